@@ -1,0 +1,1 @@
+"""What the integer ops mean: fixed-point arithmetic, targets, and one declaration per op."""

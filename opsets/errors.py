@@ -1,0 +1,25 @@
+"""The exceptions a user can meet, one tree, each with the exit code it ends the program with."""
+
+from typing import ClassVar
+
+
+class QPassesError(Exception):
+    """A problem the user can act on: the message says what, where and what to do."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(QPassesError):
+    """A wrong option, path, sample or input name."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class DataError(UsageError):
+    """A sample that cannot be read or does not fit the model."""
+
+
+class ModelError(QPassesError):
+    """A model that is malformed or that the toolkit cannot treat."""
+
+    exit_code: ClassVar[int] = 3

@@ -1,0 +1,90 @@
+"""Fixed-point arithmetic on exact integers: the meaning of every scale in the integer graph."""
+
+from fractions import Fraction
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Int64 = NDArray[np.int64]
+Rounding = Literal["half_to_even", "half_up", "half_away"]
+ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
+
+LARGEST_SHIFT = 61  # 2**62 stays an even multiple of 2**shift: the portable shift needs that
+
+
+def scale_to_multiplier(scale: Fraction | float, bits: int) -> tuple[int, int]:
+    """Return ``(multiplier, shift)`` with ``multiplier * 2**-shift`` nearest to ``scale``.
+
+    ``scale`` is a real number >= 0; ``multiplier`` has ``bits`` significant bits (ties to
+    even), ``shift`` is the total right shift in [1, 61]. At the ends of that range:
+
+    - scales below ``2**(bits - 62)`` keep fewer bits, down to multiplier 0;
+    - scales of ``2**(bits - 2)`` and above become that power of two: for eight-bit outputs
+      every nonzero accumulator saturates either way.
+
+    Raises ValueError if ``scale`` is negative, infinite or not a number.
+    """
+    exact = _fraction(scale)
+    if exact < 0:
+        raise ValueError(f"a scale is never negative, got {float(exact)!r}")
+    if exact == 0:
+        return 0, LARGEST_SHIFT
+    if exact >= 1 << (bits - 2):
+        return 1 << (bits - 1), 1
+    shift = bits - _exponent(exact)
+    if shift > LARGEST_SHIFT:
+        return round(exact * (1 << LARGEST_SHIFT)), LARGEST_SHIFT
+    multiplier = round(exact * Fraction(2) ** shift)
+    if multiplier == 1 << bits:  # rounded up to the next power of two
+        return multiplier >> 1, shift - 1
+    return multiplier, shift
+
+
+def rounding_shift(value: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64:
+    """Divide integers by ``2**shift`` (shift >= 0) and round the quotient as named.
+
+    ``value`` and ``shift`` are int64 and broadcast; ``|value| < 2**63``.
+    """
+    stored = np.asarray(value, np.int64)
+    divisor = np.left_shift(np.int64(1), np.asarray(shift, np.int64))
+    quotient, remainder = np.divmod(stored, divisor)  # floor division: 0 <= remainder < divisor
+    beyond_half = remainder > divisor - remainder
+    tie = remainder == divisor - remainder
+    ties_up = {
+        "half_to_even": quotient % 2 == 1,
+        "half_up": np.ones_like(tie),
+        "half_away": stored >= 0,
+    }[rounding]
+    return np.asarray(quotient + (beyond_half | (tie & ties_up)), np.int64)
+
+
+def requantize(
+    accumulator: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, rounding: Rounding
+) -> Int64:
+    """``round(accumulator * multiplier / 2**shift)`` on exact integers, before zero point and
+    clamp.
+
+    int32 accumulators and multipliers of at most 31 bits, so that the product fits int64.
+    """
+    product = np.asarray(accumulator, np.int64) * np.asarray(multiplier, np.int64)
+    return rounding_shift(product, shift, rounding)
+
+
+def saturate(real_levels: Int64, y_zero: ArrayLike, y_min: ArrayLike, y_max: ArrayLike) -> Int64:
+    """Add the zero point and clamp to [y_min, y_max]: the last step of every op."""
+    low, high = (np.asarray(bound, np.int64) for bound in (y_min, y_max))
+    return np.asarray(np.clip(real_levels + np.asarray(y_zero, np.int64), low, high), np.int64)
+
+
+def _fraction(scale: Fraction | float) -> Fraction:
+    try:
+        return Fraction(scale)
+    except (OverflowError, ValueError) as error:
+        raise ValueError(f"a scale is a finite number, got {scale!r}") from error
+
+
+def _exponent(exact: Fraction) -> int:
+    """The e with 2**(e-1) <= exact < 2**e."""
+    guess = exact.numerator.bit_length() - exact.denominator.bit_length()
+    return guess + 1 if exact >= Fraction(2) ** guess else guess

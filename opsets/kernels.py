@@ -1,0 +1,62 @@
+"""Models of what a runtime's kernel computes between the accumulator and the zero point.
+
+A model is what a proof reasons about; ``qpasses verify`` runs the real kernel against it.
+Every model is monotone in the accumulator, which is what the threshold proof needs.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from opsets.fixed_point import Int64, Rounding
+
+Kernel = Callable[[Int64, Int64, Int64], Int64]
+"""(accumulator, multiplier, shift), broadcast together -> rounded levels, int64."""
+
+
+def float32_kernel(accumulator: Int64, multiplier: Int64, shift: Int64) -> Int64:
+    """``rint(float32(acc) * float32(multiplier * 2**-shift))``, half to even.
+
+    What QLinearConv, QLinearMatMul and QGemm of onnxruntime compute (MLAS MlasRequantizeOutput).
+    Monotone: conversion, multiplication by a positive number and rint each are.
+    """
+    scale = np.ldexp(multiplier.astype(np.float32), -shift.astype(np.int32))
+    product = accumulator.astype(np.float32) * scale.astype(np.float32)
+    return np.asarray(np.rint(product).astype(np.int64))
+
+
+def _uint64_half_to_even(accumulator: Int64, multiplier: Int64, shift: Int64) -> Int64:
+    return _uint64_shift(accumulator * multiplier, shift, "half_to_even")
+
+
+def _uint64_half_up(accumulator: Int64, multiplier: Int64, shift: Int64) -> Int64:
+    return _uint64_shift(accumulator * multiplier, shift, "half_up")
+
+
+def _uint64_half_away(accumulator: Int64, multiplier: Int64, shift: Int64) -> Int64:
+    return _uint64_shift(accumulator * multiplier, shift, "half_away")
+
+
+PORTABLE_KERNELS: dict[Rounding, Kernel] = {
+    "half_to_even": _uint64_half_to_even,
+    "half_up": _uint64_half_up,
+    "half_away": _uint64_half_away,
+}
+"""What the portable body of RoundingShift computes, step by step as its ONNX text does."""
+
+
+def _uint64_shift(value: Int64, shift: Int64, rounding: Rounding) -> Int64:
+    offset = np.int64(1 << 62)
+    moved = (value + offset).astype(np.uint64)
+    bits = shift.astype(np.uint64)
+    quotient = moved >> bits
+    half = np.uint64(1) << (bits - np.uint64(1))
+    remainder = moved & ((half << np.uint64(1)) - np.uint64(1))
+    below = {
+        "half_to_even": np.uint64(1) - (quotient & np.uint64(1)),
+        "half_up": np.uint64(0),
+        "half_away": (value < 0).astype(np.uint64),
+    }[rounding]
+    carry = (remainder + half - below) >> bits
+    back = offset >> shift
+    return np.asarray(quotient.astype(np.int64) + carry.astype(np.int64) - back)

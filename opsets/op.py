@@ -1,0 +1,97 @@
+"""The declaration of an op: signature, meaning, bodies and the kind of evidence it admits."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+import onnx.parser
+from numpy.typing import NDArray
+
+from opsets.kernels import Kernel
+
+DOMAIN = "qpasses"
+VERSION = 1
+
+Flavour = Literal["portable", "onnxruntime"]
+Evidence = Literal["thresholds", "exhaustive"]
+Constants = Mapping[str, NDArray[Any]]
+Attributes = Mapping[str, Any]
+Law = Callable[..., None]
+"""Takes the arguments of the reference and asserts an identity that holds for all of them."""
+
+
+def any_node(_constants: Constants, _attributes: Attributes) -> bool:
+    """Accept every node: the guard of a body that has no conditions."""
+    return True
+
+
+def saturates_at_type_ends(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether the clamp is the range of the type, so that the kernel's saturation does it."""
+    low, high = constants["y_min"], constants["y_max"]
+    limits = np.iinfo(low.dtype)
+    return int(low) == limits.min and int(high) == limits.max
+
+
+@dataclass(frozen=True)
+class Body:
+    """One way to compute an op: the statements of an ONNX function in ONNX's text syntax.
+
+    ``accepts`` tells for which nodes it may be used; ``kernel`` is the model of its
+    requantization, where thresholds are the evidence.
+    """
+
+    overload: str
+    flavour: Flavour
+    text: str
+    accepts: Callable[[Constants, Attributes], bool] = any_node
+    kernel: Kernel | None = None
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op of domain ``qpasses``: what it means, and the ways to compute it.
+
+    ``inputs`` maps each formal input to its type: T is uint8 or int8 (stored activations), W
+    the weights' uint8 or int8. ``attributes`` lists the formal attributes. ``bodies`` come in
+    order of preference; the first that fits the wanted flavour and accepts the node is used.
+    """
+
+    name: str
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    attributes: Sequence[str]
+    reference: Callable[..., NDArray[Any]]
+    bodies: Sequence[Body]
+    evidence: Evidence
+    laws: Mapping[str, Law] = field(default_factory=dict)
+    doc: str = ""
+
+    def body(self, flavour: Flavour, constants: Constants, attributes: Attributes) -> Body:
+        """The body a node gets: of ``flavour``, or portable where that flavour has none.
+
+        Raises LookupError if no body accepts the node.
+        """
+        for wanted in (flavour, "portable"):
+            for body in self.bodies:
+                if body.flavour == wanted and body.accepts(constants, attributes):
+                    return body
+        raise LookupError(f"no body of {self.name} accepts this node")
+
+    def overload(self, name: str) -> Body:
+        """The body called ``name``; raises LookupError if there is none."""
+        for body in self.bodies:
+            if body.overload == name:
+                return body
+        raise LookupError(f"{self.name} has no body {name!r}")
+
+    def function(self, body: Body, opset: int) -> onnx.FunctionProto:
+        """The ONNX function of ``body``, for a model that imports ``opset``."""
+        attributes = f" <{', '.join(self.attributes)}>" if self.attributes else ""
+        return onnx.parser.parse_function(
+            f'<domain: "{DOMAIN}", overload: "{body.overload}", opset_import: ["" : {opset},'
+            f' "com.microsoft" : 1]>\n'
+            f"{self.name}{attributes} ({', '.join(self.inputs)}) => ({', '.join(self.outputs)})\n"
+            f"{{{body.text}}}"
+        )

@@ -1,0 +1,116 @@
+"""The closing statements of every portable body: round, move to the zero point, clamp.
+
+Text, not nested functions: onnxruntime 1.31 loses the overload of a function called from
+inside another function's body.
+"""
+
+from collections.abc import Callable, Sequence
+
+from opsets.fixed_point import ROUNDINGS, Rounding
+from opsets.kernels import PORTABLE_KERNELS
+from opsets.op import Attributes, Body, Constants
+
+_BELOW: dict[Rounding, str] = {  # one where a tie goes down, else zero
+    "half_to_even": """odd_bit   = BitwiseAnd (floor_bit, unit_bit)
+    odd       = Cast <to = 7> (odd_bit)
+    below     = Sub (unit, odd)""",
+    "half_up": "below     = Sub (unit, unit)",
+    "half_away": """nothing   = Sub (unit, unit)
+    negative  = Less (scaled, nothing)
+    below     = Cast <to = 7> (negative)""",
+}
+
+_ROUND = """
+    # round(scaled / 2**shift): ONNX shifts right on unsigned integers only, so an even
+    # multiple of 2**shift is added before and taken away after
+    offset    = Constant <value = int64 {{4611686018427387904}}> ()        # 2**62
+    unit      = Constant <value = int64 {{1}}> ()
+    unit_bit  = Cast <to = 13> (unit)                                      # 13 is UINT64
+    bits      = Cast <to = 13> ({shift})
+    wide_bits = Cast <to = 7> ({shift})                                    # 7 is INT64
+    less      = Sub (wide_bits, unit)
+    less_bits = Cast <to = 13> (less)
+    half_bit  = BitShift <direction = "LEFT"> (unit_bit, less_bits)
+    half_step = Cast <to = 7> (half_bit)
+    mask      = Sub (half_step, unit)
+    low_mask  = Add (half_step, mask)                                      # 2**shift - 1
+    low_bits  = Cast <to = 13> (low_mask)
+    moved     = Add (scaled, offset)
+    unsigned  = Cast <to = 13> (moved)
+    floor_bit = BitShift <direction = "RIGHT"> (unsigned, bits)
+    floor     = Cast <to = 7> (floor_bit)
+    rest_bit  = BitwiseAnd (unsigned, low_bits)
+    rest      = Cast <to = 7> (rest_bit)
+    {below}
+    lifted    = Add (rest, half_step)
+    carried   = Sub (lifted, below)
+    carry_in  = Cast <to = 13> (carried)
+    carry_bit = BitShift <direction = "RIGHT"> (carry_in, bits)
+    carry     = Cast <to = 7> (carry_bit)
+    offset_in = Cast <to = 13> (offset)
+    back_bit  = BitShift <direction = "RIGHT"> (offset_in, bits)
+    back      = Cast <to = 7> (back_bit)
+    rounded   = Add (floor, carry)
+    level     = Sub (rounded, back)
+    # the zero point, the clamp, the type
+    zero      = Cast <to = 7> (y_zero)
+    low       = Cast <to = 7> (y_min)
+    high      = Cast <to = 7> (y_max)
+    stored    = Add (level, zero)
+    clamped   = Clip (stored, low, high)
+    y         = CastLike (clamped, y_zero)
+"""
+
+AFTER_CHANNELS = """acc_shape  = Shape (acc)
+    acc_rank   = Shape (acc_shape)
+    two        = Constant <value = int64[1] {2}> ()
+    trailing   = Sub (acc_rank, two)"""
+"""``trailing`` for accumulators [N, C, ...] scaled along axis 1."""
+
+LAST_AXIS = "trailing   = Constant <value = int64[1] {0}> ()"
+"""``trailing`` for accumulators scaled along their last axis."""
+
+
+def scaled_accumulator(trailing: str) -> str:
+    """Statements that turn int32 ``acc`` into the int64 product ``scaled``.
+
+    They begin with those that define ``trailing``, int64[1]: how many dimensions follow the one
+    along which multiplier and shift vary.
+    """
+    return f"""
+    {trailing}
+    ones_1     = ConstantOfShape <value = int64[1] {{1}}> (trailing)
+    rest_size  = Constant <value = int64[1] {{-1}}> ()
+    column     = Concat <axis = 0> (rest_size, ones_1)
+    m_column   = Reshape (multiplier, column)
+    s_column   = Reshape (shift, column)
+    wide_acc   = Cast <to = 7> (acc)                                       # 7 is INT64
+    wide_m     = Cast <to = 7> (m_column)
+    scaled     = Mul (wide_acc, wide_m)
+    """
+
+
+def portable_bodies(statements: str, shift: str = "s_column") -> Sequence[Body]:
+    """One portable body per rounding: ``statements`` define int64 ``scaled``, the rest is here.
+
+    ``shift`` names the tensor of right shifts, shaped to broadcast with ``scaled``.
+    """
+    return [
+        Body(
+            overload=portable_overload(rounding),
+            flavour="portable",
+            text=statements + _ROUND.format(shift=shift, below=_BELOW[rounding]),
+            accepts=_rounds(rounding),
+            kernel=PORTABLE_KERNELS[rounding],
+        )
+        for rounding in ROUNDINGS
+    ]
+
+
+def portable_overload(rounding: Rounding) -> str:
+    """The name of the portable body that rounds as ``rounding`` says."""
+    return "portable" if rounding == "half_to_even" else f"portable_{rounding}"
+
+
+def _rounds(rounding: Rounding) -> Callable[[Constants, Attributes], bool]:
+    return lambda _constants, attributes: bool(attributes["rounding"] == rounding)

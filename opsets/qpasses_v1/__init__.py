@@ -1,0 +1,23 @@
+"""Version 1 of the domain ``qpasses``: one file per op, one line per op in ``OPS``."""
+
+from opsets.op import Op
+from opsets.qpasses_v1.int_add import INT_ADD
+from opsets.qpasses_v1.int_average_pool import INT_AVERAGE_POOL
+from opsets.qpasses_v1.int_conv import INT_CONV
+from opsets.qpasses_v1.int_gemm import INT_GEMM
+from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
+from opsets.qpasses_v1.lut import LUT
+from opsets.qpasses_v1.requantize import REQUANTIZE
+
+OPS: dict[str, Op] = {
+    op.name: op
+    for op in (
+        REQUANTIZE,
+        LUT,
+        INT_CONV,
+        INT_GEMM,
+        INT_ADD,
+        INT_AVERAGE_POOL,
+        INT_GLOBAL_AVERAGE_POOL,
+    )
+}

@@ -1,0 +1,95 @@
+"""IntAveragePool: the mean of windows that all have the same number of cells."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.op import Op
+from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
+from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, convolve, float32_bodies
+
+_ONES = """
+    # a depthwise convolution with weights of one sums each window
+    channels = Constant <value_int: int = @channels> ()
+    single   = Constant <value = int64[1] {1}> ()
+    filters  = Reshape (channels, single)
+    window   = Constant <value_ints: ints = @kernel_shape> ()
+    w_shape  = Concat <axis = 0> (filters, single, window)
+    w        = ConstantOfShape <value = int8[1] {1}> (w_shape)
+"""
+
+_GEOMETRY = """dilations: ints = @dilations, group: int = @channels,
+        kernel_shape: ints = @kernel_shape, pads: ints = @pads, strides: ints = @strides"""
+
+_PORTABLE = _ONES + """
+    acc = ConvInteger <%s> (x, w, x_zero)
+    %s
+""" % (_GEOMETRY, scaled_accumulator(AFTER_CHANNELS))
+
+_ONNXRUNTIME = _ONES + WEIGHT_SCALE + """
+    w_zero = Constant <value = int8 {0}> ()
+    %%s = QLinearConv <%s>
+        (x, one, x_zero, w, scale, w_zero, one, y_zero)
+""" % _GEOMETRY
+
+
+def reference(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    channels: int,
+    kernel_shape: Sequence[int],
+    rounding: Rounding,
+    **geometry: Any,
+) -> NDArray[Any]:
+    """Stored x [N, channels, spatial...] -> stored y; multiplier and shift have one entry.
+
+    The multiplier holds x_scale / (y_scale * cells): every window has prod(kernel_shape) cells,
+    padding (real zero, stored x_zero) included.
+    """
+    ones = np.ones((channels, 1, *kernel_shape), np.int64)
+    acc = convolve(x.astype(np.int64) - x_zero, ones, channels, **geometry)
+    level = requantize(acc, multiplier, shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _constant_input_gives_constant_output(x: NDArray[Any], *args: Any, **attributes: Any) -> None:
+    unpadded = {**attributes, "pads": [0] * len(attributes["pads"])}
+    x_zero, multiplier, shift, *ends = args
+    cells = prod(attributes["kernel_shape"])
+    level = requantize(cells * (int(x.flat[0]) - int(x_zero)), multiplier, shift,
+                       attributes["rounding"])
+    expected = saturate(level, *ends)
+    assert (reference(np.full_like(x, x.flat[0]), *args, **unpadded) == expected).all()
+
+
+INT_AVERAGE_POOL = Op(
+    name="IntAveragePool",
+    inputs={
+        "x": "T",
+        "x_zero": "T",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("channels", "dilations", "kernel_shape", "pads", "strides", "rounding"),
+    reference=reference,
+    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE)],
+    evidence="thresholds",
+    laws={"a constant input gives a constant output": _constant_input_gives_constant_output},
+    doc="acc = sum over the window of (x - x_zero); y = clamp(round(acc * multiplier / 2**shift)"
+    " + y_zero, y_min, y_max), the multiplier holding 1 / cells. Source: SEMANTICS section 9; "
+    "the fast body is a depthwise QLinearConv, because QLinearAveragePool sums in float.",
+)

@@ -1,0 +1,95 @@
+"""IntGemm: stored integers of any rank times a weight matrix, plus bias, requantized."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.op import Op
+from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
+from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, float32_bodies
+
+_PORTABLE = """
+    products = MatMulInteger (x, w, x_zero, w_zero)
+    acc      = Add (products, bias)
+    %s
+""" % scaled_accumulator(LAST_AXIS)
+
+_ONNXRUNTIME = WEIGHT_SCALE + """
+    # QGemm takes matrices: flatten the leading dimensions, then restore them
+    columns   = Shape <start = -2> (w)
+    inner     = Shape <end = 1> (w)
+    outer     = Shape <start = 1> (w)
+    rest      = Constant <value = int64[1] {-1}> ()
+    matrix    = Concat <axis = 0> (rest, inner)
+    rows      = Reshape (x, matrix)
+    scales    = Shape (scale)
+    w_zeros   = Expand (w_zero, scales)                                    # shaped as its scale
+    product   = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
+        (rows, one, x_zero, w, scale, w_zeros, bias, one, y_zero)
+    leading   = Shape <end = -1> (x)
+    full      = Concat <axis = 0> (leading, outer)
+    %s = Reshape (product, full)
+"""
+
+
+def reference(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    w: NDArray[Any],
+    w_zero: NDArray[Any],
+    bias: NDArray[np.int32],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    rounding: Rounding,
+) -> NDArray[Any]:
+    """Stored x [..., K], w [K, N], bias [N] -> stored y [..., N].
+
+    ``multiplier`` and ``shift`` have one entry or N.
+    """
+    data, weights = (a.astype(np.int64) - z for a, z in ((x, x_zero), (w, w_zero)))
+    acc = np.matmul(data, weights) + bias.astype(np.int64)
+    level = requantize(acc, multiplier, shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _identity_weights_keep_the_levels(x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **kw: Any) -> None:
+    *_, y_zero, y_min, y_max = args
+    size = x.shape[-1]
+    unit = np.eye(size, dtype=args[0].dtype) + args[1]
+    scale = np.full(1, 1 << 10, np.int32), np.full(1, 10, np.int32)
+    same = reference(x, x_zero, unit, args[1], np.zeros(size, np.int32), *scale, y_zero, y_min,
+                     y_max, **kw)
+    level = x.astype(np.int64) - x_zero
+    np.testing.assert_array_equal(same, np.clip(level + y_zero, int(y_min), int(y_max)))
+
+
+INT_GEMM = Op(
+    name="IntGemm",
+    inputs={
+        "x": "T",
+        "x_zero": "T",
+        "w": "W",
+        "w_zero": "W",
+        "bias": "int32",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("rounding",),
+    reference=reference,
+    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE)],
+    evidence="thresholds",
+    laws={"identity weights keep the levels": _identity_weights_keep_the_levels},
+    doc="acc = sum over k of (x[..., k] - x_zero) * (w[k, n] - w_zero) + bias[n], exact in "
+    "int32; y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). x has any "
+    "rank >= 2. Source: ONNX MatMulInteger and onnxruntime's QGemm.",
+)

@@ -1,0 +1,90 @@
+"""IntGlobalAveragePool: the mean over all spatial positions of each channel."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.op import Op
+from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
+from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, float32_bodies
+
+_PORTABLE = """
+    wide    = Cast <to = 6> (x)                                            # 6 is INT32
+    zero    = Cast <to = 6> (x_zero)
+    level   = Sub (wide, zero)
+    rank    = Shape (x)
+    size    = Size (rank)
+    first   = Constant <value = int64 {2}> ()
+    step    = Constant <value = int64 {1}> ()
+    spatial = Range (first, size, step)
+    acc     = ReduceSum <keepdims = 1> (level, spatial)
+    %s
+""" % scaled_accumulator(AFTER_CHANNELS)
+
+_ONNXRUNTIME = WEIGHT_SCALE + """
+    # one depthwise window over everything, with weights of one
+    channels = Constant <value_int: int = @channels> ()
+    single   = Constant <value = int64[1] {1}> ()
+    filters  = Reshape (channels, single)
+    window   = Constant <value_ints: ints = @spatial_shape> ()
+    w_shape  = Concat <axis = 0> (filters, single, window)
+    w        = ConstantOfShape <value = int8[1] {1}> (w_shape)
+    w_zero   = Constant <value = int8 {0}> ()
+    %s = QLinearConv <group: int = @channels, kernel_shape: ints = @spatial_shape>
+        (x, one, x_zero, w, scale, w_zero, one, y_zero)
+"""
+
+
+def reference(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    channels: int,
+    spatial_shape: list[int],
+    rounding: Rounding,
+) -> NDArray[Any]:
+    """Stored x [N, channels, *spatial_shape] -> stored y [N, channels, 1...].
+
+    The multiplier holds x_scale / (y_scale * cells), with prod(spatial_shape) cells.
+    """
+    assert x.shape[1:] == (channels, *spatial_shape)
+    level = x.astype(np.int64) - x_zero
+    acc = level.sum(axis=tuple(range(2, x.ndim)), keepdims=True)
+    rounded = requantize(acc, multiplier, shift, rounding)
+    return saturate(rounded, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _order_of_positions_is_irrelevant(x: NDArray[Any], *args: Any, **attributes: Any) -> None:
+    reversed_x = np.ascontiguousarray(x[..., ::-1])
+    np.testing.assert_array_equal(
+        reference(x, *args, **attributes), reference(reversed_x, *args, **attributes)
+    )
+
+
+INT_GLOBAL_AVERAGE_POOL = Op(
+    name="IntGlobalAveragePool",
+    inputs={
+        "x": "T",
+        "x_zero": "T",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("channels", "spatial_shape", "rounding"),
+    reference=reference,
+    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE)],
+    evidence="thresholds",
+    laws={"the order of positions is irrelevant": _order_of_positions_is_irrelevant},
+    doc="acc = sum over all positions of (x - x_zero); y = clamp(round(acc * multiplier / "
+    "2**shift) + y_zero, y_min, y_max), the multiplier holding 1 / cells.",
+)

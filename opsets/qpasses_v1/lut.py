@@ -1,0 +1,50 @@
+"""Lut: any function of one stored integer, as a table of its 256 values."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.op import Body, Op
+
+_PORTABLE = """
+    code = Cast <to = 6> (x)                                               # 6 is INT32
+    y    = Gather <axis = 0> (table, code)
+"""
+
+_ONNXRUNTIME = """
+    # on a flat tensor GatherElements is nine times as fast as Gather
+    flat_shape = Constant <value = int64[1] {-1}> ()
+    flat       = Reshape (x, flat_shape)
+    code       = Cast <to = 6> (flat)                                      # 6 is INT32
+    looked_up  = GatherElements <axis = 0> (table, code)
+    shape      = Shape (x)
+    y          = Reshape <allowzero = 1> (looked_up, shape)
+"""
+
+
+def reference(x: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
+    """``table`` [256] is indexed by the code's byte: int8 code c by c if c >= 0, else 256 + c."""
+    return np.asarray(table[np.ascontiguousarray(x).view(np.uint8)])
+
+
+def _identity_table_is_neutral(x: NDArray[Any], _table: NDArray[Any]) -> None:
+    identity = np.arange(256, dtype=np.uint8).view(x.dtype)
+    np.testing.assert_array_equal(reference(x, identity), x)
+
+
+LUT = Op(
+    name="Lut",
+    inputs={"x": "T", "table": "T[256]"},
+    outputs={"y": "T"},
+    attributes=(),
+    reference=reference,
+    bodies=[
+        Body("onnxruntime", "onnxruntime", _ONNXRUNTIME),
+        Body("portable", "portable", _PORTABLE),
+    ],
+    evidence="exhaustive",
+    laws={"the identity table is neutral": _identity_table_is_neutral},
+    doc="y = table[byte of x]. The table is ordered by byte, so that ONNX's negative indices "
+    "find the entries of negative int8 codes.",
+)

@@ -1,0 +1,80 @@
+"""Requantize: int32 accumulators to stored integers by a multiplier and a right shift."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.op import Op
+from opsets.portable import portable_bodies, scaled_accumulator
+
+_TRAILING = """
+    # behind an axis counted from the front there are rank - 1 - axis dimensions, from the back
+    # -1 - axis: both are (rank - 1 - axis) mod rank
+    acc_shape  = Shape (acc)
+    acc_rank   = Shape (acc_shape)
+    axis_value = Constant <value_int: int = @axis> ()
+    single     = Constant <value = int64[1] {1}> ()
+    from_axis  = Sub (acc_rank, axis_value)
+    behind     = Sub (from_axis, single)
+    trailing   = Mod (behind, acc_rank)"""
+
+
+def reference(
+    acc: NDArray[np.int32],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    axis: int,
+    rounding: Rounding,
+) -> NDArray[Any]:
+    """Stored integers of the type of ``y_zero``, shaped as ``acc`` (any rank >= 1).
+
+    ``multiplier`` and ``shift`` have one entry, or one per index of ``axis``.
+    """
+    column = [1] * acc.ndim
+    column[axis] = -1
+    level = requantize(acc, multiplier.reshape(column), shift.reshape(column), rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _zero_maps_to_zero_point(acc: NDArray[np.int32], *args: Any, **attributes: Any) -> None:
+    y_zero, y_min, y_max = args[2:]
+    stored = reference(np.zeros_like(acc), *args, **attributes)
+    assert (stored == np.clip(y_zero, y_min, y_max)).all()
+
+
+def _monotone_in_the_accumulator(acc: NDArray[np.int32], *args: Any, **attributes: Any) -> None:
+    axis = attributes["axis"]
+    rows = np.broadcast_to(np.sort(acc.ravel())[:, None], (acc.size, acc.shape[axis]))
+    stored = reference(rows, *args, **{**attributes, "axis": 1})
+    assert (np.diff(stored.astype(np.int64), axis=0) >= 0).all()
+
+
+REQUANTIZE = Op(
+    name="Requantize",
+    inputs={
+        "acc": "int32",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("axis", "rounding"),
+    reference=reference,
+    bodies=portable_bodies(scaled_accumulator(_TRAILING)),
+    evidence="thresholds",
+    laws={
+        "zero maps to the zero point": _zero_maps_to_zero_point,
+        "monotone in the accumulator": _monotone_in_the_accumulator,
+    },
+    doc="y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Source: the ONNX "
+    "specification of QuantizeLinear (round, then add the zero point), with the scale as "
+    "multiplier and shift.",
+)

@@ -1,0 +1,82 @@
+"""Targets: data files that name the integer rules of the machine a graph is made for."""
+
+import tomllib
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from opsets.errors import UsageError
+from opsets.fixed_point import ROUNDINGS, Int64, Rounding, requantize, scale_to_multiplier
+
+_SHIPPED = resources.files("opsets") / "targets"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The rules by which scales become multipliers and accumulators become stored integers."""
+
+    name: str
+    description: str
+    multiplier_bits: int
+    rounding: Rounding
+
+    def scale_to_multiplier(self, scale: Fraction | float) -> tuple[int, int]:
+        """``(multiplier, shift)``: value = accumulator * multiplier / 2**shift."""
+        return scale_to_multiplier(scale, self.multiplier_bits)
+
+    def requantize(
+        self, accumulator: ArrayLike, multiplier: ArrayLike, shift: ArrayLike
+    ) -> Int64:
+        """The rounded product on integer arrays, before zero point and clamp."""
+        return requantize(accumulator, multiplier, shift, self.rounding)
+
+
+def target_names() -> list[str]:
+    """The shipped targets, by name."""
+    return sorted(
+        entry.name.removesuffix(".toml")
+        for entry in _SHIPPED.iterdir()
+        if entry.name.endswith(".toml")
+    )
+
+
+def load_target(name_or_path: str | Path) -> Target:
+    """Read a shipped target by name, or a user's own from a TOML file.
+
+    Raises UsageError naming the file and the rule that is missing, unknown or impossible.
+    """
+    source, text = _read(name_or_path)
+    try:
+        rules = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"target {source}: not valid TOML: {error}") from error
+    return _checked(rules, source)
+
+
+def _read(name_or_path: str | Path) -> tuple[str, str]:
+    if str(name_or_path) in target_names():
+        return str(name_or_path), (_SHIPPED / f"{name_or_path}.toml").read_text("utf-8")
+    path = Path(name_or_path)
+    if path.suffix != ".toml" or not path.is_file():
+        known = ", ".join(target_names())
+        raise UsageError(f"unknown target {str(name_or_path)!r}: use one of {known}, "
+                         "or the path of a .toml file")
+    return str(path), path.read_text("utf-8")
+
+
+def _checked(rules: dict[str, Any], source: str) -> Target:
+    expected = {field.name for field in fields(Target)}
+    for name in sorted(expected ^ rules.keys()):
+        state = "missing" if name in expected else "unknown"
+        raise UsageError(f"target {source}: {state} rule {name!r}")
+    bits = rules["multiplier_bits"]
+    if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= 31:
+        raise UsageError(f"target {source}: multiplier_bits must be 1 to 31, got {bits!r}")
+    if rules["rounding"] not in ROUNDINGS:
+        raise UsageError(f"target {source}: unknown rounding {rules['rounding']!r}: "
+                         f"use one of {', '.join(ROUNDINGS)}")
+    return Target(**rules)

@@ -1,0 +1,1 @@
+"""Float ONNX in, proven integer-only ONNX out."""

@@ -1,0 +1,86 @@
+"""onnxruntime as the toolkit uses it: quiet, deterministic, on the CPU."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from opsets.op import DOMAIN, VERSION
+from opsets.qpasses_v1 import OPS
+
+OPSET = 21
+IR_VERSION = 10
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def session(
+    model: onnx.ModelProto | bytes | Path, *, optimize: bool = True, threads: int = 0
+) -> Any:
+    """An onnxruntime CPU session; ``threads`` 0 leaves the number to onnxruntime."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    source: str | bytes
+    if isinstance(model, onnx.ModelProto):
+        source = model.SerializeToString(deterministic=True)
+    else:
+        source = str(model) if isinstance(model, Path) else model
+    return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+@lru_cache(maxsize=256)
+def _op_session(op: str, overload: str, types: tuple[int, ...], attributes: bytes,
+                optimize: bool) -> Any:
+    declaration = OPS[op]
+    node = onnx.NodeProto.FromString(attributes)
+    node.op_type, node.domain, node.overload = op, DOMAIN, overload
+    node.input.extend(declaration.inputs)
+    node.output.extend(declaration.outputs)
+    graph = onnx.helper.make_graph(
+        [node],
+        op,
+        [
+            onnx.helper.make_tensor_value_info(name, elem_type, None)
+            for name, elem_type in zip(declaration.inputs, types, strict=True)
+        ],
+        [onnx.ValueInfoProto(name=name) for name in declaration.outputs],
+    )
+    model = onnx.helper.make_model(
+        graph,
+        functions=[declaration.function(declaration.overload(overload), OPSET)],
+        opset_imports=opset_imports(OPSET),
+        ir_version=IR_VERSION,
+    )
+    return session(model, optimize=optimize, threads=1)
+
+
+def opset_imports(opset: int) -> list[onnx.OperatorSetIdProto]:
+    """The domains an integer graph uses."""
+    versions = {"": opset, "com.microsoft": 1, DOMAIN: VERSION}
+    return [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
+
+
+def run_op(
+    op: str,
+    overload: str,
+    inputs: Sequence[NDArray[Any]],
+    attributes: Mapping[str, Any],
+    *,
+    optimize: bool = False,
+) -> NDArray[Any]:
+    """Run one body of one op in onnxruntime on ``inputs``, in the order of the signature."""
+    node = onnx.NodeProto()
+    for name in sorted(attributes):
+        node.attribute.append(onnx.helper.make_attribute(name, attributes[name]))
+    types = tuple(onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for array in inputs)
+    runner = _op_session(op, overload, types, node.SerializeToString(), optimize)
+    feeds = dict(zip(OPS[op].inputs, map(np.ascontiguousarray, inputs), strict=True))
+    return np.asarray(runner.run(None, feeds)[0])
