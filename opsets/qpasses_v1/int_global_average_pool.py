@@ -12,14 +12,14 @@ from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, float32_bodies
 
 _PORTABLE = """
     wide    = Cast <to = 6> (x)                                            # 6 is INT32
-    zero    = Cast <to = 6> (x_zero)
-    level   = Sub (wide, zero)
+    origin  = Cast <to = 6> (x_zero)
+    levels  = Sub (wide, origin)
     rank    = Shape (x)
     size    = Size (rank)
     first   = Constant <value = int64 {2}> ()
     step    = Constant <value = int64 {1}> ()
     spatial = Range (first, size, step)
-    acc     = ReduceSum <keepdims = 1> (level, spatial)
+    acc     = ReduceSum <keepdims = 1> (levels, spatial)
     %s
 """ % scaled_accumulator(AFTER_CHANNELS)
 
