@@ -30,7 +30,7 @@ def scale_to_multiplier(scale: Fraction | float, bits: int) -> tuple[int, int]:
         raise ValueError(f"a scale is never negative, got {float(exact)!r}")
     if exact == 0:
         return 0, LARGEST_SHIFT
-    if exact >= 1 << (bits - 2):
+    if exact >= Fraction(2) ** (bits - 2):
         return 1 << (bits - 1), 1
     shift = bits - _exponent(exact)
     if shift > LARGEST_SHIFT:

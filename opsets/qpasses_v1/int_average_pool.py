@@ -63,13 +63,15 @@ def reference(
 
 
 def _constant_input_gives_constant_output(x: NDArray[Any], *args: Any, **attributes: Any) -> None:
-    unpadded = {**attributes, "pads": [0] * len(attributes["pads"])}
+    pads = np.reshape(attributes["pads"], (2, -1))
+    filled = np.full((*x.shape[:2], *(x.shape[2:] + pads.sum(axis=0))), x.flat[0])
+    unpadded = {**attributes, "pads": [0] * pads.size}
     x_zero, multiplier, shift, *ends = args
     cells = prod(attributes["kernel_shape"])
     level = requantize(cells * (int(x.flat[0]) - int(x_zero)), multiplier, shift,
                        attributes["rounding"])
     expected = saturate(level, *ends)
-    assert (reference(np.full_like(x, x.flat[0]), *args, **unpadded) == expected).all()
+    assert (reference(filled, *args, **unpadded) == expected).all()
 
 
 INT_AVERAGE_POOL = Op(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64, Rounding, requantize, saturate
 from opsets.kernels import float32_kernel
-from opsets.op import Body, Op, saturates_at_type_ends
+from opsets.op import Attributes, Body, Constants, Op, saturates_at_type_ends
 from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
 
 _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
@@ -55,16 +55,26 @@ def float32_bodies(text: str) -> Sequence[Body]:
             "onnxruntime",
             "onnxruntime",
             text % "y",
-            accepts=saturates_at_type_ends,
+            accepts=lambda constants, attributes: (
+                _has_kernel(constants, attributes)
+                and saturates_at_type_ends(constants, attributes)
+            ),
             kernel=float32_kernel,
         ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
             text % "saturated" + "y = Clip (saturated, y_min, y_max)",
+            accepts=_has_kernel,
             kernel=float32_kernel,
         ),
     ]
+
+
+def _has_kernel(constants: Constants, _attributes: Attributes) -> bool:
+    """onnxruntime has no QLinearConv and no QGemm for int8 activations by uint8 weights."""
+    unsigned_weights = "w_zero" in constants and constants["w_zero"].dtype == np.uint8
+    return not (constants["y_min"].dtype == np.int8 and unsigned_weights)
 
 
 def reference(

@@ -61,7 +61,7 @@ def reference(
 def _identity_weights_keep_the_levels(x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **kw: Any) -> None:
     *_, y_zero, y_min, y_max = args
     size = x.shape[-1]
-    unit = np.eye(size, dtype=args[0].dtype) + args[1]
+    unit = np.eye(size, dtype=np.int64) + args[1]  # wide: w_zero + 1 may leave the type
     scale = np.full(1, 1 << 10, np.int32), np.full(1, 10, np.int32)
     same = reference(x, x_zero, unit, args[1], np.zeros(size, np.int32), *scale, y_zero, y_min,
                      y_max, **kw)

@@ -1,0 +1,129 @@
+"""The integer model: bodies as overloads of functions, and the record in its metadata."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import onnx
+
+from opsets.op import DOMAIN, Flavour
+from opsets.qpasses_v1 import OPS
+from qpasses.graph import Graph, export_graph
+from qpasses.record import NodeRecord, Quantization, Record
+from qpasses.runtime import IR_VERSION, opset_imports
+
+PREFIX = "qpasses."
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a model comes from: digest of the float model, tool version, configuration."""
+
+    float_sha256: str
+    version: str
+    configuration: dict[str, Any]
+
+
+def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.ModelProto:
+    """The integer model: nodes call their overloads, metadata holds the record.
+
+    Only the overloads in use are attached; ``with_bodies`` switches a model to another flavour.
+    """
+    model = export_graph(graph)
+    opset = next(o.version for o in model.opset_import if o.domain == "")
+    model.ir_version = IR_VERSION
+    used: dict[str, set[str]] = {}
+    for node in model.graph.node:
+        entry = record.nodes.get(node.name)
+        if entry is None:
+            continue
+        _note(node.metadata_props, source=list(entry.source), rule=entry.rule,
+              scales=entry.scales, cells=entry.cells, macs=entry.macs)
+        if node.domain == DOMAIN:
+            node.overload = entry.overload
+            used.setdefault(node.op_type, set()).add(entry.overload)
+    for value in [*model.graph.value_info, *model.graph.output, *model.graph.input]:
+        if value.name in record.tensors:
+            _note(value.metadata_props, **asdict(record.tensors[value.name]))
+    for tensor in model.graph.initializer:
+        if tensor.name in record.tensors:
+            _note(tensor.metadata_props, **asdict(record.tensors[tensor.name]))
+    model.functions.extend(_functions(used, opset))
+    _set_imports(model, opset)
+    model.producer_name, model.producer_version = "qpasses", provenance.version
+    _note(model.metadata_props, float_sha256=provenance.float_sha256,
+          version=provenance.version, configuration=provenance.configuration,
+          raised_weight_scales=record.raised_weight_scales, declined=record.declined)
+    return model
+
+
+def with_bodies(model: onnx.ModelProto, flavour: Flavour) -> onnx.ModelProto:
+    """A copy of an integer model whose nodes all use bodies of ``flavour`` where they can."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    values = {tensor.name: tensor for tensor in copy.graph.initializer}
+    used: dict[str, set[str]] = {}
+    for node in copy.graph.node:
+        if node.domain != DOMAIN:
+            continue
+        op = OPS[node.op_type]
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        if "rounding" in attributes:
+            attributes["rounding"] = attributes["rounding"].decode()
+        constants = {
+            name: onnx.numpy_helper.to_array(values[given])
+            for name, given in zip(op.inputs, node.input, strict=True)
+            if given in values
+        }
+        node.overload = op.body(flavour, constants, attributes).overload
+        used.setdefault(node.op_type, set()).add(node.overload)
+    del copy.functions[:]
+    opset = next(o.version for o in copy.opset_import if o.domain == "")
+    copy.functions.extend(_functions(used, opset))
+    return copy
+
+
+def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
+    """The record of an emitted model, and the model's own entries (digest, version, ...)."""
+    record = Record()
+    graph = model.graph
+    for value in [*graph.value_info, *graph.output, *graph.input, *graph.initializer]:
+        entries = _read(value.metadata_props)
+        if entries:
+            record.tensors[value.name] = Quantization(**entries)
+    for node in graph.node:
+        entries = _read(node.metadata_props)
+        if entries:
+            record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
+    about = _read(model.metadata_props)
+    record.declined = about.get("declined", {})
+    record.raised_weight_scales = about.get("raised_weight_scales", {})
+    return record, about
+
+
+def _functions(used: dict[str, set[str]], opset: int) -> Iterable[onnx.FunctionProto]:
+    for name in sorted(used):
+        for body in OPS[name].bodies:
+            if body.overload in used[name]:
+                yield OPS[name].function(body, opset)
+
+
+def _set_imports(model: onnx.ModelProto, opset: int) -> None:
+    others = [o for o in model.opset_import if o.domain not in ("", "ai.onnx", DOMAIN,
+                                                                "com.microsoft")]
+    del model.opset_import[:]
+    model.opset_import.extend([*opset_imports(opset), *others])
+
+
+def _note(target: Any, **entries: Any) -> None:
+    for key, value in sorted(entries.items()):
+        target.add(key=PREFIX + key, value=json.dumps(value, sort_keys=True))
+
+
+def _read(entries: Any) -> dict[str, Any]:
+    return {
+        entry.key.removeprefix(PREFIX): json.loads(entry.value)
+        for entry in entries
+        if entry.key.startswith(PREFIX)
+    }

@@ -1,0 +1,45 @@
+"""The certificate: per integer node, what was proved, on how many inputs, and what differs."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+EvidenceKind = Literal[
+    "thresholds", "exhaustive", "bounded", "structural", "sampled", "none"
+]
+
+PROVED: frozenset[EvidenceKind] = frozenset({"thresholds", "exhaustive", "bounded", "structural"})
+"""Kinds that cover every input; the others make a verdict incomplete."""
+
+
+@dataclass(frozen=True)
+class NodeEvidence:
+    """What is known of one integer node.
+
+    ``domain``: the number of inputs the claim covers (accumulators over all channels, pairs or
+    codes; 0 for ops that move integers). ``mismatches``: body against meaning.
+    ``reference_moved``: inputs of the domain on which the meaning differs from real arithmetic,
+    ``reference_max_lsb`` by how much at most. ``accumulator``: what the int32 sum can reach,
+    with ``headroom_bits`` left.
+    """
+
+    name: str
+    op: str
+    kind: EvidenceKind
+    domain: int
+    mismatches: int
+    body: str
+    reference_moved: int = 0
+    reference_max_lsb: int = 0
+    channels: int = 0
+    accumulator: tuple[int, int] | None = None
+    headroom_bits: int | None = None
+    problem: str = ""
+
+    @property
+    def proved(self) -> bool:
+        """Whether every input is covered and body and meaning agree on all of them."""
+        return self.kind in PROVED and self.mismatches == 0 and not self.problem
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields, ready for JSON."""
+        return asdict(self)

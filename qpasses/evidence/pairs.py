@@ -1,0 +1,148 @@
+"""All pairs of stored integers: what two-input ops compute, compared exhaustively."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import LARGEST_SHIFT, Int64
+from opsets.op import saturates_at_type_ends
+from opsets.qpasses_v1 import OPS
+from opsets.target import Target
+from qpasses.record import Quantization
+from qpasses.runtime import run_op
+
+RING = 6
+"""Neighbours tried: both multipliers up to this many units in the last place away."""
+
+PAIRS = 1 << 16
+
+
+@dataclass(frozen=True)
+class AddChoice:
+    """Multipliers with their common shift (int32 scalars), and whether the kernel is exact."""
+
+    a_multiplier: NDArray[np.int32]
+    b_multiplier: NDArray[np.int32]
+    shift: NDArray[np.int32]
+    exact: bool
+    tried: int
+
+
+@lru_cache(maxsize=2)
+def all_pairs(dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The 256 codes as a column and as a row: broadcast they are all pairs."""
+    info = np.iinfo(np.dtype(dtype))
+    codes = np.arange(info.min, info.max + 1).astype(dtype)
+    return codes[:, None], codes[None, :]
+
+
+def choose_add(
+    a: Quantization, b: Quantization, y: Quantization, bounds: tuple[int, int], target: Target
+) -> AddChoice:
+    """Multipliers for a + b with which onnxruntime's kernel equals the meaning on all pairs.
+
+    The larger one fills the target's width, both share its shift. Starts at the nearest and
+    tries neighbours, the smallest change first. Where none is exact, the nearest stays.
+    """
+    ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
+    larger, shift = target.scale_to_multiplier(max(ratios))
+    start = [larger if ratio == max(ratios) else round(ratio * (1 << shift)) for ratio in ratios]
+    start = [min(multiplier, larger) for multiplier in start]
+    limit = 1 << target.multiplier_bits
+    tried = 0
+    for change_a, change_b in _rings():
+        multipliers = start[0] + change_a, start[1] + change_b
+        if not all(0 <= multiplier < limit for multiplier in multipliers):
+            continue
+        tried += 1
+        inputs = add_inputs(a, b, y, bounds, *multipliers, shift)
+        if kernel_differences(inputs, _fast_overload(inputs), target.rounding) == 0:
+            return AddChoice(*map(_scalar, (*multipliers, shift)), True, tried)
+    return AddChoice(*map(_scalar, (*start, min(shift, LARGEST_SHIFT))), False, tried)
+
+
+def add_inputs(
+    a: Quantization,
+    b: Quantization,
+    y: Quantization,
+    bounds: tuple[int, int],
+    a_multiplier: int,
+    b_multiplier: int,
+    shift: int,
+) -> dict[str, NDArray[Any]]:
+    """The inputs of IntAdd on all pairs."""
+    column, row = all_pairs(a.dtype)
+    return {
+        "a": column,
+        "a_zero": a.zero,
+        "b": row,
+        "b_zero": b.zero,
+        "a_multiplier": _scalar(a_multiplier),
+        "b_multiplier": _scalar(b_multiplier),
+        "shift": _scalar(shift),
+        "y_zero": y.zero,
+        "y_min": np.array(bounds[0], y.dtype),
+        "y_max": np.array(bounds[1], y.dtype),
+    }
+
+
+def kernel_differences(inputs: dict[str, NDArray[Any]], overload: str, rounding: str) -> int:
+    """On how many of the 65,536 pairs the body differs from the meaning, in any of six forms.
+
+    onnxruntime's QLinearAdd has code of its own for two tensors of one shape, for a scalar
+    first and a scalar second operand, and may swap the operands: both orders of all three.
+    """
+    meaning = OPS["IntAdd"].reference(*inputs.values(), rounding=rounding)
+    wrong = np.zeros(meaning.shape, bool)
+    column, row = inputs["a"], inputs["b"]
+    full = np.broadcast_arrays(column, row)
+    for a, b in (full, (column, row), (column.T, row.T)):
+        shown = meaning if a.shape[0] == 256 else meaning.T
+        for swap in (False, True):
+            operands = {**inputs, "a": a, "b": b}
+            if swap:
+                operands |= {"a": b, "b": a}
+                for name in ("zero", "multiplier"):
+                    operands[f"a_{name}"] = inputs[f"b_{name}"]
+                    operands[f"b_{name}"] = inputs[f"a_{name}"]
+            found = run_op("IntAdd", overload, list(operands.values()), {"rounding": rounding})
+            differs = found != shown
+            wrong |= differs if shown is meaning else differs.T
+    return int(wrong.sum())
+
+
+def real_sum(
+    a: Quantization, b: Quantization, y: Quantization, bounds: tuple[int, int]
+) -> Int64:
+    """[256, 256]: the stored sum in real arithmetic, rounded half to even, on all pairs."""
+    ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
+    divisor = int(np.lcm.reduce([ratio.denominator for ratio in ratios], dtype=object))
+    wide = [int(ratio * divisor) for ratio in ratios]
+    column, row = all_pairs(a.dtype)
+    exact = np.int64 if max([divisor, *wide]).bit_length() < 53 else object
+    total = (column.astype(exact) - a.zero_point) * wide[0]
+    total = total + (row.astype(exact) - b.zero_point) * wide[1]
+    quotient, remainder = total // divisor, total % divisor
+    up = (2 * remainder > divisor) | ((2 * remainder == divisor) & (quotient % 2 == 1))
+    level = quotient + up
+    return np.asarray(np.clip(level + y.zero_point, *bounds), np.int64)
+
+
+def _fast_overload(inputs: dict[str, NDArray[Any]]) -> str:
+    return "onnxruntime" if saturates_at_type_ends(inputs, {}) else "onnxruntime_clamped"
+
+
+def _scalar(value: int) -> NDArray[np.int32]:
+    return np.array(value, np.int32)
+
+
+@lru_cache(maxsize=1)
+def _rings() -> list[tuple[int, int]]:
+    """Changes of both multipliers, the smallest sum first."""
+    span = range(-RING, RING + 1)
+    changes = [(i, j) for i in span for j in span if abs(i) + abs(j) <= RING]
+    return sorted(changes, key=lambda change: (abs(change[0]) + abs(change[1]), change))

@@ -1,0 +1,169 @@
+"""Prove: recompute, from the constants on each integer node, that its body is its meaning."""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64, Rounding
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.evidence.certificate import NodeEvidence
+from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
+from qpasses.evidence.thresholds import (
+    Interval,
+    kernel_mismatches,
+    largest_gap,
+    levels,
+    meaning_thresholds,
+    moved,
+    real_thresholds,
+)
+from qpasses.graph import Graph, Node, constant
+from qpasses.record import NodeRecord, Quantization, Record
+from qpasses.runtime import run_op
+from qpasses.stages import Kind, kind
+
+Constants = dict[str, NDArray[Any]]
+
+
+def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
+    """The evidence of each integer node of ``graph``, in graph order."""
+    for node in graph.nodes:
+        if node.domain == DOMAIN:
+            yield _PROOFS[node.op](node, constants_of(node), record)
+        elif kind(node) is Kind.INTEGER:
+            yield structural(node, record)
+
+
+def constants_of(node: Node) -> Constants:
+    """The constant inputs of a qpasses node, by the names of its signature."""
+    pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
+    return {name: value for name, t in pairs if (value := constant(t)) is not None}
+
+
+def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """Every step of every channel, over the accumulators that the weights allow."""
+    entry = record.nodes[node.name]
+    reachable = accumulator_interval(node, given)
+    channels = len(reachable.low)
+    multiplier, shift = (
+        np.broadcast_to(given[name].astype(np.int64), (channels,)) for name in ("multiplier", "shift")
+    )
+    rounding: Rounding = node.attrs["rounding"]
+    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    ours = meaning_thresholds(multiplier, shift, steps, rounding)
+    kernel = OPS[node.op].overload(entry.overload).kernel
+    assert kernel is not None, entry.overload
+    wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable)
+    real = np.broadcast_to(real_thresholds(entry.real_scales(), steps), ours.shape)
+    low, high = int(reachable.low.min()), int(reachable.high.max())
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="thresholds",
+        domain=reachable.count(),
+        mismatches=int(wrong.sum()),
+        body=entry.overload,
+        reference_moved=int(moved(ours, real, reachable).sum()),
+        reference_max_lsb=largest_gap(ours, real, reachable),
+        channels=channels,
+        accumulator=(low, high),
+        headroom_bits=31 - max(low.bit_length(), high.bit_length()),
+        problem="" if reachable.fits_int32() else "the accumulator can leave int32",
+    )
+
+
+def accumulator_interval(node: Node, given: Constants) -> Interval:
+    """What the int32 accumulator of each channel can reach for any stored input."""
+    limits = np.iinfo(given["x_zero"].dtype)
+    low, high = limits.min - int(given["x_zero"]), limits.max - int(given["x_zero"])
+    if "w" not in given:
+        shape = node.attrs["kernel_shape" if node.op == "IntAveragePool" else "spatial_shape"]
+        cells = prod(shape)
+        return Interval(np.array([low * cells], np.int64), np.array([high * cells], np.int64))
+    axis = 0 if node.op == "IntConv" else 1
+    weights = np.moveaxis(given["w"].astype(np.int64) - int(given["w_zero"]), axis, 0)
+    columns = weights.reshape(weights.shape[0], -1)
+    bias = given["bias"].astype(np.int64)
+    ends = [np.maximum(columns * end, 0).sum(axis=1) for end in (high, low)]
+    floors = [np.minimum(columns * end, 0).sum(axis=1) for end in (high, low)]
+    return Interval(floors[0] + floors[1] + bias, ends[0] + ends[1] + bias)
+
+
+def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 65,536 pairs, in both orders, through onnxruntime itself."""
+    entry = record.nodes[node.name]
+    a, b, y = (
+        Quantization(entry.scales[name][0], int(given[f"{name}_zero"]),
+                     given[f"{name}_zero"].dtype.name)
+        for name in ("a", "b", "y")
+    )
+    bounds = int(given["y_min"]), int(given["y_max"])
+    multipliers = (int(given[name]) for name in ("a_multiplier", "b_multiplier", "shift"))
+    inputs = add_inputs(a, b, y, bounds, *multipliers)
+    rounding = node.attrs["rounding"]
+    meaning = OPS["IntAdd"].reference(*inputs.values(), rounding=rounding)
+    gaps = np.abs(meaning.astype(np.int64) - real_sum(a, b, y, bounds))
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=PAIRS,
+        mismatches=kernel_differences(inputs, entry.overload, rounding),
+        body=entry.overload,
+        reference_moved=int((gaps > 0).sum()),
+        reference_max_lsb=int(gaps.max()),
+    )
+
+
+def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 256 codes: the body in onnxruntime against the table, the table against real."""
+    entry, table = record.nodes[node.name], given["table"]
+    x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
+    codes = np.arange(256, dtype=np.uint8).view(x.dtype)
+    found = run_op("Lut", entry.overload, [codes, table], {})
+    gaps = np.abs(table.astype(np.int64) - real_rescaling(x, y, codes))
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=256,
+        mismatches=int((found != table).sum()),
+        body=entry.overload,
+        reference_moved=int((gaps > 0).sum()),
+        reference_max_lsb=int(gaps.max()),
+    )
+
+
+def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int64:
+    """The stored y of each stored x in real arithmetic, rounded half to even."""
+    ratio = Fraction(x.scale) / Fraction(y.scale)
+    total = (codes.astype(object) - x.zero_point) * ratio.numerator
+    quotient, remainder = total // ratio.denominator, total % ratio.denominator
+    doubled = 2 * remainder
+    up = (doubled > ratio.denominator) | ((doubled == ratio.denominator) & (quotient % 2 == 1))
+    return np.asarray(np.clip(quotient + up + y.zero_point, *y.limits), np.int64)
+
+
+def structural(node: Node, record: Record) -> NodeEvidence:
+    """Moves stored integers: every stored tensor around it has the same scale and zero point."""
+    around = [*node.inputs, *node.outputs]
+    meanings = {record.tensors[t.name] for t in around if t.name in record.tensors}
+    problem = ""
+    if len(meanings) != 1:
+        problem = "its stored tensors have different scales or zero points"
+    return NodeEvidence(node.name, node.op, "structural", 0, 0, "standard", problem=problem)
+
+
+_PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
+    "IntConv": thresholds,
+    "IntGemm": thresholds,
+    "IntAveragePool": thresholds,
+    "IntGlobalAveragePool": thresholds,
+    "IntAdd": add_pairs,
+    "Lut": lookup,
+}

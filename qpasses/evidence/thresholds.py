@@ -1,0 +1,154 @@
+"""Thresholds: requantization is a monotone step function, so its steps describe it completely.
+
+For each level k there is one smallest accumulator that rounds to k or more. A kernel equals
+the meaning on every reachable accumulator exactly if it reaches k there and not one earlier.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64, Rounding
+from opsets.kernels import Kernel
+
+NEVER = np.int64(1 << 40)
+"""A threshold beyond every int32 accumulator; its negative lies below them all."""
+
+_INT64_SAFE_SHIFT = 53  # (2k - 1) << (shift - 1) fits int64 for |k| <= 256
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The accumulators each channel can reach, ``low <= acc <= high`` (int64 [C])."""
+
+    low: Int64
+    high: Int64
+
+    def fits_int32(self) -> bool:
+        """Whether no channel can overflow an int32 accumulator."""
+        limits = np.iinfo(np.int32)
+        return bool((self.low >= limits.min).all() and (self.high <= limits.max).all())
+
+    def clip(self, thresholds: Int64) -> Int64:
+        """Thresholds [C, K] moved to the nearest point of [low, high + 1]: same step function
+        on the interval."""
+        return np.clip(thresholds, self.low[:, None], self.high[:, None] + 1)
+
+    def count(self) -> int:
+        """How many accumulators there are, over all channels."""
+        return int((self.high - self.low + 1).sum())
+
+
+def levels(y_zero: int, y_min: int, y_max: int) -> Int64:
+    """The steps of a clamped output: level k - 1 to k for k in (y_min, y_max], zero point off."""
+    return np.arange(y_min + 1, y_max + 1, dtype=np.int64) - y_zero
+
+
+def meaning_thresholds(
+    multiplier: Int64, shift: Int64, steps: Int64, rounding: Rounding
+) -> Int64:
+    """[C, K]: the smallest accumulator with round(acc * multiplier / 2**shift) >= steps[k].
+
+    Closed form: acc * multiplier >= (2k - 1) * 2**(shift - 1), where equality (a tie) counts
+    if the tie rounds up to k.
+    """
+    tie_counts = ties_reach(steps, rounding)
+    result = np.empty((len(multiplier), len(steps)), np.int64)
+    small = (shift <= _INT64_SAFE_SHIFT) & (multiplier > 0)
+    doubled = 2 * steps - 1
+    target = doubled << np.where(small, shift - 1, 0)[:, None]
+    divisor = np.where(small, multiplier, 1)[:, None]
+    quotient, remainder = np.divmod(target, divisor)
+    result[:] = quotient + ((remainder > 0) | ~tie_counts)
+    for channel in np.flatnonzero(~small):
+        scale = Fraction(int(multiplier[channel]), 1 << int(shift[channel]))
+        result[channel] = _exact(scale, steps, tie_counts)
+    return np.clip(result, -NEVER, NEVER)
+
+
+def real_thresholds(scales: Sequence[Fraction], steps: Int64) -> Int64:
+    """[C, K]: the same for real scales and QuantizeLinear's rounding (half to even)."""
+    tie_counts = ties_reach(steps, "half_to_even")
+    half_steps = steps - 0.5
+    result = np.empty((len(scales), len(steps)), np.int64)
+    for channel, scale in enumerate(scales):
+        if scale < Fraction(1, 1 << 50):
+            result[channel] = _exact(scale, steps, tie_counts)
+            continue
+        estimate = half_steps / float(scale)  # relative error below 2**-51
+        nearest = np.rint(estimate)
+        result[channel] = np.clip(np.ceil(estimate), -float(NEVER), float(NEVER))
+        doubtful = np.abs(estimate - nearest) <= np.abs(estimate) * 2.0**-48
+        doubtful &= np.abs(estimate) < float(NEVER)
+        if doubtful.any():
+            result[channel, doubtful] = _exact(scale, steps[doubtful], tie_counts[doubtful])
+    return np.clip(result, -NEVER, NEVER)
+
+
+def ties_reach(steps: Int64, rounding: Rounding) -> NDArray[np.bool_]:
+    """Whether a tie between k - 1 and k rounds to k, for each k of ``steps``."""
+    return {
+        "half_to_even": steps % 2 == 0,
+        "half_up": np.ones(steps.shape, bool),
+        "half_away": steps > 0,
+    }[rounding]
+
+
+def _exact(scale: Fraction, steps: Int64, tie_counts: NDArray[np.bool_]) -> list[int]:
+    """Thresholds by Python integers: any scale, any size."""
+    found = []
+    for k, counts in zip(steps.tolist(), tie_counts.tolist(), strict=True):
+        if scale == 0:
+            found.append(int(NEVER if k > 0 else -NEVER))
+            continue
+        quotient, remainder = divmod((2 * k - 1) * scale.denominator, 2 * scale.numerator)
+        threshold = quotient + (remainder > 0 or not counts)
+        found.append(max(min(threshold, int(NEVER)), -int(NEVER)))
+    return found
+
+
+def kernel_mismatches(
+    kernel: Kernel,
+    multiplier: Int64,
+    shift: Int64,
+    thresholds: Int64,
+    steps: Int64,
+    reachable: Interval,
+) -> Int64:
+    """[C]: at how many steps a monotone kernel leaves the meaning on reachable accumulators.
+
+    The kernel is asked at every threshold and its predecessor. Zero means equality on the
+    whole interval: both are monotone and take every step at the same place.
+    """
+    low, high = reachable.low[:, None], reachable.high[:, None]
+    wrong = np.zeros(thresholds.shape, bool)
+    for offset in (0, -1):
+        accumulator = np.clip(thresholds + offset, low, high)
+        reaches = kernel(accumulator, multiplier[:, None], shift[:, None]) >= steps
+        wrong |= reaches != (accumulator >= thresholds)
+    return np.asarray(wrong.sum(axis=1), np.int64)
+
+
+def moved(ours: Int64, reference: Int64, reachable: Interval) -> Int64:
+    """[C]: on how many reachable accumulators two step functions differ.
+
+    Between two places of the same step the outputs differ; every accumulator there is counted
+    once per step that moved over it.
+    """
+    gaps = np.abs(reachable.clip(ours) - reachable.clip(reference))
+    return np.asarray(gaps.sum(axis=1), np.int64)
+
+
+def largest_gap(ours: Int64, reference: Int64, reachable: Interval) -> int:
+    """The largest difference of two step functions, in LSB, over all channels."""
+    largest = 0
+    first, second = reachable.clip(ours), reachable.clip(reference)
+    for channel in np.flatnonzero((first != second).any(axis=1)):
+        points = np.concatenate([first[channel], second[channel]])
+        points = points[points <= reachable.high[channel]]
+        counts = [np.searchsorted(t[channel], points, side="right") for t in (first, second)]
+        largest = max(largest, int(np.abs(counts[0] - counts[1]).max(initial=0)))
+    return largest

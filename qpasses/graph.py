@@ -1,0 +1,164 @@
+"""Thin, typed helpers over onnx-graphsurgeon: the only file that knows its quirks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError
+
+Graph: TypeAlias = gs.Graph
+Node: TypeAlias = gs.Node
+Tensor: TypeAlias = gs.Variable | gs.Constant
+
+
+def import_graph(model: onnx.ModelProto) -> Graph:
+    """The graph of ``model``, in topological order, every node under a unique name."""
+    graph = gs.import_onnx(model)
+    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+    taken: set[str] = set()
+    for node in graph.nodes:
+        node.name = fresh(node.name or node.op, taken)
+    return graph
+
+
+def export_graph(graph: Graph) -> onnx.ModelProto:
+    """``graph`` as a model of its own opset and IR version."""
+    return gs.export_onnx(graph, do_type_check=False)
+
+
+def tidy(graph: Graph) -> None:
+    """Drop what nothing reads and restore topological order; the interface stays."""
+    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+
+
+def fresh(wanted: str, taken: set[str]) -> str:
+    """``wanted``, or the first free ``wanted_2``, ``wanted_3``...; adds it to ``taken``."""
+    name, count = wanted, 1
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name
+
+
+def producer(tensor: Tensor) -> Node | None:
+    """The node that writes ``tensor``; None for inputs and constants."""
+    return tensor.inputs[0] if tensor.inputs else None
+
+
+def is_graph_output(graph: Graph, tensor: Tensor) -> bool:
+    """Whether ``tensor`` leaves the graph."""
+    return any(tensor is output for output in graph.outputs)
+
+
+def sole_consumer(graph: Graph, tensor: Tensor) -> Node | None:
+    """The one node that reads ``tensor``, once; None if there are others or it is an output."""
+    if len(tensor.outputs) != 1 or is_graph_output(graph, tensor):
+        return None
+    reader: Node = tensor.outputs[0]
+    return reader if sum(t is tensor for t in reader.inputs) == 1 else None
+
+
+def constant(tensor: Tensor | None) -> NDArray[Any] | None:
+    """The value of a constant tensor, else None."""
+    return np.asarray(tensor.values) if isinstance(tensor, gs.Constant) else None
+
+
+def input_at(node: Node, index: int) -> Tensor | None:
+    """Input ``index``, or None where it is absent or left empty."""
+    if index >= len(node.inputs) or node.inputs[index].is_empty():
+        return None
+    return node.inputs[index]
+
+
+def is_float(tensor: Tensor) -> bool:
+    """Whether the tensor holds float32, float64 or float16 (unknown types do not count)."""
+    dtype = tensor.dtype
+    return isinstance(dtype, np.dtype | type) and np.issubdtype(dtype, np.floating)
+
+
+def rank(tensor: Tensor) -> int | None:
+    """The number of dimensions, where known."""
+    return None if tensor.shape is None else len(tensor.shape)
+
+
+def spatial_shape(tensor: Tensor) -> tuple[int, ...] | None:
+    """The size behind batch and channels, where every dimension of it is a number."""
+    if tensor.shape is None or len(tensor.shape) < 2:
+        return None
+    spatial = tuple(tensor.shape[2:])
+    return spatial if all(isinstance(size, int) for size in spatial) else None
+
+
+def new_constant(name: str, values: NDArray[Any]) -> Tensor:
+    """A constant tensor."""
+    return gs.Constant(name, np.array(values, order="C"))
+
+
+def new_tensor(name: str, like: Tensor, dtype: Any = None) -> Tensor:
+    """A variable shaped as ``like``, of its type or ``dtype``."""
+    return gs.Variable(name, dtype=dtype or like.dtype, shape=like.shape)
+
+
+def add_node(
+    graph: Graph,
+    op: str,
+    name: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    *,
+    attributes: dict[str, Any] | None = None,
+    domain: str | None = None,
+) -> Node:
+    """Append a node; whatever wrote ``outputs`` before no longer does."""
+    for output in outputs:
+        output.inputs.clear()
+    node = gs.Node(op, name, attributes or {}, list(inputs), list(outputs), domain)
+    graph.nodes.append(node)
+    return node
+
+
+def redirect(graph: Graph, old: Tensor, new: Tensor) -> None:
+    """Let every reader of ``old`` read ``new``; a graph output keeps its name."""
+    for reader in list(old.outputs):
+        for index, tensor in enumerate(reader.inputs):
+            if tensor is old:
+                reader.inputs[index] = new
+    if not is_graph_output(graph, old):
+        return
+    writer = producer(new)
+    if writer is None or is_graph_output(graph, new):
+        raise ModelError(f"output {old.name!r} would become a plain copy of {new.name!r}")
+    old.inputs.clear()
+    for reader in list(new.outputs):
+        for index, tensor in enumerate(reader.inputs):
+            if tensor is new:
+                reader.inputs[index] = old
+    writer.outputs[next(i for i, t in enumerate(writer.outputs) if t is new)] = old
+
+
+@dataclass(frozen=True)
+class Dequantized:
+    """A DequantizeLinear with constant parameters: the stored tensor and what it means."""
+
+    stored: Tensor
+    scale: NDArray[np.float32]
+    zero_point: NDArray[Any]
+
+
+def dequantized(tensor: Tensor | None) -> Dequantized | None:
+    """How ``tensor`` is dequantized, if a DequantizeLinear with constants writes it."""
+    node = producer(tensor) if tensor is not None else None
+    if node is None or node.op != "DequantizeLinear":
+        return None
+    scale, zero = constant(input_at(node, 1)), constant(input_at(node, 2))
+    if scale is None:
+        return None
+    if zero is None:
+        zero = np.zeros(scale.shape, node.inputs[0].dtype)
+    return Dequantized(node.inputs[0], scale, zero)

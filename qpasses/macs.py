@@ -1,0 +1,46 @@
+"""Multiply-accumulates per node, for the sizes of one real sample."""
+
+from math import prod
+
+import onnx
+
+from qpasses.graph import Graph, Node, import_graph
+from qpasses.prepare import infer_shapes, prepared_model
+from qpasses.runtime import Arrays
+
+COUNTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
+
+def count_macs(graph: Graph, sample: Arrays) -> dict[str, int]:
+    """Multiply-accumulates of each Conv, ConvTranspose, Gemm and MatMul of a float graph.
+
+    Free dimensions take the sizes of ``sample`` (feeds by input name). A node whose output
+    stays of unknown size even then counts 0.
+    """
+    sized = import_graph(infer_shapes(_with_sizes(prepared_model(graph), sample)))
+    return {node.name: _count(node) for node in sized.nodes if node.op in COUNTED}
+
+
+def _count(node: Node) -> int:
+    x, weights, y = node.inputs[0].shape, node.inputs[1].shape, node.outputs[0].shape
+    shapes = [x, weights, y]
+    if any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes):
+        return 0
+    if node.op == "Conv":
+        return prod(y) * prod(weights[1:])
+    if node.op == "ConvTranspose":
+        return prod(x) * prod(weights[1:])
+    inner = x[-2] if node.op == "Gemm" and node.attrs.get("transA", 0) else x[-1]
+    return int(prod(y) * inner)
+
+
+def _with_sizes(model: onnx.ModelProto, sample: Arrays) -> onnx.ModelProto:
+    del model.graph.value_info[:]
+    for value in model.graph.input:
+        if value.name in sample:
+            dims = value.type.tensor_type.shape.dim
+            for dim, size in zip(dims, sample[value.name].shape, strict=True):
+                dim.dim_value = size
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return model

@@ -1,0 +1,35 @@
+"""The passes, in order: one file each, one line each."""
+
+from qpasses.passes.base import Pass
+from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
+from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
+from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
+from qpasses.passes.integerize_add import IntegerizeAdd
+from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
+from qpasses.passes.integerize_conv import IntegerizeConv
+from qpasses.passes.integerize_gemm import IntegerizeGemm
+from qpasses.passes.integerize_moving import IntegerizeMoving
+from qpasses.passes.integerize_rescaling import IntegerizeRescaling
+from qpasses.passes.read_shape_of_stored import ReadShapeOfStored
+from qpasses.passes.remove_identity import RemoveIdentity
+from qpasses.passes.resolve_auto_pad import ResolveAutoPad
+from qpasses.passes.sum_to_add import SumToAdd
+
+PREPARE: tuple[Pass, ...] = (
+    RemoveIdentity(),
+    SumToAdd(),
+    ResolveAutoPad(),
+    FoldBatchNormalization(),
+    FoldAddIntoConv(),
+    CanonicalizeGemm(),
+)
+
+INTEGERIZE: tuple[Pass, ...] = (
+    IntegerizeConv(),
+    IntegerizeGemm(),
+    IntegerizeAdd(),
+    IntegerizeAveragePool(),
+    IntegerizeMoving(),
+    IntegerizeRescaling(),
+    ReadShapeOfStored(),
+)

@@ -1,0 +1,82 @@
+"""The contract of a pass, and the manager that applies passes and checks after each."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from opsets.op import Flavour
+from opsets.target import Target
+from qpasses.graph import Graph, Node, Tensor, new_constant, tidy
+from qpasses.record import Record
+from qpasses.stages import check_structure
+
+
+@dataclass(frozen=True)
+class Declined:
+    """Why a pass leaves a node alone, in words the user can act on."""
+
+    reason: str
+
+
+@dataclass
+class Context:
+    """What passes share: the target, the wanted bodies, and the record they write."""
+
+    target: Target
+    flavour: Flavour = "onnxruntime"
+    record: Record = field(default_factory=Record)
+    _scalars: dict[str, Tensor] = field(default_factory=dict)
+
+    def scalar(self, dtype: str, value: int) -> Tensor:
+        """The one constant of this type and value: zero points and clamps are shared."""
+        name = f"{dtype}_{value}".replace("-", "minus_")
+        if name not in self._scalars:
+            self._scalars[name] = new_constant(name, np.array(value, dtype))
+        return self._scalars[name]
+
+
+class Pass(ABC):
+    """Rewrites nodes of the op types it names, one at a time.
+
+    A pass keeps no state between nodes. ``guard`` looks at the node alone and may be asked
+    before quantization; ``rewrite`` changes the graph or declines and changes nothing.
+    """
+
+    op_types: ClassVar[frozenset[str]]
+
+    @property
+    def name(self) -> str:
+        """The class name in kebab-case."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+
+    def guard(self, _node: Node) -> Declined | None:
+        """Why this node can never be rewritten, or None."""
+        return None
+
+    @abstractmethod
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Rewrite ``node`` in place, or say why not."""
+
+
+AfterPass = Callable[[str, Graph], None]
+
+
+def run_passes(
+    passes: Sequence[Pass], graph: Graph, context: Context, after: AfterPass | None = None
+) -> None:
+    """Apply each pass to each node it names, in order; check the structure after each pass."""
+    for each in passes:
+        for node in [node for node in graph.nodes if node.op in each.op_types]:
+            if not node.outputs:
+                continue  # an earlier rewrite of this pass took it away
+            declined = each.guard(node) or each.rewrite(graph, node, context)
+            if declined:
+                context.record.declined[node.name] = declined.reason
+        tidy(graph)
+        check_structure(graph, each.name)
+        if after:
+            after(each.name, graph)

@@ -1,0 +1,58 @@
+"""FoldAddIntoConv: a constant per channel added to a Conv is its bias."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from qpasses.graph import (
+    Graph,
+    Node,
+    constant,
+    input_at,
+    new_constant,
+    producer,
+    redirect,
+    sole_consumer,
+)
+from qpasses.passes.base import Context, Declined, Pass
+
+
+class FoldAddIntoConv(Pass):
+    """Move an added per-channel constant into the bias of the Conv before it.
+
+    before: ``c = Conv (x, w, b); y = Add (c, k)`` with k shaped [1, C, 1, 1] or [C, 1, 1]
+    after:  ``y = Conv (x, w, b + k)``
+    **Exact** in real arithmetic; the bias is summed in float64.
+    """
+
+    op_types: ClassVar = frozenset({"Add"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Rewrite where one operand is such a Conv and the other such a constant."""
+        for data, other in (node.inputs, node.inputs[::-1]):
+            conv, added = producer(data), constant(other)
+            if conv is None or conv.op != "Conv" or added is None:
+                continue
+            weights, bias = constant(conv.inputs[1]), input_at(conv, 2)
+            if weights is None or sole_consumer(graph, data) is not node:
+                continue
+            channels = weights.shape[0]
+            if not _is_per_channel(added.shape, channels, weights.ndim):
+                continue
+            start = 0.0 if bias is None else constant(bias)
+            if start is None:
+                continue
+            total = np.broadcast_to(added.reshape(-1), (channels,)).astype(np.float64) + start
+            folded = new_constant(f"{conv.name}.bias_with_{node.name}", total.astype(np.float32))
+            conv.inputs = [*conv.inputs[:2], folded]
+            redirect(graph, node.outputs[0], data)
+            node.inputs.clear()
+            return None
+        return None  # an ordinary Add
+
+
+def _is_per_channel(shape: tuple[int, ...], channels: int, rank: int) -> bool:
+    if len(shape) > rank:
+        return False
+    full = (1,) * (rank - len(shape)) + shape
+    return full[1] in (1, channels) and all(n == 1 for i, n in enumerate(full) if i != 1)

@@ -1,0 +1,107 @@
+"""FoldBatchNormalization: put the affine map of a BatchNormalization into weights and bias."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.graph import (
+    Graph,
+    Node,
+    constant,
+    input_at,
+    new_constant,
+    producer,
+    rank,
+    redirect,
+    sole_consumer,
+)
+from qpasses.passes.base import Context, Declined, Pass
+
+
+class FoldBatchNormalization(Pass):
+    """Fold BatchNormalization into the Conv or Gemm before it; alone it becomes a 1x1 Conv.
+
+    before: ``c = Conv (x, w, b); y = BatchNormalization (c, gamma, beta, mean, var)``
+    after:  ``y = Conv (x, w * k, (b - mean) * k + beta)`` with ``k = gamma / sqrt(var + eps)``
+    **Exact** in real arithmetic; k is computed in float64, so float results move by rounding.
+    """
+
+    op_types: ClassVar = frozenset({"BatchNormalization"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Scale the weights of the producer, or turn the node into a depthwise Conv."""
+        affine = _affine(node)
+        if isinstance(affine, Declined):
+            return affine
+        factor, offset = affine
+        before = producer(node.inputs[0])
+        if before is not None and _can_absorb(graph, before, node):
+            _scale_outputs(before, factor, offset)
+            redirect(graph, node.outputs[0], before.outputs[0])
+            node.inputs.clear()
+            return None
+        dims = rank(node.inputs[0])
+        if dims is None or dims < 3:
+            return Declined("BatchNormalization of a tensor without spatial dimensions, "
+                            "with no Conv or Gemm of its own before it")
+        _become_depthwise(node, factor, offset, dims - 2)
+        return None
+
+
+def _affine(node: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | Declined:
+    values = [constant(tensor) for tensor in node.inputs[1:5]]
+    if any(value is None for value in values):
+        return Declined("BatchNormalization with parameters that are not constant")
+    if node.attrs.get("training_mode", 0) or any(t.outputs for t in node.outputs[1:]):
+        return Declined("BatchNormalization in training mode: export the model for inference")
+    gamma, beta, mean, var = (np.asarray(value, np.float64) for value in values)
+    factor = gamma / np.sqrt(var + float(node.attrs.get("epsilon", 1e-5)))
+    return factor, beta - mean * factor
+
+
+def _can_absorb(graph: Graph, before: Node, node: Node) -> bool:
+    if before.op not in ("Conv", "Gemm") or sole_consumer(graph, before.outputs[0]) is not node:
+        return False
+    bias = input_at(before, 2)
+    plain = before.op == "Conv" or before.attrs.get("beta", 1.0) == before.attrs.get("alpha", 1.0) == 1
+    return plain and constant(before.inputs[1]) is not None and (
+        bias is None or constant(bias) is not None
+    )
+
+
+def _scale_outputs(
+    before: Node, factor: NDArray[np.float64], offset: NDArray[np.float64]
+) -> None:
+    weights = _values(before, 1)
+    by_column = before.op == "Gemm" and not before.attrs.get("transB", 0)
+    column = (1, -1) if by_column else (-1,) + (1,) * (weights.ndim - 1)
+    bias = _values(before, 2) if input_at(before, 2) is not None else np.zeros_like(offset)
+    parameters = {
+        "weight": weights * factor.reshape(column),
+        "bias": np.broadcast_to(np.squeeze(bias), offset.shape) * factor + offset,
+    }
+    before.inputs = [before.inputs[0], *_constants(before, parameters)]
+
+
+def _become_depthwise(
+    node: Node, factor: NDArray[np.float64], offset: NDArray[np.float64], spatial: int
+) -> None:
+    kernel = [1] * spatial
+    parameters = {"weight": factor.reshape(-1, 1, *kernel), "bias": offset}
+    node.op = "Conv"
+    node.attrs.clear()
+    node.attrs.update(kernel_shape=kernel, group=factor.size)
+    node.inputs = [node.inputs[0], *_constants(node, parameters)]
+    node.outputs = [node.outputs[0]]
+
+
+def _values(node: Node, index: int) -> NDArray[np.float64]:
+    return np.asarray(constant(node.inputs[index]), np.float64)
+
+
+def _constants(node: Node, parameters: dict[str, NDArray[np.float64]]) -> list[Any]:
+    return [
+        new_constant(f"{node.name}.folded_{name}", values.astype(np.float32))
+        for name, values in parameters.items()
+    ]

@@ -1,0 +1,130 @@
+"""IntegerizeConv: Conv between DequantizeLinear and QuantizeLinear becomes IntConv."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.graph import Graph, Node, Tensor, constant, dequantized, input_at, new_constant
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.passes.requantized import accumulators, emit_requantized
+from qpasses.patterns import Stored, stored_input, stored_output, value_of
+
+GEOMETRY = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+
+
+class IntegerizeConv(Pass):
+    """Replace a quantized Conv (with Relu or Clip behind it) by one integer node.
+
+    before: ``y = Q(Relu(Conv(DQ(x), DQ(w), DQ(b))))``
+    after:  ``y = qpasses.IntConv(x, x_zero, w, w_zero, b, multiplier, shift, y_zero, y_min, y_max)``
+    **Exact** up to the multiplier: the accumulators that differ from real arithmetic are
+    counted in the evidence.
+    """
+
+    op_types: ClassVar = frozenset({"Conv"})
+
+    def guard(self, node: Node) -> Declined | None:
+        """Constant weights that cannot overflow int32 by themselves."""
+        return guard_weights(node, axis=0)
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Collect the stored operands, choose multipliers, put IntConv in place."""
+        operands = matrix_operands(graph, node, axis=0, bias=input_at(node, 2))
+        if isinstance(operands, Declined):
+            return operands
+        x, y, absorbed, weights, scale, bias = operands
+        attributes = {key: node.attrs[key] for key in GEOMETRY if key in node.attrs}
+        if attributes.get("auto_pad", "NOTSET") == "NOTSET":
+            attributes.pop("auto_pad", None)
+        dims = weights.ndim - 2
+        attributes.setdefault("dilations", [1] * dims)
+        attributes.setdefault("strides", [1] * dims)
+        attributes.setdefault("group", 1)
+        attributes["kernel_shape"] = list(weights.shape[2:])
+        if "auto_pad" in attributes:
+            attributes.pop("pads", None)
+        else:
+            attributes.setdefault("pads", [0] * (2 * dims))
+        inputs = matrix_inputs(node, x, weights, bias, context)
+        reachable = accumulators(weights, bias, 0, x.quantization)
+        return emit_requantized(graph, node, "IntConv", inputs, attributes, x, y, absorbed,
+                                {"w": scale.tolist()}, reachable, context)
+
+
+def guard_weights(node: Node, axis: int) -> Declined | None:
+    """Why a Conv or Gemm can have no integer form, judged by its constants alone."""
+    weights = value_of(node.inputs[1])
+    if weights is None:
+        return Declined(f"{node.op} with weights that are not constant")
+    if node.op != "MatMul" and input_at(node, 2) is not None and value_of(node.inputs[2]) is None:
+        return Declined(f"{node.op} with a bias that is not constant")
+    columns = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1))
+    largest = columns.max(axis=1, initial=0).astype(np.float64)
+    mass = columns.sum(axis=1, dtype=np.float64) / np.where(largest > 0, largest, 1)
+    if (mass * 127 * 255 >= 1 << 30).any():
+        return Declined(f"{node.op} sums so many products that int32 could overflow")
+    return None
+
+
+Operands = tuple[
+    Stored, Stored, list[Node], NDArray[np.int8], NDArray[np.float32], NDArray[np.int32]
+]
+
+
+def matrix_operands(
+    graph: Graph, node: Node, axis: int, bias: Tensor | None
+) -> Operands | Declined:
+    """x, y, absorbed nodes, stored weights, their scale per channel, stored bias."""
+    x, found = stored_input(node.inputs[0]), stored_output(graph, node)
+    view = dequantized(node.inputs[1])
+    if x is None:
+        return Declined(f"the input {node.inputs[0].name!r} is not quantized per tensor to 8 bits")
+    if found is None:
+        return Declined(f"the output {node.outputs[0].name!r} is not quantized per tensor to "
+                        "8 bits, or is read before it is")
+    weights = constant(view.stored) if view else None
+    if view is None or weights is None or weights.dtype != np.int8 or view.zero_point.any():
+        return Declined("the weights are not symmetric int8 constants behind DequantizeLinear")
+    channels = weights.shape[axis]
+    scale = np.broadcast_to(view.scale.reshape(-1), (channels,))
+    stored_bias = _stored_bias(bias, x.quantization.scale, scale)
+    if stored_bias is None:
+        return Declined("the bias is not a constant that fits int32")
+    y, absorbed = found
+    return x, y, absorbed, weights, scale, stored_bias
+
+
+def matrix_inputs(
+    node: Node, x: Stored, weights: NDArray[np.int8], bias: NDArray[np.int32], context: Context
+) -> list[Tensor]:
+    """The inputs of IntConv and IntGemm before the multiplier."""
+    return [
+        x.tensor,
+        context.scalar(x.quantization.dtype, x.quantization.zero_point),
+        new_constant(f"{node.name}.weight_int8", weights),
+        context.scalar("int8", 0),
+        new_constant(f"{node.name}.bias_int32", bias),
+    ]
+
+
+def _stored_bias(
+    bias: Tensor | None, x_scale: float, w_scale: NDArray[Any]
+) -> NDArray[np.int32] | None:
+    """The bias in steps of x_scale * w_scale; a bias stored otherwise is stored again."""
+    if bias is None:
+        return np.zeros(w_scale.shape, np.int32)
+    view = dequantized(bias)
+    steps = np.float64(x_scale) * w_scale.astype(np.float64)
+    stored = constant(view.stored if view else bias)
+    if stored is None:
+        return None
+    if view is not None and stored.dtype == np.int32 and not view.zero_point.any() and np.allclose(
+        view.scale, steps, rtol=1e-6, atol=0
+    ):
+        return np.asarray(stored, np.int32)
+    real = stored if view is None else (stored - view.zero_point.astype(np.int64)) * view.scale
+    levels = np.rint(np.asarray(real, np.float64) / steps)
+    if (np.abs(levels) > 1 << 30).any():
+        return None
+    return np.broadcast_to(levels, w_scale.shape).astype(np.int32)

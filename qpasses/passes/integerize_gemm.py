@@ -1,0 +1,51 @@
+"""IntegerizeGemm: Gemm and MatMul with constant weights become IntGemm."""
+
+from typing import ClassVar
+
+from qpasses.graph import Graph, Node, input_at
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.passes.integerize_conv import guard_weights, matrix_inputs, matrix_operands
+from qpasses.passes.requantized import accumulators, emit_requantized
+from qpasses.patterns import absorbed, bias_row, value_of
+
+
+class IntegerizeGemm(Pass):
+    """Replace a quantized product with a constant matrix by one integer node, for any rank.
+
+    before: ``y = Q(Relu(Gemm(DQ(x), DQ(w), DQ(b))))`` or ``y = Q(Add(MatMul(DQ(x), DQ(w)), DQ(b)))``
+    after:  ``y = qpasses.IntGemm(x, x_zero, w, w_zero, b, multiplier, shift, y_zero, y_min, y_max)``
+    **Exact** up to the multiplier: the accumulators that differ from real arithmetic are
+    counted in the evidence.
+    """
+
+    op_types: ClassVar = frozenset({"Gemm", "MatMul"})
+
+    def guard(self, node: Node) -> Declined | None:
+        """A constant matrix, not transposed or scaled in ways prepare could not fold."""
+        weights = value_of(node.inputs[1])
+        if weights is None:
+            return Declined(f"{node.op} of two activations: no integer form yet")
+        if weights.ndim != 2:
+            return Declined(f"{node.op} with a stack of {weights.ndim}-dimensional weights")
+        factors = {"transA": 0, "transB": 0, "alpha": 1.0, "beta": 1.0}
+        for attribute, plain in factors.items():
+            if node.attrs.get(attribute, plain) != plain:
+                return Declined(f"{node.op} with {attribute} = {node.attrs[attribute]}")
+        return guard_weights(node, axis=1)
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Collect the stored operands, choose multipliers, put IntGemm in place."""
+        chain = absorbed(graph, node)
+        if node.op == "MatMul":
+            bias = bias_row(node, chain[0]) if chain else None
+        else:
+            bias = input_at(node, 2)
+        operands = matrix_operands(graph, node, axis=1, bias=bias)
+        if isinstance(operands, Declined):
+            return operands
+        x, y, behind, weights, scale, stored_bias = operands
+        inputs = matrix_inputs(node, x, weights, stored_bias, context)
+        reachable = accumulators(weights, stored_bias, 1, x.quantization)
+        clamps = [each for each in behind if each.op != "Add"]
+        return emit_requantized(graph, node, "IntGemm", inputs, {}, x, y, clamps,
+                                {"w": scale.tolist()}, reachable, context)

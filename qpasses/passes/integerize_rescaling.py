@@ -1,0 +1,54 @@
+"""IntegerizeRescaling: a tensor stored anew at another scale becomes a table lookup."""
+
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.graph import Graph, Node, add_node, is_graph_output, new_constant
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.patterns import quantized_by, stored_input
+from qpasses.record import NodeRecord, Quantization
+
+
+class IntegerizeRescaling(Pass):
+    """Replace DequantizeLinear directly followed by QuantizeLinear.
+
+    before: ``y = Q(DQ(x))``
+    after:  ``y = qpasses.Lut(x, table)``, or x itself where nothing changes
+    **Exact:** the table holds the rescaled value of every code.
+    """
+
+    op_types: ClassVar = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Put a table between the two stored tensors."""
+        x, y = stored_input(node.inputs[0]), quantized_by(node)
+        if x is None or y is None:
+            return None  # the edge of the integer part
+        if x.quantization == y.quantization and not is_graph_output(graph, y.tensor):
+            for reader in list(y.tensor.outputs):
+                for index, tensor in enumerate(reader.inputs):
+                    if tensor is y.tensor:
+                        reader.inputs[index] = x.tensor
+            return None
+        table = rescaling_table(x.quantization, y.quantization)
+        context.record.nodes[node.name] = NodeRecord(
+            [node.name], "every code rescaled in real arithmetic",
+            OPS["Lut"].body(context.flavour, {}, {}).overload,
+            {"x": [x.quantization.scale], "y": [y.quantization.scale]},
+        )
+        add_node(graph, "Lut", node.name, [x.tensor, new_constant(f"{node.name}.table", table)],
+                 [y.tensor], domain=DOMAIN)
+        return None
+
+
+def rescaling_table(x: Quantization, y: Quantization) -> np.ndarray:
+    """[256] of y's type, ordered by the byte of x: the stored y of each stored x."""
+    codes = np.arange(256, dtype=np.uint8).view(x.dtype).astype(np.int64)
+    reals = [Fraction(x.scale) * int(code - x.zero_point) for code in codes]
+    low, high = y.limits
+    levels = [round(real / Fraction(y.scale)) + y.zero_point for real in reals]
+    return np.clip(np.array(levels, np.float64), low, high).astype(y.dtype)

@@ -1,0 +1,29 @@
+"""RemoveIdentity: drop nodes that pass their input on unchanged."""
+
+from typing import ClassVar
+
+from qpasses.graph import Graph, Node, is_graph_output, producer, redirect
+from qpasses.passes.base import Context, Declined, Pass
+
+
+class RemoveIdentity(Pass):
+    """Let the readers of an Identity or an inference-time Dropout read its input.
+
+    before: ``y = Identity (x); z = Relu (y)``
+    after:  ``z = Relu (x)``
+    **Exact:** the value is the same tensor.
+    """
+
+    op_types: ClassVar = frozenset({"Identity", "Dropout"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Redirect the readers of the output; the node falls away."""
+        source, result = node.inputs[0], node.outputs[0]
+        if any(extra.outputs for extra in node.outputs[1:]):
+            return Declined("the mask of Dropout is used")
+        source_is_edge = producer(source) is None or is_graph_output(graph, source)
+        if is_graph_output(graph, result) and source_is_edge:
+            return Declined("it connects an input or constant straight to an output")
+        redirect(graph, result, source)
+        node.inputs.clear()
+        return None

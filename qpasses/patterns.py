@@ -1,0 +1,143 @@
+"""How a computing node sits in the graph: its data, its bias, the activation it absorbs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.graph import (
+    Graph,
+    Node,
+    Tensor,
+    constant,
+    dequantized,
+    input_at,
+    is_float,
+    sole_consumer,
+)
+from qpasses.record import Quantization
+from qpasses.stages import CLAMPING
+
+
+def value_of(tensor: Tensor | None) -> NDArray[Any] | None:
+    """The constant behind ``tensor``: itself, or the stored integers that a DQ reads."""
+    view = dequantized(tensor)
+    return constant(view.stored if view else tensor)
+
+
+def data_inputs(node: Node) -> list[Tensor]:
+    """The float tensors that a moving node moves."""
+    inputs = node.inputs if node.op == "Concat" else node.inputs[:1]
+    return [tensor for tensor in inputs if value_of(tensor) is None]
+
+
+def activations(node: Node) -> list[Tensor]:
+    """The float inputs of a computing node that are not constants."""
+    return [tensor for tensor in node.inputs if is_float(tensor) and value_of(tensor) is None]
+
+
+def absorbed(graph: Graph, node: Node) -> list[Node]:
+    """The nodes behind ``node`` that become part of it, in order.
+
+    A MatMul takes the constant row that is added to it; then Relu and Clip with constant
+    bounds follow, as long as nothing else reads what lies between.
+    """
+    chain: list[Node] = []
+    tensor = node.outputs[0]
+    while (reader := sole_consumer(graph, tensor)) is not None:
+        is_bias = node.op == "MatMul" and not chain and bias_row(node, reader) is not None
+        if not is_bias and not _is_clamp(reader, tensor):
+            break
+        chain.append(reader)
+        tensor = reader.outputs[0]
+    return chain
+
+
+def bias_row(matmul: Node, add: Node) -> Tensor | None:
+    """The operand of ``add`` that is one constant value per column of the product."""
+    weights = value_of(matmul.inputs[1])
+    if add.op != "Add" or weights is None:
+        return None
+    product = matmul.outputs[0]
+    other = add.inputs[1] if add.inputs[0] is product else add.inputs[0]
+    values = value_of(other)
+    if values is None or values.shape != weights.shape[1:]:
+        return None
+    return other
+
+
+def clamp(nodes: Sequence[Node], y: Quantization) -> tuple[int, int]:
+    """The stored bounds of an output behind Relu and Clip nodes: their real bounds, stored.
+
+    QuantizeLinear is monotone, so storing a clamped value is clamping the stored one.
+    """
+    low, high = y.limits
+    for node in nodes:
+        below, above = _bounds(node)
+        low, high = max(low, y.store(below)), min(high, y.store(above))
+    return low, max(low, high)
+
+
+def _bounds(node: Node) -> tuple[float, float]:
+    if node.op == "Relu":
+        return 0.0, np.inf
+    bounds = [-np.inf, np.inf]
+    for index in (0, 1):
+        bound = input_at(node, index + 1)
+        if bound is not None:
+            bounds[index] = float(np.asarray(value_of(bound)).reshape(()))
+    return bounds[0], bounds[1]
+
+
+def _is_clamp(reader: Node, tensor: Tensor) -> bool:
+    bounds = [input_at(reader, index) for index in (1, 2)]
+    return (
+        reader.op in CLAMPING
+        and reader.inputs[0] is tensor
+        and all(bound is None or constant(bound) is not None for bound in bounds)
+    )
+
+
+def quantization(scale: NDArray[np.float32], zero_point: NDArray[Any]) -> Quantization | None:
+    """Per-tensor 8-bit parameters, or None if they are per channel or of another type."""
+    if scale.size != 1 or zero_point.size != 1 or zero_point.dtype.name not in ("uint8", "int8"):
+        return None
+    return Quantization(float(scale.reshape(())), int(zero_point.reshape(())),
+                        zero_point.dtype.name)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An activation as stored integers, and what they mean."""
+
+    tensor: Tensor
+    quantization: Quantization
+
+
+def stored_input(tensor: Tensor) -> Stored | None:
+    """The stored integers behind a dequantized activation (or dequantized constant)."""
+    view = dequantized(tensor)
+    parameters = quantization(view.scale, view.zero_point) if view else None
+    return Stored(view.stored, parameters) if view and parameters else None
+
+
+def stored_output(graph: Graph, node: Node) -> tuple[Stored, list[Node]] | None:
+    """What the QuantizeLinear behind ``node`` and its absorbed nodes writes, and those nodes."""
+    chain = absorbed(graph, node)
+    last = chain[-1] if chain else node
+    reader = sole_consumer(graph, last.outputs[0])
+    view = quantized_by(reader)
+    return (view, chain) if view else None
+
+
+def quantized_by(reader: Node | None) -> Stored | None:
+    """The output of a QuantizeLinear with constant per-tensor parameters."""
+    if reader is None or reader.op != "QuantizeLinear":
+        return None
+    scale, zero = constant(reader.inputs[1]), constant(input_at(reader, 2))
+    if scale is None or zero is None:
+        return None
+    parameters = quantization(scale, zero)
+    return Stored(reader.outputs[0], parameters) if parameters else None

@@ -1,0 +1,270 @@
+"""Place: which tensors carry a scale, which share one, and the Q/DQ nodes that say so."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration import Range
+from qpasses.graph import (
+    Graph,
+    Node,
+    Tensor,
+    add_node,
+    constant,
+    input_at,
+    is_float,
+    is_graph_output,
+    new_constant,
+    new_tensor,
+    producer,
+)
+from qpasses.passes import INTEGERIZE
+from qpasses.passes.base import Context
+from qpasses.patterns import absorbed, activations, bias_row, data_inputs
+from qpasses.record import Quantization
+from qpasses.stages import CLAMPING, MOVING
+
+WEIGHT_LIMIT = 127
+"""int8 weights are symmetric: -127 to 127."""
+
+BIAS_LIMIT = 1 << 30
+"""Stored biases leave half of int32 to the products."""
+
+_MATRIX_OPS = {"Conv": 0, "Gemm": 1, "MatMul": 1}
+"""Ops with constant weights, and the axis of the output channels in them."""
+
+
+@dataclass
+class Plan:
+    """What is going to be quantized.
+
+    ``tensors``: by name, in graph order; ``groups``: each one's name to the name that stands
+    for the tensors it shares a scale with; ``computing``: the nodes that compute on integers.
+    """
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    groups: dict[str, str] = field(default_factory=dict)
+    computing: list[Node] = field(default_factory=list)
+
+
+def plan(graph: Graph, context: Context) -> Plan:
+    """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
+    guards = {op: each.guard for each in INTEGERIZE for op in each.op_types}
+    result, ties = Plan(), _Ties()
+    touched: set[str] = set()
+    inner: set[str] = set()
+    swallowed: set[int] = set()
+    for node in graph.nodes:
+        if node.op not in guards or id(node) in swallowed or not is_float(node.outputs[0]):
+            continue
+        declined = guards[node.op](node)
+        if declined:
+            context.record.declined[node.name] = declined.reason
+        elif node.op in MOVING | CLAMPING:
+            for tensor in data_inputs(node):
+                ties.tie(tensor.name, node.outputs[0].name)
+        else:
+            result.computing.append(node)
+            chain = [node, *absorbed(graph, node)]
+            swallowed.update(map(id, chain))
+            inner.update(each.outputs[0].name for each in chain[:-1])
+            touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
+    active = {ties.of(name) for name in touched}
+    for tensor in _float_variables(graph):
+        if ties.of(tensor.name) in active and tensor.name not in inner:
+            result.tensors[tensor.name] = tensor
+            result.groups[tensor.name] = ties.of(tensor.name)
+    return result
+
+
+def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
+    """One range per group of tied tensors, given to each of its tensors.
+
+    A group takes the union of what is read of it: of the tensors that something other than a
+    moving node reads, and of outputs. A tensor that only moves on needs no more than its
+    destinations keep, so a Relu behind a MaxPool narrows both.
+    """
+    needed: dict[str, Range] = {}
+    for name, tensor in chosen.tensors.items():
+        moves_on = tensor.outputs and not is_graph_output(graph, tensor) and all(
+            reader.op in MOVING | CLAMPING and reader.outputs[0].name in chosen.tensors
+            for reader in tensor.outputs
+        )
+        if not moves_on:
+            group, own = chosen.groups[name], ranges[name]
+            needed[group] = needed[group].union(own) if group in needed else own
+    return {name: needed[group] for name, group in chosen.groups.items()}
+
+
+def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Context) -> None:
+    """Insert QuantizeLinear and DequantizeLinear: standard Q/DQ that other tools can read."""
+    for name, tensor in chosen.tensors.items():
+        parameters = activation_parameters(ranges[name])
+        context.record.tensors[_quantize_activation(graph, tensor, parameters)] = parameters
+    for node in chosen.computing:
+        if node.op in _MATRIX_OPS:
+            _quantize_weights(graph, node, context)
+        else:
+            _quantize_constants(graph, node, context)
+
+
+def activation_parameters(real: Range) -> Quantization:
+    """Asymmetric uint8 parameters for ``real``, widened to hold zero.
+
+    scale = (high - low) / 255 as float32; zero_point = round(-low / scale).
+    """
+    low, high = min(real.low, 0.0), max(real.high, 0.0)
+    scale = np.float32((high - low) / 255)
+    if scale < np.finfo(np.float32).tiny:
+        scale = np.float32(1.0)  # the tensor is zero throughout
+    zero_point = round(Fraction(-low) / Fraction(float(scale)))
+    return Quantization(float(scale), min(max(zero_point, 0), 255), "uint8")
+
+
+def weight_scales(
+    weights: NDArray[Any], bias: NDArray[Any], axis: int, x_scale: float
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Symmetric float32 scale per output channel, and where it was raised for the bias.
+
+    max|w| / 127; more where the bias would not fit: bias / (x_scale * scale) <= 2**30. A
+    channel without weights takes the scale that stores its bias in 24 bits.
+    """
+    columns = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.float64)
+    largest = np.abs(columns).max(axis=1, initial=0.0)
+    size = np.abs(bias.astype(np.float64))
+    scale = largest / WEIGHT_LIMIT
+    least = size / (x_scale * BIAS_LIMIT) * (1 + 2.0**-20)
+    raised = (scale < least) & (largest > 0)
+    scale = np.where(largest > 0, np.maximum(scale, least), size / (x_scale * 2.0**24))
+    scale = np.where(scale > 0, np.maximum(scale, 2.0**-100), 1.0)
+    return scale.astype(np.float32), raised
+
+
+def _quantize_activation(graph: Graph, tensor: Tensor, parameters: Quantization) -> str:
+    """Put Q and DQ behind ``tensor``; the name of the stored tensor."""
+    name, readers = tensor.name, list(tensor.outputs)
+    stored = new_tensor(f"{name}_quantized", tensor, np.dtype(parameters.dtype))
+    source, real = tensor, new_tensor(f"{name}_dequantized", tensor)
+    writer = producer(tensor)
+    if writer is not None and is_graph_output(graph, tensor):
+        source, real = new_tensor(f"{name}_float", tensor), tensor
+        writer.outputs[next(i for i, t in enumerate(writer.outputs) if t is tensor)] = source
+    for reader in readers:
+        for index, read in enumerate(reader.inputs):
+            if read is tensor:
+                reader.inputs[index] = real
+    scale = new_constant(f"{name}_scale", np.array(parameters.scale, np.float32))
+    zero = new_constant(f"{name}_zero_point", parameters.zero)
+    add_node(graph, "QuantizeLinear", f"{name}_quantize", [source, scale, zero], [stored])
+    add_node(graph, "DequantizeLinear", f"{name}_dequantize", [stored, scale, zero], [real])
+    return str(stored.name)
+
+
+def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
+    axis = _MATRIX_OPS[node.op]
+    weights = np.asarray(constant(node.inputs[1]))
+    holder, place_of_bias = _bias_home(graph, node)
+    bias = np.asarray(constant(input_at(holder, place_of_bias))) if place_of_bias else None
+    values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
+    x_scale = float(np.asarray(constant(producer_of(node.inputs[0]).inputs[1])))
+    scale, raised = weight_scales(weights, values, axis, x_scale)
+    if raised.any():
+        context.record.raised_weight_scales[node.name] = np.flatnonzero(raised).tolist()
+    column = [1] * weights.ndim
+    column[axis] = -1
+    stored = np.rint(weights.astype(np.float64) / scale.reshape(column).astype(np.float64))
+    stored = np.clip(stored, -WEIGHT_LIMIT, WEIGHT_LIMIT).astype(np.int8)
+    node.inputs[1] = _dequantized_constant(graph, f"{node.name}.weight", stored, scale, axis)
+    if bias is not None:
+        steps = np.float64(x_scale) * scale.astype(np.float64)
+        stored_bias = np.rint(bias.astype(np.float64) / steps).astype(np.int32)
+        bias_scale = np.float32(x_scale) * scale
+        holder.inputs[place_of_bias] = _dequantized_constant(
+            graph, f"{node.name}.bias", stored_bias, bias_scale, 0
+        )
+
+
+def producer_of(tensor: Tensor) -> Node:
+    """The node that writes ``tensor``, which is known to have one."""
+    node = producer(tensor)
+    assert node is not None, tensor.name
+    return node
+
+
+def _bias_home(graph: Graph, node: Node) -> tuple[Node, int]:
+    """The node that reads the bias and at which input; input 0 stands for no bias."""
+    if node.op != "MatMul":
+        return node, 2 if input_at(node, 2) is not None else 0
+    chain = absorbed(graph, node)
+    row = bias_row(node, chain[0]) if chain else None
+    if row is None:
+        return node, 0
+    add = chain[0]
+    if add.inputs[0] is row:  # the constant second, so that a bias is always at 1
+        add.inputs = [add.inputs[1], row]
+    return add, 1
+
+
+def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
+    """Constant operands of an Add are stored like activations, with their own scale."""
+    for index, tensor in enumerate(node.inputs):
+        values = constant(tensor)
+        if node.op != "Add" or values is None:
+            continue
+        parameters = activation_parameters(Range(float(values.min()), float(values.max())))
+        levels = np.rint(values.astype(np.float64) / parameters.scale) + parameters.zero_point
+        stored = np.clip(levels, *parameters.limits).astype(parameters.dtype)
+        name = f"{node.name}.operand_{index}"
+        node.inputs[index] = _dequantized_constant(
+            graph, name, stored, np.array(parameters.scale, np.float32), None, parameters.zero
+        )
+        context.record.tensors[f"{name}_quantized"] = parameters
+
+
+def _dequantized_constant(
+    graph: Graph,
+    name: str,
+    stored: NDArray[Any],
+    scale: NDArray[np.float32],
+    axis: int | None,
+    zero: NDArray[Any] | None = None,
+) -> Tensor:
+    """A constant of stored integers behind a DequantizeLinear."""
+    if zero is None:
+        zero = np.zeros(scale.shape, stored.dtype)
+    inputs = [
+        new_constant(f"{name}_quantized", stored),
+        new_constant(f"{name}_scale", scale),
+        new_constant(f"{name}_zero_point", zero),
+    ]
+    real = new_tensor(name, inputs[0], np.dtype(np.float32))
+    attributes = {} if axis is None else {"axis": axis}
+    add_node(graph, "DequantizeLinear", f"{name}_dequantize", inputs, [real],
+             attributes=attributes)
+    return real
+
+
+def _float_variables(graph: Graph) -> list[Tensor]:
+    written = [tensor for node in graph.nodes for tensor in node.outputs]
+    return [tensor for tensor in [*graph.inputs, *written] if is_float(tensor)]
+
+
+class _Ties:
+    """Disjoint sets of names (union-find with path halving)."""
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        parent = self._parent
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    def tie(self, first: str, second: str) -> None:
+        self._parent[self.of(second)] = self.of(first)

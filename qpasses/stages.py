@@ -1,0 +1,69 @@
+"""What a graph may contain at each stage, as tables, and the checks between passes."""
+
+from enum import Enum, auto
+
+from opsets.errors import ModelError
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.graph import Graph, Node, is_float
+
+MOVING = frozenset(
+    {
+        "Concat",
+        "Flatten",
+        "MaxPool",
+        "Pad",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+"""Standard ops that only move values: they run unchanged on stored integers."""
+
+CLAMPING = frozenset({"Relu", "Clip"})
+"""Activations that become the clamp of the node before them, or a Clip of stored integers."""
+
+QUANTIZING = frozenset({"QuantizeLinear", "DequantizeLinear"})
+
+
+class Kind(Enum):
+    """What a node of an integer graph is."""
+
+    INTEGER = auto()
+    EDGE = auto()
+    FLOAT = auto()
+    SHAPE = auto()
+
+
+def kind(node: Node) -> Kind:
+    """Integer op, Q/DQ at the edge of the integer part, float op, or shape arithmetic."""
+    if node.domain == DOMAIN:
+        return Kind.INTEGER
+    if node.op in QUANTIZING:
+        return Kind.EDGE
+    if any(is_float(tensor) for tensor in [*node.inputs, *node.outputs]):
+        return Kind.FLOAT
+    if node.op in MOVING | CLAMPING and node.outputs[0].dtype in ("uint8", "int8"):
+        return Kind.INTEGER
+    return Kind.SHAPE
+
+
+def check_structure(graph: Graph, after: str) -> None:
+    """Raise ModelError, naming the pass, if the graph is not in SSA form or has loose ends."""
+    written = {id(tensor) for tensor in graph.inputs}
+    names: set[str] = set()
+    for node in graph.nodes:
+        if node.domain == DOMAIN and node.op not in OPS:
+            raise ModelError(f"after {after}: node {node.name!r} has unknown op {node.op!r}")
+        for tensor in node.inputs:
+            loose = not tensor.is_empty() and tensor.inputs == [] and not hasattr(tensor, "values")
+            if loose and id(tensor) not in written:
+                raise ModelError(f"after {after}: nothing writes {tensor.name!r}, which "
+                                 f"{node.name!r} ({node.op}) reads")
+        for tensor in node.outputs:
+            if tensor.name and tensor.name in names:
+                raise ModelError(f"after {after}: {tensor.name!r} is written twice, at last by "
+                                 f"{node.name!r} ({node.op})")
+            names.add(tensor.name)

@@ -1,0 +1,322 @@
+"""Random legal nodes of every op, and what each op means in plain loops over integers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, prod
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Rounding
+from qpasses.runtime import run_op
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node: the inputs in the order of the op's signature, and the attributes."""
+
+    inputs: Sequence[np.ndarray]
+    attributes: dict[str, Any]
+
+
+def _byte_products_are_exact() -> bool:
+    """False on x86 without VNNI, where pairs of products saturate at int16."""
+    x, w = np.full((4, 8), 255, np.uint8), np.full((8, 8), 127, np.int8)
+    zero, top, w_zero = np.array(0, np.uint8), np.array(255, np.uint8), np.array(0, np.int8)
+    scale = np.array([1 << 23], np.int32), np.array([33], np.int32)
+    inputs = [x, zero, w, w_zero, np.zeros(8, np.int32), *scale, zero, zero, top]
+    y = run_op("IntGemm", "portable", inputs, {"rounding": "half_to_even"})
+    return bool((y == round(255 * 127 * 8 / 1024)).all())
+
+
+SIGNED_WEIGHT_END = 128 if _byte_products_are_exact() else 64
+
+stored_type = st.sampled_from([np.dtype(np.uint8), np.dtype(np.int8)])
+rounding = st.sampled_from(ROUNDINGS)
+generator = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+spatial = st.integers(1, 3)
+mantissa = st.one_of(  # the first makes ties, the last underflows
+    st.just(1 << 23),
+    st.integers(1 << 23, (1 << 24) - 1),
+    st.integers(1 << 30, (1 << 31) - 1),
+    st.integers(0, 3),
+)
+
+
+def numbers(low, high, count):
+    return st.lists(st.integers(low, high), min_size=count, max_size=count)
+
+
+def codes(rng, dtype, shape, end=256):
+    """Stored integers in [-end, end): anywhere in the type, only its ends, or near zero."""
+    limits = np.iinfo(dtype)
+    low, high = max(limits.min, -end), min(limits.max, end - 1)
+    kind = rng.choice(["ends", "near zero", "anywhere"])
+    if kind == "ends":
+        return rng.choice(np.array([low, high], dtype), shape)
+    if kind == "near zero":
+        low, high = max(low, -3), 3
+    return rng.integers(low, high, shape, dtype, endpoint=True)
+
+
+def weight_codes(rng, dtype, shape):
+    return codes(rng, dtype, shape, SIGNED_WEIGHT_END if dtype == np.int8 else 256)
+
+
+@st.composite
+def zero_point(draw, dtype):
+    limits = np.iinfo(dtype)
+    ends_and_middle = [limits.min, limits.max, (limits.min + limits.max + 1) // 2]
+    anywhere = st.integers(limits.min, limits.max)
+    return np.array(draw(st.sampled_from(ends_and_middle) | anywhere), dtype)
+
+
+@st.composite
+def output_ends(draw, dtype):
+    """y_zero, y_min, y_max: the clamp at the ends of the type or inside."""
+    limits = np.iinfo(dtype)
+    inside = numbers(limits.min, limits.max, 2).map(sorted)
+    low, high = draw(st.just((limits.min, limits.max)) | inside)
+    return draw(zero_point(dtype)), np.array(low, dtype), np.array(high, dtype)
+
+
+@st.composite
+def multiplier_and_shift(draw, channels, reach):
+    """Each [1] or [channels]; they take accumulators up to ``reach`` to at most ten bits."""
+    multiplier = [draw(mantissa) for _ in range(draw(st.sampled_from([1, channels])))]
+    widest = max(m.bit_length() for m in multiplier) + int(reach).bit_length()
+    shift = numbers(widest - 10, widest, draw(st.sampled_from([1, len(multiplier)])))
+    within = np.clip(draw(shift), 1, LARGEST_SHIFT)
+    return np.array(multiplier, np.int32), within.astype(np.int32)
+
+
+@st.composite
+def bias_and_scale(draw, channels, products):
+    """A bias beside a sum of ``products``, small or up to 2**30, and the scale for both."""
+    reach = draw(st.sampled_from([256 * products, 1 << 20, 1 << 30]))
+    bias = draw(generator).integers(-reach, reach, channels, np.int32, endpoint=True)
+    return bias, draw(multiplier_and_shift(channels, reach))
+
+
+@st.composite
+def requantize(draw):
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    reach = draw(st.sampled_from([8, 1000, 1 << 20, (1 << 31) - 1]))
+    acc = draw(generator).integers(-reach - 1, reach, shape, np.int32, endpoint=True)
+    scale = draw(multiplier_and_shift(shape[axis], reach))
+    ends = draw(stored_type.flatmap(output_ends))
+    return Case([acc, *scale, *ends], {"axis": axis, "rounding": draw(rounding)})
+
+
+@st.composite
+def lut(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
+    table = rng.permutation(256).astype(np.uint8).view(dtype)
+    return Case([codes(rng, dtype, shape), table], {})
+
+
+@st.composite
+def window_geometry(draw, kernel, max_dilation):
+    """Strides, dilations, pads, and spatial sizes in which the window fits."""
+    dims = len(kernel)
+    strides, gaps = draw(numbers(1, 3, dims)), draw(numbers(1, max_dilation, dims))
+    pads, size = draw(numbers(0, 2, 2 * dims)), []
+    for i, k in enumerate(kernel):
+        smallest = (k - 1) * gaps[i] + 1 - pads[i] - pads[dims + i]
+        size.append(max(smallest, 1) + draw(st.integers(0, 3)))
+    return {"strides": strides, "dilations": gaps, "pads": pads}, size
+
+
+@st.composite
+def conv_attributes(draw, kernel, group):
+    """All attributes but rounding, neutral ones sometimes left out; and the spatial sizes."""
+    auto_pad = draw(st.sampled_from(["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
+    # onnxruntime refuses pads beside auto_pad, and dilations beside SAME
+    geometry, size = draw(window_geometry(kernel, 1 if auto_pad.startswith("SAME") else 2))
+    pads = geometry["pads"] if auto_pad == "NOTSET" else geometry.pop("pads")
+    if auto_pad == "VALID":
+        size = [n + pads[i] + pads[len(kernel) + i] for i, n in enumerate(size)]
+    attributes = {"auto_pad": auto_pad, "group": group, "kernel_shape": kernel, **geometry}
+    if draw(st.booleans()):
+        neutral = ["NOTSET", 1, kernel, [1] * len(kernel), [0] * (2 * len(kernel))]
+        attributes = {name: v for name, v in attributes.items() if v not in neutral}
+    return attributes, size
+
+
+@st.composite
+def int_conv(draw):
+    rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    kernel = draw(st.lists(spatial, min_size=1, max_size=3))
+    groups = [(1, 1), (1, 3), (1, 16), (2, 2), (4, 1), (16, 1)]
+    group, inner = draw(st.sampled_from(groups))
+    attributes, size = draw(conv_attributes(kernel, group))
+    x = codes(rng, dtype, (draw(st.integers(1, 2)), group * inner, *size))
+    w = weight_codes(rng, w_type, (group * draw(st.integers(1, 2)), inner, *kernel))
+    zeros = draw(zero_point(dtype)), draw(zero_point(w_type))
+    bias, scale = draw(bias_and_scale(len(w), w[0].size))
+    inputs = [x, zeros[0], w, zeros[1], bias, *scale, *draw(output_ends(dtype))]
+    return Case(inputs, attributes | {"rounding": draw(rounding)})
+
+
+@st.composite
+def int_gemm(draw):
+    rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    rows = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
+    columns = draw(st.integers(1, 9) | st.just(32))
+    x, w = codes(rng, dtype, (*rows, inner)), weight_codes(rng, w_type, (inner, columns))
+    zeros = draw(zero_point(dtype)), draw(zero_point(w_type))
+    bias, scale = draw(bias_and_scale(columns, inner))
+    inputs = [x, zeros[0], w, zeros[1], bias, *scale, *draw(output_ends(dtype))]
+    return Case(inputs, {"rounding": draw(rounding)})
+
+
+@st.composite
+def int_add(draw):
+    """One operand has the full shape, the other broadcasts to it; either may come first."""
+    rng, dtype = draw(generator), draw(stored_type)
+    full = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
+    a, b = (codes(rng, dtype, shape) for shape in draw(st.permutations([full, small])))
+    zeros = draw(zero_point(dtype)), draw(zero_point(dtype))
+    pair = draw(mantissa), draw(mantissa)
+    scale_below_two = max(m.bit_length() for m in pair) - 1
+    shift = max(scale_below_two + draw(st.integers(0, 10)), 1)
+    scale = [np.array(value, np.int32) for value in (*pair, shift)]
+    inputs = [a, zeros[0], b, zeros[1], *scale, *draw(output_ends(dtype))]
+    return Case(inputs, {"rounding": draw(rounding)})
+
+
+@st.composite
+def pool(draw, window_name):
+    """An average pool: ``kernel_shape`` slides, ``spatial_shape`` covers everything."""
+    rng, dtype, channels = draw(generator), draw(stored_type), draw(st.integers(1, 17))
+    window = draw(st.lists(spatial, min_size=1, max_size=3))
+    geometry, size = {}, window
+    if window_name == "kernel_shape":
+        geometry, size = draw(window_geometry(window, 2))
+    x = codes(rng, dtype, (draw(st.integers(1, 2)), channels, *size))
+    scale = draw(multiplier_and_shift(1, 256 * prod(window)))
+    inputs = [x, draw(zero_point(dtype)), *scale, *draw(output_ends(dtype))]
+    attributes = {"channels": channels, window_name: window, **geometry}
+    return Case(inputs, attributes | {"rounding": draw(rounding)})
+
+
+CASES: dict[str, st.SearchStrategy[Case]] = {
+    "Requantize": requantize(),
+    "Lut": lut(),
+    "IntConv": int_conv(),
+    "IntGemm": int_gemm(),
+    "IntAdd": int_add(),
+    "IntAveragePool": pool("kernel_shape"),
+    "IntGlobalAveragePool": pool("spatial_shape"),
+}
+
+
+def exact_round(value: Fraction, rounding: Rounding) -> int:
+    """The oracle of every rounding in the tests: real arithmetic, no bit tricks."""
+    half = Fraction(1, 2)
+    if rounding == "half_to_even":
+        return round(value)
+    if rounding == "half_up":
+        return floor(value + half)
+    return floor(value + half) if value >= 0 else -floor(half - value)
+
+
+# In plain loops, an op is the shape of its output and a function from a position to the code.
+
+
+def _clamped(acc, m, s, ends, rounding):
+    y_zero, y_min, y_max = map(int, ends)
+    level = exact_round(Fraction(acc * m, 1 << s), rounding)
+    return min(max(level + y_zero, y_min), y_max)
+
+
+def _scale_of(channel, m, s):
+    return int(m[channel % m.size]), int(s[channel % s.size])
+
+
+def _plain_requantize(acc, m, s, *ends, axis, rounding):
+    def code_at(*at):
+        return _clamped(int(acc[at]), *_scale_of(at[axis], m, s), ends, rounding)
+
+    return acc.shape, code_at
+
+
+def _windows(size, kernel, strides, dilations, pads, auto_pad):
+    """Per dimension: the number of windows and the first cell of the first (may be < 0)."""
+    for i, (n, k) in enumerate(zip(size, kernel, strict=True)):
+        reach = (k - 1) * dilations[i] + 1
+        if auto_pad.startswith("SAME"):
+            count = len(range(0, n, strides[i]))
+            missing = max((count - 1) * strides[i] + reach - n, 0)
+            yield count, -((missing + (auto_pad == "SAME_LOWER")) // 2)
+        else:
+            before, after = pads[i], pads[len(kernel) + i]
+            yield len(range(-before, n + after - reach + 1, strides[i])), -before
+
+
+def _plain_conv(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, **geometry):
+    size, kernel, group = x.shape[2:], w.shape[2:], geometry.get("group", 1)
+    strides = geometry.get("strides", [1] * len(kernel))
+    gaps = geometry.get("dilations", [1] * len(kernel))
+    pads = geometry.get("pads", [0] * (2 * len(kernel)))
+    windows = _windows(size, kernel, strides, gaps, pads, geometry.get("auto_pad", "NOTSET"))
+    counts, starts = zip(*windows, strict=True)
+
+    def code_at(sample, m_index, *at):
+        acc, first = int(bias[m_index]), m_index // (len(w) // group) * w.shape[1]
+        for channel, *offset in np.ndindex(w.shape[1:]):
+            moves = zip(starts, at, strides, offset, gaps, strict=True)
+            cell = [start + i * stride + o * gap for start, i, stride, o, gap in moves]
+            if all(0 <= c < n for c, n in zip(cell, size, strict=True)):
+                level = int(x[sample, first + channel, *cell]) - int(x_zero)
+                acc += level * (int(w[m_index, channel, *offset]) - int(w_zero))
+        return _clamped(acc, *_scale_of(m_index, m, s), ends, rounding)
+
+    return (len(x), len(w), *counts), code_at
+
+
+def _plain_gemm(x, x_zero, w, w_zero, bias, m, s, *ends, rounding):
+    def code_at(*at):
+        *row, n = at
+        acc = int(bias[n])
+        for k in range(len(w)):
+            acc += (int(x[*row, k]) - int(x_zero)) * (int(w[k, n]) - int(w_zero))
+        return _clamped(acc, *_scale_of(n, m, s), ends, rounding)
+
+    return (*x.shape[:-1], w.shape[1]), code_at
+
+
+def _plain_add(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
+    def level(operand, zero, at):
+        aligned = zip(at[len(at) - operand.ndim :], operand.shape, strict=True)
+        return int(operand[tuple(i % n for i, n in aligned)]) - int(zero)
+
+    def code_at(*at):
+        total = level(a, a_zero, at) * int(m_a) + level(b, b_zero, at) * int(m_b)
+        return _clamped(total, 1, int(s), ends, rounding)
+
+    return max(a.shape, b.shape, key=lambda shape: (len(shape), prod(shape))), code_at
+
+
+def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
+    window = geometry.pop("spatial_shape", None) or geometry["kernel_shape"]
+    ones, no_bias = np.ones((channels, 1, *window), int), np.zeros(channels, int)
+    inputs = [x, x_zero, ones, 0, no_bias, m, s, *ends]
+    return _plain_conv(*inputs, rounding=rounding, group=channels, **geometry)
+
+
+PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
+    "Requantize": _plain_requantize,
+    "Lut": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 256])),
+    "IntConv": _plain_conv,
+    "IntGemm": _plain_gemm,
+    "IntAdd": _plain_add,
+    "IntAveragePool": _plain_pool,
+    "IntGlobalAveragePool": _plain_pool,
+}

@@ -1,0 +1,226 @@
+"""Every op of OPS: its meaning against plain loops, its bodies against its meaning."""
+
+import re
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import AttributeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from op_cases import CASES, PLAIN
+
+from opsets import qpasses_v1
+from opsets.fixed_point import ROUNDINGS
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.runtime import IR_VERSION, OPSET, opset_imports, run_op, session
+
+INTEGER_TYPES = {TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64}
+INTEGER_OPS = {
+    *("Add", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Clip", "Concat", "Constant"),
+    *("ConstantOfShape", "ConvInteger", "Gather", "Less", "MatMulInteger", "Mod", "Mul"),
+    *("Range", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
+}
+ACTIVATIONS = {"acc", "x", "a", "b"}
+
+BODIES = [(op.name, body.overload) for op in OPS.values() for body in op.bodies]
+PORTABLE = [(name, key) for name, key in BODIES if key.startswith("portable")]
+PROVED = [pair for pair in BODIES if pair not in PORTABLE and pair[0] != "IntAdd"]
+CLAMPED = [name for name, overload in BODIES if overload == "onnxruntime_clamped"]
+
+every_op = pytest.mark.parametrize("name", OPS)
+
+
+def each(bodies):
+    return pytest.mark.parametrize(("name", "overload"), bodies)
+
+
+def on_random_nodes(examples):
+    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
+
+
+def value_info(name, array):
+    elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_value_info(name, elem_type, array.shape)
+
+
+def run_frozen(op, body, case):
+    """Run the body as a model does: optimized, all but the activations initializers."""
+    tensors = dict(zip(op.inputs, case.inputs, strict=True))
+    feeds = {name: tensors.pop(name) for name in ACTIVATIONS & tensors.keys()}
+    formal = [op.name, list(op.inputs), list(op.outputs)]
+    node = helper.make_node(*formal, None, None, DOMAIN, body.overload, **case.attributes)
+    graph = helper.make_graph(
+        [node],
+        op.name,
+        [value_info(name, array) for name, array in feeds.items()],
+        [ValueInfoProto(name=name) for name in op.outputs],
+        [numpy_helper.from_array(array, name) for name, array in tensors.items()],
+    )
+    model = helper.make_model(
+        graph,
+        functions=[op.function(body, OPSET)],
+        opset_imports=opset_imports(OPSET),
+        ir_version=IR_VERSION,
+    )
+    return session(model, threads=1).run(None, feeds)[0]
+
+
+def run_everywhere(op, body, case):
+    for optimize in (False, True):
+        yield run_op(op.name, body.overload, case.inputs, case.attributes, optimize=optimize)
+    yield run_frozen(op, body, case)
+
+
+def meaning_through(kernel, op, case):
+    """The op's reference with the model of a kernel in place of the exact rounding."""
+
+    def rounded(acc, multiplier, shift, _rounding):
+        return kernel(*map(np.asarray, (acc, multiplier, shift)))
+
+    with patch.object(sys.modules[op.reference.__module__], "requantize", rounded):
+        return op.reference(*case.inputs, **case.attributes)
+
+
+@every_op
+@on_random_nodes(200)
+@given(data=st.data())
+def test_the_reference_equals_plain_loops(name, data):
+    case = data.draw(CASES[name])
+    stored = OPS[name].reference(*case.inputs, **case.attributes)
+    shape, code_at = PLAIN[name](*case.inputs, **case.attributes)
+    assert (stored.shape, stored.dtype) == (shape, case.inputs[-1].dtype)
+    positions = list(np.ndindex(shape))
+    for position in positions[:: max(1, len(positions) // 30)]:
+        assert stored[position] == code_at(*position), position
+
+
+@every_op
+@on_random_nodes(200)
+@given(data=st.data())
+def test_laws_hold_on_every_node(name, data):
+    case = data.draw(CASES[name])
+    assert OPS[name].laws
+    for law in OPS[name].laws.values():
+        law(*case.inputs, **case.attributes)
+
+
+@each(PORTABLE)
+@on_random_nodes(60)
+@given(data=st.data())
+def test_a_portable_body_equals_the_reference(name, overload, data):
+    op, case = OPS[name], data.draw(CASES[name])
+    body = op.overload(overload)
+    if "rounding" in op.attributes:
+        rounds = {r for r in ROUNDINGS if body.accepts({}, {"rounding": r})}
+        case.attributes["rounding"] = rounds.pop()
+    expected = op.reference(*case.inputs, **case.attributes)
+    for result in run_everywhere(op, body, case):
+        np.testing.assert_array_equal(result, expected, strict=True)
+
+
+@each(PROVED)
+@on_random_nodes(100)
+@given(data=st.data())
+def test_a_fast_body_equals_the_meaning_through_its_kernel(name, overload, data):
+    op, case = OPS[name], data.draw(CASES[name])
+    body = op.overload(overload)
+    assume(body.accepts(dict(zip(op.inputs, case.inputs, strict=True)), case.attributes))
+    if body.kernel is None:
+        expected = op.reference(*case.inputs, **case.attributes)
+    else:
+        expected = meaning_through(body.kernel, op, case)
+    for result in run_everywhere(op, body, case):
+        np.testing.assert_array_equal(result, expected, strict=True)
+
+
+@pytest.mark.parametrize("overload", ["onnxruntime", "onnxruntime_clamped"])
+@on_random_nodes(200)
+@given(case=CASES["IntAdd"])
+def test_the_fast_add_leaves_its_meaning_by_one_and_only_near_ties(overload, case):
+    op = OPS["IntAdd"]
+    body = op.overload(overload)
+    assume(body.accepts(dict(zip(op.inputs, case.inputs, strict=True)), case.attributes))
+    a, a_zero, b, b_zero, m_a, m_b, shift = (v.astype(np.int64) for v in case.inputs[:7])
+    step = 1 << int(shift)
+    beyond_tie = ((a - a_zero) * m_a + (b - b_zero) * m_b) % step - step // 2
+    expected = op.reference(*case.inputs, **case.attributes)
+    for result in run_everywhere(op, body, case):
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+        off = np.abs(result.astype(np.int64) - expected)
+        assert off.max() <= 1
+        assert (np.abs(beyond_tie)[off != 0] * 4096 < step).all()
+
+
+def test_every_module_declares_the_op_it_is_named_after():
+    modules = {path.stem for path in Path(qpasses_v1.__file__).parent.glob("[!_]*.py")}
+    snake_case = {name: re.sub("(?<=.)(?=[A-Z])", "_", name).lower() for name in OPS}
+    assert set(snake_case.values()) == modules
+    for name, op in OPS.items():
+        assert op.reference.__module__.endswith(f".{snake_case[op.name]}") and name == op.name
+
+
+@every_op
+def test_each_rounding_has_exactly_one_portable_body(name):
+    portable = [body for body in OPS[name].bodies if body.flavour == "portable"]
+    for rounding in ROUNDINGS if "rounding" in OPS[name].attributes else [None]:
+        assert [b.accepts({}, {"rounding": rounding}) for b in portable].count(True) == 1
+
+
+@each(PORTABLE)
+def test_a_portable_body_holds_standard_integer_ops_only(name, overload):
+    for node in OPS[name].function(OPS[name].overload(overload), OPSET).node:
+        assert node.domain == "" and node.op_type in INTEGER_OPS
+        if node.op_type in ("Constant", "ConstantOfShape", "Cast"):
+            assert len(node.attribute) == 1  # without a value ConstantOfShape makes floats
+        for attribute in node.attribute:
+            assert attribute.type not in (AttributeProto.FLOAT, AttributeProto.FLOATS)
+            if attribute.type == AttributeProto.TENSOR:
+                assert attribute.t.data_type in INTEGER_TYPES
+            if attribute.name == "to":
+                assert attribute.i in INTEGER_TYPES
+
+
+@each(BODIES)
+def test_a_body_defines_every_name_once_and_before_use(name, overload):
+    defined = set(OPS[name].inputs)
+    for node in OPS[name].function(OPS[name].overload(overload), OPSET).node:
+        assert defined.issuperset(node.input)
+        assert defined.isdisjoint(node.output)
+        defined.update(node.output)
+    assert defined.issuperset(OPS[name].outputs)
+
+
+@pytest.mark.parametrize("name", CLAMPED)
+def test_a_clamp_inside_the_type_takes_the_clamped_kernel(name):
+    whole = {"y_min": np.array(-128, np.int8), "y_max": np.array(127, np.int8)}
+    inside = whole | {"y_max": np.array(126, np.int8)}
+    attributes, body = {"rounding": "half_up"}, OPS[name].body
+    assert body("onnxruntime", whole, attributes).overload == "onnxruntime"
+    assert body("onnxruntime", inside, attributes).overload == "onnxruntime_clamped"
+    assert body("portable", whole, attributes).overload == "portable_half_up"
+
+
+@pytest.mark.parametrize("name", ["IntConv", "IntGemm"])
+def test_int8_activations_by_uint8_weights_have_no_fast_body(name):
+    ends = {"y_min": np.array(-128, np.int8), "y_max": np.array(127, np.int8)}
+    constants = ends | {"w_zero": np.array(128, np.uint8)}
+    body = OPS[name].body("onnxruntime", constants, {"rounding": "half_to_even"})
+    assert body.overload == "portable"
+
+
+def test_an_op_without_a_fast_body_gets_the_portable_one():
+    body = OPS["Requantize"].body("onnxruntime", {}, {"rounding": "half_to_even"})
+    assert body.overload == "portable"
+
+
+@every_op
+def test_unknown_bodies_and_roundings_are_lookup_errors(name):
+    with pytest.raises(LookupError, match=f"{name} has no body 'fastest'"):
+        OPS[name].overload("fastest")
+    if "rounding" in OPS[name].attributes:
+        with pytest.raises(LookupError, match=f"no body of {name} accepts"):
+            OPS[name].body("portable", {}, {"rounding": "half_odd"})
