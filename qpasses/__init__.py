@@ -1,1 +1,17 @@
 """Float ONNX in, proven integer-only ONNX out."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qpasses.api import Result, quantize, verify
+
+__all__ = ["Result", "quantize", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the interface on first use: the command line must start in a moment."""
+    if name in __all__:
+        from qpasses import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'qpasses' has no attribute {name!r}")

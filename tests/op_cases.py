@@ -33,81 +33,75 @@ def _byte_products_are_exact() -> bool:
 
 SIGNED_WEIGHT_END = 128 if _byte_products_are_exact() else 64
 
+# Hypothesis draws what has a shape or a name; numbers come from a generator it seeds.
+generator = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 stored_type = st.sampled_from([np.dtype(np.uint8), np.dtype(np.int8)])
 rounding = st.sampled_from(ROUNDINGS)
-generator = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-spatial = st.integers(1, 3)
-mantissa = st.one_of(  # the first makes ties, the last underflows
-    st.just(1 << 23),
-    st.integers(1 << 23, (1 << 24) - 1),
-    st.integers(1 << 30, (1 << 31) - 1),
-    st.integers(0, 3),
-)
+window = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 
 
-def numbers(low, high, count):
-    return st.lists(st.integers(low, high), min_size=count, max_size=count)
-
-
-def codes(rng, dtype, shape, end=256):
-    """Stored integers in [-end, end): anywhere in the type, only its ends, or near zero."""
-    limits = np.iinfo(dtype)
-    low, high = max(limits.min, -end), min(limits.max, end - 1)
-    kind = rng.choice(["ends", "near zero", "anywhere"])
-    if kind == "ends":
-        return rng.choice(np.array([low, high], dtype), shape)
-    if kind == "near zero":
-        low, high = max(low, -3), 3
-    return rng.integers(low, high, shape, dtype, endpoint=True)
-
-
-def weight_codes(rng, dtype, shape):
-    return codes(rng, dtype, shape, SIGNED_WEIGHT_END if dtype == np.int8 else 256)
-
-
-@st.composite
-def zero_point(draw, dtype):
+def zero_point(rng, dtype):
     limits = np.iinfo(dtype)
     ends_and_middle = [limits.min, limits.max, (limits.min + limits.max + 1) // 2]
-    anywhere = st.integers(limits.min, limits.max)
-    return np.array(draw(st.sampled_from(ends_and_middle) | anywhere), dtype)
+    anywhere = rng.integers(limits.min, limits.max, endpoint=True)
+    return np.array(rng.choice([anywhere, *ends_and_middle]), dtype)
 
 
-@st.composite
-def output_ends(draw, dtype):
+def codes(rng, shape, zero, end=256):
+    """Stored integers in [-end, end): anywhere, only the ends, or next to ``zero``."""
+    limits = np.iinfo(zero.dtype)
+    low, high = max(limits.min, -end), min(limits.max, end - 1)
+    kind = rng.choice(["anywhere", "ends", "next to zero"])
+    if kind == "ends":
+        return rng.choice(np.array([low, high], zero.dtype), shape)
+    near = int(np.clip(zero, low, high))
+    if kind == "next to zero":
+        low, high = max(low, near - 1), min(high, near + 1)
+    return rng.integers(low, high, shape, zero.dtype, endpoint=True)
+
+
+def weight_codes(rng, shape, zero):
+    return codes(rng, shape, zero, SIGNED_WEIGHT_END if zero.dtype == np.int8 else 256)
+
+
+def output_ends(rng, dtype):
     """y_zero, y_min, y_max: the clamp at the ends of the type or inside."""
     limits = np.iinfo(dtype)
-    inside = numbers(limits.min, limits.max, 2).map(sorted)
-    low, high = draw(st.just((limits.min, limits.max)) | inside)
-    return draw(zero_point(dtype)), np.array(low, dtype), np.array(high, dtype)
+    ends = [limits.min, limits.max]
+    if rng.random() < 0.3:
+        ends = sorted(rng.integers(*ends, 2, endpoint=True))
+    return zero_point(rng, dtype), *(np.array(end, dtype) for end in ends)
 
 
-@st.composite
-def multiplier_and_shift(draw, channels, reach):
+def multipliers(rng, count):
+    """Of 24 bits, 31 bits, nearly 0, and powers of two, which make ties."""
+    ranges = [(1 << 23, 1 << 24), (1 << 30, 1 << 31), (0, 4), *[(1 << 23, (1 << 23) + 1)] * 3]
+    return np.array([rng.integers(*ranges[i]) for i in rng.integers(0, len(ranges), count)])
+
+
+def multiplier_and_shift(rng, channels, reach):
     """Each [1] or [channels]; they take accumulators up to ``reach`` to at most ten bits."""
-    multiplier = [draw(mantissa) for _ in range(draw(st.sampled_from([1, channels])))]
-    widest = max(m.bit_length() for m in multiplier) + int(reach).bit_length()
-    shift = numbers(widest - 10, widest, draw(st.sampled_from([1, len(multiplier)])))
-    within = np.clip(draw(shift), 1, LARGEST_SHIFT)
-    return np.array(multiplier, np.int32), within.astype(np.int32)
+    multiplier, bits = multipliers(rng, rng.choice([1, channels])), int(reach).bit_length()
+    widest = np.array([int(m).bit_length() + bits for m in multiplier])
+    shift = widest[: rng.choice([1, len(widest)])] - rng.integers(0, 11)
+    return multiplier.astype(np.int32), np.clip(shift, 1, LARGEST_SHIFT).astype(np.int32)
 
 
-@st.composite
-def bias_and_scale(draw, channels, products):
-    """A bias beside a sum of ``products``, small or up to 2**30, and the scale for both."""
-    reach = draw(st.sampled_from([256 * products, 1 << 20, 1 << 30]))
-    bias = draw(generator).integers(-reach, reach, channels, np.int32, endpoint=True)
-    return bias, draw(multiplier_and_shift(channels, reach))
+def bias_and_scale(rng, channels, products):
+    """A bias beside a sum of ``products``, from small to 2**30, and the scale for both."""
+    reach = int(rng.choice([16, 64, 256 * products, 1 << 30]))
+    bias = rng.integers(-reach, reach, channels, np.int32, endpoint=True)
+    return bias, *multiplier_and_shift(rng, channels, reach)
 
 
 @st.composite
 def requantize(draw):
-    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    rng, shape = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     axis = draw(st.integers(-len(shape), len(shape) - 1))
-    reach = draw(st.sampled_from([8, 1000, 1 << 20, (1 << 31) - 1]))
-    acc = draw(generator).integers(-reach - 1, reach, shape, np.int32, endpoint=True)
-    scale = draw(multiplier_and_shift(shape[axis], reach))
-    ends = draw(stored_type.flatmap(output_ends))
+    reach = int(rng.choice([16, 64, 1 << 20, (1 << 31) - 1]))
+    acc = rng.integers(-reach - 1, reach, shape, np.int32, endpoint=True)
+    scale = multiplier_and_shift(rng, shape[axis], reach)
+    ends = output_ends(rng, draw(stored_type))
     return Case([acc, *scale, *ends], {"axis": axis, "rounding": draw(rounding)})
 
 
@@ -116,18 +110,21 @@ def lut(draw):
     rng, dtype = draw(generator), draw(stored_type)
     shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
     table = rng.permutation(256).astype(np.uint8).view(dtype)
-    return Case([codes(rng, dtype, shape), table], {})
+    return Case([codes(rng, shape, zero_point(rng, dtype)), table], {})
 
 
 @st.composite
-def window_geometry(draw, kernel, max_dilation):
+def geometry_of(draw, kernel, max_dilation):
     """Strides, dilations, pads, and spatial sizes in which the window fits."""
     dims = len(kernel)
-    strides, gaps = draw(numbers(1, 3, dims)), draw(numbers(1, max_dilation, dims))
-    pads, size = draw(numbers(0, 2, 2 * dims)), []
-    for i, k in enumerate(kernel):
-        smallest = (k - 1) * gaps[i] + 1 - pads[i] - pads[dims + i]
-        size.append(max(smallest, 1) + draw(st.integers(0, 3)))
+
+    def numbers(low, high, count=dims):
+        return draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
+
+    strides, gaps, pads = numbers(1, 3), numbers(1, max_dilation), numbers(0, 2, 2 * dims)
+    reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
+    fitting = [max(r - pads[i] - pads[dims + i], 1) for i, r in enumerate(reach)]
+    size = [n + more for n, more in zip(fitting, numbers(0, 3), strict=True)]
     return {"strides": strides, "dilations": gaps, "pads": pads}, size
 
 
@@ -136,7 +133,7 @@ def conv_attributes(draw, kernel, group):
     """All attributes but rounding, neutral ones sometimes left out; and the spatial sizes."""
     auto_pad = draw(st.sampled_from(["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
     # onnxruntime refuses pads beside auto_pad, and dilations beside SAME
-    geometry, size = draw(window_geometry(kernel, 1 if auto_pad.startswith("SAME") else 2))
+    geometry, size = draw(geometry_of(kernel, 1 if auto_pad.startswith("SAME") else 2))
     pads = geometry["pads"] if auto_pad == "NOTSET" else geometry.pop("pads")
     if auto_pad == "VALID":
         size = [n + pads[i] + pads[len(kernel) + i] for i, n in enumerate(size)]
@@ -150,15 +147,14 @@ def conv_attributes(draw, kernel, group):
 @st.composite
 def int_conv(draw):
     rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
-    kernel = draw(st.lists(spatial, min_size=1, max_size=3))
     groups = [(1, 1), (1, 3), (1, 16), (2, 2), (4, 1), (16, 1)]
-    group, inner = draw(st.sampled_from(groups))
+    kernel, (group, inner) = draw(window), draw(st.sampled_from(groups))
     attributes, size = draw(conv_attributes(kernel, group))
-    x = codes(rng, dtype, (draw(st.integers(1, 2)), group * inner, *size))
-    w = weight_codes(rng, w_type, (group * draw(st.integers(1, 2)), inner, *kernel))
-    zeros = draw(zero_point(dtype)), draw(zero_point(w_type))
-    bias, scale = draw(bias_and_scale(len(w), w[0].size))
-    inputs = [x, zeros[0], w, zeros[1], bias, *scale, *draw(output_ends(dtype))]
+    zeros = zero_point(rng, dtype), zero_point(rng, w_type)
+    x = codes(rng, (draw(st.integers(1, 2)), group * inner, *size), zeros[0])
+    w = weight_codes(rng, (group * draw(st.integers(1, 2)), inner, *kernel), zeros[1])
+    rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, dtype)
+    inputs = [x, zeros[0], w, zeros[1], *rest]
     return Case(inputs, attributes | {"rounding": draw(rounding)})
 
 
@@ -168,11 +164,10 @@ def int_gemm(draw):
     rows = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
     columns = draw(st.integers(1, 9) | st.just(32))
-    x, w = codes(rng, dtype, (*rows, inner)), weight_codes(rng, w_type, (inner, columns))
-    zeros = draw(zero_point(dtype)), draw(zero_point(w_type))
-    bias, scale = draw(bias_and_scale(columns, inner))
-    inputs = [x, zeros[0], w, zeros[1], bias, *scale, *draw(output_ends(dtype))]
-    return Case(inputs, {"rounding": draw(rounding)})
+    zeros = zero_point(rng, dtype), zero_point(rng, w_type)
+    x, w = codes(rng, (*rows, inner), zeros[0]), weight_codes(rng, (inner, columns), zeros[1])
+    rest = *bias_and_scale(rng, columns, inner), *output_ends(rng, dtype)
+    return Case([x, zeros[0], w, zeros[1], *rest], {"rounding": draw(rounding)})
 
 
 @st.composite
@@ -181,28 +176,28 @@ def int_add(draw):
     rng, dtype = draw(generator), draw(stored_type)
     full = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
-    a, b = (codes(rng, dtype, shape) for shape in draw(st.permutations([full, small])))
-    zeros = draw(zero_point(dtype)), draw(zero_point(dtype))
-    pair = draw(mantissa), draw(mantissa)
-    scale_below_two = max(m.bit_length() for m in pair) - 1
-    shift = max(scale_below_two + draw(st.integers(0, 10)), 1)
-    scale = [np.array(value, np.int32) for value in (*pair, shift)]
-    inputs = [a, zeros[0], b, zeros[1], *scale, *draw(output_ends(dtype))]
-    return Case(inputs, {"rounding": draw(rounding)})
+    zeros = zero_point(rng, dtype), zero_point(rng, dtype)
+    shapes = draw(st.permutations([full, small]))
+    a, b = (codes(rng, *operand) for operand in zip(shapes, zeros, strict=True))
+    pair = multipliers(rng, 2)
+    scale_below_two = int(pair.max()).bit_length() - 1
+    scale = *pair, max(scale_below_two + rng.integers(0, 11), 1)
+    rest = *(np.array(value, np.int32) for value in scale), *output_ends(rng, dtype)
+    return Case([a, zeros[0], b, zeros[1], *rest], {"rounding": draw(rounding)})
 
 
 @st.composite
 def pool(draw, window_name):
     """An average pool: ``kernel_shape`` slides, ``spatial_shape`` covers everything."""
     rng, dtype, channels = draw(generator), draw(stored_type), draw(st.integers(1, 17))
-    window = draw(st.lists(spatial, min_size=1, max_size=3))
-    geometry, size = {}, window
+    cells, geometry = draw(window), {}
+    size = cells
     if window_name == "kernel_shape":
-        geometry, size = draw(window_geometry(window, 2))
-    x = codes(rng, dtype, (draw(st.integers(1, 2)), channels, *size))
-    scale = draw(multiplier_and_shift(1, 256 * prod(window)))
-    inputs = [x, draw(zero_point(dtype)), *scale, *draw(output_ends(dtype))]
-    attributes = {"channels": channels, window_name: window, **geometry}
+        geometry, size = draw(geometry_of(cells, 2))
+    x_zero, reach = zero_point(rng, dtype), prod(cells) * rng.choice([1, 16, 256])
+    x = codes(rng, (draw(st.integers(1, 2)), channels, *size), x_zero)
+    inputs = [x, x_zero, *multiplier_and_shift(rng, 1, reach), *output_ends(rng, dtype)]
+    attributes = {"channels": channels, window_name: cells, **geometry}
     return Case(inputs, attributes | {"rounding": draw(rounding)})
 
 

@@ -1,0 +1,102 @@
+"""The kernel probe: onnxruntime's real kernels on this machine, at the places that matter."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.evidence.prove import Constants, accumulator_interval, constants_of
+from qpasses.evidence.thresholds import levels, meaning_thresholds
+from qpasses.graph import Graph, Node
+from qpasses.record import Record
+from qpasses.runtime import run_op
+
+_CHUNK = 1 << 16
+
+_PROBED = {
+    "IntConv": "IntConv",
+    "IntGemm": "IntGemm",
+    "IntAveragePool": "IntConv",  # its fast body is a QLinearConv, its portable one rounds alike
+    "IntGlobalAveragePool": "IntConv",
+}
+
+
+def probe_kernels(graph: Graph, record: Record) -> dict[str, tuple[int, int]]:
+    """Per node with thresholds: (accumulators probed, results unlike the meaning).
+
+    Each node's body runs in onnxruntime at every reachable threshold and its predecessor:
+    weights of zero, the accumulator as bias.
+    """
+    return {
+        node.name: probe_node(node, constants_of(node), record.nodes[node.name].overload)
+        for node in graph.nodes
+        if node.domain == DOMAIN and node.op in _PROBED
+    }
+
+
+def probe_node(node: Node, given: Constants, overload: str) -> tuple[int, int]:
+    """(accumulators probed, results that differ from the meaning) of one node."""
+    reachable = accumulator_interval(node, given)
+    channels = len(reachable.low)
+    multiplier, shift = (
+        np.broadcast_to(given[name].astype(np.int64), (channels,))
+        for name in ("multiplier", "shift")
+    )
+    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    rounding = node.attrs["rounding"]
+    thresholds = meaning_thresholds(multiplier, shift, steps, rounding)
+    points = np.concatenate([thresholds, thresholds - 1], axis=1)
+    points = np.clip(points, reachable.low[:, None], reachable.high[:, None])
+    columns = [points.astype(np.int32).ravel()]
+    columns += [np.repeat(v.astype(np.int32), points.shape[1]) for v in (multiplier, shift)]
+    wrong = 0
+    for start in range(0, columns[0].size, _CHUNK):
+        acc, m, s = (column[start : start + _CHUNK] for column in columns)
+        ends = given["y_zero"], given["y_min"], given["y_max"]
+        expected = OPS["Requantize"].reference(acc[None], m, s, *ends, axis=1, rounding=rounding)
+        found = _run(_PROBED[node.op], overload, given, acc, m, s, rounding)
+        wrong += int((found.ravel() != expected.ravel()).sum())
+    return columns[0].size, wrong
+
+
+def _run(
+    op: str,
+    overload: str,
+    given: Constants,
+    acc: NDArray[np.int32],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    rounding: str,
+) -> NDArray[Any]:
+    """One pixel, one channel, weights of zero: the accumulator is the bias."""
+    convolution = op == "IntConv"
+    attributes: dict[str, Any] = {"rounding": rounding}
+    x = np.full((1, 1, 1, 1) if convolution else (1, 1), given["x_zero"])
+    w = np.zeros((acc.size, 1, 1, 1) if convolution else (1, acc.size), np.int8)
+    if convolution:
+        attributes |= {"dilations": [1, 1], "group": 1, "kernel_shape": [1, 1],
+                       "pads": [0] * 4, "strides": [1, 1]}
+    inputs = [x, given["x_zero"], w, np.int8(0), acc, multiplier, shift,
+              given["y_zero"], given["y_min"], given["y_max"]]
+    return run_op(op, overload, [np.asarray(each) for each in inputs], attributes)
+
+
+def probe_saturation() -> int:
+    """How many outputs of a convolution of the largest products are wrong on this machine.
+
+    x86 without VNNI adds pairs of u8 x s8 products in int16, which saturates: 0 means sound.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.choice(np.array([0, 255], np.uint8), (1, 64, 8, 8), p=[0.1, 0.9])
+    w = rng.choice(np.array([-127, 127], np.int8), (32, 64, 3, 3), p=[0.1, 0.9])
+    inputs = [x, np.uint8(0), w, np.int8(0), np.zeros(32, np.int32),
+              np.full(32, 1 << 23, np.int32), np.full(32, 39, np.int32), np.uint8(0),
+              np.uint8(0), np.uint8(255)]
+    attributes = {"dilations": [1, 1], "group": 1, "kernel_shape": [3, 3], "pads": [1] * 4,
+                  "strides": [1, 1], "rounding": "half_to_even"}
+    arrays = [np.asarray(each) for each in inputs]
+    expected = OPS["IntConv"].reference(*arrays, **attributes)
+    found = run_op("IntConv", "onnxruntime", arrays, attributes, optimize=True)
+    return int((found != expected).sum())

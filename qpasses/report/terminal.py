@@ -1,0 +1,106 @@
+"""The report as tables in a terminal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+_VERDICTS = {
+    "ok": "[green]ok[/]: every rewritten node is proved, body and meaning agree",
+    "incomplete": "[yellow]incomplete[/]: not every node is proved, or work stayed in float",
+    "failed": "[red]failed[/]",
+}
+
+
+@contextmanager
+def progress_bars(console: Console) -> Iterator[Callable[[str, int], Callable[[], None]]]:
+    """A progress callback for the pipeline that draws one bar per stage on ``console``."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+               TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+
+        def start(stage: str, steps: int) -> Callable[[], None]:
+            task = bars.add_task(stage, total=steps)
+            return lambda: bars.advance(task)
+
+        yield start
+
+
+def print_configuration(console: Console, title: str, entries: dict[str, Any]) -> None:
+    """What is about to be done, every option with its value."""
+    table = Table(title=title, show_header=False, title_justify="left", box=None)
+    for name, value in entries.items():
+        table.add_row(name, "-" if value is None else str(value))
+    console.print(table)
+
+
+def print_report(console: Console, report: dict[str, Any]) -> None:
+    """Evidence per node, the summary, accuracy, and the verdict."""
+    _print_evidence(console, report["evidence"]["nodes"])
+    _print_summary(console, report)
+    _print_accuracy(console, report["accuracy"]["outputs"])
+    summary = report["summary"]
+    for problem in summary.get("problems", []):
+        console.print(f"[red]problem[/]: {problem}", highlight=False)
+    console.print(f"verdict {_VERDICTS[summary['verdict']]}", highlight=False)
+
+
+def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
+    table = Table(title="Evidence", title_justify="left", box=None, pad_edge=False)
+    table.add_column("node", overflow="fold")
+    for name in ("op", "evidence", "body"):
+        table.add_column(name)
+    for name in ("inputs covered", "body≠meaning", "meaning≠real", "LSB"):
+        table.add_column(name, justify="right")
+    for node in nodes:
+        covered = f"{node['domain']:,}" if node["domain"] else "all"
+        table.add_row(node["name"], node["op"], node["kind"], node["body"], covered,
+                      f"{node['mismatches']:,}", f"{node['reference_moved']:,}",
+                      str(node["reference_max_lsb"]))
+    console.print(table)
+    console.print()
+
+
+def _print_summary(console: Console, report: dict[str, Any]) -> None:
+    summary = report["summary"]
+    table = Table(show_header=False, box=None, title="Summary", title_justify="left")
+    nodes = ", ".join(f"{count} {op}" for op, count in summary["nodes"].items())
+    table.add_row("nodes", nodes)
+    table.add_row("integer share of nodes", f"{summary['integer_node_share']:.1%}")
+    table.add_row("integer share of multiply-accumulates",
+                  f"{summary['integer_mac_share']:.1%} of {summary['macs']:,}")
+    table.add_row("multiply-accumulates in fast bodies", f"{summary['fast_mac_share']:.1%}")
+    table.add_row("integer only", "yes" if summary["integer_only"] else "no")
+    for node in summary["float_nodes"]:
+        table.add_row(f"left in float: {node['name']}", f"{node['op_type']}: {node['reason']}")
+    for name, channels in summary["raised_weight_scales"].items():
+        table.add_row(f"weight scales raised: {name}", f"{len(channels)} channels, whose bias "
+                      "would not fit int32")
+    checks = report.get("checks", {})
+    if checks:
+        probe, bodies = checks["kernel_probe"], checks["bodies"]
+        table.add_row("kernel probe", f"{probe['accumulators']:,} accumulators on "
+                      f"{probe['nodes']} nodes: {probe['mismatches']} differ")
+        table.add_row("both bodies", f"{bodies['samples']} samples: "
+                      f"{bodies['elements_differing_unoptimized']} elements differ unoptimized, "
+                      f"{bodies['elements_differing_optimized']} optimized")
+    console.print(table)
+    console.print()
+
+
+def _print_accuracy(console: Console, outputs: list[dict[str, Any]]) -> None:
+    table = Table(title="Against the float model", title_justify="left", box=None)
+    table.add_column("output")
+    for name in ("SQNR dB", "cosine", "max |error|"):
+        table.add_column(name, justify="right")
+    for output in outputs:
+        table.add_row(output["name"], _number(output["sqnr_db"], ".2f"),
+                      _number(output["cosine"], ".6f"), f"{output['max_abs_error']:.4g}")
+    console.print(table)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

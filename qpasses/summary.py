@@ -1,0 +1,131 @@
+"""What a run came to: shares, float nodes with their reasons, accuracy, the verdict."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration import Samples
+from opsets.op import DOMAIN
+from qpasses.evidence.certificate import PROVED, NodeEvidence
+from qpasses.graph import Graph, Node, producer
+from qpasses.record import Record
+from qpasses.stages import Kind, kind
+
+SQNR_CAP_DB = 200.0
+
+
+def summarize(graph: Graph, record: Record, evidence: Sequence[NodeEvidence]) -> dict[str, Any]:
+    """The ``summary`` of a report (docs/report.md) for an integer graph."""
+    kinds = {Kind.INTEGER: 0, Kind.EDGE: 0, Kind.FLOAT: 0, Kind.SHAPE: 0}
+    by_op: dict[str, int] = {}
+    for node in graph.nodes:
+        kinds[kind(node)] += 1
+        label = node.op if kind(node) is not Kind.FLOAT else f"{node.op} (float)"
+        by_op[label] = by_op.get(label, 0) + 1
+    floats = [node for node in graph.nodes if kind(node) is Kind.FLOAT]
+    node_share = _share(kinds[Kind.INTEGER], kinds[Kind.INTEGER] + kinds[Kind.FLOAT])
+    macs = sum(record.macs.values())
+    integer_macs = sum(record.nodes[e.name].macs for e in evidence if e.name in record.nodes)
+    fast_macs = sum(record.nodes[e.name].macs for e in evidence if e.body.startswith("onnxruntime"))
+    mac_share = _share(integer_macs, macs) if macs else node_share
+    fast = sum(e.body.startswith("onnxruntime") or e.body == "standard" for e in evidence)
+    islands = float_islands(graph)
+    return {
+        "verdict": verdict(evidence, mac_share),
+        "integer_only": bool(evidence) and mac_share == 1.0 and not islands,
+        "integer_node_share": node_share,
+        "integer_mac_share": mac_share,
+        "fast_mac_share": _share(fast_macs, macs) if macs else _share(fast, len(evidence)),
+        "macs": macs,
+        "nodes": dict(sorted(by_op.items())),
+        "float_nodes": [
+            {"name": node.name, "op_type": node.op, "reason": reason(node, record)}
+            for node in floats
+        ],
+        "raised_weight_scales": record.raised_weight_scales,
+    }
+
+
+def verdict(evidence: Sequence[NodeEvidence], mac_share: float) -> str:
+    """``failed``: a node is wrong. ``incomplete``: a node is not proved, or multiply-accumulates
+    (or everything) stayed in float. ``ok``: neither."""
+    if any(each.mismatches or each.problem for each in evidence):
+        return "failed"
+    if not evidence or mac_share < 1.0 or any(each.kind not in PROVED for each in evidence):
+        return "incomplete"
+    return "ok"
+
+
+def reason(node: Node, record: Record) -> str:
+    """Why a node stayed in float."""
+    return record.declined.get(node.name) or f"{node.op} has no integer form in this version"
+
+
+def float_islands(graph: Graph) -> list[Node]:
+    """Float nodes whose results are quantized again: float before or between integers."""
+    waiting = [node for node in graph.nodes if node.op == "QuantizeLinear"]
+    seen = {id(node) for node in waiting}
+    islands = []
+    while waiting:
+        for tensor in waiting.pop().inputs:
+            before = producer(tensor)
+            if before is None or id(before) in seen or before.domain == DOMAIN:
+                continue
+            seen.add(id(before))
+            waiting.append(before)
+            if kind(before) is Kind.FLOAT:
+                islands.append(before)
+    return islands
+
+
+class Accuracy:
+    """Float and integer outputs side by side, pooled over samples without keeping them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._sums = np.zeros((len(names), 4))  # ref^2, error^2, ref*found, found^2
+        self._largest = np.zeros(len(names))
+
+    def update(self, expected: Sequence[NDArray[Any]], found: Sequence[NDArray[Any]]) -> None:
+        """Take in the outputs of one sample."""
+        for i, (reference, other) in enumerate(zip(expected, found, strict=True)):
+            r, o = np.asarray(reference, np.float64), np.asarray(other, np.float64)
+            e = r - o
+            self._sums[i] += (r * r).sum(), (e * e).sum(), (r * o).sum(), (o * o).sum()
+            self._largest[i] = max(self._largest[i], np.abs(e).max(initial=0.0))
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """``accuracy.outputs`` of a report; SQNR is capped at 200 dB, null without a signal."""
+        rows = []
+        for i, name in enumerate(self._names):
+            signal, noise, product, other = self._sums[i]
+            cosine = product / np.sqrt(signal * other) if signal * other > 0 else None
+            rows.append({
+                "name": name,
+                "sqnr_db": _sqnr(signal, noise),
+                "cosine": None if cosine is None else float(cosine),
+                "max_abs_error": float(self._largest[i]),
+            })
+        return rows
+
+
+def compare(reference: Any, other: Any, samples: Samples) -> Accuracy:
+    """Run two onnxruntime sessions on ``samples`` and compare their outputs."""
+    accuracy = Accuracy([output.name for output in reference.get_outputs()])
+    for _, feed in samples:
+        accuracy.update(reference.run(None, dict(feed)), other.run(None, dict(feed)))
+    return accuracy
+
+
+def _sqnr(signal: float, noise: float) -> float | None:
+    if signal == 0:
+        return None
+    if noise <= signal * 10 ** (-SQNR_CAP_DB / 10):
+        return SQNR_CAP_DB
+    return float(10 * np.log10(signal / noise))
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

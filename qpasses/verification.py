@@ -1,0 +1,161 @@
+"""Verify: an emitted model, its float original and samples, checked on this machine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+
+from calibration import Samples
+from opsets.errors import ModelError
+from opsets.op import DOMAIN, Flavour
+from opsets.target import load_target
+from qpasses.emit.integer import read_record, with_bodies
+from qpasses.evidence.certificate import NodeEvidence
+from qpasses.evidence.probe import probe_kernels, probe_saturation
+from qpasses.evidence.prove import prove
+from qpasses.graph import Graph, import_graph
+from qpasses.load import digest
+from qpasses.macs import count_macs
+from qpasses.passes.base import Context
+from qpasses.pipeline import Progress
+from qpasses.prepare import prepare
+from qpasses.record import Record
+from qpasses.runtime import session
+from qpasses.stages import Kind, kind
+from qpasses.summary import Accuracy
+
+FLAVOURS: tuple[Flavour, ...] = ("onnxruntime", "portable")
+
+
+@dataclass
+class Verification:
+    """What was checked and what was found; ``problems`` is empty if all is well."""
+
+    graph: Graph
+    record: Record
+    evidence: list[NodeEvidence]
+    accuracy: Accuracy
+    checks: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def verify_integer(
+    integer: onnx.ModelProto, original: onnx.ModelProto, samples: Samples, progress: Progress
+) -> Verification:
+    """Recompute the evidence, probe the kernels, run both bodies and the float model.
+
+    Raises ModelError if ``integer`` does not carry the record of this tool.
+    """
+    record, about = read_record(integer)
+    graph = import_graph(integer)
+    _check_record(graph, record, about)
+    sample = next(iter(samples))[1]
+    record.macs = count_macs(prepare(original, sample, Context(load_target("onnx"))), sample)
+    evidence = list(prove(graph, record))
+    result = Verification(graph, record, evidence, Accuracy([o.name for o in graph.outputs]))
+    if about["float_sha256"] != digest(original):
+        result.problems.append("the integer model was made from another float model")
+    for each in evidence:
+        if not each.proved:
+            what = each.problem or f"{each.mismatches} mismatches of body and meaning"
+            result.problems.append(f"node {each.name!r} ({each.op}): {what}")
+    _probe(result, progress)
+    _run_samples(result, integer, original, samples, progress)
+    return result
+
+
+def _check_record(graph: Graph, record: Record, about: dict[str, Any]) -> None:
+    missing = [node.name for node in graph.nodes
+               if kind(node) is Kind.INTEGER and node.name not in record.nodes]
+    if "float_sha256" not in about or missing:
+        what = f"node {missing[0]!r} has no record" if missing else "there is no record"
+        raise ModelError(f"not an integer model of this tool, or its metadata was stripped: {what}")
+
+
+def _probe(result: Verification, progress: Progress) -> None:
+    advance = progress("probe kernels", 1)
+    probed = probe_kernels(result.graph, result.record)
+    wrong = {name: count for name, (_, count) in probed.items() if count}
+    saturated = probe_saturation()
+    result.checks["kernel_probe"] = {
+        "nodes": len(probed),
+        "accumulators": sum(count for count, _ in probed.values()),
+        "mismatches": sum(wrong.values()),
+        "saturated": saturated,
+    }
+    result.problems += [f"node {name!r}: onnxruntime's kernel differs from the meaning at "
+                        f"{count} thresholds on this machine" for name, count in wrong.items()]
+    fast = any(each.body.startswith("onnxruntime") for each in result.evidence)
+    if saturated and fast:
+        result.problems.append("this machine's int8 kernels saturate in int16 (x86 without "
+                               "VNNI): bodies 'onnxruntime' are not exact here")
+    advance()
+
+
+def _run_samples(
+    result: Verification,
+    integer: onnx.ModelProto,
+    original: onnx.ModelProto,
+    samples: Samples,
+    progress: Progress,
+) -> None:
+    """Float against integer, and both bodies bit for bit at each optimization level."""
+    reference = session(original)
+    variants = {
+        (optimize, flavour): session(with_bodies(integer, flavour), optimize=optimize)
+        for optimize in (False, True)
+        for flavour in FLAVOURS
+    }
+    as_given = session(integer)
+    watched = _stored_tensors(result.graph)
+    inside = [session(_watch(with_bodies(integer, flavour), watched), optimize=False)
+              for flavour in FLAVOURS]
+    differing = {False: 0, True: 0}
+    first: dict[str, str] = {}
+    advance = progress("run samples", len(samples))
+    for position, (name, feed) in enumerate(samples):
+        feeds = dict(feed)
+        result.accuracy.update(reference.run(None, feeds), as_given.run(None, feeds))
+        for optimize in (False, True):
+            ours, theirs = (variants[optimize, flavour].run(None, feeds) for flavour in FLAVOURS)
+            differing[optimize] += _differences(ours, theirs)
+        if position < INSIDE_SAMPLES:
+            ours, theirs = (runner.run(watched, feeds) for runner in inside)
+            for tensor, a, b in zip(watched, ours, theirs, strict=True):
+                if not first and not np.array_equal(a, b):
+                    first = {"tensor": tensor, "sample": name}
+        advance()
+    result.checks["bodies"] = {
+        "samples": len(samples),
+        "elements_differing_unoptimized": differing[False],
+        "elements_differing_optimized": differing[True],
+        "tensors_compared": len(watched),
+    }
+    if any(differing.values()) or first:
+        where = f", first in tensor {first['tensor']!r} of {first['sample']}" if first else ""
+        result.problems.append(f"the two bodies differ in {differing[False]} output elements "
+                               f"unoptimized, {differing[True]} optimized{where}")
+
+
+INSIDE_SAMPLES = 5
+"""On so many samples every stored tensor is compared, not the outputs alone."""
+
+
+def _stored_tensors(graph: Graph) -> list[str]:
+    return [node.outputs[0].name for node in graph.nodes if node.domain == DOMAIN]
+
+
+def _watch(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    known = {value.name: value for value in model.graph.value_info}
+    present = {value.name for value in model.graph.output}
+    model.graph.output.extend(known[name] for name in names if name not in present)
+    return model
+
+
+def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> int:
+    return sum(
+        int((a != b).sum()) if a.shape == b.shape else max(a.size, b.size)
+        for a, b in zip(ours, theirs, strict=True)
+    )
