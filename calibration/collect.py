@@ -32,7 +32,9 @@ def collect(
             try:
                 observer.update(values[name] if name in values else feed[name])
             except FloatingPointError as error:
-                raise DataError(f"{sample}: tensor {name!r} {error} in the float model") from error
+                raise DataError(
+                    f"{sample}: tensor {name!r} {error} in the float model"
+                ) from error
         progress()
     empty = [name for name, observer in observers.items() if observer.low > observer.high]
     if empty:

@@ -18,7 +18,7 @@ Feed = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class InputSpec:
-    """A graph input: its name, its numpy type and its shape (None where a dimension is free)."""
+    """A graph input: name, numpy type, and shape with None where a dimension is free."""
 
     name: str
     dtype: np.dtype[Any]
@@ -91,9 +91,7 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
     return specs
 
 
-def open_samples(
-    path: Path, specs: Sequence[InputSpec], limit: int | None = None
-) -> Samples:
+def open_samples(path: Path, specs: Sequence[InputSpec], limit: int | None = None) -> Samples:
     """The samples at ``path``, in natural order of their names, at most ``limit``.
 
     A folder holds one feed per .npy or .npz file; a single file holds samples stacked along
@@ -134,8 +132,9 @@ def _stacked(path: Path, specs: Sequence[InputSpec], limit: int | None) -> Sampl
     if total == 0:
         raise DataError(f"{path}: holds no samples")
     chosen = range(min(total, limit or total))
-    return Samples([f"{path.name}[{i}]" for i in chosen], [_Stack(arrays, i) for i in chosen],
-                   specs)
+    return Samples(
+        [f"{path.name}[{i}]" for i in chosen], [_Stack(arrays, i) for i in chosen], specs
+    )
 
 
 def _as_stack(array: NDArray[Any], spec: InputSpec, path: Path) -> NDArray[Any]:
@@ -143,12 +142,16 @@ def _as_stack(array: NDArray[Any], spec: InputSpec, path: Path) -> NDArray[Any]:
     if array.ndim == len(spec.shape) + 1:
         return array
     if array.ndim != len(spec.shape) or array.ndim == 0:
-        raise DataError(f"{path}: input {spec.name!r} has shape {list(array.shape)}, expected "
-                        f"samples of {spec} stacked along the first axis")
+        raise DataError(
+            f"{path}: input {spec.name!r} has shape {list(array.shape)}, expected "
+            f"samples of {spec} stacked along the first axis"
+        )
     batch = spec.shape[0] or 1
     if len(array) % batch:
-        raise DataError(f"{path}: input {spec.name!r} has {len(array)} rows, which is no "
-                        f"multiple of the model's batch size {batch}")
+        raise DataError(
+            f"{path}: input {spec.name!r} has {len(array)} rows, which is no "
+            f"multiple of the model's batch size {batch}"
+        )
     return array.reshape(-1, batch, *array.shape[1:])
 
 
@@ -158,8 +161,10 @@ def _load(path: Path, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
         if isinstance(content, np.ndarray):
             if len(specs) != 1:
                 names = ", ".join(repr(spec.name) for spec in specs)
-                raise DataError(f"{path}: the model has {len(specs)} inputs ({names}): use .npz "
-                                "files with one array per input")
+                raise DataError(
+                    f"{path}: the model has {len(specs)} inputs ({names}): use .npz "
+                    "files with one array per input"
+                )
             return {specs[0].name: content}
         with content:
             return {name: content[name] for name in content.files}
@@ -181,14 +186,19 @@ def _checked(feed: dict[str, NDArray[Any]], specs: Sequence[InputSpec], name: st
     for spec in specs:
         array = feed[spec.name]
         if array.dtype != spec.dtype:
-            raise DataError(f"{name}: input {spec.name!r} is {array.dtype}, the model takes "
-                            f"{spec.dtype}: convert the samples with .astype")
+            raise DataError(
+                f"{name}: input {spec.name!r} is {array.dtype}, the model takes "
+                f"{spec.dtype}: convert the samples with .astype"
+            )
         fits = len(array.shape) == len(spec.shape) and all(
-            want is None or want == have for want, have in zip(spec.shape, array.shape, strict=True)
+            want is None or want == have
+            for want, have in zip(spec.shape, array.shape, strict=True)
         )
         if not fits:
-            raise DataError(f"{name}: input {spec.name!r} has shape {list(array.shape)}, the "
-                            f"model takes {spec}")
+            raise DataError(
+                f"{name}: input {spec.name!r} has shape {list(array.shape)}, the "
+                f"model takes {spec}"
+            )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise DataError(f"{name}: input {spec.name!r} holds NaN or infinite values")
     return feed

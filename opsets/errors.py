@@ -1,4 +1,4 @@
-"""The exceptions a user can meet, one tree, each with the exit code it ends the program with."""
+"""The exceptions a user can meet: one tree, each with its exit code."""
 
 from typing import ClassVar
 

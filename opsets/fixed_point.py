@@ -1,4 +1,4 @@
-"""Fixed-point arithmetic on exact integers: the meaning of every scale in the integer graph."""
+"""Fixed-point arithmetic on exact integers: the meaning of every scale in the graph."""
 
 from fractions import Fraction
 from typing import Literal, get_args
@@ -48,7 +48,7 @@ def rounding_shift(value: ArrayLike, shift: ArrayLike, rounding: Rounding) -> In
     """
     stored = np.asarray(value, np.int64)
     divisor = np.left_shift(np.int64(1), np.asarray(shift, np.int64))
-    quotient, remainder = np.divmod(stored, divisor)  # floor division: 0 <= remainder < divisor
+    quotient, remainder = np.divmod(stored, divisor)  # floor: 0 <= remainder < divisor
     beyond_half = remainder > divisor - remainder
     tie = remainder == divisor - remainder
     ties_up = {
@@ -71,7 +71,9 @@ def requantize(
     return rounding_shift(product, shift, rounding)
 
 
-def saturate(real_levels: Int64, y_zero: ArrayLike, y_min: ArrayLike, y_max: ArrayLike) -> Int64:
+def saturate(
+    real_levels: Int64, y_zero: ArrayLike, y_min: ArrayLike, y_max: ArrayLike
+) -> Int64:
     """Add the zero point and clamp to [y_min, y_max]: the last step of every op."""
     low, high = (np.asarray(bound, np.int64) for bound in (y_min, y_max))
     return np.asarray(np.clip(real_levels + np.asarray(y_zero, np.int64), low, high), np.int64)

@@ -17,7 +17,7 @@ Kernel = Callable[[Int64, Int64, Int64], Int64]
 def float32_kernel(accumulator: Int64, multiplier: Int64, shift: Int64) -> Int64:
     """``rint(float32(acc) * float32(multiplier * 2**-shift))``, half to even.
 
-    What QLinearConv, QLinearMatMul and QGemm of onnxruntime compute (MLAS MlasRequantizeOutput).
+    What onnxruntime's QLinearConv, QLinearMatMul and QGemm compute (MlasRequantizeOutput).
     Monotone: conversion, multiplication by a positive number and rint each are.
     """
     scale = np.ldexp(multiplier.astype(np.float32), -shift.astype(np.int32))

@@ -92,6 +92,7 @@ class Op:
         return onnx.parser.parse_function(
             f'<domain: "{DOMAIN}", overload: "{body.overload}", opset_import: ["" : {opset},'
             f' "com.microsoft" : 1]>\n'
-            f"{self.name}{attributes} ({', '.join(self.inputs)}) => ({', '.join(self.outputs)})\n"
+            f"{self.name}{attributes} ({', '.join(self.inputs)})"
+            f" => ({', '.join(self.outputs)})\n"
             f"{{{body.text}}}"
         )

@@ -52,12 +52,16 @@ _ROUND = """
     back      = Cast <to = 7> (back_bit)
     rounded   = Add (floor, carry)
     level     = Sub (rounded, back)
-    # the zero point, the clamp, the type
+    # the zero point, the clamp, the type; Clip, Min and Max of onnxruntime 1.31 on x86 are
+    # wrong for int64 beyond 32 bits (pull request 32475), Less, Greater and Where are right
     zero      = Cast <to = 7> (y_zero)
     low       = Cast <to = 7> (y_min)
     high      = Cast <to = 7> (y_max)
     stored    = Add (level, zero)
-    clamped   = Clip (stored, low, high)
+    too_low   = Less (stored, low)
+    raised    = Where (too_low, low, stored)
+    too_high  = Greater (raised, high)
+    clamped   = Where (too_high, high, raised)
     y         = CastLike (clamped, y_zero)
 """
 
@@ -74,8 +78,8 @@ LAST_AXIS = "trailing   = Constant <value = int64[1] {0}> ()"
 def scaled_accumulator(trailing: str) -> str:
     """Statements that turn int32 ``acc`` into the int64 product ``scaled``.
 
-    They begin with those that define ``trailing``, int64[1]: how many dimensions follow the one
-    along which multiplier and shift vary.
+    They begin with those that define ``trailing``, int64[1]: how many dimensions follow the
+    one along which multiplier and shift vary.
     """
     return f"""
     {trailing}
@@ -91,7 +95,7 @@ def scaled_accumulator(trailing: str) -> str:
 
 
 def portable_bodies(statements: str, shift: str = "s_column") -> Sequence[Body]:
-    """One portable body per rounding: ``statements`` define int64 ``scaled``, the rest is here.
+    """One portable body per rounding; ``statements`` define int64 ``scaled``.
 
     ``shift`` names the tensor of right shifts, shaped to broadcast with ``scaled``.
     """

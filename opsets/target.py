@@ -63,8 +63,10 @@ def _read(name_or_path: str | Path) -> tuple[str, str]:
     path = Path(name_or_path)
     if path.suffix != ".toml" or not path.is_file():
         known = ", ".join(target_names())
-        raise UsageError(f"unknown target {str(name_or_path)!r}: use one of {known}, "
-                         "or the path of a .toml file")
+        raise UsageError(
+            f"unknown target {str(name_or_path)!r}: use one of {known}, "
+            "or the path of a .toml file"
+        )
     return str(path), path.read_text("utf-8")
 
 
@@ -77,6 +79,8 @@ def _checked(rules: dict[str, Any], source: str) -> Target:
     if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= 31:
         raise UsageError(f"target {source}: multiplier_bits must be 1 to 31, got {bits!r}")
     if rules["rounding"] not in ROUNDINGS:
-        raise UsageError(f"target {source}: unknown rounding {rules['rounding']!r}: "
-                         f"use one of {', '.join(ROUNDINGS)}")
+        raise UsageError(
+            f"target {source}: unknown rounding {rules['rounding']!r}: "
+            f"use one of {', '.join(ROUNDINGS)}"
+        )
     return Target(**rules)

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from calibration import Samples, input_specs, open_samples
+from calibration import input_specs, open_samples
 from opsets.errors import DataError
 from opsets.op import Flavour
 from opsets.target import Target, load_target
@@ -129,7 +129,11 @@ def tool_version() -> str:
 
 
 def _report(
-    command: str, path: Path, model: onnx.ModelProto, target: str, configuration: dict[str, Any]
+    command: str,
+    path: Path,
+    model: onnx.ModelProto,
+    target: str,
+    configuration: dict[str, Any],
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,

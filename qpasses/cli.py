@@ -20,20 +20,47 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("model", type=_FILE)
-@click.option("--data", type=_FILE, required=True, metavar="PATH",
-              help="Calibration samples: a folder of .npy/.npz feeds, or one file with samples "
-              "stacked along the first axis.")
-@click.option("-o", "--output", type=_FILE, required=True, metavar="OUT",
-              help="The integer model to write.")
-@click.option("--json", "json_file", type=_FILE, metavar="FILE",
-              help="Write the report as JSON (docs/report.md).")
-@click.option("--target", default="onnx", show_default=True, metavar="NAME|FILE.toml",
-              help="Whose integer arithmetic to use.")
-@click.option("--bodies", type=click.Choice(["onnxruntime", "portable"]), default="onnxruntime",
-              show_default=True, help="How runtimes compute the nodes: onnxruntime's int8 "
-              "kernels, or standard integer ops only.")
-@click.option("--samples", type=click.IntRange(min=1), metavar="N",
-              help="Use only the first N samples.")
+@click.option(
+    "--data",
+    type=_FILE,
+    required=True,
+    metavar="PATH",
+    help="Calibration samples: a folder of .npy/.npz feeds, or one file with samples "
+    "stacked along the first axis.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=_FILE,
+    required=True,
+    metavar="OUT",
+    help="The integer model to write.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=_FILE,
+    metavar="FILE",
+    help="Write the report as JSON (docs/report.md).",
+)
+@click.option(
+    "--target",
+    default="onnx",
+    show_default=True,
+    metavar="NAME|FILE.toml",
+    help="Whose integer arithmetic to use.",
+)
+@click.option(
+    "--bodies",
+    type=click.Choice(["onnxruntime", "portable"]),
+    default="onnxruntime",
+    show_default=True,
+    help="How runtimes compute the nodes: onnxruntime's int8 "
+    "kernels, or standard integer ops only.",
+)
+@click.option(
+    "--samples", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples."
+)
 def quantize(model: Path, **options: Any) -> None:
     """Turn the float MODEL into an integer model, with evidence for every node."""
     from qpasses.api import quantize as run
@@ -43,14 +70,26 @@ def quantize(model: Path, **options: Any) -> None:
 
 @cli.command()
 @click.argument("integer", type=_FILE)
-@click.option("--against", type=_FILE, required=True, metavar="MODEL",
-              help="The float model INTEGER was made from.")
-@click.option("--data", type=_FILE, required=True, metavar="PATH",
-              help="Samples, as for quantize.")
-@click.option("--json", "json_file", type=_FILE, metavar="FILE",
-              help="Write the report as JSON (docs/report.md).")
-@click.option("--samples", type=click.IntRange(min=1), metavar="N",
-              help="Use only the first N samples.")
+@click.option(
+    "--against",
+    type=_FILE,
+    required=True,
+    metavar="MODEL",
+    help="The float model INTEGER was made from.",
+)
+@click.option(
+    "--data", type=_FILE, required=True, metavar="PATH", help="Samples, as for quantize."
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=_FILE,
+    metavar="FILE",
+    help="Write the report as JSON (docs/report.md).",
+)
+@click.option(
+    "--samples", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples."
+)
 def verify(integer: Path, **options: Any) -> None:
     """Check the integer model INTEGER on this machine against its float original.
 

@@ -28,7 +28,8 @@ def import_graph(model: onnx.ModelProto) -> Graph:
 
 def export_graph(graph: Graph) -> onnx.ModelProto:
     """``graph`` as a model of its own opset and IR version."""
-    return gs.export_onnx(graph, do_type_check=False)
+    model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
+    return model
 
 
 def tidy(graph: Graph) -> None:
@@ -57,7 +58,7 @@ def is_graph_output(graph: Graph, tensor: Tensor) -> bool:
 
 
 def sole_consumer(graph: Graph, tensor: Tensor) -> Node | None:
-    """The one node that reads ``tensor``, once; None if there are others or it is an output."""
+    """The one node that reads ``tensor``, once; None if others do or it is an output."""
     if len(tensor.outputs) != 1 or is_graph_output(graph, tensor):
         return None
     reader: Node = tensor.outputs[0]

@@ -27,9 +27,12 @@ def read_model(path: Path) -> onnx.ModelProto:
         model = onnx.load(path)
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError, ValueError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else "cannot be parsed"
-        raise ModelError(f"{path}: not a valid ONNX model (truncated or damaged?): "
-                         f"{reason}") from error
+        reason = (
+            str(error).strip().splitlines()[0] if str(error).strip() else "cannot be parsed"
+        )
+        raise ModelError(
+            f"{path}: not a valid ONNX model (truncated or damaged?): {reason}"
+        ) from error
     if not model.graph.node:
         raise ModelError(f"{path}: the model has no nodes")
     return model
@@ -38,19 +41,30 @@ def read_model(path: Path) -> onnx.ModelProto:
 def check_float(model: onnx.ModelProto, path: Path) -> None:
     """Raise ModelError for a model that is integer already or holds NaN in its weights."""
     for node in model.graph.node:
-        if node.domain == DOMAIN or node.op_type in INTEGER_OPS or (
-            node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QGemm"))
+        if (
+            node.domain == DOMAIN
+            or node.op_type in INTEGER_OPS
+            or (
+                node.domain == "com.microsoft"
+                and node.op_type.startswith(("QLinear", "QGemm"))
+            )
         ):
-            raise ModelError(f"{path}: is integer already (node {node.name!r} is a "
-                             f"{node.op_type}): give the float model")
+            raise ModelError(
+                f"{path}: is integer already (node {node.name!r} is a "
+                f"{node.op_type}): give the float model"
+            )
         if node.op_type in QDQ_OPS:
-            raise ModelError(f"{path}: carries Q/DQ nodes already (node {node.name!r}): give "
-                             "the float model; integerizing Q/DQ models is not built yet")
+            raise ModelError(
+                f"{path}: carries Q/DQ nodes already (node {node.name!r}): give "
+                "the float model; integerizing Q/DQ models is not built yet"
+            )
     for tensor in model.graph.initializer:
         if tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
             values = onnx.numpy_helper.to_array(tensor)
             if not np.isfinite(values).all():
-                raise ModelError(f"{path}: weights {tensor.name!r} hold NaN or infinite values")
+                raise ModelError(
+                    f"{path}: weights {tensor.name!r} hold NaN or infinite values"
+                )
 
 
 def digest(model: onnx.ModelProto) -> str:

@@ -27,9 +27,9 @@ def _count(node: Node) -> int:
     if any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes):
         return 0
     if node.op == "Conv":
-        return prod(y) * prod(weights[1:])
+        return int(prod(y) * prod(weights[1:]))
     if node.op == "ConvTranspose":
-        return prod(x) * prod(weights[1:])
+        return int(prod(x) * prod(weights[1:]))
     inner = x[-2] if node.op == "Gemm" and node.attrs.get("transA", 0) else x[-1]
     return int(prod(y) * inner)
 

@@ -102,10 +102,15 @@ def _is_clamp(reader: Node, tensor: Tensor) -> bool:
 
 def quantization(scale: NDArray[np.float32], zero_point: NDArray[Any]) -> Quantization | None:
     """Per-tensor 8-bit parameters, or None if they are per channel or of another type."""
-    if scale.size != 1 or zero_point.size != 1 or zero_point.dtype.name not in ("uint8", "int8"):
+    if (
+        scale.size != 1
+        or zero_point.size != 1
+        or zero_point.dtype.name not in ("uint8", "int8")
+    ):
         return None
-    return Quantization(float(scale.reshape(())), int(zero_point.reshape(())),
-                        zero_point.dtype.name)
+    return Quantization(
+        float(scale.reshape(())), int(zero_point.reshape(())), zero_point.dtype.name
+    )
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ def stored_input(tensor: Tensor) -> Stored | None:
 
 
 def stored_output(graph: Graph, node: Node) -> tuple[Stored, list[Node]] | None:
-    """What the QuantizeLinear behind ``node`` and its absorbed nodes writes, and those nodes."""
+    """What the QuantizeLinear behind ``node`` writes, and the absorbed nodes between."""
     chain = absorbed(graph, node)
     last = chain[-1] if chain else node
     reader = sole_consumer(graph, last.outputs[0])

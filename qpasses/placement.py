@@ -90,9 +90,13 @@ def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, 
     """
     needed: dict[str, Range] = {}
     for name, tensor in chosen.tensors.items():
-        moves_on = tensor.outputs and not is_graph_output(graph, tensor) and all(
-            reader.op in MOVING | CLAMPING and reader.outputs[0].name in chosen.tensors
-            for reader in tensor.outputs
+        moves_on = (
+            tensor.outputs
+            and not is_graph_output(graph, tensor)
+            and all(
+                reader.op in MOVING | CLAMPING and reader.outputs[0].name in chosen.tensors
+                for reader in tensor.outputs
+            )
         )
         if not moves_on:
             group, own = chosen.groups[name], ranges[name]
@@ -243,8 +247,9 @@ def _dequantized_constant(
     ]
     real = new_tensor(name, inputs[0], np.dtype(np.float32))
     attributes = {} if axis is None else {"axis": axis}
-    add_node(graph, "DequantizeLinear", f"{name}_dequantize", inputs, [real],
-             attributes=attributes)
+    add_node(
+        graph, "DequantizeLinear", f"{name}_dequantize", inputs, [real], attributes=attributes
+    )
     return real
 
 

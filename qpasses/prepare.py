@@ -20,7 +20,10 @@ _TOLERANCE = 1e-3  # of the largest output: folding reorders float32 arithmetic
 
 
 def prepare(
-    model: onnx.ModelProto, sample: Arrays | None, context: Context, after: AfterPass | None = None
+    model: onnx.ModelProto,
+    sample: Arrays | None,
+    context: Context,
+    after: AfterPass | None = None,
 ) -> Graph:
     """The canonical float graph of ``model``: upgraded, folded, checked on ``sample``.
 
@@ -33,8 +36,10 @@ def prepare(
     graph.fold_constants(error_ok=False).cleanup(remove_unused_graph_inputs=False)
     run_passes(PREPARE, graph, context, after)
     if sample is not None and not _agree(model, prepared_model(graph), sample):
-        raise ModelError("folding changed the model's outputs beyond rounding on the first "
-                         "sample: please report this model")
+        raise ModelError(
+            "folding changed the model's outputs beyond rounding on the first "
+            "sample: please report this model"
+        )
     return graph
 
 
@@ -50,7 +55,9 @@ def upgrade(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProto:
 
     A model that is newer stays as it is.
     """
-    version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
+    version = next(
+        (o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None
+    )
     if version is None:
         raise ModelError("the model imports no version of the standard ONNX operators")
     if version >= OPSET:
@@ -65,8 +72,10 @@ def upgrade(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProto:
             problems.append(f"opset {wanted}: other results")
         except RuntimeError as error:  # the converter's and onnxruntime's own exceptions
             problems.append(f"opset {wanted}: {str(error).splitlines()[0]}")
-    raise ModelError(f"the model's opset {version} could not be raised to {OLDEST_USABLE} or "
-                     f"above: {'; '.join(problems)}")
+    raise ModelError(
+        f"the model's opset {version} could not be raised to {OLDEST_USABLE} or "
+        f"above: {'; '.join(problems)}"
+    )
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:

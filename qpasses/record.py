@@ -40,7 +40,7 @@ class Quantization:
         return min(max(level + self.zero_point, low), high)
 
 
-@dataclass(frozen=True)
+@dataclass
 class NodeRecord:
     """Where an integer node comes from and which real scales its multipliers stand for.
 
@@ -49,9 +49,9 @@ class NodeRecord:
     """
 
     source: Sequence[str]
-    rule: str
-    overload: str
     scales: dict[str, list[float]]
+    rule: str = ""
+    overload: str = ""
     cells: int = 1
     macs: int = 0
 

@@ -37,8 +37,9 @@ def session(
 
 
 @lru_cache(maxsize=256)
-def _op_session(op: str, overload: str, types: tuple[int, ...], attributes: bytes,
-                optimize: bool) -> Any:
+def _op_session(
+    op: str, overload: str, types: tuple[int, ...], attributes: bytes, optimize: bool
+) -> Any:
     declaration = OPS[op]
     node = onnx.NodeProto.FromString(attributes)
     node.op_type, node.domain, node.overload = op, DOMAIN, overload

@@ -58,12 +58,18 @@ def check_structure(graph: Graph, after: str) -> None:
         if node.domain == DOMAIN and node.op not in OPS:
             raise ModelError(f"after {after}: node {node.name!r} has unknown op {node.op!r}")
         for tensor in node.inputs:
-            loose = not tensor.is_empty() and tensor.inputs == [] and not hasattr(tensor, "values")
+            loose = (
+                not tensor.is_empty() and tensor.inputs == [] and not hasattr(tensor, "values")
+            )
             if loose and id(tensor) not in written:
-                raise ModelError(f"after {after}: nothing writes {tensor.name!r}, which "
-                                 f"{node.name!r} ({node.op}) reads")
+                raise ModelError(
+                    f"after {after}: nothing writes {tensor.name!r}, which "
+                    f"{node.name!r} ({node.op}) reads"
+                )
         for tensor in node.outputs:
             if tensor.name and tensor.name in names:
-                raise ModelError(f"after {after}: {tensor.name!r} is written twice, at last by "
-                                 f"{node.name!r} ({node.op})")
+                raise ModelError(
+                    f"after {after}: {tensor.name!r} is written twice, at last by "
+                    f"{node.name!r} ({node.op})"
+                )
             names.add(tensor.name)

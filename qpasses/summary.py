@@ -16,7 +16,9 @@ from qpasses.stages import Kind, kind
 SQNR_CAP_DB = 200.0
 
 
-def summarize(graph: Graph, record: Record, evidence: Sequence[NodeEvidence]) -> dict[str, Any]:
+def summarize(
+    graph: Graph, record: Record, evidence: Sequence[NodeEvidence]
+) -> dict[str, Any]:
     """The ``summary`` of a report (docs/report.md) for an integer graph."""
     kinds = {Kind.INTEGER: 0, Kind.EDGE: 0, Kind.FLOAT: 0, Kind.SHAPE: 0}
     by_op: dict[str, int] = {}
@@ -28,7 +30,9 @@ def summarize(graph: Graph, record: Record, evidence: Sequence[NodeEvidence]) ->
     node_share = _share(kinds[Kind.INTEGER], kinds[Kind.INTEGER] + kinds[Kind.FLOAT])
     macs = sum(record.macs.values())
     integer_macs = sum(record.nodes[e.name].macs for e in evidence if e.name in record.nodes)
-    fast_macs = sum(record.nodes[e.name].macs for e in evidence if e.body.startswith("onnxruntime"))
+    fast_macs = sum(
+        record.nodes[e.name].macs for e in evidence if e.body.startswith("onnxruntime")
+    )
     mac_share = _share(integer_macs, macs) if macs else node_share
     fast = sum(e.body.startswith("onnxruntime") or e.body == "standard" for e in evidence)
     islands = float_islands(graph)
@@ -49,8 +53,11 @@ def summarize(graph: Graph, record: Record, evidence: Sequence[NodeEvidence]) ->
 
 
 def verdict(evidence: Sequence[NodeEvidence], mac_share: float) -> str:
-    """``failed``: a node is wrong. ``incomplete``: a node is not proved, or multiply-accumulates
-    (or everything) stayed in float. ``ok``: neither."""
+    """The verdict by the evidence.
+
+    ``failed``: a node is wrong. ``incomplete``: a node is not proved, or multiply-accumulates
+    (or everything) stayed in float. ``ok``: neither.
+    """
     if any(each.mismatches or each.problem for each in evidence):
         return "failed"
     if not evidence or mac_share < 1.0 or any(each.kind not in PROVED for each in evidence):
@@ -97,17 +104,19 @@ class Accuracy:
             self._largest[i] = max(self._largest[i], np.abs(e).max(initial=0.0))
 
     def as_json(self) -> list[dict[str, Any]]:
-        """``accuracy.outputs`` of a report; SQNR is capped at 200 dB, null without a signal."""
+        """``accuracy.outputs`` of a report; SQNR at most 200 dB, null without a signal."""
         rows = []
         for i, name in enumerate(self._names):
             signal, noise, product, other = self._sums[i]
             cosine = product / np.sqrt(signal * other) if signal * other > 0 else None
-            rows.append({
-                "name": name,
-                "sqnr_db": _sqnr(signal, noise),
-                "cosine": None if cosine is None else float(cosine),
-                "max_abs_error": float(self._largest[i]),
-            })
+            rows.append(
+                {
+                    "name": name,
+                    "sqnr_db": _sqnr(signal, noise),
+                    "cosine": None if cosine is None else float(cosine),
+                    "max_abs_error": float(self._largest[i]),
+                }
+            )
         return rows
 
 

@@ -67,11 +67,16 @@ def verify_integer(
 
 
 def _check_record(graph: Graph, record: Record, about: dict[str, Any]) -> None:
-    missing = [node.name for node in graph.nodes
-               if kind(node) is Kind.INTEGER and node.name not in record.nodes]
+    missing = [
+        node.name
+        for node in graph.nodes
+        if kind(node) is Kind.INTEGER and node.name not in record.nodes
+    ]
     if "float_sha256" not in about or missing:
         what = f"node {missing[0]!r} has no record" if missing else "there is no record"
-        raise ModelError(f"not an integer model of this tool, or its metadata was stripped: {what}")
+        raise ModelError(
+            f"not an integer model of this tool, or its metadata was stripped: {what}"
+        )
 
 
 def _probe(result: Verification, progress: Progress) -> None:
@@ -85,12 +90,17 @@ def _probe(result: Verification, progress: Progress) -> None:
         "mismatches": sum(wrong.values()),
         "saturated": saturated,
     }
-    result.problems += [f"node {name!r}: onnxruntime's kernel differs from the meaning at "
-                        f"{count} thresholds on this machine" for name, count in wrong.items()]
+    result.problems += [
+        f"node {name!r}: onnxruntime's kernel differs from the meaning at "
+        f"{count} thresholds on this machine"
+        for name, count in wrong.items()
+    ]
     fast = any(each.body.startswith("onnxruntime") for each in result.evidence)
     if saturated and fast:
-        result.problems.append("this machine's int8 kernels saturate in int16 (x86 without "
-                               "VNNI): bodies 'onnxruntime' are not exact here")
+        result.problems.append(
+            "this machine's int8 kernels saturate in int16 (x86 without "
+            "VNNI): bodies 'onnxruntime' are not exact here"
+        )
     advance()
 
 
@@ -110,8 +120,10 @@ def _run_samples(
     }
     as_given = session(integer)
     watched = _stored_tensors(result.graph)
-    inside = [session(_watch(with_bodies(integer, flavour), watched), optimize=False)
-              for flavour in FLAVOURS]
+    inside = [
+        session(_watch(with_bodies(integer, flavour), watched), optimize=False)
+        for flavour in FLAVOURS
+    ]
     differing = {False: 0, True: 0}
     first: dict[str, str] = {}
     advance = progress("run samples", len(samples))
@@ -119,7 +131,9 @@ def _run_samples(
         feeds = dict(feed)
         result.accuracy.update(reference.run(None, feeds), as_given.run(None, feeds))
         for optimize in (False, True):
-            ours, theirs = (variants[optimize, flavour].run(None, feeds) for flavour in FLAVOURS)
+            ours, theirs = (
+                variants[optimize, flavour].run(None, feeds) for flavour in FLAVOURS
+            )
             differing[optimize] += _differences(ours, theirs)
         if position < INSIDE_SAMPLES:
             ours, theirs = (runner.run(watched, feeds) for runner in inside)
@@ -135,8 +149,10 @@ def _run_samples(
     }
     if any(differing.values()) or first:
         where = f", first in tensor {first['tensor']!r} of {first['sample']}" if first else ""
-        result.problems.append(f"the two bodies differ in {differing[False]} output elements "
-                               f"unoptimized, {differing[True]} optimized{where}")
+        result.problems.append(
+            f"the two bodies differ in {differing[False]} output elements "
+            f"unoptimized, {differing[True]} optimized{where}"
+        )
 
 
 INSIDE_SAMPLES = 5

@@ -32,7 +32,7 @@ _ONNXRUNTIME = """
     scale_a  = Mul (m_a, step)
     scale_b  = Mul (m_b, step)
     one      = Constant <value = float {1.0}> ()
-    %s = com.microsoft.QLinearAdd (a, scale_a, a_zero, b, scale_b, b_zero, one, y_zero)
+    RESULT   = com.microsoft.QLinearAdd (a, scale_a, a_zero, b, scale_b, b_zero, one, y_zero)
 """
 
 
@@ -58,8 +58,14 @@ def reference(
 
 
 def _commutes(
-    a: NDArray[Any], a_zero: NDArray[Any], b: NDArray[Any], b_zero: NDArray[Any],
-    a_multiplier: NDArray[Any], b_multiplier: NDArray[Any], *rest: Any, **attributes: Any,
+    a: NDArray[Any],
+    a_zero: NDArray[Any],
+    b: NDArray[Any],
+    b_zero: NDArray[Any],
+    a_multiplier: NDArray[Any],
+    b_multiplier: NDArray[Any],
+    *rest: Any,
+    **attributes: Any,
 ) -> None:
     np.testing.assert_array_equal(
         reference(a, a_zero, b, b_zero, a_multiplier, b_multiplier, *rest, **attributes),
@@ -85,17 +91,23 @@ INT_ADD = Op(
     attributes=("rounding",),
     reference=reference,
     bodies=[
-        Body("onnxruntime", "onnxruntime", _ONNXRUNTIME % "y", accepts=saturates_at_type_ends),
+        Body(
+            "onnxruntime",
+            "onnxruntime",
+            _ONNXRUNTIME.replace("RESULT", "y"),
+            accepts=saturates_at_type_ends,
+        ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
-            _ONNXRUNTIME % "saturated" + "y = Clip (saturated, y_min, y_max)",
+            _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
         ),
         *portable_bodies(_PORTABLE, shift="shift"),
     ],
     evidence="exhaustive",
     laws={"commutes": _commutes},
-    doc="y = clamp(round(((a - a_zero) * a_multiplier + (b - b_zero) * b_multiplier) / 2**shift)"
-    " + y_zero, y_min, y_max), with ONNX broadcasting and one rounding. onnxruntime's "
-    "QLinearAdd depends on the order of its operands, so evidence covers both.",
+    doc="total = (a - a_zero) * a_multiplier + (b - b_zero) * b_multiplier, exact in int64; "
+    "y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
+    "broadcasting and one rounding. onnxruntime's QLinearAdd depends on the order of its "
+    "operands, so evidence covers both.",
 )

@@ -25,16 +25,23 @@ _ONES = """
 _GEOMETRY = """dilations: ints = @dilations, group: int = @channels,
         kernel_shape: ints = @kernel_shape, pads: ints = @pads, strides: ints = @strides"""
 
-_PORTABLE = _ONES + """
-    acc = ConvInteger <%s> (x, w, x_zero)
-    %s
-""" % (_GEOMETRY, scaled_accumulator(AFTER_CHANNELS))
+_PORTABLE = (
+    _ONES
+    + """
+    acc = ConvInteger <GEOMETRY> (x, w, x_zero)
+""".replace("GEOMETRY", _GEOMETRY)
+    + scaled_accumulator(AFTER_CHANNELS)
+)
 
-_ONNXRUNTIME = _ONES + WEIGHT_SCALE + """
+_ONNXRUNTIME = (
+    _ONES
+    + WEIGHT_SCALE
+    + """
     w_zero = Constant <value = int8 {0}> ()
-    %%s = QLinearConv <%s>
+    RESULT = QLinearConv <GEOMETRY>
         (x, one, x_zero, w, scale, w_zero, one, y_zero)
-""" % _GEOMETRY
+""".replace("GEOMETRY", _GEOMETRY)
+)
 
 
 def reference(
@@ -53,8 +60,8 @@ def reference(
 ) -> NDArray[Any]:
     """Stored x [N, channels, spatial...] -> stored y; multiplier and shift have one entry.
 
-    The multiplier holds x_scale / (y_scale * cells): every window has prod(kernel_shape) cells,
-    padding (real zero, stored x_zero) included.
+    The multiplier holds x_scale / (y_scale * cells). Every window has prod(kernel_shape)
+    cells, padding (real zero, stored x_zero) included.
     """
     ones = np.ones((channels, 1, *kernel_shape), np.int64)
     acc = convolve(x.astype(np.int64) - x_zero, ones, channels, **geometry)
@@ -62,14 +69,17 @@ def reference(
     return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
 
 
-def _constant_input_gives_constant_output(x: NDArray[Any], *args: Any, **attributes: Any) -> None:
+def _constant_input_gives_constant_output(
+    x: NDArray[Any], *args: Any, **attributes: Any
+) -> None:
     pads = np.reshape(attributes["pads"], (2, -1))
     filled = np.full((*x.shape[:2], *(x.shape[2:] + pads.sum(axis=0))), x.flat[0])
     unpadded = {**attributes, "pads": [0] * pads.size}
     x_zero, multiplier, shift, *ends = args
     cells = prod(attributes["kernel_shape"])
-    level = requantize(cells * (int(x.flat[0]) - int(x_zero)), multiplier, shift,
-                       attributes["rounding"])
+    level = requantize(
+        cells * (int(x.flat[0]) - int(x_zero)), multiplier, shift, attributes["rounding"]
+    )
     expected = saturate(level, *ends)
     assert (reference(filled, *args, **unpadded) == expected).all()
 
@@ -91,7 +101,8 @@ INT_AVERAGE_POOL = Op(
     bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE)],
     evidence="thresholds",
     laws={"a constant input gives a constant output": _constant_input_gives_constant_output},
-    doc="acc = sum over the window of (x - x_zero); y = clamp(round(acc * multiplier / 2**shift)"
-    " + y_zero, y_min, y_max), the multiplier holding 1 / cells. Source: SEMANTICS section 9; "
-    "the fast body is a depthwise QLinearConv, because QLinearAveragePool sums in float.",
+    doc="acc = sum over the window of (x - x_zero), padding being zero; "
+    "y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max), the multiplier "
+    "holding 1 / cells. Windows as in ONNX AveragePool with count_include_pad. The fast body "
+    "is a depthwise QLinearConv, because onnxruntime's QLinearAveragePool sums in float.",
 )

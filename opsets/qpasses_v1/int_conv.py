@@ -17,8 +17,9 @@ _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
         group: int = @group, kernel_shape: ints = @kernel_shape, pads: ints = @pads,
         strides: ints = @strides"""
 
-_PORTABLE = """
-    products  = ConvInteger <%s> (x, w, x_zero, w_zero)
+_PORTABLE = (
+    """
+    products  = ConvInteger <GEOMETRY> (x, w, x_zero, w_zero)
     # the bias as a column along axis 1, for any number of spatial dimensions
     shape     = Shape (w)
     rank      = Shape (shape)
@@ -29,8 +30,9 @@ _PORTABLE = """
     bias_size = Concat <axis = 0> (any_size, ones)
     bias_1    = Reshape (bias, bias_size)
     acc       = Add (products, bias_1)
-    %s
-""" % (_GEOMETRY, scaled_accumulator(AFTER_CHANNELS))
+""".replace("GEOMETRY", _GEOMETRY)
+    + scaled_accumulator(AFTER_CHANNELS)
+)
 
 WEIGHT_SCALE = """
     # the scale is computed from the integers on the node; Pow(0.5, n) is exact
@@ -42,19 +44,25 @@ WEIGHT_SCALE = """
     one       = Constant <value = float {1.0}> ()
 """
 
-_ONNXRUNTIME = WEIGHT_SCALE + """
-    %%s = QLinearConv <%s>
+_ONNXRUNTIME = (
+    WEIGHT_SCALE
+    + """
+    RESULT = QLinearConv <GEOMETRY>
         (x, one, x_zero, w, scale, w_zero, one, y_zero, bias)
-""" % _GEOMETRY
+""".replace("GEOMETRY", _GEOMETRY)
+)
 
 
 def float32_bodies(text: str) -> Sequence[Body]:
-    """onnxruntime's kernel alone, and followed by Clip where the clamp is not the type's."""
+    """onnxruntime's kernel alone, and with a Clip where the clamp is not the type's range.
+
+    ``text`` calls what the kernel writes RESULT.
+    """
     return [
         Body(
             "onnxruntime",
             "onnxruntime",
-            text % "y",
+            text.replace("RESULT", "y"),
             accepts=lambda constants, attributes: (
                 _has_kernel(constants, attributes)
                 and saturates_at_type_ends(constants, attributes)
@@ -64,7 +72,7 @@ def float32_bodies(text: str) -> Sequence[Body]:
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
-            text % "saturated" + "y = Clip (saturated, y_min, y_max)",
+            text.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
             accepts=_has_kernel,
             kernel=float32_kernel,
         ),
@@ -133,7 +141,8 @@ def convolve(
             for p, d, n, s in zip(position, gaps, out, steps, strict=True)
         )
         cells = by_group[(slice(None),) * 3 + window]
-        acc += np.einsum("ngc...,gmc->ngm...", cells, split[(..., *position)])
+        taps = split[(slice(None),) * 3 + position]
+        acc += np.asarray(np.einsum("ngc...,gmc->ngm...", cells, taps), np.int64)
     return acc.reshape(data.shape[0], -1, *out)
 
 
@@ -160,7 +169,9 @@ def padding(
     return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 
 
-def _zero_input_gives_the_bias(x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **kw: Any) -> None:
+def _zero_input_gives_the_bias(
+    x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **kw: Any
+) -> None:
     w, w_zero, bias, *rest = args
     still = np.full_like(x, x_zero)
     silent = reference(still, x_zero, w, w_zero, bias, *rest, **kw)
@@ -198,5 +209,5 @@ INT_CONV = Op(
     laws={"a silent input gives the bias": _zero_input_gives_the_bias},
     doc="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32; "
     "y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Geometry as in "
-    "ONNX Conv; 1D, 2D and 3D. Source: ONNX QLinearConv, with the scale as multiplier and shift.",
+    "ONNX Conv; 1D, 2D and 3D. Source: ONNX QLinearConv, the scale as multiplier and shift.",
 )

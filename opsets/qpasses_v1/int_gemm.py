@@ -13,10 +13,11 @@ from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, float32_bodies
 _PORTABLE = """
     products = MatMulInteger (x, w, x_zero, w_zero)
     acc      = Add (products, bias)
-    %s
-""" % scaled_accumulator(LAST_AXIS)
+""" + scaled_accumulator(LAST_AXIS)
 
-_ONNXRUNTIME = WEIGHT_SCALE + """
+_ONNXRUNTIME = (
+    WEIGHT_SCALE
+    + """
     # QGemm takes matrices: flatten the leading dimensions, then restore them
     columns   = Shape <start = -2> (w)
     inner     = Shape <end = 1> (w)
@@ -25,13 +26,14 @@ _ONNXRUNTIME = WEIGHT_SCALE + """
     matrix    = Concat <axis = 0> (rest, inner)
     rows      = Reshape (x, matrix)
     scales    = Shape (scale)
-    w_zeros   = Expand (w_zero, scales)                                    # shaped as its scale
+    w_zeros   = Expand (w_zero, scales)                                    # scale's shape
     product   = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
         (rows, one, x_zero, w, scale, w_zeros, bias, one, y_zero)
     leading   = Shape <end = -1> (x)
     full      = Concat <axis = 0> (leading, outer)
-    %s = Reshape (product, full)
+    RESULT    = Reshape (product, full)
 """
+)
 
 
 def reference(
@@ -58,13 +60,16 @@ def reference(
     return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
 
 
-def _identity_weights_keep_the_levels(x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **kw: Any) -> None:
+def _identity_weights_keep_the_levels(
+    x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **kw: Any
+) -> None:
     *_, y_zero, y_min, y_max = args
     size = x.shape[-1]
     unit = np.eye(size, dtype=np.int64) + args[1]  # wide: w_zero + 1 may leave the type
     scale = np.full(1, 1 << 10, np.int32), np.full(1, 10, np.int32)
-    same = reference(x, x_zero, unit, args[1], np.zeros(size, np.int32), *scale, y_zero, y_min,
-                     y_max, **kw)
+    same = reference(
+        x, x_zero, unit, args[1], np.zeros(size, np.int32), *scale, y_zero, y_min, y_max, **kw
+    )
     level = x.astype(np.int64) - x_zero
     np.testing.assert_array_equal(same, np.clip(level + y_zero, int(y_min), int(y_max)))
 

@@ -20,10 +20,11 @@ _PORTABLE = """
     step    = Constant <value = int64 {1}> ()
     spatial = Range (first, size, step)
     acc     = ReduceSum <keepdims = 1> (levels, spatial)
-    %s
-""" % scaled_accumulator(AFTER_CHANNELS)
+""" + scaled_accumulator(AFTER_CHANNELS)
 
-_ONNXRUNTIME = WEIGHT_SCALE + """
+_ONNXRUNTIME = (
+    WEIGHT_SCALE
+    + """
     # one depthwise window over everything, with weights of one
     channels = Constant <value_int: int = @channels> ()
     single   = Constant <value = int64[1] {1}> ()
@@ -32,9 +33,10 @@ _ONNXRUNTIME = WEIGHT_SCALE + """
     w_shape  = Concat <axis = 0> (filters, single, window)
     w        = ConstantOfShape <value = int8[1] {1}> (w_shape)
     w_zero   = Constant <value = int8 {0}> ()
-    %s = QLinearConv <group: int = @channels, kernel_shape: ints = @spatial_shape>
+    RESULT   = QLinearConv <group: int = @channels, kernel_shape: ints = @spatial_shape>
         (x, one, x_zero, w, scale, w_zero, one, y_zero)
 """
+)
 
 
 def reference(

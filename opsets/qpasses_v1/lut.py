@@ -24,7 +24,7 @@ _ONNXRUNTIME = """
 
 
 def reference(x: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
-    """``table`` [256] is indexed by the code's byte: int8 code c by c if c >= 0, else 256 + c."""
+    """``table`` [256] is indexed by the byte of the code: 256 + c for int8 codes c < 0."""
     return np.asarray(table[np.asarray(x).view(np.uint8)])
 
 

@@ -48,7 +48,9 @@ def _zero_maps_to_zero_point(acc: NDArray[np.int32], *args: Any, **attributes: A
     assert (stored == np.clip(y_zero, y_min, y_max)).all()
 
 
-def _monotone_in_the_accumulator(acc: NDArray[np.int32], *args: Any, **attributes: Any) -> None:
+def _monotone_in_the_accumulator(
+    acc: NDArray[np.int32], *args: Any, **attributes: Any
+) -> None:
     axis = attributes["axis"]
     rows = np.broadcast_to(np.sort(acc.ravel())[:, None], (acc.size, acc.shape[axis]))
     stored = reference(rows, *args, **{**attributes, "axis": 1})
@@ -74,7 +76,7 @@ REQUANTIZE = Op(
         "zero maps to the zero point": _zero_maps_to_zero_point,
         "monotone in the accumulator": _monotone_in_the_accumulator,
     },
-    doc="y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Source: the ONNX "
+    doc="y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Source: ONNX's "
     "specification of QuantizeLinear (round, then add the zero point), with the scale as "
     "multiplier and shift.",
 )

@@ -28,7 +28,7 @@ class Provenance:
 def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.ModelProto:
     """The integer model: nodes call their overloads, metadata holds the record.
 
-    Only the overloads in use are attached; ``with_bodies`` switches a model to another flavour.
+    Only the overloads in use are attached; ``with_bodies`` switches to another flavour.
     """
     model = export_graph(graph)
     opset = next(o.version for o in model.opset_import if o.domain == "")
@@ -38,8 +38,14 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         entry = record.nodes.get(node.name)
         if entry is None:
             continue
-        _note(node.metadata_props, source=list(entry.source), rule=entry.rule,
-              scales=entry.scales, cells=entry.cells, macs=entry.macs)
+        _note(
+            node.metadata_props,
+            source=list(entry.source),
+            rule=entry.rule,
+            scales=entry.scales,
+            cells=entry.cells,
+            macs=entry.macs,
+        )
         if node.domain == DOMAIN:
             node.overload = entry.overload
             used.setdefault(node.op_type, set()).add(entry.overload)
@@ -52,9 +58,14 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
     model.functions.extend(_functions(used, opset))
     _set_imports(model, opset)
     model.producer_name, model.producer_version = "qpasses", provenance.version
-    _note(model.metadata_props, float_sha256=provenance.float_sha256,
-          version=provenance.version, configuration=provenance.configuration,
-          raised_weight_scales=record.raised_weight_scales, declined=record.declined)
+    _note(
+        model.metadata_props,
+        float_sha256=provenance.float_sha256,
+        version=provenance.version,
+        configuration=provenance.configuration,
+        raised_weight_scales=record.raised_weight_scales,
+        declined=record.declined,
+    )
     return model
 
 
@@ -110,8 +121,11 @@ def _functions(used: dict[str, set[str]], opset: int) -> Iterable[onnx.FunctionP
 
 
 def _set_imports(model: onnx.ModelProto, opset: int) -> None:
-    others = [o for o in model.opset_import if o.domain not in ("", "ai.onnx", DOMAIN,
-                                                                "com.microsoft")]
+    others = [
+        o
+        for o in model.opset_import
+        if o.domain not in ("", "ai.onnx", DOMAIN, "com.microsoft")
+    ]
     del model.opset_import[:]
     model.opset_import.extend([*opset_imports(opset), *others])
 

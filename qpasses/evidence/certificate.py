@@ -3,11 +3,11 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-EvidenceKind = Literal[
-    "thresholds", "exhaustive", "bounded", "structural", "sampled", "none"
-]
+EvidenceKind = Literal["thresholds", "exhaustive", "bounded", "structural", "sampled", "none"]
 
-PROVED: frozenset[EvidenceKind] = frozenset({"thresholds", "exhaustive", "bounded", "structural"})
+PROVED: frozenset[EvidenceKind] = frozenset(
+    {"thresholds", "exhaustive", "bounded", "structural"}
+)
 """Kinds that cover every input; the others make a verdict incomplete."""
 
 
@@ -17,8 +17,8 @@ class NodeEvidence:
 
     ``domain``: the number of inputs the claim covers (accumulators over all channels, pairs or
     codes; 0 for ops that move integers). ``mismatches``: body against meaning.
-    ``reference_moved``: inputs of the domain on which the meaning differs from real arithmetic,
-    ``reference_max_lsb`` by how much at most. ``accumulator``: what the int32 sum can reach,
+    ``reference_moved``: inputs on which the meaning differs from real arithmetic,
+    ``reference_max_lsb``: by how much at most. ``accumulator``: what the int32 sum can reach,
     with ``headroom_bits`` left.
     """
 

@@ -36,7 +36,11 @@ class Choice:
 
 
 def choose_multipliers(
-    scales: Sequence[Fraction], steps: Int64, reachable: Interval, kernel: Kernel, target: Target
+    scales: Sequence[Fraction],
+    steps: Int64,
+    reachable: Interval,
+    kernel: Kernel,
+    target: Target,
 ) -> Choice:
     """For each real scale the multiplier by which meaning and kernel agree everywhere.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import LARGEST_SHIFT, Int64
+from opsets.fixed_point import Int64
 from opsets.op import saturates_at_type_ends
 from opsets.qpasses_v1 import OPS
 from opsets.target import Target
@@ -50,7 +50,9 @@ def choose_add(
     """
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
     larger, shift = target.scale_to_multiplier(max(ratios))
-    start = [larger if ratio == max(ratios) else round(ratio * (1 << shift)) for ratio in ratios]
+    start = [
+        larger if ratio == max(ratios) else round(ratio * (1 << shift)) for ratio in ratios
+    ]
     start = [min(multiplier, larger) for multiplier in start]
     limit = 1 << target.multiplier_bits
     tried = 0
@@ -61,8 +63,8 @@ def choose_add(
         tried += 1
         inputs = add_inputs(a, b, y, bounds, *multipliers, shift)
         if kernel_differences(inputs, _fast_overload(inputs), target.rounding) == 0:
-            return AddChoice(*map(_scalar, (*multipliers, shift)), True, tried)
-    return AddChoice(*map(_scalar, (*start, min(shift, LARGEST_SHIFT))), False, tried)
+            return _add_choice(multipliers, shift, True, tried)
+    return _add_choice((start[0], start[1]), shift, False, tried)
 
 
 def add_inputs(
@@ -134,6 +136,10 @@ def real_sum(
 
 def _fast_overload(inputs: dict[str, NDArray[Any]]) -> str:
     return "onnxruntime" if saturates_at_type_ends(inputs, {}) else "onnxruntime_clamped"
+
+
+def _add_choice(pair: tuple[int, int], shift: int, exact: bool, tried: int) -> AddChoice:
+    return AddChoice(_scalar(pair[0]), _scalar(pair[1]), _scalar(shift), exact, tried)
 
 
 def _scalar(value: int) -> NDArray[np.int32]:

@@ -18,7 +18,7 @@ _CHUNK = 1 << 16
 _PROBED = {
     "IntConv": "IntConv",
     "IntGemm": "IntGemm",
-    "IntAveragePool": "IntConv",  # its fast body is a QLinearConv, its portable one rounds alike
+    "IntAveragePool": "IntConv",  # its fast body is a QLinearConv, its portable one shared
     "IntGlobalAveragePool": "IntConv",
 }
 
@@ -55,7 +55,9 @@ def probe_node(node: Node, given: Constants, overload: str) -> tuple[int, int]:
     for start in range(0, columns[0].size, _CHUNK):
         acc, m, s = (column[start : start + _CHUNK] for column in columns)
         ends = given["y_zero"], given["y_min"], given["y_max"]
-        expected = OPS["Requantize"].reference(acc[None], m, s, *ends, axis=1, rounding=rounding)
+        expected = OPS["Requantize"].reference(
+            acc[None], m, s, *ends, axis=1, rounding=rounding
+        )
         found = _run(_PROBED[node.op], overload, given, acc, m, s, rounding)
         wrong += int((found.ravel() != expected.ravel()).sum())
     return columns[0].size, wrong
@@ -76,10 +78,25 @@ def _run(
     x = np.full((1, 1, 1, 1) if convolution else (1, 1), given["x_zero"])
     w = np.zeros((acc.size, 1, 1, 1) if convolution else (1, acc.size), np.int8)
     if convolution:
-        attributes |= {"dilations": [1, 1], "group": 1, "kernel_shape": [1, 1],
-                       "pads": [0] * 4, "strides": [1, 1]}
-    inputs = [x, given["x_zero"], w, np.int8(0), acc, multiplier, shift,
-              given["y_zero"], given["y_min"], given["y_max"]]
+        attributes |= {
+            "dilations": [1, 1],
+            "group": 1,
+            "kernel_shape": [1, 1],
+            "pads": [0] * 4,
+            "strides": [1, 1],
+        }
+    inputs = [
+        x,
+        given["x_zero"],
+        w,
+        np.int8(0),
+        acc,
+        multiplier,
+        shift,
+        given["y_zero"],
+        given["y_min"],
+        given["y_max"],
+    ]
     return run_op(op, overload, [np.asarray(each) for each in inputs], attributes)
 
 
@@ -91,11 +108,26 @@ def probe_saturation() -> int:
     rng = np.random.default_rng(0)
     x = rng.choice(np.array([0, 255], np.uint8), (1, 64, 8, 8), p=[0.1, 0.9])
     w = rng.choice(np.array([-127, 127], np.int8), (32, 64, 3, 3), p=[0.1, 0.9])
-    inputs = [x, np.uint8(0), w, np.int8(0), np.zeros(32, np.int32),
-              np.full(32, 1 << 23, np.int32), np.full(32, 39, np.int32), np.uint8(0),
-              np.uint8(0), np.uint8(255)]
-    attributes = {"dilations": [1, 1], "group": 1, "kernel_shape": [3, 3], "pads": [1] * 4,
-                  "strides": [1, 1], "rounding": "half_to_even"}
+    inputs = [
+        x,
+        np.uint8(0),
+        w,
+        np.int8(0),
+        np.zeros(32, np.int32),
+        np.full(32, 1 << 23, np.int32),
+        np.full(32, 39, np.int32),
+        np.uint8(0),
+        np.uint8(0),
+        np.uint8(255),
+    ]
+    attributes = {
+        "dilations": [1, 1],
+        "group": 1,
+        "kernel_shape": [3, 3],
+        "pads": [1] * 4,
+        "strides": [1, 1],
+        "rounding": "half_to_even",
+    }
     arrays = [np.asarray(each) for each in inputs]
     expected = OPS["IntConv"].reference(*arrays, **attributes)
     found = run_op("IntConv", "onnxruntime", arrays, attributes, optimize=True)

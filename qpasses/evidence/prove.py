@@ -23,7 +23,7 @@ from qpasses.evidence.thresholds import (
     real_thresholds,
 )
 from qpasses.graph import Graph, Node, constant
-from qpasses.record import NodeRecord, Quantization, Record
+from qpasses.record import Quantization, Record
 from qpasses.runtime import run_op
 from qpasses.stages import Kind, kind
 
@@ -51,7 +51,8 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
     reachable = accumulator_interval(node, given)
     channels = len(reachable.low)
     multiplier, shift = (
-        np.broadcast_to(given[name].astype(np.int64), (channels,)) for name in ("multiplier", "shift")
+        np.broadcast_to(given[name].astype(np.int64), (channels,))
+        for name in ("multiplier", "shift")
     )
     rounding: Rounding = node.attrs["rounding"]
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
@@ -98,8 +99,9 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """All 65,536 pairs, in both orders, through onnxruntime itself."""
     entry = record.nodes[node.name]
     a, b, y = (
-        Quantization(entry.scales[name][0], int(given[f"{name}_zero"]),
-                     given[f"{name}_zero"].dtype.name)
+        Quantization(
+            entry.scales[name][0], int(given[f"{name}_zero"]), given[f"{name}_zero"].dtype.name
+        )
         for name in ("a", "b", "y")
     )
     bounds = int(given["y_min"]), int(given["y_max"])
@@ -150,7 +152,7 @@ def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int
 
 
 def structural(node: Node, record: Record) -> NodeEvidence:
-    """Moves stored integers: every stored tensor around it has the same scale and zero point."""
+    """Moves stored integers: all stored tensors around it share scale and zero point."""
     around = [*node.inputs, *node.outputs]
     meanings = {record.tensors[t.name] for t in around if t.name in record.tensors}
     problem = ""

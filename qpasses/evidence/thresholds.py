@@ -43,7 +43,7 @@ class Interval:
 
 
 def levels(y_zero: int, y_min: int, y_max: int) -> Int64:
-    """The steps of a clamped output: level k - 1 to k for k in (y_min, y_max], zero point off."""
+    """The steps of a clamped output: from k - 1 to k, for k + y_zero in (y_min, y_max]."""
     return np.arange(y_min + 1, y_max + 1, dtype=np.int64) - y_zero
 
 
@@ -90,11 +90,9 @@ def real_thresholds(scales: Sequence[Fraction], steps: Int64) -> Int64:
 
 def ties_reach(steps: Int64, rounding: Rounding) -> NDArray[np.bool_]:
     """Whether a tie between k - 1 and k rounds to k, for each k of ``steps``."""
-    return {
-        "half_to_even": steps % 2 == 0,
-        "half_up": np.ones(steps.shape, bool),
-        "half_away": steps > 0,
-    }[rounding]
+    if rounding == "half_to_even":
+        return np.asarray(steps % 2 == 0)
+    return np.asarray(steps > 0) if rounding == "half_away" else np.ones(steps.shape, bool)
 
 
 def _exact(scale: Fraction, steps: Int64, tie_counts: NDArray[np.bool_]) -> list[int]:

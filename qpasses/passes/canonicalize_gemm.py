@@ -47,7 +47,9 @@ def _fold_factors(node: Node) -> Declined | None:
     if node.attrs.get("transA", 0):
         return Declined("Gemm with transA = 1: no integer form yet")
     weights = np.asarray(constant(node.inputs[1]), np.float64)
-    weights = (weights.T if node.attrs.get("transB", 0) else weights) * node.attrs.get("alpha", 1.0)
+    weights = (weights.T if node.attrs.get("transB", 0) else weights) * node.attrs.get(
+        "alpha", 1.0
+    )
     inputs = [node.inputs[0], new_constant(f"{node.name}.weight", weights.astype(np.float32))]
     bias = input_at(node, 2)
     if bias is not None:
@@ -66,7 +68,7 @@ def _absorb_bias(graph: Graph, node: Node) -> None:
     if add is None or add.op != "Add":
         return
     other = add.inputs[1] if add.inputs[0] is node.outputs[0] else add.inputs[0]
-    row = _row(constant(other), np.shape(constant(node.inputs[1]))[1])
+    row = _row(constant(other), node.inputs[1].shape[1])
     if row is None:
         return
     node.inputs.append(new_constant(f"{node.name}.bias", row.astype(np.float32)))

@@ -1,8 +1,9 @@
 """FoldAddIntoConv: a constant per channel added to a Conv is its bias."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qpasses.graph import (
     Graph,
@@ -33,22 +34,27 @@ class FoldAddIntoConv(Pass):
             conv, added = producer(data), constant(other)
             if conv is None or conv.op != "Conv" or added is None:
                 continue
-            weights, bias = constant(conv.inputs[1]), input_at(conv, 2)
-            if weights is None or sole_consumer(graph, data) is not node:
-                continue
-            channels = weights.shape[0]
-            if not _is_per_channel(added.shape, channels, weights.ndim):
-                continue
-            start = 0.0 if bias is None else constant(bias)
-            if start is None:
-                continue
-            total = np.broadcast_to(added.reshape(-1), (channels,)).astype(np.float64) + start
-            folded = new_constant(f"{conv.name}.bias_with_{node.name}", total.astype(np.float32))
-            conv.inputs = [*conv.inputs[:2], folded]
-            redirect(graph, node.outputs[0], data)
-            node.inputs.clear()
-            return None
+            alone = sole_consumer(graph, data) is node
+            if alone and _absorb(conv, added, node):
+                redirect(graph, node.outputs[0], data)
+                node.inputs.clear()
+                return None
         return None  # an ordinary Add
+
+
+def _absorb(conv: Node, added: NDArray[Any], node: Node) -> bool:
+    """Add to the bias of ``conv`` if that is the same; whether it was."""
+    weights, bias = constant(conv.inputs[1]), input_at(conv, 2)
+    start = np.zeros(1) if bias is None else constant(bias)
+    if weights is None or start is None:
+        return False
+    channels = weights.shape[0]
+    if not _is_per_channel(added.shape, channels, weights.ndim):
+        return False
+    total = np.broadcast_to(added.reshape(-1), (channels,)).astype(np.float64) + start
+    folded = new_constant(f"{conv.name}.bias_with_{node.name}", total.astype(np.float32))
+    conv.inputs = [*conv.inputs[:2], folded]
+    return True
 
 
 def _is_per_channel(shape: tuple[int, ...], channels: int, rank: int) -> bool:

@@ -43,8 +43,10 @@ class FoldBatchNormalization(Pass):
             return None
         dims = rank(node.inputs[0])
         if dims is None or dims < 3:
-            return Declined("BatchNormalization of a tensor without spatial dimensions, "
-                            "with no Conv or Gemm of its own before it")
+            return Declined(
+                "BatchNormalization of a tensor without spatial dimensions, "
+                "with no Conv or Gemm of its own before it"
+            )
         _become_depthwise(node, factor, offset, dims - 2)
         return None
 
@@ -61,12 +63,20 @@ def _affine(node: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | Dec
 
 
 def _can_absorb(graph: Graph, before: Node, node: Node) -> bool:
-    if before.op not in ("Conv", "Gemm") or sole_consumer(graph, before.outputs[0]) is not node:
+    if (
+        before.op not in ("Conv", "Gemm")
+        or sole_consumer(graph, before.outputs[0]) is not node
+    ):
         return False
     bias = input_at(before, 2)
-    plain = before.op == "Conv" or before.attrs.get("beta", 1.0) == before.attrs.get("alpha", 1.0) == 1
-    return plain and constant(before.inputs[1]) is not None and (
-        bias is None or constant(bias) is not None
+    plain = (
+        before.op == "Conv"
+        or before.attrs.get("beta", 1.0) == before.attrs.get("alpha", 1.0) == 1
+    )
+    return (
+        plain
+        and constant(before.inputs[1]) is not None
+        and (bias is None or constant(bias) is not None)
     )
 
 

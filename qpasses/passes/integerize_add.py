@@ -15,7 +15,7 @@ class IntegerizeAdd(Pass):
     """Replace a quantized Add (with Relu or Clip behind it) by one integer node.
 
     before: ``y = Q(Relu(Add(DQ(a), DQ(b))))``
-    after:  ``y = qpasses.IntAdd(a, a_zero, b, b_zero, a_multiplier, b_multiplier, shift, y_zero, y_min, y_max)``
+    after:  ``y = qpasses.IntAdd(a, a_zero, b, b_zero, a_multiplier, b_multiplier, ...)``
     **Exact** up to the multipliers: the pairs that differ from real arithmetic are counted in
     the evidence.
     """
@@ -39,28 +39,46 @@ class IntegerizeAdd(Pass):
         if len(kinds) > 1:
             return Declined("operands and sum are stored in different types")
         bounds = clamp(absorbed, y.quantization)
-        choice = choose_add(a.quantization, b.quantization, y.quantization, bounds, context.target)
+        choice = choose_add(
+            a.quantization, b.quantization, y.quantization, bounds, context.target
+        )
         attributes = {"rounding": context.target.rounding}
-        ends = [context.scalar(y.quantization.dtype, value)
-                for value in (y.quantization.zero_point, *bounds)]
+        ends = [
+            context.scalar(y.quantization.dtype, value)
+            for value in (y.quantization.zero_point, *bounds)
+        ]
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
         flavour = context.flavour if choice.exact else "portable"
         form = f"{context.target.multiplier_bits}-bit, {context.target.rounding}"
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name, *(each.name for each in absorbed)],
             rule=f"{form}: candidate {choice.tried} in all pairs and both orders"
-            if choice.exact else f"{form}: nearest; the kernel is not exact",
+            if choice.exact
+            else f"{form}: nearest; the kernel is not exact",
             overload=OPS["IntAdd"].body(flavour, clamps, attributes).overload,
-            scales={"a": [a.quantization.scale], "b": [b.quantization.scale],
-                    "y": [y.quantization.scale]},
+            scales={
+                "a": [a.quantization.scale],
+                "b": [b.quantization.scale],
+                "y": [y.quantization.scale],
+            },
         )
         inputs = []
         for each in (a, b):
             zero = context.scalar(each.quantization.dtype, each.quantization.zero_point)
             inputs += [each.tensor, zero]
-        for name, value in (("a_multiplier", choice.a_multiplier),
-                            ("b_multiplier", choice.b_multiplier), ("shift", choice.shift)):
+        for name, value in (
+            ("a_multiplier", choice.a_multiplier),
+            ("b_multiplier", choice.b_multiplier),
+            ("shift", choice.shift),
+        ):
             inputs.append(new_constant(f"{node.name}.{name}", value))
-        add_node(graph, "IntAdd", node.name, [*inputs, *ends], [y.tensor],
-                 attributes=attributes, domain=DOMAIN)
+        add_node(
+            graph,
+            "IntAdd",
+            node.name,
+            [*inputs, *ends],
+            [y.tensor],
+            attributes=attributes,
+            domain=DOMAIN,
+        )
         return None

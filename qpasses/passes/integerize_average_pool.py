@@ -8,7 +8,7 @@ import numpy as np
 from qpasses.evidence.thresholds import Interval
 from qpasses.graph import Graph, Node, spatial_shape
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.passes.requantized import emit_requantized
+from qpasses.passes.requantized import Accumulation, Site, emit_requantized
 from qpasses.patterns import stored_input, stored_output
 
 
@@ -29,8 +29,9 @@ class IntegerizeAveragePool(Pass):
             return Declined(f"{node.op} over an unknown number of channels")
         if node.op == "GlobalAveragePool":
             if spatial_shape(x) is None:
-                return Declined("GlobalAveragePool over a dynamic spatial size: no integer "
-                                "form yet")
+                return Declined(
+                    "GlobalAveragePool over a dynamic spatial size: no integer form yet"
+                )
             return None
         return _guard_windows(node)
 
@@ -39,7 +40,6 @@ class IntegerizeAveragePool(Pass):
         x, found = stored_input(node.inputs[0]), stored_output(graph, node)
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
-        y, absorbed = found
         spatial = spatial_shape(node.inputs[0])
         attributes: dict[str, Any] = {"channels": node.inputs[0].shape[1]}
         if node.op == "GlobalAveragePool":
@@ -49,11 +49,14 @@ class IntegerizeAveragePool(Pass):
             op, kernel = "IntAveragePool", list(node.attrs["kernel_shape"])
             cells = prod(kernel)
             attributes |= {"kernel_shape": kernel, **_geometry(node)}
-        low, high = ((limit - x.quantization.zero_point) * cells for limit in x.quantization.limits)
+        zero_point = x.quantization.zero_point
+        low, high = ((limit - zero_point) * cells for limit in x.quantization.limits)
         reachable = Interval(np.array([low], np.int64), np.array([high], np.int64))
-        zero = context.scalar(x.quantization.dtype, x.quantization.zero_point)
-        return emit_requantized(graph, node, op, [x.tensor, zero], attributes, x, y, absorbed,
-                                {}, reachable, context, cells)
+        inputs = [x.tensor, context.scalar(x.quantization.dtype, zero_point)]
+        acc = Accumulation(reachable, cells=cells)
+        return emit_requantized(
+            graph, Site(node, x, *found), op, inputs, attributes, acc, context
+        )
 
 
 def _geometry(node: Node) -> dict[str, list[int]]:
@@ -70,8 +73,10 @@ def _guard_windows(node: Node) -> Declined | None:
         return Declined("AveragePool with auto_pad over a dynamic spatial size")
     geometry = _geometry(node)
     if any(geometry["pads"]) and not node.attrs.get("count_include_pad", 0):
-        return Declined("AveragePool whose windows differ in size (padding is not counted): no "
-                        "integer form yet")
+        return Declined(
+            "AveragePool whose windows differ in size (padding is not counted): no "
+            "integer form yet"
+        )
     if not node.attrs.get("ceil_mode", 0):
         return None
     spatial = spatial_shape(node.inputs[0])
@@ -82,6 +87,7 @@ def _guard_windows(node: Node) -> Declined | None:
         padded = size + geometry["pads"][i] + geometry["pads"][i + dims]
         reach = (node.attrs["kernel_shape"][i] - 1) * geometry["dilations"][i] + 1
         if (padded - reach) % geometry["strides"][i]:
-            return Declined("AveragePool whose last windows are cut off by ceil_mode: no "
-                            "integer form yet")
+            return Declined(
+                "AveragePool whose last windows are cut off by ceil_mode: no integer form yet"
+            )
     return None

@@ -1,5 +1,7 @@
 """IntegerizeConv: Conv between DequantizeLinear and QuantizeLinear becomes IntConv."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,17 +9,15 @@ from numpy.typing import NDArray
 
 from qpasses.graph import Graph, Node, Tensor, constant, dequantized, input_at, new_constant
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.passes.requantized import accumulators, emit_requantized
-from qpasses.patterns import Stored, stored_input, stored_output, value_of
-
-GEOMETRY = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+from qpasses.passes.requantized import Accumulation, Site, accumulators, emit_requantized
+from qpasses.patterns import stored_input, stored_output, value_of
 
 
 class IntegerizeConv(Pass):
     """Replace a quantized Conv (with Relu or Clip behind it) by one integer node.
 
     before: ``y = Q(Relu(Conv(DQ(x), DQ(w), DQ(b))))``
-    after:  ``y = qpasses.IntConv(x, x_zero, w, w_zero, b, multiplier, shift, y_zero, y_min, y_max)``
+    after:  ``y = qpasses.IntConv(x, x_zero, w, w_zero, b, multiplier, shift, ...)``
     **Exact** up to the multiplier: the accumulators that differ from real arithmetic are
     counted in the evidence.
     """
@@ -33,23 +33,25 @@ class IntegerizeConv(Pass):
         operands = matrix_operands(graph, node, axis=0, bias=input_at(node, 2))
         if isinstance(operands, Declined):
             return operands
-        x, y, absorbed, weights, scale, bias = operands
-        attributes = {key: node.attrs[key] for key in GEOMETRY if key in node.attrs}
-        if attributes.get("auto_pad", "NOTSET") == "NOTSET":
-            attributes.pop("auto_pad", None)
-        dims = weights.ndim - 2
-        attributes.setdefault("dilations", [1] * dims)
-        attributes.setdefault("strides", [1] * dims)
-        attributes.setdefault("group", 1)
-        attributes["kernel_shape"] = list(weights.shape[2:])
-        if "auto_pad" in attributes:
-            attributes.pop("pads", None)
-        else:
-            attributes.setdefault("pads", [0] * (2 * dims))
-        inputs = matrix_inputs(node, x, weights, bias, context)
-        reachable = accumulators(weights, bias, 0, x.quantization)
-        return emit_requantized(graph, node, "IntConv", inputs, attributes, x, y, absorbed,
-                                {"w": scale.tolist()}, reachable, context)
+        inputs = matrix_inputs(operands, context)
+        geometry = _geometry(node, operands.weights.shape[2:])
+        return emit_requantized(
+            graph, operands.site, "IntConv", inputs, geometry, operands.acc, context
+        )
+
+
+def _geometry(node: Node, kernel: Sequence[int]) -> dict[str, Any]:
+    """Every attribute of the convolution written out; pads, or auto_pad where it stands."""
+    dims = len(kernel)
+    geometry = {
+        "dilations": list(node.attrs.get("dilations") or [1] * dims),
+        "group": node.attrs.get("group", 1),
+        "kernel_shape": list(kernel),
+        "strides": list(node.attrs.get("strides") or [1] * dims),
+    }
+    if node.attrs.get("auto_pad", "NOTSET") in ("NOTSET", ""):
+        return geometry | {"pads": list(node.attrs.get("pads") or [0] * (2 * dims))}
+    return geometry | {"auto_pad": node.attrs["auto_pad"]}
 
 
 def guard_weights(node: Node, axis: int) -> Declined | None:
@@ -57,7 +59,11 @@ def guard_weights(node: Node, axis: int) -> Declined | None:
     weights = value_of(node.inputs[1])
     if weights is None:
         return Declined(f"{node.op} with weights that are not constant")
-    if node.op != "MatMul" and input_at(node, 2) is not None and value_of(node.inputs[2]) is None:
+    if (
+        node.op != "MatMul"
+        and input_at(node, 2) is not None
+        and value_of(node.inputs[2]) is None
+    ):
         return Declined(f"{node.op} with a bias that is not constant")
     columns = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1))
     largest = columns.max(axis=1, initial=0).astype(np.float64)
@@ -67,44 +73,54 @@ def guard_weights(node: Node, axis: int) -> Declined | None:
     return None
 
 
-Operands = tuple[
-    Stored, Stored, list[Node], NDArray[np.int8], NDArray[np.float32], NDArray[np.int32]
-]
+@dataclass(frozen=True)
+class Operands:
+    """A product with constant weights: its site, stored weights and bias, its accumulator."""
+
+    site: Site
+    weights: NDArray[np.int8]
+    bias: NDArray[np.int32]
+    acc: Accumulation
 
 
 def matrix_operands(
     graph: Graph, node: Node, axis: int, bias: Tensor | None
 ) -> Operands | Declined:
-    """x, y, absorbed nodes, stored weights, their scale per channel, stored bias."""
+    """The stored operands of a Conv, Gemm or MatMul; output channels along ``axis``."""
     x, found = stored_input(node.inputs[0]), stored_output(graph, node)
     view = dequantized(node.inputs[1])
     if x is None:
-        return Declined(f"the input {node.inputs[0].name!r} is not quantized per tensor to 8 bits")
+        return Declined(
+            f"the input {node.inputs[0].name!r} is not quantized per tensor to 8 bits"
+        )
     if found is None:
-        return Declined(f"the output {node.outputs[0].name!r} is not quantized per tensor to "
-                        "8 bits, or is read before it is")
+        return Declined(
+            f"the output {node.outputs[0].name!r} is not quantized per tensor to "
+            "8 bits, or is read before it is"
+        )
     weights = constant(view.stored) if view else None
     if view is None or weights is None or weights.dtype != np.int8 or view.zero_point.any():
         return Declined("the weights are not symmetric int8 constants behind DequantizeLinear")
-    channels = weights.shape[axis]
-    scale = np.broadcast_to(view.scale.reshape(-1), (channels,))
+    scale = np.broadcast_to(view.scale.reshape(-1), (weights.shape[axis],))
     stored_bias = _stored_bias(bias, x.quantization.scale, scale)
     if stored_bias is None:
         return Declined("the bias is not a constant that fits int32")
-    y, absorbed = found
-    return x, y, absorbed, weights, scale, stored_bias
+    y, behind = found
+    clamps = [each for each in behind if each.op != "Add"]  # the Add of a bias is in the sum
+    reachable = accumulators(weights, stored_bias, axis, x.quantization)
+    site = Site(node, x, y, clamps)
+    return Operands(site, weights, stored_bias, Accumulation(reachable, scale.tolist()))
 
 
-def matrix_inputs(
-    node: Node, x: Stored, weights: NDArray[np.int8], bias: NDArray[np.int32], context: Context
-) -> list[Tensor]:
+def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
     """The inputs of IntConv and IntGemm before the multiplier."""
+    x, name = operands.site.x, operands.site.node.name
     return [
         x.tensor,
         context.scalar(x.quantization.dtype, x.quantization.zero_point),
-        new_constant(f"{node.name}.weight_int8", weights),
+        new_constant(f"{name}.weight_int8", operands.weights),
         context.scalar("int8", 0),
-        new_constant(f"{node.name}.bias_int32", bias),
+        new_constant(f"{name}.bias_int32", operands.bias),
     ]
 
 
@@ -119,8 +135,11 @@ def _stored_bias(
     stored = constant(view.stored if view else bias)
     if stored is None:
         return None
-    if view is not None and stored.dtype == np.int32 and not view.zero_point.any() and np.allclose(
-        view.scale, steps, rtol=1e-6, atol=0
+    if (
+        view is not None
+        and stored.dtype == np.int32
+        and not view.zero_point.any()
+        and np.allclose(view.scale, steps, rtol=1e-6, atol=0)
     ):
         return np.asarray(stored, np.int32)
     real = stored if view is None else (stored - view.zero_point.astype(np.int64)) * view.scale

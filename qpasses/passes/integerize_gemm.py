@@ -5,15 +5,15 @@ from typing import ClassVar
 from qpasses.graph import Graph, Node, input_at
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.integerize_conv import guard_weights, matrix_inputs, matrix_operands
-from qpasses.passes.requantized import accumulators, emit_requantized
+from qpasses.passes.requantized import emit_requantized
 from qpasses.patterns import absorbed, bias_row, value_of
 
 
 class IntegerizeGemm(Pass):
     """Replace a quantized product with a constant matrix by one integer node, for any rank.
 
-    before: ``y = Q(Relu(Gemm(DQ(x), DQ(w), DQ(b))))`` or ``y = Q(Add(MatMul(DQ(x), DQ(w)), DQ(b)))``
-    after:  ``y = qpasses.IntGemm(x, x_zero, w, w_zero, b, multiplier, shift, y_zero, y_min, y_max)``
+    before: ``y = Q(Relu(Gemm(DQ(x), DQ(w), DQ(b))))``, or Add(MatMul(...), DQ(b)) within
+    after:  ``y = qpasses.IntGemm(x, x_zero, w, w_zero, b, multiplier, shift, ...)``
     **Exact** up to the multiplier: the accumulators that differ from real arithmetic are
     counted in the evidence.
     """
@@ -43,9 +43,7 @@ class IntegerizeGemm(Pass):
         operands = matrix_operands(graph, node, axis=1, bias=bias)
         if isinstance(operands, Declined):
             return operands
-        x, y, behind, weights, scale, stored_bias = operands
-        inputs = matrix_inputs(node, x, weights, stored_bias, context)
-        reachable = accumulators(weights, stored_bias, 1, x.quantization)
-        clamps = [each for each in behind if each.op != "Add"]
-        return emit_requantized(graph, node, "IntGemm", inputs, {}, x, y, clamps,
-                                {"w": scale.tolist()}, reachable, context)
+        inputs = matrix_inputs(operands, context)
+        return emit_requantized(
+            graph, operands.site, "IntGemm", inputs, {}, operands.acc, context
+        )

@@ -29,7 +29,9 @@ class IntegerizeMoving(Pass):
         if not data_inputs(node):
             return Declined(f"{node.op} of a constant")
         fixed = {"Pad": [2], "Clip": [1, 2]}.get(node.op, [])
-        if any(input_at(node, i) is not None and value_of(node.inputs[i]) is None for i in fixed):
+        if any(
+            input_at(node, i) is not None and value_of(node.inputs[i]) is None for i in fixed
+        ):
             return Declined(f"{node.op} with a fill value or bound that is not constant")
         return None
 
@@ -45,22 +47,28 @@ class IntegerizeMoving(Pass):
         if any(each is None or each.quantization != y.quantization for each in inputs):
             return Declined("its inputs and output have different scales")
         if behind:
-            return Declined(f"{node.op} and the {behind[0].op} behind it share a scale only "
-                            "with a tensor between them")
+            return Declined(
+                f"{node.op} and the {behind[0].op} behind it share a scale only "
+                "with a tensor between them"
+            )
         stored = [each.tensor for each in inputs if each is not None]
         if node.op in CLAMPING:
             low, high = clamp([node], y.quantization)
             bounds = [context.scalar(y.quantization.dtype, value) for value in (low, high)]
             node.op, node.inputs = "Clip", [*stored, *bounds]
         else:
-            rest = list(node.inputs[len(stored):])
+            rest = list(node.inputs[len(stored) :])
             if node.op == "Pad" and node.attrs.get("mode", "constant") == "constant":
-                rest = [rest[0], context.scalar(y.quantization.dtype, _fill(node, y)), *rest[2:]]
+                rest = [
+                    rest[0],
+                    context.scalar(y.quantization.dtype, _fill(node, y)),
+                    *rest[2:],
+                ]
             node.inputs = [*stored, *rest]
         y.tensor.inputs.clear()
         node.outputs = [y.tensor]
         context.record.nodes[node.name] = NodeRecord(
-            [node.name], "moves stored integers", "", {"y": [y.quantization.scale]}
+            [node.name], {"y": [y.quantization.scale]}, "moves stored integers"
         )
         return None
 

@@ -36,12 +36,19 @@ class IntegerizeRescaling(Pass):
             return None
         table = rescaling_table(x.quantization, y.quantization)
         context.record.nodes[node.name] = NodeRecord(
-            [node.name], "every code rescaled in real arithmetic",
-            OPS["Lut"].body(context.flavour, {}, {}).overload,
-            {"x": [x.quantization.scale], "y": [y.quantization.scale]},
+            source=[node.name],
+            scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
+            rule="every code rescaled in real arithmetic",
+            overload=OPS["Lut"].body(context.flavour, {}, {}).overload,
         )
-        add_node(graph, "Lut", node.name, [x.tensor, new_constant(f"{node.name}.table", table)],
-                 [y.tensor], domain=DOMAIN)
+        add_node(
+            graph,
+            "Lut",
+            node.name,
+            [x.tensor, new_constant(f"{node.name}.table", table)],
+            [y.tensor],
+            domain=DOMAIN,
+        )
         return None
 
 

@@ -1,12 +1,12 @@
 """What the passes share that turn an accumulator into stored integers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.multipliers import Choice, choose_multipliers
@@ -17,6 +17,28 @@ from qpasses.patterns import Stored, clamp
 from qpasses.record import NodeRecord, Quantization
 
 
+@dataclass(frozen=True)
+class Site:
+    """A float node with the stored tensors around it and the nodes it absorbs."""
+
+    node: Node
+    x: Stored
+    y: Stored
+    absorbed: Sequence[Node]
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """The int32 sum of a site: what it can reach, and the real scale it stands for.
+
+    The sum is in steps of x_scale * w_scale[channel] and is divided by ``cells``.
+    """
+
+    reachable: Interval
+    w_scale: Sequence[float] = (1.0,)
+    cells: int = 1
+
+
 def accumulators(
     weights: NDArray[Any], bias: NDArray[Any], axis: int, x: Quantization
 ) -> Interval:
@@ -24,66 +46,68 @@ def accumulators(
 
     ``weights`` are stored, the output channels along ``axis``; padding is zero and inside.
     """
-    columns = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.int64)
+    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.int64)
     low, high = (limit - x.zero_point for limit in x.limits)
-    positive, negative = np.maximum(columns, 0).sum(axis=1), np.minimum(columns, 0).sum(axis=1)
+    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     offset = bias.astype(np.int64)
-    return Interval(positive * low + negative * high + offset,
-                    positive * high + negative * low + offset)
+    return Interval(
+        positive * low + negative * high + offset, positive * high + negative * low + offset
+    )
 
 
 def emit_requantized(
     graph: Graph,
-    node: Node,
+    site: Site,
     op: str,
     inputs: Sequence[Tensor],
     attributes: dict[str, Any],
-    x: Stored,
-    y: Stored,
-    absorbed: Sequence[Node],
-    scales: dict[str, list[float]],
-    reachable: Interval,
+    acc: Accumulation,
     context: Context,
-    cells: int = 1,
 ) -> Declined | None:
-    """Replace ``node`` and what it absorbs by ``op``: ``inputs``, multiplier, shift, output.
+    """Put ``op`` in place of the site: ``inputs``, multiplier, shift, zero point, clamp.
 
+    The multipliers do not depend on the wanted bodies, so that all bodies mean the same.
     Declines if an accumulator could leave int32.
     """
-    if not reachable.fits_int32():
-        return Declined(f"{node.op} could overflow its int32 accumulator: "
-                        f"[{reachable.low.min()}, {reachable.high.max()}]")
-    low, high = clamp(absorbed, y.quantization)
-    ends = [context.scalar(y.quantization.dtype, value)
-            for value in (y.quantization.zero_point, low, high)]
-    clamps = {"y_min": np.asarray(ends[1].values), "y_max": np.asarray(ends[2].values)}
+    node, x, y = site.node, site.x.quantization, site.y.quantization
+    if not acc.reachable.fits_int32():
+        low, high = acc.reachable.low.min(), acc.reachable.high.max()
+        return Declined(f"{node.op} could overflow its int32 accumulator: [{low}, {high}]")
+    bounds = clamp(site.absorbed, y)
+    clamps = {
+        name: np.array(v, y.dtype) for name, v in zip(("y_min", "y_max"), bounds, strict=True)
+    }
     attributes = {**attributes, "rounding": context.target.rounding}
-    fast = OPS[op].body("onnxruntime", clamps, attributes)
+    kernel = OPS[op].body("onnxruntime", clamps, attributes).kernel
+    assert kernel is not None, op
     record = NodeRecord(
-        source=[node.name, *(each.name for each in absorbed)],
-        rule="",
-        overload="",
-        scales={**scales, "x": [x.quantization.scale], "y": [y.quantization.scale]},
-        cells=cells,
+        source=[node.name, *(each.name for each in site.absorbed)],
+        scales={"x": [x.scale], "w": list(acc.w_scale), "y": [y.scale]},
+        cells=acc.cells,
         macs=context.record.macs.get(node.name, 0),
     )
-    steps = levels(y.quantization.zero_point, low, high)
-    assert fast.kernel is not None, op
-    choice = choose_multipliers(record.real_scales(), steps, reachable, fast.kernel,
-                                context.target)
-    exact = bool(choice.exact.all())
-    flavour = context.flavour if exact else "portable"
-    body = OPS[op].body(flavour, clamps, attributes)
-    node_record = NodeRecord(
-        record.source, _rule(choice, context), body.overload, record.scales, cells, record.macs
+    steps = levels(y.zero_point, *bounds)
+    choice = choose_multipliers(
+        record.real_scales(), steps, acc.reachable, kernel, context.target
     )
-    context.record.nodes[node.name] = node_record
+    flavour = context.flavour if choice.exact.all() else "portable"
+    record.overload = OPS[op].body(flavour, clamps, attributes).overload
+    record.rule = _rule(choice, context)
+    context.record.nodes[node.name] = record
     constants = [
         new_constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
         new_constant(f"{node.name}.shift", choice.shift.astype(np.int32)),
+        *(context.scalar(y.dtype, value) for value in (y.zero_point, *bounds)),
     ]
-    add_node(graph, op, node.name, [*inputs, *constants, *ends], [y.tensor],
-             attributes=attributes, domain=DOMAIN)
+    add_node(
+        graph,
+        op,
+        node.name,
+        [*inputs, *constants],
+        [site.y.tensor],
+        attributes=attributes,
+        domain=DOMAIN,
+    )
     return None
 
 
@@ -93,8 +117,3 @@ def _rule(choice: Choice, context: Context) -> str:
     if inexact:
         return f"{form}: nearest; the kernel is not exact in {inexact} channels"
     return f"{form}: nearest the kernel computes exactly, within {choice.farthest} ulp"
-
-
-def zeros(channels: int) -> Int64:
-    """No bias."""
-    return np.zeros(channels, np.int64)

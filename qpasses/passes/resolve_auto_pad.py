@@ -23,7 +23,9 @@ class ResolveAutoPad(Pass):
         if mode in ("NOTSET", ""):
             return None
         weights = constant(node.inputs[1]) if node.op == "Conv" else None
-        kernel = node.attrs.get("kernel_shape") or (None if weights is None else weights.shape[2:])
+        kernel = node.attrs.get("kernel_shape") or (
+            None if weights is None else weights.shape[2:]
+        )
         dims = len(kernel) if kernel is not None else (rank(node.inputs[0]) or 2) - 2
         shape = spatial_shape(node.inputs[0])
         if kernel is None or (shape is None and mode != "VALID"):

@@ -5,7 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 _VERDICTS = {
@@ -18,8 +24,12 @@ _VERDICTS = {
 @contextmanager
 def progress_bars(console: Console) -> Iterator[Callable[[str, int], Callable[[], None]]]:
     """A progress callback for the pipeline that draws one bar per stage on ``console``."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-               TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bars:
 
         def start(stage: str, steps: int) -> Callable[[], None]:
@@ -57,9 +67,16 @@ def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="right")
     for node in nodes:
         covered = f"{node['domain']:,}" if node["domain"] else "all"
-        table.add_row(node["name"], node["op"], node["kind"], node["body"], covered,
-                      f"{node['mismatches']:,}", f"{node['reference_moved']:,}",
-                      str(node["reference_max_lsb"]))
+        table.add_row(
+            node["name"],
+            node["op"],
+            node["kind"],
+            node["body"],
+            covered,
+            f"{node['mismatches']:,}",
+            f"{node['reference_moved']:,}",
+            str(node["reference_max_lsb"]),
+        )
     console.print(table)
     console.print()
 
@@ -70,23 +87,33 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
     nodes = ", ".join(f"{count} {op}" for op, count in summary["nodes"].items())
     table.add_row("nodes", nodes)
     table.add_row("integer share of nodes", f"{summary['integer_node_share']:.1%}")
-    table.add_row("integer share of multiply-accumulates",
-                  f"{summary['integer_mac_share']:.1%} of {summary['macs']:,}")
+    table.add_row(
+        "integer share of multiply-accumulates",
+        f"{summary['integer_mac_share']:.1%} of {summary['macs']:,}",
+    )
     table.add_row("multiply-accumulates in fast bodies", f"{summary['fast_mac_share']:.1%}")
     table.add_row("integer only", "yes" if summary["integer_only"] else "no")
     for node in summary["float_nodes"]:
         table.add_row(f"left in float: {node['name']}", f"{node['op_type']}: {node['reason']}")
     for name, channels in summary["raised_weight_scales"].items():
-        table.add_row(f"weight scales raised: {name}", f"{len(channels)} channels, whose bias "
-                      "would not fit int32")
+        table.add_row(
+            f"weight scales raised: {name}",
+            f"{len(channels)} channels, whose bias would not fit int32",
+        )
     checks = report.get("checks", {})
     if checks:
         probe, bodies = checks["kernel_probe"], checks["bodies"]
-        table.add_row("kernel probe", f"{probe['accumulators']:,} accumulators on "
-                      f"{probe['nodes']} nodes: {probe['mismatches']} differ")
-        table.add_row("both bodies", f"{bodies['samples']} samples: "
-                      f"{bodies['elements_differing_unoptimized']} elements differ unoptimized, "
-                      f"{bodies['elements_differing_optimized']} optimized")
+        table.add_row(
+            "kernel probe",
+            f"{probe['accumulators']:,} accumulators on "
+            f"{probe['nodes']} nodes: {probe['mismatches']} differ",
+        )
+        table.add_row(
+            "both bodies",
+            f"{bodies['samples']} samples: "
+            f"{bodies['elements_differing_unoptimized']} elements differ unoptimized, "
+            f"{bodies['elements_differing_optimized']} optimized",
+        )
     console.print(table)
     console.print()
 
@@ -97,8 +124,12 @@ def _print_accuracy(console: Console, outputs: list[dict[str, Any]]) -> None:
     for name in ("SQNR dB", "cosine", "max |error|"):
         table.add_column(name, justify="right")
     for output in outputs:
-        table.add_row(output["name"], _number(output["sqnr_db"], ".2f"),
-                      _number(output["cosine"], ".6f"), f"{output['max_abs_error']:.4g}")
+        table.add_row(
+            output["name"],
+            _number(output["sqnr_db"], ".2f"),
+            _number(output["cosine"], ".6f"),
+            f"{output['max_abs_error']:.4g}",
+        )
     console.print(table)
 
 
