@@ -22,6 +22,10 @@ Law = Callable[..., None]
 """Takes the arguments of the reference and asserts an identity that holds for all of them."""
 
 
+Guard = Callable[[Constants, Attributes], bool]
+"""Whether a body may be used for a node with these constant inputs and attributes."""
+
+
 def any_node(_constants: Constants, _attributes: Attributes) -> bool:
     """Accept every node: the guard of a body that has no conditions."""
     return True
@@ -32,6 +36,11 @@ def saturates_at_type_ends(constants: Constants, _attributes: Attributes) -> boo
     low, high = constants["y_min"], constants["y_max"]
     limits = np.iinfo(low.dtype)
     return int(low) == limits.min and int(high) == limits.max
+
+
+def all_of(*guards: Guard) -> Guard:
+    """The guard that holds where all of ``guards`` do."""
+    return lambda constants, attributes: all(each(constants, attributes) for each in guards)
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class Body:
     overload: str
     flavour: Flavour
     text: str
-    accepts: Callable[[Constants, Attributes], bool] = any_node
+    accepts: Guard = any_node
     kernel: Kernel | None = None
 
 

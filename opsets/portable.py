@@ -4,11 +4,11 @@ Text, not nested functions: onnxruntime 1.31 loses the overload of a function ca
 inside another function's body.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from opsets.fixed_point import ROUNDINGS, Rounding
 from opsets.kernels import PORTABLE_KERNELS
-from opsets.op import Attributes, Body, Constants
+from opsets.op import Body, Guard
 
 _BELOW: dict[Rounding, str] = {  # one where a tie goes down, else zero
     "half_to_even": """odd_bit   = BitwiseAnd (floor_bit, unit_bit)
@@ -116,5 +116,5 @@ def portable_overload(rounding: Rounding) -> str:
     return "portable" if rounding == "half_to_even" else f"portable_{rounding}"
 
 
-def _rounds(rounding: Rounding) -> Callable[[Constants, Attributes], bool]:
+def _rounds(rounding: Rounding) -> Guard:
     return lambda _constants, attributes: bool(attributes["rounding"] == rounding)

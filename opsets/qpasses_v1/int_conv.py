@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64, Rounding, requantize, saturate
 from opsets.kernels import float32_kernel
-from opsets.op import Attributes, Body, Constants, Op, saturates_at_type_ends
+from opsets.op import (
+    Attributes,
+    Body,
+    Constants,
+    Guard,
+    Op,
+    all_of,
+    any_node,
+    saturates_at_type_ends,
+)
 from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
 
 _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
@@ -53,28 +62,24 @@ _ONNXRUNTIME = (
 )
 
 
-def float32_bodies(text: str) -> Sequence[Body]:
+def float32_bodies(
+    text: str, name: str = "onnxruntime", also: Guard = any_node
+) -> Sequence[Body]:
     """onnxruntime's kernel alone, and with a Clip where the clamp is not the type's range.
 
-    ``text`` calls what the kernel writes RESULT.
+    ``text`` calls what the kernel writes RESULT; ``also`` is a further condition.
     """
+    saturating = all_of(_has_kernel, also, saturates_at_type_ends)
+    alone = text.replace("RESULT", "y")
+    clamped = text.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)"
     return [
+        Body(name, "onnxruntime", alone, saturating, float32_kernel),
         Body(
+            f"{name}_clamped",
             "onnxruntime",
-            "onnxruntime",
-            text.replace("RESULT", "y"),
-            accepts=lambda constants, attributes: (
-                _has_kernel(constants, attributes)
-                and saturates_at_type_ends(constants, attributes)
-            ),
-            kernel=float32_kernel,
-        ),
-        Body(
-            "onnxruntime_clamped",
-            "onnxruntime",
-            text.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
-            accepts=_has_kernel,
-            kernel=float32_kernel,
+            clamped,
+            all_of(_has_kernel, also),
+            float32_kernel,
         ),
     ]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding, requantize, saturate
-from opsets.op import Op
+from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
 from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, float32_bodies
 
@@ -15,25 +15,36 @@ _PORTABLE = """
     acc      = Add (products, bias)
 """ + scaled_accumulator(LAST_AXIS)
 
-_ONNXRUNTIME = (
+_MATRIX = (
     WEIGHT_SCALE
     + """
+    scales    = Shape (scale)
+    w_zeros   = Expand (w_zero, scales)                                    # scale's shape
+    RESULT    = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
+        (ROWS, one, x_zero, w, scale, w_zeros, bias, one, y_zero)
+"""
+)
+
+_ANY_RANK = (
+    """
     # QGemm takes matrices: flatten the leading dimensions, then restore them
-    columns   = Shape <start = -2> (w)
     inner     = Shape <end = 1> (w)
     outer     = Shape <start = 1> (w)
     rest      = Constant <value = int64[1] {-1}> ()
     matrix    = Concat <axis = 0> (rest, inner)
     rows      = Reshape (x, matrix)
-    scales    = Shape (scale)
-    w_zeros   = Expand (w_zero, scales)                                    # scale's shape
-    product   = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
-        (rows, one, x_zero, w, scale, w_zeros, bias, one, y_zero)
+"""
+    + _MATRIX.replace("ROWS", "rows").replace("RESULT", "product")
+    + """
     leading   = Shape <end = -1> (x)
     full      = Concat <axis = 0> (leading, outer)
     RESULT    = Reshape (product, full)
 """
 )
+
+
+def _is_matrix(_constants: Constants, attributes: Attributes) -> bool:
+    return bool(attributes.get("rank") == 2)
 
 
 def reference(
@@ -49,11 +60,14 @@ def reference(
     y_max: NDArray[Any],
     *,
     rounding: Rounding,
+    rank: int = 0,
 ) -> NDArray[Any]:
     """Stored x [..., K], w [K, N], bias [N] -> stored y [..., N].
 
-    ``multiplier`` and ``shift`` have one entry or N.
+    ``multiplier`` and ``shift`` have one entry or N. ``rank`` is that of x, 0 if not known: it
+    changes no result, but a matrix needs no Reshape.
     """
+    assert rank in (0, x.ndim)
     data, weights = (a.astype(np.int64) - z for a, z in ((x, x_zero), (w, w_zero)))
     acc = np.matmul(data, weights) + bias.astype(np.int64)
     level = requantize(acc, multiplier, shift, rounding)
@@ -89,9 +103,13 @@ INT_GEMM = Op(
         "y_max": "T",
     },
     outputs={"y": "T"},
-    attributes=("rounding",),
+    attributes=("rank", "rounding"),
     reference=reference,
-    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE)],
+    bodies=[
+        *float32_bodies(_MATRIX.replace("ROWS", "x"), "onnxruntime_matrix", _is_matrix),
+        *float32_bodies(_ANY_RANK),
+        *portable_bodies(_PORTABLE),
+    ],
     evidence="thresholds",
     laws={"identity weights keep the levels": _identity_weights_keep_the_levels},
     doc="acc = sum over k of (x[..., k] - x_zero) * (w[k, n] - w_zero) + bias[n], exact in "

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from qpasses.graph import Graph, Node, input_at
+from qpasses.graph import Graph, Node, input_at, rank
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.integerize_conv import guard_weights, matrix_inputs, matrix_operands
 from qpasses.passes.requantized import emit_requantized
@@ -44,6 +44,7 @@ class IntegerizeGemm(Pass):
         if isinstance(operands, Declined):
             return operands
         inputs = matrix_inputs(operands, context)
+        attributes = {"rank": rank(node.inputs[0]) or 0}
         return emit_requantized(
-            graph, operands.site, "IntGemm", inputs, {}, operands.acc, context
+            graph, operands.site, "IntGemm", inputs, attributes, operands.acc, context
         )
