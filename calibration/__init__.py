@@ -3,5 +3,15 @@
 from calibration.collect import collect
 from calibration.observers import MinMax, Range
 from calibration.samples import InputSpec, Samples, input_specs, open_samples
+from calibration.session import Session
 
-__all__ = ["InputSpec", "MinMax", "Range", "Samples", "collect", "input_specs", "open_samples"]
+__all__ = [
+    "InputSpec",
+    "MinMax",
+    "Range",
+    "Samples",
+    "Session",
+    "collect",
+    "input_specs",
+    "open_samples",
+]

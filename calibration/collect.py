@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 import onnx
-import onnxruntime as ort
 
 from calibration.observers import MinMax, Range
 from calibration.samples import Samples
+from calibration.session import Session
 from opsets.errors import DataError
 
 
@@ -23,10 +23,10 @@ def collect(
     """
     inputs = {value.name for value in model.graph.input}
     observed = [name for name in tensors if name not in inputs]
-    runner = _session(_with_outputs(model, observed))
+    runner = Session(_with_outputs(model, observed))
     observers = {name: MinMax() for name in tensors}
     for sample, feed in samples:
-        outputs = runner.run(observed, dict(feed)) if observed else []
+        outputs = runner.run(observed, feed) if observed else []
         values = dict(zip(observed, outputs, strict=True))
         for name, observer in observers.items():
             try:
@@ -51,11 +51,3 @@ def _with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelPro
         if name not in present:
             watched.graph.output.append(known.get(name, onnx.ValueInfoProto(name=name)))
     return watched
-
-
-def _session(model: onnx.ModelProto) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    return ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )

@@ -49,17 +49,17 @@ def load_target(name_or_path: str | Path) -> Target:
 
     Raises UsageError naming the file and the rule that is missing, unknown or impossible.
     """
-    source, text = _read(name_or_path)
+    source, content = _read(name_or_path)
     try:
-        rules = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        rules = tomllib.loads(content.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"target {source}: not valid TOML: {error}") from error
     return _checked(rules, source)
 
 
-def _read(name_or_path: str | Path) -> tuple[str, str]:
+def _read(name_or_path: str | Path) -> tuple[str, bytes]:
     if str(name_or_path) in target_names():
-        return str(name_or_path), (_SHIPPED / f"{name_or_path}.toml").read_text("utf-8")
+        return str(name_or_path), (_SHIPPED / f"{name_or_path}.toml").read_bytes()
     path = Path(name_or_path)
     if path.suffix != ".toml" or not path.is_file():
         known = ", ".join(target_names())
@@ -67,7 +67,7 @@ def _read(name_or_path: str | Path) -> tuple[str, str]:
             f"unknown target {str(name_or_path)!r}: use one of {known}, "
             "or the path of a .toml file"
         )
-    return str(path), path.read_text("utf-8")
+    return str(path), path.read_bytes()
 
 
 def _checked(rules: dict[str, Any], source: str) -> Target:

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from calibration import input_specs, open_samples
+from calibration import Session, input_specs, open_samples
 from opsets.errors import DataError
 from opsets.op import Flavour
 from opsets.target import Target, load_target
@@ -17,7 +17,6 @@ from qpasses.emit.integer import Provenance
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.load import check_float, digest, read_model
 from qpasses.pipeline import Progress, integerize, no_progress
-from qpasses.runtime import session
 from qpasses.summary import compare, summarize
 from qpasses.verification import verify_integer
 
@@ -71,7 +70,7 @@ def quantize(
 
     compared = feeds.first(ACCURACY_SAMPLES)
     advance = progress("compare with float", 1)
-    accuracy = compare(session(source), session(made.model), compared)
+    accuracy = compare(Session(source), Session(made.model), compared)
     advance()
     report = _report("quantize", Path(model), source, rules.name, configuration)
     report |= {

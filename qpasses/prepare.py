@@ -1,17 +1,16 @@
 """Prepare: any float model to one canonical float graph with the same results."""
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import onnx
 import onnx.version_converter
 from onnx_graphsurgeon.logger import G_LOGGER
 
+from calibration import Session
 from opsets.errors import ModelError
 from qpasses.graph import Graph, export_graph, import_graph
 from qpasses.passes import PREPARE
 from qpasses.passes.base import AfterPass, Context, run_passes
-from qpasses.runtime import IR_VERSION, OPSET, Arrays, session
+from qpasses.runtime import IR_VERSION, OPSET, Arrays
 
 OLDEST_USABLE = 18
 """The oldest opset the bodies can be written in (BitwiseAnd)."""
@@ -33,7 +32,7 @@ def prepare(
     upgraded = upgrade(model, sample)
     graph = import_graph(infer_shapes(upgraded))
     G_LOGGER.severity = G_LOGGER.ERROR
-    graph.fold_constants(error_ok=False).cleanup(remove_unused_graph_inputs=False)
+    graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
     run_passes(PREPARE, graph, context, after)
     if sample is not None and not _agree(model, prepared_model(graph), sample):
         raise ModelError(
@@ -96,13 +95,15 @@ def _inputs_hidden(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _agree(model: onnx.ModelProto, other: onnx.ModelProto, sample: Arrays) -> bool:
-    run: Callable[[onnx.ModelProto], Sequence[np.ndarray]]
-    run = lambda m: session(m, optimize=False).run(None, dict(sample))  # noqa: E731
-    for expected, found in zip(run(model), run(other), strict=True):
+    results = (Session(each, optimize=False).run(None, sample) for each in (model, other))
+    for expected, found in zip(*results, strict=True):
         if expected.shape != found.shape or expected.dtype != found.dtype:
             return False
-        span = float(np.abs(expected, dtype=np.float64).max(initial=0.0))
-        gap = np.abs(expected.astype(np.float64) - found).max(initial=0.0)
+        finite = np.isfinite(expected)
+        if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
+            return False
+        span = np.abs(expected[finite], dtype=np.float64).max(initial=0.0)
+        gap = np.abs(expected[finite].astype(np.float64) - found[finite]).max(initial=0.0)
         if not gap <= _TOLERANCE * span + 1e-6:
             return False
     return True

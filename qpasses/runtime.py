@@ -1,15 +1,14 @@
-"""onnxruntime as the toolkit uses it: quiet, deterministic, on the CPU."""
+"""Running single ops in onnxruntime, and the versions the toolkit emits."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from numpy.typing import NDArray
 
+from calibration.session import Session
 from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 
@@ -19,27 +18,10 @@ IR_VERSION = 10
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def session(
-    model: onnx.ModelProto | bytes | Path, *, optimize: bool = True, threads: int = 0
-) -> Any:
-    """An onnxruntime CPU session; ``threads`` 0 leaves the number to onnxruntime."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = threads
-    if not optimize:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    source: str | bytes
-    if isinstance(model, onnx.ModelProto):
-        source = model.SerializeToString(deterministic=True)
-    else:
-        source = str(model) if isinstance(model, Path) else model
-    return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-
-
 @lru_cache(maxsize=256)
 def _op_session(
     op: str, overload: str, types: tuple[int, ...], attributes: bytes, optimize: bool
-) -> Any:
+) -> Session:
     declaration = OPS[op]
     node = onnx.NodeProto.FromString(attributes)
     node.op_type, node.domain, node.overload = op, DOMAIN, overload
@@ -60,7 +42,7 @@ def _op_session(
         opset_imports=opset_imports(OPSET),
         ir_version=IR_VERSION,
     )
-    return session(model, optimize=optimize, threads=1)
+    return Session(model, optimize=optimize, threads=1)
 
 
 def opset_imports(opset: int) -> list[onnx.OperatorSetIdProto]:
@@ -85,3 +67,6 @@ def run_op(
     runner = _op_session(op, overload, types, node.SerializeToString(), optimize)
     feeds = dict(zip(OPS[op].inputs, map(np.ascontiguousarray, inputs), strict=True))
     return np.asarray(runner.run(None, feeds)[0])
+
+
+session = Session

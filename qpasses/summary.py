@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration import Samples
+from calibration import Samples, Session
 from opsets.op import DOMAIN
 from qpasses.evidence.certificate import PROVED, NodeEvidence
 from qpasses.graph import Graph, Node, producer
@@ -120,11 +120,11 @@ class Accuracy:
         return rows
 
 
-def compare(reference: Any, other: Any, samples: Samples) -> Accuracy:
-    """Run two onnxruntime sessions on ``samples`` and compare their outputs."""
-    accuracy = Accuracy([output.name for output in reference.get_outputs()])
+def compare(reference: Session, other: Session, samples: Samples) -> Accuracy:
+    """Run two models on ``samples`` and compare their outputs."""
+    accuracy = Accuracy(reference.outputs)
     for _, feed in samples:
-        accuracy.update(reference.run(None, dict(feed)), other.run(None, dict(feed)))
+        accuracy.update(reference.run(None, feed), other.run(None, feed))
     return accuracy
 
 

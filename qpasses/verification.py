@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from calibration import Samples
+from calibration import Samples, Session
 from opsets.errors import ModelError
 from opsets.op import DOMAIN, Flavour
 from opsets.target import load_target
@@ -22,7 +22,6 @@ from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
 from qpasses.prepare import prepare
 from qpasses.record import Record
-from qpasses.runtime import session
 from qpasses.stages import Kind, kind
 from qpasses.summary import Accuracy
 
@@ -112,16 +111,16 @@ def _run_samples(
     progress: Progress,
 ) -> None:
     """Float against integer, and both bodies bit for bit at each optimization level."""
-    reference = session(original)
+    reference = Session(original)
     variants = {
-        (optimize, flavour): session(with_bodies(integer, flavour), optimize=optimize)
+        (optimize, flavour): Session(with_bodies(integer, flavour), optimize=optimize)
         for optimize in (False, True)
         for flavour in FLAVOURS
     }
-    as_given = session(integer)
+    as_given = Session(integer)
     watched = _stored_tensors(result.graph)
     inside = [
-        session(_watch(with_bodies(integer, flavour), watched), optimize=False)
+        Session(_watch(with_bodies(integer, flavour), watched), optimize=False)
         for flavour in FLAVOURS
     ]
     differing = {False: 0, True: 0}

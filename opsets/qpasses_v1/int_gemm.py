@@ -38,7 +38,7 @@ _ANY_RANK = (
     + """
     leading   = Shape <end = -1> (x)
     full      = Concat <axis = 0> (leading, outer)
-    RESULT    = Reshape (product, full)
+    RESULT    = Reshape <allowzero = 1> (product, full)
 """
 )
 

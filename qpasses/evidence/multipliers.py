@@ -22,12 +22,19 @@ NEAR = 8
 """How many neighbours are compared for the smallest distance to real arithmetic."""
 
 FAR = 512
-"""How many neighbours are tried to find one that the kernel computes exactly."""
+"""How many neighbours are tried to find one that the kernel computes exactly. Wrong steps of
+neighbours go together (thresholds are evenly spaced), so that dozens may vanish at once."""
+
+_SCREEN = 16
+"""Far neighbours are first judged by so many steps at each end, where rounding is coarsest."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Multipliers and shifts per channel (int64 [C]), and for which the kernel is exact."""
+    """Multipliers and shifts per channel (int64 [C]), and for which the kernel is exact.
+
+    ``farthest``: the largest change of a multiplier, in units in the last place.
+    """
 
     multiplier: Int64
     shift: Int64
@@ -45,36 +52,82 @@ def choose_multipliers(
     """For each real scale the multiplier by which meaning and kernel agree everywhere.
 
     Starts at the nearest multiplier of the target's width and tries its neighbours, one unit
-    in the last place after the other. Among exact ones the fewest accumulators that differ
-    from real arithmetic win, then the smallest change. Where none within ``FAR`` is exact, the
-    nearest multiplier stays and ``exact`` is False.
+    in the last place after the other. Among exact near ones the fewest accumulators that
+    differ from real arithmetic win, then the smallest change; else the first exact far one.
+    Where none within ``FAR`` is exact, the nearest multiplier stays and ``exact`` is False.
     """
-    start = [target.scale_to_multiplier(scale) for scale in scales]
-    multiplier, shift = np.array(start, np.int64).reshape(-1, 2).T
-    real = reachable.clip(real_thresholds(scales, steps))
-    best = Choice(multiplier.copy(), shift, np.zeros(len(scales), bool), 0)
-    cost = np.full(len(scales), np.iinfo(np.int64).max)
-    farthest = 0
-    for distance in _spiral():
-        open_ = np.flatnonzero((cost > 0) if abs(distance) <= NEAR else ~best.exact)
-        candidate = multiplier[open_] + distance
-        fits = (candidate > 0) & (candidate < 1 << target.multiplier_bits)
-        fits |= (distance == 0) & (candidate == 0)
-        open_, candidate = open_[fits], candidate[fits]
-        if len(open_) == 0:
-            continue
-        part = Interval(reachable.low[open_], reachable.high[open_])
-        thresholds = meaning_thresholds(candidate, shift[open_], steps, target.rounding)
-        wrong = kernel_mismatches(kernel, candidate, shift[open_], thresholds, steps, part)
-        distance_to_real = moved(thresholds, real[open_], part)
-        better = (wrong == 0) & (distance_to_real < cost[open_])
-        chosen = open_[better]
-        best.multiplier[chosen], best.exact[chosen] = candidate[better], True
-        cost[chosen] = distance_to_real[better]
-        farthest = max(farthest, abs(distance)) if better.any() else farthest
-    return Choice(best.multiplier, shift, best.exact, farthest)
+    search = _Search(scales, steps, reachable, kernel, target)
+    for distance in _spiral(0, NEAR):
+        search.attempt(distance, np.flatnonzero(search.cost > 0))
+    for distance in _spiral(NEAR + 1, FAR):
+        missing = np.flatnonzero(~search.exact)
+        if len(missing) == 0:
+            break
+        search.attempt(distance, search.screened(distance, missing))
+    change = np.abs(search.best - search.start)
+    return Choice(search.best, search.shift, search.exact, int(change.max(initial=0)))
 
 
-def _spiral() -> list[int]:
-    """0, 1, -1, 2, -2 ... FAR, -FAR."""
-    return [0] + [sign * step for step in range(1, FAR + 1) for sign in (1, -1)]
+class _Search:
+    """The state of the search: per channel the best multiplier so far and its cost."""
+
+    def __init__(
+        self,
+        scales: Sequence[Fraction],
+        steps: Int64,
+        reachable: Interval,
+        kernel: Kernel,
+        target: Target,
+    ) -> None:
+        pairs = [target.scale_to_multiplier(scale) for scale in scales]
+        self.start, self.shift = np.array(pairs, np.int64).reshape(-1, 2).T
+        self.best = self.start.copy()
+        self.exact = np.zeros(len(scales), bool)
+        self.cost = np.full(len(scales), np.iinfo(np.int64).max)
+        self._real = reachable.clip(real_thresholds(scales, steps))
+        self._steps, self._reachable = steps, reachable
+        self._kernel, self._target = kernel, target
+
+    def attempt(self, distance: int, channels: NDArray[np.intp]) -> None:
+        """Take the neighbour at ``distance`` in those ``channels`` where it is better."""
+        channels = self._in_width(distance, channels)
+        if len(channels) == 0:
+            return
+        thresholds, wrong = self._judge(distance, channels, self._steps)
+        part = self._part(channels)
+        cost = moved(thresholds, self._real[channels], part)
+        better = (wrong == 0) & (cost < self.cost[channels])
+        chosen = channels[better]
+        self.best[chosen] = self.start[chosen] + distance
+        self.exact[chosen], self.cost[chosen] = True, cost[better]
+
+    def screened(self, distance: int, channels: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those of ``channels`` that are right at the outermost steps."""
+        channels = self._in_width(distance, channels)
+        outer = np.unique(np.concatenate([self._steps[:_SCREEN], self._steps[-_SCREEN:]]))
+        right = self._judge(distance, channels, outer)[1] == 0
+        return np.asarray(channels[right])
+
+    def _judge(
+        self, distance: int, channels: NDArray[np.intp], steps: Int64
+    ) -> tuple[Int64, Int64]:
+        candidate, shift = self.start[channels] + distance, self.shift[channels]
+        thresholds = meaning_thresholds(candidate, shift, steps, self._target.rounding)
+        part = self._part(channels)
+        return thresholds, kernel_mismatches(
+            self._kernel, candidate, shift, thresholds, steps, part
+        )
+
+    def _in_width(self, distance: int, channels: NDArray[np.intp]) -> NDArray[np.intp]:
+        candidate = self.start[channels] + distance
+        fits = (candidate > 0) & (candidate < 1 << self._target.multiplier_bits)
+        return np.asarray(channels[fits | ((candidate == 0) & (distance == 0))])
+
+    def _part(self, channels: NDArray[np.intp]) -> Interval:
+        return Interval(self._reachable.low[channels], self._reachable.high[channels])
+
+
+def _spiral(first: int, last: int) -> list[int]:
+    """first, -first, first + 1, -(first + 1) ... -last; zero once."""
+    signed = [sign * step for step in range(first, last + 1) for sign in (1, -1)]
+    return signed if first else signed[1:]

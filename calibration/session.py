@@ -1,0 +1,63 @@
+"""onnxruntime as the toolkit uses it: quiet, on the CPU, its failures in the user's terms."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
+
+from opsets.errors import ModelError
+
+_FAILURES = tuple(
+    kind
+    for kind in vars(_state).values()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+)
+"""onnxruntime's exceptions have no common base of their own."""
+
+
+class Session:
+    """A model loaded in onnxruntime; ModelError if it cannot load or run it."""
+
+    def __init__(
+        self,
+        model: onnx.ModelProto | bytes | Path,
+        *,
+        optimize: bool = True,
+        threads: int = 0,
+    ) -> None:
+        """Load ``model``; ``threads`` 0 leaves the number to onnxruntime."""
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = threads
+        if not optimize:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if isinstance(model, onnx.ModelProto):
+            model = model.SerializeToString(deterministic=True)
+        source = str(model) if isinstance(model, Path) else model
+        try:
+            self._session = ort.InferenceSession(
+                source, options, providers=["CPUExecutionProvider"]
+            )
+        except _FAILURES as error:
+            raise ModelError(f"onnxruntime cannot load the model: {_reason(error)}") from error
+        self.outputs: list[str] = [output.name for output in self._session.get_outputs()]
+        self.get_outputs = self._session.get_outputs
+
+    def run(
+        self, outputs: Sequence[str] | None, feed: Mapping[str, NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """The named outputs (all, in order, for None) for one feed by input name."""
+        try:
+            found: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
+        except _FAILURES as error:
+            raise ModelError(f"onnxruntime cannot run the model: {_reason(error)}") from error
+        return found
+
+
+def _reason(error: Exception) -> str:
+    """What onnxruntime says, without its own framing."""
+    return str(error).rsplit("Status Message: ", 1)[-1].strip().splitlines()[0]
