@@ -11,6 +11,9 @@ from opsets.errors import QPassesError
 
 _FILE = click.Path(path_type=Path)
 
+_FILE_WIDTH = 128
+"""Columns of the tables where the output goes to a file or a pipe."""
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="qpasses")
@@ -106,7 +109,7 @@ def _run(title: str, options: dict[str, Any], command: Callable[..., Any]) -> No
 
     from qpasses.report.terminal import print_configuration, print_report, progress_bars
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
     print_configuration(console, title, options)
     with progress_bars(Console(stderr=True)) as progress:
         result = command(**options, progress=progress)

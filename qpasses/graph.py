@@ -17,8 +17,14 @@ Tensor: TypeAlias = gs.Variable | gs.Constant
 
 
 def import_graph(model: onnx.ModelProto) -> Graph:
-    """The graph of ``model``, in topological order, every node under a unique name."""
-    graph = gs.import_onnx(model)
+    """The graph of ``model`` without its functions, in topological order, names unique.
+
+    graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs.
+    """
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    del plain.functions[:]
+    graph = gs.import_onnx(plain)
     graph.cleanup(remove_unused_graph_inputs=False).toposort()
     taken: set[str] = set()
     for node in graph.nodes:

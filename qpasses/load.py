@@ -1,6 +1,7 @@
 """Reading a model, and refusing what the toolkit cannot treat before any work is done."""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise UsageError(f"{path}: no such file")
     try:
         model = onnx.load(path)
-        onnx.checker.check_model(model)
+        _check(model)
     except (DecodeError, onnx.checker.ValidationError, ValueError, OSError) as error:
         reason = (
             str(error).strip().splitlines()[0] if str(error).strip() else "cannot be parsed"
@@ -36,6 +37,14 @@ def read_model(path: Path) -> onnx.ModelProto:
     if not model.graph.node:
         raise ModelError(f"{path}: the model has no nodes")
     return model
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """ONNX's checker; initializers that are no inputs pass in IR 3 too, as runtimes let them."""
+    version = model.ir_version
+    model.ir_version = max(version, 4)
+    onnx.checker.check_model(model)
+    model.ir_version = version
 
 
 def check_float(model: onnx.ModelProto, path: Path) -> None:
@@ -58,13 +67,23 @@ def check_float(model: onnx.ModelProto, path: Path) -> None:
                 f"{path}: carries Q/DQ nodes already (node {node.name!r}): give "
                 "the float model; integerizing Q/DQ models is not built yet"
             )
-    for tensor in model.graph.initializer:
-        if tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
-            values = onnx.numpy_helper.to_array(tensor)
-            if not np.isfinite(values).all():
-                raise ModelError(
-                    f"{path}: weights {tensor.name!r} hold NaN or infinite values"
-                )
+    for tensor in [*model.graph.initializer, *_constants(model)]:
+        if tensor.data_type in _FLOATS and np.isnan(onnx.numpy_helper.to_array(tensor)).any():
+            raise ModelError(f"{path}: weights {tensor.name!r} hold NaN")
+
+
+def _constants(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The values of Constant nodes, named after what the nodes write."""
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                tensor = onnx.TensorProto()
+                tensor.CopyFrom(attribute.t)
+                tensor.name = node.output[0]
+                yield tensor
+
+
+_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
 
 
 def digest(model: onnx.ModelProto) -> str:

@@ -23,7 +23,7 @@ from qpasses.graph import (
     producer,
 )
 from qpasses.passes import INTEGERIZE
-from qpasses.passes.base import Context
+from qpasses.passes.base import Context, Declined
 from qpasses.patterns import absorbed, activations, bias_row, data_inputs
 from qpasses.record import Quantization
 from qpasses.stages import CLAMPING, MOVING
@@ -61,7 +61,8 @@ def plan(graph: Graph, context: Context) -> Plan:
     for node in graph.nodes:
         if node.op not in guards or id(node) in swallowed or not is_float(node.outputs[0]):
             continue
-        declined = guards[node.op](node)
+        context.record.declined.pop(node.name, None)  # what prepare could not fold
+        declined = _guard_type(node) or guards[node.op](node)
         if declined:
             context.record.declined[node.name] = declined.reason
         elif node.op in MOVING | CLAMPING:
@@ -79,6 +80,16 @@ def plan(graph: Graph, context: Context) -> Plan:
             result.tensors[tensor.name] = tensor
             result.groups[tensor.name] = ties.of(tensor.name)
     return result
+
+
+def _guard_type(node: Node) -> Declined | None:
+    """QuantizeLinear reads float32; other floats stay as they are."""
+    dtype = node.outputs[0].dtype
+    return (
+        None
+        if dtype == np.float32
+        else Declined(f"{node.op} in {np.dtype(dtype)}: convert the model to float32")
+    )
 
 
 def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
@@ -135,7 +146,8 @@ def weight_scales(
     """Symmetric float32 scale per output channel, and where it was raised for the bias.
 
     max|w| / 127; more where the bias would not fit: bias / (x_scale * scale) <= 2**30. A
-    channel without weights takes the scale that stores its bias in 24 bits.
+    channel without weights takes the scale that stores its bias in 24 bits. x_scale * scale,
+    the step of the bias, stays a normal float32.
     """
     columns = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.float64)
     largest = np.abs(columns).max(axis=1, initial=0.0)
@@ -144,7 +156,7 @@ def weight_scales(
     least = size / (x_scale * BIAS_LIMIT) * (1 + 2.0**-20)
     raised = (scale < least) & (largest > 0)
     scale = np.where(largest > 0, np.maximum(scale, least), size / (x_scale * 2.0**24))
-    scale = np.where(scale > 0, np.maximum(scale, 2.0**-100), 1.0)
+    scale = np.where(scale > 0, np.maximum(scale, 2.0**-120 / x_scale), 1.0)
     return scale.astype(np.float32), raised
 
 

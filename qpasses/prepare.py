@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnx.inliner
 import onnx.version_converter
 from onnx_graphsurgeon.logger import G_LOGGER
 
@@ -29,8 +30,8 @@ def prepare(
     Raises ModelError if no opset that the bodies need can be reached, or if the result of a
     step differs from the original on ``sample`` (feeds by input name).
     """
-    upgraded = upgrade(model, sample)
-    graph = import_graph(infer_shapes(upgraded))
+    plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
+    graph = import_graph(infer_shapes(upgrade(plain, sample)))
     G_LOGGER.severity = G_LOGGER.ERROR
     graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
     run_passes(PREPARE, graph, context, after)
@@ -64,7 +65,7 @@ def upgrade(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProto:
     problems = []
     for wanted in range(OPSET, max(version, OLDEST_USABLE) - 1, -1):
         try:
-            converted = onnx.version_converter.convert_version(_inputs_hidden(model), wanted)
+            converted = onnx.version_converter.convert_version(model, wanted)
             converted.ir_version = max(model.ir_version, IR_VERSION)
             if sample is None or _agree(model, converted, sample):
                 return converted

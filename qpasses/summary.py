@@ -11,7 +11,7 @@ from opsets.op import DOMAIN
 from qpasses.evidence.certificate import PROVED, NodeEvidence
 from qpasses.graph import Graph, Node, producer
 from qpasses.record import Record
-from qpasses.stages import Kind, kind
+from qpasses.stages import CLAMPING, MOVING, Kind, kind
 
 SQNR_CAP_DB = 200.0
 
@@ -67,7 +67,11 @@ def verdict(evidence: Sequence[NodeEvidence], mac_share: float) -> str:
 
 def reason(node: Node, record: Record) -> str:
     """Why a node stayed in float."""
-    return record.declined.get(node.name) or f"{node.op} has no integer form in this version"
+    if node.name in record.declined:
+        return record.declined[node.name]
+    if node.op in MOVING | CLAMPING:
+        return f"{node.op} with no integer node next to it: it would only be rounded"
+    return f"{node.op} has no integer form in this version"
 
 
 def float_islands(graph: Graph) -> list[Node]:

@@ -22,7 +22,6 @@ from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
 from qpasses.prepare import prepare
 from qpasses.record import Record
-from qpasses.stages import Kind, kind
 from qpasses.summary import Accuracy
 
 FLAVOURS: tuple[Flavour, ...] = ("onnxruntime", "portable")
@@ -69,7 +68,7 @@ def _check_record(graph: Graph, record: Record, about: dict[str, Any]) -> None:
     missing = [
         node.name
         for node in graph.nodes
-        if kind(node) is Kind.INTEGER and node.name not in record.nodes
+        if node.domain == DOMAIN and node.name not in record.nodes
     ]
     if "float_sha256" not in about or missing:
         what = f"node {missing[0]!r} has no record" if missing else "there is no record"
@@ -134,7 +133,7 @@ def _run_samples(
                 variants[optimize, flavour].run(None, feeds) for flavour in FLAVOURS
             )
             differing[optimize] += _differences(ours, theirs)
-        if position < INSIDE_SAMPLES:
+        if watched and position < INSIDE_SAMPLES:
             ours, theirs = (runner.run(watched, feeds) for runner in inside)
             for tensor, a, b in zip(watched, ours, theirs, strict=True):
                 if not first and not np.array_equal(a, b):

@@ -35,7 +35,7 @@ def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
     for node in graph.nodes:
         if node.domain == DOMAIN:
             yield _PROOFS[node.op](node, constants_of(node), record)
-        elif kind(node) is Kind.INTEGER:
+        elif kind(node) is Kind.INTEGER and stored_around(node, record):
             yield structural(node, record)
 
 
@@ -151,10 +151,15 @@ def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int
     return np.asarray(np.clip(quotient + up + y.zero_point, *y.limits), np.int64)
 
 
+def stored_around(node: Node, record: Record) -> set[Quantization]:
+    """What the stored tensors that a node reads and writes mean; none for other integers."""
+    around = [*node.inputs, *node.outputs]
+    return {record.tensors[t.name] for t in around if t.name in record.tensors}
+
+
 def structural(node: Node, record: Record) -> NodeEvidence:
     """Moves stored integers: all stored tensors around it share scale and zero point."""
-    around = [*node.inputs, *node.outputs]
-    meanings = {record.tensors[t.name] for t in around if t.name in record.tensors}
+    meanings = stored_around(node, record)
     problem = ""
     if len(meanings) != 1:
         problem = "its stored tensors have different scales or zero points"

@@ -75,7 +75,7 @@ def run_passes(
                 continue  # an earlier rewrite of this pass took it away
             declined = each.guard(node) or each.rewrite(graph, node, context)
             if declined:
-                context.record.declined[node.name] = declined.reason
+                context.record.declined.setdefault(node.name, declined.reason)
         tidy(graph)
         check_structure(graph, each.name)
         if after:

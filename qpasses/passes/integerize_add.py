@@ -2,12 +2,14 @@
 
 from typing import ClassVar
 
+import numpy as np
+
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.pairs import choose_add
 from qpasses.graph import Graph, Node, add_node, new_constant
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.patterns import activations, clamp, stored_input, stored_output
+from qpasses.patterns import activations, clamp, stored_input, stored_output, value_of
 from qpasses.record import NodeRecord
 
 
@@ -26,6 +28,9 @@ class IntegerizeAdd(Pass):
         """At least one activation."""
         if not activations(node):
             return Declined("Add of two constants")
+        operands = [value for value in map(value_of, node.inputs) if value is not None]
+        if not all(np.isfinite(value).all() for value in operands):
+            return Declined("Add of a constant that holds infinite values")
         return None
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:

@@ -65,6 +65,8 @@ def guard_weights(node: Node, axis: int) -> Declined | None:
         and value_of(node.inputs[2]) is None
     ):
         return Declined(f"{node.op} with a bias that is not constant")
+    if not np.isfinite(weights).all():
+        return Declined(f"{node.op} with infinite weights")
     columns = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1))
     largest = columns.max(axis=1, initial=0).astype(np.float64)
     mass = columns.sum(axis=1, dtype=np.float64) / np.where(largest > 0, largest, 1)

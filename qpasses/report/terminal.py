@@ -43,7 +43,8 @@ def print_configuration(console: Console, title: str, entries: dict[str, Any]) -
     """What is about to be done, every option with its value."""
     table = Table(title=title, show_header=False, title_justify="left", box=None)
     for name, value in entries.items():
-        table.add_row(name, "-" if value is None else str(value))
+        unset = "all" if name == "samples" else "-"
+        table.add_row(name, unset if value is None else str(value))
     console.print(table)
 
 
@@ -60,9 +61,8 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
 
 def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
     table = Table(title="Evidence", title_justify="left", box=None, pad_edge=False)
-    table.add_column("node", overflow="fold")
-    for name in ("op", "evidence", "body"):
-        table.add_column(name)
+    for name in ("node", "op", "evidence", "body"):
+        table.add_column(name, overflow="fold")
     for name in ("inputs covered", "body≠meaning", "meaning≠real", "LSB"):
         table.add_column(name, justify="right")
     for node in nodes:
