@@ -20,8 +20,8 @@ def scale_to_multiplier(scale: Fraction | float, bits: int) -> tuple[int, int]:
     even), ``shift`` is the total right shift in [1, 61]. At the ends of that range:
 
     - scales below ``2**(bits - 62)`` keep fewer bits, down to multiplier 0;
-    - scales of ``2**(bits - 2)`` and above become that power of two: for eight-bit outputs
-      every nonzero accumulator saturates either way.
+    - scales of ``2**(bits - 2)`` and above become that power of two: from 10 bits on, every
+      nonzero accumulator saturates an eight-bit output either way.
 
     Raises ValueError if ``scale`` is negative, infinite or not a number.
     """
@@ -42,7 +42,7 @@ def scale_to_multiplier(scale: Fraction | float, bits: int) -> tuple[int, int]:
 
 
 def rounding_shift(value: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64:
-    """Divide integers by ``2**shift`` (shift >= 0) and round the quotient as named.
+    """Divide integers by ``2**shift`` (shift in [0, 62]) and round the quotient as named.
 
     ``value`` and ``shift`` are int64 and broadcast; ``|value| < 2**63``.
     """

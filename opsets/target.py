@@ -75,6 +75,9 @@ def _checked(rules: dict[str, Any], source: str) -> Target:
     for name in sorted(expected ^ rules.keys()):
         state = "missing" if name in expected else "unknown"
         raise UsageError(f"target {source}: {state} rule {name!r}")
+    for name in ("name", "description"):
+        if not isinstance(rules[name], str):
+            raise UsageError(f"target {source}: {name} must be a text, got {rules[name]!r}")
     bits = rules["multiplier_bits"]
     if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= 31:
         raise UsageError(f"target {source}: multiplier_bits must be 1 to 31, got {bits!r}")

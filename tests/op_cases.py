@@ -161,13 +161,14 @@ def int_conv(draw):
 @st.composite
 def int_gemm(draw):
     rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
-    rows = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    rows = draw(st.lists(st.sampled_from([1, 2, 3, 4, 0]), min_size=1, max_size=3))
     inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
     columns = draw(st.integers(1, 9) | st.just(32))
     zeros = zero_point(rng, dtype), zero_point(rng, w_type)
     x, w = codes(rng, (*rows, inner), zeros[0]), weight_codes(rng, (inner, columns), zeros[1])
     rest = *bias_and_scale(rng, columns, inner), *output_ends(rng, dtype)
-    return Case([x, zeros[0], w, zeros[1], *rest], {"rounding": draw(rounding)})
+    rank = draw(st.sampled_from([{}, {"rank": 0}, {"rank": x.ndim}]))
+    return Case([x, zeros[0], w, zeros[1], *rest], rank | {"rounding": draw(rounding)})
 
 
 @st.composite
@@ -276,7 +277,7 @@ def _plain_conv(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, **geometry):
     return (len(x), len(w), *counts), code_at
 
 
-def _plain_gemm(x, x_zero, w, w_zero, bias, m, s, *ends, rounding):
+def _plain_gemm(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, rank=0):
     def code_at(*at):
         *row, n = at
         acc = int(bias[n])

@@ -148,7 +148,7 @@ def convolve(
         cells = by_group[(slice(None),) * 3 + window]
         taps = split[(slice(None),) * 3 + position]
         acc += np.asarray(np.einsum("ngc...,gmc->ngm...", cells, taps), np.int64)
-    return acc.reshape(data.shape[0], -1, *out)
+    return acc.reshape(data.shape[0], len(weights), *out)
 
 
 def padding(

@@ -54,7 +54,7 @@ def reference(
 ) -> NDArray[Any]:
     """Stored x [N, channels, *spatial_shape] -> stored y [N, channels, 1...].
 
-    The multiplier holds x_scale / (y_scale * cells), with prod(spatial_shape) cells.
+    The multiplier, one entry, holds x_scale / (y_scale * cells): prod(spatial_shape) cells.
     """
     assert x.shape[1:] == (channels, *spatial_shape)
     level = x.astype(np.int64) - x_zero

@@ -1,0 +1,176 @@
+"""Our arithmetic against what other integer systems computed, case by case."""
+
+import json
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opsets.fixed_point import requantize, saturate, scale_to_multiplier
+from opsets.kernels import float32_kernel
+from qpasses.runtime import run_op
+
+BESIDE_THE_REPOSITORY = Path(__file__).parents[2] / "shared" / "conformance"
+FOLDER = Path(os.environ.get("QPASSES_CONFORMANCE", BESIDE_THE_REPOSITORY))
+
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason=f"no vectors in {FOLDER}: set QPASSES_CONFORMANCE"
+)
+
+SINGLE_ROUND = {"tflm_single", "cmsis_single", "tosa_single_round"}
+SINGLE_ROUND_24 = {"xnn_rndnu"}  # on the scale's float32 mantissa
+FLOAT32 = {"tosa_inexact_round", "xnn_fp32", "litert_conv_xnnpack", "ort_qlinearconv"}
+SYSTEMS_OUT_OF_SCOPE = {
+    "tflm_double": "rounds twice",
+    "cmsis_double": "rounds twice",
+    "tosa_double_round": "rounds twice",
+    "litert_conv_ref": "rounds twice",
+    "litert_conv_opt": "rounds twice, ties up both times",
+}
+ORT_OPS = {"QLinearConv_requant", "QLinearAdd", "QLinearAveragePool"}
+ORT_OPS_OUT_OF_SCOPE = {
+    "QuantizeLinear": "takes floats",
+    "QLinearSigmoid": "becomes a Lut filled by running it: its values are not ours",
+    "QLinearSoftmax": "no integer op yet",
+}
+
+
+def load(name, key):
+    if not FOLDER.is_dir():
+        return []
+    return json.loads((FOLDER / f"{name}.json").read_text("utf-8"))[key]
+
+
+def each(name, key, keep=lambda record: True):
+    records = [record for record in load(name, key) if keep(record)]
+    assert records or not FOLDER.is_dir(), f"{name}.json has no such record"
+    return pytest.mark.parametrize("case", records, ids=range(len(records)))
+
+
+def float32(hexadecimal):
+    return np.frombuffer(bytes.fromhex(hexadecimal), "<f4")[0]
+
+
+def mantissa_and_shift(scale):
+    """The 24-bit multiplier and the shift of a float32 scale, as arrays [1]."""
+    return [np.array([v], np.int32) for v in scale_to_multiplier(Fraction(float(scale)), 24)]
+
+
+def stored(dtype, *values):
+    return [np.array(value, dtype) for value in values]
+
+
+def ends(dtype):
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+def run_fast(op, inputs, **attributes):
+    attributes["rounding"] = "half_to_even"
+    return run_op(op, "onnxruntime", inputs, attributes).tolist()
+
+
+def test_every_system_and_op_is_compared_or_left_out_for_a_reason():
+    systems = SINGLE_ROUND | SINGLE_ROUND_24 | FLOAT32 | SYSTEMS_OUT_OF_SCOPE.keys()
+    assert all(r["out"].keys() == systems for r in load("requantize_matrix", "cases"))
+    ops = {record["op"] for record in load("ort_qlinear", "cases")}
+    assert ops == ORT_OPS | ORT_OPS_OUT_OF_SCOPE.keys()
+
+
+@each("requantize_matrix", "cases")
+def test_the_matrix_of_systems_is_reproduced(case):
+    acc, (m, s) = np.array(case["acc"]), mantissa_and_shift(float32(case["scale_f32_hex"]))
+    single = requantize(acc, case["multiplier"], case["shift_tosa"], "half_up")
+    levels = dict.fromkeys(SINGLE_ROUND, single)
+    levels |= dict.fromkeys(SINGLE_ROUND_24, requantize(acc, m, s, "half_up"))
+    levels |= dict.fromkeys(FLOAT32, float32_kernel(acc, m, s))
+    for system, level in levels.items():
+        assert saturate(level, 0, -128, 127).tolist() == case["out"][system], system
+
+
+@each("ort_qlinear", "cases", lambda r: r["op"] == "QLinearConv_requant")
+def test_onnxruntime_conv_is_reproduced(case):
+    x_scale, w_scale, y_scale = (float32(case[f"{name}_scale_hex"][0]) for name in "xwy")
+    acc, (m, s) = np.int32(case["acc"]), mantissa_and_shift(x_scale * w_scale / y_scale)
+    dtype, w_type = case["dtype"], case["wdtype"]
+    level = float32_kernel(acc, m, s)
+    assert saturate(level, case["y_zp"], *ends(dtype)).tolist() == case["ort"]
+    silent = *stored(dtype, [[[1]]], 0), *stored(w_type, np.zeros((len(acc), 1, 1)), 0)
+    inputs = [*silent, acc, m, s, *stored(dtype, case["y_zp"], *ends(dtype))]
+    assert np.ravel(run_fast("IntConv", inputs)).tolist() == case["ort"]
+
+
+@each("ort_qlinear", "cases", lambda r: r["op"] == "QLinearAdd")
+def test_onnxruntime_add_is_reproduced(case):
+    dtype, y_scale = case["dtype"], float32(case["y_scale_hex"][0])
+    ratios = [Fraction(float(float32(case[f"{k}_scale_hex"][0]) / y_scale)) for k in "ab"]
+    shift = max(ratio.denominator for ratio in ratios).bit_length() - 1
+    scale = stored(np.int32, *(int(ratio * 2**shift) for ratio in ratios), shift)
+    a, b = stored(dtype, *(case["feeds"][k] for k in "ab"))
+    a_zero, b_zero, *y_ends = stored(
+        dtype, case["a_zp"], case["b_zp"], case["y_zp"], *ends(dtype)
+    )
+    inputs = [a, a_zero, b, b_zero, *scale, *y_ends]
+    assert run_fast("IntAdd", inputs) == case["ort"]
+
+
+@each("ort_qlinear", "cases", lambda r: r["op"] == "QLinearAveragePool")
+def test_onnxruntime_average_pool_is_reproduced(case):
+    dtype, kernel = case["dtype"], case["attrs"]["kernel_shape"]
+    x_scale, y_scale = (Fraction(float(float32(case[f"{k}_scale_hex"][0]))) for k in "xy")
+    scale = scale_to_multiplier(x_scale / y_scale / int(np.prod(kernel)), 24)
+    x, *zeros_and_ends = stored(
+        dtype, case["feeds"]["x"], case["x_zp"], case["y_zp"], *ends(dtype)
+    )
+    inputs = [x, zeros_and_ends[0], *(np.int32([v]) for v in scale), *zeros_and_ends[1:]]
+    window = {"kernel_shape": kernel, "strides": [1, 1], "dilations": [1, 1], "pads": [0] * 4}
+    result = run_fast("IntAveragePool", inputs, channels=x.shape[1], **window)
+    assert result == case["ort"]
+
+
+@each("c_requantize", "quantize_multiplier", lambda r: 2**-31 <= r["real"] < 2**29)
+def test_tflite_multipliers_of_our_shifts_are_reproduced(case):
+    m, exponent = case["single_round_build"]
+    assert scale_to_multiplier(float.fromhex(case["real_hex"]), 31) == (m, 31 - exponent)
+
+
+@each("c_requantize", "requantize")
+def test_tflm_single_rounding_and_xnnpack_are_reproduced(case):
+    x, (m, s) = np.array(case["x"]), mantissa_and_shift(float32(case["scale_f32_hex"]))
+    single = requantize(x, case["multiplier"], 31 - case["shift_tflite"], "half_up")
+    assert single.tolist() == case["tflm_single"]
+    for level, system in (
+        (float32_kernel(x, m, s), "xnn_fp32_s8_zp0"),
+        (requantize(x, m, s, "half_up"), "xnn_rndnu_s8_zp0"),
+    ):
+        assert saturate(level, 0, -128, 127).tolist() == case[system], system
+
+
+@each("c_requantize", "requantize_int64_acc_reduced_multiplier")
+def test_tflm_47_bit_accumulators_are_reproduced(case):
+    m, shift = case["cmsis_reduced_multiplier"], 15 - case["shift"]
+    assert requantize(case["x"], m, shift, "half_up").tolist() == case["tflm"]
+
+
+@each("c_requantize", "xnn_qu8")
+def test_xnnpack_uint8_is_reproduced(case):
+    """Left out: rndnu16, which rounds twice."""
+    x, (m, s) = np.array(case["x"]), mantissa_and_shift(float32(case["scale_f32_hex"]))
+    even, up = float32_kernel(x, m, s), requantize(x, m, s, "half_up")
+    assert saturate(even, case["zp"], 0, 255).tolist() == case["fp32"]
+    assert saturate(up, case["zp"], 0, 255).tolist() == case["rndnu"]
+
+
+@each("tosa_rescale", "cases", lambda r: r["rounding_mode"] == "SINGLE_ROUND")
+def test_tosa_single_round_is_reproduced(case):
+    x = np.array(case["x"]) - case["in_zp"]
+    level = requantize(x, case["multiplier"], case["shift"], "half_up")
+    assert saturate(level, case["out_zp"], *ends(case["out_dtype"])).tolist() == case["y"]
+
+
+@each("tosa_rescale", "cases", lambda r: r["rounding_mode"] == "INEXACT_ROUND")
+def test_tosa_inexact_round_is_reproduced(case):
+    x, m, s = (np.array(v) for v in (case["x"], [case["multiplier"]], [case["shift"]]))
+    level = float32_kernel(x - case["in_zp"], m, s)
+    assert saturate(level, case["out_zp"], *ends(case["out_dtype"])).tolist() == case["y"]
