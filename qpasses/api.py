@@ -1,7 +1,7 @@
 """The Python interface: what the command line calls and users import."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def quantize(
     source = read_model(Path(model))
     check_float(source, Path(model))
     feeds = open_samples(Path(data), input_specs(source), samples)
-    configuration = {"target": rules.name, "bodies": bodies, "samples": len(feeds)}
+    configuration = {"target": asdict(rules), "bodies": bodies, "samples": len(feeds)}
     origin = Provenance(digest(source), tool_version(), configuration)
     made = integerize(source, feeds, rules, bodies, origin, progress)
 
@@ -109,7 +109,9 @@ def verify(
     summary = summarize(found.graph, found.record, found.evidence)
     if found.problems:
         summary["verdict"] = "failed"
-    report = _report("verify", Path(against), original, "onnx", {"samples": len(feeds)})
+    report = _report(
+        "verify", Path(against), original, found.target.name, {"samples": len(feeds)}
+    )
     report |= {
         "integer_model": {"path": str(integer), "sha256": digest(model)},
         "samples": {"source": str(data), "accuracy": len(feeds)},

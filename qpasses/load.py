@@ -40,7 +40,7 @@ def read_model(path: Path) -> onnx.ModelProto:
 
 
 def _check(model: onnx.ModelProto) -> None:
-    """ONNX's checker; initializers that are no inputs pass in IR 3 too, as runtimes let them."""
+    """ONNX's checker; as in runtimes, initializers need not be inputs even in IR 3."""
     version = model.ir_version
     model.ir_version = max(version, 4)
     onnx.checker.check_model(model)

@@ -117,9 +117,17 @@ def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, 
 
 def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Context) -> None:
     """Insert QuantizeLinear and DequantizeLinear: standard Q/DQ that other tools can read."""
+    parameters = {name: activation_parameters(ranges[name]) for name in chosen.tensors}
+    place_parameters(graph, chosen, parameters, context)
+
+
+def place_parameters(
+    graph: Graph, chosen: Plan, parameters: Mapping[str, Quantization], context: Context
+) -> None:
+    """``place`` with the parameters of each activation already decided."""
     for name, tensor in chosen.tensors.items():
-        parameters = activation_parameters(ranges[name])
-        context.record.tensors[_quantize_activation(graph, tensor, parameters)] = parameters
+        stored = _quantize_activation(graph, tensor, parameters[name])
+        context.record.tensors[stored] = parameters[name]
     for node in chosen.computing:
         if node.op in _MATRIX_OPS:
             _quantize_weights(graph, node, context)
@@ -160,10 +168,15 @@ def weight_scales(
     return scale.astype(np.float32), raised
 
 
+def stored_name(name: str) -> str:
+    """The name of the stored tensor of the activation ``name``."""
+    return f"{name}_quantized"
+
+
 def _quantize_activation(graph: Graph, tensor: Tensor, parameters: Quantization) -> str:
     """Put Q and DQ behind ``tensor``; the name of the stored tensor."""
     name, readers = tensor.name, list(tensor.outputs)
-    stored = new_tensor(f"{name}_quantized", tensor, np.dtype(parameters.dtype))
+    stored = new_tensor(stored_name(name), tensor, np.dtype(parameters.dtype))
     source, real = tensor, new_tensor(f"{name}_dequantized", tensor)
     writer = producer(tensor)
     if writer is not None and is_graph_output(graph, tensor):

@@ -65,7 +65,9 @@ def run_op(
         node.attribute.append(onnx.helper.make_attribute(name, attributes[name]))
     types = tuple(onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for array in inputs)
     runner = _op_session(op, overload, types, node.SerializeToString(), optimize)
-    feeds = dict(zip(OPS[op].inputs, (np.asarray(each, order="C") for each in inputs), strict=True))
+    feeds = dict(
+        zip(OPS[op].inputs, (np.asarray(each, order="C") for each in inputs), strict=True)
+    )
     return np.asarray(runner.run(None, feeds)[0])
 
 

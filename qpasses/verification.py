@@ -10,18 +10,16 @@ import onnx
 from calibration import Samples, Session
 from opsets.errors import ModelError
 from opsets.op import DOMAIN, Flavour
-from opsets.target import load_target
-from qpasses.emit.integer import read_record, with_bodies
+from opsets.target import Target
+from qpasses.emit.integer import changed_bodies, read_record, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
 from qpasses.evidence.prove import prove
 from qpasses.graph import Graph, import_graph
 from qpasses.load import digest
-from qpasses.macs import count_macs
-from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
-from qpasses.prepare import prepare
 from qpasses.record import Record
+from qpasses.rederivation import derive, differences
 from qpasses.summary import Accuracy
 
 FLAVOURS: tuple[Flavour, ...] = ("onnxruntime", "portable")
@@ -33,6 +31,7 @@ class Verification:
 
     graph: Graph
     record: Record
+    target: Target
     evidence: list[NodeEvidence]
     accuracy: Accuracy
     checks: dict[str, Any] = field(default_factory=dict)
@@ -49,12 +48,22 @@ def verify_integer(
     record, about = read_record(integer)
     graph = import_graph(integer)
     _check_record(graph, record, about)
-    sample = next(iter(samples))[1]
-    record.macs = count_macs(prepare(original, sample, Context(load_target("onnx"))), sample)
+    target = Target(**about["configuration"]["target"])
     evidence = list(prove(graph, record))
-    result = Verification(graph, record, evidence, Accuracy([o.name for o in graph.outputs]))
+    accuracy = Accuracy([output.name for output in graph.outputs])
+    result = Verification(graph, record, target, evidence, accuracy)
     if about["float_sha256"] != digest(original):
         result.problems.append("the integer model was made from another float model")
+    advance = progress("derive again", 1)
+    derived = derive(original, next(iter(samples))[1], record, target)
+    record.macs = derived.record.macs
+    found = differences(graph, record, derived)
+    result.checks["derivation"] = {
+        "nodes": len(derived.graph.nodes),
+        "differences": len(found),
+    }
+    result.problems += found[:MOST_DIFFERENCES] + changed_bodies(integer)
+    advance()
     for each in evidence:
         if not each.proved:
             what = each.problem or f"{each.mismatches} mismatches of body and meaning"
@@ -152,6 +161,9 @@ def _run_samples(
             f"unoptimized, {differing[True]} optimized{where}"
         )
 
+
+MOST_DIFFERENCES = 10
+"""So many differences from the derivation are listed; all are counted."""
 
 INSIDE_SAMPLES = 5
 """On so many samples every stored tensor is compared, not the outputs alone."""

@@ -95,6 +95,23 @@ def with_bodies(model: onnx.ModelProto, flavour: Flavour) -> onnx.ModelProto:
     return copy
 
 
+def changed_bodies(model: onnx.ModelProto) -> list[str]:
+    """Functions of an emitted model that are not the declared bodies, and those missing."""
+    opset = next(o.version for o in model.opset_import if o.domain == "")
+    given = {(f.domain, f.name, f.overload): f for f in model.functions}
+    used = {(n.domain, n.op_type, n.overload) for n in model.graph.node if n.domain == DOMAIN}
+    problems = []
+    for key in sorted(used | given.keys()):
+        domain, name, overload = key
+        bodies = OPS[name].bodies if domain == DOMAIN and name in OPS else []
+        declared = next((body for body in bodies if body.overload == overload), None)
+        if declared is None or key not in given:
+            problems.append(f"function {domain}.{name}:{overload} is missing or not declared")
+        elif given[key] != OPS[name].function(declared, opset):
+            problems.append(f"function {domain}.{name}:{overload} is not the declared body")
+    return problems
+
+
 def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     """The record of an emitted model, and the model's own entries (digest, version, ...)."""
     record = Record()

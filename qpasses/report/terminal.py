@@ -102,17 +102,20 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
         )
     checks = report.get("checks", {})
     if checks:
-        probe, bodies = checks["kernel_probe"], checks["bodies"]
+        probe, bodies, derived = (checks[k] for k in ("kernel_probe", "bodies", "derivation"))
+        table.add_row(
+            "derived again from the float model",
+            f"{derived['nodes']} nodes: {derived['differences']} differences",
+        )
         table.add_row(
             "kernel probe",
-            f"{probe['accumulators']:,} accumulators on "
-            f"{probe['nodes']} nodes: {probe['mismatches']} differ",
+            f"{probe['accumulators']:,} accumulators on {probe['nodes']} nodes: "
+            f"{probe['mismatches']} differ",
         )
         table.add_row(
             "both bodies",
-            f"{bodies['samples']} samples: "
-            f"{bodies['elements_differing_unoptimized']} elements differ unoptimized, "
-            f"{bodies['elements_differing_optimized']} optimized",
+            f"{bodies['samples']} samples: {bodies['elements_differing_unoptimized']} elements "
+            f"differ unoptimized, {bodies['elements_differing_optimized']} optimized",
         )
     console.print(table)
     console.print()

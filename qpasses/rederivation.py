@@ -1,0 +1,125 @@
+"""Deriving an integer graph again from its float original, and comparing the two."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from opsets.errors import ModelError
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from opsets.target import Target
+from qpasses.graph import Graph, Node, constant
+from qpasses.macs import count_macs
+from qpasses.passes import INTEGERIZE
+from qpasses.passes.base import Context, run_passes
+from qpasses.placement import place_parameters, plan, stored_name
+from qpasses.prepare import prepare
+from qpasses.record import Record
+from qpasses.runtime import Arrays
+
+
+@dataclass(frozen=True)
+class Derived:
+    """The integer graph that the float model and the recorded activation scales give."""
+
+    graph: Graph
+    record: Record
+
+
+def derive(
+    original: onnx.ModelProto, sample: Arrays, recorded: Record, target: Target
+) -> Derived:
+    """Prepare, place and integerize ``original`` with the activation scales of ``recorded``.
+
+    Nothing else is taken from the record: weights, biases, multipliers, shifts, tables, clamps
+    and the structure follow from the float model. Raises ModelError if a scale is missing.
+    """
+    context = Context(target)
+    graph = prepare(original, sample, context)
+    context.record.macs = count_macs(graph, sample)
+    chosen = plan(graph, context)
+    missing = [name for name in chosen.tensors if stored_name(name) not in recorded.tensors]
+    if missing:
+        raise ModelError(
+            f"the record has no scale for {missing[0]!r} of the float model: "
+            "it was made for another model, or changed"
+        )
+    scales = {name: recorded.tensors[stored_name(name)] for name in chosen.tensors}
+    place_parameters(graph, chosen, scales, context)
+    run_passes(INTEGERIZE, graph, context)
+    return Derived(graph, context.record)
+
+
+def differences(graph: Graph, record: Record, derived: Derived) -> list[str]:
+    """Where ``graph`` differs from the derived one: node, input, found and expected."""
+    found = {node.name: node for node in graph.nodes}
+    expected = {node.name: node for node in derived.graph.nodes}
+    problems = [f"node {name!r} is missing" for name in expected if name not in found]
+    problems += [
+        f"node {name!r} is not derived from the float model"
+        for name in found
+        if name not in expected
+    ]
+    for name, node in expected.items():
+        if name in found:
+            problems += _compare(found[name], node)
+    for kind in ("inputs", "outputs"):
+        ours, theirs = ([t.name for t in getattr(g, kind)] for g in (graph, derived.graph))
+        if ours != theirs:
+            problems.append(f"graph {kind} are {ours}, derived {theirs}")
+    problems += _compare_records(record, derived.record)
+    return problems
+
+
+def _compare(found: Node, expected: Node) -> Iterator[str]:
+    where = f"node {found.name!r} ({found.op})"
+    if (found.op, found.domain or "") != (expected.op, expected.domain or ""):
+        yield f"{where}: the op should be {expected.op}"
+        return
+    for key in sorted(found.attrs.keys() | expected.attrs.keys()):
+        ours, theirs = (node.attrs.get(key) for node in (found, expected))
+        if not np.array_equal(np.asarray(ours), np.asarray(theirs)):
+            yield f"{where}: attribute {key} is {ours}, derived {theirs}"
+    for kind in ("inputs", "outputs"):
+        ours, theirs = getattr(found, kind), getattr(expected, kind)
+        if len(ours) != len(theirs):
+            yield f"{where}: has {len(ours)} {kind}, derived {len(theirs)}"
+            continue
+        names = list(OPS[found.op].inputs) if found.domain == DOMAIN else []
+        for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            label = names[index] if kind == "inputs" and names else f"{kind[:-1]} {index}"
+            yield from _compare_tensors(f"{where}: {label}", mine, other)
+
+
+def _compare_tensors(where: str, found: Any, expected: Any) -> Iterator[str]:
+    ours, theirs = constant(found), constant(expected)
+    if ours is None or theirs is None:
+        if (ours is None) != (theirs is None) or found.name != expected.name:
+            yield f"{where} is {found.name!r}, derived {expected.name!r}"
+        return
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        yield (
+            f"{where} is {ours.dtype}{list(ours.shape)}, derived "
+            f"{theirs.dtype}{list(theirs.shape)}"
+        )
+        return
+    wrong = np.argwhere(~((ours == theirs) | ((ours != ours) & (theirs != theirs))))
+    if len(wrong):
+        first = tuple(wrong[0].tolist())
+        place = f"[{', '.join(map(str, first))}]" if first else ""
+        yield (
+            f"{where}{place} is {ours[first]}, derived {theirs[first]}"
+            + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else "")
+        )
+
+
+def _compare_records(found: Record, expected: Record) -> Iterator[str]:
+    for name in sorted(found.tensors.keys() ^ expected.tensors.keys()):
+        yield f"the record of tensor {name!r} stands on one side only"
+    for name, entry in expected.nodes.items():
+        other = found.nodes.get(name)
+        if other is None or (other.scales, other.cells) != (entry.scales, entry.cells):
+            yield f"node {name!r}: its recorded scales are not those derived"

@@ -1,0 +1,125 @@
+"""Single faults in an emitted graph: verify names the node, whatever the fault."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from calibration import input_specs, open_samples
+from opsets.op import DOMAIN
+from qpasses import quantize
+from qpasses.load import read_model
+from qpasses.pipeline import no_progress
+from qpasses.verification import verify_integer
+
+DIGITS = Path(__file__).parents[1] / "models" / "digits_cnn"
+
+
+@pytest.fixture(scope="module")
+def original():
+    return read_model(DIGITS / "digits_cnn.onnx")
+
+
+@pytest.fixture(scope="module")
+def samples(original):
+    return open_samples(DIGITS / "calibration.npz", input_specs(original), 3)
+
+
+@pytest.fixture(scope="module")
+def emitted():
+    return quantize(DIGITS / "digits_cnn.onnx", DIGITS / "calibration.npz").model
+
+
+def problems(model, original, samples):
+    return verify_integer(model, original, samples, no_progress).problems
+
+
+def copy_of(model):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def change_input(model, node_name, index, change):
+    """Give ``node_name`` an initializer of its own at ``index``, changed by ``change``."""
+    node = next(node for node in model.graph.node if node.name == node_name)
+    given = next(t for t in model.graph.initializer if t.name == node.input[index])
+    values = numpy_helper.to_array(given).copy()
+    change(values.reshape(-1))
+    node.input[index] = f"{given.name}.changed"
+    model.graph.initializer.append(numpy_helper.from_array(values, node.input[index]))
+
+
+def add_one(values):
+    values[0] += 1
+
+
+def test_an_untouched_graph_has_no_problems(emitted, original, samples):
+    assert problems(emitted, original, samples) == []
+
+
+FAULTS = {
+    "multiplier": ("residual/first/conv", 5),
+    "shift": ("residual/first/conv", 6),
+    "weight": ("down/depthwise/conv", 2),
+    "bias": ("head/conv", 4),
+    "input zero point": ("residual/first/conv", 1),
+    "output zero point": ("residual/second/conv", 7),
+    "lower clamp": ("head/conv", 8),
+    "gemm multiplier": ("logits", 5),
+    "add multiplier": ("residual/add", 4),
+    "add shift": ("down/add", 6),
+    "pool multiplier": ("head/mean", 2),
+    "input scale": ("image_quantize", 1),
+    "output zero point of the graph": ("logits_dequantize", 2),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_changed_constant_is_found_and_its_node_named(fault, emitted, original, samples):
+    node, index = FAULTS[fault]
+    model = copy_of(emitted)
+    change_input(model, node, index, add_one)
+    assert any(repr(node) in problem for problem in problems(model, original, samples))
+
+
+def test_a_changed_attribute_is_found(emitted, original, samples):
+    model = copy_of(emitted)
+    node = next(n for n in model.graph.node if n.name == "stem/conv")
+    next(a for a in node.attribute if a.name == "dilations").ints[:] = [2, 2]
+    next(a for a in node.attribute if a.name == "pads").ints[:] = [2, 2, 2, 2]
+    assert any("'stem/conv'" in problem for problem in problems(model, original, samples))
+
+
+def test_swapped_operands_are_found(emitted, original, samples):
+    model = copy_of(emitted)
+    node = next(n for n in model.graph.node if n.name == "residual/add")
+    node.input[0], node.input[2] = node.input[2], node.input[0]
+    assert any("'residual/add'" in problem for problem in problems(model, original, samples))
+
+
+def test_a_changed_body_is_found(emitted, original, samples):
+    model = copy_of(emitted)
+    function = next(f for f in model.functions if f.name == "IntConv")
+    half = next(n for n in function.node if n.output[0] == "half")
+    half.attribute[0].t.CopyFrom(numpy_helper.from_array(np.float32(0.25)))
+    assert any("IntConv" in problem for problem in problems(model, original, samples))
+
+
+def test_a_changed_record_is_found(emitted, original, samples):
+    model = copy_of(emitted)
+    node = next(n for n in model.graph.node if n.domain == DOMAIN and n.op_type == "IntConv")
+    entry = next(e for e in node.metadata_props if e.key == "qpasses.scales")
+    entry.value = entry.value.replace('"w": [0.', '"w": [1.')
+    assert any(repr(node.name) in problem for problem in problems(model, original, samples))
+
+
+def test_another_float_model_is_refused(emitted, original, samples):
+    other = copy_of(original)
+    weight = next(t for t in other.graph.initializer if "stem/conv" in t.name)
+    weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * 1.5, weight.name))
+    found = problems(emitted, other, samples)
+    assert any("another float model" in problem for problem in found)
+    assert any("'stem/conv'" in problem for problem in found)
