@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from opsets.errors import DataError
+from opsets.errors import DataError, ModelError
 
 Feed = Mapping[str, NDArray[Any]]
 
@@ -69,7 +69,7 @@ class _Stack:
 
     def read(self, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
         return {
-            name: np.ascontiguousarray(array[self.index])
+            name: np.asarray(array[self.index], order="C")
             for name, array in self.arrays.items()
         }
 
@@ -85,6 +85,10 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
         if value.name in given:
             continue
         tensor = value.type.tensor_type
+        if not tensor.elem_type:
+            raise ModelError(
+                f"input {value.name!r} is not a tensor: such models cannot be fed"
+            )
         dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         specs.append(InputSpec(value.name, dtype, tuple(dims)))
@@ -102,7 +106,7 @@ def open_samples(path: Path, specs: Sequence[InputSpec], limit: int | None = Non
     if limit is not None and limit < 1:
         raise DataError(f"the number of samples must be at least 1, got {limit}")
     if path.is_dir():
-        files = sorted((p for p in path.iterdir() if p.suffix in _SUFFIXES), key=_natural)
+        files = sorted(filter(_is_sample, path.iterdir()), key=_natural)
         if not files:
             raise DataError(f"{path}: no .npy or .npz files in this folder")
         return Samples([f.name for f in files], [_File(f) for f in files], specs).first(
@@ -110,12 +114,13 @@ def open_samples(path: Path, specs: Sequence[InputSpec], limit: int | None = Non
         )
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    if path.suffix not in _SUFFIXES:
+    if not _is_sample(path):
         raise DataError(f"{path}: samples are .npy or .npz files, or a folder of them")
     return _stacked(path, specs, limit)
 
 
-_SUFFIXES = (".npy", ".npz")
+def _is_sample(path: Path) -> bool:
+    return path.suffix.lower() in (".npy", ".npz") and path.is_file()
 
 
 def _stacked(path: Path, specs: Sequence[InputSpec], limit: int | None) -> Samples:
@@ -159,6 +164,8 @@ def _load(path: Path, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
     try:
         content = np.load(path, allow_pickle=False)
         if isinstance(content, np.ndarray):
+            if not specs:
+                raise DataError(f"{path}: the model has no inputs to feed")
             if len(specs) != 1:
                 names = ", ".join(repr(spec.name) for spec in specs)
                 raise DataError(
@@ -169,7 +176,10 @@ def _load(path: Path, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
         with content:
             return {name: content[name] for name in content.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+        raise DataError(
+            f"{path}: cannot be read as numpy.save or numpy.savez write it: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
 
 
 def _check_names(arrays: Feed, specs: Sequence[InputSpec], name: str) -> None:
@@ -187,8 +197,7 @@ def _checked(feed: dict[str, NDArray[Any]], specs: Sequence[InputSpec], name: st
         array = feed[spec.name]
         if array.dtype != spec.dtype:
             raise DataError(
-                f"{name}: input {spec.name!r} is {array.dtype}, the model takes "
-                f"{spec.dtype}: convert the samples with .astype"
+                f"{name}: input {spec.name!r} is {array.dtype}, the model takes {spec.dtype}"
             )
         fits = len(array.shape) == len(spec.shape) and all(
             want is None or want == have

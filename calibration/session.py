@@ -33,6 +33,8 @@ class Session:
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
+        # several sessions live at once: idle threads that spin would take each other's cores
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         if isinstance(model, onnx.ModelProto):
@@ -45,7 +47,6 @@ class Session:
         except _FAILURES as error:
             raise ModelError(f"onnxruntime cannot load the model: {_reason(error)}") from error
         self.outputs: list[str] = [output.name for output in self._session.get_outputs()]
-        self.get_outputs = self._session.get_outputs
 
     def run(
         self, outputs: Sequence[str] | None, feed: Mapping[str, NDArray[Any]]

@@ -12,7 +12,7 @@ from calibration import Session, input_specs, open_samples
 from opsets.errors import DataError
 from opsets.op import Flavour
 from opsets.target import Target, load_target
-from qpasses.emit.files import check_writable, write_whole
+from qpasses.emit.files import check_outputs, write_whole
 from qpasses.emit.integer import Provenance
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.load import check_float, digest, read_model
@@ -57,9 +57,7 @@ def quantize(
     axis; ``samples`` limits how many are used. ``output`` and ``json_file`` are written whole
     or not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
     """
-    for path in (output, json_file):
-        if path is not None:
-            check_writable(Path(path))
+    check_outputs(_paths(output, json_file), _paths(model, data))
     rules = target if isinstance(target, Target) else load_target(target)
     source = read_model(Path(model))
     check_float(source, Path(model))
@@ -99,8 +97,7 @@ def verify(
     The evidence is recomputed, every kernel probed, both bodies and the float model run on the
     samples. The verdict is ``failed`` if anything differs. Raises UsageError or ModelError.
     """
-    if json_file is not None:
-        check_writable(Path(json_file))
+    check_outputs(_paths(json_file), _paths(integer, against, data))
     model, original = read_model(Path(integer)), read_model(Path(against))
     feeds = open_samples(Path(data), input_specs(original), samples)
     if [spec.name for spec in input_specs(model)] != [spec.name for spec in feeds.specs]:
@@ -122,6 +119,10 @@ def verify(
     }
     _write_report(json_file, report)
     return Result(None, report, found.evidence)
+
+
+def _paths(*given: str | Path | None) -> list[Path]:
+    return [Path(path) for path in given if path is not None]
 
 
 def tool_version() -> str:

@@ -110,7 +110,8 @@ def _run(title: str, options: dict[str, Any], command: Callable[..., Any]) -> No
     from qpasses.report.terminal import print_configuration, print_report, progress_bars
 
     console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
-    print_configuration(console, title, options)
+    shown = {name.removesuffix("_file"): value for name, value in options.items()}
+    print_configuration(console, title, shown)
     with progress_bars(Console(stderr=True)) as progress:
         result = command(**options, progress=progress)
     print_report(console, result.report)

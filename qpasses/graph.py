@@ -53,6 +53,18 @@ def fresh(wanted: str, taken: set[str]) -> str:
     return name
 
 
+def names(graph: Graph) -> set[str]:
+    """The names of all tensors and nodes."""
+    ends = [*graph.inputs, *graph.outputs]
+    ends += [tensor for node in graph.nodes for tensor in [*node.inputs, *node.outputs]]
+    return {tensor.name for tensor in ends} | {node.name for node in graph.nodes}
+
+
+def is_used(graph: Graph, tensor: Tensor) -> bool:
+    """Whether anything reads ``tensor``, or it leaves the graph."""
+    return bool(tensor.outputs) or is_graph_output(graph, tensor)
+
+
 def producer(tensor: Tensor) -> Node | None:
     """The node that writes ``tensor``; None for inputs and constants."""
     return tensor.inputs[0] if tensor.inputs else None
@@ -81,6 +93,11 @@ def input_at(node: Node, index: int) -> Tensor | None:
     if index >= len(node.inputs) or node.inputs[index].is_empty():
         return None
     return node.inputs[index]
+
+
+def is_graph(value: Any) -> bool:
+    """Whether an attribute is a graph: the body of an If or a Loop."""
+    return isinstance(value, gs.Graph)
 
 
 def is_float(tensor: Tensor) -> bool:

@@ -23,7 +23,8 @@ def read_model(path: Path) -> onnx.ModelProto:
     Raises UsageError if there is no such file, ModelError if it is no valid ONNX model.
     """
     if not path.is_file():
-        raise UsageError(f"{path}: no such file")
+        what = "is a folder, a model file is needed" if path.is_dir() else "no such file"
+        raise UsageError(f"{path}: {what}")
     try:
         model = onnx.load(path)
         _check(model)
@@ -48,28 +49,39 @@ def _check(model: onnx.ModelProto) -> None:
 
 
 def check_float(model: onnx.ModelProto, path: Path) -> None:
-    """Raise ModelError for a model that is integer already or holds NaN in its weights."""
+    """Raise ModelError for a model that is integer already or has NaN in its weights."""
     for node in model.graph.node:
-        if (
-            node.domain == DOMAIN
-            or node.op_type in INTEGER_OPS
-            or (
-                node.domain == "com.microsoft"
-                and node.op_type.startswith(("QLinear", "QGemm"))
-            )
-        ):
+        if _is_integer(node):
             raise ModelError(
                 f"{path}: is integer already (node {node.name!r} is a "
                 f"{node.op_type}): give the float model"
             )
+    for node in model.graph.node:
         if node.op_type in QDQ_OPS:
             raise ModelError(
                 f"{path}: carries Q/DQ nodes already (node {node.name!r}): give "
                 "the float model; integerizing Q/DQ models is not built yet"
             )
+    weights = {
+        name
+        for node in model.graph.node
+        if node.op_type in _WEIGHTED
+        for name in node.input[1:]
+    }
     for tensor in [*model.graph.initializer, *_constants(model)]:
-        if tensor.data_type in _FLOATS and np.isnan(onnx.numpy_helper.to_array(tensor)).any():
-            raise ModelError(f"{path}: weights {tensor.name!r} hold NaN")
+        if tensor.data_type not in _FLOATS:
+            continue
+        values = onnx.numpy_helper.to_array(tensor)
+        if np.isnan(values).any() or (tensor.name in weights and np.isinf(values).any()):
+            raise ModelError(f"{path}: weights {tensor.name!r} hold NaN or infinite values")
+
+
+def _is_integer(node: onnx.NodeProto) -> bool:
+    contrib = node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QGemm"))
+    return node.domain == DOMAIN or node.op_type in INTEGER_OPS or contrib
+
+
+_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
 
 
 def _constants(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -88,4 +100,9 @@ _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLO
 
 def digest(model: onnx.ModelProto) -> str:
     """SHA-256 of the model with its weights, independent of how the file stores them."""
-    return hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    for tensor in plain.graph.initializer:
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+    return hashlib.sha256(plain.SerializeToString(deterministic=True)).hexdigest()

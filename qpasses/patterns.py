@@ -69,26 +69,30 @@ def bias_row(matmul: Node, add: Node) -> Tensor | None:
 
 
 def clamp(nodes: Sequence[Node], y: Quantization) -> tuple[int, int]:
-    """The stored bounds of an output behind Relu and Clip nodes: their real bounds, stored.
+    """The stored bounds of an output behind Relu and Clip nodes.
 
     QuantizeLinear is monotone, so storing a clamped value is clamping the stored one.
     """
-    low, high = y.limits
+    low, high = (y.store(bound) for bound in bounds(nodes))
+    return low, high
+
+
+def bounds(nodes: Sequence[Node]) -> tuple[float, float]:
+    """The real interval to which Relu and Clip nodes, one after the other, clamp a value."""
+    low, high = -np.inf, np.inf
     for node in nodes:
-        below, above = _bounds(node)
-        low, high = max(low, y.store(below)), min(high, y.store(above))
-    return low, max(low, high)
+        below, above = 0.0, np.inf
+        if node.op == "Clip":
+            below, above = (_bound(node, index) for index in (1, 2))
+        low, high = (min(max(end, below), above) for end in (low, high))
+    return low, high
 
 
-def _bounds(node: Node) -> tuple[float, float]:
-    if node.op == "Relu":
-        return 0.0, np.inf
-    bounds = [-np.inf, np.inf]
-    for index in (0, 1):
-        bound = input_at(node, index + 1)
-        if bound is not None:
-            bounds[index] = float(np.asarray(value_of(bound)).reshape(()))
-    return bounds[0], bounds[1]
+def _bound(node: Node, index: int) -> float:
+    value = value_of(input_at(node, index))
+    if value is None:
+        return -np.inf if index == 1 else np.inf
+    return float(value.reshape(()))
 
 
 def _is_clamp(reader: Node, tensor: Tensor) -> bool:

@@ -18,7 +18,6 @@ from qpasses.graph import (
     input_at,
     is_float,
     is_graph_output,
-    new_constant,
     new_tensor,
     producer,
 )
@@ -43,43 +42,66 @@ class Plan:
     """What is going to be quantized.
 
     ``tensors``: by name, in graph order; ``groups``: each one's name to the name that stands
-    for the tensors it shares a scale with; ``computing``: the nodes that compute on integers.
+    for the tensors it shares a scale with; ``stored``: each one's name to that of its stored
+    integers; ``computing``: the nodes that compute on integers; ``integer``: the ids of all
+    nodes that will read or write integers.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
+    stored: dict[str, str] = field(default_factory=dict)
     computing: list[Node] = field(default_factory=list)
+    integer: set[int] = field(default_factory=set)
 
 
 def plan(graph: Graph, context: Context) -> Plan:
     """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
+    context.adopt(graph)
     guards = {op: each.guard for each in INTEGERIZE for op in each.op_types}
-    result, ties = Plan(), _Ties()
+    result, scales, reach = Plan(), _Ties(), _Ties()
     touched: set[str] = set()
     inner: set[str] = set()
-    swallowed: set[int] = set()
+    moving: list[Node] = []
     for node in graph.nodes:
-        if node.op not in guards or id(node) in swallowed or not is_float(node.outputs[0]):
+        if (
+            node.op not in guards
+            or id(node) in result.integer
+            or not is_float(node.outputs[0])
+        ):
             continue
         context.record.declined.pop(node.name, None)  # what prepare could not fold
-        declined = _guard_type(node) or guards[node.op](node)
+        declined = _guard_type(node) or guards[node.op](graph, node)
         if declined:
             context.record.declined[node.name] = declined.reason
         elif node.op in MOVING | CLAMPING:
+            moving.append(node)
             for tensor in data_inputs(node):
-                ties.tie(tensor.name, node.outputs[0].name)
+                reach.tie(tensor.name, node.outputs[0].name)
+                if node.op in MOVING or _only_moves_on(graph, tensor):
+                    scales.tie(tensor.name, node.outputs[0].name)
         else:
             result.computing.append(node)
             chain = [node, *absorbed(graph, node)]
-            swallowed.update(map(id, chain))
+            result.integer.update(map(id, chain))
             inner.update(each.outputs[0].name for each in chain[:-1])
             touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
-    active = {ties.of(name) for name in touched}
+    active = {reach.of(name) for name in touched}
+    result.integer.update(id(n) for n in moving if reach.of(n.outputs[0].name) in active)
     for tensor in _float_variables(graph):
-        if ties.of(tensor.name) in active and tensor.name not in inner:
+        if reach.of(tensor.name) in active and tensor.name not in inner:
             result.tensors[tensor.name] = tensor
-            result.groups[tensor.name] = ties.of(tensor.name)
+            result.groups[tensor.name] = scales.of(tensor.name)
+            result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
     return result
+
+
+def _only_moves_on(graph: Graph, tensor: Tensor) -> bool:
+    """Whether moving and clamping nodes alone read the tensor.
+
+    Then a Relu or Clip may narrow its scale; else it gets a scale of its own, by a table.
+    """
+    readers = [reader.op for reader in tensor.outputs]
+    return set(readers) <= MOVING | CLAMPING and not is_graph_output(graph, tensor)
 
 
 def _guard_type(node: Node) -> Declined | None:
@@ -101,16 +123,14 @@ def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, 
     """
     needed: dict[str, Range] = {}
     for name, tensor in chosen.tensors.items():
-        moves_on = (
-            tensor.outputs
-            and not is_graph_output(graph, tensor)
-            and all(
-                reader.op in MOVING | CLAMPING and reader.outputs[0].name in chosen.tensors
-                for reader in tensor.outputs
-            )
+        group, own = chosen.groups[name], ranges[name]
+        moves_on = tensor.outputs and not is_graph_output(graph, tensor)
+        moves_on = moves_on and all(
+            reader.op in MOVING | CLAMPING
+            and chosen.groups.get(reader.outputs[0].name) == group
+            for reader in tensor.outputs
         )
         if not moves_on:
-            group, own = chosen.groups[name], ranges[name]
             needed[group] = needed[group].union(own) if group in needed else own
     return {name: needed[group] for name, group in chosen.groups.items()}
 
@@ -126,8 +146,8 @@ def place_parameters(
 ) -> None:
     """``place`` with the parameters of each activation already decided."""
     for name, tensor in chosen.tensors.items():
-        stored = _quantize_activation(graph, tensor, parameters[name])
-        context.record.tensors[stored] = parameters[name]
+        _quantize_activation(graph, tensor, chosen, parameters[name], context)
+        context.record.tensors[chosen.stored[name]] = parameters[name]
     for node in chosen.computing:
         if node.op in _MATRIX_OPS:
             _quantize_weights(graph, node, context)
@@ -168,29 +188,34 @@ def weight_scales(
     return scale.astype(np.float32), raised
 
 
-def stored_name(name: str) -> str:
-    """The name of the stored tensor of the activation ``name``."""
-    return f"{name}_quantized"
+def _quantize_activation(
+    graph: Graph, tensor: Tensor, chosen: Plan, parameters: Quantization, context: Context
+) -> None:
+    """Put Q and DQ behind ``tensor``.
 
-
-def _quantize_activation(graph: Graph, tensor: Tensor, parameters: Quantization) -> str:
-    """Put Q and DQ behind ``tensor``; the name of the stored tensor."""
-    name, readers = tensor.name, list(tensor.outputs)
-    stored = new_tensor(stored_name(name), tensor, np.dtype(parameters.dtype))
-    source, real = tensor, new_tensor(f"{name}_dequantized", tensor)
-    writer = producer(tensor)
-    if writer is not None and is_graph_output(graph, tensor):
-        source, real = new_tensor(f"{name}_float", tensor), tensor
-        writer.outputs[next(i for i, t in enumerate(writer.outputs) if t is tensor)] = source
+    Everything reads the dequantized value of what an integer node writes. What a float node
+    or the user gives stays as it is for float readers.
+    """
+    name, writer = tensor.name, producer(tensor)
+    rounded = writer is not None and id(writer) in chosen.integer
+    readers = [each for each in tensor.outputs if rounded or id(each) in chosen.integer]
+    stored = new_tensor(chosen.stored[name], tensor, np.dtype(parameters.dtype))
+    source, real = tensor, new_tensor(context.fresh(f"{name}_dequantized"), tensor)
+    if rounded and is_graph_output(graph, tensor):
+        source, real = new_tensor(context.fresh(f"{name}_float"), tensor), tensor
+        outputs = producer_of(tensor).outputs
+        outputs[next(i for i, t in enumerate(outputs) if t is tensor)] = source
     for reader in readers:
         for index, read in enumerate(reader.inputs):
             if read is tensor:
                 reader.inputs[index] = real
-    scale = new_constant(f"{name}_scale", np.array(parameters.scale, np.float32))
-    zero = new_constant(f"{name}_zero_point", parameters.zero)
-    add_node(graph, "QuantizeLinear", f"{name}_quantize", [source, scale, zero], [stored])
-    add_node(graph, "DequantizeLinear", f"{name}_dequantize", [stored, scale, zero], [real])
-    return str(stored.name)
+    scale = context.constant(f"{name}_scale", np.array(parameters.scale, np.float32))
+    zero = context.constant(f"{name}_zero_point", parameters.zero)
+    for op, end, start, result in (
+        ("QuantizeLinear", "quantize", source, stored),
+        ("DequantizeLinear", "dequantize", stored, real),
+    ):
+        add_node(graph, op, context.fresh(f"{name}_{end}"), [start, scale, zero], [result])
 
 
 def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
@@ -207,13 +232,15 @@ def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
     column[axis] = -1
     stored = np.rint(weights.astype(np.float64) / scale.reshape(column).astype(np.float64))
     stored = np.clip(stored, -WEIGHT_LIMIT, WEIGHT_LIMIT).astype(np.int8)
-    node.inputs[1] = _dequantized_constant(graph, f"{node.name}.weight", stored, scale, axis)
+    node.inputs[1] = _dequantized_constant(
+        context, graph, f"{node.name}.weight", stored, scale, axis
+    )
     if bias is not None:
         steps = np.float64(x_scale) * scale.astype(np.float64)
         stored_bias = np.rint(bias.astype(np.float64) / steps).astype(np.int32)
         bias_scale = np.float32(x_scale) * scale
         holder.inputs[place_of_bias] = _dequantized_constant(
-            graph, f"{node.name}.bias", stored_bias, bias_scale, 0
+            context, graph, f"{node.name}.bias", stored_bias, bias_scale, 0
         )
 
 
@@ -249,12 +276,20 @@ def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
         stored = np.clip(levels, *parameters.limits).astype(parameters.dtype)
         name = f"{node.name}.operand_{index}"
         node.inputs[index] = _dequantized_constant(
-            graph, name, stored, np.array(parameters.scale, np.float32), None, parameters.zero
+            context,
+            graph,
+            name,
+            stored,
+            np.array(parameters.scale, np.float32),
+            None,
+            parameters.zero,
         )
-        context.record.tensors[f"{name}_quantized"] = parameters
+        stored_tensor = producer_of(node.inputs[index]).inputs[0]
+        context.record.tensors[stored_tensor.name] = parameters
 
 
 def _dequantized_constant(
+    context: Context,
     graph: Graph,
     name: str,
     stored: NDArray[Any],
@@ -266,14 +301,19 @@ def _dequantized_constant(
     if zero is None:
         zero = np.zeros(scale.shape, stored.dtype)
     inputs = [
-        new_constant(f"{name}_quantized", stored),
-        new_constant(f"{name}_scale", scale),
-        new_constant(f"{name}_zero_point", zero),
+        context.constant(f"{name}_quantized", stored),
+        context.constant(f"{name}_scale", scale),
+        context.constant(f"{name}_zero_point", zero),
     ]
-    real = new_tensor(name, inputs[0], np.dtype(np.float32))
+    real = new_tensor(context.fresh(name), inputs[0], np.dtype(np.float32))
     attributes = {} if axis is None else {"axis": axis}
     add_node(
-        graph, "DequantizeLinear", f"{name}_dequantize", inputs, [real], attributes=attributes
+        graph,
+        "DequantizeLinear",
+        context.fresh(f"{name}_dequantize"),
+        inputs,
+        [real],
+        attributes=attributes,
     )
     return real
 

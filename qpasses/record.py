@@ -45,7 +45,8 @@ class NodeRecord:
     """Where an integer node comes from and which real scales its multipliers stand for.
 
     ``scales`` holds the float32 scales by input name (``w_scale`` per output channel);
-    ``cells`` is the number of cells an average divides by.
+    ``cells`` is the number of cells an average divides by, ``bounds`` the real interval to
+    which a table clamps.
     """
 
     source: Sequence[str]
@@ -54,6 +55,7 @@ class NodeRecord:
     overload: str = ""
     cells: int = 1
     macs: int = 0
+    bounds: Sequence[float | None] = (None, None)
 
     def real_scales(self) -> list[Fraction]:
         """x_scale * w_scale / (y_scale * cells) per channel, exact."""

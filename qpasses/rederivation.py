@@ -10,12 +10,11 @@ import onnx
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from opsets.target import Target
-from qpasses.graph import Graph, Node, constant
+from qpasses.graph import Graph, Node, constant, is_graph
 from qpasses.macs import count_macs
 from qpasses.passes import INTEGERIZE
 from qpasses.passes.base import Context, run_passes
-from qpasses.placement import place_parameters, plan, stored_name
+from qpasses.placement import place_parameters, plan
 from qpasses.prepare import prepare
 from qpasses.record import Record
 from qpasses.runtime import Arrays
@@ -30,24 +29,26 @@ class Derived:
 
 
 def derive(
-    original: onnx.ModelProto, sample: Arrays, recorded: Record, target: Target
+    original: onnx.ModelProto, sample: Arrays, recorded: Record, context: Context
 ) -> Derived:
     """Prepare, place and integerize ``original`` with the activation scales of ``recorded``.
 
-    Nothing else is taken from the record: weights, biases, multipliers, shifts, tables, clamps
-    and the structure follow from the float model. Raises ModelError if a scale is missing.
+    ``context`` is new, with the recorded target and bodies. Nothing else is taken: weights,
+    biases, multipliers, shifts, tables, clamps and the structure follow from the float model.
+    Raises ModelError if a scale is missing.
     """
-    context = Context(target)
     graph = prepare(original, sample, context)
     context.record.macs = count_macs(graph, sample)
     chosen = plan(graph, context)
-    missing = [name for name in chosen.tensors if stored_name(name) not in recorded.tensors]
+    missing = [
+        name for name, stored in chosen.stored.items() if stored not in recorded.tensors
+    ]
     if missing:
         raise ModelError(
             f"the record has no scale for {missing[0]!r} of the float model: "
             "it was made for another model, or changed"
         )
-    scales = {name: recorded.tensors[stored_name(name)] for name in chosen.tensors}
+    scales = {name: recorded.tensors[stored] for name, stored in chosen.stored.items()}
     place_parameters(graph, chosen, scales, context)
     run_passes(INTEGERIZE, graph, context)
     return Derived(graph, context.record)
@@ -55,23 +56,25 @@ def derive(
 
 def differences(graph: Graph, record: Record, derived: Derived) -> list[str]:
     """Where ``graph`` differs from the derived one: node, input, found and expected."""
-    found = {node.name: node for node in graph.nodes}
-    expected = {node.name: node for node in derived.graph.nodes}
-    problems = [f"node {name!r} is missing" for name in expected if name not in found]
-    problems += [
-        f"node {name!r} is not derived from the float model"
-        for name in found
-        if name not in expected
-    ]
-    for name, node in expected.items():
-        if name in found:
-            problems += _compare(found[name], node)
+    problems = list(_compare_nodes(graph, derived.graph))
     for kind in ("inputs", "outputs"):
         ours, theirs = ([t.name for t in getattr(g, kind)] for g in (graph, derived.graph))
         if ours != theirs:
             problems.append(f"graph {kind} are {ours}, derived {theirs}")
     problems += _compare_records(record, derived.record)
     return problems
+
+
+def _compare_nodes(graph: Graph, derived: Graph) -> Iterator[str]:
+    found = {node.name: node for node in graph.nodes}
+    expected = {node.name: node for node in derived.nodes}
+    for name in sorted(expected.keys() - found.keys()):
+        yield f"node {name!r} is missing"
+    for name in sorted(found.keys() - expected.keys()):
+        yield f"node {name!r} is not derived from the float model"
+    for name, node in expected.items():
+        if name in found:
+            yield from _compare(found[name], node)
 
 
 def _compare(found: Node, expected: Node) -> Iterator[str]:
@@ -81,6 +84,10 @@ def _compare(found: Node, expected: Node) -> Iterator[str]:
         return
     for key in sorted(found.attrs.keys() | expected.attrs.keys()):
         ours, theirs = (node.attrs.get(key) for node in (found, expected))
+        if is_graph(ours) and is_graph(theirs):
+            yield from _compare_nodes(ours, theirs)
+            continue
+        ours, theirs = (getattr(each, "values", each) for each in (ours, theirs))
         if not np.array_equal(np.asarray(ours), np.asarray(theirs)):
             yield f"{where}: attribute {key} is {ours}, derived {theirs}"
     for kind in ("inputs", "outputs"):
@@ -123,3 +130,5 @@ def _compare_records(found: Record, expected: Record) -> Iterator[str]:
         other = found.nodes.get(name)
         if other is None or (other.scales, other.cells) != (entry.scales, entry.cells):
             yield f"node {name!r}: its recorded scales are not those derived"
+        elif other.overload != entry.overload:
+            yield f"node {name!r}: its body is {other.overload!r}, derived {entry.overload!r}"

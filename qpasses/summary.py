@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Samples, Session
+from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from qpasses.evidence.certificate import PROVED, NodeEvidence
 from qpasses.graph import Graph, Node, producer
@@ -33,12 +34,12 @@ def summarize(
     fast_macs = sum(
         record.nodes[e.name].macs for e in evidence if e.body.startswith("onnxruntime")
     )
-    mac_share = _share(integer_macs, macs) if macs else node_share
+    mac_share = _share(integer_macs, macs) if macs else float(bool(evidence))
     fast = sum(e.body.startswith("onnxruntime") or e.body == "standard" for e in evidence)
-    islands = float_islands(graph)
+    integer_only = bool(evidence) and mac_share == 1.0 and not float_islands(graph)
     return {
-        "verdict": verdict(evidence, mac_share),
-        "integer_only": bool(evidence) and mac_share == 1.0 and not islands,
+        "verdict": verdict(evidence, integer_only),
+        "integer_only": integer_only,
         "integer_node_share": node_share,
         "integer_mac_share": mac_share,
         "fast_mac_share": _share(fast_macs, macs) if macs else _share(fast, len(evidence)),
@@ -52,15 +53,15 @@ def summarize(
     }
 
 
-def verdict(evidence: Sequence[NodeEvidence], mac_share: float) -> str:
+def verdict(evidence: Sequence[NodeEvidence], integer_only: bool) -> str:
     """The verdict by the evidence.
 
-    ``failed``: a node is wrong. ``incomplete``: a node is not proved, or multiply-accumulates
-    (or everything) stayed in float. ``ok``: neither.
+    ``failed``: a node is wrong. ``incomplete``: a node is not proved, or float work lies
+    before or between the integers (or is all there is). ``ok``: neither.
     """
     if any(each.mismatches or each.problem for each in evidence):
         return "failed"
-    if not evidence or mac_share < 1.0 or any(each.kind not in PROVED for each in evidence):
+    if not integer_only or any(each.kind not in PROVED for each in evidence):
         return "incomplete"
     return "ok"
 
@@ -100,25 +101,37 @@ class Accuracy:
         self._largest = np.zeros(len(names))
 
     def update(self, expected: Sequence[NDArray[Any]], found: Sequence[NDArray[Any]]) -> None:
-        """Take in the outputs of one sample."""
+        """Take in the outputs of one sample; raises ModelError if they are not of one shape.
+
+        Outputs that are no numbers (strings) are passed over.
+        """
         for i, (reference, other) in enumerate(zip(expected, found, strict=True)):
+            if np.shape(reference) != np.shape(other):
+                raise ModelError(
+                    f"output {self._names[i]!r} has shape {list(np.shape(other))}, "
+                    f"{list(np.shape(reference))} in the float model"
+                )
+            if np.asarray(reference).dtype.kind not in "fiub":
+                continue
             r, o = np.asarray(reference, np.float64), np.asarray(other, np.float64)
-            e = r - o
-            self._sums[i] += (r * r).sum(), (e * e).sum(), (r * o).sum(), (o * o).sum()
-            self._largest[i] = max(self._largest[i], np.abs(e).max(initial=0.0))
+            with np.errstate(invalid="ignore", over="ignore"):  # infinite outputs end as null
+                e = r - o
+                self._sums[i] += (r * r).sum(), (e * e).sum(), (r * o).sum(), (o * o).sum()
+                self._largest[i] = np.maximum(self._largest[i], np.abs(e).max(initial=0.0))
 
     def as_json(self) -> list[dict[str, Any]]:
-        """``accuracy.outputs`` of a report; SQNR at most 200 dB, null without a signal."""
+        """``accuracy.outputs`` of a report: SQNR at most 200 dB, null where not finite."""
         rows = []
         for i, name in enumerate(self._names):
-            signal, noise, product, other = self._sums[i]
-            cosine = product / np.sqrt(signal * other) if signal * other > 0 else None
+            signal, noise, product, other = self._sums[i].tolist()
+            finite = np.isfinite(self._sums[i]).all() and signal * other > 0
+            cosine = product / (signal * other) ** 0.5 if finite else None
             rows.append(
                 {
                     "name": name,
                     "sqnr_db": _sqnr(signal, noise),
-                    "cosine": None if cosine is None else float(cosine),
-                    "max_abs_error": float(self._largest[i]),
+                    "cosine": _finite(cosine),
+                    "max_abs_error": _finite(self._largest[i]),
                 }
             )
         return rows
@@ -132,8 +145,12 @@ def compare(reference: Session, other: Session, samples: Samples) -> Accuracy:
     return accuracy
 
 
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and np.isfinite(value) else None
+
+
 def _sqnr(signal: float, noise: float) -> float | None:
-    if signal == 0:
+    if signal == 0 or not np.isfinite(signal + noise):
         return None
     if noise <= signal * 10 ** (-SQNR_CAP_DB / 10):
         return SQNR_CAP_DB

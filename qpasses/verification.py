@@ -9,14 +9,17 @@ import onnx
 
 from calibration import Samples, Session
 from opsets.errors import ModelError
+from opsets.fixed_point import ROUNDINGS
 from opsets.op import DOMAIN, Flavour
+from opsets.qpasses_v1 import OPS
 from opsets.target import Target
 from qpasses.emit.integer import changed_bodies, read_record, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
 from qpasses.evidence.prove import prove
-from qpasses.graph import Graph, import_graph
+from qpasses.graph import Graph, Node, constant, import_graph
 from qpasses.load import digest
+from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
 from qpasses.record import Record
 from qpasses.rederivation import derive, differences
@@ -48,14 +51,15 @@ def verify_integer(
     record, about = read_record(integer)
     graph = import_graph(integer)
     _check_record(graph, record, about)
-    target = Target(**about["configuration"]["target"])
+    target = _recorded_target(about)
     evidence = list(prove(graph, record))
     accuracy = Accuracy([output.name for output in graph.outputs])
     result = Verification(graph, record, target, evidence, accuracy)
     if about["float_sha256"] != digest(original):
         result.problems.append("the integer model was made from another float model")
     advance = progress("derive again", 1)
-    derived = derive(original, next(iter(samples))[1], record, target)
+    context = Context(target, about["configuration"]["bodies"])
+    derived = derive(original, next(iter(samples))[1], record, context)
     record.macs = derived.record.macs
     found = differences(graph, record, derived)
     result.checks["derivation"] = {
@@ -65,7 +69,7 @@ def verify_integer(
     result.problems += found[:MOST_DIFFERENCES] + changed_bodies(integer)
     advance()
     for each in evidence:
-        if not each.proved:
+        if each.mismatches or each.problem:
             what = each.problem or f"{each.mismatches} mismatches of body and meaning"
             result.problems.append(f"node {each.name!r} ({each.op}): {what}")
     _probe(result, progress)
@@ -73,17 +77,42 @@ def verify_integer(
     return result
 
 
+def _recorded_target(about: dict[str, Any]) -> Target:
+    try:
+        return Target(**about["configuration"]["target"])
+    except (TypeError, KeyError) as error:
+        raise ModelError("the record in the model's metadata has no valid target") from error
+
+
 def _check_record(graph: Graph, record: Record, about: dict[str, Any]) -> None:
-    missing = [
-        node.name
-        for node in graph.nodes
-        if node.domain == DOMAIN and node.name not in record.nodes
-    ]
-    if "float_sha256" not in about or missing:
-        what = f"node {missing[0]!r} has no record" if missing else "there is no record"
+    nodes = [node for node in graph.nodes if node.domain == DOMAIN]
+    problem = "" if {"float_sha256", "configuration"} <= about.keys() else "there is no record"
+    for node in nodes:
+        entry = record.nodes.get(node.name)
+        if node.op not in OPS:
+            problem = f"unknown op {node.op} in node {node.name!r}"
+        elif not _is_well_formed(node):
+            problem = f"node {node.name!r} has not the inputs and attributes of {node.op}"
+        elif entry is None:
+            problem = f"node {node.name!r} has no record"
+        elif entry.overload not in [body.overload for body in OPS[node.op].bodies]:
+            problem = f"node {node.name!r} has no known body, {entry.overload!r}"
+    if problem:
         raise ModelError(
-            f"not an integer model of this tool, or its metadata was stripped: {what}"
+            f"not an integer model of this tool, or its metadata was stripped: {problem}"
         )
+
+
+def _is_well_formed(node: Node) -> bool:
+    """Whether a qpasses node has constants for all but its data, and a known rounding."""
+    op = OPS[node.op]
+    if len(node.inputs) != len(op.inputs):
+        return False
+    pairs = zip(op.inputs, node.inputs, strict=True)
+    constants = all(
+        constant(t) is not None for name, t in pairs if name not in ("x", "a", "b")
+    )
+    return constants and node.attrs.get("rounding", "half_to_even") in ROUNDINGS
 
 
 def _probe(result: Verification, progress: Progress) -> None:

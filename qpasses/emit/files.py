@@ -2,16 +2,28 @@
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from opsets.errors import UsageError
 
 
-def check_writable(path: Path) -> None:
-    """Raise UsageError now if ``path`` could not be written later."""
+def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Raise UsageError if an output cannot be written or would replace another file here."""
+    taken = {path.resolve(): "an input" for path in inputs}
+    for path in outputs:
+        if path.resolve() in taken:
+            raise UsageError(f"{path}: is {taken[path.resolve()]}: choose another name")
+        taken[path.resolve()] = "written already"
+        _check_writable(path)
+
+
+def _check_writable(path: Path) -> None:
     folder = path.parent
     if path.is_dir():
         raise UsageError(f"{path}: is a folder, a file name is needed")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: is not an ordinary file")
     if not folder.is_dir():
         raise UsageError(f"{path}: the folder {folder} does not exist")
     try:

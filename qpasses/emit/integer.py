@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 
+from opsets.errors import ModelError
 from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
 from qpasses.graph import Graph, export_graph
@@ -45,6 +46,7 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
             scales=entry.scales,
             cells=entry.cells,
             macs=entry.macs,
+            bounds=list(entry.bounds),
         )
         if node.domain == DOMAIN:
             node.overload = entry.overload
@@ -116,14 +118,15 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     """The record of an emitted model, and the model's own entries (digest, version, ...)."""
     record = Record()
     graph = model.graph
-    for value in [*graph.value_info, *graph.output, *graph.input, *graph.initializer]:
-        entries = _read(value.metadata_props)
-        if entries:
-            record.tensors[value.name] = Quantization(**entries)
-    for node in graph.node:
-        entries = _read(node.metadata_props)
-        if entries:
-            record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
+    try:
+        for value in [*graph.value_info, *graph.output, *graph.input, *graph.initializer]:
+            if entries := _read(value.metadata_props):
+                record.tensors[value.name] = Quantization(**entries)
+        for node in graph.node:
+            if entries := _read(node.metadata_props):
+                record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
+    except TypeError as error:  # an entry is missing or unknown
+        raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
     about = _read(model.metadata_props)
     record.declined = about.get("declined", {})
     record.raised_weight_scales = about.get("raised_weight_scales", {})
@@ -153,8 +156,11 @@ def _note(target: Any, **entries: Any) -> None:
 
 
 def _read(entries: Any) -> dict[str, Any]:
-    return {
-        entry.key.removeprefix(PREFIX): json.loads(entry.value)
-        for entry in entries
-        if entry.key.startswith(PREFIX)
-    }
+    try:
+        return {
+            entry.key.removeprefix(PREFIX): json.loads(entry.value)
+            for entry in entries
+            if entry.key.startswith(PREFIX)
+        }
+    except json.JSONDecodeError as error:
+        raise ModelError(f"the record in the model's metadata is damaged: {error}") from error

@@ -22,8 +22,8 @@ NEAR = 8
 """How many neighbours are compared for the smallest distance to real arithmetic."""
 
 FAR = 512
-"""How many neighbours are tried to find one that the kernel computes exactly. Wrong steps of
-neighbours go together (thresholds are evenly spaced), so that dozens may vanish at once."""
+"""How many neighbours are tried, at 24 bits, to find one that the kernel computes exactly.
+Thresholds are evenly spaced: the wrong steps of neighbours come and go together."""
 
 _SCREEN = 16
 """Far neighbours are first judged by so many steps at each end, where rounding is coarsest."""
@@ -57,9 +57,11 @@ def choose_multipliers(
     Where none within ``FAR`` is exact, the nearest multiplier stays and ``exact`` is False.
     """
     search = _Search(scales, steps, reachable, kernel, target)
-    for distance in _spiral(0, NEAR):
+    far = FAR >> max(24 - target.multiplier_bits, 0)  # at most 2**-14 of the scale
+    near = min(NEAR, far)
+    for distance in _spiral(0, near):
         search.attempt(distance, np.flatnonzero(search.cost > 0))
-    for distance in _spiral(NEAR + 1, FAR):
+    for distance in _spiral(near + 1, far):
         missing = np.flatnonzero(~search.exact)
         if len(missing) == 0:
             break

@@ -16,7 +16,10 @@ from qpasses.record import Quantization
 from qpasses.runtime import run_op
 
 RING = 6
-"""Neighbours tried: both multipliers up to this many units in the last place away."""
+"""Neighbours all tried: changes of both multipliers that add up to so many units at most."""
+
+LARGEST_CHANGE = 512
+"""The largest change tried at 24 bits, in units in the last place."""
 
 PAIRS = 1 << 16
 
@@ -54,17 +57,23 @@ def choose_add(
         larger if ratio == max(ratios) else round(ratio * (1 << shift)) for ratio in ratios
     ]
     start = [min(multiplier, larger) for multiplier in start]
-    limit = 1 << target.multiplier_bits
     tried = 0
-    for change_a, change_b in _rings():
-        multipliers = start[0] + change_a, start[1] + change_b
-        if not all(0 <= multiplier < limit for multiplier in multipliers):
+    for changes in _changes(target.multiplier_bits):
+        multipliers = start[0] + changes[0], start[1] + changes[1]
+        if not all(
+            _valid(m, first, target) for m, first in zip(multipliers, start, strict=True)
+        ):
             continue
         tried += 1
         inputs = add_inputs(a, b, y, bounds, *multipliers, shift)
         if kernel_differences(inputs, _fast_overload(inputs), target.rounding) == 0:
             return _add_choice(multipliers, shift, True, tried)
     return _add_choice((start[0], start[1]), shift, False, tried)
+
+
+def _valid(multiplier: int, start: int, target: Target) -> bool:
+    """Within the target's width, and zero only where the scale is."""
+    return min(start, 1) <= multiplier < 1 << target.multiplier_bits
 
 
 def add_inputs(
@@ -146,9 +155,19 @@ def _scalar(value: int) -> NDArray[np.int32]:
     return np.array(value, np.int32)
 
 
-@lru_cache(maxsize=1)
-def _rings() -> list[tuple[int, int]]:
-    """Changes of both multipliers, the smallest sum first."""
-    span = range(-RING, RING + 1)
-    changes = [(i, j) for i in span for j in span if abs(i) + abs(j) <= RING]
-    return sorted(changes, key=lambda change: (abs(change[0]) + abs(change[1]), change))
+@lru_cache(maxsize=4)
+def _changes(bits: int) -> list[tuple[int, int]]:
+    """Changes of both multipliers to try: a ring around zero, then ever larger steps.
+
+    QLinearAdd adds the zero point before it rounds: with ratios that are powers of two and an
+    odd zero point, ties are only right once both multipliers leave the powers of two by more
+    than the float32 sum rounds away. No change exceeds 2**-14 of the scale.
+    """
+    scale = max(24 - bits, 0)
+    ring, largest = RING >> scale, LARGEST_CHANGE >> scale
+    span = range(-ring, ring + 1)
+    near = [(i, j) for i in span for j in span if abs(i) + abs(j) <= ring]
+    near.sort(key=lambda change: (abs(change[0]) + abs(change[1]), change))
+    steps = [1 << power for power in range(3, 10) if 1 << power <= largest]
+    signs = [(1, 1), (-1, -1), (1, 0), (0, 1), (-1, 0), (0, -1)]
+    return near + [(i * step, j * step) for step in steps for i, j in signs]

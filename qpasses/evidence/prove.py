@@ -35,7 +35,9 @@ def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
     for node in graph.nodes:
         if node.domain == DOMAIN:
             yield _PROOFS[node.op](node, constants_of(node), record)
-        elif kind(node) is Kind.INTEGER and stored_around(node, record):
+        elif node.name in record.nodes or (
+            kind(node) is Kind.INTEGER and stored_around(node, record)
+        ):
             yield structural(node, record)
 
 
@@ -73,9 +75,30 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         reference_max_lsb=largest_gap(ours, real, reachable),
         channels=channels,
         accumulator=(low, high),
-        headroom_bits=31 - max(low.bit_length(), high.bit_length()),
-        problem="" if reachable.fits_int32() else "the accumulator can leave int32",
+        headroom_bits=31 - max((~low).bit_length() if low < 0 else 0, high.bit_length()),
+        problem=problem_of(node, given, record)
+        or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
     )
+
+
+def problem_of(node: Node, given: Constants, record: Record) -> str:
+    """What is wrong with a node before any arithmetic, or nothing.
+
+    Its body must be one that may compute it, its zero points those of the stored tensors.
+    """
+    entry, op = record.nodes[node.name], OPS[node.op]
+    if not op.overload(entry.overload).accepts(given, node.attrs):
+        return f"body {entry.overload!r} does not compute such a node"
+    tensors = dict(zip(op.inputs, node.inputs, strict=True)) | {"y": node.outputs[0]}
+    for name in sorted(tensors.keys() & {"x", "a", "b", "y"}):
+        zero = given[f"{name}_zero"]
+        meaning = record.tensors.get(tensors[name].name)
+        if meaning is not None and (meaning.zero_point, meaning.dtype) != (
+            int(zero),
+            zero.dtype.name,
+        ):
+            return f"{name}_zero is {zero}, the zero point of its tensor {meaning.zero_point}"
+    return ""
 
 
 def accumulator_interval(node: Node, given: Constants) -> Interval:
@@ -119,6 +142,7 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
         body=entry.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(gaps.max()),
+        problem=problem_of(node, given, record),
     )
 
 
@@ -128,7 +152,11 @@ def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
     x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
     codes = np.arange(256, dtype=np.uint8).view(x.dtype)
     found = run_op("Lut", entry.overload, [codes, table], {})
-    gaps = np.abs(table.astype(np.int64) - real_rescaling(x, y, codes))
+    low, high = entry.bounds
+    expected = real_rescaling(x, y, codes)
+    expected = np.maximum(expected, y.limits[0] if low is None else y.store(low))
+    expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
+    gaps = np.abs(table.astype(np.int64) - expected)
     return NodeEvidence(
         name=node.name,
         op=node.op,

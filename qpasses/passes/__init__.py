@@ -6,6 +6,7 @@ from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
 from qpasses.passes.integerize_add import IntegerizeAdd
 from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
+from qpasses.passes.integerize_clamp import IntegerizeClamp
 from qpasses.passes.integerize_conv import IntegerizeConv
 from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_moving import IntegerizeMoving
@@ -30,6 +31,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeAdd(),
     IntegerizeAveragePool(),
     IntegerizeMoving(),
+    IntegerizeClamp(),
     IntegerizeRescaling(),
     ReadShapeOfStored(),
 )

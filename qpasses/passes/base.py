@@ -4,13 +4,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.graph import Graph, Node, Tensor, new_constant, tidy
+from qpasses.graph import Graph, Node, Tensor, fresh, names, new_constant, tidy
 from qpasses.record import Record
 from qpasses.stages import check_structure
 
@@ -29,13 +30,26 @@ class Context:
     target: Target
     flavour: Flavour = "onnxruntime"
     record: Record = field(default_factory=Record)
+    _taken: set[str] = field(default_factory=set)
     _scalars: dict[str, Tensor] = field(default_factory=dict)
+
+    def adopt(self, graph: Graph) -> None:
+        """Take the names of ``graph`` as taken."""
+        self._taken |= names(graph)
+
+    def fresh(self, wanted: str) -> str:
+        """``wanted``, or a name like it that nothing in the graph has."""
+        return fresh(wanted, self._taken)
+
+    def constant(self, wanted: str, values: NDArray[Any]) -> Tensor:
+        """A new constant called ``wanted`` or like it."""
+        return new_constant(self.fresh(wanted), values)
 
     def scalar(self, dtype: str, value: int) -> Tensor:
         """The one constant of this type and value: zero points and clamps are shared."""
         name = f"{dtype}_{value}".replace("-", "minus_")
         if name not in self._scalars:
-            self._scalars[name] = new_constant(name, np.array(value, dtype))
+            self._scalars[name] = self.constant(name, np.array(value, dtype))
         return self._scalars[name]
 
 
@@ -53,7 +67,7 @@ class Pass(ABC):
         """The class name in kebab-case."""
         return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
 
-    def guard(self, _node: Node) -> Declined | None:
+    def guard(self, _graph: Graph, _node: Node) -> Declined | None:
         """Why this node can never be rewritten, or None."""
         return None
 
@@ -69,11 +83,12 @@ def run_passes(
     passes: Sequence[Pass], graph: Graph, context: Context, after: AfterPass | None = None
 ) -> None:
     """Apply each pass to each node it names, in order; check the structure after each pass."""
+    context.adopt(graph)
     for each in passes:
         for node in [node for node in graph.nodes if node.op in each.op_types]:
             if not node.outputs:
                 continue  # an earlier rewrite of this pass took it away
-            declined = each.guard(node) or each.rewrite(graph, node, context)
+            declined = each.guard(graph, node) or each.rewrite(graph, node, context)
             if declined:
                 context.record.declined.setdefault(node.name, declined.reason)
         tidy(graph)

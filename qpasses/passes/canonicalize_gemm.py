@@ -10,7 +10,6 @@ from qpasses.graph import (
     Node,
     constant,
     input_at,
-    new_constant,
     rank,
     redirect,
     sole_consumer,
@@ -35,35 +34,38 @@ class CanonicalizeGemm(Pass):
             return None
         if node.op == "MatMul" and rank(node.inputs[0]) != 2:
             return None
-        if node.op == "Gemm" and (declined := _fold_factors(node)):
+        if node.op == "Gemm" and (declined := _fold_factors(node, context)):
             return declined
         node.op = "Gemm"
         if input_at(node, 2) is None:
-            _absorb_bias(graph, node)
+            _absorb_bias(graph, node, context)
         return None
 
 
-def _fold_factors(node: Node) -> Declined | None:
+def _fold_factors(node: Node, context: Context) -> Declined | None:
     if node.attrs.get("transA", 0):
         return Declined("Gemm with transA = 1: no integer form yet")
     weights = np.asarray(constant(node.inputs[1]), np.float64)
     weights = (weights.T if node.attrs.get("transB", 0) else weights) * node.attrs.get(
         "alpha", 1.0
     )
-    inputs = [node.inputs[0], new_constant(f"{node.name}.weight", weights.astype(np.float32))]
+    inputs = [
+        node.inputs[0],
+        context.constant(f"{node.name}.weight", weights.astype(np.float32)),
+    ]
     bias = input_at(node, 2)
     if bias is not None:
         row = _row(constant(bias), weights.shape[1])
         if row is None:
             return Declined("Gemm with a third input that is not a constant row")
         scaled = row.astype(np.float64) * node.attrs.get("beta", 1.0)
-        inputs.append(new_constant(f"{node.name}.bias", scaled.astype(np.float32)))
+        inputs.append(context.constant(f"{node.name}.bias", scaled.astype(np.float32)))
     node.attrs.clear()
     node.inputs = inputs
     return None
 
 
-def _absorb_bias(graph: Graph, node: Node) -> None:
+def _absorb_bias(graph: Graph, node: Node, context: Context) -> None:
     add = sole_consumer(graph, node.outputs[0])
     if add is None or add.op != "Add":
         return
@@ -71,7 +73,7 @@ def _absorb_bias(graph: Graph, node: Node) -> None:
     row = _row(constant(other), node.inputs[1].shape[1])
     if row is None:
         return
-    node.inputs.append(new_constant(f"{node.name}.bias", row.astype(np.float32)))
+    node.inputs.append(context.constant(f"{node.name}.bias", row.astype(np.float32)))
     redirect(graph, add.outputs[0], node.outputs[0])
     add.inputs.clear()
 

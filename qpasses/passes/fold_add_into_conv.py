@@ -10,7 +10,6 @@ from qpasses.graph import (
     Node,
     constant,
     input_at,
-    new_constant,
     producer,
     redirect,
     sole_consumer,
@@ -35,14 +34,14 @@ class FoldAddIntoConv(Pass):
             if conv is None or conv.op != "Conv" or added is None:
                 continue
             alone = sole_consumer(graph, data) is node
-            if alone and _absorb(conv, added, node):
+            if alone and _absorb(conv, added, node, context):
                 redirect(graph, node.outputs[0], data)
                 node.inputs.clear()
                 return None
         return None  # an ordinary Add
 
 
-def _absorb(conv: Node, added: NDArray[Any], node: Node) -> bool:
+def _absorb(conv: Node, added: NDArray[Any], node: Node, context: Context) -> bool:
     """Add to the bias of ``conv`` if that is the same; whether it was."""
     weights, bias = constant(conv.inputs[1]), input_at(conv, 2)
     start = np.zeros(1) if bias is None else constant(bias)
@@ -52,7 +51,7 @@ def _absorb(conv: Node, added: NDArray[Any], node: Node) -> bool:
     if not _is_per_channel(added.shape, channels, weights.ndim):
         return False
     total = np.broadcast_to(added.reshape(-1), (channels,)).astype(np.float64) + start
-    folded = new_constant(f"{conv.name}.bias_with_{node.name}", total.astype(np.float32))
+    folded = context.constant(f"{conv.name}.bias_with_{node.name}", total.astype(np.float32))
     conv.inputs = [*conv.inputs[:2], folded]
     return True
 

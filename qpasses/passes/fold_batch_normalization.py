@@ -1,6 +1,6 @@
 """FoldBatchNormalization: put the affine map of a BatchNormalization into weights and bias."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from qpasses.graph import (
     Graph,
     Node,
+    Tensor,
     constant,
     input_at,
-    new_constant,
+    is_used,
     producer,
     rank,
     redirect,
@@ -31,13 +32,13 @@ class FoldBatchNormalization(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Scale the weights of the producer, or turn the node into a depthwise Conv."""
-        affine = _affine(node)
+        affine = _affine(graph, node)
         if isinstance(affine, Declined):
             return affine
         factor, offset = affine
         before = producer(node.inputs[0])
         if before is not None and _can_absorb(graph, before, node):
-            _scale_outputs(before, factor, offset)
+            _scale_outputs(before, factor, offset, context)
             redirect(graph, node.outputs[0], before.outputs[0])
             node.inputs.clear()
             return None
@@ -47,15 +48,17 @@ class FoldBatchNormalization(Pass):
                 "BatchNormalization of a tensor without spatial dimensions, "
                 "with no Conv or Gemm of its own before it"
             )
-        _become_depthwise(node, factor, offset, dims - 2)
+        _become_depthwise(node, factor, offset, context)
         return None
 
 
-def _affine(node: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | Declined:
+def _affine(
+    graph: Graph, node: Node
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | Declined:
     values = [constant(tensor) for tensor in node.inputs[1:5]]
     if any(value is None for value in values):
         return Declined("BatchNormalization with parameters that are not constant")
-    if node.attrs.get("training_mode", 0) or any(t.outputs for t in node.outputs[1:]):
+    if node.attrs.get("training_mode", 0) or any(is_used(graph, t) for t in node.outputs[1:]):
         return Declined("BatchNormalization in training mode: export the model for inference")
     gamma, beta, mean, var = (np.asarray(value, np.float64) for value in values)
     factor = gamma / np.sqrt(var + float(node.attrs.get("epsilon", 1e-5)))
@@ -63,46 +66,43 @@ def _affine(node: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | Dec
 
 
 def _can_absorb(graph: Graph, before: Node, node: Node) -> bool:
-    if (
-        before.op not in ("Conv", "Gemm")
-        or sole_consumer(graph, before.outputs[0]) is not node
-    ):
+    """Whether ``before`` has constants to scale, one bias per channel, and no other reader."""
+    alone = sole_consumer(graph, before.outputs[0]) is node
+    if before.op not in ("Conv", "Gemm") or not alone:
         return False
-    bias = input_at(before, 2)
-    plain = (
-        before.op == "Conv"
-        or before.attrs.get("beta", 1.0) == before.attrs.get("alpha", 1.0) == 1
-    )
-    return (
-        plain
-        and constant(before.inputs[1]) is not None
-        and (bias is None or constant(bias) is not None)
-    )
+    if any(before.attrs.get(factor, 1.0) != 1.0 for factor in ("alpha", "beta")):
+        return False
+    if constant(before.inputs[1]) is None or input_at(before, 2) is None:
+        return constant(before.inputs[1]) is not None
+    bias, channels = constant(before.inputs[2]), node.inputs[1].shape[0]
+    return bias is not None and bias.shape in ((channels,), (1, channels))
 
 
 def _scale_outputs(
-    before: Node, factor: NDArray[np.float64], offset: NDArray[np.float64]
+    before: Node,
+    factor: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    context: Context,
 ) -> None:
     weights = _values(before, 1)
     by_column = before.op == "Gemm" and not before.attrs.get("transB", 0)
     column = (1, -1) if by_column else (-1,) + (1,) * (weights.ndim - 1)
     bias = _values(before, 2) if input_at(before, 2) is not None else np.zeros_like(offset)
-    parameters = {
-        "weight": weights * factor.reshape(column),
-        "bias": np.broadcast_to(np.squeeze(bias), offset.shape) * factor + offset,
-    }
-    before.inputs = [before.inputs[0], *_constants(before, parameters)]
+    folded = _constants(
+        before, weights * factor.reshape(column), bias.reshape(-1) * factor + offset, context
+    )
+    before.inputs = [before.inputs[0], *folded]
 
 
 def _become_depthwise(
-    node: Node, factor: NDArray[np.float64], offset: NDArray[np.float64], spatial: int
+    node: Node, factor: NDArray[np.float64], offset: NDArray[np.float64], context: Context
 ) -> None:
-    kernel = [1] * spatial
-    parameters = {"weight": factor.reshape(-1, 1, *kernel), "bias": offset}
+    kernel = [1] * (len(node.inputs[0].shape) - 2)
     node.op = "Conv"
     node.attrs.clear()
     node.attrs.update(kernel_shape=kernel, group=factor.size)
-    node.inputs = [node.inputs[0], *_constants(node, parameters)]
+    weights = factor.reshape(-1, 1, *kernel)
+    node.inputs = [node.inputs[0], *_constants(node, weights, offset, context)]
     node.outputs = [node.outputs[0]]
 
 
@@ -110,8 +110,11 @@ def _values(node: Node, index: int) -> NDArray[np.float64]:
     return np.asarray(constant(node.inputs[index]), np.float64)
 
 
-def _constants(node: Node, parameters: dict[str, NDArray[np.float64]]) -> list[Any]:
+def _constants(
+    node: Node, weights: NDArray[np.float64], bias: NDArray[np.float64], context: Context
+) -> list[Tensor]:
+    parameters = {"weight": weights, "bias": bias}
     return [
-        new_constant(f"{node.name}.folded_{name}", values.astype(np.float32))
+        context.constant(f"{node.name}.folded_{name}", values.astype(np.float32))
         for name, values in parameters.items()
     ]

@@ -7,7 +7,7 @@ import numpy as np
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.pairs import choose_add
-from qpasses.graph import Graph, Node, add_node, new_constant
+from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import activations, clamp, stored_input, stored_output, value_of
 from qpasses.record import NodeRecord
@@ -24,7 +24,7 @@ class IntegerizeAdd(Pass):
 
     op_types: ClassVar = frozenset({"Add"})
 
-    def guard(self, node: Node) -> Declined | None:
+    def guard(self, graph: Graph, node: Node) -> Declined | None:
         """At least one activation."""
         if not activations(node):
             return Declined("Add of two constants")
@@ -76,7 +76,7 @@ class IntegerizeAdd(Pass):
             ("b_multiplier", choice.b_multiplier),
             ("shift", choice.shift),
         ):
-            inputs.append(new_constant(f"{node.name}.{name}", value))
+            inputs.append(context.constant(f"{node.name}.{name}", value))
         add_node(
             graph,
             "IntAdd",

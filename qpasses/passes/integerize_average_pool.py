@@ -22,7 +22,7 @@ class IntegerizeAveragePool(Pass):
 
     op_types: ClassVar = frozenset({"AveragePool", "GlobalAveragePool"})
 
-    def guard(self, node: Node) -> Declined | None:
+    def guard(self, graph: Graph, node: Node) -> Declined | None:
         """Known channels, and the same number of cells under every window."""
         x = node.inputs[0]
         if x.shape is None or len(x.shape) < 3 or not isinstance(x.shape[1], int):

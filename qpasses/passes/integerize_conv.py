@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpasses.graph import Graph, Node, Tensor, constant, dequantized, input_at, new_constant
+from qpasses.graph import Graph, Node, Tensor, constant, dequantized, input_at
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.requantized import Accumulation, Site, accumulators, emit_requantized
 from qpasses.patterns import stored_input, stored_output, value_of
@@ -24,7 +24,7 @@ class IntegerizeConv(Pass):
 
     op_types: ClassVar = frozenset({"Conv"})
 
-    def guard(self, node: Node) -> Declined | None:
+    def guard(self, graph: Graph, node: Node) -> Declined | None:
         """Constant weights that cannot overflow int32 by themselves."""
         return guard_weights(node, axis=0)
 
@@ -120,9 +120,9 @@ def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
     return [
         x.tensor,
         context.scalar(x.quantization.dtype, x.quantization.zero_point),
-        new_constant(f"{name}.weight_int8", operands.weights),
+        context.constant(f"{name}.weight_int8", operands.weights),
         context.scalar("int8", 0),
-        new_constant(f"{name}.bias_int32", operands.bias),
+        context.constant(f"{name}.bias_int32", operands.bias),
     ]
 
 

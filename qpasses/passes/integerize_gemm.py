@@ -20,7 +20,7 @@ class IntegerizeGemm(Pass):
 
     op_types: ClassVar = frozenset({"Gemm", "MatMul"})
 
-    def guard(self, node: Node) -> Declined | None:
+    def guard(self, graph: Graph, node: Node) -> Declined | None:
         """A constant matrix, not transposed or scaled in ways prepare could not fold."""
         weights = value_of(node.inputs[1])
         if weights is None:
@@ -31,6 +31,12 @@ class IntegerizeGemm(Pass):
         for attribute, plain in factors.items():
             if node.attrs.get(attribute, plain) != plain:
                 return Declined(f"{node.op} with {attribute} = {node.attrs[attribute]}")
+        bias = value_of(input_at(node, 2))
+        if bias is not None and bias.shape != weights.shape[1:]:
+            return Declined(
+                f"{node.op} with a bias of shape {list(bias.shape)}, which is not one "
+                "value per column"
+            )
         return guard_weights(node, axis=1)
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:

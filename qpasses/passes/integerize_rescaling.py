@@ -7,7 +7,7 @@ import numpy as np
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.graph import Graph, Node, add_node, is_graph_output, new_constant
+from qpasses.graph import Graph, Node, add_node, is_graph_output
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import quantized_by, stored_input
 from qpasses.record import NodeRecord, Quantization
@@ -45,7 +45,7 @@ class IntegerizeRescaling(Pass):
             graph,
             "Lut",
             node.name,
-            [x.tensor, new_constant(f"{node.name}.table", table)],
+            [x.tensor, context.constant(f"{node.name}.table", table)],
             [y.tensor],
             domain=DOMAIN,
         )

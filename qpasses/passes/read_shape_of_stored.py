@@ -16,10 +16,6 @@ class ReadShapeOfStored(Pass):
 
     op_types: ClassVar = frozenset({"Shape", "Size"})
 
-    def guard(self, node: Node) -> Declined | None:
-        """Any node."""
-        return None
-
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Read through the DequantizeLinear, if there is one."""
         view = dequantized(node.inputs[0])

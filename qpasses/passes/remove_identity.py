@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from qpasses.graph import Graph, Node, is_graph_output, producer, redirect
+from qpasses.graph import Graph, Node, is_graph_output, is_used, producer, redirect
 from qpasses.passes.base import Context, Declined, Pass
 
 
@@ -19,7 +19,7 @@ class RemoveIdentity(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Redirect the readers of the output; the node falls away."""
         source, result = node.inputs[0], node.outputs[0]
-        if any(extra.outputs for extra in node.outputs[1:]):
+        if any(is_used(graph, extra) for extra in node.outputs[1:]):
             return Declined("the mask of Dropout is used")
         source_is_edge = producer(source) is None or is_graph_output(graph, source)
         if is_graph_output(graph, result) and source_is_edge:

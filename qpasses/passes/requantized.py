@@ -11,7 +11,7 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.multipliers import Choice, choose_multipliers
 from qpasses.evidence.thresholds import Interval, levels
-from qpasses.graph import Graph, Node, Tensor, add_node, new_constant
+from qpasses.graph import Graph, Node, Tensor, add_node
 from qpasses.passes.base import Context, Declined
 from qpasses.patterns import Stored, clamp
 from qpasses.record import NodeRecord, Quantization
@@ -95,8 +95,8 @@ def emit_requantized(
     record.rule = _rule(choice, context)
     context.record.nodes[node.name] = record
     constants = [
-        new_constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
-        new_constant(f"{node.name}.shift", choice.shift.astype(np.int32)),
+        context.constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
+        context.constant(f"{node.name}.shift", choice.shift.astype(np.int32)),
         *(context.scalar(y.dtype, value) for value in (y.zero_point, *bounds)),
     ]
     add_node(

@@ -24,9 +24,17 @@ class SumToAdd(Pass):
             return None
         total = terms[0]
         for position, term in enumerate(terms[1:-1], start=1):
-            partial = new_tensor(f"{node.outputs[0].name}_partial_{position}", node.outputs[0])
+            partial = new_tensor(
+                context.fresh(f"{node.outputs[0].name}_partial_{position}"), node.outputs[0]
+            )
             partial.shape = None
-            add_node(graph, "Add", f"{node.name}_{position}", [total, term], [partial])
+            add_node(
+                graph,
+                "Add",
+                context.fresh(f"{node.name}_{position}"),
+                [total, term],
+                [partial],
+            )
             total = partial
         node.op, node.inputs = "Add", [total, terms[-1]]
         return None

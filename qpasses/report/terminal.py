@@ -16,7 +16,7 @@ from rich.table import Table
 
 _VERDICTS = {
     "ok": "[green]ok[/]: every rewritten node is proved, body and meaning agree",
-    "incomplete": "[yellow]incomplete[/]: not every node is proved, or work stayed in float",
+    "incomplete": "[yellow]incomplete[/]: a node is not proved, or float work is left inside",
     "failed": "[red]failed[/]",
 }
 
@@ -30,7 +30,8 @@ def progress_bars(console: Console) -> Iterator[Callable[[str, int], Callable[[]
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bars:
+    silent = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as bars:
 
         def start(stage: str, steps: int) -> Callable[[], None]:
             task = bars.add_task(stage, total=steps)
@@ -114,8 +115,9 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
         )
         table.add_row(
             "both bodies",
-            f"{bodies['samples']} samples: {bodies['elements_differing_unoptimized']} elements "
-            f"differ unoptimized, {bodies['elements_differing_optimized']} optimized",
+            f"{bodies['samples']} samples: "
+            f"{bodies['elements_differing_unoptimized']} elements differ unoptimized, "
+            f"{bodies['elements_differing_optimized']} optimized",
         )
     console.print(table)
     console.print()
@@ -131,7 +133,7 @@ def _print_accuracy(console: Console, outputs: list[dict[str, Any]]) -> None:
             output["name"],
             _number(output["sqnr_db"], ".2f"),
             _number(output["cosine"], ".6f"),
-            f"{output['max_abs_error']:.4g}",
+            _number(output["max_abs_error"], ".4g"),
         )
     console.print(table)
 

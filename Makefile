@@ -1,0 +1,86 @@
+# `make help` lists the targets. Everything is installed into .venv, from PyPI alone.
+# Another interpreter: make PYTHON=python3.12 VENV=.venv312 test
+
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN = $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --editable
+HINT = use Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.12
+DIGITS = models/digits_cnn
+DEMO = build/demo
+
+define CHECK_PYTHON
+import sys
+if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+    sys.exit("error: $(PYTHON) is Python %d.%d: $(HINT)" % sys.version_info[:2])
+try:
+    import ensurepip, venv
+except ImportError:
+    sys.exit("error: $(PYTHON) has no venv (Debian: apt-get install python3-venv), or $(HINT)")
+endef
+export CHECK_PYTHON
+
+.DEFAULT_GOAL = help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test check bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+
+demo: $(VENV)/package  ## quantize the digits model, verify it, print both reports
+	@mkdir -p $(DEMO)
+	@$(BIN)/qpasses quantize $(DIGITS)/digits_cnn.onnx --data $(DIGITS)/calibration.npz \
+	    -o $(DEMO)/digits_cnn.int8.onnx --json $(DEMO)/quantize.json
+	@echo
+	@$(BIN)/qpasses verify $(DEMO)/digits_cnn.int8.onnx --against $(DIGITS)/digits_cnn.onnx \
+	    --data $(DIGITS)/test.npz --json $(DEMO)/verify.json
+	@echo
+	@echo "the integer model and both reports as JSON: $(DEMO)"
+
+test: $(VENV)/test  ## run all tests
+	@$(BIN)/python -m pytest
+
+check: $(VENV)/dev  ## lint, format, types, layers
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/bench  ## score and latency beside float and onnxruntime's quantize_static
+	@$(BIN)/python -m tests.bench.latency $(BENCH)
+
+clean:  ## remove .venv, build and every cache
+	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: what is installed in the environment. A failed step leaves none and is done again.
+
+$(VENV)/created:
+	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here: $(HINT)"; exit 1; }
+	@$(PYTHON) -c "$$CHECK_PYTHON"
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/package: pyproject.toml $(VENV)/created
+	@echo "installing qpasses"
+	@$(INSTALL) .
+	@touch $@
+
+$(VENV)/test: pyproject.toml $(VENV)/created
+	@echo "installing qpasses[test]"
+	@$(INSTALL) '.[test]'
+	@touch $@ $(VENV)/package
+
+$(VENV)/dev: pyproject.toml $(VENV)/created
+	@echo "installing qpasses[dev]"
+	@$(INSTALL) '.[dev]'
+	@touch $@ $(VENV)/package $(VENV)/test
+
+$(VENV)/bench: $(VENV)/test
+	@echo "installing what onnxruntime's quantizer needs: sympy"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check sympy
+	@touch $@

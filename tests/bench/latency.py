@@ -1,0 +1,175 @@
+"""Score, output SQNR and one-thread latency: float, onnxruntime's quantize_static, qpasses.
+
+`make bench` runs it on models/digits_cnn and on models of the zoo ($QPASSES_ZOO or
+../shared/zoo) where that is there. Both quantizers get the same calibration samples.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnxruntime.quantization import QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from calibration import Samples, input_specs, open_samples
+from opsets.target import load_target
+from qpasses.api import quantize
+from qpasses.passes.base import Context
+from qpasses.prepare import prepare, prepared_model
+from tests.bench.cases import ZOO, ZOO_MODELS, Case, Model, digits, zoo
+
+BLOCK_SECONDS = 0.01
+"""In each round every graph runs for about so long before it is the next one's turn."""
+
+FLOAT, STATIC, OURS = "float", "quantize_static", "qpasses"
+RESCUED = "quantize_static on our prepared graph"
+
+
+@dataclass
+class Row:
+    """One graph of one model; without figures if it could not be made, see ``problem``."""
+
+    model: str
+    graph: str
+    seconds_to_make: float | None = None
+    top1: float | None = None
+    sqnr_db: float | None = None
+    latency_ms: float | None = None
+    to_static: float | None = None
+    to_float: float | None = None
+    problem: str = ""
+
+
+class Reader:
+    """Samples in the form that quantize_static reads."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._feeds = (dict(feed) for _, feed in samples)
+
+    def get_next(self) -> dict[str, Any] | None:
+        """The next feed, None at the end."""
+        return next(self._feeds, None)
+
+
+def static(model: Model, samples: Samples, work: Path) -> Model:
+    """quantize_static: MinMax, QDQ, uint8 activations, int8 weights per channel."""
+    ready, made = work / "ready.onnx", work / "static.onnx"
+    types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    quant_pre_process(model, ready)
+    quantize_static(ready, made, Reader(samples), per_channel=True, **types)
+    return onnx.load(made)
+
+
+def make_graphs(case: Case, work: Path) -> list[tuple[Row, Model | None]]:
+    """The graphs to compare; where quantize_static crashes, it gets our prepared graph too."""
+    original = onnx.load(case.model)
+    samples = open_samples(case.data, input_specs(original))
+
+    def timed(graph: str, make: Callable[[], Any]) -> tuple[Row, Any]:
+        start = time.perf_counter()
+        made = make()
+        return Row(case.name, graph, time.perf_counter() - start), made
+
+    graphs: list[tuple[Row, Model | None]] = [(Row(case.name, FLOAT), original)]
+    try:
+        graphs.append(timed(STATIC, lambda: static(original, samples, work)))
+    except ImportError:
+        raise  # an environment without what it needs is no result
+    except Exception as error:  # whatever else it stumbles over is one
+        reason = f"crashes: {type(error).__name__}: {error}".splitlines()[0]
+        graphs.append((Row(case.name, STATIC, problem=reason), None))
+        sample = next(iter(samples))[1]
+        ready = prepared_model(prepare(original, sample, Context(load_target("onnx"))))
+        graphs.append(timed(RESCUED, lambda: static(ready, samples, work)))
+    row, result = timed(OURS, lambda: quantize(case.model, case.data))
+    row.problem = "" if result.verdict == "ok" else f"verdict {result.verdict}"
+    return [*graphs, (row, result.model)]
+
+
+def measure(models: Sequence[Model], feed: dict[str, Any], rounds: int) -> Any:
+    """Seconds per run on one thread, [rounds, models]: every model in turn in each round."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    runners = [ort.InferenceSession(model.SerializeToString(), options) for model in models]
+    times, repeats = np.zeros((rounds, len(models))), [1] * len(models)
+
+    def block(i: int) -> float:
+        start = time.perf_counter()
+        for _ in range(repeats[i]):
+            runners[i].run(None, feed)
+        return (time.perf_counter() - start) / repeats[i]
+
+    for i in range(len(models)):
+        repeats[i] = max(1, round(BLOCK_SECONDS / min(block(i) for _ in range(10))))
+    for turn in range(rounds):
+        for i in range(turn, turn + len(models)):  # the order rotates
+            times[turn, i % len(models)] = block(i % len(models))
+    return times
+
+
+def bench(case: Case, work: Path, rounds: int) -> list[Row]:
+    """All figures of one model; ratios are medians of the ratios within each round."""
+    graphs = make_graphs(case, work)
+    present = [(row, model) for row, model in graphs if model is not None]
+    times = measure([model for _, model in present], case.feed, rounds)
+    for (row, model), column in zip(present, times.T, strict=True):
+        row.top1, sqnr_db = case.score(model)
+        row.sqnr_db = None if row.graph == FLOAT else sqnr_db
+        row.latency_ms = float(np.median(column)) * 1e3
+        row.to_float = float(np.median(column / times[:, 0]))
+        row.to_static = float(np.median(column / times[:, 1]))
+    return [row for row, _ in graphs]
+
+
+def show(rows: Sequence[Row], rounds: int) -> None:
+    """One table for all models."""
+    table = Table(title=f"One thread, median of {rounds} interleaved rounds")
+    for name in ("model", "graph"):
+        table.add_column(name)
+    for name in ("top-1", "SQNR dB", "ms", "/ static", "/ float", "made in s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    forms = {"top1": ".2%", "sqnr_db": ".2f", "latency_ms": ".4f", "to_static": ".3f"}
+    forms |= {"to_float": ".3f", "seconds_to_make": ".2f"}
+    for row in rows:
+        values = {name: getattr(row, name) for name in forms}
+        cells = ["-" if v is None else format(v, forms[name]) for name, v in values.items()]
+        graph = f"{row.graph}: {row.problem}" if row.problem else row.graph
+        table.add_row(row.model, graph, *cells, end_section=row.graph == OURS)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def main() -> None:
+    """Run, print, and write JSON if asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200, help="default: %(default)s")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
+    options = parser.parse_args()
+    names = [n for n in ZOO_MODELS if (ZOO / "models" / f"{n}.onnx").is_file()]
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in track(("digits_cnn", *names), "bench", transient=True):
+            case = zoo(name, Path(folder)) if name in names else digits()
+            rows += bench(case, Path(folder), options.rounds)
+    show(rows, options.rounds)
+    missing = [n for n in ZOO_MODELS if n not in names]
+    if missing:
+        print(f"not measured: {', '.join(missing)}: not in the zoo at {ZOO} (set QPASSES_ZOO)")
+    if options.json:
+        figures = {"rounds": options.rounds, "graphs": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
