@@ -75,11 +75,11 @@ LAST_AXIS = "trailing   = Constant <value = int64[1] {0}> ()"
 """``trailing`` for accumulators scaled along their last axis."""
 
 
-def scaled_accumulator(trailing: str) -> str:
-    """Statements that turn int32 ``acc`` into the int64 product ``scaled``.
+def columns(trailing: str) -> str:
+    """Statements that shape ``multiplier`` and ``shift`` to scale ``acc`` along one axis.
 
-    They begin with those that define ``trailing``, int64[1]: how many dimensions follow the
-    one along which multiplier and shift vary.
+    They begin with those that define ``trailing``, int64[1]: how many dimensions follow that
+    axis.
     """
     return f"""
     {trailing}
@@ -88,10 +88,19 @@ def scaled_accumulator(trailing: str) -> str:
     column     = Concat <axis = 0> (rest_size, ones_1)
     m_column   = Reshape (multiplier, column)
     s_column   = Reshape (shift, column)
+    """
+
+
+def scaled_accumulator(trailing: str) -> str:
+    """``columns``, and statements that scale int32 ``acc`` to the int64 product ``scaled``."""
+    return (
+        columns(trailing)
+        + """
     wide_acc   = Cast <to = 7> (acc)                                       # 7 is INT64
     wide_m     = Cast <to = 7> (m_column)
     scaled     = Mul (wide_acc, wide_m)
     """
+    )
 
 
 def portable_bodies(statements: str, shift: str = "s_column") -> Sequence[Body]:

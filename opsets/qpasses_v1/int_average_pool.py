@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.convolution import convolve
 from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
-from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, convolve, float32_bodies
 
 _ONES = """
     # a depthwise convolution with weights of one sums each window

@@ -1,25 +1,14 @@
 """IntConv: convolution of stored integers with a bias, requantized per output channel."""
 
-from collections.abc import Sequence
-from itertools import product
-from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, Rounding, requantize, saturate
-from opsets.kernels import float32_kernel
-from opsets.op import (
-    Attributes,
-    Body,
-    Constants,
-    Guard,
-    Op,
-    all_of,
-    any_node,
-    saturates_at_type_ends,
-)
+from opsets.convolution import convolve
+from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
 
 _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
@@ -43,16 +32,6 @@ _PORTABLE = (
     + scaled_accumulator(AFTER_CHANNELS)
 )
 
-WEIGHT_SCALE = """
-    # the scale is computed from the integers on the node; Pow(0.5, n) is exact
-    m         = Cast <to = 1> (multiplier)                                 # 1 is FLOAT
-    s         = Cast <to = 1> (shift)
-    half      = Constant <value = float {0.5}> ()
-    step      = Pow (half, s)
-    scale     = Mul (m, step)
-    one       = Constant <value = float {1.0}> ()
-"""
-
 _ONNXRUNTIME = (
     WEIGHT_SCALE
     + """
@@ -60,34 +39,6 @@ _ONNXRUNTIME = (
         (x, one, x_zero, w, scale, w_zero, one, y_zero, bias)
 """.replace("GEOMETRY", _GEOMETRY)
 )
-
-
-def float32_bodies(
-    text: str, name: str = "onnxruntime", also: Guard = any_node
-) -> Sequence[Body]:
-    """onnxruntime's kernel alone, and with a Clip where the clamp is not the type's range.
-
-    ``text`` calls what the kernel writes RESULT; ``also`` is a further condition.
-    """
-    saturating = all_of(_has_kernel, also, saturates_at_type_ends)
-    alone = text.replace("RESULT", "y")
-    clamped = text.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)"
-    return [
-        Body(name, "onnxruntime", alone, saturating, float32_kernel),
-        Body(
-            f"{name}_clamped",
-            "onnxruntime",
-            clamped,
-            all_of(_has_kernel, also),
-            float32_kernel,
-        ),
-    ]
-
-
-def _has_kernel(constants: Constants, _attributes: Attributes) -> bool:
-    """onnxruntime has no QLinearConv and no QGemm for int8 activations by uint8 weights."""
-    unsigned_weights = "w_zero" in constants and constants["w_zero"].dtype == np.uint8
-    return not (constants["y_min"].dtype == np.int8 and unsigned_weights)
 
 
 def reference(
@@ -115,63 +66,6 @@ def reference(
     acc = convolve(data, weights, group, **geometry) + bias.astype(np.int64).reshape(column)
     m, s = (np.reshape(v, column) for v in (multiplier, shift))
     return saturate(requantize(acc, m, s, rounding), y_zero, y_min, y_max).astype(y_zero.dtype)
-
-
-def convolve(
-    data: Int64,
-    weights: Int64,
-    group: int,
-    *,
-    strides: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    dilations: Sequence[int] | None = None,
-    auto_pad: str = "NOTSET",
-    kernel_shape: Sequence[int] | None = None,
-) -> Int64:
-    """Exact convolution (ONNX Conv's geometry) of int64 [N, C, ...] by [M, C/group, ...]."""
-    kernel = weights.shape[2:]
-    assert kernel_shape is None or tuple(kernel_shape) == kernel
-    dims = len(kernel)
-    steps, gaps = strides or [1] * dims, dilations or [1] * dims
-    begin, end = padding(data.shape[2:], kernel, steps, gaps, pads, auto_pad)
-    padded = np.pad(data, [(0, 0), (0, 0), *zip(begin, end, strict=True)])
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, gaps, strict=True)]
-    out = [(n - r) // s + 1 for n, r, s in zip(padded.shape[2:], reach, steps, strict=True)]
-    by_group = padded.reshape(data.shape[0], group, -1, *padded.shape[2:])
-    split = weights.reshape(group, -1, *weights.shape[1:])
-    acc = np.zeros((data.shape[0], group, split.shape[1], *out), np.int64)
-    for position in product(*map(range, kernel)):
-        window = tuple(
-            slice(p * d, p * d + (n - 1) * s + 1, s)
-            for p, d, n, s in zip(position, gaps, out, steps, strict=True)
-        )
-        cells = by_group[(slice(None),) * 3 + window]
-        taps = split[(slice(None),) * 3 + position]
-        acc += np.asarray(np.einsum("ngc...,gmc->ngm...", cells, taps), np.int64)
-    return acc.reshape(data.shape[0], len(weights), *out)
-
-
-def padding(
-    size: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    pads: Sequence[int] | None,
-    auto_pad: str,
-) -> tuple[list[int], list[int]]:
-    """Cells added before and after each spatial dimension, by ONNX's rules for auto_pad."""
-    dims = len(kernel)
-    if auto_pad in ("NOTSET", ""):
-        explicit = list(pads or [0] * (2 * dims))
-        return explicit[:dims], explicit[dims:]
-    if auto_pad == "VALID":
-        return [0] * dims, [0] * dims
-    total = [
-        max((ceil(n / s) - 1) * s + (k - 1) * d + 1 - n, 0)
-        for n, k, s, d in zip(size, kernel, strides, dilations, strict=True)
-    ]
-    small, large = [t // 2 for t in total], [t - t // 2 for t in total]
-    return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 
 
 def _zero_input_gives_the_bias(

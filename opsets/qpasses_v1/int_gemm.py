@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
-from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, float32_bodies
 
 _PORTABLE = """
     products = MatMulInteger (x, w, x_zero, w_zero)

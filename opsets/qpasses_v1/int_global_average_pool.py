@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
-from opsets.qpasses_v1.int_conv import WEIGHT_SCALE, float32_bodies
 
 _PORTABLE = """
     wide    = Cast <to = 6> (x)                                            # 6 is INT32

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
-from opsets.portable import portable_bodies, scaled_accumulator
+from opsets.portable import columns, portable_bodies, scaled_accumulator
 
 _TRAILING = """
     # behind an axis counted from the front there are rank - 1 - axis dimensions, from the back
@@ -19,6 +20,16 @@ _TRAILING = """
     from_axis  = Sub (acc_rank, axis_value)
     behind     = Sub (from_axis, single)
     trailing   = Mod (behind, acc_rank)"""
+
+_ONNXRUNTIME = (
+    columns(_TRAILING)
+    + WEIGHT_SCALE.replace("(multiplier)", "(m_column)").replace("(shift)", "(s_column)")
+    + """
+    real       = Cast <to = 1> (acc)                                       # 1 is FLOAT
+    scaled     = Mul (real, scale)
+    RESULT     = QuantizeLinear (scaled, one, y_zero)
+"""
+)
 
 
 def reference(
@@ -70,7 +81,10 @@ REQUANTIZE = Op(
     outputs={"y": "T"},
     attributes=("axis", "rounding"),
     reference=reference,
-    bodies=portable_bodies(scaled_accumulator(_TRAILING)),
+    bodies=[
+        *float32_bodies(_ONNXRUNTIME),
+        *portable_bodies(scaled_accumulator(_TRAILING)),
+    ],
     evidence="thresholds",
     laws={
         "zero maps to the zero point": _zero_maps_to_zero_point,

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from opsets.qpasses_v1.int_conv import padding
+from opsets.convolution import padding
 from qpasses.graph import Graph, Node, constant, rank, spatial_shape
 from qpasses.passes.base import Context, Declined, Pass
 
