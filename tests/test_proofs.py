@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qpasses
+from opsets.convolution import convolve
 from opsets.fixed_point import requantize, saturate
 from opsets.kernels import float32_kernel
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from opsets.convolution import convolve
 from qpasses.emit.integer import read_record, with_bodies
 from qpasses.evidence import prove as proofs
 from qpasses.evidence.probe import probe_kernels, probe_node, probe_saturation
