@@ -173,6 +173,7 @@ class Dequantized:
     stored: Tensor
     scale: NDArray[np.float32]
     zero_point: NDArray[Any]
+    axis: int
 
 
 def dequantized(tensor: Tensor | None) -> Dequantized | None:
@@ -185,4 +186,4 @@ def dequantized(tensor: Tensor | None) -> Dequantized | None:
         return None
     if zero is None:
         zero = np.zeros(scale.shape, node.inputs[0].dtype)
-    return Dequantized(node.inputs[0], scale, zero)
+    return Dequantized(node.inputs[0], scale, zero, node.attrs.get("axis", 1))

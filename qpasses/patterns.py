@@ -27,6 +27,14 @@ def value_of(tensor: Tensor | None) -> NDArray[Any] | None:
     return constant(view.stored if view else tensor)
 
 
+def real_value_of(tensor: Tensor | None) -> NDArray[Any] | None:
+    """The real numbers behind ``tensor``: a constant, dequantized where a DQ reads it."""
+    view, value = dequantized(tensor), value_of(tensor)
+    if view is None or value is None:
+        return value
+    return np.asarray((value.astype(np.int64) - view.zero_point.astype(np.int64)) * view.scale)
+
+
 def data_inputs(node: Node) -> list[Tensor]:
     """The float tensors that a moving node moves."""
     inputs = node.inputs if node.op == "Concat" else node.inputs[:1]
@@ -89,7 +97,7 @@ def bounds(nodes: Sequence[Node]) -> tuple[float, float]:
 
 
 def _bound(node: Node, index: int) -> float:
-    value = value_of(input_at(node, index))
+    value = real_value_of(input_at(node, index))
     if value is None:
         return -np.inf if index == 1 else np.inf
     return float(value.reshape(()))

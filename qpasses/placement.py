@@ -20,6 +20,7 @@ from qpasses.graph import (
     is_graph_output,
     new_tensor,
     producer,
+    tidy,
 )
 from qpasses.passes import INTEGERIZE
 from qpasses.passes.base import Context, Declined
@@ -153,6 +154,7 @@ def place_parameters(
             _quantize_weights(graph, node, context)
         else:
             _quantize_constants(graph, node, context)
+    tidy(graph)
 
 
 def activation_parameters(real: Range) -> Quantization:

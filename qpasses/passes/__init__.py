@@ -17,8 +17,8 @@ from qpasses.passes.resolve_auto_pad import ResolveAutoPad
 from qpasses.passes.sum_to_add import SumToAdd
 
 PREPARE: tuple[Pass, ...] = (
-    RemoveIdentity(),
     SumToAdd(),
+    RemoveIdentity(),
     ResolveAutoPad(),
     FoldBatchNormalization(),
     FoldAddIntoConv(),

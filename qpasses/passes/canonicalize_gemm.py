@@ -30,7 +30,7 @@ class CanonicalizeGemm(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Rewrite in place; products of two activations and of higher rank stay."""
         weights = constant(node.inputs[1])
-        if weights is None or weights.ndim != 2:
+        if weights is None or weights.ndim != 2 or weights.dtype.kind != "f":
             return None
         if node.op == "MatMul" and rank(node.inputs[0]) != 2:
             return None
@@ -45,13 +45,14 @@ class CanonicalizeGemm(Pass):
 def _fold_factors(node: Node, context: Context) -> Declined | None:
     if node.attrs.get("transA", 0):
         return Declined("Gemm with transA = 1: no integer form yet")
-    weights = np.asarray(constant(node.inputs[1]), np.float64)
+    given = np.asarray(constant(node.inputs[1]))
+    weights = given.astype(np.float64)
     weights = (weights.T if node.attrs.get("transB", 0) else weights) * node.attrs.get(
         "alpha", 1.0
     )
     inputs = [
         node.inputs[0],
-        context.constant(f"{node.name}.weight", weights.astype(np.float32)),
+        context.constant(f"{node.name}.weight", weights.astype(given.dtype)),
     ]
     bias = input_at(node, 2)
     if bias is not None:
@@ -59,7 +60,7 @@ def _fold_factors(node: Node, context: Context) -> Declined | None:
         if row is None:
             return Declined("Gemm with a third input that is not a constant row")
         scaled = row.astype(np.float64) * node.attrs.get("beta", 1.0)
-        inputs.append(context.constant(f"{node.name}.bias", scaled.astype(np.float32)))
+        inputs.append(context.constant(f"{node.name}.bias", scaled.astype(given.dtype)))
     node.attrs.clear()
     node.inputs = inputs
     return None
@@ -73,7 +74,7 @@ def _absorb_bias(graph: Graph, node: Node, context: Context) -> None:
     row = _row(constant(other), node.inputs[1].shape[1])
     if row is None:
         return
-    node.inputs.append(context.constant(f"{node.name}.bias", row.astype(np.float32)))
+    node.inputs.append(context.constant(f"{node.name}.bias", row))
     redirect(graph, add.outputs[0], node.outputs[0])
     add.inputs.clear()
 

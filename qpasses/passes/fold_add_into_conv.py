@@ -51,7 +51,9 @@ def _absorb(conv: Node, added: NDArray[Any], node: Node, context: Context) -> bo
     if not _is_per_channel(added.shape, channels, weights.ndim):
         return False
     total = np.broadcast_to(added.reshape(-1), (channels,)).astype(np.float64) + start
-    folded = context.constant(f"{conv.name}.bias_with_{node.name}", total.astype(np.float32))
+    folded = context.constant(
+        f"{conv.name}.bias_with_{node.name}", total.astype(weights.dtype)
+    )
     conv.inputs = [*conv.inputs[:2], folded]
     return True
 

@@ -115,6 +115,6 @@ def _constants(
 ) -> list[Tensor]:
     parameters = {"weight": weights, "bias": bias}
     return [
-        context.constant(f"{node.name}.folded_{name}", values.astype(np.float32))
+        context.constant(f"{node.name}.folded_{name}", values.astype(node.outputs[0].dtype))
         for name, values in parameters.items()
     ]

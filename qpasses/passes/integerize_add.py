@@ -7,7 +7,7 @@ import numpy as np
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.pairs import choose_add
-from qpasses.graph import Graph, Node, add_node
+from qpasses.graph import Graph, Node, add_node, is_float
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import activations, clamp, stored_input, stored_output, value_of
 from qpasses.record import NodeRecord
@@ -26,6 +26,8 @@ class IntegerizeAdd(Pass):
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """At least one activation."""
+        if not is_float(node.outputs[0]):
+            return None  # shape arithmetic
         if not activations(node):
             return Declined("Add of two constants")
         operands = [value for value in map(value_of, node.inputs) if value is not None]
@@ -37,6 +39,8 @@ class IntegerizeAdd(Pass):
         """Choose multipliers on all pairs of stored integers, put IntAdd in place."""
         a, b = (stored_input(tensor) for tensor in node.inputs)
         found = stored_output(graph, node)
+        if a is None and b is None and found is None:
+            return None  # float or integers on both sides
         if a is None or b is None or found is None:
             return Declined("an operand or the sum is not quantized per tensor to 8 bits")
         y, absorbed = found

@@ -56,5 +56,7 @@ class IntegerizeClamp(Pass):
             table = np.clip(table, low, high).astype(table.dtype)
             inputs = [x.tensor, context.constant(f"{node.name}.table", table)]
             add_node(graph, "Lut", node.name, inputs, [y.tensor], domain=DOMAIN)
+        for absorbed in behind:
+            absorbed.outputs.clear()
         context.record.nodes[node.name] = record
         return None

@@ -59,13 +59,10 @@ def guard_weights(node: Node, axis: int) -> Declined | None:
     weights = value_of(node.inputs[1])
     if weights is None:
         return Declined(f"{node.op} with weights that are not constant")
-    if (
-        node.op != "MatMul"
-        and input_at(node, 2) is not None
-        and value_of(node.inputs[2]) is None
-    ):
+    bias = value_of(input_at(node, 2))
+    if bias is None and input_at(node, 2) is not None:
         return Declined(f"{node.op} with a bias that is not constant")
-    if not np.isfinite(weights).all():
+    if not np.isfinite(weights).all() or not np.isfinite(0 if bias is None else bias).all():
         return Declined(f"{node.op} with infinite weights")
     columns = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1))
     largest = columns.max(axis=1, initial=0).astype(np.float64)
@@ -103,6 +100,8 @@ def matrix_operands(
     weights = constant(view.stored) if view else None
     if view is None or weights is None or weights.dtype != np.int8 or view.zero_point.any():
         return Declined("the weights are not symmetric int8 constants behind DequantizeLinear")
+    if view.scale.size > 1 and view.axis % weights.ndim != axis:
+        return Declined("the weights' scales are not per output channel")
     scale = np.broadcast_to(view.scale.reshape(-1), (weights.shape[axis],))
     stored_bias = _stored_bias(bias, x.quantization.scale, scale)
     if stored_bias is None:

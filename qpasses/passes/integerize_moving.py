@@ -2,9 +2,16 @@
 
 from typing import ClassVar
 
-from qpasses.graph import Graph, Node, input_at, is_used, sole_consumer
+from qpasses.graph import Graph, Node, input_at, is_float, is_used, sole_consumer
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.patterns import Stored, data_inputs, quantized_by, stored_input, value_of
+from qpasses.patterns import (
+    Stored,
+    data_inputs,
+    quantized_by,
+    real_value_of,
+    stored_input,
+    value_of,
+)
 from qpasses.record import NodeRecord
 from qpasses.stages import MOVING
 
@@ -23,6 +30,8 @@ class IntegerizeMoving(Pass):
         """No second result, and a constant fill value."""
         if any(is_used(graph, extra) for extra in node.outputs[1:]):
             return Declined(f"{node.op} whose second output is used")
+        if not is_float(node.outputs[0]):
+            return None  # shape arithmetic
         if node.op == "Concat" and len(data_inputs(node)) < len(node.inputs):
             return Declined("Concat with a constant operand: no integer form yet")
         if not data_inputs(node):
@@ -44,7 +53,7 @@ class IntegerizeMoving(Pass):
             return Declined("its inputs and output have different scales")
         stored = [each.tensor for each in inputs if each is not None]
         rest = list(node.inputs[len(stored) :])
-        if node.op == "Pad" and node.attrs.get("mode", "constant") == "constant":
+        if node.op == "Pad":
             fill = context.scalar(y.quantization.dtype, _fill(node, y))
             rest = [rest[0], fill, *rest[2:]]
         node.inputs = [*stored, *rest]
@@ -57,5 +66,5 @@ class IntegerizeMoving(Pass):
 
 
 def _fill(node: Node, y: Stored) -> int:
-    value = value_of(input_at(node, 2))
+    value = real_value_of(input_at(node, 2))
     return y.quantization.store(0.0 if value is None else float(value.reshape(())))

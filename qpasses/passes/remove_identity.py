@@ -2,7 +2,16 @@
 
 from typing import ClassVar
 
-from qpasses.graph import Graph, Node, is_graph_output, is_used, producer, redirect
+from qpasses.graph import (
+    Graph,
+    Node,
+    constant,
+    input_at,
+    is_graph_output,
+    is_used,
+    producer,
+    redirect,
+)
 from qpasses.passes.base import Context, Declined, Pass
 
 
@@ -19,6 +28,10 @@ class RemoveIdentity(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Redirect the readers of the output; the node falls away."""
         source, result = node.inputs[0], node.outputs[0]
+        training = input_at(node, 2)
+        value = constant(training)
+        if training is not None and (value is None or value.any()):
+            return Declined("Dropout in training mode: export the model for inference")
         if any(is_used(graph, extra) for extra in node.outputs[1:]):
             return Declined("the mask of Dropout is used")
         source_is_edge = producer(source) is None or is_graph_output(graph, source)
