@@ -42,6 +42,8 @@ class FoldBatchNormalization(Pass):
             redirect(graph, node.outputs[0], before.outputs[0])
             node.inputs.clear()
             return None
+        if node.outputs[0].dtype != np.float32:
+            return Declined(f"BatchNormalization in {node.outputs[0].dtype} alone")
         dims = rank(node.inputs[0])
         if dims is None or dims < 3:
             return Declined(

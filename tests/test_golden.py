@@ -1,0 +1,164 @@
+"""Golden files: a graph, what one pass makes of it, and what the pass declines."""
+
+import ast
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnx.printer
+import pytest
+
+from opsets.target import load_target
+from qpasses import passes
+from qpasses.emit.integer import Provenance, emit_integer
+from qpasses.graph import export_graph, import_graph
+from qpasses.passes import INTEGERIZE, PREPARE
+from qpasses.passes.base import Context, run_passes
+from qpasses.prepare import infer_shapes
+from qpasses.runtime import session
+
+FOLDER = Path(__file__).parent / "golden"
+PASSES = {each.name: each for each in (*PREPARE, *INTEGERIZE)}
+CASES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.txt"))
+AFTER, DECLINED = "# after\n", "# declined: "
+
+FREE_DIMENSION = 5
+"""What a symbolic dimension is when a golden graph is run."""
+
+SHOWN_ELSEWHERE = {"{} sums so many products that int32 could overflow"}
+"""Reasons without a golden file: that one takes 33,000 weights (in test_passes.py)."""
+
+every_pass = pytest.mark.parametrize("name", PASSES)
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def read(case):
+    """The graph before, and what follows ``# after``."""
+    before, _, after = (FOLDER / case).read_text("utf-8").partition(AFTER)
+    return before, after
+
+
+def parsed(text):
+    return infer_shapes(onnx.parser.parse_model(text))
+
+
+def rewritten(case):
+    """The graph after the pass of the case's folder, and the context it wrote to."""
+    graph, context = import_graph(parsed(read(case)[0])), Context(load_target("onnx"))
+    run_passes([PASSES[Path(case).parent.name]], graph, context)
+    return graph, context
+
+
+def shown(graph, context):
+    """The text that follows ``# after``."""
+    reasons = context.record.declined.items()
+    lines = [f"{DECLINED}{node}: {reason}\n" for node, reason in reasons]
+    return printed(export_graph(graph)) + "".join(lines)
+
+
+def printed(model):
+    """ONNX's text of ``model`` without the producer, one tensor a line."""
+    for field in ("producer_name", "producer_version"):
+        model.ClearField(field)
+    raw = onnx.printer.to_text(model)
+    text = re.sub(r"^<\s+(.*?)\s+>$", _one_line, raw, count=1, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^   <(.*)>$", _one_tensor_a_line, text, count=1, flags=re.MULTILINE)
+    text = re.sub(r"^(?=.{96})(   \[.*?>) \(", r"\1\n      (", text, flags=re.MULTILINE)
+    text = text.replace(") {", ")\n{").replace(" \n", "\n").replace("=  {", "= {") + "\n"
+    assert onnx.printer.to_text(onnx.parser.parse_model(text)) == raw
+    return text
+
+
+def _one_line(match):
+    return "<" + re.sub(r"\s+", " ", match[1]) + ">"
+
+
+def _one_tensor_a_line(match):
+    tensors = re.split(r", (?=\w+(?:\[[^\]]*\])? )", match[1])
+    return "<\n" + "".join(f"   {each},\n" for each in tensors)[:-2] + "\n>"
+
+
+def random_feeds(model):
+    rng, feeds = np.random.default_rng(0), {}
+    for value in model.graph.input:
+        kind = value.type.tensor_type
+        shape = [dim.dim_value or FREE_DIMENSION for dim in kind.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        low = -128 if dtype == np.int8 else 0
+        stored = rng.integers(low, low + 256, shape)
+        feeds[value.name] = (rng.normal(size=shape) if dtype == np.float32 else stored).astype(
+            dtype
+        )
+    return feeds
+
+
+@every_case
+def test_a_pass_makes_of_the_graph_what_its_file_shows(case, request):
+    found = shown(*rewritten(case))
+    before, after = read(case)
+    if request.config.getoption("--update-golden"):
+        (FOLDER / case).write_text(f"{before.rstrip()}\n\n{AFTER}{found}", "utf-8")
+    else:
+        assert found == after, "is this wanted? then: pytest --update-golden"
+
+
+@every_case
+def test_a_golden_graph_is_valid_and_computes_the_same_after_the_pass(case):
+    before = parsed(read(case)[0])
+    onnx.checker.check_model(before, full_check=True)
+    graph, context = rewritten(case)
+    after = emit_integer(graph, context.record, Provenance("", "", {}))
+    feeds = random_feeds(before)
+    runs = (session(model, optimize=False).run(None, feeds) for model in (before, after))
+    for expected, found in zip(*runs, strict=True):
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        tolerance = 1e-5 * np.abs(expected).max() if expected.dtype == np.float32 else 1
+        gap = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+        assert gap.max(initial=0) <= tolerance
+
+
+@every_pass
+def test_every_pass_has_a_rewriting_and_a_declining_case(name):
+    cases = [case for case in CASES if case.startswith(f"{name}/")]
+    changes = {case: read(case)[1] for case in cases}
+    same = {case for case in cases if changes[case].startswith(printed_before(case))}
+    assert same < set(cases), "no case where it rewrites"
+    assert same, "no case where it changes nothing"
+    source = inspect.getsource(sys.modules[type(PASSES[name]).__module__])
+    if "Declined(" in source:
+        assert any(DECLINED in changes[case] for case in same), "no case where it declines"
+
+
+def printed_before(case):
+    return printed(export_graph(import_graph(parsed(read(case)[0]))))
+
+
+def test_every_golden_file_belongs_to_a_pass():
+    files = [path for path in FOLDER.rglob("*") if path.is_file()]
+    assert {path.parent.name for path in files} <= PASSES.keys()
+    assert sorted(path.relative_to(FOLDER).as_posix() for path in files) == CASES
+
+
+def reasons():
+    """Every reason in the source of the passes, {} standing for what it names."""
+    for path in sorted(Path(passes.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Declined":
+                (text,) = node.args
+                parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+                yield "".join(
+                    part.value if isinstance(part, ast.Constant) else "{}" for part in parts
+                )
+
+
+@pytest.mark.parametrize("reason", sorted(set(reasons()) - SHOWN_ELSEWHERE))
+def test_every_reason_to_decline_is_shown_in_a_golden_file(reason):
+    pattern = re.escape(reason).replace(re.escape("{}"), ".+")
+    shown_reasons = re.findall(
+        f"^{DECLINED}\\S+: (.*)", "\n".join(read(c)[1] for c in CASES), re.M
+    )
+    assert any(re.fullmatch(pattern, each) for each in shown_reasons)
