@@ -103,7 +103,7 @@ def verify(
     if [spec.name for spec in input_specs(model)] != [spec.name for spec in feeds.specs]:
         raise DataError(f"{integer} and {against} have different inputs")
     found = verify_integer(model, original, feeds, progress)
-    summary = summarize(found.graph, found.record, found.evidence)
+    summary = summarize(found.graph, found.derived, found.evidence)
     if found.problems:
         summary["verdict"] = "failed"
     report = _report(

@@ -9,6 +9,13 @@ from qpasses.prepare import infer_shapes, prepared_model
 from qpasses.runtime import Arrays
 
 COUNTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""Ops whose multiply-accumulates are counted."""
+
+MULTIPLYING = COUNTED | {
+    *("Attention", "DeformConv", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "GRU"),
+    *("If", "LSTM", "Loop", "MultiHeadAttention", "QAttention", "RNN", "Scan"),
+}
+"""Ops that hold multiply-accumulates, counted or not: none may be left in an integer graph."""
 
 
 def count_macs(graph: Graph, sample: Arrays) -> dict[str, int]:

@@ -43,6 +43,8 @@ def kind(node: Node) -> Kind:
         return Kind.INTEGER
     if node.op in QUANTIZING:
         return Kind.EDGE
+    if node.op in ("Shape", "Size"):
+        return Kind.SHAPE
     if any(is_float(tensor) for tensor in [*node.inputs, *node.outputs]):
         return Kind.FLOAT
     if node.op in MOVING | CLAMPING and node.outputs[0].dtype in ("uint8", "int8"):

@@ -11,6 +11,7 @@ from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from qpasses.evidence.certificate import PROVED, NodeEvidence
 from qpasses.graph import Graph, Node, producer
+from qpasses.macs import MULTIPLYING
 from qpasses.record import Record
 from qpasses.stages import CLAMPING, MOVING, Kind, kind
 
@@ -21,26 +22,25 @@ def summarize(
     graph: Graph, record: Record, evidence: Sequence[NodeEvidence]
 ) -> dict[str, Any]:
     """The ``summary`` of a report (docs/report.md) for an integer graph."""
-    kinds = {Kind.INTEGER: 0, Kind.EDGE: 0, Kind.FLOAT: 0, Kind.SHAPE: 0}
     by_op: dict[str, int] = {}
     for node in graph.nodes:
-        kinds[kind(node)] += 1
         label = node.op if kind(node) is not Kind.FLOAT else f"{node.op} (float)"
         by_op[label] = by_op.get(label, 0) + 1
     floats = [node for node in graph.nodes if kind(node) is Kind.FLOAT]
-    node_share = _share(kinds[Kind.INTEGER], kinds[Kind.INTEGER] + kinds[Kind.FLOAT])
     macs = sum(record.macs.values())
-    integer_macs = sum(record.nodes[e.name].macs for e in evidence if e.name in record.nodes)
-    fast_macs = sum(
-        record.nodes[e.name].macs for e in evidence if e.body.startswith("onnxruntime")
+    known = [each for each in evidence if each.name in record.nodes]
+    in_fast = [each for each in known if each.body.startswith("onnxruntime")]
+    integer_macs, fast_macs = (
+        sum(record.nodes[each.name].macs for each in some) for some in (known, in_fast)
     )
     mac_share = _share(integer_macs, macs) if macs else float(bool(evidence))
-    fast = sum(e.body.startswith("onnxruntime") or e.body == "standard" for e in evidence)
+    fast = sum(each.body.startswith(("onnxruntime", "standard")) for each in evidence)
     integer_only = bool(evidence) and mac_share == 1.0 and not float_islands(graph)
+    integer_only = integer_only and not any(node.op in MULTIPLYING for node in floats)
     return {
         "verdict": verdict(evidence, integer_only),
         "integer_only": integer_only,
-        "integer_node_share": node_share,
+        "integer_node_share": _share(len(evidence), len(evidence) + len(floats)),
         "integer_mac_share": mac_share,
         "fast_mac_share": _share(fast_macs, macs) if macs else _share(fast, len(evidence)),
         "macs": macs,
@@ -103,15 +103,17 @@ class Accuracy:
     def update(self, expected: Sequence[NDArray[Any]], found: Sequence[NDArray[Any]]) -> None:
         """Take in the outputs of one sample; raises ModelError if they are not of one shape.
 
-        Outputs that are no numbers (strings) are passed over.
+        Outputs that are no numbers (strings, sequences) are passed over.
         """
         for i, (reference, other) in enumerate(zip(expected, found, strict=True)):
+            if isinstance(reference, list):
+                continue  # a sequence
             if np.shape(reference) != np.shape(other):
                 raise ModelError(
                     f"output {self._names[i]!r} has shape {list(np.shape(other))}, "
                     f"{list(np.shape(reference))} in the float model"
                 )
-            if np.asarray(reference).dtype.kind not in "fiub":
+            if getattr(reference, "dtype", np.dtype(object)).kind not in "fiub":
                 continue
             r, o = np.asarray(reference, np.float64), np.asarray(other, np.float64)
             with np.errstate(invalid="ignore", over="ignore"):  # infinite outputs end as null

@@ -1,7 +1,7 @@
 """Verify: an emitted model, its float original and samples, checked on this machine."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,13 @@ import onnx
 from calibration import Samples, Session
 from opsets.errors import ModelError
 from opsets.fixed_point import ROUNDINGS
-from opsets.op import DOMAIN, Flavour
+from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.target import Target
 from qpasses.emit.integer import changed_bodies, read_record, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
-from qpasses.evidence.prove import prove
+from qpasses.evidence.prove import constants_of, prove, prove_node
 from qpasses.graph import Graph, Node, constant, import_graph
 from qpasses.load import digest
 from qpasses.passes.base import Context
@@ -25,18 +25,26 @@ from qpasses.record import Record
 from qpasses.rederivation import derive, differences
 from qpasses.summary import Accuracy
 
-FLAVOURS: tuple[Flavour, ...] = ("onnxruntime", "portable")
+MOST_DIFFERENCES = 10
+"""So many differences from the derivation are listed; all are counted."""
+
+INSIDE_SAMPLES = 5
+"""On so many samples every stored tensor is compared, not the outputs alone."""
 
 
 @dataclass
 class Verification:
-    """What was checked and what was found; ``problems`` is empty if all is well."""
+    """What was checked and what was found; ``problems`` is empty if all is well.
+
+    ``record`` is what the file says of itself, ``derived`` what the float model says of it.
+    """
 
     graph: Graph
     record: Record
     target: Target
     evidence: list[NodeEvidence]
     accuracy: Accuracy
+    derived: Record = field(default_factory=Record)
     checks: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -60,8 +68,8 @@ def verify_integer(
     advance = progress("derive again", 1)
     context = Context(target, about["configuration"]["bodies"])
     derived = derive(original, next(iter(samples))[1], record, context)
-    record.macs = derived.record.macs
     found = differences(graph, record, derived)
+    result.derived = derived.record
     result.checks["derivation"] = {
         "nodes": len(derived.graph.nodes),
         "differences": len(found),
@@ -148,34 +156,26 @@ def _run_samples(
     progress: Progress,
 ) -> None:
     """Float against integer, and both bodies bit for bit at each optimization level."""
-    reference = Session(original)
-    variants = {
-        (optimize, flavour): Session(with_bodies(integer, flavour), optimize=optimize)
+    fast = with_bodies(integer, "onnxruntime", only=_proved_fast(result))
+    pair = fast, with_bodies(integer, "portable")
+    reference, as_given = Session(original), Session(integer)
+    runners = {
+        optimize: [Session(model, optimize=optimize) for model in pair]
         for optimize in (False, True)
-        for flavour in FLAVOURS
     }
-    as_given = Session(integer)
     watched = _stored_tensors(result.graph)
-    inside = [
-        Session(_watch(with_bodies(integer, flavour), watched), optimize=False)
-        for flavour in FLAVOURS
-    ]
+    inside = [Session(_watch(model, watched), optimize=False) for model in pair]
     differing = {False: 0, True: 0}
-    first: dict[str, str] = {}
+    first = ""
     advance = progress("run samples", len(samples))
     for position, (name, feed) in enumerate(samples):
-        feeds = dict(feed)
-        result.accuracy.update(reference.run(None, feeds), as_given.run(None, feeds))
-        for optimize in (False, True):
-            ours, theirs = (
-                variants[optimize, flavour].run(None, feeds) for flavour in FLAVOURS
-            )
-            differing[optimize] += _differences(ours, theirs)
-        if watched and position < INSIDE_SAMPLES:
-            ours, theirs = (runner.run(watched, feeds) for runner in inside)
-            for tensor, a, b in zip(watched, ours, theirs, strict=True):
-                if not first and not np.array_equal(a, b):
-                    first = {"tensor": tensor, "sample": name}
+        result.accuracy.update(reference.run(None, feed), as_given.run(None, feed))
+        for optimize, sessions in runners.items():
+            differing[optimize] += _differences(*(each.run(None, feed) for each in sessions))
+        if watched and position < INSIDE_SAMPLES and not first:
+            found = zip(watched, *(each.run(watched, feed) for each in inside), strict=True)
+            unlike = [tensor for tensor, a, b in found if not np.array_equal(a, b)]
+            first = f", first in tensor {unlike[0]!r} of {name}" if unlike else ""
         advance()
     result.checks["bodies"] = {
         "samples": len(samples),
@@ -184,18 +184,24 @@ def _run_samples(
         "tensors_compared": len(watched),
     }
     if any(differing.values()) or first:
-        where = f", first in tensor {first['tensor']!r} of {first['sample']}" if first else ""
         result.problems.append(
-            f"the two bodies differ in {differing[False]} output elements "
-            f"unoptimized, {differing[True]} optimized{where}"
+            f"the two bodies differ in {differing[False]} output elements unoptimized, "
+            f"{differing[True]} optimized{first}"
         )
 
 
-MOST_DIFFERENCES = 10
-"""So many differences from the derivation are listed; all are counted."""
-
-INSIDE_SAMPLES = 5
-"""On so many samples every stored tensor is compared, not the outputs alone."""
+def _proved_fast(result: Verification) -> set[str]:
+    """The nodes whose onnxruntime body is proved, in use or not: those it is right to run."""
+    proved = {each.name for each in result.evidence if each.body.startswith("onnxruntime")}
+    for node in result.graph.nodes:
+        if node.domain != DOMAIN or node.name in proved:
+            continue
+        fast = OPS[node.op].body("onnxruntime", constants_of(node), node.attrs)
+        entry = replace(result.record.nodes[node.name], overload=fast.overload)
+        record = Record(tensors=result.record.tensors, nodes={node.name: entry})
+        if fast.flavour == "onnxruntime" and prove_node(node, record).proved:
+            proved.add(node.name)
+    return proved
 
 
 def _stored_tensors(graph: Graph) -> list[str]:

@@ -14,12 +14,18 @@ _PORTABLE = """
     wide    = Cast <to = 6> (x)                                            # 6 is INT32
     origin  = Cast <to = 6> (x_zero)
     levels  = Sub (wide, origin)
-    rank    = Shape (x)
-    size    = Size (rank)
-    first   = Constant <value = int64 {2}> ()
-    step    = Constant <value = int64 {1}> ()
-    spatial = Range (first, size, step)
-    acc     = ReduceSum <keepdims = 1> (levels, spatial)
+    # all positions in one dimension, and back: no tensor of axes
+    flat_size = Constant <value = int64[3] {0, 0, -1}> ()
+    flat      = Reshape (levels, flat_size)
+    last      = Constant <value = int64[1] {2}> ()
+    sums      = ReduceSum <keepdims = 0> (flat, last)
+    x_shape   = Shape (x)
+    x_rank    = Shape (x_shape)
+    spatial   = Sub (x_rank, last)
+    singles   = ConstantOfShape <value = int64[1] {1}> (spatial)
+    leading   = Shape <end = 2> (x)
+    sums_size = Concat <axis = 0> (leading, singles)
+    acc       = Reshape (sums, sums_size)
 """ + scaled_accumulator(AFTER_CHANNELS)
 
 _ONNXRUNTIME = (

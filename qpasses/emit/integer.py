@@ -1,7 +1,7 @@
 """The integer model: bodies as overloads of functions, and the record in its metadata."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -71,8 +71,14 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
     return model
 
 
-def with_bodies(model: onnx.ModelProto, flavour: Flavour) -> onnx.ModelProto:
-    """A copy of an integer model whose nodes all use bodies of ``flavour`` where they can."""
+def with_bodies(
+    model: onnx.ModelProto, flavour: Flavour, only: Container[str] | None = None
+) -> onnx.ModelProto:
+    """A copy of an integer model whose nodes use bodies of ``flavour`` where they can.
+
+    ``only`` names the nodes to switch; None stands for all. A fast body is right only where
+    the proof accepts it: ``verification`` asks before it switches.
+    """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     values = {tensor.name: tensor for tensor in copy.graph.initializer}
@@ -89,7 +95,8 @@ def with_bodies(model: onnx.ModelProto, flavour: Flavour) -> onnx.ModelProto:
             for name, given in zip(op.inputs, node.input, strict=True)
             if given in values
         }
-        node.overload = op.body(flavour, constants, attributes).overload
+        if only is None or node.name in only:
+            node.overload = op.body(flavour, constants, attributes).overload
         used.setdefault(node.op_type, set()).add(node.overload)
     del copy.functions[:]
     opset = next(o.version for o in copy.opset_import if o.domain == "")

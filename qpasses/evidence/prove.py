@@ -34,11 +34,16 @@ def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
     """The evidence of each integer node of ``graph``, in graph order."""
     for node in graph.nodes:
         if node.domain == DOMAIN:
-            yield _PROOFS[node.op](node, constants_of(node), record)
+            yield prove_node(node, record)
         elif node.name in record.nodes or (
             kind(node) is Kind.INTEGER and stored_around(node, record)
         ):
             yield structural(node, record)
+
+
+def prove_node(node: Node, record: Record) -> NodeEvidence:
+    """The evidence of one node of domain ``qpasses``, for the body its record names."""
+    return _PROOFS[node.op](node, constants_of(node), record)
 
 
 def constants_of(node: Node) -> Constants:
