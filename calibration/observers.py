@@ -14,6 +14,11 @@ class Range:
     low: float
     high: float
 
+    @property
+    def width(self) -> float:
+        """high - low."""
+        return self.high - self.low
+
     def union(self, other: "Range") -> "Range":
         """The smallest range that holds both."""
         return Range(min(self.low, other.low), max(self.high, other.high))

@@ -69,8 +69,7 @@ class _Stack:
 
     def read(self, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
         return {
-            name: np.asarray(array[self.index], order="C")
-            for name, array in self.arrays.items()
+            name: np.array(array[self.index], order="C") for name, array in self.arrays.items()
         }
 
 
@@ -162,7 +161,8 @@ def _as_stack(array: NDArray[Any], spec: InputSpec, path: Path) -> NDArray[Any]:
 
 def _load(path: Path, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
     try:
-        content = np.load(path, allow_pickle=False)
+        # a .npy is read as it is needed, the arrays of a .npz whole
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(content, np.ndarray):
             if not specs:
                 raise DataError(f"{path}: the model has no inputs to feed")
@@ -198,6 +198,7 @@ def _checked(feed: dict[str, NDArray[Any]], specs: Sequence[InputSpec], name: st
         if array.dtype != spec.dtype:
             raise DataError(
                 f"{name}: input {spec.name!r} is {array.dtype}, the model takes {spec.dtype}"
+                f" (numpy: .astype(np.{spec.dtype}))"
             )
         fits = len(array.shape) == len(spec.shape) and all(
             want is None or want == have

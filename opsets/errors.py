@@ -9,6 +9,10 @@ class QPassesError(Exception):
     exit_code: ClassVar[int] = 1
 
 
+class VerificationError(QPassesError):
+    """An integer model that is not what it should be, found before it could be compared."""
+
+
 class UsageError(QPassesError):
     """A wrong option, path, sample or input name."""
 

@@ -61,7 +61,9 @@ def _read(name_or_path: str | Path) -> tuple[str, bytes]:
     if str(name_or_path) in target_names():
         return str(name_or_path), (_SHIPPED / f"{name_or_path}.toml").read_bytes()
     path = Path(name_or_path)
-    if path.suffix != ".toml" or not path.is_file():
+    if path.suffix == ".toml" and not path.is_file():
+        raise UsageError(f"target {path}: no such file")
+    if path.suffix != ".toml":
         known = ", ".join(target_names())
         raise UsageError(
             f"unknown target {str(name_or_path)!r}: use one of {known}, "

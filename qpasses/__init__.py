@@ -2,10 +2,21 @@
 
 from typing import TYPE_CHECKING, Any
 
+from opsets.errors import DataError, ModelError, QPassesError, UsageError, VerificationError
+
 if TYPE_CHECKING:
     from qpasses.api import Result, quantize, verify
 
-__all__ = ["Result", "quantize", "verify"]
+__all__ = [
+    "DataError",
+    "ModelError",
+    "QPassesError",
+    "Result",
+    "UsageError",
+    "VerificationError",
+    "quantize",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

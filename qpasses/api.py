@@ -4,18 +4,18 @@ import json
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import onnx
 
 from calibration import Session, input_specs, open_samples
-from opsets.errors import DataError
+from opsets.errors import UsageError, VerificationError
 from opsets.op import Flavour
 from opsets.target import Target, load_target
 from qpasses.emit.files import check_outputs, write_whole
 from qpasses.emit.integer import Provenance
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.load import check_float, digest, read_model
+from qpasses.load import check_float, digest, external_files, read_model
 from qpasses.pipeline import Progress, integerize, no_progress
 from qpasses.summary import compare, summarize
 from qpasses.verification import verify_integer
@@ -57,7 +57,13 @@ def quantize(
     axis; ``samples`` limits how many are used. ``output`` and ``json_file`` are written whole
     or not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
     """
-    check_outputs(_paths(output, json_file), _paths(model, data))
+    sources = [*_paths(model, data), *external_files(Path(model))]
+    if not isinstance(target, Target):
+        sources += _paths(target)
+    check_outputs(_paths(output, json_file), sources)
+    if bodies not in get_args(Flavour):
+        known = ", ".join(get_args(Flavour))
+        raise UsageError(f"unknown bodies {bodies!r}: use one of {known}")
     rules = target if isinstance(target, Target) else load_target(target)
     source = read_model(Path(model))
     check_float(source, Path(model))
@@ -99,10 +105,13 @@ def verify(
     """
     check_outputs(_paths(json_file), _paths(integer, against, data))
     model, original = read_model(Path(integer)), read_model(Path(against))
+    check_float(original, Path(against))
     feeds = open_samples(Path(data), input_specs(original), samples)
     if [spec.name for spec in input_specs(model)] != [spec.name for spec in feeds.specs]:
-        raise DataError(f"{integer} and {against} have different inputs")
-    found = verify_integer(model, original, feeds, progress)
+        raise VerificationError(
+            f"{integer} was not made from {against}: they have other inputs"
+        )
+    found = verify_integer(model, original, feeds, progress, str(integer))
     summary = summarize(found.graph, found.derived, found.evidence)
     if found.problems:
         summary["verdict"] = "failed"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,10 @@ def _run(title: str, options: dict[str, Any], command: Callable[..., Any]) -> No
 
     from qpasses.report.terminal import print_configuration, print_report, progress_bars
 
+    if isinstance(
+        sys.stdout, TextIOWrapper
+    ):  # a name no console can show is no reason to stop
+        sys.stdout.reconfigure(errors="replace")
     console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
     shown = {name.removesuffix("_file"): value for name, value in options.items()}
     print_configuration(console, title, shown)

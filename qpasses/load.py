@@ -48,6 +48,16 @@ def _check(model: onnx.ModelProto) -> None:
     model.ir_version = version
 
 
+def external_files(path: Path) -> list[Path]:
+    """The files beside the model at ``path`` that hold its weights, if it has such."""
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, OSError, ValueError):
+        return []  # read_model says what is wrong
+    entries = [entry for tensor in model.graph.initializer for entry in tensor.external_data]
+    return sorted({path.parent / e.value for e in entries if e.key == "location"})
+
+
 def check_float(model: onnx.ModelProto, path: Path) -> None:
     """Raise ModelError for a model that is integer already or has NaN in its weights."""
     for node in model.graph.node:

@@ -1,6 +1,6 @@
 """Place: which tensors carry a scale, which share one, and the Q/DQ nodes that say so."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -42,14 +42,16 @@ _MATRIX_OPS = {"Conv": 0, "Gemm": 1, "MatMul": 1}
 class Plan:
     """What is going to be quantized.
 
-    ``tensors``: by name, in graph order; ``groups``: each one's name to the name that stands
-    for the tensors it shares a scale with; ``stored``: each one's name to that of its stored
-    integers; ``computing``: the nodes that compute on integers; ``integer``: the ids of all
-    nodes that will read or write integers.
+    ``tensors``: by name, in graph order; ``stored``: each one's name to that of its stored
+    integers; ``ties``: pairs that a moving op forces to share a scale; ``clamps``: input and
+    output of each Relu or Clip on its own, which share one if that loses little;
+    ``computing``: the nodes that compute on integers; ``integer``: the ids of all nodes that
+    will read or write integers.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    groups: dict[str, str] = field(default_factory=dict)
+    ties: list[tuple[str, str]] = field(default_factory=list)
+    clamps: list[tuple[str, str]] = field(default_factory=list)
     stored: dict[str, str] = field(default_factory=dict)
     computing: list[Node] = field(default_factory=list)
     integer: set[int] = field(default_factory=set)
@@ -59,7 +61,7 @@ def plan(graph: Graph, context: Context) -> Plan:
     """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
     context.adopt(graph)
     guards = {op: each.guard for each in INTEGERIZE for op in each.op_types}
-    result, scales, reach = Plan(), _Ties(), _Ties()
+    result, reach = Plan(), _Ties()
     touched: set[str] = set()
     inner: set[str] = set()
     moving: list[Node] = []
@@ -77,9 +79,9 @@ def plan(graph: Graph, context: Context) -> Plan:
         elif node.op in MOVING | CLAMPING:
             moving.append(node)
             for tensor in data_inputs(node):
-                reach.tie(tensor.name, node.outputs[0].name)
-                if node.op in MOVING or _only_moves_on(graph, tensor):
-                    scales.tie(tensor.name, node.outputs[0].name)
+                pair = tensor.name, node.outputs[0].name
+                reach.tie(*pair)
+                (result.ties if node.op in MOVING else result.clamps).append(pair)
         else:
             result.computing.append(node)
             chain = [node, *absorbed(graph, node)]
@@ -91,18 +93,8 @@ def plan(graph: Graph, context: Context) -> Plan:
     for tensor in _float_variables(graph):
         if reach.of(tensor.name) in active and tensor.name not in inner:
             result.tensors[tensor.name] = tensor
-            result.groups[tensor.name] = scales.of(tensor.name)
             result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
     return result
-
-
-def _only_moves_on(graph: Graph, tensor: Tensor) -> bool:
-    """Whether moving and clamping nodes alone read the tensor.
-
-    Then a Relu or Clip may narrow its scale; else it gets a scale of its own, by a table.
-    """
-    readers = [reader.op for reader in tensor.outputs]
-    return set(readers) <= MOVING | CLAMPING and not is_graph_output(graph, tensor)
 
 
 def _guard_type(node: Node) -> Declined | None:
@@ -120,20 +112,50 @@ def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, 
 
     A group takes the union of what is read of it: of the tensors that something other than a
     moving node reads, and of outputs. A tensor that only moves on needs no more than its
-    destinations keep, so a Relu behind a MaxPool narrows both.
+    destinations keep, so a Relu behind a MaxPool narrows both. A Relu or Clip whose output
+    would use less than three quarters of the shared range gets its own, by a table.
     """
+    clamps = list(chosen.clamps)
+    while True:
+        found = _shared_ranges(graph, chosen, ranges, clamps)
+        narrow = [
+            (x, y)
+            for x, y in clamps
+            if y in found and 4 * _zero_in(ranges[y]).width < 3 * _zero_in(found[y]).width
+        ]
+        if not narrow:
+            return found
+        clamps = [pair for pair in clamps if pair not in narrow]
+
+
+def _shared_ranges(
+    graph: Graph,
+    chosen: Plan,
+    ranges: Mapping[str, Range],
+    clamps: Sequence[tuple[str, str]],
+) -> dict[str, Range]:
+    groups = _Ties()
+    for first, second in [*chosen.ties, *clamps]:
+        groups.tie(first, second)
     needed: dict[str, Range] = {}
     for name, tensor in chosen.tensors.items():
-        group, own = chosen.groups[name], ranges[name]
+        group = groups.of(name)
         moves_on = tensor.outputs and not is_graph_output(graph, tensor)
         moves_on = moves_on and all(
             reader.op in MOVING | CLAMPING
-            and chosen.groups.get(reader.outputs[0].name) == group
+            and reader.outputs[0].name in chosen.tensors
+            and groups.of(reader.outputs[0].name) == group
             for reader in tensor.outputs
         )
         if not moves_on:
+            own = ranges[name]
             needed[group] = needed[group].union(own) if group in needed else own
-    return {name: needed[group] for name, group in chosen.groups.items()}
+    return {name: needed[groups.of(name)] for name in chosen.tensors}
+
+
+def _zero_in(real: Range) -> Range:
+    """``real``, widened to hold zero as every stored range does."""
+    return real.union(Range(0.0, 0.0))
 
 
 def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Context) -> None:
@@ -162,11 +184,11 @@ def activation_parameters(real: Range) -> Quantization:
 
     scale = (high - low) / 255 as float32; zero_point = round(-low / scale).
     """
-    low, high = min(real.low, 0.0), max(real.high, 0.0)
-    scale = np.float32((high - low) / 255)
+    real = _zero_in(real)
+    scale = np.float32(real.width / 255)
     if scale < np.finfo(np.float32).tiny:
         scale = np.float32(1.0)  # the tensor is zero throughout
-    zero_point = round(Fraction(-low) / Fraction(float(scale)))
+    zero_point = round(Fraction(-real.low) / Fraction(float(scale)))
     return Quantization(float(scale), min(max(zero_point, 0), 255), "uint8")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from opsets.errors import ModelError
+from opsets.errors import VerificationError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.graph import Graph, Node, constant, is_graph
@@ -35,7 +35,7 @@ def derive(
 
     ``context`` is new, with the recorded target and bodies. Nothing else is taken: weights,
     biases, multipliers, shifts, tables, clamps and the structure follow from the float model.
-    Raises ModelError if a scale is missing.
+    Raises VerificationError if a scale is missing.
     """
     graph = prepare(original, sample, context)
     context.record.macs = count_macs(graph, sample)
@@ -44,7 +44,7 @@ def derive(
         name for name, stored in chosen.stored.items() if stored not in recorded.tensors
     ]
     if missing:
-        raise ModelError(
+        raise VerificationError(
             f"the record has no scale for {missing[0]!r} of the float model: "
             "it was made for another model, or changed"
         )

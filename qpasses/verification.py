@@ -50,15 +50,20 @@ class Verification:
 
 
 def verify_integer(
-    integer: onnx.ModelProto, original: onnx.ModelProto, samples: Samples, progress: Progress
+    integer: onnx.ModelProto,
+    original: onnx.ModelProto,
+    samples: Samples,
+    progress: Progress,
+    name: str = "the model",
 ) -> Verification:
     """Recompute the evidence, probe the kernels, run both bodies and the float model.
 
-    Raises ModelError if ``integer`` does not carry the record of this tool.
+    Raises ModelError, saying ``name``, if ``integer`` does not carry the record of this tool,
+    VerificationError if ``original`` has not the tensors it speaks of.
     """
     record, about = read_record(integer)
     graph = import_graph(integer)
-    _check_record(graph, record, about)
+    _check_record(graph, record, about, name)
     target = _recorded_target(about)
     evidence = list(prove(graph, record))
     accuracy = Accuracy([output.name for output in graph.outputs])
@@ -92,9 +97,10 @@ def _recorded_target(about: dict[str, Any]) -> Target:
         raise ModelError("the record in the model's metadata has no valid target") from error
 
 
-def _check_record(graph: Graph, record: Record, about: dict[str, Any]) -> None:
+def _check_record(graph: Graph, record: Record, about: dict[str, Any], name: str) -> None:
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
-    problem = "" if {"float_sha256", "configuration"} <= about.keys() else "there is no record"
+    has_record = {"float_sha256", "configuration"} <= about.keys()
+    problem = "" if has_record else "there is no record (are the two models swapped?)"
     for node in nodes:
         entry = record.nodes.get(node.name)
         if node.op not in OPS:
@@ -107,7 +113,8 @@ def _check_record(graph: Graph, record: Record, about: dict[str, Any]) -> None:
             problem = f"node {node.name!r} has no known body, {entry.overload!r}"
     if problem:
         raise ModelError(
-            f"not an integer model of this tool, or its metadata was stripped: {problem}"
+            f"{name}: not an integer model of this tool, or its metadata was stripped: "
+            f"{problem}"
         )
 
 

@@ -9,12 +9,17 @@ from opsets.errors import UsageError
 
 
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Raise UsageError if an output cannot be written or would replace another file here."""
+    """Raise UsageError if an output cannot be written or would replace another file here.
+
+    An input that is a folder stands for the files in it.
+    """
     taken = {path.resolve(): "an input" for path in inputs}
     for path in outputs:
-        if path.resolve() in taken:
-            raise UsageError(f"{path}: is {taken[path.resolve()]}: choose another name")
-        taken[path.resolve()] = "written already"
+        place = path.resolve()
+        if place in taken or (place.parent in taken and place.exists()):
+            what = taken.get(place, "among the inputs")
+            raise UsageError(f"{path}: is {what}: choose another name")
+        taken[place] = "written already"
         _check_writable(path)
 
 

@@ -11,6 +11,7 @@ from qpasses.passes.integerize_conv import IntegerizeConv
 from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_moving import IntegerizeMoving
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
+from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_shape_of_stored import ReadShapeOfStored
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
@@ -19,6 +20,7 @@ from qpasses.passes.sum_to_add import SumToAdd
 PREPARE: tuple[Pass, ...] = (
     SumToAdd(),
     RemoveIdentity(),
+    MeanToPool(),
     ResolveAutoPad(),
     FoldBatchNormalization(),
     FoldAddIntoConv(),

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -13,6 +14,9 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
+
+_WIDE = 110
+"""Columns from which on the evidence table shows everything."""
 
 _VERDICTS = {
     "ok": "[green]ok[/]: every rewritten node is proved, body and meaning agree",
@@ -45,7 +49,7 @@ def print_configuration(console: Console, title: str, entries: dict[str, Any]) -
     table = Table(title=title, show_header=False, title_justify="left", box=None)
     for name, value in entries.items():
         unset = "all" if name == "samples" else "-"
-        table.add_row(name, unset if value is None else str(value))
+        table.add_row(name, escape(unset if value is None else str(value)))
     console.print(table)
 
 
@@ -53,26 +57,30 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
     """Evidence per node, the summary, accuracy, and the verdict."""
     _print_evidence(console, report["evidence"]["nodes"])
     _print_summary(console, report)
-    _print_accuracy(console, report["accuracy"]["outputs"])
+    _print_accuracy(console, report)
     summary = report["summary"]
     for problem in summary.get("problems", []):
-        console.print(f"[red]problem[/]: {problem}", highlight=False)
+        console.print(f"[red]problem[/]: {escape(problem)}", highlight=False)
     console.print(f"verdict {_VERDICTS[summary['verdict']]}", highlight=False)
 
 
 def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
+    if not nodes:
+        console.print("Nothing was made integer.\n")
+        return
+    wide = console.width >= _WIDE
     table = Table(title="Evidence", title_justify="left", box=None, pad_edge=False)
-    for name in ("node", "op", "evidence", "body"):
+    for name in ("node", "op", "evidence", "body") if wide else ("node", "body"):
         table.add_column(name, overflow="fold")
-    for name in ("inputs covered", "body≠meaning", "meaning≠real", "LSB"):
-        table.add_column(name, justify="right")
+    for name in ("inputs covered", "body!=meaning", "meaning!=real", "LSB"):
+        table.add_column(
+            name if wide else name.replace("!=", "\n!="), justify="right", no_wrap=True
+        )
     for node in nodes:
         covered = f"{node['domain']:,}" if node["domain"] else "all"
+        names = [node["name"], node["op"], node["kind"], node["body"]]
         table.add_row(
-            node["name"],
-            node["op"],
-            node["kind"],
-            node["body"],
+            *map(escape, names if wide else [node["name"], node["body"]]),
             covered,
             f"{node['mismatches']:,}",
             f"{node['reference_moved']:,}",
@@ -95,10 +103,10 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
     table.add_row("multiply-accumulates in fast bodies", f"{summary['fast_mac_share']:.1%}")
     table.add_row("integer only", "yes" if summary["integer_only"] else "no")
     for node in summary["float_nodes"]:
-        table.add_row(f"left in float: {node['name']}", f"{node['op_type']}: {node['reason']}")
+        table.add_row(escape(f"left in float: {node['name']}"), escape(node["reason"]))
     for name, channels in summary["raised_weight_scales"].items():
         table.add_row(
-            f"weight scales raised: {name}",
+            escape(f"weight scales raised: {name}"),
             f"{len(channels)} channels, whose bias would not fit int32",
         )
     checks = report.get("checks", {})
@@ -123,14 +131,17 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
     console.print()
 
 
-def _print_accuracy(console: Console, outputs: list[dict[str, Any]]) -> None:
-    table = Table(title="Against the float model", title_justify="left", box=None)
+def _print_accuracy(console: Console, report: dict[str, Any]) -> None:
+    count = report["samples"]["accuracy"]
+    kind = "calibration samples" if "calibration" in report["samples"] else "samples"
+    title = f"Against the float model, on {count} {kind}"
+    table = Table(title=title, title_justify="left", box=None)
     table.add_column("output")
     for name in ("SQNR dB", "cosine", "max |error|"):
         table.add_column(name, justify="right")
-    for output in outputs:
+    for output in report["accuracy"]["outputs"]:
         table.add_row(
-            output["name"],
+            escape(output["name"]),
             _number(output["sqnr_db"], ".2f"),
             _number(output["cosine"], ".6f"),
             _number(output["max_abs_error"], ".4g"),

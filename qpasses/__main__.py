@@ -1,0 +1,5 @@
+"""``python -m qpasses``: the command line."""
+
+from qpasses.cli import main
+
+main()
