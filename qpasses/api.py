@@ -100,7 +100,7 @@ def verify(
 ) -> Result:
     """Check the integer model against its float original on this machine.
 
-    The evidence is recomputed, every kernel probed, both bodies and the float model run on the
+    The evidence is recomputed, the kernels probed, both bodies and the float model run on the
     samples. The verdict is ``failed`` if anything differs. Raises UsageError or ModelError.
     """
     check_outputs(_paths(json_file), _paths(integer, against, data))

@@ -69,6 +69,3 @@ def run_op(
         zip(OPS[op].inputs, (np.asarray(each, order="C") for each in inputs), strict=True)
     )
     return np.asarray(runner.run(None, feeds)[0])
-
-
-session = Session

@@ -12,6 +12,7 @@ import onnx.parser
 import onnx.printer
 import pytest
 
+from calibration import Session
 from opsets.target import load_target
 from qpasses import passes
 from qpasses.emit.integer import Provenance, emit_integer
@@ -19,7 +20,6 @@ from qpasses.graph import export_graph, import_graph
 from qpasses.passes import INTEGERIZE, PREPARE
 from qpasses.passes.base import Context, run_passes
 from qpasses.prepare import infer_shapes
-from qpasses.runtime import session
 
 FOLDER = Path(__file__).parent / "golden"
 PASSES = {each.name: each for each in (*PREPARE, *INTEGERIZE)}
@@ -113,7 +113,7 @@ def test_a_golden_graph_is_valid_and_computes_the_same_after_the_pass(case):
     graph, context = rewritten(case)
     after = emit_integer(graph, context.record, Provenance("", "", {}))
     feeds = random_feeds(before)
-    runs = (session(model, optimize=False).run(None, feeds) for model in (before, after))
+    runs = (Session(model, optimize=False).run(None, feeds) for model in (before, after))
     for expected, found in zip(*runs, strict=True):
         assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
         tolerance = 1e-5 * np.abs(expected).max() if expected.dtype == np.float32 else 1

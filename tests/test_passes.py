@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 from small_models import model, numbers
 
-from calibration import Range, collect
+from calibration import Range, Session, collect
 from opsets.target import load_target
 from qpasses.emit.integer import Provenance, emit_integer
 from qpasses.evidence.certificate import NodeEvidence
@@ -27,7 +27,7 @@ from qpasses.passes.resolve_auto_pad import ResolveAutoPad
 from qpasses.passes.sum_to_add import SumToAdd
 from qpasses.placement import align, place, plan
 from qpasses.prepare import infer_shapes, prepare, prepared_model
-from qpasses.runtime import IR_VERSION, OPSET, session
+from qpasses.runtime import IR_VERSION, OPSET
 from qpasses.stages import CLAMPING, MOVING
 
 NEAR_A_TIE = 1e-6
@@ -57,7 +57,7 @@ def int64(*values):
 
 
 def run(made, feeds, wanted=None):
-    return session(made, optimize=False, threads=1).run(wanted, feeds)
+    return Session(made, optimize=False, threads=1).run(wanted, feeds)
 
 
 # PREPARE: float graphs compute the same before and after

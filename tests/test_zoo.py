@@ -10,8 +10,8 @@ import zoo_models
 from onnx import TensorProto
 
 import qpasses
+from calibration import Session
 from qpasses.emit.integer import with_bodies
-from qpasses.runtime import session
 
 pytestmark = zoo_models.NEEDS_ZOO
 
@@ -111,7 +111,7 @@ def test_both_bodies_are_bit_identical_on_real_samples_at_every_optimization(net
     runs = []
     for flavour in ("onnxruntime", "portable"):
         for optimize in (False, True):
-            runner = session(with_bodies(network.model, flavour), optimize=optimize)
+            runner = Session(with_bodies(network.model, flavour), optimize=optimize)
             outputs = [
                 runner.run(None, {name: stacked[i : i + batch]})[0]
                 for i in range(0, SAMPLES, batch)

@@ -1,8 +1,10 @@
 """All pairs of stored integers: what two-input ops compute, compared exhaustively."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from opsets.qpasses_v1 import OPS
 from opsets.target import Target
 from qpasses.record import Quantization
 from qpasses.runtime import run_op
+
+NEAR = 3
+"""Neighbours compared with real arithmetic: changes that add up to so many units at most."""
 
 RING = 6
 """Neighbours all tried: changes of both multipliers that add up to so many units at most."""
@@ -48,8 +53,9 @@ def choose_add(
 ) -> AddChoice:
     """Multipliers for a + b with which onnxruntime's kernel equals the meaning on all pairs.
 
-    The larger one fills the target's width, both share its shift. Starts at the nearest and
-    tries neighbours, the smallest change first. Where none is exact, the nearest stays.
+    The larger one fills the target's width, both share its shift. The nearest neighbours are
+    asked first, those that differ from real arithmetic on the fewest pairs before the others.
+    Where none is exact, the nearest stays.
     """
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
     larger, shift = target.scale_to_multiplier(max(ratios))
@@ -57,23 +63,32 @@ def choose_add(
         larger if ratio == max(ratios) else round(ratio * (1 << shift)) for ratio in ratios
     ]
     start = [min(multiplier, larger) for multiplier in start]
-    tried = 0
-    for changes in _changes(target.multiplier_bits):
-        multipliers = start[0] + changes[0], start[1] + changes[1]
-        if not all(
-            _valid(m, first, target) for m, first in zip(multipliers, start, strict=True)
-        ):
-            continue
-        tried += 1
-        inputs = add_inputs(a, b, y, bounds, *multipliers, shift)
-        if kernel_differences(inputs, _fast_overload(inputs), target.rounding) == 0:
-            return _add_choice(multipliers, shift, True, tried)
-    return _add_choice((start[0], start[1]), shift, False, tried)
+
+    def inputs(change: tuple[int, int]) -> dict[str, NDArray[Any]]:
+        changed = start[0] + change[0], start[1] + change[1]
+        return add_inputs(a, b, y, bounds, *changed, shift)
+
+    near, far = _changes(target.multiplier_bits)
+    near, far = ([c for c in some if _valid(c, start, target)] for some in (near, far))
+    real = real_sum(a, b, y, bounds)
+    meanings = (
+        OPS["IntAdd"].reference(*inputs(c).values(), rounding=target.rounding) for c in near
+    )
+    moved = [int((meaning != real).sum()) for meaning in meanings]
+    ranked = [change for _, change in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
+    for tried, change in enumerate([*ranked, *far], start=1):
+        given = inputs(change)
+        if kernel_differences(given, _fast_overload(given), target.rounding) == 0:
+            return _add_choice(
+                (start[0] + change[0], start[1] + change[1]), shift, True, tried
+            )
+    return _add_choice((start[0], start[1]), shift, False, len(near) + len(far))
 
 
-def _valid(multiplier: int, start: int, target: Target) -> bool:
-    """Within the target's width, and zero only where the scale is."""
-    return min(start, 1) <= multiplier < 1 << target.multiplier_bits
+def _valid(change: tuple[int, int], start: Sequence[int], target: Target) -> bool:
+    """Whether both multipliers stay within the target's width, and zero only if they were."""
+    pairs = zip(change, start, strict=True)
+    return all(min(m, 1) <= m + step < 1 << target.multiplier_bits for step, m in pairs)
 
 
 def add_inputs(
@@ -156,18 +171,20 @@ def _scalar(value: int) -> NDArray[np.int32]:
 
 
 @lru_cache(maxsize=4)
-def _changes(bits: int) -> list[tuple[int, int]]:
-    """Changes of both multipliers to try: a ring around zero, then ever larger steps.
+def _changes(bits: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Changes of both multipliers to try: the nearest, and those further away, in order.
 
     QLinearAdd adds the zero point before it rounds: with ratios that are powers of two and an
     odd zero point, ties are only right once both multipliers leave the powers of two by more
     than the float32 sum rounds away. No change exceeds 2**-14 of the scale.
     """
     scale = max(24 - bits, 0)
-    ring, largest = RING >> scale, LARGEST_CHANGE >> scale
+    near, ring, largest = (each >> scale for each in (NEAR, RING, LARGEST_CHANGE))
     span = range(-ring, ring + 1)
-    near = [(i, j) for i in span for j in span if abs(i) + abs(j) <= ring]
-    near.sort(key=lambda change: (abs(change[0]) + abs(change[1]), change))
+    changes = [(i, j) for i in span for j in span if abs(i) + abs(j) <= ring]
+    changes.sort(key=lambda change: (abs(change[0]) + abs(change[1]), change))
+    count = sum(abs(i) + abs(j) <= near for i, j in changes)
     steps = [1 << power for power in range(3, 10) if 1 << power <= largest]
     signs = [(1, 1), (-1, -1), (1, 0), (0, 1), (-1, 0), (0, -1)]
-    return near + [(i * step, j * step) for step in steps for i, j in signs]
+    far = changes[count:] + [(i * step, j * step) for step in steps for i, j in signs]
+    return changes[:count], far

@@ -14,25 +14,20 @@ from qpasses.record import Record
 from qpasses.runtime import run_op
 
 _CHUNK = 1 << 16
-
-_PROBED = {
-    "IntConv": "IntConv",
-    "IntGemm": "IntGemm",
-    "IntAveragePool": "IntConv",  # its fast body is a QLinearConv, its portable one shared
-    "IntGlobalAveragePool": "IntConv",
-}
+"""So many accumulators are probed in one run."""
 
 
 def probe_kernels(graph: Graph, record: Record) -> dict[str, tuple[int, int]]:
     """Per node with thresholds: (accumulators probed, results unlike the meaning).
 
-    Each node's body runs in onnxruntime at every reachable threshold and its predecessor:
-    weights of zero, the accumulator as bias.
+    Each node's body runs in onnxruntime, optimized and not, at every reachable threshold and
+    its predecessor: its kernel shape, depthwise or not, weights of zero, the accumulator as
+    bias. An average pool is probed as the convolution its fast body is.
     """
     return {
         node.name: probe_node(node, constants_of(node), record.nodes[node.name].overload)
         for node in graph.nodes
-        if node.domain == DOMAIN and node.op in _PROBED
+        if node.domain == DOMAIN and OPS[node.op].evidence == "thresholds"
     }
 
 
@@ -58,46 +53,50 @@ def probe_node(node: Node, given: Constants, overload: str) -> tuple[int, int]:
         expected = OPS["Requantize"].reference(
             acc[None], m, s, *ends, axis=1, rounding=rounding
         )
-        found = _run(_PROBED[node.op], overload, given, acc, m, s, rounding)
-        wrong += int((found.ravel() != expected.ravel()).sum())
+        for optimize in (False, True):
+            found = _run(node, overload, given, (acc, m, s), optimize)
+            wrong += int((found.ravel() != expected.ravel()).sum())
     return columns[0].size, wrong
 
 
 def _run(
-    op: str,
+    node: Node,
     overload: str,
     given: Constants,
-    acc: NDArray[np.int32],
-    multiplier: NDArray[np.int32],
-    shift: NDArray[np.int32],
-    rounding: str,
+    columns: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]],
+    optimize: bool,
 ) -> NDArray[Any]:
-    """One pixel, one channel, weights of zero: the accumulator is the bias."""
-    convolution = op == "IntConv"
-    attributes: dict[str, Any] = {"rounding": rounding}
-    x = np.full((1, 1, 1, 1) if convolution else (1, 1), given["x_zero"])
-    w = np.zeros((acc.size, 1, 1, 1) if convolution else (1, acc.size), np.int8)
-    if convolution:
-        attributes |= {
-            "dilations": [1, 1],
-            "group": 1,
-            "kernel_shape": [1, 1],
-            "pads": [0] * 4,
-            "strides": [1, 1],
-        }
-    inputs = [
-        x,
-        given["x_zero"],
-        w,
-        np.int8(0),
-        acc,
-        multiplier,
-        shift,
-        given["y_zero"],
-        given["y_min"],
-        given["y_max"],
-    ]
-    return run_op(op, overload, [np.asarray(each) for each in inputs], attributes)
+    """One output position, weights of zero: each accumulator is the bias of its channel."""
+    acc, multiplier, shift = columns
+    ends = [given[name] for name in ("y_zero", "y_min", "y_max")]
+    zero, weight_zero = given["x_zero"], np.asarray(np.int8(0))
+    attributes: dict[str, Any] = {"rounding": node.attrs["rounding"]}
+    if node.op == "IntGemm":
+        x, w = np.full((1, 1), zero), np.zeros((1, acc.size), np.int8)
+        inputs = [x, zero, w, weight_zero, acc, multiplier, shift, *ends]
+        return run_op("IntGemm", overload, inputs, attributes, optimize=optimize)
+    kernel, depthwise = _kernel(node, given)
+    dims = len(kernel)
+    x = np.full((1, acc.size if depthwise else 1, *kernel), zero)
+    w = np.zeros((acc.size, 1, *kernel), np.int8)
+    attributes |= {
+        "dilations": [1] * dims,
+        "group": acc.size if depthwise else 1,
+        "kernel_shape": kernel,
+        "pads": [0] * (2 * dims),
+        "strides": [1] * dims,
+    }
+    inputs = [x, zero, w, weight_zero, acc, multiplier, shift, *ends]
+    return run_op("IntConv", overload, inputs, attributes, optimize=optimize)
+
+
+def _kernel(node: Node, given: Constants) -> tuple[list[int], bool]:
+    """The kernel shape of a convolution or pool, and whether it has a filter per channel."""
+    if node.op == "IntConv":
+        depthwise = node.attrs["group"] == len(given["w"]) and given["w"].shape[1] == 1
+        return list(given["w"].shape[2:]), depthwise
+    shape = node.attrs["kernel_shape" if node.op == "IntAveragePool" else "spatial_shape"]
+    return list(shape), True
 
 
 def probe_saturation() -> int:

@@ -1,0 +1,113 @@
+"""What a report claims of coverage: no work is left in float under an `ok`."""
+
+import numpy as np
+import onnx
+import pytest
+from small_models import cnn, model, numbers, pictures, save
+
+from opsets.errors import UsageError
+from qpasses import quantize, verify
+
+
+def report_of(folder, made, feeds):
+    for index, feed in enumerate(feeds):
+        (folder / "samples").mkdir(exist_ok=True)
+        np.savez(folder / "samples" / f"{index}.npz", **feed)
+    path = save(folder, "float.onnx", made)
+    return quantize(path, folder / "samples", folder / "integer.onnx"), path
+
+
+def test_a_recurrent_layer_left_in_float_is_not_ok(tmp_path):
+    text = """g (float[3, 1, 4] x) => (float[3, 1, 1, 2] y) {
+        a = MatMul (x, m) y, h, c = LSTM <hidden_size = 2> (a, w, r)
+    }"""
+    weights = {"m": numbers(4, 5), "w": numbers(1, 8, 5), "r": numbers(1, 8, 2)}
+    result, _ = report_of(tmp_path, model(text, **weights), [{"x": numbers(3, 1, 4)}] * 3)
+    assert result.verdict == "incomplete"
+    assert not result.report["summary"]["integer_only"]
+
+
+def test_a_convolution_inside_a_branch_is_not_ok(tmp_path):
+    text = """g (float[1, 3, 4, 4] x, bool q) => (float[1, 3, 4, 4] y) {
+        a = Conv (x, w)
+        y = If (q) <
+            then_branch = t () => (float[1, 3, 4, 4] b) { b = Conv (a, w) },
+            else_branch = e () => (float[1, 3, 4, 4] c) { c = Neg (a) }
+        >
+    }"""
+    feeds = [{"x": numbers(1, 3, 4, 4), "q": np.array(True)}] * 3
+    result, _ = report_of(tmp_path, model(text, w=numbers(3, 3, 1, 1)), feeds)
+    assert result.verdict == "incomplete"
+
+
+@pytest.mark.parametrize("rounding", ["half_up", "half_away"])
+def test_verify_accepts_nodes_that_rightly_keep_the_portable_body(tmp_path, rounding):
+    target = tmp_path / "t.toml"
+    target.write_text(
+        f'name = "t"\ndescription = "d"\nmultiplier_bits = 8\nrounding = "{rounding}"\n'
+    )
+    float_path, samples = (
+        save(tmp_path, "m.onnx", cnn()),
+        save(tmp_path, "d.npy", pictures(60)),
+    )
+    made = quantize(float_path, samples, tmp_path / "i.onnx", target=target)
+    assert any(each.body.startswith("portable") for each in made.evidence)
+    assert verify(tmp_path / "i.onnx", float_path, samples).verdict == "ok"
+
+
+def test_verify_takes_no_count_from_the_metadata(tmp_path):
+    text = """g (float[N, 3, 4, 4] x) => (float[N, 3, 4, 4] y) {
+        a = Conv (x, w) s = Sigmoid (a) y = ConvTranspose (s, w)
+    }"""
+    feeds = [{"x": numbers(1, 3, 4, 4)}] * 3
+    result, path = report_of(tmp_path, model(text, w=numbers(3, 3, 1, 1)), feeds)
+    forged = result.model
+    node = next(n for n in forged.graph.node if n.op_type == "IntConv")
+    next(e for e in node.metadata_props if e.key == "qpasses.macs").value = "1000000"
+    onnx.save(forged, tmp_path / "integer.onnx")
+    found = verify(tmp_path / "integer.onnx", path, tmp_path / "samples")
+    assert found.verdict == "failed"
+    assert not found.report["summary"]["integer_only"]
+
+
+def test_global_pools_of_two_ranks_run_in_portable_bodies(tmp_path):
+    text = """g (float[1, 4, 6, 2] x) => (float[1, 4, 1, 1] y, float[1, 4, 1] z) {
+        y = GlobalAveragePool (x) f = Reshape (x, flat) z = GlobalAveragePool (f)
+    }"""
+    made = model(text, flat=np.array([1, 4, 12], np.int64))
+    _, path = report_of(tmp_path, made, [{"x": numbers(1, 4, 6, 2)}] * 3)
+    found = verify(tmp_path / "integer.onnx", path, tmp_path / "samples")
+    assert found.verdict == "ok"
+
+
+def test_a_mean_over_all_positions_is_an_integer_pool(tmp_path):
+    text = """g (float[N, 3, 4, 4] x) => (float[N, 3] y) {
+        a = Conv (x, w) y = ReduceMean <keepdims = 0> (a, axes)
+    }"""
+    weights = {"w": numbers(3, 3, 1, 1), "axes": np.array([2, 3], np.int64)}
+    made = model(text, opset=18, **weights)
+    result, _ = report_of(tmp_path, made, [{"x": numbers(1, 3, 4, 4)}] * 3)
+    assert result.verdict == "ok"
+
+
+def test_unknown_bodies_are_refused_from_python_too(tmp_path):
+    float_path, samples = save(tmp_path, "m.onnx", cnn()), save(tmp_path, "d.npy", pictures(4))
+    with pytest.raises(UsageError, match="'fastest'"):
+        quantize(float_path, samples, bodies="fastest")
+
+
+def test_samples_external_weights_and_targets_are_never_overwritten(tmp_path):
+    made = cnn()
+    path = tmp_path / "m.onnx"
+    onnx.save(made, path, save_as_external_data=True, location="m.bin", size_threshold=0)
+    (tmp_path / "samples").mkdir()
+    np.save(tmp_path / "samples" / "0.npy", pictures(1))
+    target = tmp_path / "t.toml"
+    target.write_text(
+        'name = "t"\ndescription = "d"\nmultiplier_bits = 24\nrounding = "half_to_even"\n'
+    )
+    for victim in (tmp_path / "m.bin", tmp_path / "samples" / "0.npy", target):
+        before = victim.read_bytes()
+        with pytest.raises(UsageError, match="choose another name"):
+            quantize(path, tmp_path / "samples", victim, target=target)
+        assert victim.read_bytes() == before
