@@ -19,6 +19,10 @@ class Range:
         """high - low."""
         return self.high - self.low
 
+    def with_zero(self) -> "Range":
+        """The range widened to hold zero, as every stored range does."""
+        return self.union(Range(0.0, 0.0))
+
     def union(self, other: "Range") -> "Range":
         """The smallest range that holds both."""
         return Range(min(self.low, other.low), max(self.high, other.high))

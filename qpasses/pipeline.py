@@ -8,6 +8,7 @@ import onnx
 from calibration import Samples, collect
 from opsets.op import Flavour
 from opsets.target import Target
+from qpasses.alignment import align
 from qpasses.emit.integer import Provenance, emit_integer
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
@@ -15,7 +16,8 @@ from qpasses.graph import Graph
 from qpasses.macs import count_macs
 from qpasses.passes import INTEGERIZE
 from qpasses.passes.base import Context, run_passes
-from qpasses.placement import align, place, plan
+from qpasses.placement import place
+from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
 from qpasses.record import Record
 

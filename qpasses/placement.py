@@ -1,7 +1,6 @@
-"""Place: which tensors carry a scale, which share one, and the Q/DQ nodes that say so."""
+"""Place: the Q/DQ nodes that say which tensors are stored, and at which scale."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -16,17 +15,15 @@ from qpasses.graph import (
     add_node,
     constant,
     input_at,
-    is_float,
     is_graph_output,
     new_tensor,
     producer,
     tidy,
 )
-from qpasses.passes import INTEGERIZE
-from qpasses.passes.base import Context, Declined
-from qpasses.patterns import absorbed, activations, bias_row, data_inputs
+from qpasses.passes.base import Context
+from qpasses.patterns import absorbed, bias_row
+from qpasses.planning import Plan
 from qpasses.record import Quantization
-from qpasses.stages import CLAMPING, MOVING
 
 WEIGHT_LIMIT = 127
 """int8 weights are symmetric: -127 to 127."""
@@ -36,126 +33,6 @@ BIAS_LIMIT = 1 << 30
 
 _MATRIX_OPS = {"Conv": 0, "Gemm": 1, "MatMul": 1}
 """Ops with constant weights, and the axis of the output channels in them."""
-
-
-@dataclass
-class Plan:
-    """What is going to be quantized.
-
-    ``tensors``: by name, in graph order; ``stored``: each one's name to that of its stored
-    integers; ``ties``: pairs that a moving op forces to share a scale; ``clamps``: input and
-    output of each Relu or Clip on its own, which share one if that loses little;
-    ``computing``: the nodes that compute on integers; ``integer``: the ids of all nodes that
-    will read or write integers.
-    """
-
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-    ties: list[tuple[str, str]] = field(default_factory=list)
-    clamps: list[tuple[str, str]] = field(default_factory=list)
-    stored: dict[str, str] = field(default_factory=dict)
-    computing: list[Node] = field(default_factory=list)
-    integer: set[int] = field(default_factory=set)
-
-
-def plan(graph: Graph, context: Context) -> Plan:
-    """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
-    context.adopt(graph)
-    guards = {op: each.guard for each in INTEGERIZE for op in each.op_types}
-    result, reach = Plan(), _Ties()
-    touched: set[str] = set()
-    inner: set[str] = set()
-    moving: list[Node] = []
-    for node in graph.nodes:
-        if (
-            node.op not in guards
-            or id(node) in result.integer
-            or not is_float(node.outputs[0])
-        ):
-            continue
-        context.record.declined.pop(node.name, None)  # what prepare could not fold
-        declined = _guard_type(node) or guards[node.op](graph, node)
-        if declined:
-            context.record.declined[node.name] = declined.reason
-        elif node.op in MOVING | CLAMPING:
-            moving.append(node)
-            for tensor in data_inputs(node):
-                pair = tensor.name, node.outputs[0].name
-                reach.tie(*pair)
-                (result.ties if node.op in MOVING else result.clamps).append(pair)
-        else:
-            result.computing.append(node)
-            chain = [node, *absorbed(graph, node)]
-            result.integer.update(map(id, chain))
-            inner.update(each.outputs[0].name for each in chain[:-1])
-            touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
-    active = {reach.of(name) for name in touched}
-    result.integer.update(id(n) for n in moving if reach.of(n.outputs[0].name) in active)
-    for tensor in _float_variables(graph):
-        if reach.of(tensor.name) in active and tensor.name not in inner:
-            result.tensors[tensor.name] = tensor
-            result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
-    return result
-
-
-def _guard_type(node: Node) -> Declined | None:
-    """QuantizeLinear reads float32; other floats stay as they are."""
-    dtype = node.outputs[0].dtype
-    return (
-        None
-        if dtype == np.float32
-        else Declined(f"{node.op} in {np.dtype(dtype)}: convert the model to float32")
-    )
-
-
-def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """One range per group of tied tensors, given to each of its tensors.
-
-    A group takes the union of what is read of it: of the tensors that something other than a
-    moving node reads, and of outputs. A tensor that only moves on needs no more than its
-    destinations keep, so a Relu behind a MaxPool narrows both. A Relu or Clip whose output
-    would use less than three quarters of the shared range gets its own, by a table.
-    """
-    clamps = list(chosen.clamps)
-    while True:
-        found = _shared_ranges(graph, chosen, ranges, clamps)
-        narrow = [
-            (x, y)
-            for x, y in clamps
-            if y in found and 4 * _zero_in(ranges[y]).width < 3 * _zero_in(found[y]).width
-        ]
-        if not narrow:
-            return found
-        clamps = [pair for pair in clamps if pair not in narrow]
-
-
-def _shared_ranges(
-    graph: Graph,
-    chosen: Plan,
-    ranges: Mapping[str, Range],
-    clamps: Sequence[tuple[str, str]],
-) -> dict[str, Range]:
-    groups = _Ties()
-    for first, second in [*chosen.ties, *clamps]:
-        groups.tie(first, second)
-    needed: dict[str, Range] = {}
-    for name, tensor in chosen.tensors.items():
-        group = groups.of(name)
-        moves_on = tensor.outputs and not is_graph_output(graph, tensor)
-        moves_on = moves_on and all(
-            reader.op in MOVING | CLAMPING
-            and reader.outputs[0].name in chosen.tensors
-            and groups.of(reader.outputs[0].name) == group
-            for reader in tensor.outputs
-        )
-        if not moves_on:
-            own = ranges[name]
-            needed[group] = needed[group].union(own) if group in needed else own
-    return {name: needed[groups.of(name)] for name in chosen.tensors}
-
-
-def _zero_in(real: Range) -> Range:
-    """``real``, widened to hold zero as every stored range does."""
-    return real.union(Range(0.0, 0.0))
 
 
 def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Context) -> None:
@@ -184,7 +61,7 @@ def activation_parameters(real: Range) -> Quantization:
 
     scale = (high - low) / 255 as float32; zero_point = round(-low / scale).
     """
-    real = _zero_in(real)
+    real = real.with_zero()
     scale = np.float32(real.width / 255)
     if scale < np.finfo(np.float32).tiny:
         scale = np.float32(1.0)  # the tensor is zero throughout
@@ -340,25 +217,3 @@ def _dequantized_constant(
         attributes=attributes,
     )
     return real
-
-
-def _float_variables(graph: Graph) -> list[Tensor]:
-    written = [tensor for node in graph.nodes for tensor in node.outputs]
-    return [tensor for tensor in [*graph.inputs, *written] if is_float(tensor)]
-
-
-class _Ties:
-    """Disjoint sets of names (union-find with path halving)."""
-
-    def __init__(self) -> None:
-        self._parent: dict[str, str] = {}
-
-    def of(self, name: str) -> str:
-        parent = self._parent
-        while parent.setdefault(name, name) != name:
-            parent[name] = parent[parent[name]]
-            name = parent[name]
-        return name
-
-    def tie(self, first: str, second: str) -> None:
-        self._parent[self.of(second)] = self.of(first)

@@ -14,7 +14,8 @@ from qpasses.graph import Graph, Node, constant, is_graph
 from qpasses.macs import count_macs
 from qpasses.passes import INTEGERIZE
 from qpasses.passes.base import Context, run_passes
-from qpasses.placement import place_parameters, plan
+from qpasses.placement import place_parameters
+from qpasses.planning import plan
 from qpasses.prepare import prepare
 from qpasses.record import NodeRecord, Record
 from qpasses.runtime import Arrays

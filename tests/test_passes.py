@@ -12,6 +12,7 @@ from small_models import model, numbers
 
 from calibration import Range, Session, collect
 from opsets.target import load_target
+from qpasses.alignment import align
 from qpasses.emit.integer import Provenance, emit_integer
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
@@ -25,7 +26,8 @@ from qpasses.passes.integerize_conv import IntegerizeConv
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
 from qpasses.passes.sum_to_add import SumToAdd
-from qpasses.placement import align, place, plan
+from qpasses.placement import place
+from qpasses.planning import plan
 from qpasses.prepare import infer_shapes, prepare, prepared_model
 from qpasses.runtime import IR_VERSION, OPSET
 from qpasses.stages import CLAMPING, MOVING

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from qpasses.graph import Graph, Node, Tensor, constant, dequantized, input_at
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.passes.requantized import Accumulation, Site, accumulators, emit_requantized
 from qpasses.patterns import stored_input, stored_output, value_of
+from qpasses.requantized import Accumulation, Site, accumulators, emit_requantized
 
 
 class IntegerizeConv(Pass):

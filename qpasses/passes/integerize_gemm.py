@@ -5,8 +5,8 @@ from typing import ClassVar
 from qpasses.graph import Graph, Node, input_at, rank
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.integerize_conv import guard_weights, matrix_inputs, matrix_operands
-from qpasses.passes.requantized import emit_requantized
 from qpasses.patterns import absorbed, bias_row, value_of
+from qpasses.requantized import emit_requantized
 
 
 class IntegerizeGemm(Pass):

@@ -1,0 +1,55 @@
+"""Align: tensors that an op ties together get one range, decided before Q/DQ are placed."""
+
+from collections.abc import Mapping, Sequence
+
+from calibration import Range
+from qpasses.graph import Graph, is_graph_output
+from qpasses.planning import Plan
+from qpasses.stages import CLAMPING, MOVING
+from qpasses.ties import Ties
+
+
+def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
+    """One range per group of tied tensors, given to each of its tensors.
+
+    A group takes the union of what is read of it: of the tensors that something other than a
+    moving node reads, and of outputs. A tensor that only moves on needs no more than its
+    destinations keep, so a Relu behind a MaxPool narrows both. A Relu or Clip whose output
+    would use less than three quarters of the shared range gets its own, by a table.
+    """
+    clamps = list(chosen.clamps)
+    while True:
+        found = _shared_ranges(graph, chosen, ranges, clamps)
+        narrow = [
+            (x, y)
+            for x, y in clamps
+            if y in found and 4 * ranges[y].with_zero().width < 3 * found[y].with_zero().width
+        ]
+        if not narrow:
+            return found
+        clamps = [pair for pair in clamps if pair not in narrow]
+
+
+def _shared_ranges(
+    graph: Graph,
+    chosen: Plan,
+    ranges: Mapping[str, Range],
+    clamps: Sequence[tuple[str, str]],
+) -> dict[str, Range]:
+    groups = Ties()
+    for first, second in [*chosen.ties, *clamps]:
+        groups.tie(first, second)
+    needed: dict[str, Range] = {}
+    for name, tensor in chosen.tensors.items():
+        group = groups.of(name)
+        moves_on = tensor.outputs and not is_graph_output(graph, tensor)
+        moves_on = moves_on and all(
+            reader.op in MOVING | CLAMPING
+            and reader.outputs[0].name in chosen.tensors
+            and groups.of(reader.outputs[0].name) == group
+            for reader in tensor.outputs
+        )
+        if not moves_on:
+            own = ranges[name]
+            needed[group] = needed[group].union(own) if group in needed else own
+    return {name: needed[groups.of(name)] for name in chosen.tensors}

@@ -1,0 +1,86 @@
+"""Plan: which nodes become integer, and which tensors carry a scale."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from qpasses.graph import Graph, Node, Tensor, is_float
+from qpasses.passes import INTEGERIZE
+from qpasses.passes.base import Context, Declined
+from qpasses.patterns import absorbed, activations, data_inputs
+from qpasses.stages import CLAMPING, MOVING
+from qpasses.ties import Ties
+
+
+@dataclass
+class Plan:
+    """What is going to be quantized.
+
+    ``tensors``: by name, in graph order; ``stored``: each one's name to that of its stored
+    integers; ``ties``: pairs that a moving op forces to share a scale; ``clamps``: input and
+    output of each Relu or Clip on its own, which share one if that loses little;
+    ``computing``: the nodes that compute on integers; ``integer``: the ids of all nodes that
+    will read or write integers.
+    """
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    ties: list[tuple[str, str]] = field(default_factory=list)
+    clamps: list[tuple[str, str]] = field(default_factory=list)
+    stored: dict[str, str] = field(default_factory=dict)
+    computing: list[Node] = field(default_factory=list)
+    integer: set[int] = field(default_factory=set)
+
+
+def plan(graph: Graph, context: Context) -> Plan:
+    """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
+    context.adopt(graph)
+    guards = {op: each.guard for each in INTEGERIZE for op in each.op_types}
+    result, reach = Plan(), Ties()
+    touched: set[str] = set()
+    inner: set[str] = set()
+    moving: list[Node] = []
+    for node in graph.nodes:
+        if (
+            node.op not in guards
+            or id(node) in result.integer
+            or not is_float(node.outputs[0])
+        ):
+            continue
+        context.record.declined.pop(node.name, None)  # what prepare could not fold
+        declined = _guard_type(node) or guards[node.op](graph, node)
+        if declined:
+            context.record.declined[node.name] = declined.reason
+        elif node.op in MOVING | CLAMPING:
+            moving.append(node)
+            for tensor in data_inputs(node):
+                pair = tensor.name, node.outputs[0].name
+                reach.tie(*pair)
+                (result.ties if node.op in MOVING else result.clamps).append(pair)
+        else:
+            result.computing.append(node)
+            chain = [node, *absorbed(graph, node)]
+            result.integer.update(map(id, chain))
+            inner.update(each.outputs[0].name for each in chain[:-1])
+            touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
+    active = {reach.of(name) for name in touched}
+    result.integer.update(id(n) for n in moving if reach.of(n.outputs[0].name) in active)
+    for tensor in _float_variables(graph):
+        if reach.of(tensor.name) in active and tensor.name not in inner:
+            result.tensors[tensor.name] = tensor
+            result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
+    return result
+
+
+def _guard_type(node: Node) -> Declined | None:
+    """QuantizeLinear reads float32; other floats stay as they are."""
+    dtype = node.outputs[0].dtype
+    return (
+        None
+        if dtype == np.float32
+        else Declined(f"{node.op} in {np.dtype(dtype)}: convert the model to float32")
+    )
+
+
+def _float_variables(graph: Graph) -> list[Tensor]:
+    written = [tensor for node in graph.nodes for tensor in node.outputs]
+    return [tensor for tensor in [*graph.inputs, *written] if is_float(tensor)]
