@@ -9,8 +9,27 @@ from qpasses.stages import CLAMPING, MOVING
 from qpasses.ties import Ties
 
 
+def observed(graph: Graph, chosen: Plan) -> list[str]:
+    """The tensors whose range matters; one that is only moved takes that of its destination.
+
+    So a Pad with minus infinity before a MaxPool, which never leaves the MaxPool, is no range.
+    """
+    return [
+        name
+        for name, tensor in chosen.tensors.items()
+        if not tensor.outputs
+        or is_graph_output(graph, tensor)
+        or any(
+            reader.op not in MOVING or reader.outputs[0].name not in chosen.tensors
+            for reader in tensor.outputs
+        )
+    ]
+
+
 def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
     """One range per group of tied tensors, given to each of its tensors.
+
+    ``ranges`` holds at least the ``observed`` tensors.
 
     A group takes the union of what is read of it: of the tensors that something other than a
     moving node reads, and of outputs. A tensor that only moves on needs no more than its

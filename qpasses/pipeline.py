@@ -8,7 +8,7 @@ import onnx
 from calibration import Samples, collect
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.alignment import align
+from qpasses.alignment import align, observed
 from qpasses.emit.integer import Provenance, emit_integer
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
@@ -60,7 +60,8 @@ def integerize(
 
     chosen = plan(graph, context)
     advance = progress("calibrate", len(samples))
-    ranges = collect(prepared_model(graph), list(chosen.tensors), samples, advance)
+    watched = observed(graph, chosen)
+    ranges = collect(prepared_model(graph), watched, samples, advance)
 
     advance = progress("integerize", 1)
     place(graph, chosen, align(graph, chosen, ranges), context)

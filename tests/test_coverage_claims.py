@@ -90,6 +90,33 @@ def test_a_mean_over_all_positions_is_an_integer_pool(tmp_path):
     assert result.verdict == "ok"
 
 
+def test_a_pad_of_minus_infinity_before_a_max_pool_costs_no_range(tmp_path):
+    text = """g (float[N, 3, 4, 4] x) => (float[N, 3, 2, 2] y) {
+        a = Conv (x, w) p = Pad (a, grow, least)
+        y = MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (p)
+    }"""
+    grow = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+    made = model(text, w=numbers(3, 3, 1, 1), grow=grow, least=np.float32(-np.inf))
+    result, _ = report_of(tmp_path, made, [{"x": numbers(1, 3, 4, 4)}] * 3)
+    assert result.verdict == "ok"
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 35
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "c = Conv (x, w) a = Add (c, k) y = BatchNormalization (a, one, one, one, one)",
+        "a = BatchNormalization (x, one, one, one, one) y = Conv (a, w)",
+    ],
+)
+def test_a_bias_before_a_batch_normalization_is_folded_too(tmp_path, body):
+    text = f"g (float[N, 3, 4, 4] x) => (float[N, 3, 4, 4] y) {{ {body} }}"
+    weights = {"w": numbers(3, 3, 1, 1), "k": numbers(3, 1, 1), "one": np.ones(3, np.float32)}
+    result, _ = report_of(tmp_path, model(text, **weights), [{"x": numbers(1, 3, 4, 4)}] * 3)
+    assert result.verdict == "ok"
+    assert "IntAdd" not in result.report["summary"]["nodes"]
+
+
 def test_unknown_bodies_are_refused_from_python_too(tmp_path):
     float_path, samples = save(tmp_path, "m.onnx", cnn()), save(tmp_path, "d.npy", pictures(4))
     with pytest.raises(UsageError, match="'fastest'"):

@@ -22,9 +22,9 @@ PREPARE: tuple[Pass, ...] = (
     RemoveIdentity(),
     MeanToPool(),
     ResolveAutoPad(),
-    FoldBatchNormalization(),
-    FoldAddIntoConv(),
     CanonicalizeGemm(),
+    FoldAddIntoConv(),
+    FoldBatchNormalization(),
 )
 
 INTEGERIZE: tuple[Pass, ...] = (
