@@ -13,11 +13,14 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
     """The tensors whose range matters; one that is only moved takes that of its destination.
 
     So a Pad with minus infinity before a MaxPool, which never leaves the MaxPool, is no range.
+    What a Relu or Clip writes always matters: its width decides whether it shares a scale.
     """
+    clamped = {y for _, y in chosen.clamps}
     return [
         name
         for name, tensor in chosen.tensors.items()
-        if not tensor.outputs
+        if name in clamped
+        or not tensor.outputs
         or is_graph_output(graph, tensor)
         or any(
             reader.op not in MOVING or reader.outputs[0].name not in chosen.tensors

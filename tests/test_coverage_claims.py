@@ -102,6 +102,19 @@ def test_a_pad_of_minus_infinity_before_a_max_pool_costs_no_range(tmp_path):
     assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 35
 
 
+@pytest.mark.parametrize("clamp", ["Relu (c)", "Clip (c, low)"])
+def test_an_activation_that_is_only_moved_on_is_integer(tmp_path, clamp):
+    text = f"""g (float[N, 3, 4, 4] x) => (float[N, 6, 2, 2] y) {{
+        a = Conv (x, w) c = Concat <axis = 1> (a, x) r = {clamp}
+        m = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)
+        y = Transpose <perm = [0, 1, 3, 2]> (m)
+    }}"""
+    made = model(text, w=numbers(3, 3, 1, 1), low=np.float32(-0.5))
+    result, _ = report_of(tmp_path, made, [{"x": numbers(1, 3, 4, 4)}] * 3)
+    assert result.verdict == "ok"
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 35
+
+
 @pytest.mark.parametrize(
     "body",
     [
