@@ -134,8 +134,10 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
 def _print_accuracy(console: Console, report: dict[str, Any]) -> None:
     count = report["samples"]["accuracy"]
     kind = "calibration samples" if "calibration" in report["samples"] else "samples"
-    title = f"Against the float model, on {count} {kind}"
-    table = Table(title=title, title_justify="left", box=None)
+    console.print(
+        f"Against the float model, on {count} {kind}", style="italic", highlight=False
+    )
+    table = Table(box=None)
     table.add_column("output")
     for name in ("SQNR dB", "cosine", "max |error|"):
         table.add_column(name, justify="right")
