@@ -16,6 +16,19 @@ _FILE_WIDTH = 128
 """Columns of the tables where the output goes to a file or a pipe."""
 
 
+_JSON = click.option(
+    "--json",
+    "json_file",
+    type=_FILE,
+    metavar="FILE",
+    help="Write the report as JSON (docs/report.md).",
+)
+
+_SAMPLES = click.option(
+    "--samples", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples."
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="qpasses")
 def cli() -> None:
@@ -40,13 +53,7 @@ def cli() -> None:
     metavar="OUT",
     help="The integer model to write.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=_FILE,
-    metavar="FILE",
-    help="Write the report as JSON (docs/report.md).",
-)
+@_JSON
 @click.option(
     "--target",
     default="onnx",
@@ -62,9 +69,7 @@ def cli() -> None:
     help="How runtimes compute the nodes: onnxruntime's int8 "
     "kernels, or standard integer ops only.",
 )
-@click.option(
-    "--samples", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples."
-)
+@_SAMPLES
 def quantize(model: Path, **options: Any) -> None:
     """Turn the float MODEL into an integer model, with evidence for every node."""
     from qpasses.api import quantize as run
@@ -84,16 +89,8 @@ def quantize(model: Path, **options: Any) -> None:
 @click.option(
     "--data", type=_FILE, required=True, metavar="PATH", help="Samples, as for quantize."
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=_FILE,
-    metavar="FILE",
-    help="Write the report as JSON (docs/report.md).",
-)
-@click.option(
-    "--samples", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples."
-)
+@_JSON
+@_SAMPLES
 def verify(integer: Path, **options: Any) -> None:
     """Check the integer model INTEGER on this machine against its float original.
 
