@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check zoo bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -47,6 +47,9 @@ check: $(VENV)/dev  ## lint, format, types, layers
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+zoo: $(VENV)/test  ## quantize, verify and score every model of models/zoo.toml
+	@$(BIN)/python -m tests.bench.zoo $(ZOO)
 
 bench: $(VENV)/bench  ## score and latency beside float and onnxruntime's quantize_static
 	@$(BIN)/python -m tests.bench.latency $(BENCH)

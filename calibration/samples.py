@@ -1,222 +1,190 @@
-"""Samples: .npy and .npz files as feeds for a model, read one at a time and checked."""
+"""Samples: feeds for a model, from wherever they are, read one at a time and checked."""
 
-import re
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
-from numpy.typing import NDArray
 
-from opsets.errors import DataError, ModelError
+from calibration.arrays import ArrayFolder, is_array_file, stacked_array, stacked_file
+from calibration.files import files_below, files_in
+from calibration.images import Pictures, is_picture, pictures
+from calibration.inputs import Feed, InputSpec, fitted
+from calibration.made_up import MadeUp, is_made_up, made_up
+from calibration.preprocessing import Preprocessing
+from calibration.readers import Listed, from_iterable, from_reader, is_reader
+from calibration.source import Source
+from calibration.tensors import DataSets, data_sets
+from opsets.errors import DataError, UsageError
 
-Feed = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class InputSpec:
-    """A graph input: name, numpy type, and shape with None where a dimension is free."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int | None, ...]
-
-    def __str__(self) -> str:
-        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
-        return f"{self.name!r}: {self.dtype}[{sizes}]"
+_BYTES = bytes | bytearray | memoryview
+"""Sequences of numbers that are no samples."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Named feeds, read from disk while iterating; may be iterated any number of times."""
+    """Named feeds, read while iterating; may be iterated any number of times.
 
-    names: Sequence[str]
-    sources: Sequence["_Source"]
+    ``chosen`` are the positions in ``source`` of those that are used.
+    """
+
+    source: Source
     specs: Sequence[InputSpec]
+    chosen: Sequence[int]
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.chosen)
 
     def __iter__(self) -> Iterator[tuple[str, Feed]]:
-        for name, source in zip(self.names, self.sources, strict=True):
-            yield name, _checked(source.read(self.specs), self.specs, name)
+        for index in self.chosen:
+            name = self.source.name(index)
+            yield name, fitted(self.source.read(index), self.specs, name)
 
-    def first(self, count: int) -> "Samples":
-        """The first ``count`` samples (fewer if there are fewer)."""
-        return Samples(self.names[:count], self.sources[:count], self.specs)
+    def spread(self, count: int) -> "Samples":
+        """``count`` samples at even distances, in order (all if there are fewer)."""
+        total = len(self)
+        if count >= total:
+            return self
+        return replace(self, chosen=[self.chosen[i * total // count] for i in range(count)])
 
+    @property
+    def names(self) -> Sequence[str]:
+        """What errors and reports call each sample."""
+        return [self.source.name(index) for index in self.chosen]
 
-@dataclass(frozen=True)
-class _File:
-    path: Path
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files that hold the data, those of samples that are not chosen too."""
+        return self.source.paths
 
-    def read(self, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
-        arrays = _load(self.path, specs)
-        for spec in specs:
-            array = arrays.get(spec.name)
-            if array is not None and array.ndim == len(spec.shape) - 1:
-                arrays[spec.name] = array[None]  # one picture without its batch dimension
-        return arrays
+    @property
+    def random(self) -> bool:
+        """Whether the numbers are made up."""
+        return isinstance(self.source, MadeUp)
 
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """What pictures become, with nothing left open; None where there are none."""
+        return self.source.how if isinstance(self.source, Pictures) else None
 
-@dataclass(frozen=True)
-class _Stack:
-    arrays: Mapping[str, NDArray[Any]]
-    index: int
-
-    def read(self, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
-        return {
-            name: np.array(array[self.index], order="C") for name, array in self.arrays.items()
-        }
-
-
-_Source = _File | _Stack
-
-
-def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """The inputs a feed must give (initializers listed as inputs are not among them)."""
-    given = {tensor.name for tensor in model.graph.initializer}
-    specs = []
-    for value in model.graph.input:
-        if value.name in given:
-            continue
-        tensor = value.type.tensor_type
-        if not tensor.elem_type:
-            raise ModelError(
-                f"input {value.name!r} is not a tensor: such models cannot be fed"
-            )
-        dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        specs.append(InputSpec(value.name, dtype, tuple(dims)))
-    return specs
+    @property
+    def description(self) -> str:
+        """How many of what are used, and where they are: ``8 of 20 pictures in data``."""
+        total = len(self.source)
+        share = "" if len(self) == total else f"{len(self)} of "
+        unit = self.source.unit + ("" if total == 1 else "s")
+        return f"{share}{total} {unit} {self.source.place}"
 
 
-def open_samples(path: Path, specs: Sequence[InputSpec], limit: int | None = None) -> Samples:
-    """The samples at ``path``, in natural order of their names, at most ``limit``.
+def open_samples(
+    data: str | Path | object,
+    specs: Sequence[InputSpec],
+    limit: int | None = None,
+    preprocessing: Preprocessing | None = None,
+    usual: Preprocessing | None = None,
+) -> Samples:
+    """The samples that ``data`` holds or gives; at most ``limit``, spread evenly over all.
 
-    A folder holds one feed per .npy or .npz file; a single file holds samples stacked along
-    the first axis. A .npz names its arrays after the inputs, a .npy serves a model with one
-    input. Raises DataError if there is nothing to read; iterating raises it, naming sample and
-    input, for a sample that cannot be read or does not fit.
+    ``data`` is one of:
+
+    - a folder with one feed per .npy or .npz file, or one such file with samples stacked
+      along the first axis; a .npz names its arrays after the inputs, a .npy serves one input;
+    - a folder of pictures, class folders too, or one picture: with ``preprocessing`` only, or
+      else with ``usual``, which samples of other kinds pass over;
+    - ONNX test data: a folder that holds test_data_set_0 and so on, or one of these;
+    - ``random:N``: N samples of made-up numbers;
+    - an object with ``get_next()``, or an iterable, that gives dicts of arrays by input name
+      (or arrays, for one input). What can be iterated once is kept in temporary files; its
+      first ``limit`` feeds are used.
+
+    Raises UsageError, or DataError where there is nothing to read or what there is does not
+    fit; iterating raises DataError, naming the sample, for one that is damaged or unfit.
     """
     if limit is not None and limit < 1:
         raise DataError(f"the number of samples must be at least 1, got {limit}")
-    if path.is_dir():
-        files = sorted(filter(_is_sample, path.iterdir()), key=_natural)
-        if not files:
-            raise DataError(f"{path}: no .npy or .npz files in this folder")
-        return Samples([f.name for f in files], [_File(f) for f in files], specs).first(
-            limit or len(files)
-        )
-    if not path.exists():
-        raise DataError(f"{path}: no such file or folder")
-    if not _is_sample(path):
-        raise DataError(f"{path}: samples are .npy or .npz files, or a folder of them")
-    return _stacked(path, specs, limit)
+    source = _source(data, specs, limit, preprocessing, usual)
+    if len(source) == 0:
+        where = data if isinstance(data, str | os.PathLike) else "data"
+        raise DataError(f"{where}: holds no samples")
+    samples = Samples(source, specs, range(len(source)))
+    return samples if limit is None else samples.spread(limit)
 
 
-def _is_sample(path: Path) -> bool:
-    return path.suffix.lower() in (".npy", ".npz") and path.is_file()
-
-
-def _stacked(path: Path, specs: Sequence[InputSpec], limit: int | None) -> Samples:
-    arrays = _load(path, specs)
-    _check_names(arrays, specs, str(path))
-    counts = {}
-    for spec in specs:
-        arrays[spec.name] = stacked = _as_stack(arrays[spec.name], spec, path)
-        counts[spec.name] = len(stacked)
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name!r} {count}" for name, count in counts.items())
-        raise DataError(f"{path}: the inputs have different numbers of samples: {listed}")
-    total = min(counts.values(), default=0)
-    if total == 0:
-        raise DataError(f"{path}: holds no samples")
-    chosen = range(min(total, limit or total))
-    return Samples(
-        [f"{path.name}[{i}]" for i in chosen], [_Stack(arrays, i) for i in chosen], specs
+def _source(
+    data: object,
+    specs: Sequence[InputSpec],
+    limit: int | None,
+    how: Preprocessing | None,
+    usual: Preprocessing | None,
+) -> Source:
+    if isinstance(data, os.PathLike) or (isinstance(data, str) and not is_made_up(data)):
+        return _at_path(Path(data), specs, how, usual)
+    _check_unprocessed(how, data if isinstance(data, str) else "data")
+    if isinstance(data, str):
+        return made_up(data, specs)
+    if isinstance(data, np.ndarray):
+        return stacked_array(data, specs)
+    if is_reader(data):
+        return from_reader(data, specs, limit)
+    if isinstance(data, Sequence) and not isinstance(data, _BYTES):
+        return Listed(data, specs)
+    if isinstance(data, Iterable) and not isinstance(data, Mapping | _BYTES):
+        return from_iterable(data, specs, limit)
+    raise UsageError(
+        f"data of type {type(data).__name__}: give the path of .npy or .npz files, pictures "
+        "or ONNX test data, 'random:N', an object with get_next(), or an iterable of feeds"
     )
 
 
-def _as_stack(array: NDArray[Any], spec: InputSpec, path: Path) -> NDArray[Any]:
-    """[samples, *input shape]: the batch dimension of the input is split off where needed."""
-    if array.ndim == len(spec.shape) + 1:
-        return array
-    if array.ndim != len(spec.shape) or array.ndim == 0:
-        raise DataError(
-            f"{path}: input {spec.name!r} has shape {list(array.shape)}, expected "
-            f"samples of {spec} stacked along the first axis"
-        )
-    batch = spec.shape[0] or 1
-    if len(array) % batch:
-        raise DataError(
-            f"{path}: input {spec.name!r} has {len(array)} rows, which is no "
-            f"multiple of the model's batch size {batch}"
-        )
-    return array.reshape(-1, batch, *array.shape[1:])
-
-
-def _load(path: Path, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
+def _at_path(
+    path: Path,
+    specs: Sequence[InputSpec],
+    how: Preprocessing | None,
+    usual: Preprocessing | None,
+) -> Source:
     try:
-        # a .npy is read as it is needed, the arrays of a .npz whole
-        content = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            if not specs:
-                raise DataError(f"{path}: the model has no inputs to feed")
-            if len(specs) != 1:
-                names = ", ".join(repr(spec.name) for spec in specs)
-                raise DataError(
-                    f"{path}: the model has {len(specs)} inputs ({names}): use .npz "
-                    "files with one array per input"
-                )
-            return {specs[0].name: content}
-        with content:
-            return {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise DataError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from error
+    if is_folder:
+        return _in_folder(path, specs, how, usual)
+    if is_picture(path.name):
+        return pictures(path, [path.name], specs, how or usual)
+    _check_unprocessed(how, path)
+    if is_array_file(path.name):
+        return stacked_file(path, specs)
+    raise DataError(f"{path}: samples are .npy or .npz files, pictures, or a folder of them")
+
+
+def _in_folder(
+    folder: Path,
+    specs: Sequence[InputSpec],
+    how: Preprocessing | None,
+    usual: Preprocessing | None,
+) -> Source:
+    sets, arrays = data_sets(folder), files_in(folder, is_array_file)
+    if not sets and not arrays:
+        found = files_below(folder, is_picture)
+        if not found:
+            raise DataError(
+                f"{folder}: no .npy or .npz files, pictures or test_data_set_* in this folder"
+            )
+        return pictures(folder, found, specs, how or usual)
+    flat = files_in(folder, is_picture)
+    if flat and not sets:
         raise DataError(
-            f"{path}: cannot be read as numpy.save or numpy.savez write it: "
-            f"{str(error).splitlines()[0]}"
-        ) from error
-
-
-def _check_names(arrays: Feed, specs: Sequence[InputSpec], name: str) -> None:
-    expected = {spec.name for spec in specs}
-    listed = "; ".join(map(str, specs))
-    for extra in sorted(arrays.keys() - expected):
-        raise DataError(f"{name}: the model has no input {extra!r} (inputs: {listed})")
-    for missing in sorted(expected - arrays.keys()):
-        raise DataError(f"{name}: no array for input {missing!r} (inputs: {listed})")
-
-
-def _checked(feed: dict[str, NDArray[Any]], specs: Sequence[InputSpec], name: str) -> Feed:
-    _check_names(feed, specs, name)
-    for spec in specs:
-        array = feed[spec.name]
-        if array.dtype != spec.dtype:
-            raise DataError(
-                f"{name}: input {spec.name!r} is {array.dtype}, the model takes {spec.dtype}"
-                f" (numpy: .astype(np.{spec.dtype}))"
-            )
-        fits = len(array.shape) == len(spec.shape) and all(
-            want is None or want == have
-            for want, have in zip(spec.shape, array.shape, strict=True)
+            f"{folder}: holds arrays ({arrays[0]}) and pictures ({flat[0]}): which are the "
+            "samples? Keep one kind in this folder"
         )
-        if not fits:
-            raise DataError(
-                f"{name}: input {spec.name!r} has shape {list(array.shape)}, the "
-                f"model takes {spec}"
-            )
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise DataError(f"{name}: input {spec.name!r} holds NaN or infinite values")
-    return feed
+    _check_unprocessed(how, folder)
+    return DataSets(folder, sets, specs) if sets else ArrayFolder(folder, arrays, specs)
 
 
-def _natural(path: Path) -> list[tuple[int, int, str]]:
-    """Numbers in a name sort by value: 2.npy before 10.npy."""
-    return [
-        (0, int(part), "") if part.isdigit() else (1, 0, part)
-        for part in re.findall(r"\d+|\D+", path.name)
-    ]
+def _check_unprocessed(how: Preprocessing | None, where: object) -> None:
+    if how is not None:
+        raise UsageError(
+            f"{where}: only pictures are preprocessed, these samples are taken as they are: "
+            "leave --preprocess and its parts away"
+        )

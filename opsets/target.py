@@ -1,7 +1,7 @@
 """Targets: data files that name the integer rules of the machine a graph is made for."""
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from importlib import resources
 from pathlib import Path
@@ -17,12 +17,17 @@ _SHIPPED = resources.files("opsets") / "targets"
 
 @dataclass(frozen=True)
 class Target:
-    """The rules by which scales become multipliers and accumulators become stored integers."""
+    """The rules by which scales become multipliers and accumulators become stored integers.
+
+    ``fast_kernels``: multipliers are chosen so that onnxruntime's kernels compute them
+    exactly; without it they are the nearest to real arithmetic, and the bodies are portable.
+    """
 
     name: str
     description: str
     multiplier_bits: int
     rounding: Rounding
+    fast_kernels: bool = True
 
     def scale_to_multiplier(self, scale: Fraction | float) -> tuple[int, int]:
         """``(multiplier, shift)``: value = accumulator * multiplier / 2**shift."""
@@ -73,9 +78,10 @@ def _read(name_or_path: str | Path) -> tuple[str, bytes]:
 
 
 def _checked(rules: dict[str, Any], source: str) -> Target:
-    expected = {field.name for field in fields(Target)}
-    for name in sorted(expected ^ rules.keys()):
-        state = "missing" if name in expected else "unknown"
+    known = {field.name for field in fields(Target)}
+    needed = {field.name for field in fields(Target) if field.default is MISSING}
+    for name in sorted((needed - rules.keys()) | (rules.keys() - known)):
+        state = "missing" if name in needed else "unknown"
         raise UsageError(f"target {source}: {state} rule {name!r}")
     for name in ("name", "description"):
         if not isinstance(rules[name], str):
@@ -88,4 +94,7 @@ def _checked(rules: dict[str, Any], source: str) -> Target:
             f"target {source}: unknown rounding {rules['rounding']!r}: "
             f"use one of {', '.join(ROUNDINGS)}"
         )
+    if not isinstance(rules.get("fast_kernels", True), bool):
+        given = rules["fast_kernels"]
+        raise UsageError(f"target {source}: fast_kernels must be true or false, got {given!r}")
     return Target(**rules)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from opsets.errors import DataError, ModelError, QPassesError, UsageError, VerificationError
 
 if TYPE_CHECKING:
-    from qpasses.api import Result, quantize, verify
+    from qpasses.api import Result, inspect, quantize, verify
 
 __all__ = [
     "DataError",
@@ -14,6 +14,7 @@ __all__ = [
     "Result",
     "UsageError",
     "VerificationError",
+    "inspect",
     "quantize",
     "verify",
 ]

@@ -8,6 +8,9 @@ from qpasses.planning import Plan
 from qpasses.stages import CLAMPING, MOVING
 from qpasses.ties import Ties
 
+FEW_CODES = 16
+"""A tensor that uses less of its 256 codes has lost half of its bits to a wider neighbour."""
+
 
 def observed(graph: Graph, chosen: Plan) -> list[str]:
     """The tensors whose range matters; one that is only moved takes that of its destination.
@@ -23,7 +26,7 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         or not tensor.outputs
         or is_graph_output(graph, tensor)
         or any(
-            reader.op not in MOVING or reader.outputs[0].name not in chosen.tensors
+            reader.op not in MOVING or id(reader) not in chosen.integer
             for reader in tensor.outputs
         )
     ]
@@ -67,7 +70,7 @@ def _shared_ranges(
         moves_on = tensor.outputs and not is_graph_output(graph, tensor)
         moves_on = moves_on and all(
             reader.op in MOVING | CLAMPING
-            and reader.outputs[0].name in chosen.tensors
+            and id(reader) in chosen.integer
             and groups.of(reader.outputs[0].name) == group
             for reader in tensor.outputs
         )
@@ -75,3 +78,13 @@ def _shared_ranges(
             own = ranges[name]
             needed[group] = needed[group].union(own) if group in needed else own
     return {name: needed[groups.of(name)] for name in chosen.tensors}
+
+
+def few_codes(ranges: Mapping[str, Range], shared: Mapping[str, Range]) -> dict[str, int]:
+    """The tensors that use less than ``FEW_CODES`` of the shared range, with their codes."""
+    codes = {
+        name: round(256 * own.with_zero().width / shared[name].with_zero().width)
+        for name, own in ranges.items()
+        if name in shared and own.with_zero().width > 0 < shared[name].with_zero().width
+    }
+    return {name: max(count, 1) for name, count in codes.items() if count < FEW_CODES}

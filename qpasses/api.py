@@ -1,38 +1,49 @@
 """The Python interface: what the command line calls and users import."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import onnx
 
-from calibration import Session, input_specs, open_samples
-from opsets.errors import UsageError, VerificationError
+from calibration import Preprocessing, Session, input_specs, open_samples
+from calibration.presets import preprocessing as named_preprocessing
+from opsets.errors import UsageError
 from opsets.op import Flavour
 from opsets.target import Target, load_target
+from qpasses.edges import Edges, RealSession
 from qpasses.emit.files import check_outputs, write_whole
-from qpasses.emit.integer import Provenance
+from qpasses.emit.provenance import Provenance
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.load import check_float, digest, external_files, read_model
-from qpasses.pipeline import Progress, integerize, no_progress
-from qpasses.summary import compare, summarize
-from qpasses.verification import verify_integer
+from qpasses.graph import Graph
+from qpasses.inspection import Inspection, inspect_model
+from qpasses.load import check_float, checked_model, digest, external_files, read_model
+from qpasses.passes.base import Watch
+from qpasses.pipeline import Progress, integerize, no_progress, pass_table
+from qpasses.settings import ActivationType, CalibrationMethod, Emit, Settings, WeightType
+from qpasses.summary import code_warnings, compare, data_warnings, graph_warnings, summarize
+from qpasses.verification import recorded_preprocessing, verify_integer
 
 SCHEMA = "qpasses.report/1"
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
 
+Data = Any
+"""What ``calibration.open_samples`` takes: a path, "random:N", a reader, an iterable."""
+
 
 @dataclass(frozen=True)
 class Result:
-    """The integer model (None from ``verify``), the report of docs/report.md, the evidence."""
+    """The emitted model (None from ``verify``), the report of docs/report.md, the evidence."""
 
     model: onnx.ModelProto | None
     report: dict[str, Any]
-    evidence: list[NodeEvidence]
+    evidence: Sequence[NodeEvidence]
 
     @property
     def verdict(self) -> str:
@@ -41,47 +52,93 @@ class Result:
 
 
 def quantize(
-    model: str | Path,
-    data: str | Path,
+    model: str | Path | onnx.ModelProto,
+    data: Data,
     output: str | Path | None = None,
     *,
     json_file: str | Path | None = None,
-    target: str | Path | Target = "onnx",
-    bodies: Flavour = "onnxruntime",
     samples: int | None = None,
+    preprocessing: Preprocessing | str | None = None,
+    target: str | Path | Target = "onnx",
+    bodies: Flavour | None = None,
+    exact: bool = False,
+    activation_type: ActivationType = "uint8",
+    weight_type: WeightType = "int8",
+    per_channel: bool = True,
+    symmetric: bool = False,
+    calibration_method: CalibrationMethod = "minmax",
+    nodes_to_exclude: Sequence[str] = (),
+    op_types_to_quantize: Sequence[str] = (),
+    integer_io: bool = False,
+    emit: Emit = "integer",
+    stop_after: str | None = None,
+    after: Callable[[str, Graph], None] = lambda _name, _graph: None,
     progress: Progress = no_progress,
 ) -> Result:
-    """Turn the float model at ``model`` into an integer model with evidence for every node.
+    """Turn a float model into an integer model with evidence for every node.
 
-    ``data``: a folder of .npy or .npz feeds, or one file with samples stacked along the first
-    axis; ``samples`` limits how many are used. ``output`` and ``json_file`` are written whole
-    or not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
+    ``data``: a folder or file of samples, ``"random:N"``, an object with ``get_next()``, or an
+    iterable of feeds (``calibration.open_samples``); ``samples`` limits how many are used,
+    ``preprocessing``, or the name of one, says what pictures become. The settings are those of
+    ``Settings``; ``exact`` stands for the target ``exact``; ``bodies`` None for what target
+    and ``emit`` need. ``after`` is called with name and graph after each pass; ``stop_after``
+    ends behind one of them, with the graph as it is then. ``output`` and ``json_file`` are
+    written whole or not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
     """
-    sources = [*_paths(model, data), *external_files(Path(model))]
-    if not isinstance(target, Target):
-        sources += _paths(target)
-    check_outputs(_paths(output, json_file), sources)
-    if bodies not in get_args(Flavour):
-        known = ", ".join(get_args(Flavour))
-        raise UsageError(f"unknown bodies {bodies!r}: use one of {known}")
-    rules = target if isinstance(target, Target) else load_target(target)
-    source = read_model(Path(model))
-    check_float(source, Path(model))
-    feeds = open_samples(Path(data), input_specs(source), samples)
-    configuration = {"target": asdict(rules), "bodies": bodies, "samples": len(feeds)}
+    rules = _target(target, exact)
+    portable = emit == "standard" or not rules.fast_kernels
+    settings = Settings(
+        target=rules,
+        bodies=bodies or ("portable" if portable else "onnxruntime"),
+        activation_type=activation_type,
+        weight_type=weight_type,
+        per_channel=per_channel,
+        symmetric=symmetric,
+        calibration_method=calibration_method,
+        nodes_to_exclude=tuple(nodes_to_exclude),
+        op_types_to_quantize=tuple(op_types_to_quantize),
+        integer_io=integer_io,
+        emit=emit,
+    )
+    check_pass(stop_after)
+    source, path = _read(model)
+    check_float(source, path)
+    feeds = open_samples(data, input_specs(source), samples, _preprocessing(preprocessing))
+    target_file = [] if isinstance(target, Target) else [Path(target)]
+    check_outputs(
+        _paths(output, json_file),
+        [path, *external_files(path), *feeds.paths, *target_file],
+    )
+    configuration = settings.as_json() | {
+        "samples": len(feeds),
+        "random_data": feeds.random,
+        "preprocessing": feeds.preprocessing and feeds.preprocessing.as_json(),
+    }
     origin = Provenance(digest(source), tool_version(), configuration)
-    made = integerize(source, feeds, rules, bodies, origin, progress)
+    watch = Watch(after, stop_after)
+    made = integerize(source, feeds, settings, origin, progress, watch)
 
-    compared = feeds.first(ACCURACY_SAMPLES)
     advance = progress("compare with float", 1)
-    accuracy = compare(Session(source), Session(made.model), compared)
+    compared = feeds.spread(ACCURACY_SAMPLES)
+    edges = Edges.between([spec.name for spec in feeds.specs], made.model, made.record)
+    runner = RealSession(Session(made.model), edges)
+    accuracy = compare(Session(source), runner, compared).as_json()
     advance()
-    report = _report("quantize", Path(model), source, rules.name, configuration)
+    report = _report("quantize", path, source, settings, configuration)
     report |= {
-        "samples": {"source": str(data), "calibration": len(feeds), "accuracy": len(compared)},
-        "summary": summarize(made.graph, made.record, made.evidence),
+        "samples": {
+            "source": feeds.description,
+            "calibration": len(feeds),
+            "accuracy": len(compared),
+        },
+        "summary": summarize(made.graph, made.record, made.evidence, made.unfinished),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
-        "accuracy": {"outputs": accuracy.as_json()},
+        "accuracy": {"outputs": accuracy},
+        "warnings": [
+            *data_warnings(feeds.random, feeds.random),
+            *code_warnings(made.few_codes),
+            *graph_warnings(made.graph, settings, accuracy),
+        ],
     }
     if output is not None:
         write_whole(Path(output), made.model.SerializeToString(deterministic=True))
@@ -90,48 +147,88 @@ def quantize(
 
 
 def verify(
-    integer: str | Path,
-    against: str | Path,
-    data: str | Path,
+    integer: str | Path | onnx.ModelProto,
+    against: str | Path | onnx.ModelProto,
+    data: Data,
     *,
     json_file: str | Path | None = None,
     samples: int | None = None,
+    preprocessing: Preprocessing | str | None = None,
     progress: Progress = no_progress,
 ) -> Result:
     """Check the integer model against its float original on this machine.
 
     The evidence is recomputed, the kernels probed, both bodies and the float model run on the
-    samples. The verdict is ``failed`` if anything differs. Raises UsageError or ModelError.
+    samples. Pictures take the preprocessing that the integer model records where none is
+    given. The verdict is ``failed`` if anything differs. Raises UsageError or ModelError.
     """
-    check_outputs(_paths(json_file), _paths(integer, against, data))
-    model, original = read_model(Path(integer)), read_model(Path(against))
-    check_float(original, Path(against))
-    feeds = open_samples(Path(data), input_specs(original), samples)
-    if [spec.name for spec in input_specs(model)] != [spec.name for spec in feeds.specs]:
-        raise VerificationError(
-            f"{integer} was not made from {against}: they have other inputs"
-        )
-    found = verify_integer(model, original, feeds, progress, str(integer))
+    (model, path), (original, source) = _read(integer), _read(against)
+    check_float(original, source)
+    how, usual = _preprocessing(preprocessing), recorded_preprocessing(model)
+    feeds = open_samples(data, input_specs(original), samples, how, usual)
+    check_outputs(_paths(json_file), [path, source, *feeds.paths])
+    found = verify_integer(model, original, feeds, progress, str(path))
     summary = summarize(found.graph, found.derived, found.evidence)
     if found.problems:
         summary["verdict"] = "failed"
-    report = _report(
-        "verify", Path(against), original, found.target.name, {"samples": len(feeds)}
-    )
+    configuration = {"samples": len(feeds)}
+    report = _report("verify", source, original, found.settings, configuration)
+    accuracy = found.accuracy.as_json()
     report |= {
-        "integer_model": {"path": str(integer), "sha256": digest(model)},
-        "samples": {"source": str(data), "accuracy": len(feeds)},
+        "integer_model": {"path": str(path), "sha256": digest(model)},
+        "samples": {"source": feeds.description, "accuracy": len(feeds)},
         "summary": summary | {"problems": found.problems},
         "evidence": {"nodes": [each.as_json() for each in found.evidence]},
         "checks": found.checks,
-        "accuracy": {"outputs": found.accuracy.as_json()},
+        "accuracy": {"outputs": accuracy},
+        "warnings": [
+            *data_warnings(found.random_data, feeds.random),
+            *graph_warnings(found.graph, found.settings, accuracy),
+        ],
     }
     _write_report(json_file, report)
     return Result(None, report, found.evidence)
 
 
+def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:
+    """The nodes of an integer model with their numbers, and their evidence recomputed."""
+    model, path = _read(integer)
+    return inspect_model(model, path)
+
+
 def _paths(*given: str | Path | None) -> list[Path]:
     return [Path(path) for path in given if path is not None]
+
+
+def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Path]:
+    """The checked model, and its path or what stands for one in messages."""
+    if isinstance(model, onnx.ModelProto):
+        path = Path("<ModelProto>")
+        return checked_model(model, path), path
+    return read_model(Path(model)), Path(model)
+
+
+def _preprocessing(given: Preprocessing | str | None) -> Preprocessing | None:
+    return named_preprocessing(given) if isinstance(given, str) else given
+
+
+def _target(target: str | Path | Target, exact: bool) -> Target:
+    rules = target if isinstance(target, Target) else load_target(target)
+    if not exact:
+        return rules
+    if rules.name not in ("onnx", "exact"):
+        raise UsageError(f"exact with target {rules.name!r}: they choose the arithmetic both")
+    return load_target("exact")
+
+
+def check_pass(name: str | None) -> None:
+    """Raise UsageError if ``name`` is given and no pass is called so."""
+    known = [row[0] for row in pass_table()]
+    if name is None or name in known:
+        return
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(known)}"
+    raise UsageError(f"there is no pass {name!r}: {hint}")
 
 
 def tool_version() -> str:
@@ -143,7 +240,7 @@ def _report(
     command: str,
     path: Path,
     model: onnx.ModelProto,
-    target: str,
+    settings: Settings,
     configuration: dict[str, Any],
 ) -> dict[str, Any]:
     return {
@@ -152,7 +249,7 @@ def _report(
         "command": command,
         "configuration": configuration,
         "model": {"path": str(path), "sha256": digest(model), "nodes": len(model.graph.node)},
-        "target": target,
+        "target": settings.target.name,
     }
 
 

@@ -1,6 +1,8 @@
 """The command line: parse, call the API, print."""
 
+import json
 import sys
+import tomllib
 from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
@@ -8,25 +10,148 @@ from typing import Any
 
 import click
 
-from opsets.errors import QPassesError
+from opsets.errors import QPassesError, UsageError
 
 _FILE = click.Path(path_type=Path)
 
 _FILE_WIDTH = 128
 """Columns of the tables where the output goes to a file or a pipe."""
 
+_INSPECTED_WIDTH = 200
+"""The same for the widest table."""
 
-_JSON = click.option(
-    "--json",
-    "json_file",
-    type=_FILE,
-    metavar="FILE",
-    help="Write the report as JSON (docs/report.md).",
+
+class _Numbers(click.ParamType[tuple[float, ...]]):
+    """One number or several with commas between; 1/255 is a number."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        parts = parts if isinstance(parts, list | tuple) else [parts]
+        try:
+            return tuple(map(_number, parts))
+        except (TypeError, ValueError, ZeroDivisionError):
+            self.fail(f"{value!r} is no number and no list of numbers", param, ctx)
+
+
+class _Size(click.ParamType[tuple[int, int]]):
+    """One side of a square, or HEIGHTxWIDTH."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        parts = str(value).lower().split("x") if not isinstance(value, list | tuple) else value
+        try:
+            height, width = map(int, parts if len(parts) == 2 else [*parts, *parts])
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor HEIGHTxWIDTH", param, ctx)
+        return height, width
+
+
+def _number(text: Any) -> float:
+    above, _, below = str(text).partition("/")
+    return float(above) / float(below or 1)
+
+
+def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
+    """Let the entries of a TOML file stand for options that are not given."""
+    if path is None:
+        return
+    try:
+        entries = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"--config {path}: cannot be read as TOML: {error}") from error
+    known = {
+        name.lstrip("-").replace("-", "_"): param.name
+        for param in ctx.command.params
+        for name in param.opts
+        if name.startswith("--") and param.name not in ("config", "help")
+    }
+    defaults = {}
+    for key, value in entries.items():
+        name = known.get(key.replace("-", "_"))
+        if name is None:
+            options = ", ".join(sorted(known)).replace("_", "-")
+            raise UsageError(f"--config {path}: unknown entry {key!r} (known: {options})")
+        defaults[name] = value
+    ctx.default_map = defaults
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one decorator, listed in the help in this order."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+_SAMPLES = _options(
+    click.option(
+        "--data",
+        required=True,
+        metavar="PATH|random:N",
+        help="Samples: a folder of .npy/.npz feeds or one file of stacked ones, a folder of "
+        "pictures, or of test_data_set_*; random:N makes numbers up.",
+    ),
+    click.option(
+        "--samples",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Use only N samples, spread evenly over the data.",
+    ),
+    click.option(
+        "--preprocess",
+        metavar="NAME",
+        help="What pictures become: imagenet, caffe, inception, unit, raw, ... ; the options "
+        "up to --resize replace parts of it.",
+    ),
+    click.option("--scale", type=_Numbers(), help="Factor for pixels of 0..255, say 1/255."),
+    click.option("--mean", type=_Numbers(), help="Taken away after scaling, per channel."),
+    click.option("--std", type=_Numbers(), help="Divided by after that, per channel."),
+    click.option(
+        "--size", type=_Size(), help="N or HEIGHTxWIDTH; default: that of the model's input."
+    ),
+    click.option(
+        "--layout", type=click.Choice(["NCHW", "NHWC"]), help="Default: the model's."
+    ),
+    click.option(
+        "--channels",
+        type=click.Choice(["RGB", "BGR", "gray"]),
+        help="Default: RGB, or gray where the model takes one channel.",
+    ),
+    click.option(
+        "--resize",
+        type=click.Choice(["crop", "stretch", "pad"]),
+        help="How a picture of another size is made to fit.",
+    ),
 )
 
-_SAMPLES = click.option(
-    "--samples", type=click.IntRange(min=1), metavar="N", help="Use only the first N samples."
+_OUTPUT = _options(
+    click.option(
+        "--json",
+        "json_file",
+        type=_FILE,
+        metavar="FILE",
+        help="Write the report as JSON (docs/report.md).",
+    ),
+    click.option(
+        "--config",
+        type=_FILE,
+        metavar="FILE.toml",
+        is_eager=True,
+        expose_value=False,
+        callback=_read_config,
+        help="Options from a file, under the same names; the command line wins.",
+    ),
+    click.option("--quiet", is_flag=True, help="Print errors and problems only."),
+    click.option("--verbose", is_flag=True, help="Print what each stage and pass took."),
 )
+
+_PREPROCESSING = ("scale", "mean", "std", "size", "layout", "channels", "resize")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,22 +163,14 @@ def cli() -> None:
 @cli.command()
 @click.argument("model", type=_FILE)
 @click.option(
-    "--data",
-    type=_FILE,
-    required=True,
-    metavar="PATH",
-    help="Calibration samples: a folder of .npy/.npz feeds, or one file with samples "
-    "stacked along the first axis.",
-)
-@click.option(
     "-o",
     "--output",
     type=_FILE,
     required=True,
     metavar="OUT",
-    help="The integer model to write.",
+    help="The model to write.",
 )
-@_JSON
+@_SAMPLES
 @click.option(
     "--target",
     default="onnx",
@@ -64,17 +181,85 @@ def cli() -> None:
 @click.option(
     "--bodies",
     type=click.Choice(["onnxruntime", "portable"]),
-    default="onnxruntime",
-    show_default=True,
-    help="How runtimes compute the nodes: onnxruntime's int8 "
-    "kernels, or standard integer ops only.",
+    help="How runtimes compute the nodes: onnxruntime's int8 kernels (the default), or "
+    "standard integer ops only.",
 )
-@_SAMPLES
-def quantize(model: Path, **options: Any) -> None:
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="31-bit multipliers, nearest to real arithmetic, in portable bodies.",
+)
+@click.option(
+    "--activation-type",
+    type=click.Choice(["uint8", "int8"]),
+    default="uint8",
+    show_default=True,
+    help="What activations are stored as.",
+)
+@click.option(
+    "--weight-type",
+    type=click.Choice(["int8"]),
+    default="int8",
+    show_default=True,
+    help="What weights are stored as.",
+)
+@click.option(
+    "--per-channel/--no-per-channel",
+    default=True,
+    show_default=True,
+    help="A weight scale per output channel, or one per tensor.",
+)
+@click.option(
+    "--symmetric", is_flag=True, help="Activation ranges symmetric about a fixed zero point."
+)
+@click.option(
+    "--calibration-method",
+    type=click.Choice(["minmax"]),
+    default="minmax",
+    show_default=True,
+    help="How ranges follow from samples.",
+)
+@click.option(
+    "--nodes-to-exclude",
+    multiple=True,
+    metavar="REGEX",
+    help="Leave nodes in float whose whole name (or that of a tensor they write) matches; "
+    "may be repeated.",
+)
+@click.option(
+    "--op-types-to-quantize",
+    multiple=True,
+    metavar="TYPE",
+    help="Make only nodes of this op type integer; may be repeated.",
+)
+@click.option("--integer-io", is_flag=True, help="Inputs and outputs are stored integers.")
+@click.option(
+    "--emit",
+    type=click.Choice(["integer", "qdq", "standard"]),
+    default="integer",
+    show_default=True,
+    help="Integer nodes with bodies; the Q/DQ model with the same scales; or everything "
+    "written out in standard ops.",
+)
+@click.option(
+    "--print-after",
+    multiple=True,
+    metavar="PASS",
+    help="Print the graph after a pass (`qpasses passes` lists them); may be repeated.",
+)
+@click.option(
+    "--stop-after", metavar="PASS", help="Stop after a pass and write the graph as it is."
+)
+@_OUTPUT
+def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
     """Turn the float MODEL into an integer model, with evidence for every node."""
+    from qpasses.api import check_pass
     from qpasses.api import quantize as run
 
-    _run("qpasses quantize", {"model": model, **options}, run)
+    for name in print_after:
+        check_pass(name)
+    shown = {"model": model, **options, "print_after": print_after}
+    _run("qpasses quantize", shown, options | {"model": model}, run, print_after)
 
 
 @cli.command()
@@ -86,45 +271,140 @@ def quantize(model: Path, **options: Any) -> None:
     metavar="MODEL",
     help="The float model INTEGER was made from.",
 )
-@click.option(
-    "--data", type=_FILE, required=True, metavar="PATH", help="Samples, as for quantize."
-)
-@_JSON
 @_SAMPLES
+@_OUTPUT
 def verify(integer: Path, **options: Any) -> None:
     """Check the integer model INTEGER on this machine against its float original.
 
-    Exit code 1 if anything differs.
+    Pictures are preprocessed as they were for quantize, if nothing else is said. Exit code 1
+    if anything differs.
     """
     from qpasses.api import verify as run
 
-    _run("qpasses verify", {"integer": integer, **options}, run)
+    options = {"integer": integer, **options}
+    _run("qpasses verify", options, options, run)
 
 
-def _run(title: str, options: dict[str, Any], command: Callable[..., Any]) -> None:
+@cli.command()
+@click.argument("integer", type=_FILE)
+@click.option("--node", metavar="NAME", help="One node: its formula and all its numbers.")
+@click.option("--text", is_flag=True, help="The graph in ONNX's text syntax.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+def inspect(integer: Path, node: str | None, text: bool, as_json: bool) -> None:
+    """Show the integer model INTEGER: every node with its numbers and its evidence."""
+    from qpasses.api import inspect as run
+    from qpasses.report.inspection import print_inspection, print_node
+    from qpasses.report.text import to_text
+
+    if node is not None and text:
+        raise UsageError("--node and --text exclude each other: --text shows the whole graph")
+    found = run(integer)
+    if text:
+        click.echo(to_text(found.model), nl=False)
+    elif as_json:
+        shown = found if node is None else found.node(node)
+        click.echo(json.dumps(shown.as_json(), indent=2))
+    elif node is not None:
+        print_node(_console(), found.node(node))
+    else:
+        print_inspection(_console(file_width=_INSPECTED_WIDTH), found)
+
+
+@cli.command()
+def passes() -> None:
+    """List the passes in the order in which they run."""
+    from qpasses.pipeline import pass_table
+    from qpasses.report.terminal import print_passes
+
+    print_passes(_console(), pass_table())
+
+
+def _run(
+    title: str,
+    shown: dict[str, Any],
+    options: dict[str, Any],
+    command: Callable[..., Any],
+    print_after: tuple[str, ...] = (),
+) -> None:
     """Echo the configuration, run ``command`` under progress bars, print its report."""
     from rich.console import Console
 
-    from qpasses.report.terminal import print_configuration, print_report, progress_bars
+    from qpasses.report.terminal import (
+        print_configuration,
+        print_problems,
+        print_report,
+        progress_bars,
+        timings,
+    )
+
+    quiet, verbose = options.pop("quiet"), options.pop("verbose")
+    if quiet and verbose:
+        raise UsageError("--quiet and --verbose exclude each other")
+    console = _console(quiet)
+    print_configuration(console, title, shown)
+    options["preprocessing"] = _preprocessing(options)
+    errors = Console(stderr=True, quiet=quiet)
+    with timings(errors) if verbose else progress_bars(errors) as (progress, after_pass):
+        if "stop_after" in options:
+            options["after"] = _watching(print_after, after_pass)
+        result = command(**options, progress=progress)
+    print_report(console, result.report)
+    if result.verdict == "failed":
+        if quiet:
+            print_problems(Console(stderr=True), result.report)
+        sys.exit(1)
+
+
+def _watching(
+    print_after: tuple[str, ...], after_pass: Callable[[str, Any], None]
+) -> Callable[[str, Any], None]:
+    """Called with each pass's name and graph: prints the graph where that is wanted."""
+
+    def after(name: str, graph: Any) -> None:
+        from qpasses.graph import export_graph
+        from qpasses.report.text import to_text
+
+        after_pass(name, graph)
+        if name in print_after:
+            click.echo(f"# after {name}\n{to_text(export_graph(graph))}")
+
+    return after
+
+
+def _preprocessing(options: dict[str, Any]) -> Any:
+    """The preprocessing that the options describe, taken out of them; None for none."""
+    name = options.pop("preprocess")
+    parts = {part: options.pop(part) for part in _PREPROCESSING}
+    if name is None and all(value is None for value in parts.values()):
+        return None
+    from calibration.presets import preprocessing
+
+    if parts["scale"] is not None and len(parts["scale"]) != 1:
+        raise UsageError("--scale takes one number for all channels: use --std")
+    scale = None if parts["scale"] is None else parts["scale"][0]
+    return preprocessing(name, **{**parts, "scale": scale})
+
+
+def _console(quiet: bool = False, file_width: int = _FILE_WIDTH) -> Any:
+    from rich.console import Console
 
     if isinstance(
         sys.stdout, TextIOWrapper
     ):  # a name no console can show is no reason to stop
         sys.stdout.reconfigure(errors="replace")
-    console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
-    shown = {name.removesuffix("_file"): value for name, value in options.items()}
-    print_configuration(console, title, shown)
-    with progress_bars(Console(stderr=True)) as progress:
-        result = command(**options, progress=progress)
-    print_report(console, result.report)
-    if result.verdict == "failed":
-        sys.exit(1)
+    return Console(width=None if sys.stdout.isatty() else file_width, quiet=quiet)
 
 
 def main() -> None:
     """The entry point: a user's mistake ends in one clear line and its exit code."""
     try:
-        cli()
+        cli.main(standalone_mode=False)
     except QPassesError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        click.echo(f"error: {error.format_message()}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        sys.exit(130)

@@ -27,17 +27,25 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise UsageError(f"{path}: {what}")
     try:
         model = onnx.load(path)
+    except (DecodeError, ValueError, OSError, onnx.checker.ValidationError) as error:
+        raise _invalid(path, error) from error
+    return checked_model(model, path)
+
+
+def checked_model(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """``model``, called ``path`` in messages; raises ModelError if it is no valid ONNX."""
+    try:
         _check(model)
-    except (DecodeError, onnx.checker.ValidationError, ValueError, OSError) as error:
-        reason = (
-            str(error).strip().splitlines()[0] if str(error).strip() else "cannot be parsed"
-        )
-        raise ModelError(
-            f"{path}: not a valid ONNX model (truncated or damaged?): {reason}"
-        ) from error
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise _invalid(path, error) from error
     if not model.graph.node:
         raise ModelError(f"{path}: the model has no nodes")
     return model
+
+
+def _invalid(path: Path, error: Exception) -> ModelError:
+    reason = (str(error).strip().splitlines() or ["cannot be parsed"])[0]
+    return ModelError(f"{path}: not a valid ONNX model (truncated or damaged?): {reason}")
 
 
 def _check(model: onnx.ModelProto) -> None:

@@ -1,6 +1,6 @@
 """How a computing node sits in the graph: its data, its bias, the activation it absorbs."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,17 +46,18 @@ def activations(node: Node) -> list[Tensor]:
     return [tensor for tensor in node.inputs if is_float(tensor) and value_of(tensor) is None]
 
 
-def absorbed(graph: Graph, node: Node) -> list[Node]:
+def absorbed(graph: Graph, node: Node, apart: Container[str] = ()) -> list[Node]:
     """The nodes behind ``node`` that become part of it, in order.
 
     A MatMul takes the constant row that is added to it; then Relu and Clip with constant
-    bounds follow, as long as nothing else reads what lies between.
+    bounds follow, as long as nothing else reads what lies between and their name is not in
+    ``apart``.
     """
     chain: list[Node] = []
     tensor = node.outputs[0]
     while (reader := sole_consumer(graph, tensor)) is not None:
         is_bias = node.op == "MatMul" and not chain and bias_row(node, reader) is not None
-        if not is_bias and not _is_clamp(reader, tensor):
+        if reader.name in apart or not (is_bias or _is_clamp(reader, tensor)):
             break
         chain.append(reader)
         tensor = reader.outputs[0]

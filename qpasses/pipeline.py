@@ -1,25 +1,28 @@
 """The stages in order: the table of contents of the toolkit."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import getdoc
 
 import onnx
 
 from calibration import Samples, collect
-from opsets.op import Flavour
-from opsets.target import Target
-from qpasses.alignment import align, observed
-from qpasses.emit.integer import Provenance, emit_integer
+from qpasses.alignment import align, few_codes, observed
+from qpasses.emit.integer import emit_integer
+from qpasses.emit.provenance import Provenance
+from qpasses.emit.qdq import emit_qdq
+from qpasses.emit.standard import emit_standard
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
 from qpasses.graph import Graph
 from qpasses.macs import count_macs
-from qpasses.passes import INTEGERIZE
-from qpasses.passes.base import Context, run_passes
+from qpasses.passes import INTEGER_IO, INTEGERIZE, PREPARE, integerizing
+from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.placement import place
 from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
 from qpasses.record import Record
+from qpasses.settings import Settings
 
 Advance = Callable[[], None]
 Progress = Callable[[str, int], Advance]
@@ -33,46 +36,82 @@ def no_progress(_stage: str, _steps: int) -> Advance:
 
 @dataclass(frozen=True)
 class Integerized:
-    """An emitted integer model with the graph and record it was made from."""
+    """An emitted model with the graph, record and evidence it was made from.
+
+    ``few_codes``: by tensor, the codes it uses where they are few. ``unfinished``: why the
+    graph is not integer yet, or nothing.
+    """
 
     model: onnx.ModelProto
     graph: Graph
     record: Record
-    evidence: list[NodeEvidence]
+    evidence: Sequence[NodeEvidence] = ()
+    few_codes: Mapping[str, int] = field(default_factory=dict)
+    unfinished: str = ""
+
+
+PLACE = "place"
+"""The name under which the Q/DQ graph can be watched, between prepare and integerize."""
+
+
+def pass_table() -> list[tuple[str, str, str]]:
+    """What can be watched or stopped after, in order: name, stage, what it does."""
+    stages = {"prepare": PREPARE, "integerize": INTEGERIZE + INTEGER_IO}
+    rows = [
+        (each.name, stage, (getdoc(each) or "").splitlines()[0])
+        for stage, passes in stages.items()
+        for each in passes
+    ]
+    rows.insert(len(PREPARE), (PLACE, "place", "Insert QuantizeLinear and DequantizeLinear."))
+    return rows
 
 
 def integerize(
     model: onnx.ModelProto,
     samples: Samples,
-    target: Target,
-    flavour: Flavour,
+    settings: Settings,
     provenance: Provenance,
     progress: Progress = no_progress,
+    watch: Watch = UNWATCHED,
 ) -> Integerized:
-    """Float model and samples to a proven integer model."""
-    context = Context(target, flavour)
+    """Float model and samples to a proven integer model, or what ``settings.emit`` names."""
+    context = Context(settings)
     sample = next(iter(samples))[1]
 
     advance = progress("prepare", 1)
-    graph = prepare(model, sample, context)
-    context.record.macs = count_macs(graph, sample)
+    graph = prepare(model, sample, context, watch)
+    record = context.record
+    record.macs = count_macs(graph, sample)
     advance()
+    stopped = f"stopped after {watch.stop_after}" if watch.stop_after else ""
+    if watch.stops_in(PREPARE):
+        return Integerized(prepared_model(graph), graph, record, unfinished=stopped)
 
     chosen = plan(graph, context)
     advance = progress("calibrate", len(samples))
-    watched = observed(graph, chosen)
-    ranges = collect(prepared_model(graph), watched, samples, advance)
+    ranges = collect(prepared_model(graph), observed(graph, chosen), samples, advance)
 
     advance = progress("integerize", 1)
-    place(graph, chosen, align(graph, chosen, ranges), context)
-    run_passes(INTEGERIZE, graph, context)
+    shared = align(graph, chosen, ranges)
+    narrow = few_codes(ranges, shared)
+    place(graph, chosen, shared, context)
+    watch.after(PLACE, graph)
+    if settings.emit == "qdq" or watch.stop_after == PLACE:
+        advance()
+        qdq = emit_qdq(graph, provenance)
+        return Integerized(qdq, graph, record, (), narrow, stopped or "emitted as Q/DQ")
+    run_passes(integerizing(settings), graph, context, watch)
     advance()
+    if stopped:
+        partial = emit_integer(graph, record, provenance)
+        return Integerized(partial, graph, record, (), narrow, stopped)
 
-    advance = progress("prove", len(context.record.nodes))
     evidence = []
-    for each in prove(graph, context.record):
+    advance = progress("prove", len(record.nodes))
+    for each in prove(graph, record):
         evidence.append(each)
         advance()
-    return Integerized(
-        emit_integer(graph, context.record, provenance), graph, context.record, evidence
-    )
+    made = emit_integer(graph, record, provenance)
+    if settings.emit == "standard":
+        made = emit_standard(made)
+    return Integerized(made, graph, record, evidence, narrow)

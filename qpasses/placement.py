@@ -24,6 +24,7 @@ from qpasses.passes.base import Context
 from qpasses.patterns import absorbed, bias_row
 from qpasses.planning import Plan
 from qpasses.record import Quantization
+from qpasses.settings import Settings
 
 WEIGHT_LIMIT = 127
 """int8 weights are symmetric: -127 to 127."""
@@ -37,7 +38,9 @@ _MATRIX_OPS = {"Conv": 0, "Gemm": 1, "MatMul": 1}
 
 def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Context) -> None:
     """Insert QuantizeLinear and DequantizeLinear: standard Q/DQ that other tools can read."""
-    parameters = {name: activation_parameters(ranges[name]) for name in chosen.tensors}
+    parameters = {
+        name: activation_parameters(ranges[name], context.settings) for name in chosen.tensors
+    }
     place_parameters(graph, chosen, parameters, context)
 
 
@@ -56,17 +59,27 @@ def place_parameters(
     tidy(graph)
 
 
-def activation_parameters(real: Range) -> Quantization:
-    """Asymmetric uint8 parameters for ``real``, widened to hold zero.
+def activation_parameters(real: Range, settings: Settings) -> Quantization:
+    """Per-tensor parameters for ``real``, widened to hold zero.
 
-    scale = (high - low) / 255 as float32; zero_point = round(-low / scale).
+    Asymmetric: scale = (high - low) / 255 as float32, zero_point = round(-low / scale) from
+    the smallest stored integer on. Symmetric: scale = max(-low, high) / 127, zero_point 128
+    (uint8) or 0 (int8).
     """
-    real = real.with_zero()
-    scale = np.float32(real.width / 255)
-    if scale < np.finfo(np.float32).tiny:
-        scale = np.float32(1.0)  # the tensor is zero throughout
-    zero_point = round(Fraction(-real.low) / Fraction(float(scale)))
-    return Quantization(float(scale), min(max(zero_point, 0), 255), "uint8")
+    real, dtype = real.with_zero(), settings.activation_type
+    low, high = (int(end) for end in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+    if settings.symmetric:
+        scale = _normal(max(-real.low, real.high) / WEIGHT_LIMIT)
+        return Quantization(scale, low + 128, dtype)
+    scale = _normal(real.width / 255)
+    zero_point = low + round(Fraction(-real.low) / Fraction(scale))
+    return Quantization(scale, min(max(zero_point, low), high), dtype)
+
+
+def _normal(scale: float) -> float:
+    """``scale`` as float32; 1 for a tensor that is zero throughout."""
+    rounded = np.float32(scale)
+    return float(rounded) if rounded >= np.finfo(np.float32).tiny else 1.0
 
 
 def weight_scales(
@@ -87,6 +100,16 @@ def weight_scales(
     scale = np.where(largest > 0, np.maximum(scale, least), size / (x_scale * 2.0**24))
     scale = np.where(scale > 0, np.maximum(scale, 2.0**-120 / x_scale), 1.0)
     return scale.astype(np.float32), raised
+
+
+def tensor_scale(
+    weights: NDArray[Any], bias: NDArray[Any], x_scale: float
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """``weight_scales`` with one scale, float32 [1], for all channels of ``bias``."""
+    size = np.abs(bias)
+    worst = size.max(initial=0.0, keepdims=True)
+    scale, raised = weight_scales(weights.reshape(1, -1), worst, 0, x_scale)
+    return scale, raised & (size == worst)
 
 
 def _quantize_activation(
@@ -126,7 +149,10 @@ def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
     bias = np.asarray(constant(input_at(holder, place_of_bias))) if place_of_bias else None
     values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
     x_scale = float(np.asarray(constant(producer_of(node.inputs[0]).inputs[1])))
-    scale, raised = weight_scales(weights, values, axis, x_scale)
+    if context.settings.per_channel:
+        scale, raised = weight_scales(weights, values, axis, x_scale)
+    else:
+        scale, raised = tensor_scale(weights, values, x_scale)
     if raised.any():
         context.record.raised_weight_scales[node.name] = np.flatnonzero(raised).tolist()
     column = [1] * weights.ndim
@@ -172,7 +198,8 @@ def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
         values = constant(tensor)
         if node.op != "Add" or values is None:
             continue
-        parameters = activation_parameters(Range(float(values.min()), float(values.max())))
+        extremes = Range(float(values.min()), float(values.max()))
+        parameters = activation_parameters(extremes, context.settings)
         levels = np.rint(values.astype(np.float64) / parameters.scale) + parameters.zero_point
         stored = np.clip(levels, *parameters.limits).astype(parameters.dtype)
         name = f"{node.name}.operand_{index}"
@@ -198,7 +225,9 @@ def _dequantized_constant(
     axis: int | None,
     zero: NDArray[Any] | None = None,
 ) -> Tensor:
-    """A constant of stored integers behind a DequantizeLinear."""
+    """A constant of stored integers behind a DequantizeLinear; one scale means no axis."""
+    if scale.size == 1:
+        scale, axis = scale.reshape(()), None
     if zero is None:
         zero = np.zeros(scale.shape, stored.dtype)
     inputs = [

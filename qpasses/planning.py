@@ -47,7 +47,9 @@ def plan(graph: Graph, context: Context) -> Plan:
         ):
             continue
         context.record.declined.pop(node.name, None)  # what prepare could not fold
-        declined = _guard_type(node) or guards[node.op](graph, node)
+        unwanted = context.selection.leave(node)
+        declined = Declined(unwanted) if unwanted else _guard_type(node)
+        declined = declined or guards[node.op](graph, node)
         if declined:
             context.record.declined[node.name] = declined.reason
         elif node.op in MOVING | CLAMPING:
@@ -58,7 +60,7 @@ def plan(graph: Graph, context: Context) -> Plan:
                 (result.ties if node.op in MOVING else result.clamps).append(pair)
         else:
             result.computing.append(node)
-            chain = [node, *absorbed(graph, node)]
+            chain = [node, *absorbed(graph, node, context.selection.excluded)]
             result.integer.update(map(id, chain))
             inner.update(each.outputs[0].name for each in chain[:-1])
             touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])

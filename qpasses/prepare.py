@@ -3,39 +3,40 @@
 import numpy as np
 import onnx
 import onnx.inliner
-import onnx.version_converter
 from onnx_graphsurgeon.logger import G_LOGGER
 
 from calibration import Session
 from opsets.errors import ModelError
 from qpasses.graph import Graph, export_graph, import_graph
-from qpasses.passes import PREPARE
-from qpasses.passes.base import AfterPass, Context, run_passes
-from qpasses.runtime import IR_VERSION, OPSET, Arrays
-
-OLDEST_USABLE = 18
-"""The oldest opset the bodies can be written in (BitwiseAnd)."""
-
-_TOLERANCE = 1e-3  # of the largest output: folding reorders float32 arithmetic
+from qpasses.passes import PREPARE, QUANTIZABLE
+from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
+from qpasses.runtime import IR_VERSION, Arrays
+from qpasses.selection import select
+from qpasses.upgrade import agree, upgrade
 
 
 def prepare(
     model: onnx.ModelProto,
     sample: Arrays | None,
     context: Context,
-    after: AfterPass | None = None,
+    watch: Watch = UNWATCHED,
 ) -> Graph:
     """The canonical float graph of ``model``: upgraded, folded, checked on ``sample``.
 
-    Raises ModelError if no opset that the bodies need can be reached, or if the result of a
-    step differs from the original on ``sample`` (feeds by input name).
+    ``context`` learns which nodes the user wants left alone. Raises ModelError if no opset
+    that the bodies need can be reached, or if the result of a step differs from the original
+    on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
     """
     plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
     graph = import_graph(infer_types(upgrade(plain, sample), sample))
+    wanted = context.settings
+    context.selection = select(
+        graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, QUANTIZABLE
+    )
     G_LOGGER.severity = G_LOGGER.ERROR
     graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
-    run_passes(PREPARE, graph, context, after)
-    if sample is not None and not _agree(model, prepared_model(graph), sample):
+    run_passes(PREPARE, graph, context, watch)
+    if sample is not None and not agree(model, prepared_model(graph), sample):
         raise ModelError(
             "folding changed the model's outputs beyond rounding on the first "
             "sample: please report this model"
@@ -48,34 +49,6 @@ def prepared_model(graph: Graph) -> onnx.ModelProto:
     model = export_graph(graph)
     model.ir_version = IR_VERSION
     return model
-
-
-def upgrade(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProto:
-    """``model`` at opset 21, or the next lower one down to 18 that keeps its results.
-
-    A model that is newer stays as it is.
-    """
-    version = next(
-        (o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None
-    )
-    if version is None:
-        raise ModelError("the model imports no version of the standard ONNX operators")
-    if version >= OPSET:
-        return model
-    problems = []
-    for wanted in range(OPSET, max(version, OLDEST_USABLE) - 1, -1):
-        try:
-            converted = onnx.version_converter.convert_version(model, wanted)
-            converted.ir_version = max(model.ir_version, IR_VERSION)
-            if sample is None or _agree(model, converted, sample):
-                return converted
-            problems.append(f"opset {wanted}: other results")
-        except RuntimeError as error:  # the converter's and onnxruntime's own exceptions
-            problems.append(f"opset {wanted}: {str(error).splitlines()[0]}")
-    raise ModelError(
-        f"the model's opset {version} could not be raised to {OLDEST_USABLE} or "
-        f"above: {'; '.join(problems)}"
-    )
 
 
 def infer_types(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProto:
@@ -118,24 +91,3 @@ def _inputs_hidden(model: onnx.ModelProto) -> onnx.ModelProto:
     copy.graph.input.extend(kept)
     copy.ir_version = max(copy.ir_version, 4)
     return copy
-
-
-def _agree(model: onnx.ModelProto, other: onnx.ModelProto, sample: Arrays) -> bool:
-    results = (Session(each, optimize=False).run(None, sample) for each in (model, other))
-    for expected, found in zip(*results, strict=True):
-        if not isinstance(expected, np.ndarray):
-            continue  # a sequence
-        if expected.shape != found.shape or expected.dtype != found.dtype:
-            return False
-        if expected.dtype.kind not in "fiub":
-            if not np.array_equal(expected, found):
-                return False
-            continue
-        finite = np.isfinite(expected)
-        if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
-            return False
-        span = np.abs(expected[finite], dtype=np.float64).max(initial=0.0)
-        gap = np.abs(expected[finite].astype(np.float64) - found[finite]).max(initial=0.0)
-        if not gap <= _TOLERANCE * span + 1e-6:
-            return False
-    return True

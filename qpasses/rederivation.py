@@ -12,7 +12,7 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.graph import Graph, Node, constant, is_graph
 from qpasses.macs import count_macs
-from qpasses.passes import INTEGERIZE
+from qpasses.passes import integerizing
 from qpasses.passes.base import Context, run_passes
 from qpasses.placement import place_parameters
 from qpasses.planning import plan
@@ -34,7 +34,7 @@ def derive(
 ) -> Derived:
     """Prepare, place and integerize ``original`` with the activation scales of ``recorded``.
 
-    ``context`` is new, with the recorded target and bodies. Nothing else is taken: weights,
+    ``context`` is new, with the recorded settings. Nothing else is taken: weights,
     biases, multipliers, shifts, tables, clamps and the structure follow from the float model.
     Raises VerificationError if a scale is missing.
     """
@@ -51,7 +51,7 @@ def derive(
         )
     scales = {name: recorded.tensors[stored] for name, stored in chosen.stored.items()}
     place_parameters(graph, chosen, scales, context)
-    run_passes(INTEGERIZE, graph, context)
+    run_passes(integerizing(context.settings), graph, context)
     return Derived(graph, context.record)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.op import DOMAIN
+from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.multipliers import Choice, choose_multipliers
 from qpasses.evidence.thresholds import Interval, levels
@@ -78,7 +78,8 @@ def emit_requantized(
         name: np.array(v, y.dtype) for name, v in zip(("y_min", "y_max"), bounds, strict=True)
     }
     attributes = {**attributes, "rounding": context.target.rounding}
-    kernel = OPS[op].body("onnxruntime", clamps, attributes).kernel
+    judged: Flavour = "onnxruntime" if context.target.fast_kernels else "portable"
+    kernel = OPS[op].body(judged, clamps, attributes).kernel
     assert kernel is not None, op
     record = NodeRecord(
         source=[node.name, *(each.name for each in site.absorbed)],
@@ -113,6 +114,8 @@ def emit_requantized(
 
 def _rule(choice: Choice, context: Context) -> str:
     form = f"{context.target.multiplier_bits}-bit, {context.target.rounding}"
+    if not context.target.fast_kernels:
+        return f"{form}: nearest to real arithmetic, within {choice.farthest} ulp"
     inexact = int((~choice.exact).sum())
     if inexact:
         return f"{form}: nearest; the kernel is not exact in {inexact} channels"

@@ -1,6 +1,6 @@
 """What a run came to: shares, float nodes with their reasons, accuracy, the verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,19 +9,27 @@ from numpy.typing import NDArray
 from calibration import Samples, Session
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
+from qpasses.edges import RealSession
 from qpasses.evidence.certificate import PROVED, NodeEvidence
-from qpasses.graph import Graph, Node, producer
+from qpasses.graph import Graph, Node, is_float, producer
 from qpasses.macs import MULTIPLYING
 from qpasses.record import Record
+from qpasses.settings import Settings
 from qpasses.stages import CLAMPING, MOVING, Kind, kind
 
 SQNR_CAP_DB = 200.0
 
+LOW_SQNR_DB = 10.0
+"""Below this an output is a tenth noise: worth a warning."""
+
 
 def summarize(
-    graph: Graph, record: Record, evidence: Sequence[NodeEvidence]
+    graph: Graph, record: Record, evidence: Sequence[NodeEvidence], unfinished: str = ""
 ) -> dict[str, Any]:
-    """The ``summary`` of a report (docs/report.md) for an integer graph."""
+    """The ``summary`` of a report (docs/report.md) for an integer graph.
+
+    ``unfinished`` says why a graph on the way there has float nodes, or nothing.
+    """
     by_op: dict[str, int] = {}
     for node in graph.nodes:
         label = node.op if kind(node) is not Kind.FLOAT else f"{node.op} (float)"
@@ -46,7 +54,7 @@ def summarize(
         "macs": macs,
         "nodes": dict(sorted(by_op.items())),
         "float_nodes": [
-            {"name": node.name, "op_type": node.op, "reason": reason(node, record)}
+            {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
             for node in floats
         ],
         "raised_weight_scales": record.raised_weight_scales,
@@ -66,10 +74,10 @@ def verdict(evidence: Sequence[NodeEvidence], integer_only: bool) -> str:
     return "ok"
 
 
-def reason(node: Node, record: Record) -> str:
+def reason(node: Node, record: Record, unfinished: str = "") -> str:
     """Why a node stayed in float."""
-    if node.name in record.declined:
-        return record.declined[node.name]
+    if unfinished or node.name in record.declined:
+        return record.declined.get(node.name, unfinished)
     if node.op in MOVING | CLAMPING:
         return f"{node.op} with no integer node next to it: it would only be rounded"
     return f"{node.op} has no integer form in this version"
@@ -90,6 +98,43 @@ def float_islands(graph: Graph) -> list[Node]:
             if kind(before) is Kind.FLOAT:
                 islands.append(before)
     return islands
+
+
+def data_warnings(calibrated_on_random: bool, compared_on_random: bool) -> list[str]:
+    """What made-up samples mean for the figures."""
+    found = []
+    if calibrated_on_random:
+        found.append("calibrated on random numbers: its ranges are not those of real data")
+    if compared_on_random:
+        found.append("compared on random numbers: the accuracy is not that on real data")
+    return found
+
+
+def code_warnings(few_codes: Mapping[str, int]) -> list[str]:
+    """Which tensors lose bits to a wider one that they are tied to."""
+    return [
+        f"tensor {name!r} uses {codes} of 256 codes: it shares the scale of a wider one"
+        for name, codes in few_codes.items()
+    ]
+
+
+def graph_warnings(
+    graph: Graph, settings: Settings, accuracy: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """What to know of a graph: float where integers were wanted, outputs far from float."""
+    found = []
+    if settings.integer_io:
+        for what, tensors in (("input", graph.inputs), ("output", graph.outputs)):
+            found += [
+                f"{what} {tensor.name!r} stays float: a float node is next to it"
+                for tensor in tensors
+                if is_float(tensor)
+            ]
+    for output in accuracy:
+        sqnr = output["sqnr_db"]
+        if sqnr is not None and sqnr < LOW_SQNR_DB:
+            found.append(f"output {output['name']!r} is only {sqnr:.1f} dB from float")
+    return found
 
 
 class Accuracy:
@@ -139,8 +184,8 @@ class Accuracy:
         return rows
 
 
-def compare(reference: Session, other: Session, samples: Samples) -> Accuracy:
-    """Run two models on ``samples`` and compare their outputs."""
+def compare(reference: Session, other: Session | RealSession, samples: Samples) -> Accuracy:
+    """Run two models on ``samples`` and compare their outputs, named as the reference's."""
     accuracy = Accuracy(reference.outputs)
     for _, feed in samples:
         accuracy.update(reference.run(None, feed), other.run(None, feed))

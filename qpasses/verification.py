@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 
-from calibration import Samples, Session
-from opsets.errors import ModelError
+from calibration import Preprocessing, Samples, Session, input_specs
+from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.fixed_point import ROUNDINGS
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from opsets.target import Target
+from qpasses.edges import Edges, RealSession
 from qpasses.emit.integer import changed_bodies, read_record, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
@@ -23,6 +23,7 @@ from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
 from qpasses.record import Record
 from qpasses.rederivation import derive, differences
+from qpasses.settings import Settings
 from qpasses.summary import Accuracy
 
 MOST_DIFFERENCES = 10
@@ -41,12 +42,14 @@ class Verification:
 
     graph: Graph
     record: Record
-    target: Target
+    settings: Settings
     evidence: list[NodeEvidence]
     accuracy: Accuracy
+    edges: Edges
     derived: Record = field(default_factory=Record)
     checks: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    random_data: bool = False
 
 
 def verify_integer(
@@ -64,15 +67,16 @@ def verify_integer(
     record, about = read_record(integer)
     graph = import_graph(integer)
     _check_record(graph, record, about, name)
-    target = _recorded_target(about)
+    settings = Settings.from_json(about["configuration"])
+    edges = _edges(integer, original, record, name)
     evidence = list(prove(graph, record))
-    accuracy = Accuracy([output.name for output in graph.outputs])
-    result = Verification(graph, record, target, evidence, accuracy)
+    accuracy = Accuracy([output.name for output in original.graph.output])
+    result = Verification(graph, record, settings, evidence, accuracy, edges)
+    result.random_data = about["configuration"].get("random_data", False)
     if about["float_sha256"] != digest(original):
         result.problems.append("the integer model was made from another float model")
     advance = progress("derive again", 1)
-    context = Context(target, about["configuration"]["bodies"])
-    derived = derive(original, next(iter(samples))[1], record, context)
+    derived = derive(original, next(iter(samples))[1], record, Context(settings))
     found = differences(graph, record, derived)
     result.derived = derived.record
     result.checks["derivation"] = {
@@ -90,17 +94,43 @@ def verify_integer(
     return result
 
 
-def _recorded_target(about: dict[str, Any]) -> Target:
+def recorded_preprocessing(integer: onnx.ModelProto) -> Preprocessing | None:
+    """What pictures became when ``integer`` was made, if it was made with pictures."""
+    configuration = read_record(integer)[1].get("configuration")
+    found = configuration.get("preprocessing") if isinstance(configuration, dict) else None
     try:
-        return Target(**about["configuration"]["target"])
-    except (TypeError, KeyError) as error:
-        raise ModelError("the record in the model's metadata has no valid target") from error
+        return None if found is None else Preprocessing.from_json(found)
+    except UsageError as error:
+        raise ModelError(f"the recorded configuration is damaged: {error}") from error
+
+
+def _edges(
+    integer: onnx.ModelProto, original: onnx.ModelProto, record: Record, name: str
+) -> Edges:
+    try:
+        edges = Edges.between([s.name for s in input_specs(original)], integer, record)
+    except ValueError as error:
+        raise VerificationError(
+            f"{name} was not made from this float model: they have other inputs"
+        ) from error
+    moved = [
+        ours for real, (ours, stored) in edges.inputs.items() if not stored and ours != real
+    ]
+    if moved:
+        raise VerificationError(
+            f"{name} was not made from this float model, which has no input {moved[0]!r}"
+        )
+    return edges
 
 
 def _check_record(graph: Graph, record: Record, about: dict[str, Any], name: str) -> None:
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
     has_record = {"float_sha256", "configuration"} <= about.keys()
     problem = "" if has_record else "there is no record (are the two models swapped?)"
+    configuration = about.get("configuration")
+    emitted = configuration.get("emit") if isinstance(configuration, dict) else None
+    if emitted in ("qdq", "standard"):
+        problem = f"it was written with --emit {emitted}, which keeps no nodes to check"
     for node in nodes:
         entry = record.nodes.get(node.name)
         if node.op not in OPS:
@@ -165,7 +195,8 @@ def _run_samples(
     """Float against integer, and both bodies bit for bit at each optimization level."""
     fast = with_bodies(integer, "onnxruntime", only=_proved_fast(result))
     pair = fast, with_bodies(integer, "portable")
-    reference, as_given = Session(original), Session(integer)
+    reference = Session(original)
+    as_given = RealSession(Session(integer), result.edges)
     runners = {
         optimize: [Session(model, optimize=optimize) for model in pair]
         for optimize in (False, True)
@@ -177,10 +208,11 @@ def _run_samples(
     advance = progress("run samples", len(samples))
     for position, (name, feed) in enumerate(samples):
         result.accuracy.update(reference.run(None, feed), as_given.run(None, feed))
+        given = result.edges.feed(feed)
         for optimize, sessions in runners.items():
-            differing[optimize] += _differences(*(each.run(None, feed) for each in sessions))
+            differing[optimize] += _differences(*(each.run(None, given) for each in sessions))
         if watched and position < INSIDE_SAMPLES and not first:
-            found = zip(watched, *(each.run(watched, feed) for each in inside), strict=True)
+            found = zip(watched, *(each.run(watched, given) for each in inside), strict=True)
             unlike = [tensor for tensor, a, b in found if not np.array_equal(a, b)]
             first = f", first in tensor {unlike[0]!r} of {name}" if unlike else ""
         advance()

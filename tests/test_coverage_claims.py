@@ -151,3 +151,16 @@ def test_samples_external_weights_and_targets_are_never_overwritten(tmp_path):
         with pytest.raises(UsageError, match="choose another name"):
             quantize(path, tmp_path / "samples", victim, target=target)
         assert victim.read_bytes() == before
+
+
+def test_a_moving_node_left_in_float_between_integers_is_calibrated(tmp_path):
+    text = """g (float[1, 3, 4, 4] x) => (float[1, 3, 2, 2] y) {
+        a = Conv (x, w)
+        [pool] b = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a)
+        y = Conv (b, w)
+    }"""
+    made = model(text, w=numbers(3, 3, 1, 1))
+    feeds = [{"x": numbers(1, 3, 4, 4, seed=seed)} for seed in range(3)]
+    result = quantize(made, feeds, nodes_to_exclude=["pool"])
+    assert [node["name"] for node in result.report["summary"]["float_nodes"]] == ["pool"]
+    assert verify(result.model, made, feeds).verdict == result.verdict == "incomplete"

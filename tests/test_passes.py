@@ -13,7 +13,8 @@ from small_models import model, numbers
 from calibration import Range, Session, collect
 from opsets.target import load_target
 from qpasses.alignment import align
-from qpasses.emit.integer import Provenance, emit_integer
+from qpasses.emit.integer import emit_integer
+from qpasses.emit.provenance import Provenance
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
 from qpasses.graph import import_graph, is_graph_output, tidy
@@ -30,6 +31,7 @@ from qpasses.placement import place
 from qpasses.planning import plan
 from qpasses.prepare import infer_shapes, prepare, prepared_model
 from qpasses.runtime import IR_VERSION, OPSET
+from qpasses.settings import Settings
 from qpasses.stages import CLAMPING, MOVING
 
 NEAR_A_TIE = 1e-6
@@ -73,7 +75,7 @@ def ops_after(each, made, seed=0):
     expected, left = run(made, feeds), []
     for passes in ([each], PREPARE):
         graph = import_graph(infer_shapes(made))
-        run_passes(passes, graph, Context(load_target("onnx")))
+        run_passes(passes, graph, Context(Settings(load_target("onnx"))))
         left.append([node.op for node in graph.nodes])
         for before, after in zip(expected, run(prepared_model(graph), feeds), strict=True):
             assert (after.shape, after.dtype) == (before.shape, before.dtype)
@@ -256,7 +258,7 @@ def test_auto_pad_is_what_its_pads_say(op, mode, sizes, dilation, ceil, counted)
         [1, 2, *size], f"y = {op} <{attributes}> ({', '.join(['x', *weights])})", **weights
     )
     graph = import_graph(infer_shapes(made))
-    run_passes([ResolveAutoPad()], graph, Context(load_target("onnx")))
+    run_passes([ResolveAutoPad()], graph, Context(Settings(load_target("onnx"))))
     assert "auto_pad" not in graph.nodes[0].attrs
     assert ops_after(ResolveAutoPad(), made) == [op]
 
@@ -290,7 +292,7 @@ def test_a_constant_per_channel_joins_the_bias(
 
 def test_weights_that_could_overflow_by_their_number_are_declined():
     graph = import_graph(net([1, 34_000, 1], "y = Conv (x, w)", w=np.ones((1, 34_000, 1))))
-    context = Context(load_target("onnx"))
+    context = Context(Settings(load_target("onnx")))
     run_passes([IntegerizeConv()], graph, context)
     (reason,) = context.record.declined.values()
     assert reason == "Conv sums so many products that int32 could overflow"
@@ -312,7 +314,7 @@ class Stages:
 
 def stages(made, feeds):
     """The stages of the pipeline, calibrated on ``feeds``."""
-    context = Context(load_target("onnx"))
+    context = Context(Settings(load_target("onnx")))
     graph = prepare(made, feeds, context)
     chosen = plan(graph, context)
     ranges = collect(prepared_model(graph), list(chosen.tensors), [("feeds", feeds)])
@@ -630,7 +632,7 @@ def check_tied_tensors(found):
 
 def aligned(graph, ranges):
     """The plan of a float graph, and the range of each of its tensors."""
-    chosen = plan(graph, Context(load_target("onnx")))
+    chosen = plan(graph, Context(Settings(load_target("onnx"))))
     given_ranges = ranges(chosen.tensors)
     return chosen, given_ranges, align(graph, chosen, given_ranges)
 
@@ -796,35 +798,35 @@ def test_prepare_keeps_the_type_of_a_graph(kind, body):
     weights = {"m": np.ones((2, 2), dtype), "row": np.ones(2, dtype), "axis": int64(2)}
     made = model(text, opset=OPSET, ir_version=IR_VERSION, **weights)
     graph = import_graph(infer_shapes(made))
-    run_passes(PREPARE, graph, Context(load_target("onnx")))
+    run_passes(PREPARE, graph, Context(Settings(load_target("onnx"))))
     run(prepared_model(graph), {"x": np.ones((2, 2), dtype)})
 
 
 def test_dropout_in_training_mode_is_declined():
     text = "a = Abs (x) y = Dropout (a, half, true)"
     made = net([4], text, half=np.float32(0.5), true=np.array(True))
-    graph, context = import_graph(infer_shapes(made)), Context(load_target("onnx"))
+    graph, context = import_graph(infer_shapes(made)), Context(Settings(load_target("onnx")))
     run_passes([RemoveIdentity()], graph, context)
     assert [node.op for node in graph.nodes] == ["Abs", "Dropout"] and context.record.declined
 
 
 def test_a_sum_of_one_leaves_no_node():
     made = net([1, 2, 4, 4], "a = Conv (x, w3) b = Sum (a) y = Conv (b, w)", **CONSTANTS)
-    graph = prepare(made, random_feeds(made, 0), Context(load_target("onnx")))
+    graph = prepare(made, random_feeds(made, 0), Context(Settings(load_target("onnx"))))
     assert [node.op for node in graph.nodes] == ["Conv", "Conv"]
 
 
 def test_shape_arithmetic_is_not_reported_as_declined():
     body = "s = Shape (x) t = Add (s, zero) u = Concat <axis = 0> (t, four) y = Expand (x, u)"
     graph = import_graph(infer_shapes(net([1, 2, 4, 4], body, **CONSTANTS)))
-    context = Context(load_target("onnx"))
+    context = Context(Settings(load_target("onnx")))
     run_passes(INTEGERIZE, graph, context)
     assert context.record.declined == {}
 
 
 def test_place_makes_a_valid_model():
     made = net([1, 2, 4, 4], "y = Conv (x, w3)", outputs="float[1, 2, 2, 2] y", **CONSTANTS)
-    context = Context(load_target("onnx"))
+    context = Context(Settings(load_target("onnx")))
     graph = prepare(made, None, context)
     chosen = plan(graph, context)
     place(graph, chosen, dict.fromkeys(chosen.tensors, Range(-1, 1)), context)
@@ -859,7 +861,7 @@ def test_graphs_from_elsewhere_compute_the_same(body):
     }}"""
     made = model(text, opset=OPSET, ir_version=IR_VERSION, **STORED)
     feeds = {"x": np.array([[0, 100], [140, 255]], np.uint8)}
-    graph, context = import_graph(infer_shapes(made)), Context(load_target("onnx"))
+    graph, context = import_graph(infer_shapes(made)), Context(Settings(load_target("onnx")))
     run_passes(INTEGERIZE, graph, context)
     integer = emit_integer(graph, context.record, Provenance("", "", {}))
     (expected,), (found,) = run(made, feeds), run(integer, feeds)

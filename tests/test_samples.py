@@ -2,6 +2,15 @@
 
 import numpy as np
 import pytest
+from feeds import (
+    BATCH_OF_FOUR,
+    FLOAT,
+    FREE_BATCH,
+    ONE_PICTURE,
+    TWO_INPUTS,
+    assert_feeds,
+    names_of,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -9,27 +18,6 @@ from small_models import cnn, every_tensor, model, numbers, pictures, save
 
 from calibration import InputSpec, MinMax, Range, collect, input_specs, open_samples
 from opsets.errors import DataError
-
-FLOAT = np.dtype(np.float32)
-FREE_BATCH = [InputSpec("x", FLOAT, (None, 1, 8, 8))]
-ONE_PICTURE = [InputSpec("x", FLOAT, (1, 1, 8, 8))]
-BATCH_OF_FOUR = [InputSpec("x", FLOAT, (4, 1, 8, 8))]
-TWO_INPUTS = [InputSpec("a", FLOAT, (None, 3)), InputSpec("b", FLOAT, (None, 2))]
-
-
-def names_of(samples):
-    return [name for name, _ in samples]
-
-
-def assert_feeds(samples, expected):
-    """``expected``: one dict of arrays per sample."""
-    found = [feed for _, feed in samples]
-    assert len(samples) == len(found) == len(expected)
-    for feed, arrays in zip(found, expected, strict=True):
-        assert feed.keys() == arrays.keys()
-        for name, array in arrays.items():
-            assert feed[name].dtype == array.dtype
-            np.testing.assert_array_equal(feed[name], array, strict=True)
 
 
 def test_the_inputs_of_a_model_are_those_without_an_initializer():
@@ -131,17 +119,21 @@ def test_a_file_of_a_folder_may_hold_a_larger_batch_where_the_model_leaves_it_fr
     assert_feeds(open_samples(tmp_path, FREE_BATCH), [{"x": pictures(3)}, {"x": pictures(1)}])
 
 
-@pytest.mark.parametrize(("limit", "used"), [(1, 1), (3, 3), (5, 5), (99, 5), (None, 5)])
-def test_the_limit_keeps_the_first_samples(tmp_path, limit, used):
+@pytest.mark.parametrize(
+    ("limit", "used"),
+    [(1, [0]), (2, [0, 2]), (3, [0, 1, 3]), (5, range(5)), (99, range(5)), (None, range(5))],
+)
+def test_the_limit_keeps_samples_at_even_distances(tmp_path, limit, used):
     data = pictures(5)
     stacked, folder = save(tmp_path, "all.npy", data), tmp_path / "each"
     folder.mkdir()
     for i in range(5):
         save(folder, f"{i}.npy", data[i : i + 1])
-    expected = [{"x": data[i : i + 1]} for i in range(used)]
+    expected = [{"x": data[i : i + 1]} for i in used]
     for path in (stacked, folder):
         assert_feeds(open_samples(path, ONE_PICTURE, limit), expected)
-        assert_feeds(open_samples(path, ONE_PICTURE).first(limit or 5), expected)
+        assert_feeds(open_samples(path, ONE_PICTURE).spread(limit or 5), expected)
+    assert names_of(open_samples(folder, ONE_PICTURE, limit)) == [f"{i}.npy" for i in used]
 
 
 def test_the_limit_is_at_least_one(tmp_path):
@@ -180,11 +172,11 @@ def test_files_are_read_when_they_are_reached(tmp_path):
         next(samples)
 
 
-def test_a_broken_file_behind_the_limit_is_never_read(tmp_path):
+def test_a_broken_file_that_the_limit_leaves_out_is_never_read(tmp_path):
     for i in range(4):
         save(tmp_path, f"{i}.npy", pictures(1))
-    save(tmp_path, "4.npy", b"")
-    assert len(list(open_samples(tmp_path, ONE_PICTURE, 4))) == 4
+    save(tmp_path, "1.npy", b"")
+    assert names_of(open_samples(tmp_path, ONE_PICTURE, 2)) == ["0.npy", "2.npy"]
 
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)

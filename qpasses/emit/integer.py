@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Container, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import onnx
@@ -10,20 +10,10 @@ import onnx
 from opsets.errors import ModelError
 from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
+from qpasses.emit.provenance import PREFIX, Provenance, note, sign
 from qpasses.graph import Graph, export_graph
 from qpasses.record import NodeRecord, Quantization, Record
 from qpasses.runtime import IR_VERSION, opset_imports
-
-PREFIX = "qpasses."
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where a model comes from: digest of the float model, tool version, configuration."""
-
-    float_sha256: str
-    version: str
-    configuration: dict[str, Any]
 
 
 def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.ModelProto:
@@ -39,7 +29,7 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         entry = record.nodes.get(node.name)
         if entry is None:
             continue
-        _note(
+        note(
             node.metadata_props,
             source=list(entry.source),
             rule=entry.rule,
@@ -53,21 +43,18 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
             used.setdefault(node.op_type, set()).add(entry.overload)
     for value in [*model.graph.value_info, *model.graph.output, *model.graph.input]:
         if value.name in record.tensors:
-            _note(value.metadata_props, **asdict(record.tensors[value.name]))
+            note(value.metadata_props, **asdict(record.tensors[value.name]))
     for tensor in model.graph.initializer:
         if tensor.name in record.tensors:
-            _note(tensor.metadata_props, **asdict(record.tensors[tensor.name]))
+            note(tensor.metadata_props, **asdict(record.tensors[tensor.name]))
     model.functions.extend(_functions(used, opset))
     _set_imports(model, opset)
-    model.producer_name, model.producer_version = "qpasses", provenance.version
-    _note(
+    note(
         model.metadata_props,
-        float_sha256=provenance.float_sha256,
-        version=provenance.version,
-        configuration=provenance.configuration,
         raised_weight_scales=record.raised_weight_scales,
         declined=record.declined,
     )
+    sign(model, provenance)
     return model
 
 
@@ -155,11 +142,6 @@ def _set_imports(model: onnx.ModelProto, opset: int) -> None:
     ]
     del model.opset_import[:]
     model.opset_import.extend([*opset_imports(opset), *others])
-
-
-def _note(target: Any, **entries: Any) -> None:
-    for key, value in sorted(entries.items()):
-        target.add(key=PREFIX + key, value=json.dumps(value, sort_keys=True))
 
 
 def _read(entries: Any) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def choose_add(
 
     The larger one fills the target's width, both share its shift. The nearest neighbours are
     asked first, those that differ from real arithmetic on the fewest pairs before the others.
-    Where none is exact, the nearest stays.
+    Where none is exact, or the target wants no fast kernels, the nearest stays.
     """
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
     larger, shift = target.scale_to_multiplier(max(ratios))
@@ -76,6 +76,9 @@ def choose_add(
     )
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [change for _, change in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
+    if not target.fast_kernels:
+        best = start[0] + ranked[0][0], start[1] + ranked[0][1]
+        return _add_choice(best, shift, False, len(near))
     for tried, change in enumerate([*ranked, *far], start=1):
         given = inputs(change)
         if kernel_differences(given, _fast_overload(given), target.rounding) == 0:

@@ -37,6 +37,10 @@ class Interval:
         on the interval."""
         return np.clip(thresholds, self.low[:, None], self.high[:, None] + 1)
 
+    def hull(self) -> "Interval":
+        """What any of the channels can reach, as one."""
+        return Interval(self.low.min(keepdims=True), self.high.max(keepdims=True))
+
     def count(self) -> int:
         """How many accumulators there are, over all channels."""
         return int((self.high - self.low + 1).sum())

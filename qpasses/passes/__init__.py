@@ -4,6 +4,7 @@ from qpasses.passes.base import Pass
 from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
+from qpasses.passes.integer_edges import IntegerEdges
 from qpasses.passes.integerize_add import IntegerizeAdd
 from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
 from qpasses.passes.integerize_clamp import IntegerizeClamp
@@ -16,6 +17,7 @@ from qpasses.passes.read_shape_of_stored import ReadShapeOfStored
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
 from qpasses.passes.sum_to_add import SumToAdd
+from qpasses.settings import Settings
 
 PREPARE: tuple[Pass, ...] = (
     SumToAdd(),
@@ -37,3 +39,18 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeRescaling(),
     ReadShapeOfStored(),
 )
+
+INTEGER_IO: tuple[Pass, ...] = (IntegerEdges(),)
+"""What follows where inputs and outputs are wanted as stored integers."""
+
+
+def integerizing(settings: Settings) -> tuple[Pass, ...]:
+    """The passes from Q/DQ to integers that ``settings`` ask for."""
+    return INTEGERIZE + INTEGER_IO if settings.integer_io else INTEGERIZE
+
+
+QUANTIZABLE = (
+    frozenset({"BatchNormalization", "ReduceMean", "Sum"})
+    | frozenset(op for each in INTEGERIZE for op in each.op_types)
+) - {"QuantizeLinear", "Shape", "Size"}
+"""The op types of a float model that can become integer."""

@@ -13,6 +13,8 @@ from opsets.op import Flavour
 from opsets.target import Target
 from qpasses.graph import Graph, Node, Tensor, fresh, names, new_constant, tidy
 from qpasses.record import Record
+from qpasses.selection import Selection
+from qpasses.settings import Settings
 from qpasses.stages import check_structure
 
 
@@ -25,13 +27,23 @@ class Declined:
 
 @dataclass
 class Context:
-    """What passes share: the target, the wanted bodies, and the record they write."""
+    """What passes share: settings, the nodes to leave alone, and the record they write."""
 
-    target: Target
-    flavour: Flavour = "onnxruntime"
+    settings: Settings
+    selection: Selection = field(default_factory=Selection)
     record: Record = field(default_factory=Record)
     _taken: set[str] = field(default_factory=set)
     _scalars: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        """Whose integer arithmetic to use."""
+        return self.settings.target
+
+    @property
+    def flavour(self) -> Flavour:
+        """The wanted bodies."""
+        return self.settings.bodies
 
     def adopt(self, graph: Graph) -> None:
         """Take the names of ``graph`` as taken."""
@@ -76,22 +88,45 @@ class Pass(ABC):
         """Rewrite ``node`` in place, or say why not."""
 
 
-AfterPass = Callable[[str, Graph], None]
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on: ``after`` is called with name and graph after each pass.
+
+    ``stop_after`` names the last pass to run.
+    """
+
+    after: Callable[[str, Graph], None] = lambda _name, _graph: None
+    stop_after: str | None = None
+
+    def stops_in(self, passes: Sequence[Pass]) -> bool:
+        """Whether the last pass to run is one of ``passes``."""
+        return self.stop_after in [each.name for each in passes]
+
+
+UNWATCHED = Watch()
 
 
 def run_passes(
-    passes: Sequence[Pass], graph: Graph, context: Context, after: AfterPass | None = None
+    passes: Sequence[Pass], graph: Graph, context: Context, watch: Watch = UNWATCHED
 ) -> None:
-    """Apply each pass to each node it names, in order; check the structure after each pass."""
+    """Apply each pass to each node it names, in order; check the structure after each pass.
+
+    Excluded nodes are passed over; what a rewrite adds inherits the selection of its node.
+    """
     context.adopt(graph)
+    excluded = context.selection.excluded
     for each in passes:
         for node in [node for node in graph.nodes if node.op in each.op_types]:
-            if not node.outputs:
-                continue  # an earlier rewrite of this pass took it away
+            if not node.outputs or node.name in excluded:
+                continue  # an earlier rewrite of this pass took it away, or the user did
+            count = len(graph.nodes)
             declined = each.guard(graph, node) or each.rewrite(graph, node, context)
             if declined:
                 context.record.declined.setdefault(node.name, declined.reason)
+            for new in graph.nodes[count:]:
+                context.selection.inherit(new, node)
         tidy(graph)
         check_structure(graph, each.name)
-        if after:
-            after(each.name, graph)
+        watch.after(each.name, graph)
+        if each.name == watch.stop_after:
+            return

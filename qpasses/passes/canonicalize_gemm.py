@@ -68,7 +68,7 @@ def _fold_factors(node: Node, context: Context) -> Declined | None:
 
 def _absorb_bias(graph: Graph, node: Node, context: Context) -> None:
     add = sole_consumer(graph, node.outputs[0])
-    if add is None or add.op != "Add":
+    if add is None or add.op != "Add" or add.name in context.selection.excluded:
         return
     other = add.inputs[1] if add.inputs[0] is node.outputs[0] else add.inputs[0]
     row = _row(constant(other), node.inputs[1].shape[1])

@@ -109,6 +109,8 @@ def matrix_operands(
     y, behind = found
     clamps = [each for each in behind if each.op != "Add"]  # the Add of a bias is in the sum
     reachable = accumulators(weights, stored_bias, axis, x.quantization)
+    if view.scale.size == 1:  # one multiplier for all channels
+        reachable, scale = reachable.hull(), view.scale.reshape(1)
     site = Site(node, x, y, clamps)
     return Operands(site, weights, stored_bias, Accumulation(reachable, scale.tolist()))
 

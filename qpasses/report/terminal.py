@@ -1,7 +1,8 @@
 """The report as tables in a terminal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any
 
 from rich.console import Console
@@ -26,30 +27,64 @@ _VERDICTS = {
 
 
 @contextmanager
-def progress_bars(console: Console) -> Iterator[Callable[[str, int], Callable[[], None]]]:
-    """A progress callback for the pipeline that draws one bar per stage on ``console``."""
+def progress_bars(
+    console: Console,
+) -> Iterator[tuple[Callable[[str, int], Callable[[], None]], Callable[[str, Any], None]]]:
+    """Callbacks for the pipeline: one bar per stage on ``console``, nothing after a pass."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    silent = not console.is_terminal
+    silent = console.quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=silent) as bars:
 
         def start(stage: str, steps: int) -> Callable[[], None]:
             task = bars.add_task(stage, total=steps)
             return lambda: bars.advance(task)
 
-        yield start
+        yield start, lambda _name, _graph: None
+
+
+@contextmanager
+def timings(
+    console: Console,
+) -> Iterator[tuple[Callable[[str, int], Callable[[], None]], Callable[[str, Any], None]]]:
+    """Progress and after-pass callbacks that print what each stage and each pass took."""
+    last = start = perf_counter()
+    running = ""
+
+    def took() -> str:
+        nonlocal last
+        before, last = last, perf_counter()
+        return f"{last - before:8.3f} s"
+
+    def end() -> None:
+        if running:
+            console.print(f"{took()}  {escape(running)}", highlight=False)
+
+    def begin(stage: str, steps: int) -> Callable[[], None]:
+        nonlocal running
+        end()
+        running = f"{stage} ({steps} steps)" if steps != 1 else stage
+        return lambda: None
+
+    def after_pass(name: str, graph: Any) -> None:
+        console.print(f"{took()}    {name}: {len(graph.nodes)} nodes", highlight=False)
+
+    yield begin, after_pass
+    end()
+    console.print(f"{perf_counter() - start:8.3f} s  in all", highlight=False)
 
 
 def print_configuration(console: Console, title: str, entries: dict[str, Any]) -> None:
-    """What is about to be done, every option with its value."""
+    """What is about to be done: every option that is set, with its value."""
     table = Table(title=title, show_header=False, title_justify="left", box=None)
     for name, value in entries.items():
-        unset = "all" if name == "samples" else "-"
-        table.add_row(name, escape(unset if value is None else str(value)))
+        if value is not None and value is not False and value != ():
+            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            table.add_row(name.removesuffix("_file").replace("_", "-"), escape(shown))
     console.print(table)
 
 
@@ -59,9 +94,16 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
     _print_summary(console, report)
     _print_accuracy(console, report)
     summary = report["summary"]
-    for problem in summary.get("problems", []):
-        console.print(f"[red]problem[/]: {escape(problem)}", highlight=False)
+    for warning in report["warnings"]:
+        console.print(f"[yellow]warning[/]: {escape(warning)}", highlight=False)
+    print_problems(console, report)
     console.print(f"verdict {_VERDICTS[summary['verdict']]}", highlight=False)
+
+
+def print_problems(console: Console, report: dict[str, Any]) -> None:
+    """What is wrong, one line each."""
+    for problem in report["summary"].get("problems", []):
+        console.print(f"[red]problem[/]: {escape(problem)}", highlight=False)
 
 
 def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
@@ -153,3 +195,13 @@ def _print_accuracy(console: Console, report: dict[str, Any]) -> None:
 
 def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
+
+
+def print_passes(console: Console, rows: Sequence[tuple[str, str, str]]) -> None:
+    """Every name for --print-after and --stop-after, its stage, and what it does."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("pass", "stage", "what it does"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)

@@ -1,7 +1,7 @@
 """Score, output SQNR and one-thread latency: float, onnxruntime's quantize_static, qpasses.
 
-`make bench` runs it on models/digits_cnn and on models of the zoo ($QPASSES_ZOO or
-../shared/zoo) where that is there. Both quantizers get the same calibration samples.
+`make bench` runs it on the models of models/zoo.toml that become integer. Both quantizers get
+the same calibration samples.
 """
 
 import argparse
@@ -23,12 +23,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from calibration import Samples, input_specs, open_samples
+from calibration import Samples, Session, input_specs, open_samples
+from opsets.errors import ModelError
 from opsets.target import load_target
-from qpasses.api import quantize
+from qpasses.api import Result, quantize
 from qpasses.passes.base import Context
 from qpasses.prepare import prepare, prepared_model
-from tests.bench.cases import ZOO, ZOO_MODELS, Case, Model, digits, zoo
+from qpasses.settings import Settings
+from tests.bench.manifest import ZOO, Entry, Model, entries
 
 BLOCK_SECONDS = 0.01
 """In each round every graph runs for about so long before it is the next one's turn."""
@@ -69,13 +71,21 @@ def static(model: Model, samples: Samples, work: Path) -> Model:
     types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
     quant_pre_process(model, ready)
     quantize_static(ready, made, Reader(samples), per_channel=True, **types)
+    Session(made)  # what it writes for old opsets does not always load
     return onnx.load(made)
 
 
-def make_graphs(case: Case, work: Path) -> list[tuple[Row, Model | None]]:
+def quantize_ours(case: Entry) -> Result:
+    """The whole of `qpasses quantize`, reading the samples included."""
+    given = case.calibration
+    return quantize(case.model, given, samples=case.samples, preprocessing=case.preprocessing)
+
+
+def make_graphs(case: Entry, work: Path) -> list[tuple[Row, Model | None]]:
     """The graphs to compare; where quantize_static crashes, it gets our prepared graph too."""
     original = onnx.load(case.model)
-    samples = open_samples(case.data, input_specs(original))
+    specs = input_specs(original)
+    samples = open_samples(case.calibration, specs, case.samples, case.preprocessing)
 
     def timed(graph: str, make: Callable[[], Any]) -> tuple[Row, Any]:
         start = time.perf_counter()
@@ -88,12 +98,15 @@ def make_graphs(case: Case, work: Path) -> list[tuple[Row, Model | None]]:
     except ImportError:
         raise  # an environment without what it needs is no result
     except Exception as error:  # whatever else it stumbles over is one
-        reason = f"crashes: {type(error).__name__}: {error}".splitlines()[0]
+        what = "does not load" if isinstance(error, ModelError) else "crashes"
+        reason = f"{what} ({type(error).__name__})"
         graphs.append((Row(case.name, STATIC, problem=reason), None))
         sample = next(iter(samples))[1]
-        ready = prepared_model(prepare(original, sample, Context(load_target("onnx"))))
+        ready = prepared_model(
+            prepare(original, sample, Context(Settings(load_target("onnx"))))
+        )
         graphs.append(timed(RESCUED, lambda: static(ready, samples, work)))
-    row, result = timed(OURS, lambda: quantize(case.model, case.data))
+    row, result = timed(OURS, lambda: quantize_ours(case))
     row.problem = "" if result.verdict == "ok" else f"verdict {result.verdict}"
     return [*graphs, (row, result.model)]
 
@@ -119,11 +132,11 @@ def measure(models: Sequence[Model], feed: dict[str, Any], rounds: int) -> Any:
     return times
 
 
-def bench(case: Case, work: Path, rounds: int) -> list[Row]:
+def bench(case: Entry, work: Path, rounds: int) -> list[Row]:
     """All figures of one model; ratios are medians of the ratios within each round."""
     graphs = make_graphs(case, work)
     present = [(row, model) for row, model in graphs if model is not None]
-    times = measure([model for _, model in present], case.feed, rounds)
+    times = measure([model for _, model in present], dict(case.test_feeds[0]), rounds)
     for (row, model), column in zip(present, times.T, strict=True):
         row.top1, sqnr_db = case.score(model)
         row.sqnr_db = None if row.graph == FLOAT else sqnr_db
@@ -155,17 +168,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200, help="default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
+    parser.add_argument("models", nargs="*", metavar="NAME", help="default: all integer ones")
     options = parser.parse_args()
-    names = [n for n in ZOO_MODELS if (ZOO / "models" / f"{n}.onnx").is_file()]
+    wanted = [entry for entry in entries() if entry.expected["verdict"] == "ok"]
+    wanted = [e for e in wanted if e.name in options.models] if options.models else wanted
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in track(("digits_cnn", *names), "bench", transient=True):
-            case = zoo(name, Path(folder)) if name in names else digits()
-            rows += bench(case, Path(folder), options.rounds)
+    for entry in track([e for e in wanted if e.present], "bench", transient=True):
+        with tempfile.TemporaryDirectory() as folder:
+            rows += bench(entry, Path(folder), options.rounds)
     show(rows, options.rounds)
-    missing = [n for n in ZOO_MODELS if n not in names]
-    if missing:
-        print(f"not measured: {', '.join(missing)}: not in the zoo at {ZOO} (set QPASSES_ZOO)")
+    if missing := [entry.name for entry in wanted if not entry.present]:
+        print(f"not measured: {', '.join(missing)}: not in {ZOO} (set QPASSES_ZOO)")
     if options.json:
         figures = {"rounds": options.rounds, "graphs": [asdict(row) for row in rows]}
         options.json.write_text(json.dumps(figures, indent=2) + "\n")

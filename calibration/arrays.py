@@ -1,0 +1,144 @@
+"""Samples in .npy and .npz files: one per file of a folder, or stacked in one file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.files import has_suffix
+from calibration.inputs import Arrays, Feed, InputSpec, check_names, only_input
+from calibration.source import Source
+from opsets.errors import DataError
+
+
+def is_array_file(name: str) -> bool:
+    """Whether a file is a .npy or .npz by its name."""
+    return has_suffix(name, (".npy", ".npz"))
+
+
+@dataclass(frozen=True)
+class ArrayFolder(Source):
+    """A folder with one feed per file."""
+
+    folder: Path
+    names: Sequence[str]
+    specs: Sequence[InputSpec]
+
+    @property
+    def place(self) -> str:
+        """In which folder."""
+        return f"in {self.folder}"
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Its .npy and .npz files."""
+        return [self.folder / name for name in self.names]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def name(self, index: int) -> str:
+        """The file's name."""
+        return self.names[index]
+
+    def read(self, index: int) -> Arrays:
+        """The arrays of the file."""
+        return _load(self.folder / self.names[index], self.specs)
+
+
+@dataclass(frozen=True)
+class Stack(Source):
+    """Arrays [samples, *shape of the input], from the file ``path`` or from memory."""
+
+    title: str
+    arrays: Feed
+    count: int
+    path: Path | None = None
+
+    @property
+    def place(self) -> str:
+        """In which file, if it is one."""
+        return f"in {self.path}" if self.path else "of an array"
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The file, if it is one."""
+        return [self.path] if self.path else []
+
+    def __len__(self) -> int:
+        return self.count
+
+    def name(self, index: int) -> str:
+        """The file's name and the position in the stack."""
+        return f"{self.title}[{index}]"
+
+    def read(self, index: int) -> Arrays:
+        """A copy of one row of each array."""
+        return {name: np.array(array[index], order="C") for name, array in self.arrays.items()}
+
+
+def stacked_file(path: Path, specs: Sequence[InputSpec]) -> Stack:
+    """The samples stacked along the first axis of a .npy or .npz file.
+
+    Raises DataError if the file cannot be read or does not hold so many for each input.
+    """
+    arrays = _load(path, specs)
+    check_names(arrays, specs, str(path))
+    stacks = {spec.name: _as_stack(arrays[spec.name], spec, str(path)) for spec in specs}
+    counts = {name: len(stack) for name, stack in stacks.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name!r} {count}" for name, count in counts.items())
+        raise DataError(f"{path}: the inputs have different numbers of samples: {listed}")
+    return Stack(path.name, stacks, min(counts.values(), default=0), path)
+
+
+def stacked_array(array: NDArray[Any], specs: Sequence[InputSpec]) -> Stack:
+    """The samples stacked along the first axis of an array, for a model with one input."""
+    spec = only_input(specs, "data", "dicts with one array per input")
+    stack = _as_stack(array, spec, "data")
+    return Stack("data", {spec.name: stack}, len(stack))
+
+
+def _as_stack(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
+    """[samples, *input shape]: the batch dimension of the input is split off where needed."""
+    if array.ndim == len(spec.shape) + 1:
+        return array
+    if array.ndim != len(spec.shape) or array.ndim == 0:
+        raise DataError(
+            f"{where}: input {spec.name!r} has shape {list(array.shape)}, expected "
+            f"samples of {spec} stacked along the first axis"
+        )
+    batch = spec.shape[0] or 1
+    if len(array) % batch:
+        raise DataError(
+            f"{where}: input {spec.name!r} has {len(array)} rows, which is no "
+            f"multiple of the model's batch size {batch}"
+        )
+    return array.reshape(len(array) // batch, batch, *array.shape[1:])
+
+
+def _load(path: Path, specs: Sequence[InputSpec]) -> Arrays:
+    content = _content(path)
+    if isinstance(content, dict):
+        return content
+    instead = ".npz files with one array per input"
+    return {only_input(specs, str(path), instead).name: content}
+
+
+def _content(path: Path) -> NDArray[Any] | Arrays:
+    """The array of a .npy, read as it is needed; the arrays of a .npz, read whole."""
+    try:
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return content
+        with content:
+            return {name: np.asarray(content[name]) for name in content.files}
+    except Exception as error:  # numpy raises whatever it stumbles over
+        reason = str(error) or type(error).__name__
+        raise DataError(
+            f"{path}: cannot be read as numpy.save or numpy.savez write it: "
+            f"{reason.splitlines()[0]}"
+        ) from error

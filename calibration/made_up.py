@@ -1,0 +1,73 @@
+"""Samples of made-up numbers, for trying things out where there are no data."""
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.inputs import Arrays, InputSpec
+from calibration.source import Source
+from opsets.errors import DataError, UsageError
+
+_PREFIX = "random:"
+
+
+@dataclass(frozen=True)
+class MadeUp(Source):
+    """``count`` samples; each depends on its number and the input alone.
+
+    Floats are standard normal, integers 0 or 1 (valid ids everywhere), a free first
+    dimension is 1.
+    """
+
+    count: int
+    specs: Sequence[InputSpec]
+
+    @property
+    def place(self) -> str:
+        """That they are nowhere."""
+        return "of random numbers"
+
+    def __len__(self) -> int:
+        return self.count
+
+    def name(self, index: int) -> str:
+        """``random[3]``."""
+        return f"random[{index}]"
+
+    def read(self, index: int) -> Arrays:
+        """The same numbers every time."""
+        return {spec.name: _numbers(spec, index) for spec in self.specs}
+
+
+def is_made_up(data: str) -> bool:
+    """Whether ``data`` asks for numbers instead of naming files."""
+    return data.startswith(_PREFIX)
+
+
+def made_up(data: str, specs: Sequence[InputSpec]) -> MadeUp:
+    """The samples that ``random:N`` asks for.
+
+    Raises UsageError if N is no number of samples, DataError for an input that no numbers
+    can be made up for.
+    """
+    if not re.fullmatch(r"[1-9][0-9]{0,5}", data.removeprefix(_PREFIX)):
+        raise UsageError(f"{data}: write random:N for N samples, N from 1 to 999999")
+    for spec in specs:
+        if None in spec.shape[1:]:
+            raise DataError(f"{data}: random data need fixed sizes, not input {spec}")
+        if spec.dtype.kind not in "fiub":
+            raise DataError(f"{data}: random data are numbers or bool, not input {spec}")
+    return MadeUp(int(data.removeprefix(_PREFIX)), specs)
+
+
+def _numbers(spec: InputSpec, index: int) -> NDArray[Any]:
+    shape = [1 if size is None else size for size in spec.shape]
+    generator = np.random.default_rng([index, zlib.crc32(str(spec).encode())])
+    if spec.dtype.kind == "f":
+        return generator.standard_normal(shape).astype(spec.dtype)
+    return generator.integers(0, 2, shape).astype(spec.dtype)

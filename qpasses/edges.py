@@ -1,0 +1,83 @@
+"""The edges of an integer graph whose inputs or outputs are stored integers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from calibration import Session
+from qpasses.record import Quantization, Record
+
+
+@dataclass(frozen=True)
+class Edges:
+    """How to feed an integer graph, and read it, in the numbers of its float original.
+
+    ``inputs``: the original's input name to the integer graph's, with its parameters if it is
+    stored; ``outputs``: parameters of each output that is stored, else None.
+    """
+
+    inputs: Mapping[str, tuple[str, Quantization | None]]
+    outputs: Sequence[Quantization | None]
+
+    @classmethod
+    def between(
+        cls, original: Sequence[str], integer: onnx.ModelProto, record: Record
+    ) -> "Edges":
+        """The edges of ``integer``; ``original`` names the float model's inputs, in order.
+
+        Raises ValueError if their numbers differ.
+        """
+        graph = integer.graph
+        names = [value.name for value in graph.input]
+        pairs = zip(original, names, strict=True)
+        outputs = [_stored(value, record) for value in graph.output]
+        known = {value.name: _stored(value, record) for value in graph.input}
+        return cls({name: (given, known[given]) for name, given in pairs}, outputs)
+
+    def feed(self, real: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The feed of the integer graph for a feed of the float model."""
+        return {
+            name: real[original] if stored is None else quantize(real[original], stored)
+            for original, (name, stored) in self.inputs.items()
+        }
+
+    def real(self, outputs: Sequence[Any]) -> list[Any]:
+        """What the outputs of the integer graph mean."""
+        pairs = zip(outputs, self.outputs, strict=True)
+        return [
+            value if stored is None else dequantize(value, stored) for value, stored in pairs
+        ]
+
+
+@dataclass(frozen=True)
+class RealSession:
+    """An integer graph that is run like its float original."""
+
+    session: Session
+    edges: Edges
+
+    def run(
+        self, outputs: Sequence[str] | None, feed: Mapping[str, NDArray[Any]]
+    ) -> list[Any]:
+        """All outputs in real numbers for one feed of the float model."""
+        return self.edges.real(self.session.run(outputs, self.edges.feed(feed)))
+
+
+def quantize(values: NDArray[Any], stored: Quantization) -> NDArray[Any]:
+    """QuantizeLinear in float32, as onnxruntime computes it: half to even, saturating."""
+    levels = np.rint(values.astype(np.float32) / np.float32(stored.scale))
+    return np.asarray(np.clip(levels + stored.zero_point, *stored.limits).astype(stored.dtype))
+
+
+def dequantize(values: NDArray[Any], stored: Quantization) -> NDArray[np.float32]:
+    """DequantizeLinear in float32."""
+    levels = values.astype(np.int32) - stored.zero_point
+    return np.asarray(levels.astype(np.float32) * np.float32(stored.scale))
+
+
+def _stored(value: onnx.ValueInfoProto, record: Record) -> Quantization | None:
+    return record.tensors.get(value.name)

@@ -1,0 +1,170 @@
+"""Inspection: an integer model as rows of numbers, with its evidence recomputed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError, UsageError
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.emit.integer import read_record
+from qpasses.evidence.certificate import NodeEvidence
+from qpasses.evidence.prove import constants_of, prove
+from qpasses.graph import Node, import_graph
+from qpasses.record import NodeRecord, Record
+from qpasses.stages import Kind, kind
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A stored activation at a node: real = (stored - zero_point) * scale."""
+
+    input: str
+    tensor: str
+    type: str
+    shape: Sequence[int | str] | None
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One node of an integer graph.
+
+    ``inputs`` and ``outputs``: the stored tensors around it. ``multiplier`` and ``shift`` per
+    channel (IntAdd: of a and of b), ``real_scale`` what multiplier / 2**shift stands for.
+    ``clamp``: stored bounds of the output. ``constants``: by name of the op's signature.
+    ``proof`` is None for nodes that are not integer.
+    """
+
+    name: str
+    domain: str
+    op: str
+    formula: str
+    source: Sequence[str]
+    inputs: Sequence[StoredTensor]
+    outputs: Sequence[StoredTensor]
+    multiplier: Sequence[int]
+    shift: Sequence[int]
+    real_scale: Sequence[float]
+    clamp: tuple[int, int] | None
+    rule: str
+    attributes: dict[str, Any]
+    constants: Mapping[str, NDArray[Any]]
+    proof: NodeEvidence | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields, ready for JSON."""
+        values = {name: value.tolist() for name, value in self.constants.items()}
+        return asdict(replace(self, constants={})) | {"constants": values}
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """An integer model, what it says of itself, and its rows in graph order."""
+
+    model: onnx.ModelProto
+    about: dict[str, Any]
+    rows: Sequence[Row]
+
+    def node(self, name: str) -> Row:
+        """The node called ``name``, or that writes a stored tensor ``name``.
+
+        Raises UsageError if there is none.
+        """
+        for row in self.rows:
+            if name in (row.name, *(each.tensor for each in row.outputs)):
+                return row
+        near = get_close_matches(name, [row.name for row in self.rows], n=3, cutoff=0.4)
+        hint = f" (did you mean {', '.join(map(repr, near))}?)" if near else ""
+        raise UsageError(f"the model has no node {name!r}{hint}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {"record": self.about, "nodes": [row.as_json() for row in self.rows]}
+
+
+def inspect_model(model: onnx.ModelProto, path: Path) -> Inspection:
+    """Read ``model``, called ``path`` in messages, and prove its nodes again.
+
+    Raises ModelError if it is not an integer model of this tool with its record.
+    """
+    record, about = read_record(model)
+    graph = import_graph(model)
+    unknown = [
+        n.name for n in graph.nodes if n.domain == DOMAIN and n.name not in record.nodes
+    ]
+    if "configuration" not in about or unknown:
+        what = f"node {unknown[0]!r} has no record" if unknown else "it holds no record"
+        raise ModelError(
+            f"{path}: not an integer model of this tool, or its metadata was stripped: {what}"
+        )
+    evidence = {each.name: each for each in prove(graph, record)}
+    rows = [_row(node, record, evidence.get(node.name)) for node in graph.nodes]
+    return Inspection(model, about, rows)
+
+
+def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
+    entry = record.nodes.get(node.name, NodeRecord([node.name], {}))
+    is_op = node.domain == DOMAIN
+    given = constants_of(node) if is_op else {}
+    names = list(OPS[node.op].inputs) if is_op else [str(i) for i in range(len(node.inputs))]
+    multipliers = [
+        name for name in ("multiplier", "a_multiplier", "b_multiplier") if name in given
+    ]
+    ends = [int(given[name]) for name in ("y_min", "y_max") if name in given]
+    attributes = {} if kind(node) is Kind.FLOAT else _plain(node.attrs)
+    return Row(
+        name=node.name,
+        domain=node.domain or "",
+        op=node.op,
+        formula=OPS[node.op].doc if is_op else "",
+        source=list(entry.source),
+        inputs=_stored(names, node.inputs, record),
+        outputs=_stored(["y"] * len(node.outputs), node.outputs, record),
+        multiplier=[int(v) for name in multipliers for v in np.ravel(given[name])],
+        shift=[int(v) for v in np.ravel(given["shift"])] if "shift" in given else [],
+        real_scale=_real_scales(node, entry),
+        clamp=(ends[0], ends[1]) if ends else None,
+        rule=entry.rule,
+        attributes=attributes,
+        constants=given,
+        proof=proof,
+    )
+
+
+def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
+    if node.op == "IntAdd":
+        y = entry.scales["y"][0]
+        return [entry.scales["a"][0] / y, entry.scales["b"][0] / y]
+    if node.domain != DOMAIN or "x" not in entry.scales or node.op == "Lut":
+        return []
+    return [float(scale) for scale in entry.real_scales()]
+
+
+def _stored(
+    names: Sequence[str], tensors: Sequence[Any], record: Record
+) -> list[StoredTensor]:
+    found = []
+    for name, tensor in zip(names, tensors, strict=True):
+        meaning = record.tensors.get(tensor.name)
+        if meaning is not None:
+            shape = None if tensor.shape is None else list(tensor.shape)
+            parameters = meaning.dtype, shape, meaning.scale, meaning.zero_point
+            found.append(StoredTensor(name, tensor.name, *parameters))
+    return found
+
+
+def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes that are numbers, texts or lists of them."""
+    return {
+        name: list(value) if isinstance(value, list | tuple) else value
+        for name, value in attributes.items()
+        if isinstance(value, int | float | str | list | tuple)
+    }

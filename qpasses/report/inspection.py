@@ -1,0 +1,163 @@
+"""An inspected integer model as tables in a terminal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from qpasses.inspection import Inspection, Row, StoredTensor
+
+SHOWN_CHANNELS = 64
+"""So many channels of a node are listed; --json has all."""
+
+
+def print_inspection(console: Console, found: Inspection) -> None:
+    """One line per node, and what the model says of itself."""
+    about = found.about
+    configuration = about["configuration"]
+    made = Table(show_header=False, box=None, pad_edge=False)
+    made.add_row("target", escape(str(configuration["target"]["name"])))
+    made.add_row("bodies", escape(str(configuration["bodies"])))
+    made.add_row("calibrated on", f"{configuration.get('samples')} samples")
+    made.add_row("float model", f"sha256 {escape(str(about.get('float_sha256')))}")
+    made.add_row("made by", f"qpasses {escape(str(about.get('version')))}")
+    console.print(made)
+    console.print()
+    if configuration.get("random_data"):
+        console.print("[yellow]warning[/]: calibrated on random numbers", highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for name in ("node", "from", "op", "in: scale, zero", "out: scale, zero"):
+        table.add_column(name, overflow="fold")
+    for name in ("multiplier", "shift", "clamp", "evidence", "body"):
+        table.add_column(name, overflow="fold")
+    for row in found.rows:
+        source = [name for name in row.source if name != row.name]
+        table.add_row(
+            escape(row.name),
+            escape(", ".join(source)),
+            row.op,
+            "\n".join(map(_parameters, row.inputs)),
+            "\n".join(map(_parameters, row.outputs)),
+            _span(row.multiplier),
+            _span(row.shift),
+            "" if row.clamp is None else f"{row.clamp[0]}..{row.clamp[1]}",
+            *_proof(row),
+        )
+    console.print(table)
+
+
+def print_node(console: Console, row: Row) -> None:
+    """The formula of one node and the numbers in it."""
+    op = f"{row.domain}.{row.op}" if row.domain else row.op
+    console.print(f"[bold]{escape(row.name)}[/]  {op}  from {escape(', '.join(row.source))}")
+    if row.formula:
+        console.print(escape(row.formula), style="italic", highlight=False)
+    facts = Table(show_header=False, box=None, pad_edge=False)
+    for each in [*row.inputs, *row.outputs]:
+        facts.add_row(each.input, escape(_meaning(each)))
+    for key, value in _constants(row).items():
+        facts.add_row(key, escape(value))
+    for key, value in sorted(row.attributes.items()):
+        facts.add_row(key, escape(str(value)))
+    facts.add_row("rule", escape(row.rule or "-"))
+    proof = row.proof
+    if proof is not None:
+        facts.add_row("body", proof.body)
+        covered = f"{proof.domain:,} inputs" if proof.domain else "every input"
+        facts.add_row(
+            "evidence",
+            f"{proof.kind}: {covered}; body differs from meaning on {proof.mismatches}, "
+            f"meaning from real arithmetic on {proof.reference_moved}, by at most "
+            f"{proof.reference_max_lsb} LSB",
+        )
+        if proof.accumulator is not None:
+            low, high = proof.accumulator
+            facts.add_row(
+                "accumulator", f"{low:,} .. {high:,}, {proof.headroom_bits} bits of headroom"
+            )
+    console.print(facts)
+    if row.multiplier:
+        console.print(_channels(row))
+    if "table" in row.constants:
+        table = row.constants["table"]
+        console.print("table, by the byte of x:")
+        for start in range(0, table.size, 16):
+            console.print(
+                f"{start:4}: " + " ".join(f"{v:4}" for v in table.ravel()[start : start + 16]),
+                highlight=False,
+            )
+
+
+def _channels(row: Row) -> Table:
+    """Multiplier and shift beside the real scale they stand for, channel by channel."""
+    bias = row.constants.get("bias")
+    names = (
+        ["a", "b"]
+        if "a_multiplier" in row.constants
+        else list(map(str, range(len(row.multiplier))))
+    )
+    table = Table(box=None, pad_edge=False)
+    columns = [
+        "channel",
+        "multiplier",
+        "shift",
+        "multiplier / 2**shift",
+        "real scale",
+        "change",
+    ]
+    for column in [*columns, *(["bias"] if bias is not None else [])]:
+        table.add_column(column, justify="right", no_wrap=True)
+    shifts = np.broadcast_to(row.shift, len(row.multiplier)).tolist()
+    for i, name in enumerate(names[:SHOWN_CHANNELS]):
+        value, real = row.multiplier[i] / 2 ** shifts[i], row.real_scale[i]
+        change = f"{value / real - 1:+.1e}" if real else "-"
+        cells = [name, f"{row.multiplier[i]}", f"{shifts[i]}", f"{value:.9g}", f"{real:.9g}"]
+        extra = [f"{bias[i]}"] if bias is not None and len(bias) == len(names) else []
+        table.add_row(*cells, change, *extra)
+    if len(names) > SHOWN_CHANNELS:
+        table.caption = f"and {len(names) - SHOWN_CHANNELS} more: --json has all"
+    return table
+
+
+def _proof(row: Row) -> tuple[str, str]:
+    """The evidence in a word, and the body."""
+    if row.proof is None:
+        return "-", "-"
+    wrong = row.proof.problem or f"{row.proof.mismatches} mismatches"
+    return row.proof.kind if row.proof.proved else wrong, row.proof.body
+
+
+def _constants(row: Row) -> dict[str, str]:
+    """Each constant that is not shown per channel."""
+    apart = ("multiplier", "a_multiplier", "b_multiplier", "shift", "table")
+    return {
+        name: f"{value}" if value.ndim == 0 else _array(value)
+        for name, value in row.constants.items()
+        if name not in apart
+    }
+
+
+def _array(value: Any) -> str:
+    ends = f", {value.min()} .. {value.max()}" if value.size else ""
+    return f"{value.dtype}{list(value.shape)}{ends}"
+
+
+def _meaning(each: StoredTensor) -> str:
+    shape = "" if each.shape is None else f"[{', '.join(map(str, each.shape))}]"
+    real = f"real = (stored - {each.zero_point}) * {each.scale:.9g}"
+    return f"{each.tensor} {each.type}{shape}: {real}"
+
+
+def _parameters(each: StoredTensor) -> str:
+    return f"{each.scale:.5g}, {each.zero_point}"
+
+
+def _span(values: Sequence[int]) -> str:
+    """One number, or the smallest and the largest of several."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low}..{high}"

@@ -1,0 +1,90 @@
+"""Settings: what a user may decide about a quantization; the emitted model records them."""
+
+import re
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from opsets.errors import ModelError, UsageError
+from opsets.op import Flavour
+from opsets.target import Target
+
+ActivationType = Literal["uint8", "int8"]
+WeightType = Literal["int8"]
+CalibrationMethod = Literal["minmax"]
+Emit = Literal["integer", "qdq", "standard"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a graph is quantized. Raises UsageError, naming the culprit, for what cannot be.
+
+    ``nodes_to_exclude``: regular expressions for whole names of nodes, or of tensors that they
+    write. ``op_types_to_quantize``: empty stands for all. ``integer_io``: inputs and outputs
+    are the stored integers.
+    """
+
+    target: Target
+    bodies: Flavour = "onnxruntime"
+    activation_type: ActivationType = "uint8"
+    weight_type: WeightType = "int8"
+    per_channel: bool = True
+    symmetric: bool = False
+    calibration_method: CalibrationMethod = "minmax"
+    nodes_to_exclude: tuple[str, ...] = ()
+    op_types_to_quantize: tuple[str, ...] = ()
+    integer_io: bool = False
+    emit: Emit = "integer"
+
+    def __post_init__(self) -> None:
+        for name, kind in _CHOICES.items():
+            given = getattr(self, name)
+            if given not in get_args(kind):
+                known = ", ".join(get_args(kind))
+                raise UsageError(f"{name}: unknown {given!r}, use one of {known}")
+        for name in ("nodes_to_exclude", "op_types_to_quantize"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+                raise UsageError(f"{name}: a list of names is needed, got {given!r}")
+            object.__setattr__(self, name, tuple(given))
+        for pattern in self.nodes_to_exclude:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise UsageError(
+                    f"nodes_to_exclude: {pattern!r} is no regular expression: {error}"
+                ) from error
+        if self.bodies != "portable" and not self.target.fast_kernels:
+            raise UsageError(
+                f"bodies {self.bodies!r} with target {self.target.name!r}, which wants no fast "
+                "kernels: use 'portable'"
+            )
+        if self.emit == "standard" and self.bodies != "portable":
+            raise UsageError("emit 'standard' needs bodies 'portable': standard ops only")
+        if self.emit == "qdq" and self.integer_io:
+            raise UsageError("emit 'qdq' with integer_io: a Q/DQ model computes in float")
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings for a report and for the record of a model."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, entries: Any) -> "Settings":
+        """What ``as_json`` gave; other entries are passed over. Raises ModelError."""
+        known = {field.name for field in fields(cls)}
+        needed = {field.name for field in fields(cls) if field.default is MISSING}
+        try:
+            given = {name: value for name, value in entries.items() if name in known}
+            if missing := needed - given.keys():
+                raise TypeError(f"no {', '.join(sorted(missing))}")
+            return cls(**{**given, "target": Target(**given["target"])})
+        except (TypeError, AttributeError, UsageError) as error:
+            raise ModelError(f"the recorded configuration is damaged: {error}") from error
+
+
+_CHOICES: dict[str, Any] = {
+    "bodies": Flavour,
+    "activation_type": ActivationType,
+    "weight_type": WeightType,
+    "calibration_method": CalibrationMethod,
+    "emit": Emit,
+}

@@ -1,0 +1,115 @@
+"""models/zoo.toml: the models that are measured, and how each is fed and scored."""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from calibration import Preprocessing, Samples, Session, input_specs, open_samples
+from calibration.presets import preprocessing
+from qpasses.summary import Accuracy
+
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "models"
+ZOO = Path(os.environ.get("QPASSES_ZOO") or ROOT.parent / "shared" / "zoo").resolve()
+
+Model = onnx.ModelProto
+Score = Callable[[Model], tuple[float, float]]
+"""Share of right answers and output SQNR in dB (200 at most) of a model."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model of the manifest; see models/zoo.toml for the fields."""
+
+    name: str
+    expected: Mapping[str, Any]
+    zoo: bool = False
+    file: str = ""
+    data: str = ""
+    samples: int | None = None
+    preprocess: str | None = None
+    test: str = ""
+    labels: str = ""
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def model(self) -> Path:
+        """The float model."""
+        file = self.file or f"models/{self.name}.onnx"
+        return (ZOO if self.zoo else MODELS) / file
+
+    @property
+    def present(self) -> bool:
+        """Whether the model is on this machine."""
+        return self.model.is_file()
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """What its pictures become."""
+        return None if self.preprocess is None else preprocessing(self.preprocess)
+
+    @property
+    def calibration(self) -> Any:
+        """What ``qpasses.quantize`` takes as data."""
+        if self.data:
+            return (ZOO if self.zoo else MODELS) / self.data
+        return zoo_script().feeds(self.name, "calib", root=str(ZOO))
+
+    @cached_property
+    def test_feeds(self) -> Sequence[Mapping[str, Any]]:
+        """The samples that are scored, one by one."""
+        if not self.test:
+            feeds: Sequence[Mapping[str, Any]] = zoo_script().feeds(
+                self.name, "test", root=str(ZOO)
+            )
+            return feeds
+        return [feed for _, feed in self._test]
+
+    @cached_property
+    def _test(self) -> Samples:
+        specs = input_specs(onnx.load(self.model))
+        return open_samples(MODELS / self.test, specs, None, self.preprocessing)
+
+    def score(self, candidate: Model) -> tuple[float, float]:
+        """Share of right answers of ``candidate`` and its SQNR against the float model."""
+        if not self.test:
+            found = zoo_script().score(candidate, self.name, root=str(ZOO))
+            return found["score"], found["sqnr_db"]
+        original, runner = Session(self.model), Session(candidate)
+        accuracy, right = Accuracy(original.outputs), 0
+        for feed, label in zip(self.test_feeds, self._labels(), strict=True):
+            outputs = runner.run(None, feed)
+            accuracy.update(original.run(None, feed), outputs)
+            right += int(outputs[0].argmax() == label)
+        return right / len(self.test_feeds), accuracy.as_json()[0]["sqnr_db"]
+
+    def _labels(self) -> Sequence[int]:
+        if self.labels != "folders":
+            return list(np.load(MODELS / self.labels))
+        classes = sorted({Path(name).parent for name in self._test.names})
+        return [classes.index(Path(name).parent) for name in self._test.names]
+
+
+def entries() -> list[Entry]:
+    """The manifest, in order."""
+    content = tomllib.loads((MODELS / "zoo.toml").read_text("utf-8"))
+    tolerance = content["tolerance"]
+    return [Entry(**{"tolerance": tolerance, **each}) for each in content["model"]]
+
+
+@cache
+def zoo_script() -> Any:
+    """The zoo's own score.py as a module: splits and metrics of its models."""
+    spec = spec_from_file_location("zoo_score", ZOO / "score.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
