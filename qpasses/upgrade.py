@@ -99,18 +99,14 @@ def _opset(model: ModelProto) -> int:
 def _standard_domain(model: ModelProto) -> ModelProto:
     """``model`` with the domain of the standard operators imported, and spelled ""."""
     versions = {o.domain: o.version for o in model.opset_import}
-    nodes = (node for graph in _graphs(model.graph) for node in graph.node)
-    if "" in versions and all(node.domain != "ai.onnx" for node in nodes):
+    if "" in versions:
         return model
-    plain = ModelProto()
-    plain.CopyFrom(model)
     versions = {"": versions.pop("ai.onnx", OPSET)} | versions
-    del plain.opset_import[:]
-    plain.opset_import.extend(helper.make_opsetid(*item) for item in versions.items())
-    for graph in _graphs(plain.graph):
-        for node in graph.node:
-            node.domain = "" if node.domain == "ai.onnx" else node.domain
-    return plain
+    spelled = ModelProto()
+    spelled.CopyFrom(model)
+    del spelled.opset_import[:]
+    spelled.opset_import.extend(helper.make_opsetid(*item) for item in versions.items())
+    return spelled
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
@@ -160,7 +156,7 @@ def _known(model: ModelProto, sample: Arrays | None) -> Known:
     known = Known(types, values)
     softmax = [node.input[0] for node in model.graph.node if node.op_type in SOFTMAX]
     unknown = [name for name in softmax if not known.sizes(name)]
-    if unknown and sample is not None:
+    if unknown and sample is not None and _opset(model) < 13:  # it flattened before
         for name, value in zip(unknown, _values(model, unknown, sample), strict=True):
             elem_type = helper.np_dtype_to_tensor_dtype(value.dtype)
             types[name] = helper.make_tensor_type_proto(elem_type, [None] * value.ndim)
