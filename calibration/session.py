@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx
 import onnxruntime as ort
+from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
@@ -38,7 +39,12 @@ class Session:
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         if isinstance(model, onnx.ModelProto):
-            model = model.SerializeToString(deterministic=True)
+            try:
+                model = model.SerializeToString(deterministic=True)
+            except EncodeError as error:
+                raise ModelError(
+                    "the model is larger than the 2 GB that one ONNX file in memory may have"
+                ) from error
         source = str(model) if isinstance(model, Path) else model
         try:
             self._session = ort.InferenceSession(

@@ -83,7 +83,8 @@ def quantize(
     ``Settings``; ``exact`` stands for the target ``exact``; ``bodies`` None for what target
     and ``emit`` need. ``after`` is called with name and graph after each pass; ``stop_after``
     ends behind one of them, with the graph as it is then. ``output`` and ``json_file`` are
-    written whole or not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
+    written whole or not at all. Raises UsageError (paths, options, samples) or ModelError (the
+    model).
     """
     rules = _target(target, exact)
     portable = emit == "standard" or not rules.fast_kernels

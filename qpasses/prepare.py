@@ -10,7 +10,7 @@ from opsets.errors import ModelError
 from qpasses.graph import Graph, export_graph, import_graph
 from qpasses.passes import PREPARE, QUANTIZABLE
 from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
-from qpasses.runtime import IR_VERSION, Arrays
+from qpasses.runtime import IR_VERSION, OPSET, OPSET_INT8, Arrays
 from qpasses.selection import select
 from qpasses.upgrade import agree, upgrade
 
@@ -28,8 +28,9 @@ def prepare(
     on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
     """
     plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
-    graph = import_graph(infer_types(upgrade(plain, sample), sample))
     wanted = context.settings
+    newest = OPSET_INT8 if wanted.activation_type == "int8" else OPSET
+    graph = import_graph(infer_types(upgrade(plain, sample, newest), sample))
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, QUANTIZABLE
     )

@@ -13,6 +13,12 @@ from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 
 OPSET = 21
+
+OPSET_INT8 = 20
+"""With int8 activations: from opset 21 on, onnxruntime 1.31 writes output_dtype on the
+QuantizeLinear nodes that its optimizer moves, and refuses its own graph unless it is uint8
+(issue 25526)."""
+
 IR_VERSION = 10
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -55,8 +55,8 @@ class Settings:
                 ) from error
         if self.bodies != "portable" and not self.target.fast_kernels:
             raise UsageError(
-                f"bodies {self.bodies!r} with target {self.target.name!r}, which wants no fast "
-                "kernels: use 'portable'"
+                f"bodies {self.bodies!r} with target {self.target.name!r}, which wants no "
+                "fast kernels: use 'portable'"
             )
         if self.emit == "standard" and self.bodies != "portable":
             raise UsageError("emit 'standard' needs bodies 'portable': standard ops only")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from calibration import Session
@@ -19,21 +20,22 @@ _TOLERANCE = 1e-3  # of the largest output: folding reorders float32 arithmetic
 _SMALL = 64  # elements: shape inference reads shapes and axes, never weights
 
 
-def upgrade(model: ModelProto, sample: Arrays | None) -> ModelProto:
-    """``model`` at opset 21, or the next lower one down to 18 that keeps its results.
+def upgrade(model: ModelProto, sample: Arrays | None, newest: int = OPSET) -> ModelProto:
+    """``model`` at opset ``newest``, or the next lower one down to 18 that keeps its results.
 
-    From opset 18 on a model stays as it is. The nodes that change go through ONNX's converter
+    From opset 18 on a model stays as it is; above 21 with a lower ``newest`` it is lowered if
+    it can be. The nodes that change go through ONNX's converter
     unconnected and without weights: names, metadata and other domains stay, and the 2 GB that
     onnxruntime takes are the only limit. Raises ModelError naming the node in the way.
     """
     model = _standard_domain(model)
     version = _opset(model)
     if version >= OLDEST_USABLE:
-        return model
+        return model if newest == OPSET else _lowered(model, sample, newest)
     known = _known(model, sample)
     expected = None if sample is None else Session(model, optimize=False).run(None, sample)
     problems: dict[str, list[str]] = {}
-    for wanted in range(OPSET, OLDEST_USABLE - 1, -1):
+    for wanted in range(newest, OLDEST_USABLE - 1, -1):
         try:
             raised = _raised(model, known, version, wanted)
             runner = Session(raised, optimize=False)
@@ -47,6 +49,20 @@ def upgrade(model: ModelProto, sample: Arrays | None) -> ModelProto:
         f"the model's opset {version} cannot be raised to {OLDEST_USABLE} or above: "
         + "; ".join(f"{what} (at {', '.join(at)})" for what, at in problems.items())
     )
+
+
+def _lowered(model: ModelProto, sample: Arrays | None, newest: int) -> ModelProto:
+    """``model`` at most at ``newest``; as it is if ONNX's converter finds no way down."""
+    if _opset(model) <= newest:
+        return model
+    try:
+        lowered = onnx.version_converter.convert_version(model, newest)
+        lowered.ir_version = IR_VERSION
+        if sample is None or agree(model, lowered, sample):
+            return lowered
+    except (RuntimeError, ModelError):  # the converter's and onnxruntime's refusals
+        return model
+    return model
 
 
 def agree(model: ModelProto, other: ModelProto, sample: Arrays) -> bool:

@@ -1,9 +1,13 @@
-"""Targets: the shipped one, a user's own, and what is wrong with a bad file."""
+"""Targets: the shipped ones, a user's own, and what is wrong with a bad file."""
+
+import json
 
 import pytest
+from small_models import cnn, pictures
 
+import qpasses
 from opsets.errors import UsageError
-from opsets.target import load_target, target_names
+from opsets.target import Target, load_target, target_names
 
 GOOD = {
     "name": '"mine"',
@@ -114,3 +118,65 @@ def test_impossible_multiplier_bits_are_an_error(target_file, bits, shown):
 @pytest.mark.parametrize("bits", ["1", "31"])
 def test_the_ends_of_multiplier_bits_are_accepted(target_file, bits):
     assert load_target(target_file(multiplier_bits=bits)).multiplier_bits == int(bits)
+
+
+# Whether multipliers are chosen for onnxruntime's kernels
+
+
+def test_the_exact_target_has_the_widest_multipliers_and_no_fast_kernels():
+    target = load_target("exact")
+    assert (target.multiplier_bits, target.rounding) == (31, "half_to_even")
+    assert target.fast_kernels is False
+    assert load_target("onnx").fast_kernels is True
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(None, True), ("true", True), ("false", False)]
+)
+def test_fast_kernels_are_wanted_unless_the_file_says_no(target_file, given, expected):
+    assert load_target(target_file(fast_kernels=given)).fast_kernels is expected
+
+
+@pytest.mark.parametrize("given", ["0", "1", '"no"', "[]", "1.0"])
+def test_fast_kernels_that_are_neither_true_nor_false_are_an_error(target_file, given):
+    path = target_file(fast_kernels=given)
+    shown = given.replace('"', "'")
+    assert_usage_error(path, path, f"fast_kernels must be true or false, got {shown}")
+
+
+@pytest.mark.parametrize("rounding", ["half_to_even", "half_up", "half_away"])
+def test_without_fast_kernels_bodies_are_portable_and_proved(target_file, rounding):
+    path = target_file(multiplier_bits="16", rounding=f'"{rounding}"', fast_kernels="false")
+    result = qpasses.quantize(cnn(), pictures(), target=path)
+    bodies = {node["body"] for node in result.report["evidence"]["nodes"]} - {"standard"}
+    assert all(body.startswith("portable") for body in bodies)
+    assert result.report["configuration"]["target"]["fast_kernels"] is False
+    assert result.verdict == "ok"
+    assert qpasses.verify(result.model, cnn(), pictures()).verdict == "ok"
+
+
+def test_a_target_is_taken_as_an_object_too_and_recorded_whole():
+    target = Target("mine", "my chip", 20, "half_to_even", fast_kernels=False)
+    result = qpasses.quantize(cnn(), pictures(), target=target)
+    assert result.report["target"] == "mine"
+    recorded = qpasses.inspect(result.model).about["configuration"]["target"]
+    assert Target(**recorded) == target
+    assert json.loads(json.dumps(result.report))["configuration"]["target"] == recorded
+
+
+def test_multipliers_of_a_target_without_fast_kernels_are_near_to_real_arithmetic():
+    exact, plain = (
+        qpasses.inspect(qpasses.quantize(cnn(), pictures(), target=name).model)
+        for name in ("exact", "onnx")
+    )
+    changes = [
+        max(
+            abs(multiplier / 2**shift / real - 1)
+            for row in found.rows
+            for multiplier, shift, real in zip(
+                row.multiplier, row.shift, row.real_scale, strict=False
+            )
+        )
+        for found in (exact, plain)
+    ]
+    assert changes[0] < 2**-27 < changes[1]
