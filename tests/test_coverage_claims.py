@@ -164,3 +164,18 @@ def test_a_moving_node_left_in_float_between_integers_is_calibrated(tmp_path):
     result = quantize(made, feeds, nodes_to_exclude=["pool"])
     assert [node["name"] for node in result.report["summary"]["float_nodes"]] == ["pool"]
     assert verify(result.model, made, feeds).verdict == result.verdict == "incomplete"
+
+
+@pytest.mark.parametrize("opset", [13, 18, 21, 22])
+def test_int8_activations_load_at_every_opset_with_moving_nodes_in_float(opset):
+    text = """g (float[1, 3, 4, 4] x) => (float[1, 3, 4, 4, 1] y, float[1, 48] z) {
+        a = Conv (x, w)
+        [wider] y = Unsqueeze (a, axis)
+        [flat] z = Flatten (a)
+    }"""
+    made = model(text, opset=opset, ir_version=8, w=numbers(3, 3, 1, 1), axis=np.array([4]))
+    feeds = [{"x": numbers(1, 3, 4, 4, seed=seed)} for seed in range(3)]
+    result = quantize(
+        made, feeds, activation_type="int8", nodes_to_exclude=["wider", "flat"]
+    )
+    assert verify(result.model, made, feeds).report["summary"]["problems"] == []

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from feeds import FLOAT, TWO_INPUTS, assert_feeds, names_of
+from feeds import FLOAT, TWO_INPUTS, names_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
