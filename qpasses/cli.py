@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tomllib
 from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
@@ -11,147 +10,13 @@ from typing import Any
 import click
 
 from opsets.errors import QPassesError, UsageError
-
-_FILE = click.Path(path_type=Path)
+from qpasses.options import FILE, OUTPUT, SAMPLES, taken_preprocessing
 
 _FILE_WIDTH = 128
 """Columns of the tables where the output goes to a file or a pipe."""
 
 _INSPECTED_WIDTH = 200
 """The same for the widest table."""
-
-
-class _Numbers(click.ParamType[tuple[float, ...]]):
-    """One number or several with commas between; 1/255 is a number."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
-        parts = value.split(",") if isinstance(value, str) else value
-        parts = parts if isinstance(parts, list | tuple) else [parts]
-        try:
-            return tuple(map(_number, parts))
-        except (TypeError, ValueError, ZeroDivisionError):
-            self.fail(f"{value!r} is no number and no list of numbers", param, ctx)
-
-
-class _Size(click.ParamType[tuple[int, int]]):
-    """One side of a square, or HEIGHTxWIDTH."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
-        parts = str(value).lower().split("x") if not isinstance(value, list | tuple) else value
-        try:
-            height, width = map(int, parts if len(parts) == 2 else [*parts, *parts])
-        except ValueError:
-            self.fail(f"{value!r} is neither a number nor HEIGHTxWIDTH", param, ctx)
-        return height, width
-
-
-def _number(text: Any) -> float:
-    above, _, below = str(text).partition("/")
-    return float(above) / float(below or 1)
-
-
-def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
-    """Let the entries of a TOML file stand for options that are not given."""
-    if path is None:
-        return
-    try:
-        entries = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"--config {path}: cannot be read as TOML: {error}") from error
-    known = {
-        name.lstrip("-").replace("-", "_"): param.name
-        for param in ctx.command.params
-        for name in param.opts
-        if name.startswith("--") and param.name not in ("config", "help")
-    }
-    defaults = {}
-    for key, value in entries.items():
-        name = known.get(key.replace("-", "_"))
-        if name is None:
-            options = ", ".join(sorted(known)).replace("_", "-")
-            raise UsageError(f"--config {path}: unknown entry {key!r} (known: {options})")
-        defaults[name] = value
-    ctx.default_map = defaults
-
-
-def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Several options as one decorator, listed in the help in this order."""
-
-    def decorate(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
-_SAMPLES = _options(
-    click.option(
-        "--data",
-        required=True,
-        metavar="PATH|random:N",
-        help="Samples: a folder of .npy/.npz feeds or one file of stacked ones, a folder of "
-        "pictures, or of test_data_set_*; random:N makes numbers up.",
-    ),
-    click.option(
-        "--samples",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Use only N samples, spread evenly over the data.",
-    ),
-    click.option(
-        "--preprocess",
-        metavar="NAME",
-        help="What pictures become: imagenet, caffe, inception, unit, raw, ... ; the options "
-        "up to --resize replace parts of it.",
-    ),
-    click.option("--scale", type=_Numbers(), help="Factor for pixels of 0..255, say 1/255."),
-    click.option("--mean", type=_Numbers(), help="Taken away after scaling, per channel."),
-    click.option("--std", type=_Numbers(), help="Divided by after that, per channel."),
-    click.option(
-        "--size", type=_Size(), help="N or HEIGHTxWIDTH; default: that of the model's input."
-    ),
-    click.option(
-        "--layout", type=click.Choice(["NCHW", "NHWC"]), help="Default: the model's."
-    ),
-    click.option(
-        "--channels",
-        type=click.Choice(["RGB", "BGR", "gray"]),
-        help="Default: RGB, or gray where the model takes one channel.",
-    ),
-    click.option(
-        "--resize",
-        type=click.Choice(["crop", "stretch", "pad"]),
-        help="How a picture of another size is made to fit.",
-    ),
-)
-
-_OUTPUT = _options(
-    click.option(
-        "--json",
-        "json_file",
-        type=_FILE,
-        metavar="FILE",
-        help="Write the report as JSON (docs/report.md).",
-    ),
-    click.option(
-        "--config",
-        type=_FILE,
-        metavar="FILE.toml",
-        is_eager=True,
-        expose_value=False,
-        callback=_read_config,
-        help="Options from a file, under the same names; the command line wins.",
-    ),
-    click.option("--quiet", is_flag=True, help="Print errors and problems only."),
-    click.option("--verbose", is_flag=True, help="Print what each stage and pass took."),
-)
-
-_PREPROCESSING = ("scale", "mean", "std", "size", "layout", "channels", "resize")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -161,16 +26,16 @@ def cli() -> None:
 
 
 @cli.command()
-@click.argument("model", type=_FILE)
+@click.argument("model", type=FILE)
 @click.option(
     "-o",
     "--output",
-    type=_FILE,
+    type=FILE,
     required=True,
     metavar="OUT",
     help="The model to write.",
 )
-@_SAMPLES
+@SAMPLES
 @click.option(
     "--target",
     default="onnx",
@@ -250,7 +115,7 @@ def cli() -> None:
 @click.option(
     "--stop-after", metavar="PASS", help="Stop after a pass and write the graph as it is."
 )
-@_OUTPUT
+@OUTPUT
 def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
     """Turn the float MODEL into an integer model, with evidence for every node."""
     from qpasses.api import check_pass
@@ -263,16 +128,16 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("integer", type=_FILE)
+@click.argument("integer", type=FILE)
 @click.option(
     "--against",
-    type=_FILE,
+    type=FILE,
     required=True,
     metavar="MODEL",
     help="The float model INTEGER was made from.",
 )
-@_SAMPLES
-@_OUTPUT
+@SAMPLES
+@OUTPUT
 def verify(integer: Path, **options: Any) -> None:
     """Check the integer model INTEGER on this machine against its float original.
 
@@ -286,7 +151,7 @@ def verify(integer: Path, **options: Any) -> None:
 
 
 @cli.command()
-@click.argument("integer", type=_FILE)
+@click.argument("integer", type=FILE)
 @click.option("--node", metavar="NAME", help="One node: its formula and all its numbers.")
 @click.option("--text", is_flag=True, help="The graph in ONNX's text syntax.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
@@ -342,7 +207,7 @@ def _run(
         raise UsageError("--quiet and --verbose exclude each other")
     console = _console(quiet)
     print_configuration(console, title, shown)
-    options["preprocessing"] = _preprocessing(options)
+    options["preprocessing"] = taken_preprocessing(options)
     errors = Console(stderr=True, quiet=quiet)
     with timings(errors) if verbose else progress_bars(errors) as (progress, after_pass):
         if "stop_after" in options:
@@ -369,20 +234,6 @@ def _watching(
             click.echo(f"# after {name}\n{to_text(export_graph(graph))}")
 
     return after
-
-
-def _preprocessing(options: dict[str, Any]) -> Any:
-    """The preprocessing that the options describe, taken out of them; None for none."""
-    name = options.pop("preprocess")
-    parts = {part: options.pop(part) for part in _PREPROCESSING}
-    if name is None and all(value is None for value in parts.values()):
-        return None
-    from calibration.presets import preprocessing
-
-    if parts["scale"] is not None and len(parts["scale"]) != 1:
-        raise UsageError("--scale takes one number for all channels: use --std")
-    scale = None if parts["scale"] is None else parts["scale"][0]
-    return preprocessing(name, **{**parts, "scale": scale})
 
 
 def _console(quiet: bool = False, file_width: int = _FILE_WIDTH) -> Any:
