@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from calibration import Range
-from qpasses.graph import Graph, is_graph_output
+from qpasses.graph import Graph, Tensor, is_graph_output, producer
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING, MOVING
 from qpasses.ties import Ties
@@ -17,6 +17,7 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
 
     So a Pad with minus infinity before a MaxPool, which never leaves the MaxPool, is no range.
     What a Relu or Clip writes always matters: its width decides whether it shares a scale.
+    What is joined with others does too: it may be much narrower than they are.
     """
     clamped = {y for _, y in chosen.clamps}
     return [
@@ -24,12 +25,20 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         for name, tensor in chosen.tensors.items()
         if name in clamped
         or not tensor.outputs
+        or _is_joined(tensor)
         or is_graph_output(graph, tensor)
         or any(
             reader.op not in MOVING or id(reader) not in chosen.integer
             for reader in tensor.outputs
         )
     ]
+
+
+def _is_joined(tensor: Tensor) -> bool:
+    """Whether a Concat reads ``tensor``, which something other than a moving node writes."""
+    writer = producer(tensor)
+    moved = writer is not None and writer.op in MOVING
+    return not moved and any(reader.op == "Concat" for reader in tensor.outputs)
 
 
 def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:

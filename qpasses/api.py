@@ -96,8 +96,8 @@ def quantize(
         per_channel=per_channel,
         symmetric=symmetric,
         calibration_method=calibration_method,
-        nodes_to_exclude=tuple(nodes_to_exclude),
-        op_types_to_quantize=tuple(op_types_to_quantize),
+        nodes_to_exclude=nodes_to_exclude,
+        op_types_to_quantize=op_types_to_quantize,
         integer_io=integer_io,
         emit=emit,
     )
@@ -217,7 +217,7 @@ def _target(target: str | Path | Target, exact: bool) -> Target:
     rules = target if isinstance(target, Target) else load_target(target)
     if not exact:
         return rules
-    if rules.name not in ("onnx", "exact"):
+    if target not in ("onnx", "exact"):
         raise UsageError(f"exact with target {rules.name!r}: they choose the arithmetic both")
     return load_target("exact")
 

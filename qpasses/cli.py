@@ -124,6 +124,7 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
     for name in print_after:
         check_pass(name)
     shown = {"model": model, **options, "print_after": print_after}
+    shown["no_per_channel"] = not options["per_channel"]
     _run("qpasses quantize", shown, options | {"model": model}, run, print_after)
 
 
@@ -161,8 +162,9 @@ def inspect(integer: Path, node: str | None, text: bool, as_json: bool) -> None:
     from qpasses.report.inspection import print_inspection, print_node
     from qpasses.report.text import to_text
 
-    if node is not None and text:
-        raise UsageError("--node and --text exclude each other: --text shows the whole graph")
+    if text and (as_json or node is not None):
+        other = "--json" if as_json else "--node"
+        raise UsageError(f"{other} and --text exclude each other: --text shows the graph")
     found = run(integer)
     if text:
         click.echo(to_text(found.model), nl=False)
@@ -251,7 +253,10 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except QPassesError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
+        sys.exit(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
         sys.exit(error.exit_code)
     except click.ClickException as error:
         click.echo(f"error: {error.format_message()}", err=True)

@@ -1,6 +1,6 @@
 """Thin, typed helpers over onnx-graphsurgeon: the only file that knows its quirks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -30,6 +30,15 @@ def import_graph(model: onnx.ModelProto) -> Graph:
     for node in graph.nodes:
         node.name = fresh(node.name or node.op, taken)
     return graph
+
+
+def nested_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """``graph`` and the bodies of its If, Loop and Scan nodes, innermost first."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from nested_graphs(body)
+    yield graph
 
 
 def export_graph(graph: Graph) -> onnx.ModelProto:

@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from opsets.errors import ModelError, UsageError
+from opsets.errors import UsageError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.emit.integer import read_record
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import constants_of, prove
-from qpasses.graph import Node, import_graph
+from qpasses.graph import Node
+from qpasses.integer_model import read_integer_model
 from qpasses.record import NodeRecord, Record
 from qpasses.stages import Kind, kind
 
@@ -95,16 +95,8 @@ def inspect_model(model: onnx.ModelProto, path: Path) -> Inspection:
 
     Raises ModelError if it is not an integer model of this tool with its record.
     """
-    record, about = read_record(model)
-    graph = import_graph(model)
-    unknown = [
-        n.name for n in graph.nodes if n.domain == DOMAIN and n.name not in record.nodes
-    ]
-    if "configuration" not in about or unknown:
-        what = f"node {unknown[0]!r} has no record" if unknown else "it holds no record"
-        raise ModelError(
-            f"{path}: not an integer model of this tool, or its metadata was stripped: {what}"
-        )
+    read = read_integer_model(model, str(path))
+    graph, record, about = read.graph, read.record, read.about
     evidence = {each.name: each for each in prove(graph, record)}
     rows = [_row(node, record, evidence.get(node.name)) for node in graph.nodes]
     return Inspection(model, about, rows)

@@ -52,8 +52,10 @@ def _check(model: onnx.ModelProto) -> None:
     """ONNX's checker; as in runtimes, initializers need not be inputs even in IR 3."""
     version = model.ir_version
     model.ir_version = max(version, 4)
-    onnx.checker.check_model(model)
-    model.ir_version = version
+    try:
+        onnx.checker.check_model(model)
+    finally:
+        model.ir_version = version
 
 
 def external_files(path: Path) -> list[Path]:

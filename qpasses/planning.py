@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from qpasses.graph import Graph, Node, Tensor, is_float
-from qpasses.passes import INTEGERIZE
+from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
 from qpasses.patterns import absorbed, activations, data_inputs
 from qpasses.stages import CLAMPING, MOVING
@@ -40,16 +40,15 @@ def plan(graph: Graph, context: Context) -> Plan:
     inner: set[str] = set()
     moving: list[Node] = []
     for node in graph.nodes:
-        if (
-            node.op not in guards
-            or id(node) in result.integer
-            or not is_float(node.outputs[0])
-        ):
+        if id(node) in result.integer or not is_float(node.outputs[0]):
+            continue
+        unwanted = context.selection.leave(node, node.op in QUANTIZABLE)
+        if unwanted or node.op not in guards:
+            if unwanted:
+                context.record.declined[node.name] = unwanted
             continue
         context.record.declined.pop(node.name, None)  # what prepare could not fold
-        unwanted = context.selection.leave(node)
-        declined = Declined(unwanted) if unwanted else _guard_type(node)
-        declined = declined or guards[node.op](graph, node)
+        declined = _guard_type(node) or guards[node.op](graph, node)
         if declined:
             context.record.declined[node.name] = declined.reason
         elif node.op in MOVING | CLAMPING:

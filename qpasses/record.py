@@ -17,6 +17,15 @@ class Quantization:
     zero_point: int
     dtype: str  # "uint8" or "int8"
 
+    def __post_init__(self) -> None:
+        if self.dtype not in ("uint8", "int8"):
+            raise ValueError(f"stored type {self.dtype!r}")
+        low, high = self.limits
+        if not isinstance(self.zero_point, int) or not low <= self.zero_point <= high:
+            raise ValueError(f"zero point {self.zero_point!r} of {self.dtype}")
+        if not _is_scale(self.scale):
+            raise ValueError(f"scale {self.scale!r}")
+
     @property
     def zero(self) -> NDArray[Any]:
         """The zero point as a scalar of the stored type."""
@@ -57,6 +66,14 @@ class NodeRecord:
     macs: int = 0
     bounds: Sequence[float | None] = (None, None)
 
+    def __post_init__(self) -> None:
+        lists = [*self.scales.values()] if isinstance(self.scales, dict) else [None]
+        sound = all(isinstance(each, list) and all(map(_is_scale, each)) for each in lists)
+        sound = sound and all(isinstance(each, int) for each in (self.cells, self.macs))
+        sound = sound and self.cells > 0 and isinstance(self.source, Sequence)
+        if not sound or len(self.bounds) != 2:
+            raise ValueError("scales, cells, macs, source or bounds of a node")
+
     def real_scales(self) -> list[Fraction]:
         """x_scale * w_scale / (y_scale * cells) per channel, exact."""
         (x,), (y,) = self.scales["x"], self.scales["y"]
@@ -73,3 +90,7 @@ class Record:
     declined: dict[str, str] = field(default_factory=dict)
     raised_weight_scales: dict[str, list[int]] = field(default_factory=dict)
     macs: dict[str, int] = field(default_factory=dict)
+
+
+def _is_scale(value: Any) -> bool:
+    return isinstance(value, float) and 0 < value < np.inf

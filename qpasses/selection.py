@@ -21,9 +21,12 @@ class Selection:
     excluded: dict[str, str] = field(default_factory=dict)
     unlisted: dict[str, str] = field(default_factory=dict)
 
-    def leave(self, node: Node) -> str | None:
-        """Why the user wants ``node`` in float, or None; if so it counts as excluded now."""
-        if node.name in self.unlisted:
+    def leave(self, node: Node, quantizable: bool) -> str | None:
+        """Why the user wants ``node`` in float, or None; if so it counts as excluded now.
+
+        Op types are listed among those that are ``quantizable``.
+        """
+        if quantizable and node.name in self.unlisted:
             self.excluded.setdefault(node.name, self.unlisted[node.name])
         return self.excluded.get(node.name)
 

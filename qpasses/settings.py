@@ -1,6 +1,7 @@
 """Settings: what a user may decide about a quantization; the emitted model records them."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -30,8 +31,8 @@ class Settings:
     per_channel: bool = True
     symmetric: bool = False
     calibration_method: CalibrationMethod = "minmax"
-    nodes_to_exclude: tuple[str, ...] = ()
-    op_types_to_quantize: tuple[str, ...] = ()
+    nodes_to_exclude: Sequence[str] = ()
+    op_types_to_quantize: Sequence[str] = ()
     integer_io: bool = False
     emit: Emit = "integer"
 

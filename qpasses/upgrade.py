@@ -1,16 +1,17 @@
 """Upgrade: an older model at an opset the bodies can be written in, with its results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx.version_converter
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from calibration import Session
 from opsets.errors import ModelError
 from qpasses.conversion import SOFTMAX, Conversion, Known, described
+from qpasses.graph import nested_graphs
 from qpasses.runtime import IR_VERSION, OPSET, Arrays
 
 OLDEST_USABLE = 18
@@ -125,21 +126,12 @@ def _standard_domain(model: ModelProto) -> ModelProto:
     return spelled
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """``graph`` and the bodies of its If, Loop and Scan nodes, innermost first."""
-    for node in graph.node:
-        for attribute in node.attribute:
-            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _graphs(body)
-    yield graph
-
-
 def _raised(model: ModelProto, known: Known, version: int, wanted: int) -> ModelProto:
     raised = ModelProto()
     raised.CopyFrom(model)
     raised.ir_version = max(model.ir_version, IR_VERSION)
     next(o for o in raised.opset_import if o.domain == "").version = wanted
-    graphs = list(_graphs(raised.graph))
+    graphs = list(nested_graphs(raised.graph))
     nodes = [node for graph in graphs for node in graph.node]
     taken = {name for node in nodes for name in (node.name, *node.input, *node.output)}
     taken |= {value.name for graph in graphs for value in (*graph.input, *graph.initializer)}
@@ -157,7 +149,7 @@ def _raised(model: ModelProto, known: Known, version: int, wanted: int) -> Model
 
 def _known(model: ModelProto, sample: Arrays | None) -> Known:
     light = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
-    graphs = list(_graphs(light.graph))
+    graphs = list(nested_graphs(light.graph))
     values = {tensor.name: tensor for graph in graphs for tensor in graph.initializer}
     for node in (node for graph in graphs for node in graph.node):
         if node.op_type == "Constant" and node.attribute[0].name == "value":

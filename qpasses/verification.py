@@ -9,7 +9,6 @@ import onnx
 
 from calibration import Preprocessing, Samples, Session, input_specs
 from opsets.errors import ModelError, UsageError, VerificationError
-from opsets.fixed_point import ROUNDINGS
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.edges import Edges, RealSession
@@ -17,7 +16,8 @@ from qpasses.emit.integer import changed_bodies, read_record, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
 from qpasses.evidence.prove import constants_of, prove, prove_node
-from qpasses.graph import Graph, Node, constant, import_graph
+from qpasses.graph import Graph
+from qpasses.integer_model import read_integer_model
 from qpasses.load import digest
 from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
@@ -64,10 +64,8 @@ def verify_integer(
     Raises ModelError, saying ``name``, if ``integer`` does not carry the record of this tool,
     VerificationError if ``original`` has not the tensors it speaks of.
     """
-    record, about = read_record(integer)
-    graph = import_graph(integer)
-    _check_record(graph, record, about, name)
-    settings = Settings.from_json(about["configuration"])
+    read = read_integer_model(integer, name)
+    graph, record, settings, about = read.graph, read.record, read.settings, read.about
     edges = _edges(integer, original, record, name)
     evidence = list(prove(graph, record))
     accuracy = Accuracy([output.name for output in original.graph.output])
@@ -121,43 +119,6 @@ def _edges(
             f"{name} was not made from this float model, which has no input {moved[0]!r}"
         )
     return edges
-
-
-def _check_record(graph: Graph, record: Record, about: dict[str, Any], name: str) -> None:
-    nodes = [node for node in graph.nodes if node.domain == DOMAIN]
-    has_record = {"float_sha256", "configuration"} <= about.keys()
-    problem = "" if has_record else "there is no record (are the two models swapped?)"
-    configuration = about.get("configuration")
-    emitted = configuration.get("emit") if isinstance(configuration, dict) else None
-    if emitted in ("qdq", "standard"):
-        problem = f"it was written with --emit {emitted}, which keeps no nodes to check"
-    for node in nodes:
-        entry = record.nodes.get(node.name)
-        if node.op not in OPS:
-            problem = f"unknown op {node.op} in node {node.name!r}"
-        elif not _is_well_formed(node):
-            problem = f"node {node.name!r} has not the inputs and attributes of {node.op}"
-        elif entry is None:
-            problem = f"node {node.name!r} has no record"
-        elif entry.overload not in [body.overload for body in OPS[node.op].bodies]:
-            problem = f"node {node.name!r} has no known body, {entry.overload!r}"
-    if problem:
-        raise ModelError(
-            f"{name}: not an integer model of this tool, or its metadata was stripped: "
-            f"{problem}"
-        )
-
-
-def _is_well_formed(node: Node) -> bool:
-    """Whether a qpasses node has constants for all but its data, and a known rounding."""
-    op = OPS[node.op]
-    if len(node.inputs) != len(op.inputs):
-        return False
-    pairs = zip(op.inputs, node.inputs, strict=True)
-    constants = all(
-        constant(t) is not None for name, t in pairs if name not in ("x", "a", "b")
-    )
-    return constants and node.attrs.get("rounding", "half_to_even") in ROUNDINGS
 
 
 def _probe(result: Verification, progress: Progress) -> None:

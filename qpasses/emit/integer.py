@@ -119,9 +119,11 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
         for node in graph.node:
             if entries := _read(node.metadata_props):
                 record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
-    except TypeError as error:  # an entry is missing or unknown
+    except (TypeError, ValueError) as error:  # an entry is missing, unknown or impossible
         raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
     about = _read(model.metadata_props)
+    if not isinstance(about.get("configuration", {}), dict):
+        raise ModelError("the record in the model's metadata is damaged: its configuration")
     record.declined = about.get("declined", {})
     record.raised_weight_scales = about.get("raised_weight_scales", {})
     return record, about

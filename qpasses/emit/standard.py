@@ -4,6 +4,7 @@ import onnx
 import onnx.inliner
 
 from opsets.errors import ModelError
+from qpasses.graph import nested_graphs
 
 
 def emit_standard(integer: onnx.ModelProto) -> onnx.ModelProto:
@@ -12,7 +13,7 @@ def emit_standard(integer: onnx.ModelProto) -> onnx.ModelProto:
     Raises ModelError, naming the node, if something of another domain is left in it.
     """
     model = onnx.inliner.inline_local_functions(integer)
-    for node in model.graph.node:
+    for node in (node for graph in nested_graphs(model.graph) for node in graph.node):
         if node.domain not in ("", "ai.onnx"):
             raise ModelError(
                 f"emit standard: node {node.name!r} is {node.domain}.{node.op_type}, which is "

@@ -95,7 +95,9 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
     _print_accuracy(console, report)
     summary = report["summary"]
     for warning in report["warnings"]:
-        console.print(f"[yellow]warning[/]: {escape(warning)}", highlight=False)
+        console.print(
+            f"[yellow]warning[/]: {escape(warning)}", highlight=False, soft_wrap=True
+        )
     print_problems(console, report)
     console.print(f"verdict {_VERDICTS[summary['verdict']]}", highlight=False)
 
@@ -103,7 +105,7 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
 def print_problems(console: Console, report: dict[str, Any]) -> None:
     """What is wrong, one line each."""
     for problem in report["summary"].get("problems", []):
-        console.print(f"[red]problem[/]: {escape(problem)}", highlight=False)
+        console.print(f"[red]problem[/]: {escape(problem)}", highlight=False, soft_wrap=True)
 
 
 def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:

@@ -1,0 +1,99 @@
+"""Reading an emitted integer model: its graph, its record, and whether they are whole."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+from opsets.errors import ModelError
+from opsets.fixed_point import ROUNDINGS
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.emit.integer import read_record
+from qpasses.graph import Graph, Node, constant, import_graph
+from qpasses.record import NodeRecord, Record
+from qpasses.settings import Settings
+
+
+@dataclass(frozen=True)
+class IntegerModel:
+    """An emitted model with its graph, its record, the settings it was made with.
+
+    ``about`` holds all that the model says of itself.
+    """
+
+    model: onnx.ModelProto
+    graph: Graph
+    record: Record
+    settings: Settings
+    about: dict[str, Any]
+
+
+def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
+    """``model``, called ``name`` in messages, with everything that its record must hold.
+
+    Raises ModelError if it is no integer model of this tool, or its record is damaged.
+    """
+    try:
+        record, about = read_record(model)
+        graph = import_graph(model)
+        problem = _problem(graph, record, about)
+        if problem:
+            raise ModelError(
+                "not an integer model of this tool, or its metadata was stripped: " + problem
+            )
+        settings = Settings.from_json(about["configuration"])
+    except ModelError as error:
+        raise ModelError(f"{name}: {error}") from error
+    return IntegerModel(model, graph, record, settings, about)
+
+
+def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
+    if not {"float_sha256", "configuration"} <= about.keys():
+        return "there is no record (are the two models swapped?)"
+    emitted = about["configuration"].get("emit", "integer")
+    if emitted != "integer":
+        return f"it was written with --emit {emitted}, which keeps no nodes to check"
+    nodes = [node for node in graph.nodes if node.domain == DOMAIN]
+    return next(filter(None, (_node_problem(node, record) for node in nodes)), "")
+
+
+def _node_problem(node: Node, record: Record) -> str:
+    entry = record.nodes.get(node.name)
+    if node.op not in OPS:
+        return f"unknown op {node.op} in node {node.name!r}"
+    if not _is_well_formed(node):
+        return f"node {node.name!r} has not the inputs and attributes of {node.op}"
+    if entry is None:
+        return f"node {node.name!r} has no record"
+    if entry.overload not in [body.overload for body in OPS[node.op].bodies]:
+        return f"node {node.name!r} has no known body, {entry.overload!r}"
+    if not _has_scales(node, entry, record):
+        return f"the record of node {node.name!r} is damaged: its scales are not {node.op}'s"
+    return ""
+
+
+def _is_well_formed(node: Node) -> bool:
+    """Whether a qpasses node has constants for all but its data, and a known rounding."""
+    op = OPS[node.op]
+    if len(node.inputs) != len(op.inputs):
+        return False
+    pairs = zip(op.inputs, node.inputs, strict=True)
+    constants = all(
+        constant(t) is not None for name, t in pairs if name not in ("x", "a", "b")
+    )
+    return constants and node.attrs.get("rounding", "half_to_even") in ROUNDINGS
+
+
+def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
+    """Whether the record says what the multipliers or the table of a node stand for."""
+    if node.op == "Lut":
+        return {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
+    counts = {name: len(scales) for name, scales in entry.scales.items()}
+    single = ("a", "b", "y") if node.op == "IntAdd" else ("x", "y")
+    channels = constant(node.inputs[list(OPS[node.op].inputs).index("shift")])
+    return (
+        all(counts.get(name) == 1 for name in single)
+        and channels is not None
+        and counts.get("w", 1) in (1, channels.size)
+    )
