@@ -217,20 +217,24 @@ def test_a_body_defines_every_name_once_and_before_use(name, overload):
 
 @pytest.mark.parametrize("name", CLAMPED)
 def test_a_clamp_inside_the_type_takes_the_clamped_kernel(name):
-    whole = {"y_min": np.array(-128, np.int8), "y_max": np.array(127, np.int8)}
-    inside = whole | {"y_max": np.array(126, np.int8)}
+    whole = {"y_min": np.array(0, np.uint8), "y_max": np.array(255, np.uint8)}
+    inside = whole | {"y_max": np.array(254, np.uint8)}
     attributes, body = {"rounding": "half_up"}, OPS[name].body
     assert body("onnxruntime", whole, attributes).overload == "onnxruntime"
     assert body("onnxruntime", inside, attributes).overload == "onnxruntime_clamped"
     assert body("portable", whole, attributes).overload == "portable_half_up"
 
 
+@pytest.mark.parametrize("w_zero", [np.array(128, np.uint8), np.array(0, np.int8)])
 @pytest.mark.parametrize("name", ["IntConv", "IntGemm"])
-def test_int8_activations_by_uint8_weights_have_no_fast_body(name):
+def test_int8_activations_run_on_the_kernel_for_uint8(name, w_zero):
     ends = {"y_min": np.array(-128, np.int8), "y_max": np.array(127, np.int8)}
-    constants = ends | {"w_zero": np.array(128, np.uint8)}
-    body = OPS[name].body("onnxruntime", constants, {"rounding": "half_to_even"})
-    assert body.overload == "portable"
+    inside = ends | {"y_min": np.array(0, np.int8)}
+    body, attributes = OPS[name].body, {"rounding": "half_to_even"}
+    whole = body("onnxruntime", ends | {"w_zero": w_zero}, attributes)
+    clamped = body("onnxruntime", inside | {"w_zero": w_zero}, attributes)
+    assert whole.overload == "onnxruntime_signed"
+    assert clamped.overload == "onnxruntime_signed_clamped"
 
 
 def test_an_op_without_a_fast_body_gets_the_portable_one():

@@ -40,7 +40,7 @@ _ONNXRUNTIME = (
     + """
     w_zero = Constant <value = int8 {0}> ()
     RESULT = QLinearConv <GEOMETRY>
-        (x, one, x_zero, w, scale, w_zero, one, y_zero)
+        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO)
 """.replace("GEOMETRY", _GEOMETRY)
 )
 

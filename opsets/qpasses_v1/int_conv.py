@@ -36,7 +36,7 @@ _ONNXRUNTIME = (
     WEIGHT_SCALE
     + """
     RESULT = QLinearConv <GEOMETRY>
-        (x, one, x_zero, w, scale, w_zero, one, y_zero, bias)
+        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO, bias)
 """.replace("GEOMETRY", _GEOMETRY)
 )
 

@@ -21,7 +21,7 @@ _MATRIX = (
     scales    = Shape (scale)
     w_zeros   = Expand (w_zero, scales)                                    # scale's shape
     RESULT    = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
-        (ROWS, one, x_zero, w, scale, w_zeros, bias, one, y_zero)
+        (ROWS, one, X_ZERO, w, scale, w_zeros, bias, one, Y_ZERO)
 """
 )
 
@@ -32,7 +32,7 @@ _ANY_RANK = (
     outer     = Shape <start = 1> (w)
     rest      = Constant <value = int64[1] {-1}> ()
     matrix    = Concat <axis = 0> (rest, inner)
-    rows      = Reshape (x, matrix)
+    rows      = Reshape (X, matrix)
 """
     + _MATRIX.replace("ROWS", "rows").replace("RESULT", "product")
     + """
@@ -106,7 +106,7 @@ INT_GEMM = Op(
     attributes=("rank", "rounding"),
     reference=reference,
     bodies=[
-        *float32_bodies(_MATRIX.replace("ROWS", "x"), "onnxruntime_matrix", _is_matrix),
+        *float32_bodies(_MATRIX.replace("ROWS", "X"), "onnxruntime_matrix", _is_matrix),
         *float32_bodies(_ANY_RANK),
         *portable_bodies(_PORTABLE),
     ],

@@ -40,7 +40,7 @@ _ONNXRUNTIME = (
     w        = ConstantOfShape <value = int8[1] {1}> (w_shape)
     w_zero   = Constant <value = int8 {0}> ()
     RESULT   = QLinearConv <group: int = @channels, kernel_shape: ints = @spatial_shape>
-        (x, one, x_zero, w, scale, w_zero, one, y_zero)
+        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO)
 """
 )
 
