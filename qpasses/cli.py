@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from opsets.errors import QPassesError, UsageError
-from qpasses.options import FILE, OUTPUT, SAMPLES, taken_preprocessing
+from qpasses.options import CONFIG, FILE, OUTPUT, SAMPLES, taken_preprocessing
 
 _FILE_WIDTH = 128
 """Columns of the tables where the output goes to a file or a pipe."""
@@ -95,7 +95,7 @@ def cli() -> None:
     "--op-types-to-quantize",
     multiple=True,
     metavar="TYPE",
-    help="Make only nodes of this op type integer; may be repeated.",
+    help="Make only nodes of this op type integer; several with commas, or repeated.",
 )
 @click.option("--integer-io", is_flag=True, help="Inputs and outputs are stored integers.")
 @click.option(
@@ -123,6 +123,8 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
 
     for name in print_after:
         check_pass(name)
+    types = options["op_types_to_quantize"]
+    options["op_types_to_quantize"] = tuple(t for each in types for t in each.split(","))
     shown = {"model": model, **options, "print_after": print_after}
     shown["no_per_channel"] = not options["per_channel"]
     _run("qpasses quantize", shown, options | {"model": model}, run, print_after)
@@ -204,11 +206,15 @@ def _run(
         timings,
     )
 
+    config = click.get_current_context().meta.get(CONFIG)
+    for name in ("output", "json_file"):
+        if config and options.get(name) and options[name].resolve() == config.resolve():
+            raise UsageError(f"{config}: is an input: choose another name")
     quiet, verbose = options.pop("quiet"), options.pop("verbose")
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other")
     console = _console(quiet)
-    print_configuration(console, title, shown)
+    print_configuration(console, title, shown | {"config": config})
     options["preprocessing"] = taken_preprocessing(options)
     errors = Console(stderr=True, quiet=quiet)
     with timings(errors) if verbose else progress_bars(errors) as (progress, after_pass):

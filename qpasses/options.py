@@ -1,5 +1,6 @@
 """What the commands share: option types, groups of options, the configuration file."""
 
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,29 +12,34 @@ from opsets.errors import UsageError
 
 FILE = click.Path(path_type=Path)
 
+CONFIG = "qpasses.config"
+"""Under this key a command's context holds the path of its configuration file."""
+
 _PREPROCESSING = ("scale", "mean", "std", "size", "layout", "channels", "resize")
 
 
-class _Numbers(click.ParamType[tuple[float, ...]]):
-    """One number or several with commas between; 1/255 is a number."""
+class Numbers(click.ParamType[tuple[float, ...]]):
+    """One number or several, as 0.5,0.5,0.5; 1/255 is a number."""
 
     name = "numbers"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
-        parts = value.split(",") if isinstance(value, str) else value
+        """The numbers, from a text or what a configuration file holds."""
+        parts = re.split(r"[,\s]+", value.strip("[] ")) if isinstance(value, str) else value
         parts = parts if isinstance(parts, list | tuple) else [parts]
         try:
             return tuple(map(_number, parts))
         except (TypeError, ValueError, ZeroDivisionError):
-            self.fail(f"{value!r} is no number and no list of numbers", param, ctx)
+            self.fail(f"{value!r} is no number and no list as 0.5,0.5,0.5", param, ctx)
 
 
-class _Size(click.ParamType[tuple[int, int]]):
+class Size(click.ParamType[tuple[int, int]]):
     """One side of a square, or HEIGHTxWIDTH."""
 
     name = "size"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        """Height and width, from a text or what a configuration file holds."""
         parts = str(value).lower().split("x") if not isinstance(value, list | tuple) else value
         try:
             height, width = map(int, parts if len(parts) == 2 else [*parts, *parts])
@@ -55,20 +61,45 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
         entries = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--config {path}: cannot be read as TOML: {error}") from error
+    for command in ("quantize", "verify"):  # [quantize]: for that command alone
+        if isinstance(entries.get(command), dict):
+            section = entries.pop(command)
+            entries |= section if command == ctx.info_name else {}
     known = {
-        name.lstrip("-").replace("-", "_"): param.name
+        name.lstrip("-").replace("-", "_"): param
         for param in ctx.command.params
         for name in param.opts
         if name.startswith("--") and param.name not in ("config", "help")
     }
     defaults = {}
     for key, value in entries.items():
-        name = known.get(key.replace("-", "_"))
-        if name is None:
+        param = known.get(key.replace("-", "_"))
+        if param is None:
             options = ", ".join(sorted(known)).replace("_", "-")
             raise UsageError(f"--config {path}: unknown entry {key!r} (known: {options})")
-        defaults[name] = value
+        wanted = _mismatch(param, value)
+        if wanted:
+            raise UsageError(f"--config {path}: {key} = {value!r}: {wanted} is needed")
+        defaults[str(param.name)] = value
     ctx.default_map = defaults
+    ctx.meta[CONFIG] = path
+
+
+def _mismatch(param: click.Parameter, value: Any) -> str:
+    """What an entry of a configuration file must be, if ``value`` is something else."""
+    if param.multiple:
+        fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return "" if fits else "a list of texts"
+    if isinstance(param, click.Option) and param.is_flag:
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(param.type, click.IntRange):
+        return "" if type(value) is int else "a whole number"
+    if isinstance(param.type, Numbers | Size):
+        parts = value if isinstance(value, list) else [value]
+        kinds = (int, str) if isinstance(param.type, Size) else (int, float, str)
+        fits = parts and all(type(each) in kinds for each in parts)
+        return "" if fits else "a number, a list of numbers or a text"
+    return "" if isinstance(value, str) else "a text"
 
 
 def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -99,21 +130,29 @@ SAMPLES = _options(
     click.option(
         "--preprocess",
         metavar="NAME",
-        help="What pictures become: imagenet, caffe, inception, unit, raw, ... ; the options "
-        "up to --resize replace parts of it.",
-    ),
-    click.option("--scale", type=_Numbers(), help="Factor for pixels of 0..255, say 1/255."),
-    click.option("--mean", type=_Numbers(), help="Taken away after scaling, per channel."),
-    click.option("--std", type=_Numbers(), help="Divided by after that, per channel."),
-    click.option(
-        "--size", type=_Size(), help="N or HEIGHTxWIDTH; default: that of the model's input."
+        help="What pictures become: imagenet, caffe, inception, clip, cifar10, mnist, yolo, "
+        "yolox, unit (0..1) or raw (0..255); the options up to --resize replace parts of it: "
+        "(pixel * scale - mean) / std.",
     ),
     click.option(
-        "--layout", type=click.Choice(["NCHW", "NHWC"]), help="Default: the model's."
+        "--scale",
+        type=Numbers(),
+        help="Factor for pixels of 0..255: 1/255 where means are of 0..1; default: 1, or the "
+        "preset's.",
+    ),
+    click.option("--mean", type=Numbers(), help="Taken away after scaling, per channel."),
+    click.option("--std", type=Numbers(), help="Divided by after that, per channel."),
+    click.option(
+        "--size", type=Size(), help="N or HEIGHTxWIDTH; default: that of the model's input."
+    ),
+    click.option(
+        "--layout",
+        type=click.Choice(["NCHW", "NHWC"], case_sensitive=False),
+        help="Default: the model's.",
     ),
     click.option(
         "--channels",
-        type=click.Choice(["RGB", "BGR", "gray"]),
+        type=click.Choice(["RGB", "BGR", "gray"], case_sensitive=False),
         help="Default: RGB, or gray where the model takes one channel.",
     ),
     click.option(
