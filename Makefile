@@ -70,7 +70,7 @@ $(VENV)/created:
 
 $(VENV)/package: pyproject.toml $(VENV)/created
 	@echo "installing qpasses"
-	@$(INSTALL) .
+	@$(INSTALL) '.[images]'
 	@touch $@
 
 $(VENV)/test: pyproject.toml $(VENV)/created

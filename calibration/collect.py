@@ -26,7 +26,7 @@ def collect(
     runner = Session(_with_outputs(model, observed))
     observers = {name: MinMax() for name in tensors}
     for sample, feed in samples:
-        outputs = runner.run(observed, feed) if observed else []
+        outputs = runner.run(observed, feed, sample) if observed else []
         values = dict(zip(observed, outputs, strict=True))
         for name, observer in observers.items():
             try:

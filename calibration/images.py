@@ -84,5 +84,5 @@ def _decoder() -> Callable[[Path, Preprocessing], NDArray[Any]]:
     try:
         from calibration.decoding import decode
     except ImportError as error:
-        raise UsageError("pictures need Pillow: pip install 'qpasses[images]'") from error
+        raise UsageError("pictures need Pillow: pip install pillow") from error
     return decode

@@ -106,6 +106,27 @@ class Preprocessing:
             values = np.moveaxis(values, -1, 0)
         return np.ascontiguousarray(values, spec.dtype)
 
+    def span(self) -> tuple[float, float]:
+        """The smallest and the largest value that a pixel can become."""
+        ends = self.values(np.array([[0], [255]], np.uint8).repeat(len(self.mean), 1))
+        return float(ends.min()), float(ends.max())
+
+    def doubts(self) -> list[str]:
+        """What looks like a scale that does not go with the means or deviations."""
+        largest, found = 255 * abs(self.scale), []
+        for name, numbers, plain in (("mean", self.mean, 0.0), ("std", self.std, 1.0)):
+            size = max(map(abs, numbers))
+            if size != plain and size <= 1 < largest / 100:
+                found.append(f"{name} {_listed(numbers)} with pixels of 0 to {largest:g}")
+            if size > 2 and largest <= 2:
+                found.append(f"{name} {_listed(numbers)} with pixels of 0 to {largest:g}")
+        return found
+
+    def __str__(self) -> str:
+        low, high = self.span()
+        size = "" if self.size is None else f" {self.size[0]}x{self.size[1]}"
+        return f"{self.channels or 'RGB'} {self.layout or ''}{size}, {low:.4g} to {high:.4g}"
+
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON has them."""
         return {
@@ -154,6 +175,10 @@ class Preprocessing:
                 f"input {spec}: pixels would become {values[~fits][0]:g}, which "
                 f"{spec.dtype} does not hold{advice}"
             )
+
+
+def _listed(numbers: tuple[float, ...]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
 
 
 def _layout(spec: InputSpec) -> Layout:

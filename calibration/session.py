@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime as ort
 from google.protobuf.message import EncodeError
@@ -55,13 +56,22 @@ class Session:
         self.outputs: list[str] = [output.name for output in self._session.get_outputs()]
 
     def run(
-        self, outputs: Sequence[str] | None, feed: Mapping[str, NDArray[Any]]
+        self,
+        outputs: Sequence[str] | None,
+        feed: Mapping[str, NDArray[Any]],
+        sample: str = "",
     ) -> list[NDArray[Any]]:
-        """The named outputs (all, in order, for None) for one feed by input name."""
+        """The named outputs (all, in order, for None) for one feed by input name.
+
+        A ModelError names the ``sample``, where that is given, and the shapes of the feed.
+        """
         try:
             found: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
         except _FAILURES as error:
-            raise ModelError(f"onnxruntime cannot run the model: {_reason(error)}") from error
+            shapes = ", ".join(f"{name} {list(np.shape(a))}" for name, a in feed.items())
+            where = f" on {sample} ({shapes})" if sample else ""
+            reason = f"onnxruntime cannot run the model{where}: {_reason(error)}"
+            raise ModelError(reason) from error
         return found
 
 

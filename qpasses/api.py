@@ -10,8 +10,7 @@ from typing import Any
 
 import onnx
 
-from calibration import Preprocessing, Session, input_specs, open_samples
-from calibration.presets import preprocessing as named_preprocessing
+from calibration import Preprocessing, Samples, Session, input_specs, open_samples, presets
 from opsets.errors import UsageError
 from opsets.op import Flavour
 from opsets.target import Target, load_target
@@ -21,7 +20,9 @@ from qpasses.emit.provenance import Provenance
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.graph import Graph
 from qpasses.inspection import Inspection, inspect_model
+from qpasses.integer_model import read_integer_model
 from qpasses.load import check_float, checked_model, digest, external_files, read_model
+from qpasses.passes import INTEGER_IO
 from qpasses.passes.base import Watch
 from qpasses.pipeline import Progress, integerize, no_progress, pass_table
 from qpasses.settings import ActivationType, CalibrationMethod, Emit, Settings, WeightType
@@ -44,6 +45,9 @@ class Result:
     model: onnx.ModelProto | None
     report: dict[str, Any]
     evidence: Sequence[NodeEvidence]
+
+    def __repr__(self) -> str:
+        return f"Result(verdict={self.verdict!r}, {len(self.evidence)} integer nodes)"
 
     @property
     def verdict(self) -> str:
@@ -102,6 +106,10 @@ def quantize(
         emit=emit,
     )
     check_pass(stop_after)
+    if stop_after is not None and emit != "integer":
+        raise UsageError(f"stop_after {stop_after!r} with emit {emit!r}: leave one away")
+    if stop_after in [each.name for each in INTEGER_IO] and not integer_io:
+        raise UsageError(f"stop_after {stop_after!r}: that pass runs with integer_io only")
     source, path = _read(model)
     check_float(source, path)
     feeds = open_samples(data, input_specs(source), samples, _preprocessing(preprocessing))
@@ -113,6 +121,7 @@ def quantize(
     configuration = settings.as_json() | {
         "samples": len(feeds),
         "random_data": feeds.random,
+        "stop_after": stop_after,
         "preprocessing": feeds.preprocessing and feeds.preprocessing.as_json(),
     }
     origin = Provenance(digest(source), tool_version(), configuration)
@@ -126,19 +135,16 @@ def quantize(
     accuracy = compare(Session(source), runner, compared).as_json()
     advance()
     report = _report("quantize", path, source, settings, configuration)
+    summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
     report |= {
-        "samples": {
-            "source": feeds.description,
-            "calibration": len(feeds),
-            "accuracy": len(compared),
-        },
-        "summary": summarize(made.graph, made.record, made.evidence, made.unfinished),
+        "samples": _described(feeds) | {"calibration": len(feeds), "accuracy": len(compared)},
+        "summary": summary,
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},
         "warnings": [
-            *data_warnings(feeds.random, feeds.random),
+            *data_warnings(feeds, feeds.random, feeds.random),
             *code_warnings(made.few_codes),
-            *graph_warnings(made.graph, settings, accuracy),
+            *graph_warnings(made.graph, settings, summary, accuracy),
         ],
     }
     if output is not None:
@@ -165,10 +171,12 @@ def verify(
     """
     (model, path), (original, source) = _read(integer), _read(against)
     check_float(original, source)
-    how, usual = _preprocessing(preprocessing), recorded_preprocessing(model)
+    read = read_integer_model(model, str(path))
+    how = _preprocessing(preprocessing)
+    usual = recorded_preprocessing(read)
     feeds = open_samples(data, input_specs(original), samples, how, usual)
     check_outputs(_paths(json_file), [path, source, *feeds.paths])
-    found = verify_integer(model, original, feeds, progress, str(path))
+    found = verify_integer(read, original, feeds, progress, str(path))
     summary = summarize(found.graph, found.derived, found.evidence)
     if found.problems:
         summary["verdict"] = "failed"
@@ -177,14 +185,14 @@ def verify(
     accuracy = found.accuracy.as_json()
     report |= {
         "integer_model": {"path": str(path), "sha256": digest(model)},
-        "samples": {"source": feeds.description, "accuracy": len(feeds)},
+        "samples": _described(feeds) | {"accuracy": len(feeds)},
         "summary": summary | {"problems": found.problems},
         "evidence": {"nodes": [each.as_json() for each in found.evidence]},
         "checks": found.checks,
         "accuracy": {"outputs": accuracy},
         "warnings": [
-            *data_warnings(found.random_data, feeds.random),
-            *graph_warnings(found.graph, found.settings, accuracy),
+            *data_warnings(feeds, found.random_data, feeds.random),
+            *graph_warnings(found.graph, found.settings, summary, accuracy),
         ],
     }
     _write_report(json_file, report)
@@ -209,11 +217,24 @@ def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Path]:
     return read_model(Path(model)), Path(model)
 
 
+def _described(feeds: Samples) -> dict[str, Any]:
+    how = feeds.preprocessing
+    return {"source": feeds.description, "preprocessing": None if how is None else str(how)}
+
+
 def _preprocessing(given: Preprocessing | str | None) -> Preprocessing | None:
-    return named_preprocessing(given) if isinstance(given, str) else given
+    if given is None or isinstance(given, Preprocessing):
+        return given
+    if isinstance(given, str):
+        return presets.preprocessing(given)
+    raise UsageError(
+        f"preprocessing: a name or a qpasses.Preprocessing is needed, got {given!r}"
+    )
 
 
 def _target(target: str | Path | Target, exact: bool) -> Target:
+    if not isinstance(target, str | Path | Target):
+        raise UsageError(f"target: a name, a path or a Target is needed, got {target!r}")
     rules = target if isinstance(target, Target) else load_target(target)
     if not exact:
         return rules

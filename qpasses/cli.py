@@ -12,11 +12,8 @@ import click
 from opsets.errors import QPassesError, UsageError
 from qpasses.options import CONFIG, FILE, OUTPUT, SAMPLES, taken_preprocessing
 
-_FILE_WIDTH = 128
-"""Columns of the tables where the output goes to a file or a pipe."""
-
-_INSPECTED_WIDTH = 200
-"""The same for the widest table."""
+_FILE_WIDTH = 250
+"""Columns of the tables where the output goes to a file or a pipe: names stay whole."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -176,7 +173,7 @@ def inspect(integer: Path, node: str | None, text: bool, as_json: bool) -> None:
     elif node is not None:
         print_node(_console(), found.node(node))
     else:
-        print_inspection(_console(file_width=_INSPECTED_WIDTH), found)
+        print_inspection(_console(), found)
 
 
 @cli.command()
@@ -213,6 +210,9 @@ def _run(
     quiet, verbose = options.pop("quiet"), options.pop("verbose")
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other")
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)  # errors; its warnings are not the user's
     console = _console(quiet)
     print_configuration(console, title, shown | {"config": config})
     options["preprocessing"] = taken_preprocessing(options)
@@ -244,14 +244,14 @@ def _watching(
     return after
 
 
-def _console(quiet: bool = False, file_width: int = _FILE_WIDTH) -> Any:
+def _console(quiet: bool = False) -> Any:
     from rich.console import Console
 
     if isinstance(
         sys.stdout, TextIOWrapper
     ):  # a name no console can show is no reason to stop
         sys.stdout.reconfigure(errors="replace")
-    return Console(width=None if sys.stdout.isatty() else file_width, quiet=quiet)
+    return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH, quiet=quiet)
 
 
 def main() -> None:

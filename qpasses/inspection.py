@@ -19,6 +19,7 @@ from qpasses.graph import Node
 from qpasses.integer_model import read_integer_model
 from qpasses.record import NodeRecord, Record
 from qpasses.stages import Kind, kind
+from qpasses.summary import reason
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Row:
     ``inputs`` and ``outputs``: the stored tensors around it. ``multiplier`` and ``shift`` per
     channel (IntAdd: of a and of b), ``real_scale`` what multiplier / 2**shift stands for.
     ``clamp``: stored bounds of the output. ``constants``: by name of the op's signature.
-    ``proof`` is None for nodes that are not integer.
+    ``proof`` is None for nodes that are not integer, ``reason`` says why those are float.
+    ``writes`` names all its outputs.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Row:
     attributes: dict[str, Any]
     constants: Mapping[str, NDArray[Any]]
     proof: NodeEvidence | None
+    reason: str = ""
+    writes: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
@@ -73,13 +77,16 @@ class Inspection:
     about: dict[str, Any]
     rows: Sequence[Row]
 
+    def __repr__(self) -> str:
+        return f"Inspection({len(self.rows)} nodes)"
+
     def node(self, name: str) -> Row:
-        """The node called ``name``, or that writes a stored tensor ``name``.
+        """The node called ``name``, or that writes the tensor ``name``.
 
         Raises UsageError if there is none.
         """
         for row in self.rows:
-            if name in (row.name, *(each.tensor for each in row.outputs)):
+            if name in (row.name, *row.writes):
                 return row
         near = get_close_matches(name, [row.name for row in self.rows], n=3, cutoff=0.4)
         hint = f" (did you mean {', '.join(map(repr, near))}?)" if near else ""
@@ -128,6 +135,8 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
         attributes=attributes,
         constants=given,
         proof=proof,
+        reason=reason(node, record) if kind(node) is Kind.FLOAT else "",
+        writes=[tensor.name for tensor in node.outputs],
     )
 
 

@@ -42,6 +42,8 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
             raise ModelError(
                 "not an integer model of this tool, or its metadata was stripped: " + problem
             )
+        if unfinished := _unfinished(about["configuration"]):
+            raise ModelError(unfinished)
         settings = Settings.from_json(about["configuration"])
     except ModelError as error:
         raise ModelError(f"{name}: {error}") from error
@@ -51,11 +53,18 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
 def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
     if not {"float_sha256", "configuration"} <= about.keys():
         return "there is no record (are the two models swapped?)"
-    emitted = about["configuration"].get("emit", "integer")
-    if emitted != "integer":
-        return f"it was written with --emit {emitted}, which keeps no nodes to check"
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
     return next(filter(None, (_node_problem(node, record) for node in nodes)), "")
+
+
+def _unfinished(configuration: dict[str, Any]) -> str:
+    emitted, stopped = configuration.get("emit", "integer"), configuration.get("stop_after")
+    if emitted != "integer":
+        return (
+            f"written with --emit {emitted}, which keeps no nodes to check: use what --emit "
+            "integer writes with the same options"
+        )
+    return f"written with --stop-after {stopped}, so unfinished" if stopped else ""
 
 
 def _node_problem(node: Node, record: Record) -> str:

@@ -69,7 +69,7 @@ def external_files(path: Path) -> list[Path]:
 
 
 def check_float(model: onnx.ModelProto, path: Path) -> None:
-    """Raise ModelError for a model that is integer already or has NaN in its weights."""
+    """Raise ModelError for a model that is integer already, of another float type, or NaN."""
     for node in model.graph.node:
         if _is_integer(node):
             raise ModelError(
@@ -88,12 +88,19 @@ def check_float(model: onnx.ModelProto, path: Path) -> None:
         if node.op_type in _WEIGHTED
         for name in node.input[1:]
     }
-    for tensor in [*model.graph.initializer, *_constants(model)]:
+    tensors = [*model.graph.initializer, *_constants(model)]
+    for tensor in tensors:
         if tensor.data_type not in _FLOATS:
             continue
         values = onnx.numpy_helper.to_array(tensor)
         if np.isnan(values).any() or (tensor.name in weights and np.isinf(values).any()):
             raise ModelError(f"{path}: weights {tensor.name!r} hold NaN or infinite values")
+    kinds = {each.data_type for each in tensors if each.name in weights}
+    if kinds & {*_FLOATS} and onnx.TensorProto.FLOAT not in kinds:
+        kind = onnx.TensorProto.DataType.Name(min(kinds & {*_FLOATS})).lower()
+        raise ModelError(
+            f"{path}: all its weights are {kind}: convert the model to float32 first"
+        )
 
 
 def _is_integer(node: onnx.NodeProto) -> bool:

@@ -25,8 +25,9 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
         """The numbers, from a text or what a configuration file holds."""
-        parts = re.split(r"[,\s]+", value.strip("[] ")) if isinstance(value, str) else value
-        parts = parts if isinstance(parts, list | tuple) else [parts]
+        parts = value if isinstance(value, list | tuple) else [value]
+        if isinstance(value, str):
+            parts = re.split(r"\s*,\s*|\s+", value.strip("[] "))
         try:
             return tuple(map(_number, parts))
         except (TypeError, ValueError, ZeroDivisionError):
@@ -97,7 +98,7 @@ def _mismatch(param: click.Parameter, value: Any) -> str:
     if isinstance(param.type, Numbers | Size):
         parts = value if isinstance(value, list) else [value]
         kinds = (int, str) if isinstance(param.type, Size) else (int, float, str)
-        fits = parts and all(type(each) in kinds for each in parts)
+        fits = len(parts) > 0 and all(type(each) in kinds for each in parts)
         return "" if fits else "a number, a list of numbers or a text"
     return "" if isinstance(value, str) else "a text"
 

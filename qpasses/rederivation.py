@@ -1,5 +1,6 @@
 """Deriving an integer graph again from its float original, and comparing the two."""
 
+import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -137,4 +138,5 @@ def _compare_records(found: Record, expected: Record) -> Iterator[str]:
         for key in (field.name for field in fields(NodeRecord)):
             ours, theirs = getattr(other, key, None), getattr(entry, key)
             if _as_json(ours) != _as_json(theirs):
-                yield f"node {name!r}: its record has {key} {ours!r}, derived {theirs!r}"
+                shown = reprlib.repr(ours), reprlib.repr(theirs)
+                yield f"node {name!r}: its record has {key} {shown[0]}, derived {shown[1]}"

@@ -47,6 +47,10 @@ class Settings:
             if isinstance(given, str) or not all(isinstance(each, str) for each in given):
                 raise UsageError(f"{name}: a list of names is needed, got {given!r}")
             object.__setattr__(self, name, tuple(given))
+        for name in ("per_channel", "symmetric", "integer_io"):
+            if not isinstance(getattr(self, name), bool):
+                given = getattr(self, name)
+                raise UsageError(f"{name}: True or False is needed, got {given!r}")
         for pattern in self.nodes_to_exclude:
             try:
                 re.compile(pattern)
@@ -62,7 +66,10 @@ class Settings:
         if self.emit == "standard" and self.bodies != "portable":
             raise UsageError("emit 'standard' needs bodies 'portable': standard ops only")
         if self.emit == "qdq" and self.integer_io:
-            raise UsageError("emit 'qdq' with integer_io: a Q/DQ model computes in float")
+            raise UsageError(
+                "emit 'qdq' with integer_io: a Q/DQ model has float inputs and outputs, leave "
+                "one of the two away"
+            )
 
     def as_json(self) -> dict[str, Any]:
         """The settings for a report and for the record of a model."""

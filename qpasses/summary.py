@@ -1,5 +1,6 @@
 """What a run came to: shares, float nodes with their reasons, accuracy, the verdict."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,12 +13,15 @@ from opsets.op import DOMAIN
 from qpasses.edges import RealSession
 from qpasses.evidence.certificate import PROVED, NodeEvidence
 from qpasses.graph import Graph, Node, is_float, producer
-from qpasses.macs import MULTIPLYING
+from qpasses.macs import COUNTED, MULTIPLYING
 from qpasses.record import Record
 from qpasses.settings import Settings
 from qpasses.stages import CLAMPING, MOVING, Kind, kind
 
 SQNR_CAP_DB = 200.0
+
+SLOW_SHARE = 0.1
+"""More multiply-accumulates in portable bodies than this are worth a warning."""
 
 LOW_SQNR_DB = 10.0
 """Below this an output is a tenth noise: worth a warning."""
@@ -45,13 +49,17 @@ def summarize(
     fast = sum(each.body.startswith(("onnxruntime", "standard")) for each in evidence)
     integer_only = bool(evidence) and mac_share == 1.0 and not float_islands(graph)
     integer_only = integer_only and not any(node.op in MULTIPLYING for node in floats)
+    judged = verdict(evidence, integer_only)
+    incomplete = judged == "incomplete"
     return {
-        "verdict": verdict(evidence, integer_only),
+        "verdict": judged,
+        "because": unproved(graph, record, evidence, unfinished) if incomplete else [],
         "integer_only": integer_only,
         "integer_node_share": _share(len(evidence), len(evidence) + len(floats)),
         "integer_mac_share": mac_share,
         "fast_mac_share": _share(fast_macs, macs) if macs else _share(fast, len(evidence)),
         "macs": macs,
+        "macs_not_counted": sorted({node.op for node in floats} & MULTIPLYING - COUNTED),
         "nodes": dict(sorted(by_op.items())),
         "float_nodes": [
             {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
@@ -83,6 +91,24 @@ def reason(node: Node, record: Record, unfinished: str = "") -> str:
     return f"{node.op} has no integer form in this version"
 
 
+def unproved(
+    graph: Graph, record: Record, evidence: Sequence[NodeEvidence], unfinished: str
+) -> list[str]:
+    """What keeps a verdict from ``ok``, one phrase each."""
+    if unfinished:
+        return [unfinished]
+    missing = sum(each.kind not in PROVED for each in evidence)
+    found = [f"{missing} nodes are not proved"] if missing else []
+    if not evidence:
+        found.append("nothing became integer")
+    floats = [node for node in graph.nodes if kind(node) is Kind.FLOAT]
+    inside = {id(node) for node in float_islands(graph)}
+    inside |= {id(node) for node in floats if node.op in MULTIPLYING}
+    counts = Counter(node.op for node in floats if id(node) in inside)
+    found += [f"{count} {op} in float" for op, count in sorted(counts.items())]
+    return found
+
+
 def float_islands(graph: Graph) -> list[Node]:
     """Float nodes whose results are quantized again: float before or between integers."""
     waiting = [node for node in graph.nodes if node.op == "QuantizeLinear"]
@@ -100,9 +126,19 @@ def float_islands(graph: Graph) -> list[Node]:
     return islands
 
 
-def data_warnings(calibrated_on_random: bool, compared_on_random: bool) -> list[str]:
-    """What made-up samples mean for the figures."""
+def data_warnings(
+    samples: Samples, calibrated_on_random: bool, compared_on_random: bool
+) -> list[str]:
+    """What to know of samples: doubtful preprocessing, sizes, made-up numbers."""
     found = []
+    if samples.preprocessing is not None:
+        doubts = samples.preprocessing.doubts()
+        found += [f"{doubt}: is the scale right (--scale)?" for doubt in doubts]
+        if samples.preprocessing.size is None:
+            found.append(
+                "the model leaves height and width free: each picture has its own size "
+                "(--size gives all the same)"
+            )
     if calibrated_on_random:
         found.append("calibrated on random numbers: its ranges are not those of real data")
     if compared_on_random:
@@ -119,14 +155,23 @@ def code_warnings(few_codes: Mapping[str, int]) -> list[str]:
 
 
 def graph_warnings(
-    graph: Graph, settings: Settings, accuracy: Sequence[Mapping[str, Any]]
+    graph: Graph,
+    settings: Settings,
+    summary: Mapping[str, Any],
+    accuracy: Sequence[Mapping[str, Any]],
 ) -> list[str]:
-    """What to know of a graph: float where integers were wanted, outputs far from float."""
+    """What to know of a graph: slow bodies, float where integers were wanted, low accuracy."""
     found = []
+    slow = summary["integer_mac_share"] - summary["fast_mac_share"]
+    if settings.bodies == "onnxruntime" and slow > SLOW_SHARE:
+        found.append(
+            f"{slow:.0%} of the multiply-accumulates are in portable bodies, because no "
+            "kernel computes them exactly: slow in onnxruntime"
+        )
     if settings.integer_io:
         for what, tensors in (("input", graph.inputs), ("output", graph.outputs)):
             found += [
-                f"{what} {tensor.name!r} stays float: a float node is next to it"
+                f"{what} {tensor.name!r} stays float: it is not stored on integers"
                 for tensor in tensors
                 if is_float(tensor)
             ]

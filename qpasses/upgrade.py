@@ -34,7 +34,7 @@ def upgrade(model: ModelProto, sample: Arrays | None, newest: int = OPSET) -> Mo
     if version >= OLDEST_USABLE:
         return model if newest == OPSET else _lowered(model, sample, newest)
     known = _known(model, sample)
-    expected = None if sample is None else Session(model, optimize=False).run(None, sample)
+    expected = None if sample is None else _run(model, sample)
     problems: dict[str, list[str]] = {}
     for wanted in range(newest, OLDEST_USABLE - 1, -1):
         try:
@@ -68,7 +68,11 @@ def _lowered(model: ModelProto, sample: Arrays | None, newest: int) -> ModelProt
 
 def agree(model: ModelProto, other: ModelProto, sample: Arrays) -> bool:
     """Whether both models give the same outputs on ``sample``, up to rounding."""
-    return _all_close(*(Session(m, optimize=False).run(None, sample) for m in (model, other)))
+    return _all_close(*(_run(each, sample) for each in (model, other)))
+
+
+def _run(model: ModelProto, sample: Arrays) -> list[Any]:
+    return Session(model, optimize=False).run(None, sample, "the first sample")
 
 
 def _all_close(expected: Any, found: Any) -> bool:

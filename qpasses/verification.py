@@ -12,12 +12,12 @@ from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.edges import Edges, RealSession
-from qpasses.emit.integer import changed_bodies, read_record, with_bodies
+from qpasses.emit.integer import changed_bodies, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
 from qpasses.evidence.prove import constants_of, prove, prove_node
 from qpasses.graph import Graph
-from qpasses.integer_model import read_integer_model
+from qpasses.integer_model import IntegerModel
 from qpasses.load import digest
 from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
@@ -53,7 +53,7 @@ class Verification:
 
 
 def verify_integer(
-    integer: onnx.ModelProto,
+    read: IntegerModel,
     original: onnx.ModelProto,
     samples: Samples,
     progress: Progress,
@@ -61,11 +61,11 @@ def verify_integer(
 ) -> Verification:
     """Recompute the evidence, probe the kernels, run both bodies and the float model.
 
-    Raises ModelError, saying ``name``, if ``integer`` does not carry the record of this tool,
-    VerificationError if ``original`` has not the tensors it speaks of.
+    Raises VerificationError, saying ``name``, if ``original`` has not the tensors that the
+    record speaks of.
     """
-    read = read_integer_model(integer, name)
-    graph, record, settings, about = read.graph, read.record, read.settings, read.about
+    integer, about = read.model, read.about
+    graph, record, settings = read.graph, read.record, read.settings
     edges = _edges(integer, original, record, name)
     evidence = list(prove(graph, record))
     accuracy = Accuracy([output.name for output in original.graph.output])
@@ -92,10 +92,9 @@ def verify_integer(
     return result
 
 
-def recorded_preprocessing(integer: onnx.ModelProto) -> Preprocessing | None:
+def recorded_preprocessing(integer: IntegerModel) -> Preprocessing | None:
     """What pictures became when ``integer`` was made, if it was made with pictures."""
-    configuration = read_record(integer)[1].get("configuration")
-    found = configuration.get("preprocessing") if isinstance(configuration, dict) else None
+    found = integer.about["configuration"].get("preprocessing")
     try:
         return None if found is None else Preprocessing.from_json(found)
     except UsageError as error:

@@ -255,8 +255,8 @@ def test_a_report_of_a_model_with_float_nodes_has_their_fields(tmp_path):
     assert_matches(found, REPORT)
     (softmax,) = found["summary"]["float_nodes"]
     assert softmax["op_type"] == "Softmax"
-    shown = line_with(ended.output, f"left in float: {softmax['name']}")
-    assert shown == softmax["reason"]
+    shown = line_with(ended.output, "left in float: 1 Softmax")
+    assert shown == f"{softmax['name']}: {softmax['reason']}"
 
 
 @pytest.mark.parametrize("which", ["quantized", "verified"])
@@ -284,6 +284,7 @@ def test_samples_limits_how_many_calibrate(tmp_path):
     assert ended.exit_code == 0
     assert read_json(report)["samples"] | {"source": ""} == {
         "source": "",
+        "preprocessing": None,
         "calibration": 5,
         "accuracy": 5,
     }

@@ -175,7 +175,5 @@ def test_int8_activations_load_at_every_opset_with_moving_nodes_in_float(opset):
     }"""
     made = model(text, opset=opset, ir_version=8, w=numbers(3, 3, 1, 1), axis=np.array([4]))
     feeds = [{"x": numbers(1, 3, 4, 4, seed=seed)} for seed in range(3)]
-    result = quantize(
-        made, feeds, activation_type="int8", nodes_to_exclude=["wider", "flat"]
-    )
+    result = quantize(made, feeds, activation_type="int8", nodes_to_exclude=["wider", "flat"])
     assert verify(result.model, made, feeds).report["summary"]["problems"] == []

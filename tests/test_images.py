@@ -547,7 +547,7 @@ def test_pictures_without_pillow_are_refused_with_how_to_get_it(tmp_path, monkey
     monkeypatch.delitem(sys.modules, "calibration.decoding", raising=False)
     with pytest.raises(UsageError) as raised:
         open_samples(tmp_path, ANY_SIZE, None, RAW)
-    assert str(raised.value) == "pictures need Pillow: pip install 'qpasses[images]'"
+    assert str(raised.value) == "pictures need Pillow: pip install pillow"
 
 
 def test_a_folder_of_arrays_and_pictures_is_refused(tmp_path):

@@ -111,7 +111,7 @@ def test_the_table_says_how_each_node_is_known(inspected):
     rows = {line[0]: line for line in words(shown(inspected.path)) if line}
     for name, node in evidence(inspected).items():
         assert rows[name][-2:] == [node["kind"], node["body"]]
-    assert rows["soft"][-2:] == ["-", "-"]
+    assert " ".join(rows["soft"]).endswith("float Softmax has no integer form in this version")
 
 
 def test_the_table_has_the_span_of_multipliers_and_shifts(inspected):

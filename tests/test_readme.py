@@ -1,10 +1,14 @@
 """The README says what is true: the demo's output, the supported ops."""
 
+import json
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 from click.testing import CliRunner
 
 from opsets.qpasses_v1 import OPS
+from qpasses import quantize
 from qpasses.cli import cli
 from qpasses.stages import CLAMPING, MOVING
 
@@ -25,3 +29,22 @@ def test_the_demo_prints_the_evidence_and_the_summary_of_the_readme(tmp_path):
     proved = lines[: next(i for i, line in enumerate(lines) if line.startswith("Against"))]
     assert "\n".join(proved) in README
     assert lines[-1] in README
+
+
+def test_inspect_prints_what_the_readme_shows(tmp_path):
+    written = str(tmp_path / "out.onnx")
+    quantize(DIGITS / "digits_cnn.onnx", DIGITS / "calibration.npz", written)
+    printed = CliRunner().invoke(cli, ["inspect", written, "--node", "down/add"]).output
+    assert "\n".join(line.rstrip() for line in printed.rstrip().splitlines()) in README
+
+
+def test_the_lines_that_feed_stored_integers_work(tmp_path):
+    written = tmp_path / "model.int8.onnx"
+    quantize(DIGITS / "digits_cnn.onnx", DIGITS / "calibration.npz", written, integer_io=True)
+    start = README.index("session = onnxruntime.InferenceSession")
+    code = README[start : README.index("```", start)].replace("model.int8.onnx", str(written))
+    image = np.load(DIGITS / "calibration.npz")["image"][:1]
+    names = {"onnxruntime": onnxruntime, "json": json, "numpy": np, "image": image}
+    exec(code, names)
+    (logits,) = names["session"].run(None, names["feed"])
+    assert logits.dtype == np.uint8 and len(np.unique(logits)) > 5

@@ -191,8 +191,10 @@ def test_the_option_may_be_repeated_and_is_reported(desk):
     assert ended.code == 0, ended.err
     report = read_json(desk.report)
     assert report["configuration"]["nodes_to_exclude"] == ["conv3", "product"]
+    for line in ("left in float: 1 Conv", "left in float: 1 MatMul"):
+        assert line in ended.out
     for name in ("conv3", "product"):
-        assert f"left in float: {name}" in ended.out
+        assert f"{name}: excluded by {name!r}" in ended.out
     assert desk.verify().code == 0
 
 

@@ -10,6 +10,7 @@ from onnx import numpy_helper
 from calibration import input_specs, open_samples
 from opsets.op import DOMAIN
 from qpasses import quantize
+from qpasses.integer_model import read_integer_model
 from qpasses.load import read_model
 from qpasses.pipeline import no_progress
 from qpasses.verification import verify_integer
@@ -33,7 +34,8 @@ def emitted():
 
 
 def problems(model, original, samples):
-    return verify_integer(model, original, samples, no_progress).problems
+    read = read_integer_model(model, "the model")
+    return verify_integer(read, original, samples, no_progress).problems
 
 
 def copy_of(model):

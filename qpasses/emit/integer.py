@@ -53,6 +53,8 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         model.metadata_props,
         raised_weight_scales=record.raised_weight_scales,
         declined=record.declined,
+        inputs=_edge(model.graph.input, record),
+        outputs=_edge(model.graph.output, record),
     )
     sign(model, provenance)
     return model
@@ -127,6 +129,18 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     record.declined = about.get("declined", {})
     record.raised_weight_scales = about.get("raised_weight_scales", {})
     return record, about
+
+
+def _edge(
+    values: Iterable[onnx.ValueInfoProto], record: Record
+) -> dict[str, dict[str, Any] | None]:
+    """What stored inputs or outputs mean, None for others: runtimes show this metadata."""
+    return {
+        value.name: asdict(record.tensors[value.name])
+        if value.name in record.tensors
+        else None
+        for value in values
+    }
 
 
 def _functions(used: dict[str, set[str]], opset: int) -> Iterable[onnx.FunctionProto]:

@@ -24,6 +24,9 @@ def print_inspection(console: Console, found: Inspection) -> None:
     made.add_row("calibrated on", f"{configuration.get('samples')} samples")
     made.add_row("float model", f"sha256 {escape(str(about.get('float_sha256')))}")
     made.add_row("made by", f"qpasses {escape(str(about.get('version')))}")
+    for what in ("inputs", "outputs"):
+        for name, stored in (about.get(what) or {}).items():
+            made.add_row(what.removesuffix("s"), escape(f"{name}: {_edge(stored)}"))
     console.print(made)
     console.print()
     if configuration.get("random_data"):
@@ -62,7 +65,11 @@ def print_node(console: Console, row: Row) -> None:
         facts.add_row(key, escape(value))
     for key, value in sorted(row.attributes.items()):
         facts.add_row(key, escape(str(value)))
-    facts.add_row("rule", escape(row.rule or "-"))
+    if row.rule:
+        facts.add_row("rule", escape(row.rule))
+    if row.reason:
+        facts.add_row("float", escape(row.reason))
+    facts.add_row("writes", escape(", ".join(row.writes)))
     proof = row.proof
     if proof is not None:
         facts.add_row("body", proof.body)
@@ -122,10 +129,17 @@ def _channels(row: Row) -> Table:
     return table
 
 
+def _edge(stored: dict[str, Any] | None) -> str:
+    if stored is None:
+        return "as in the float model"
+    zero, scale = stored["zero_point"], stored["scale"]
+    return f"{stored['dtype']}, real = (stored - {zero}) * {scale!r}"
+
+
 def _proof(row: Row) -> tuple[str, str]:
     """The evidence in a word, and the body."""
     if row.proof is None:
-        return "-", "-"
+        return ("float", escape(row.reason)) if row.reason else ("-", "-")
     wrong = row.proof.problem or f"{row.proof.mismatches} mismatches"
     return row.proof.kind if row.proof.proved else wrong, row.proof.body
 

@@ -21,7 +21,7 @@ _WIDE = 110
 
 _VERDICTS = {
     "ok": "[green]ok[/]: every rewritten node is proved, body and meaning agree",
-    "incomplete": "[yellow]incomplete[/]: a node is not proved, or float work is left inside",
+    "incomplete": "[yellow]incomplete[/]",
     "failed": "[red]failed[/]",
 }
 
@@ -83,13 +83,17 @@ def print_configuration(console: Console, title: str, entries: dict[str, Any]) -
     table = Table(title=title, show_header=False, title_justify="left", box=None)
     for name, value in entries.items():
         if value is not None and value is not False and value != ():
-            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            separator = "x" if name == "size" else ", "
+            shown = separator.join(map(str, value)) if isinstance(value, tuple) else str(value)
             table.add_row(name.removesuffix("_file").replace("_", "-"), escape(shown))
     console.print(table)
 
 
 def print_report(console: Console, report: dict[str, Any]) -> None:
-    """Evidence per node, the summary, accuracy, and the verdict."""
+    """Samples, evidence per node, the summary, accuracy, and the verdict."""
+    samples = report["samples"]
+    how = f": {samples['preprocessing']}" if samples["preprocessing"] else ""
+    console.print(f"Samples: {escape(samples['source'])}{escape(how)}\n", highlight=False)
     _print_evidence(console, report["evidence"]["nodes"])
     _print_summary(console, report)
     _print_accuracy(console, report)
@@ -99,7 +103,8 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
             f"[yellow]warning[/]: {escape(warning)}", highlight=False, soft_wrap=True
         )
     print_problems(console, report)
-    console.print(f"verdict {_VERDICTS[summary['verdict']]}", highlight=False)
+    because = f": {'; '.join(summary['because'])}" if summary["because"] else ""
+    console.print(f"verdict {_VERDICTS[summary['verdict']]}{escape(because)}", highlight=False)
 
 
 def print_problems(console: Console, report: dict[str, Any]) -> None:
@@ -110,7 +115,7 @@ def print_problems(console: Console, report: dict[str, Any]) -> None:
 
 def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
     if not nodes:
-        console.print("Nothing was made integer.\n")
+        console.print("No node is integer, so there is no evidence.\n")
         return
     wide = console.width >= _WIDE
     table = Table(title="Evidence", title_justify="left", box=None, pad_edge=False)
@@ -142,12 +147,19 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
     table.add_row("integer share of nodes", f"{summary['integer_node_share']:.1%}")
     table.add_row(
         "integer share of multiply-accumulates",
-        f"{summary['integer_mac_share']:.1%} of {summary['macs']:,}",
+        f"{summary['integer_mac_share']:.1%} of {summary['macs']:,}"
+        + "".join(f", {op} not counted" for op in summary["macs_not_counted"]),
     )
     table.add_row("multiply-accumulates in fast bodies", f"{summary['fast_mac_share']:.1%}")
     table.add_row("integer only", "yes" if summary["integer_only"] else "no")
+    left: dict[tuple[str, str], list[str]] = {}
     for node in summary["float_nodes"]:
-        table.add_row(escape(f"left in float: {node['name']}"), escape(node["reason"]))
+        left.setdefault((node["op_type"], node["reason"]), []).append(node["name"])
+    for (op, reason), names in left.items():
+        table.add_row(
+            f"left in float: {len(names)} {escape(op)}",
+            escape(f"{', '.join(names)}: {reason}"),
+        )
     for name, channels in summary["raised_weight_scales"].items():
         table.add_row(
             escape(f"weight scales raised: {name}"),
