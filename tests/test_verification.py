@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from commands import run
 from onnx import numpy_helper
+from small_models import model, numbers, pictures, save
 
 from calibration import input_specs, open_samples
 from opsets.op import DOMAIN
@@ -125,3 +127,22 @@ def test_another_float_model_is_refused(emitted, original, samples):
     found = problems(emitted, other, samples)
     assert any("another float model" in problem for problem in found)
     assert any("'stem/conv'" in problem for problem in found)
+
+
+def test_one_changed_table_entry_ends_with_1_and_the_node_is_named(tmp_path):
+    text = """g (float[N, 1, 8, 8] x) => (float[N, 4, 8, 8] c, float[N, 4, 8, 8] y) {
+        [conv] c = Conv <pads = [1, 1, 1, 1]> (x, w)
+        [rectified] y = Relu (c)
+    }"""
+    made, data = model(text, w=numbers(4, 1, 3, 3)), save(tmp_path, "d.npy", pictures())
+    integer = copy_of(quantize(made, data).model)
+    (lookup,) = [node for node in integer.graph.node if node.op_type == "Lut"]
+    arguments = ["verify", tmp_path / "i.onnx", "--against", save(tmp_path, "m.onnx", made)]
+    arguments += ["--data", data]
+    save(tmp_path, "i.onnx", integer)
+    assert run(*arguments).code == 0
+    change_input(integer, lookup.name, 1, add_one)
+    save(tmp_path, "i.onnx", integer)
+    ended = run(*arguments)
+    assert ended.code == 1
+    assert f"node {lookup.name!r} (Lut): table" in ended.out
