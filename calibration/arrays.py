@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calibration.files import has_suffix
 from calibration.inputs import Arrays, Feed, InputSpec, check_names, only_input
-from calibration.source import Source
+from calibration.source import Files, Source
 from opsets.errors import DataError
 
 
@@ -20,29 +20,10 @@ def is_array_file(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ArrayFolder(Source):
+class ArrayFolder(Files):
     """A folder with one feed per file."""
 
-    folder: Path
-    names: Sequence[str]
     specs: Sequence[InputSpec]
-
-    @property
-    def place(self) -> str:
-        """In which folder."""
-        return f"in {self.folder}"
-
-    @property
-    def paths(self) -> Sequence[Path]:
-        """Its .npy and .npz files."""
-        return [self.folder / name for name in self.names]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def name(self, index: int) -> str:
-        """The file's name."""
-        return self.names[index]
 
     def read(self, index: int) -> Arrays:
         """The arrays of the file."""

@@ -11,7 +11,7 @@ from calibration.files import has_suffix
 from calibration.inputs import Arrays, InputSpec, only_input
 from calibration.preprocessing import Preprocessing
 from calibration.presets import PRESETS
-from calibration.source import Source
+from calibration.source import Files
 from opsets.errors import UsageError
 
 _SUFFIXES = frozenset(
@@ -25,41 +25,18 @@ def is_picture(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Pictures(Source):
+class Pictures(Files):
     """Pictures for one input, each decoded when it is reached."""
 
     unit = "picture"
 
-    path: Path
-    names: Sequence[str]
     spec: InputSpec
     how: Preprocessing
 
-    @property
-    def place(self) -> str:
-        """In which folder or file."""
-        return f"in {self.path}"
-
-    @property
-    def paths(self) -> Sequence[Path]:
-        """The pictures."""
-        return [self._folder / name for name in self.names]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def name(self, index: int) -> str:
-        """The path in the folder."""
-        return self.names[index]
-
     def read(self, index: int) -> Arrays:
         """The picture as the input takes it."""
-        pixels = _decoder()(self._folder / self.names[index], self.how)
+        pixels = _decoder()(self.folder / self.names[index], self.how)
         return {self.spec.name: self.how.array(pixels, self.spec)}
-
-    @property
-    def _folder(self) -> Path:
-        return self.path if self.path.is_dir() else self.path.parent
 
 
 def pictures(

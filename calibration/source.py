@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,3 +35,33 @@ class Source(ABC):
     @abstractmethod
     def read(self, index: int) -> Arrays:
         """The arrays of a sample, not yet compared with the model; DataError if damaged."""
+
+
+@dataclass(frozen=True)
+class Files(Source):
+    """Files of a folder, or one file, each a sample: ``names`` are paths in the folder."""
+
+    path: Path
+    names: Sequence[str]
+
+    @property
+    def place(self) -> str:
+        """In which folder or file."""
+        return f"in {self.path}"
+
+    @property
+    def folder(self) -> Path:
+        """What the names are relative to."""
+        return self.path if self.path.is_dir() else self.path.parent
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files."""
+        return [self.folder / name for name in self.names]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def name(self, index: int) -> str:
+        """The path in the folder."""
+        return self.names[index]

@@ -14,6 +14,8 @@ from calibration import Preprocessing, Samples, Session, input_specs, open_sampl
 from opsets.errors import UsageError
 from opsets.op import Flavour
 from opsets.target import Target, load_target
+from qpasses.accuracy import compare
+from qpasses.cautions import code_warnings, data_warnings, graph_warnings
 from qpasses.edges import Edges, RealSession
 from qpasses.emit.files import check_outputs, write_whole
 from qpasses.emit.provenance import Provenance
@@ -26,7 +28,7 @@ from qpasses.passes import INTEGER_IO
 from qpasses.passes.base import Watch
 from qpasses.pipeline import Progress, integerize, no_progress, pass_table
 from qpasses.settings import ActivationType, CalibrationMethod, Emit, Settings, WeightType
-from qpasses.summary import code_warnings, compare, data_warnings, graph_warnings, summarize
+from qpasses.summary import summarize
 from qpasses.verification import recorded_preprocessing, verify_integer
 
 SCHEMA = "qpasses.report/1"
@@ -105,11 +107,7 @@ def quantize(
         integer_io=integer_io,
         emit=emit,
     )
-    check_pass(stop_after)
-    if stop_after is not None and emit != "integer":
-        raise UsageError(f"stop_after {stop_after!r} with emit {emit!r}: leave one away")
-    if stop_after in [each.name for each in INTEGER_IO] and not integer_io:
-        raise UsageError(f"stop_after {stop_after!r}: that pass runs with integer_io only")
+    _check_stop(stop_after, settings)
     source, path = _read(model)
     check_float(source, path)
     feeds = open_samples(data, input_specs(source), samples, _preprocessing(preprocessing))
@@ -241,6 +239,14 @@ def _target(target: str | Path | Target, exact: bool) -> Target:
     if target not in ("onnx", "exact"):
         raise UsageError(f"exact with target {rules.name!r}: they choose the arithmetic both")
     return load_target("exact")
+
+
+def _check_stop(name: str | None, settings: Settings) -> None:
+    check_pass(name)
+    if name is not None and settings.emit != "integer":
+        raise UsageError(f"stop_after {name!r} with emit {settings.emit!r}: leave one away")
+    if name in [each.name for each in INTEGER_IO] and not settings.integer_io:
+        raise UsageError(f"stop_after {name!r}: that pass runs with integer_io only")
 
 
 def check_pass(name: str | None) -> None:

@@ -11,6 +11,7 @@ from calibration import Preprocessing, Samples, Session, input_specs
 from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.accuracy import Accuracy
 from qpasses.edges import Edges, RealSession
 from qpasses.emit.integer import changed_bodies, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
@@ -24,7 +25,6 @@ from qpasses.pipeline import Progress
 from qpasses.record import Record
 from qpasses.rederivation import derive, differences
 from qpasses.settings import Settings
-from qpasses.summary import Accuracy
 
 MOST_DIFFERENCES = 10
 """So many differences from the derivation are listed; all are counted."""

@@ -1,16 +1,11 @@
 """Bad input through the real command line: the exit code, one clear line, nothing written."""
 
-import io
 import json
 import os
-import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from unittest.mock import patch
 
 import numpy as np
 import pytest
+from commands import MODEL, USAGE, run, run_in_a_process
 from small_models import (
     cnn,
     cnn_weights,
@@ -22,44 +17,6 @@ from small_models import (
     save,
     session,
 )
-
-from qpasses.cli import main
-
-USAGE, MODEL = 2, 3
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended: exit code, standard output, standard error."""
-
-    code: int
-    out: str
-    err: str
-
-
-def run(*arguments):
-    """The entry point in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        patch.object(sys, "argv", ["qpasses", *map(str, arguments)]),
-        redirect_stdout(out),
-        redirect_stderr(err),
-    ):
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-    return Ended(code, out.getvalue(), err.getvalue())
-
-
-def run_in_a_shell(*arguments):
-    """The entry point in a process of its own, warnings and tracebacks included."""
-    command = [sys.executable, "-c", "from qpasses.cli import main; main()"]
-    ended = subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 def files_in(folder):
@@ -541,7 +498,7 @@ def test_what_is_outside_the_core_ends_in_a_model_or_in_one_line(bench, name):
     ids=["no samples", "NaN", "no model", "overflow"],
 )
 def test_a_process_ends_with_the_code_and_one_line_alone(bench, bad, code):
-    ended = bench.quantize(**bad, runner=run_in_a_shell)
+    ended = bench.quantize(**bad, runner=run_in_a_process)
     assert ended.code == code
     assert_one_line(ended.err.strip())
     assert "Traceback" not in ended.out + ended.err
@@ -549,7 +506,7 @@ def test_a_process_ends_with_the_code_and_one_line_alone(bench, bad, code):
 
 
 def test_a_process_that_succeeds_says_nothing_on_standard_error(bench):
-    ended = bench.quantize(runner=run_in_a_shell)
+    ended = bench.quantize(runner=run_in_a_process)
     assert (ended.code, ended.err.strip()) == (0, "")
     assert bench.output.exists()
     assert bench.report.exists()

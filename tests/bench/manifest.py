@@ -14,7 +14,7 @@ import onnx
 
 from calibration import Preprocessing, Samples, Session, input_specs, open_samples
 from calibration.presets import preprocessing
-from qpasses.summary import Accuracy
+from qpasses.accuracy import Accuracy
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"

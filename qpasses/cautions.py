@@ -1,0 +1,70 @@
+"""Cautions: what to know before the figures of a report are believed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calibration import Samples
+from qpasses.graph import Graph, is_float
+from qpasses.settings import Settings
+
+SLOW_SHARE = 0.1
+"""More multiply-accumulates in portable bodies than this are worth a warning."""
+
+LOW_SQNR_DB = 10.0
+"""Below this an output is a tenth noise: worth a warning."""
+
+
+def data_warnings(
+    samples: Samples, calibrated_on_random: bool, compared_on_random: bool
+) -> list[str]:
+    """What to know of samples: doubtful preprocessing, sizes, made-up numbers."""
+    found = []
+    if samples.preprocessing is not None:
+        doubts = samples.preprocessing.doubts()
+        found += [f"{doubt}: is the scale right (--scale)?" for doubt in doubts]
+        if samples.preprocessing.size is None:
+            found.append(
+                "the model leaves height and width free: each picture has its own size "
+                "(--size gives all the same)"
+            )
+    if calibrated_on_random:
+        found.append("calibrated on random numbers: its ranges are not those of real data")
+    if compared_on_random:
+        found.append("compared on random numbers: the accuracy is not that on real data")
+    return found
+
+
+def code_warnings(few_codes: Mapping[str, int]) -> list[str]:
+    """Which tensors lose bits to a wider one that they are tied to."""
+    return [
+        f"tensor {name!r} uses {codes} of 256 codes: it shares the scale of a wider one"
+        for name, codes in few_codes.items()
+    ]
+
+
+def graph_warnings(
+    graph: Graph,
+    settings: Settings,
+    summary: Mapping[str, Any],
+    accuracy: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """What to know of a graph: slow bodies, float where integers were wanted, low accuracy."""
+    found = []
+    slow = summary["integer_mac_share"] - summary["fast_mac_share"]
+    if settings.bodies == "onnxruntime" and slow > SLOW_SHARE:
+        found.append(
+            f"{slow:.0%} of the multiply-accumulates are in portable bodies, because no "
+            "kernel computes them exactly: slow in onnxruntime"
+        )
+    if settings.integer_io:
+        for what, tensors in (("input", graph.inputs), ("output", graph.outputs)):
+            found += [
+                f"{what} {tensor.name!r} stays float: it is not stored on integers"
+                for tensor in tensors
+                if is_float(tensor)
+            ]
+    for output in accuracy:
+        sqnr = output["sqnr_db"]
+        if sqnr is not None and sqnr < LOW_SQNR_DB:
+            found.append(f"output {output['name']!r} is only {sqnr:.1f} dB from float")
+    return found
