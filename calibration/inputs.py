@@ -63,7 +63,9 @@ def check_names(arrays: Feed, specs: Sequence[InputSpec], where: str) -> None:
     expected = {spec.name for spec in specs}
     listed = "; ".join(map(str, specs))
     for extra in sorted(arrays.keys() - expected, key=str):
-        raise DataError(f"{where}: the model has no input {extra!r} (inputs: {listed})")
+        raise DataError(
+            f"{where}: the model has no input {extra!r}: leave that array out ({listed})"
+        )
     for missing in sorted(expected - arrays.keys()):
         raise DataError(f"{where}: no array for input {missing!r} (inputs: {listed})")
 

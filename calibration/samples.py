@@ -147,7 +147,9 @@ def _at_path(
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except OSError as error:
-        raise DataError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from error
+        hint = " (random numbers: random:N)" if path.name == "random" else ""
+        reason = (error.strerror or "cannot be read").lower()
+        raise DataError(f"{path}: {reason}{hint}") from error
     if is_folder:
         return _in_folder(path, specs, how, usual)
     if is_picture(path.name):

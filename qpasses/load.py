@@ -44,6 +44,9 @@ def checked_model(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
 
 
 def _invalid(path: Path, error: Exception) -> ModelError:
+    missing = [str(file) for file in external_files(path) if not file.is_file()]
+    if missing:
+        return ModelError(f"{path}: the file of its weights is missing: {missing[0]}")
     reason = (str(error).strip().splitlines() or ["cannot be parsed"])[0]
     return ModelError(f"{path}: not a valid ONNX model (truncated or damaged?): {reason}")
 

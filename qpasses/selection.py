@@ -76,7 +76,8 @@ def _no_match(pattern: str, graph: Graph) -> str:
     names = [node.name for node in graph.nodes]
     near = get_close_matches(pattern, names, n=3, cutoff=0.5)
     near = near or [name for name in names if pattern.lower() in name.lower()][:3]
-    return f"nodes_to_exclude: no node is called {pattern!r}{_hint(near)}"
+    hint = _hint(near) or " (a regular expression for whole names, as in '/block1/.*')"
+    return f"nodes_to_exclude: no node is called {pattern!r}{hint}"
 
 
 def _no_such_type(op_type: str, present: Set[str], known: Set[str]) -> str:
