@@ -7,7 +7,7 @@ import onnx
 
 from opsets.errors import ModelError
 from opsets.fixed_point import ROUNDINGS
-from opsets.op import DOMAIN
+from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 from qpasses.emit.integer import read_record
 from qpasses.graph import Graph, Node, constant, import_graph
@@ -37,7 +37,7 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     try:
         record, about = read_record(model)
         graph = import_graph(model)
-        problem = _problem(graph, record, about)
+        problem = _problem(graph, record, about) or _other_version(model)
         if problem:
             raise ModelError(
                 "not an integer model of this tool, or its metadata was stripped: " + problem
@@ -55,6 +55,13 @@ def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
         return "there is no record (are the two models swapped?)"
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
     return next(filter(None, (_node_problem(node, record) for node in nodes)), "")
+
+
+def _other_version(model: onnx.ModelProto) -> str:
+    versions = {each.domain: each.version for each in model.opset_import}
+    if versions.get(DOMAIN, VERSION) == VERSION:
+        return ""
+    return f"it imports version {versions[DOMAIN]} of domain {DOMAIN}, this is {VERSION}"
 
 
 def _unfinished(configuration: dict[str, Any]) -> str:

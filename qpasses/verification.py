@@ -13,7 +13,7 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.accuracy import Accuracy
 from qpasses.edges import Edges, RealSession
-from qpasses.emit.integer import changed_bodies, with_bodies
+from qpasses.emit.integer import changed_bodies, edge_entries, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
 from qpasses.evidence.prove import constants_of, prove, prove_node
@@ -73,6 +73,9 @@ def verify_integer(
     result.random_data = about["configuration"].get("random_data", False)
     if about["float_sha256"] != digest(original):
         result.problems.append("the integer model was made from another float model")
+    for what, values in (("inputs", integer.graph.input), ("outputs", integer.graph.output)):
+        if about.get(what) != edge_entries(values, record):
+            result.problems.append(f"the model's metadata say something else of its {what}")
     advance = progress("derive again", 1)
     derived = derive(original, next(iter(samples))[1], record, Context(settings))
     found = differences(graph, record, derived)

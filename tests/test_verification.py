@@ -10,6 +10,7 @@ from onnx import numpy_helper
 from small_models import model, numbers, pictures, save
 
 from calibration import input_specs, open_samples
+from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from qpasses import quantize
 from qpasses.integer_model import read_integer_model
@@ -146,3 +147,18 @@ def test_one_changed_table_entry_ends_with_1_and_the_node_is_named(tmp_path):
     ended = run(*arguments)
     assert ended.code == 1
     assert f"node {lookup.name!r} (Lut): table" in ended.out
+
+
+@pytest.mark.parametrize("what", ["inputs", "outputs"])
+def test_what_the_metadata_say_of_the_edges_is_compared(what, original, samples):
+    model = quantize(original, [{"image": pictures(1)}] * 3, integer_io=True).model
+    entry = next(e for e in model.metadata_props if e.key == f"qpasses.{what}")
+    entry.value = entry.value.replace('"scale": 0', '"scale": 1')
+    assert any(what in problem for problem in problems(model, original, samples))
+
+
+def test_another_version_of_the_ops_is_refused(emitted):
+    model = copy_of(emitted)
+    next(each for each in model.opset_import if each.domain == DOMAIN).version = 2
+    with pytest.raises(ModelError, match="version 2 of domain qpasses"):
+        read_integer_model(model, "m.onnx")

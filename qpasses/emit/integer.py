@@ -53,8 +53,8 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         model.metadata_props,
         raised_weight_scales=record.raised_weight_scales,
         declined=record.declined,
-        inputs=_edge(model.graph.input, record),
-        outputs=_edge(model.graph.output, record),
+        inputs=edge_entries(model.graph.input, record),
+        outputs=edge_entries(model.graph.output, record),
     )
     sign(model, provenance)
     return model
@@ -131,7 +131,7 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     return record, about
 
 
-def _edge(
+def edge_entries(
     values: Iterable[onnx.ValueInfoProto], record: Record
 ) -> dict[str, dict[str, Any] | None]:
     """What stored inputs or outputs mean, None for others: runtimes show this metadata."""
