@@ -119,6 +119,8 @@ def _source(
     how: Preprocessing | None,
     usual: Preprocessing | None,
 ) -> Source:
+    if isinstance(data, str) and not data:
+        raise UsageError("data: the path is empty (an unset variable?)")
     if isinstance(data, os.PathLike) or (isinstance(data, str) and not is_made_up(data)):
         return _at_path(Path(data), specs, how, usual)
     _check_unprocessed(how, data if isinstance(data, str) else "data")

@@ -42,8 +42,8 @@ class DataSets(Source):
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The tensors of the inputs; those of the outputs are not read."""
-        return [path / name for path in self.sets for name in files_in(path, _is_input)]
+        """The tensors of the sets; those of the outputs are not read."""
+        return [path / name for path in self.sets for name in files_in(path, _is_tensor)]
 
     def __len__(self) -> int:
         return len(self.sets)
@@ -70,6 +70,10 @@ class DataSets(Source):
 
 def _is_input(name: str) -> bool:
     return re.fullmatch(r"input_\d+\.pb", name) is not None
+
+
+def _is_tensor(name: str) -> bool:
+    return name.endswith(".pb")
 
 
 def _array(path: Path) -> NDArray[Any]:

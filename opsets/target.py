@@ -29,6 +29,19 @@ class Target:
     rounding: Rounding
     fast_kernels: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("name", "description"):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"{name} must be a text, got {getattr(self, name)!r}")
+        bits = self.multiplier_bits
+        if type(bits) is not int or not 1 <= bits <= 31:
+            raise UsageError(f"multiplier_bits must be 1 to 31, got {bits!r}")
+        if self.rounding not in ROUNDINGS:
+            known = ", ".join(ROUNDINGS)
+            raise UsageError(f"unknown rounding {self.rounding!r}: use one of {known}")
+        if not isinstance(self.fast_kernels, bool):
+            raise UsageError(f"fast_kernels must be true or false, got {self.fast_kernels!r}")
+
     def scale_to_multiplier(self, scale: Fraction | float) -> tuple[int, int]:
         """``(multiplier, shift)``: value = accumulator * multiplier / 2**shift."""
         return scale_to_multiplier(scale, self.multiplier_bits)
@@ -83,18 +96,7 @@ def _checked(rules: dict[str, Any], source: str) -> Target:
     for name in sorted((needed - rules.keys()) | (rules.keys() - known)):
         state = "missing" if name in needed else "unknown"
         raise UsageError(f"target {source}: {state} rule {name!r}")
-    for name in ("name", "description"):
-        if not isinstance(rules[name], str):
-            raise UsageError(f"target {source}: {name} must be a text, got {rules[name]!r}")
-    bits = rules["multiplier_bits"]
-    if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= 31:
-        raise UsageError(f"target {source}: multiplier_bits must be 1 to 31, got {bits!r}")
-    if rules["rounding"] not in ROUNDINGS:
-        raise UsageError(
-            f"target {source}: unknown rounding {rules['rounding']!r}: "
-            f"use one of {', '.join(ROUNDINGS)}"
-        )
-    if not isinstance(rules.get("fast_kernels", True), bool):
-        given = rules["fast_kernels"]
-        raise UsageError(f"target {source}: fast_kernels must be true or false, got {given!r}")
-    return Target(**rules)
+    try:
+        return Target(**rules)
+    except UsageError as error:
+        raise UsageError(f"target {source}: {error}") from error

@@ -108,10 +108,12 @@ def quantize(
         emit=emit,
     )
     _check_stop(stop_after, settings)
+    _check_count(samples)
     source, path = _read(model)
     check_float(source, path)
     feeds = open_samples(data, input_specs(source), samples, _preprocessing(preprocessing))
-    target_file = [] if isinstance(target, Target) else [Path(target)]
+    target_file = [] if isinstance(target, Target) else _paths(target)
+    target_file = [each for each in target_file if each.suffix == ".toml"]
     check_outputs(
         _paths(output, json_file),
         [path, *external_files(path), *feeds.paths, *target_file],
@@ -122,7 +124,7 @@ def quantize(
         "stop_after": stop_after,
         "preprocessing": feeds.preprocessing and feeds.preprocessing.as_json(),
     }
-    origin = Provenance(digest(source), tool_version(), configuration)
+    origin = Provenance.of(source, digest(source), tool_version(), configuration)
     watch = Watch(after, stop_after)
     made = integerize(source, feeds, settings, origin, progress, watch)
 
@@ -169,11 +171,13 @@ def verify(
     """
     (model, path), (original, source) = _read(integer), _read(against)
     check_float(original, source)
+    _check_count(samples)
     read = read_integer_model(model, str(path))
     how = _preprocessing(preprocessing)
     usual = recorded_preprocessing(read)
     feeds = open_samples(data, input_specs(original), samples, how, usual)
-    check_outputs(_paths(json_file), [path, source, *feeds.paths])
+    models = [path, source, *external_files(path), *external_files(source)]
+    check_outputs(_paths(json_file), [*models, *feeds.paths])
     found = verify_integer(read, original, feeds, progress, str(path))
     summary = summarize(found.graph, found.derived, found.evidence)
     if found.problems:
@@ -239,6 +243,11 @@ def _target(target: str | Path | Target, exact: bool) -> Target:
     if target not in ("onnx", "exact"):
         raise UsageError(f"exact with target {rules.name!r}: they choose the arithmetic both")
     return load_target("exact")
+
+
+def _check_count(samples: int | None) -> None:
+    if samples is not None and (type(samples) is not int or samples < 1):
+        raise UsageError(f"samples: a whole number of at least 1 is needed, got {samples!r}")
 
 
 def _check_stop(name: str | None, settings: Settings) -> None:

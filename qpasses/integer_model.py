@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import onnx
+from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import ROUNDINGS
@@ -51,7 +52,7 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
 
 
 def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
-    if not {"float_sha256", "configuration"} <= about.keys():
+    if not {"float_sha256", "configuration", "version"} <= about.keys():
         return "there is no record (are the two models swapped?)"
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
     return next(filter(None, (_node_problem(node, record) for node in nodes)), "")
@@ -90,26 +91,48 @@ def _node_problem(node: Node, record: Record) -> str:
 
 
 def _is_well_formed(node: Node) -> bool:
-    """Whether a qpasses node has constants for all but its data, and a known rounding."""
+    """Whether a qpasses node has every attribute, and constants of the right form."""
     op = OPS[node.op]
-    if len(node.inputs) != len(op.inputs):
+    needed = set(op.attributes) - {"auto_pad", "pads"}
+    if len(node.inputs) != len(op.inputs) or not needed <= node.attrs.keys():
         return False
-    pairs = zip(op.inputs, node.inputs, strict=True)
-    constants = all(
-        constant(t) is not None for name, t in pairs if name not in ("x", "a", "b")
+    if node.attrs.get("rounding", "half_to_even") not in ROUNDINGS:
+        return False
+    pairs = zip(op.inputs.items(), node.inputs, strict=True)
+    given = {name: (kind, constant(t)) for (name, kind), t in pairs if name not in _DATA}
+    return all(
+        value is not None and value.dtype.name in _TYPES[kind] and _has_rank(name, value, node)
+        for name, (kind, value) in given.items()
     )
-    return constants and node.attrs.get("rounding", "half_to_even") in ROUNDINGS
+
+
+_DATA = ("x", "a", "b", "acc")
+_STORED = ("uint8", "int8")
+_TYPES = {"T": _STORED, "T[256]": _STORED, "W": _STORED, "int32": ("int32",)}
+
+
+def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
+    """Weights of their rank, a table of 256 entries, else one number or one per channel."""
+    if name == "w":
+        return value.ndim == 2 if node.op == "IntGemm" else value.ndim > 2
+    if name == "table":
+        return value.shape == (256,)
+    per_channel = name == "bias" or (name in ("multiplier", "shift") and node.op != "IntAdd")
+    return value.ndim == (1 if per_channel else 0)
 
 
 def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     """Whether the record says what the multipliers or the table of a node stand for."""
-    if node.op == "Lut":
-        return {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
     counts = {name: len(scales) for name, scales in entry.scales.items()}
     single = ("a", "b", "y") if node.op == "IntAdd" else ("x", "y")
-    channels = constant(node.inputs[list(OPS[node.op].inputs).index("shift")])
+    if node.op == "Lut":
+        known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
+        return known and counts.get("x") == counts.get("y") == 1
+    pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
+    sizes = {name: value.size for name, t in pairs if (value := constant(t)) is not None}
+    channels = sizes.get("bias", 1)
     return (
         all(counts.get(name) == 1 for name in single)
-        and channels is not None
-        and counts.get("w", 1) in (1, channels.size)
+        and counts.get("w", 1) in (1, channels)
+        and {sizes.get("multiplier", 1), sizes["shift"]} <= {1, channels}
     )

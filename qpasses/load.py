@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
+from qpasses.graph import nested_graphs
 
 INTEGER_OPS = frozenset(
     {"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
@@ -22,9 +23,12 @@ def read_model(path: Path) -> onnx.ModelProto:
 
     Raises UsageError if there is no such file, ModelError if it is no valid ONNX model.
     """
-    if not path.is_file():
-        what = "is a folder, a model file is needed" if path.is_dir() else "no such file"
-        raise UsageError(f"{path}: {what}")
+    try:
+        if not path.is_file():
+            what = "is a folder, a model file is needed" if path.is_dir() else "no such file"
+            raise UsageError(f"{path}: {what}")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
     try:
         model = onnx.load(path)
     except (DecodeError, ValueError, OSError, onnx.checker.ValidationError) as error:
@@ -67,7 +71,14 @@ def external_files(path: Path) -> list[Path]:
         model = onnx.load(path, load_external_data=False)
     except (DecodeError, OSError, ValueError):
         return []  # read_model says what is wrong
-    entries = [entry for tensor in model.graph.initializer for entry in tensor.external_data]
+    graphs = list(nested_graphs(model.graph))
+    tensors = [tensor for graph in graphs for tensor in graph.initializer]
+    for sparse in (each for graph in graphs for each in graph.sparse_initializer):
+        tensors += [sparse.values, sparse.indices]
+    for node in (node for graph in graphs for node in graph.node):
+        for attribute in node.attribute:
+            tensors += [attribute.t, *attribute.tensors]
+    entries = [entry for tensor in tensors for entry in tensor.external_data]
     return sorted({path.parent / e.value for e in entries if e.key == "location"})
 
 

@@ -5,8 +5,9 @@ from math import prod
 import onnx
 
 from qpasses.graph import Graph, Node, import_graph
-from qpasses.prepare import infer_shapes, prepared_model
+from qpasses.prepare import prepared_model
 from qpasses.runtime import Arrays
+from qpasses.shapes import infer_shapes
 
 COUNTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Ops whose multiply-accumulates are counted."""

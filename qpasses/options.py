@@ -78,6 +78,8 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
         if param is None:
             options = ", ".join(sorted(known)).replace("_", "-")
             raise UsageError(f"--config {path}: unknown entry {key!r} (known: {options})")
+        if str(param.name) in defaults:
+            raise UsageError(f"--config {path}: {key} stands there twice")
         wanted = _mismatch(param, value)
         if wanted:
             raise UsageError(f"--config {path}: {key} = {value!r}: {wanted} is needed")

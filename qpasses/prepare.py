@@ -1,17 +1,16 @@
 """Prepare: any float model to one canonical float graph with the same results."""
 
-import numpy as np
 import onnx
 import onnx.inliner
 from onnx_graphsurgeon.logger import G_LOGGER
 
-from calibration import Session
 from opsets.errors import ModelError
 from qpasses.graph import Graph, export_graph, import_graph
 from qpasses.passes import PREPARE, QUANTIZABLE
 from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.runtime import IR_VERSION, OPSET, OPSET_INT8, Arrays
 from qpasses.selection import select
+from qpasses.shapes import true_shapes
 from qpasses.upgrade import agree, upgrade
 
 
@@ -30,7 +29,7 @@ def prepare(
     plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
     wanted = context.settings
     newest = OPSET_INT8 if wanted.activation_type == "int8" else OPSET
-    graph = import_graph(infer_types(upgrade(plain, sample, newest), sample))
+    graph = import_graph(true_shapes(upgrade(plain, sample, newest), sample))
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, QUANTIZABLE
     )
@@ -52,43 +51,17 @@ def prepared_model(graph: Graph) -> onnx.ModelProto:
     return model
 
 
-def infer_types(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProto:
-    """``infer_shapes``; what ONNX cannot infer takes the type and rank it has on ``sample``.
-
-    Operators of other domains hide the types of everything behind them.
-    """
-    inferred = infer_shapes(model)
-    graph = inferred.graph
-    known = {value.name for value in [*graph.value_info, *graph.output]}
-    unknown = [
-        name for node in graph.node for name in node.output if name and name not in known
-    ]
-    if not unknown or sample is None:
-        return inferred
-    watched = onnx.ModelProto()
-    watched.CopyFrom(model)
-    watched.graph.output.extend(onnx.ValueInfoProto(name=name) for name in unknown)
-    found = Session(watched, optimize=False).run(unknown, sample)
-    for name, value in zip(unknown, found, strict=True):
-        if isinstance(value, np.ndarray):
-            elem_type = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-            info = onnx.helper.make_tensor_value_info(name, elem_type, [None] * value.ndim)
-            graph.value_info.append(info)
-    return infer_shapes(inferred)
-
-
-def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` with value_info for every tensor whose type can be inferred."""
-    return onnx.shape_inference.infer_shapes(model, data_prop=True)
-
-
 def _inputs_hidden(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Initializers that are listed as inputs too (IR 3) are taken from the inputs."""
+    """Initializers that are listed as inputs too (IR 3) are taken from the inputs.
+
+    The shapes that the file gives of inner tensors go too: they are inferred anew.
+    """
     initializers = {tensor.name for tensor in model.graph.initializer}
     kept = [value for value in model.graph.input if value.name not in initializers]
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     del copy.graph.input[:]
     copy.graph.input.extend(kept)
+    del copy.graph.value_info[:]  # may be stale
     copy.ir_version = max(copy.ir_version, 4)
     return copy

@@ -44,7 +44,8 @@ class Settings:
                 raise UsageError(f"{name}: unknown {given!r}, use one of {known}")
         for name in ("nodes_to_exclude", "op_types_to_quantize"):
             given = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+            listed = isinstance(given, Sequence) and not isinstance(given, str)
+            if not listed or not all(isinstance(each, str) for each in given):
                 raise UsageError(f"{name}: a list of names is needed, got {given!r}")
             object.__setattr__(self, name, tuple(given))
         for name in ("per_channel", "symmetric", "integer_io"):

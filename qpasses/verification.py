@@ -11,9 +11,11 @@ from calibration import Preprocessing, Samples, Session, input_specs
 from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.target import load_target, target_names
 from qpasses.accuracy import Accuracy
 from qpasses.edges import Edges, RealSession
-from qpasses.emit.integer import changed_bodies, edge_entries, with_bodies
+from qpasses.emit.integer import changed_bodies, emit_integer, with_bodies
+from qpasses.emit.provenance import Provenance
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
 from qpasses.evidence.prove import constants_of, prove, prove_node
@@ -23,7 +25,7 @@ from qpasses.load import digest
 from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
 from qpasses.record import Record
-from qpasses.rederivation import derive, differences
+from qpasses.rederivation import derive, differences, proto_differences
 from qpasses.settings import Settings
 
 MOST_DIFFERENCES = 10
@@ -73,12 +75,18 @@ def verify_integer(
     result.random_data = about["configuration"].get("random_data", False)
     if about["float_sha256"] != digest(original):
         result.problems.append("the integer model was made from another float model")
-    for what, values in (("inputs", integer.graph.input), ("outputs", integer.graph.output)):
-        if about.get(what) != edge_entries(values, record):
-            result.problems.append(f"the model's metadata say something else of its {what}")
+    result.problems += _unlike_settings(record, settings)
     advance = progress("derive again", 1)
-    derived = derive(original, next(iter(samples))[1], record, Context(settings))
+    try:
+        derived = derive(original, next(iter(samples))[1], record, Context(settings))
+    except UsageError as error:  # the recorded settings do not fit the float model
+        raise VerificationError(
+            f"{name} was not made from this float model: {error}"
+        ) from error
     found = differences(graph, record, derived)
+    origin = Provenance(about["float_sha256"], about["version"], about["configuration"])
+    again = emit_integer(derived.graph, derived.record, origin)
+    found = found or list(proto_differences(integer, again))
     result.derived = derived.record
     result.checks["derivation"] = {
         "nodes": len(derived.graph.nodes),
@@ -90,9 +98,27 @@ def verify_integer(
         if each.mismatches or each.problem:
             what = each.problem or f"{each.mismatches} mismatches of body and meaning"
             result.problems.append(f"node {each.name!r} ({each.op}): {what}")
-    _probe(result, progress)
-    _run_samples(result, integer, original, samples, progress)
+    try:
+        _probe(result, progress)
+        _run_samples(result, integer, original, samples, progress)
+    except ModelError as error:  # a graph that was changed need not run
+        result.problems.append(str(error))
     return result
+
+
+def _unlike_settings(record: Record, settings: Settings) -> list[str]:
+    """Stored tensors that the recorded settings would not give."""
+    low = int(np.iinfo(settings.activation_type).min)
+    problems = []
+    for name, stored in record.tensors.items():
+        if stored.dtype != settings.activation_type:
+            problems.append(f"tensor {name!r} is {stored.dtype}, unlike the recorded settings")
+        elif settings.symmetric and stored.zero_point != low + 128:
+            problems.append(f"tensor {name!r} is not symmetric, unlike the recorded settings")
+    target = settings.target
+    if target.name in target_names() and target != load_target(target.name):
+        problems.append(f"the recorded rules are not those of target {target.name!r}")
+    return problems
 
 
 def recorded_preprocessing(integer: IntegerModel) -> Preprocessing | None:

@@ -485,12 +485,18 @@ def test_verify_notices_a_scale_at_the_edge_that_is_not_the_records(tiny):
     assert tiny.after(spoil).verdict == "failed"
 
 
-@pytest.mark.parametrize("spoiled", ["functions", "overload", "record"])
+def test_verify_names_a_function_that_is_missing(tiny):
+    def spoil(made):
+        del made.functions[:]
+
+    problems = tiny.after(spoil).report["summary"]["problems"]
+    assert any("function qpasses.IntConv" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("spoiled", ["overload", "record"])
 def test_verify_refuses_a_model_that_cannot_be_its_own(tiny, spoiled):
     def spoil(made):
-        if spoiled == "functions":
-            del made.functions[:]
-        elif spoiled == "overload":
+        if spoiled == "overload":
             for each in [*made.functions, *made.graph.node]:
                 each.overload = "mine" if each.overload else ""
         else:

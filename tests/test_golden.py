@@ -21,9 +21,9 @@ from qpasses.emit.provenance import Provenance
 from qpasses.graph import export_graph, import_graph
 from qpasses.passes import INTEGER_IO, INTEGERIZE, PREPARE
 from qpasses.passes.base import Context, run_passes
-from qpasses.prepare import infer_shapes
 from qpasses.report.text import broken_up
 from qpasses.settings import Settings
+from qpasses.shapes import infer_shapes
 
 FOLDER = Path(__file__).parent / "golden"
 PASSES = {each.name: each for each in (*PREPARE, *INTEGERIZE, *INTEGER_IO)}

@@ -29,9 +29,10 @@ from qpasses.passes.resolve_auto_pad import ResolveAutoPad
 from qpasses.passes.sum_to_add import SumToAdd
 from qpasses.placement import place
 from qpasses.planning import plan
-from qpasses.prepare import infer_shapes, prepare, prepared_model
+from qpasses.prepare import prepare, prepared_model
 from qpasses.runtime import IR_VERSION, OPSET
 from qpasses.settings import Settings
+from qpasses.shapes import infer_shapes
 from qpasses.stages import CLAMPING, MOVING
 
 NEAR_A_TIE = 1e-6

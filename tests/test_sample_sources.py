@@ -154,7 +154,11 @@ def test_onnx_test_data_give_one_sample_per_set_in_natural_order(tmp_path):
     expected = [{"a": numbers(1, 3, seed=i), "b": numbers(1, 2)} for i in (0, 2, 10)]
     assert_feeds(samples, expected)
     assert samples.description == f"3 test data sets in {tmp_path}"
-    assert [path.name for path in samples.paths] == ["input_0.pb", "input_1.pb"] * 3
+    assert [path.name for path in samples.paths] == [
+        "input_0.pb",
+        "input_1.pb",
+        "output_0.pb",
+    ] * 3
     assert_feeds(open_samples(tmp_path, TWO_INPUTS, 2), expected[:2])
 
 

@@ -14,8 +14,11 @@ _PORTABLE = """
     wide    = Cast <to = 6> (x)                                            # 6 is INT32
     origin  = Cast <to = 6> (x_zero)
     levels  = Sub (wide, origin)
-    # all positions in one dimension, and back: no tensor of axes
-    flat_size = Constant <value = int64[3] {0, 0, -1}> ()
+    # all positions in one dimension, and back: no tensor of axes; it must be the window
+    window    = Constant <value_ints: ints = @spatial_shape> ()
+    cells     = ReduceProd <keepdims = 1> (window)
+    kept      = Constant <value = int64[2] {0, 0}> ()
+    flat_size = Concat <axis = 0> (kept, cells)
     flat      = Reshape (levels, flat_size)
     last      = Constant <value = int64[1] {2}> ()
     sums      = ReduceSum <keepdims = 0> (flat, last)

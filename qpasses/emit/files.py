@@ -9,18 +9,17 @@ from opsets.errors import UsageError
 
 
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
-    """Raise UsageError if an output cannot be written or would replace another file here.
-
-    An input that is a folder stands for the files in it.
-    """
+    """Raise UsageError if an output cannot be written or would replace another file here."""
     taken = {path.resolve(): "an input" for path in inputs}
     for path in outputs:
         place = path.resolve()
-        if place in taken or (place.parent in taken and place.exists()):
-            what = taken.get(place, "among the inputs")
-            raise UsageError(f"{path}: is {what}: choose another name")
+        if place in taken:
+            raise UsageError(f"{path}: is {taken[place]}: choose another name")
         taken[place] = "written already"
-        _check_writable(path)
+        try:
+            _check_writable(path)
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error
 
 
 def _check_writable(path: Path) -> None:

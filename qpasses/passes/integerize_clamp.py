@@ -50,6 +50,7 @@ class IntegerizeClamp(Pass):
             add_node(graph, "Clip", node.name, [x.tensor, *ends], [y.tensor])
         else:
             record.rule = "every code clamped and rescaled in real arithmetic"
+            record.scales = {"x": [x.quantization.scale], "y": [y.quantization.scale]}
             record.bounds = [end if np.isfinite(end) else None for end in bounds(nodes)]
             record.overload = OPS["Lut"].body(context.flavour, {}, {}).overload
             table = rescaling_table(x.quantization, y.quantization)
