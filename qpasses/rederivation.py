@@ -72,6 +72,9 @@ def proto_differences(found: onnx.ModelProto, expected: onnx.ModelProto) -> Iter
                 yield f"{part} {name!r} stands on one side only"
             elif ours[name] != theirs[name]:
                 yield f"{part} {name!r} is not what is derived"
+    imports = ({o.domain: o.version for o in m.opset_import} for m in (found, expected))
+    if len({tuple(sorted(each.items())) for each in imports}) > 1:
+        yield "the imported operator sets are not those derived"
     entries = ({e.key: e.value for e in m.metadata_props} for m in (found, expected))
     ours_about, theirs_about = entries
     for key in sorted(ours_about.keys() | theirs_about.keys()):
