@@ -1,6 +1,9 @@
 """Real networks: proved, integer only, the same in both bodies, as accurate as int8 can be."""
 
+import json
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -159,3 +162,11 @@ def test_a_folder_of_jpegs_gives_the_feeds_that_the_zoo_calibrates_with():
         np.testing.assert_array_equal(
             feed["data_0"], wanted["data_0"], strict=True, err_msg=name
         )
+
+
+def test_the_docs_show_what_the_model_became(network):
+    rows = json.loads((Path(__file__).parents[1] / "docs" / "zoo.json").read_text("utf-8"))
+    (row,) = [row for row in rows if row["model"] == network.name]
+    floats = Counter(node["op_type"] for node in network.summary["float_nodes"])
+    assert row["nodes"] == len(network.model.graph.node)
+    assert row["float_nodes"] == floats
