@@ -63,7 +63,7 @@ BAD_VALUES = {
 )
 def test_a_value_that_cannot_be_is_named(desk, option, value):
     message = desk.refused(option, value)
-    assert option in message or value in message
+    assert value in message
 
 
 @pytest.mark.parametrize("command", ["quantize", "verify", "inspect"])
