@@ -1,5 +1,6 @@
 """qpasses inspect: every node of an integer model with its numbers."""
 
+import io
 import json
 import subprocess
 import sys
@@ -12,11 +13,13 @@ import onnx.parser
 import pytest
 from commands import MODEL, USAGE, assert_refused, run
 from onnx import numpy_helper
+from rich.console import Console
 from small_models import cnn, every_tensor, model, numbers, pictures, save
 
 import qpasses
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.report.inspection import print_inspection
 
 ALL_KINDS = """
 all_kinds (float[N, 1, 8, 8] x) => (float[N, 3] scores, float[N, 3] shares) {
@@ -447,3 +450,16 @@ def test_a_reader_that_stops_reading_is_no_error(inspected):
     with process.stderr:
         assert process.stderr.read() == b""
     process.wait()
+
+
+def test_a_narrow_terminal_gets_a_few_lines_per_node(inspected):
+    written = io.StringIO()
+    found = qpasses.inspect(inspected.path)
+    print_inspection(Console(file=written, width=90), found)
+    lines = written.getvalue().splitlines()
+    for row in found.rows:
+        start = lines.index(f"{row.name} from {', '.join(row.source)}")
+        assert lines[start + 1] == f"    op: {row.op}"
+        if row.multiplier:
+            spans = [line for line in lines[start + 2 : start + 6] if "multiplier: " in line]
+            assert str(min(row.multiplier)) in spans[0]

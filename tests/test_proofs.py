@@ -346,7 +346,7 @@ def test_moving_between_different_scales_or_zero_points_is_a_problem(digits):
     assert digits.evidence(POOL).proved
 
 
-def test_a_multiplier_of_an_add_is_a_mismatch_exactly_if_some_pair_differs(digits):
+def test_a_multiplier_of_an_add_is_a_mismatch_wherever_some_pair_differs(digits):
     """The proof runs onnxruntime; here the kernel is called once more on all pairs."""
     names = "a_zero", "b_zero", "a_multiplier", "b_multiplier", "shift"
     original, seen = digits.get(ADD, "a_multiplier").copy(), set()

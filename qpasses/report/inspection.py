@@ -31,25 +31,52 @@ def print_inspection(console: Console, found: Inspection) -> None:
     console.print()
     if configuration.get("random_data"):
         console.print("[yellow]warning[/]: calibrated on random numbers", highlight=False)
+    if console.width < _WIDE:
+        _print_blocks(console, found.rows)
+        return
     table = Table(box=None, pad_edge=False)
-    for name in ("node", "from", "op", "in: scale, zero", "out: scale, zero"):
-        table.add_column(name, overflow="fold")
-    for name in ("multiplier", "shift", "clamp", "evidence", "body"):
+    for name in ("node", "from", *_CELLS):
         table.add_column(name, overflow="fold")
     for row in found.rows:
-        source = [name for name in row.source if name != row.name]
-        table.add_row(
-            escape(row.name),
-            escape(", ".join(source)),
-            row.op,
-            "\n".join(map(_parameters, row.inputs)),
-            "\n".join(map(_parameters, row.outputs)),
-            _span(row.multiplier),
-            _span(row.shift),
-            "" if row.clamp is None else f"{row.clamp[0]}..{row.clamp[1]}",
-            *_proof(row),
-        )
+        table.add_row(escape(row.name), escape(", ".join(row.source)), *_cells(row))
     console.print(table)
+
+
+def _print_blocks(console: Console, rows: Sequence[Row]) -> None:
+    """What the table holds, a few lines per node, for narrow terminals."""
+    for row in rows:
+        console.print(f"[bold]{escape(row.name)}[/] from {escape(', '.join(row.source))}")
+        for name, cell in zip(_CELLS, _cells(row), strict=True):
+            if cell:
+                console.print(f"    {name}: {cell.replace(chr(10), '; ')}", highlight=False)
+
+
+_WIDE = 160
+"""Columns from which on the table is readable."""
+
+_CELLS = (
+    "op",
+    "in: scale, zero",
+    "out: scale, zero",
+    "multiplier",
+    "shift",
+    "clamp",
+    "evidence",
+    "body",
+)
+
+
+def _cells(row: Row) -> list[str]:
+    """One text for each of ``_CELLS``."""
+    return [
+        row.op,
+        "\n".join(map(_parameters, row.inputs)),
+        "\n".join(map(_parameters, row.outputs)),
+        _span(row.multiplier),
+        _span(row.shift),
+        "" if row.clamp is None else f"{row.clamp[0]}..{row.clamp[1]}",
+        *_proof(row),
+    ]
 
 
 def print_node(console: Console, row: Row) -> None:
