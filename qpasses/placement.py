@@ -56,7 +56,28 @@ def place_parameters(
             _quantize_weights(graph, node, context)
         else:
             _quantize_constants(graph, node, context)
+    for node in [each for each in graph.nodes if each.op == "AveragePool"]:
+        if all(n == 1 for n in node.attrs.get("dilations") or []):
+            node.attrs.pop("dilations", None)
+        elif id(node) not in chosen.integer or context.settings.emit == "qdq":
+            _keep_apart(graph, node, context)
     tidy(graph)
+
+
+def _keep_apart(graph: Graph, node: Node, context: Context) -> None:
+    """Put a Max of one tensor behind a pool that stays float.
+
+    onnxruntime 1.31 fuses a pool between DequantizeLinear and QuantizeLinear into
+    QLinearAveragePool, which knows no dilations, and refuses the result.
+    """
+    output = node.outputs[0]
+    pooled = new_tensor(context.fresh(f"{output.name}_pooled"), output)
+    node.outputs = [pooled]
+    name = context.fresh(f"{node.name}_apart")
+    add_node(graph, "Max", name, [pooled], [output])
+    context.record.declined[name] = (
+        "keeps onnxruntime from fusing the pool into a kernel without dilations"
+    )
 
 
 def activation_parameters(real: Range, settings: Settings) -> Quantization:
