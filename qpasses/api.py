@@ -181,7 +181,7 @@ def verify(
     found = verify_integer(read, original, feeds, progress, str(path))
     summary = summarize(found.graph, found.derived, found.evidence)
     if found.problems:
-        summary["verdict"] = "failed"
+        summary |= {"verdict": "failed", "because": []}
     configuration = {"samples": len(feeds)}
     report = _report("verify", source, original, found.settings, configuration)
     accuracy = found.accuracy.as_json()

@@ -50,6 +50,8 @@ def graph_warnings(
 ) -> list[str]:
     """What to know of a graph: slow bodies, float where integers were wanted, low accuracy."""
     found = []
+    if settings.emit == "standard":
+        found.append("the evidence is of the nodes before they were written out")
     slow = summary["integer_mac_share"] - summary["fast_mac_share"]
     if settings.bodies == "onnxruntime" and slow > SLOW_SHARE:
         found.append(

@@ -87,7 +87,7 @@ def check_float(model: onnx.ModelProto, path: Path) -> None:
     for node in model.graph.node:
         if _is_integer(node):
             raise ModelError(
-                f"{path}: is integer already (node {node.name!r} is a "
+                f"{path}: is integer already (node {node.name!r} is "
                 f"{node.op_type}): give the float model"
             )
     for node in model.graph.node:

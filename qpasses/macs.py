@@ -1,12 +1,12 @@
 """Multiply-accumulates per node, for the sizes of one real sample."""
 
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import onnx
 
 from qpasses.graph import Graph, Node, import_graph
 from qpasses.prepare import prepared_model
-from qpasses.runtime import Arrays
 from qpasses.shapes import infer_shapes
 
 COUNTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -19,13 +19,13 @@ MULTIPLYING = COUNTED | {
 """Ops that hold multiply-accumulates, counted or not: none may be left in an integer graph."""
 
 
-def count_macs(graph: Graph, sample: Arrays) -> dict[str, int]:
+def count_macs(graph: Graph, sizes: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """Multiply-accumulates of each Conv, ConvTranspose, Gemm and MatMul of a float graph.
 
-    Free dimensions take the sizes of ``sample`` (feeds by input name). A node whose output
-    stays of unknown size even then counts 0.
+    Free dimensions take ``sizes``, by input name. A node whose output stays of unknown size
+    even then counts 0. Raises ValueError if an input has another rank.
     """
-    sized = import_graph(infer_shapes(_with_sizes(prepared_model(graph), sample)))
+    sized = import_graph(infer_shapes(_with_sizes(prepared_model(graph), sizes)))
     return {node.name: _count(node) for node in sized.nodes if node.op in COUNTED}
 
 
@@ -42,12 +42,12 @@ def _count(node: Node) -> int:
     return int(prod(y) * inner)
 
 
-def _with_sizes(model: onnx.ModelProto, sample: Arrays) -> onnx.ModelProto:
+def _with_sizes(model: onnx.ModelProto, sizes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
     del model.graph.value_info[:]
     for value in model.graph.input:
-        if value.name in sample:
+        if value.name in sizes:
             dims = value.type.tensor_type.shape.dim
-            for dim, size in zip(dims, sample[value.name].shape, strict=True):
+            for dim, size in zip(dims, sizes[value.name], strict=True):
                 dim.dim_value = size
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")

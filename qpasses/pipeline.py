@@ -81,7 +81,8 @@ def integerize(
     advance = progress("prepare", 1)
     graph = prepare(model, sample, context, watch)
     record = context.record
-    record.macs = count_macs(graph, sample)
+    record.sizes = {name: list(values.shape) for name, values in sample.items()}
+    record.macs = count_macs(graph, record.sizes)
     advance()
     stopped = f"stopped after {watch.stop_after}" if watch.stop_after else ""
     if watch.stops_in(PREPARE):

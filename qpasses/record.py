@@ -83,13 +83,17 @@ class NodeRecord:
 
 @dataclass
 class Record:
-    """Everything the emitted model says of itself, by name."""
+    """Everything the emitted model says of itself, by name.
+
+    ``sizes``: those of the inputs for which ``macs`` are counted.
+    """
 
     tensors: dict[str, Quantization] = field(default_factory=dict)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     declined: dict[str, str] = field(default_factory=dict)
     raised_weight_scales: dict[str, list[int]] = field(default_factory=dict)
     macs: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, list[int]] = field(default_factory=dict)
 
 
 def _is_scale(value: Any) -> bool:

@@ -41,7 +41,13 @@ def derive(
     Raises VerificationError if a scale is missing.
     """
     graph = prepare(original, sample, context)
-    context.record.macs = count_macs(graph, sample)
+    context.record.sizes = recorded.sizes
+    try:
+        context.record.macs = count_macs(graph, recorded.sizes)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise VerificationError(
+            "the record has no sizes that fit the float model's inputs"
+        ) from error
     chosen = plan(graph, context)
     missing = [
         name for name, stored in chosen.stored.items() if stored not in recorded.tensors

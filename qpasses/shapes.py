@@ -52,10 +52,8 @@ def _mistaken(
     model: onnx.ModelProto, sample: Arrays, values: Iterable[onnx.ValueInfoProto]
 ) -> list[tuple[onnx.ValueInfoProto, Sequence[int]]]:
     """Those of ``values`` that have other sizes on ``sample`` than they say, with these."""
-    said = [value for value in values if value.type.tensor_type.shape.dim]
-    if not any(
-        dim.dim_value > 0 for value in said for dim in value.type.tensor_type.shape.dim
-    ):
+    said = [value for value in values if any(_sizes(value))]
+    if not said:
         return []
     names = [value.name for value in said]
     found = Session(_watching(model, names), optimize=False).run(names, sample)

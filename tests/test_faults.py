@@ -217,3 +217,34 @@ def test_a_record_without_a_version_is_refused():
     )
     with pytest.raises(ModelError):
         verify(made, cnn(), feeds)
+
+
+@pytest.mark.parametrize(("batch", "side"), [(1, 8), (4, 8), (1, 12), (3, 6)])
+def test_samples_of_other_sizes_than_calibrated_are_no_fault(batch, side):
+    text = """g (float[N, 1, H, W] x) => (float[N, 4, A, B] y) {
+        c = Conv <pads = [1, 1, 1, 1]> (x, w)
+        y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (c)
+    }"""
+    original = model(text, w=numbers(4, 1, 3, 3))
+    made = quantize(original, [{"x": numbers(1, 1, 8, 8, seed=s)} for s in range(3)])
+    others = [{"x": numbers(batch, 1, side, side, seed=s)} for s in range(3)]
+    found = verify(made.model, original, others)
+    assert found.report["summary"]["problems"] == []
+    assert found.report["summary"]["macs"] == made.report["summary"]["macs"] > 0
+
+
+def test_a_failed_verdict_gives_no_reasons_of_an_incomplete_one():
+    text = """g (float[N, 1, 8, 8] x) => (float[N, 4, 8, 8] y) {
+        c = Conv <pads = [1, 1, 1, 1]> (x, w)
+        s = Sigmoid (c)
+        y = Conv (s, v)
+    }"""
+    original = model(text, w=numbers(4, 1, 3, 3), v=numbers(4, 4, 1, 1))
+    feeds = [{"x": picture[None]} for picture in pictures(4)]
+    made = quantize(original, feeds)
+    assert made.report["summary"]["because"] == ["1 Sigmoid in float"]
+    tensor = next(t for t in made.model.graph.initializer if t.name.endswith("multiplier"))
+    values = numpy_helper.to_array(tensor) + np.int32(1)
+    tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    found = verify(made.model, original, feeds)
+    assert (found.verdict, found.report["summary"]["because"]) == ("failed", [])

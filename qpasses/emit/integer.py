@@ -53,6 +53,7 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         model.metadata_props,
         raised_weight_scales=record.raised_weight_scales,
         declined=record.declined,
+        sizes=record.sizes,
         inputs=edge_entries(model.graph.input, record),
         outputs=edge_entries(model.graph.output, record),
     )
@@ -127,6 +128,7 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     if not isinstance(about.get("configuration", {}), dict):
         raise ModelError("the record in the model's metadata is damaged: its configuration")
     record.declined = about.get("declined", {})
+    record.sizes = about.get("sizes", {})
     record.raised_weight_scales = about.get("raised_weight_scales", {})
     return record, about
 
