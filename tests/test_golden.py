@@ -34,7 +34,7 @@ FREE_DIMENSION = 5
 """What a symbolic dimension is when a golden graph is run."""
 
 SHOWN_ELSEWHERE = {"{} sums so many products that int32 could overflow"}
-"""Reasons without a golden file: that one takes 33,000 weights (in test_passes.py)."""
+"""Reasons without a golden file: that one takes 33,000 weights (in test_prepare_passes.py)."""
 
 every_pass = pytest.mark.parametrize("name", PASSES)
 every_case = pytest.mark.parametrize("case", CASES)
