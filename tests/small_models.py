@@ -1,5 +1,6 @@
 """Tiny ONNX models in ONNX's own text, samples for them, and plain runs in onnxruntime."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -123,3 +124,14 @@ def every_tensor(made, feed, *, optimize=False):
             exposed.graph.output.append(onnx.ValueInfoProto(name=name))
     found = session(exposed, optimize=optimize).run(names, feed)
     return dict(zip(names, found, strict=True))
+
+
+def recorded(made):
+    """Scale and zero point by stored tensor, as an emitted integer model records them."""
+    graph = made.graph
+    found = {}
+    for value in [*graph.value_info, *graph.output, *graph.input]:
+        entries = {each.key: json.loads(each.value) for each in value.metadata_props}
+        if entries:
+            found[value.name] = entries["qpasses.scale"], entries["qpasses.zero_point"]
+    return found

@@ -8,22 +8,11 @@ import onnx
 import pytest
 from commands import Desk, read_json
 from onnx import TensorProto
-from small_models import cnn, every_tensor, model, numbers, pictures, session
+from small_models import cnn, every_tensor, model, numbers, pictures, recorded, session
 
 import qpasses
 
 TYPES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
-
-
-def recorded(made):
-    """Scale and zero point of every tensor of ``made`` that has them in its metadata."""
-    graph = made.graph
-    found = {}
-    for value in [*graph.value_info, *graph.output, *graph.input]:
-        entries = {each.key: json.loads(each.value) for each in value.metadata_props}
-        if entries:
-            found[value.name] = entries["qpasses.scale"], entries["qpasses.zero_point"]
-    return found
 
 
 def stored(real, made, name, dtype="uint8"):

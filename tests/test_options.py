@@ -1,13 +1,21 @@
 """What the options of a quantization mean in numbers: types, scales, zero points, widths."""
 
-import json
 from functools import cache
 
 import numpy as np
 import pytest
 from commands import Desk, read_json
 from onnx import TensorProto, numpy_helper
-from small_models import every_tensor, model, numbers, one_conv, pictures, save, session
+from small_models import (
+    every_tensor,
+    model,
+    numbers,
+    one_conv,
+    pictures,
+    recorded,
+    save,
+    session,
+)
 
 import qpasses
 
@@ -37,17 +45,6 @@ def quantized(**options):
 def constants(result):
     made = result.model
     return {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
-
-
-def recorded(result):
-    """The scale and zero point of every stored tensor, as the emitted model records them."""
-    graph = result.model.graph
-    found = {}
-    for value in [*graph.value_info, *graph.output, *graph.input]:
-        entries = {each.key: json.loads(each.value) for each in value.metadata_props}
-        if entries:
-            found[value.name] = entries["qpasses.scale"], entries["qpasses.zero_point"]
-    return found
 
 
 def node_called(name, result):
@@ -87,7 +84,7 @@ def test_scales_and_zero_points_follow_from_the_observed_ranges(dtype, symmetric
     result = quantized(activation_type=dtype, symmetric=symmetric)
     seen = {"x": pictures(), **every_tensor(chain(), {"x": pictures()})}
     for name in ("x", "r", "y"):
-        scale, zero_point = recorded(result)[f"{name}_quantized"]
+        scale, zero_point = recorded(result.model)[f"{name}_quantized"]
         expected = expected_parameters(seen[name], dtype, symmetric)
         assert zero_point == expected[1]
         assert scale == pytest.approx(expected[0], rel=1e-6)  # runs differ in the last bit
@@ -125,7 +122,7 @@ def test_a_range_on_one_side_of_zero_puts_the_zero_point_at_the_end(dtype, sign)
     data = sign * (np.abs(numbers(8, 4)) + 1)
     result = qpasses.quantize(made, data, activation_type=dtype)
     ends = np.iinfo(dtype)
-    scale, zero_point = recorded(result)["x_quantized"]
+    scale, zero_point = recorded(result.model)["x_quantized"]
     assert zero_point == (ends.min if sign > 0 else ends.max)
     assert scale == np.float32(np.abs(data).max() / 255)
 
@@ -157,7 +154,7 @@ def test_weights_and_biases_are_stored_at_the_scale_of_the_largest_weight(per_ch
         stored = np.rint(weights / wide.reshape(-1, 1, 1, 1))
         np.testing.assert_array_equal(argument(result, name, 2), stored)
         assert argument(result, name, 2).dtype == np.int8
-        steps = recorded(result)[f"{x}_quantized"][0] * wide
+        steps = recorded(result.model)[f"{x}_quantized"][0] * wide
         np.testing.assert_array_equal(argument(result, name, 4), np.rint(bias / steps))
 
 
@@ -168,7 +165,7 @@ def test_without_per_channel_each_node_has_one_multiplier():
         assert multiplier.size == shift.size == 1
         initial = {each.name: each for each in chain().graph.initializer}
         w_scale = channel_scales(numpy_helper.to_array(initial[w])).max()
-        scales = recorded(result)
+        scales = recorded(result.model)
         real = scales[f"{x}_quantized"][0] * float(w_scale) / scales[f"{y}_quantized"][0]
         assert multiplier[0] / 2.0 ** shift[0] == pytest.approx(real, rel=2**-13)
     assert argument(quantized(), "first", 5).size == 4

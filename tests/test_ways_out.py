@@ -18,6 +18,7 @@ from small_models import (
     model,
     numbers,
     pictures,
+    recorded,
     save,
     session,
 )
@@ -97,17 +98,6 @@ def emitted(name, emit="integer", options="default"):
 
 def constants(made):
     return {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
-
-
-def recorded(made):
-    """Scale and zero point by stored tensor, as the integer model records them."""
-    graph = made.graph
-    found = {}
-    for value in [*graph.value_info, *graph.output, *graph.input]:
-        entries = {each.key: json.loads(each.value) for each in value.metadata_props}
-        if entries:
-            found[value.name] = entries["qpasses.scale"], entries["qpasses.zero_point"]
-    return found
 
 
 def node_scales(made, name):
