@@ -1,53 +1,238 @@
-"""The streaming run: each sample once through onnxruntime, every wanted tensor observed."""
+"""The streaming run: each sample once through onnxruntime, every wanted tensor observed.
 
-from collections.abc import Callable, Sequence
+Workers take one sample after the other, each on one core from the file to the counts, so that
+reading, inference and counting overlap. What they find is the same for any number of them.
+"""
 
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import pairwise
+from threading import Event, Lock
+
+import numpy as np
 import onnx
 
-from calibration.observers import MinMax, Range
+from calibration.accumulator import Accumulator
+from calibration.counting import Values, fastest_counter
+from calibration.joined import joined
+from calibration.observed_model import ObservedModel
 from calibration.samples import Samples
-from calibration.session import Session
-from opsets.errors import DataError
+from calibration.statistics import Statistics
+from opsets.errors import DataError, ModelError, QPassesError
+
+CHECKPOINT_SECONDS = 30.0
+"""So much work is lost at most when a run is killed."""
+
+Spans = Sequence[tuple[int, int]]
+"""Positions of samples: from the first up to, but without, the second of each pair."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was found: by tensor, over the samples at ``done``.
+
+    ``skipped``: the names of bad samples among them, which are not counted, and why.
+    """
+
+    tensors: Mapping[str, Statistics] = field(default_factory=dict)
+    done: Spans = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> int:
+        """How many were counted."""
+        return sum(end - start for start, end in self.done) - len(self.skipped)
+
+    def merged(self, other: "Collected") -> "Collected":
+        """Of the samples of both, which share none."""
+        tensors = dict(self.tensors)
+        for name, found in other.tensors.items():
+            tensors[name] = found if name not in tensors else tensors[name].merged(found)
+        done: list[tuple[int, int]] = []
+        for start, end in sorted([*self.done, *other.done]):
+            joins = done and done[-1][1] == start
+            done.append((done.pop()[0] if joins else start, end))
+        return Collected(tensors, done, {**self.skipped, **other.skipped})
+
+    def checked(self, tensors: Sequence[str]) -> "Collected":
+        """This, if it is of all ``tensors``; DataError if samples or values are missing."""
+        if self.samples == 0:
+            why = next(iter(sorted(self.skipped.items())), ("", "there are none"))[1]
+            raise DataError(f"none of {len(self.skipped)} samples could be used: {why}")
+        for name in tensors:
+            if name not in self.tensors:
+                raise DataError(
+                    f"tensor {name!r} held no values in any of {self.samples} samples"
+                )
+        return self
+
+
+Save = Callable[[Collected], None]
+
+
+NOTHING = Collected()
+
+
+@dataclass(frozen=True)
+class Run:
+    """How samples are collected.
+
+    ``histograms``: not extremes alone. ``skip_bad``: go on without samples that are damaged,
+    do not fit or make a tensor NaN or infinite; else the first is an error. ``workers``: None
+    for one a core. ``save`` is given what was found so far every CHECKPOINT_SECONDS and when
+    the run is interrupted.
+    """
+
+    histograms: bool = False
+    skip_bad: bool = False
+    workers: int | None = None
+    progress: Callable[[], None] = lambda: None
+    save: Save | None = None
+
+
+EXTREMES = Run()
 
 
 def collect(
     model: onnx.ModelProto,
     tensors: Sequence[str],
     samples: Samples,
-    progress: Callable[[], None] = lambda: None,
-) -> dict[str, Range]:
-    """The range of each of ``tensors`` (names in ``model``) over ``samples``.
+    run: Run = EXTREMES,
+    start: Collected = NOTHING,
+) -> Collected:
+    """Statistics of each of ``tensors`` (names in ``model``) over ``samples``.
 
-    One pass; memory does not grow with the number of samples. ``progress`` is called after
-    each sample. Raises DataError if a sample makes a tensor NaN or infinite.
+    Goes on from ``start``. One pass; memory does not grow with the number of samples. Raises
+    DataError or ModelError for the first bad sample, DataError for want of any good one and
+    for a tensor that held no values.
     """
+    return collect_part(model, tensors, samples, run, start).checked(tensors)
+
+
+def collect_part(
+    model: onnx.ModelProto,
+    tensors: Sequence[str],
+    samples: Samples,
+    run: Run,
+    start: Collected = NOTHING,
+) -> Collected:
+    """``collect`` over samples that are but a part of all: there may be nothing in them."""
+    counter = fastest_counter()
+    parts = joined(model, tensors)
     inputs = {value.name for value in model.graph.input}
-    observed = [name for name in tensors if name not in inputs]
-    runner = Session(_with_outputs(model, observed))
-    observers = {name: MinMax() for name in tensors}
-    for sample, feed in samples:
-        outputs = runner.run(observed, feed, sample) if observed else []
-        values = dict(zip(observed, outputs, strict=True))
-        for name, observer in observers.items():
+    fed = [name for name in tensors if name in inputs]
+    with ObservedModel(model, [t for t in tensors if t not in {*fed, *parts}]) as observed:
+        crew = _Crew(observed, fed, samples, run, start)
+        return crew.work(lambda: Accumulator(tensors, parts, counter, run.histograms))
+
+
+Engine = Callable[[onnx.ModelProto, Sequence[str], Samples, Run, Collected], Collected]
+"""What has the arguments of ``collect`` and does its work."""
+
+
+class _Crew:
+    """Workers on one queue of samples, and what went wrong with those that are bad."""
+
+    def __init__(
+        self,
+        observed: ObservedModel,
+        fed: Sequence[str],
+        samples: Samples,
+        run: Run,
+        start: Collected,
+    ) -> None:
+        self._observed, self._fed, self._samples = observed, fed, samples
+        self._run, self._start = run, start
+        self._left = outside(start.done, len(samples))
+        self._queue = iter([at for first, end in self._left for at in range(first, end)])
+        self._lock, self._stop = Lock(), Event()
+        self._done: list[int] = []
+        self._bad: dict[int, QPassesError] = {}
+
+    def work(self, make: Callable[[], Accumulator]) -> Collected:
+        """Take in all samples that are left, and save now and then."""
+        workers = min(self._run.workers or cores(), sum(b - a for a, b in self._left))
+        totals = [make() for _ in range(workers)]
+        with ThreadPoolExecutor(max(workers, 1)) as pool:
+            finished = False
+            while not finished:
+                jobs = [pool.submit(self._take_samples, total) for total in totals]
+                try:
+                    seconds = CHECKPOINT_SECONDS if self._run.save else None
+                    finished = not wait(jobs, seconds, FIRST_EXCEPTION).not_done
+                finally:
+                    self._stop.set()
+                    wait(jobs)
+                    found = self._found(totals)
+                    if self._run.save and not finished:
+                        self._run.save(found)
+                for job in jobs:
+                    job.result()
+                self._stop.clear()
+        return found
+
+    def _found(self, totals: Sequence[Accumulator]) -> Collected:
+        """What all workers found, when none is at work."""
+        if self._bad and not self._run.skip_bad:
+            raise self._bad[min(self._bad)]
+        skipped = {self._samples.name(at): str(error) for at, error in self._bad.items()}
+        found = self._start.merged(Collected({}, _spans(self._done), skipped))
+        for total in totals:
+            found = found.merged(Collected(total.statistics()))
+        return found
+
+    def _take_samples(self, total: Accumulator) -> None:
+        while not self._stop.is_set():
+            with self._lock:
+                position = next(self._queue, None)
+            if position is None:
+                return
             try:
-                observer.update(values[name] if name in values else feed[name])
-            except FloatingPointError as error:
-                raise DataError(
-                    f"{sample}: tensor {name!r} {error} in the float model"
-                ) from error
-        progress()
-    empty = [name for name, observer in observers.items() if observer.low > observer.high]
-    if empty:
-        raise DataError(f"tensor {empty[0]!r} held no values in any of {len(samples)} samples")
-    return {name: observer.range() for name, observer in observers.items()}
+                self._take(total, position)
+            except (DataError, ModelError) as error:
+                with self._lock:
+                    self._bad[position] = error
+                if not self._run.skip_bad:
+                    self._stop.set()
+            with self._lock:
+                self._done.append(position)
+                self._run.progress()
+
+    def _take(self, total: Accumulator, position: int) -> None:
+        """Take in a sample; where bad ones are skipped, ``total`` stays clean of them."""
+        into = total.beside() if self._run.skip_bad else total
+        name, feed = self._samples.name(position), self._samples.read(position)
+        try:
+            if self._fed:
+                arrays = [np.ascontiguousarray(feed[t], np.float32) for t in self._fed]
+                into.take(self._fed, [Values.of(array) for array in arrays])
+            self._observed.run(feed, into.take, name)
+        except FloatingPointError as error:
+            what = f"tensor {str(error)!r} holds NaN or infinite values"
+            raise DataError(f"{name}: {what} in the float model") from error
+        into.end_sample()
+        if into is not total:
+            total.absorb(into)
 
 
-def _with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    watched = onnx.ModelProto()
-    watched.CopyFrom(model)
-    present = {value.name for value in watched.graph.output}
-    known = {value.name: value for value in watched.graph.value_info}
-    for name in names:
-        if name not in present:
-            watched.graph.output.append(known.get(name, onnx.ValueInfoProto(name=name)))
-    return watched
+def cores() -> int:
+    """Those this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def outside(spans: Spans, count: int) -> Spans:
+    """The positions below ``count`` that are in none of ``spans``."""
+    ends = [(0, 0), *sorted(spans), (count, count)]
+    return [(a[1], b[0]) for a, b in pairwise(ends) if a[1] < b[0]]
+
+
+def _spans(positions: Iterable[int]) -> Spans:
+    spans: list[tuple[int, int]] = []
+    for position in sorted(positions):
+        first = spans.pop()[0] if spans and spans[-1][1] == position else position
+        spans.append((first, position + 1))
+    return spans

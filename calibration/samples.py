@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,9 +38,39 @@ class Samples:
         return len(self.chosen)
 
     def __iter__(self) -> Iterator[tuple[str, Feed]]:
-        for index in self.chosen:
-            name = self.source.name(index)
-            yield name, fitted(self.source.read(index), self.specs, name)
+        for position in range(len(self)):
+            yield self.name(position), self.read(position)
+
+    def name(self, position: int) -> str:
+        """What errors and reports call the sample."""
+        return self.source.name(self.chosen[position])
+
+    def read(self, position: int) -> Feed:
+        """The feed of the sample; raises DataError, naming it, if it is damaged or unfit."""
+        index = self.chosen[position]
+        return fitted(self.source.read(index), self.specs, self.source.name(index))
+
+    def first(self, skip_bad: bool = False) -> Feed:
+        """The feed of the first sample, or of the first good one; DataError if there is none.
+
+        Whether a sample makes a tensor NaN or infinite cannot be told from it alone.
+        """
+        for position in range(len(self)):
+            try:
+                return self.read(position)
+            except DataError:
+                if not skip_bad or position == len(self) - 1:
+                    raise
+        raise DataError("there are no samples")
+
+    def without(self, names: Collection[str]) -> "Samples":
+        """All but those called ``names``."""
+        kept = [index for index in self.chosen if self.source.name(index) not in names]
+        return replace(self, chosen=kept)
+
+    def between(self, start: int, end: int) -> "Samples":
+        """Those at the positions from ``start`` up to, but without, ``end``."""
+        return replace(self, chosen=self.chosen[start:end])
 
     def spread(self, count: int) -> "Samples":
         """``count`` samples at even distances, in order (all if there are fewer)."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,21 @@ class Session:
         *,
         optimize: bool = True,
         threads: int = 0,
+        config: Mapping[str, str] = MappingProxyType({}),
+        optimized: Path | None = None,
     ) -> None:
-        """Load ``model``; ``threads`` 0 leaves the number to onnxruntime."""
+        """Load ``model``; ``threads`` 0 leaves the number to onnxruntime.
+
+        ``config`` holds entries of onnxruntime's session configuration; ``optimized`` is where
+        to write the graph as the optimizer leaves it.
+        """
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
+        if optimized is not None:
+            options.optimized_model_filepath = str(optimized)
+        for key, value in config.items():
+            options.add_session_config_entry(key, value)
         # several sessions live at once: idle threads that spin would take each other's cores
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         if not optimize:
@@ -68,11 +79,28 @@ class Session:
         try:
             found: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
         except _FAILURES as error:
-            shapes = ", ".join(f"{name} {list(np.shape(a))}" for name, a in feed.items())
-            where = f" on {sample} ({shapes})" if sample else ""
-            reason = f"onnxruntime cannot run the model{where}: {_reason(error)}"
-            raise ModelError(reason) from error
+            shapes = {name: np.shape(array) for name, array in feed.items()}
+            raise _cannot_run(error, sample, shapes) from error
         return found
+
+    def run_in_place(
+        self, outputs: Sequence[str], feed: Mapping[str, ort.OrtValue], sample: str = ""
+    ) -> list[ort.OrtValue]:
+        """``run`` on onnxruntime's own tensors, whose memory is not copied."""
+        try:
+            found: list[ort.OrtValue] = self._session.run_with_ort_values(outputs, feed)
+        except _FAILURES as error:
+            shapes = {name: value.shape() for name, value in feed.items()}
+            raise _cannot_run(error, sample, shapes) from error
+        return found
+
+
+def _cannot_run(
+    error: Exception, sample: str, shapes: Mapping[str, Sequence[int]]
+) -> ModelError:
+    listed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+    where = f" on {sample} ({listed})" if sample else ""
+    return ModelError(f"onnxruntime cannot run the model{where}: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:

@@ -1,21 +1,31 @@
 """The Python interface: what the command line calls and users import."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from calibration import Preprocessing, Samples, Session, input_specs, open_samples, presets
+from calibration import Preprocessing, Session, input_specs, open_samples
 from opsets.errors import UsageError
 from opsets.op import Flavour
-from opsets.target import Target, load_target
+from opsets.target import Target
 from qpasses.accuracy import compare
-from qpasses.cautions import code_warnings, data_warnings, graph_warnings
+from qpasses.arguments import (
+    EngineName,
+    OnBadSample,
+    check_count,
+    given_engine,
+    given_model,
+    given_paths,
+    given_preprocessing,
+    given_target,
+    skips_bad,
+    tool_version,
+)
+from qpasses.cautions import code_warnings, data_warnings, graph_warnings, range_warnings
 from qpasses.edges import Edges, RealSession
 from qpasses.emit.files import check_outputs, write_whole
 from qpasses.emit.provenance import Provenance
@@ -23,15 +33,15 @@ from qpasses.evidence.certificate import NodeEvidence
 from qpasses.graph import Graph
 from qpasses.inspection import Inspection, inspect_model
 from qpasses.integer_model import read_integer_model
-from qpasses.load import check_float, checked_model, digest, external_files, read_model
+from qpasses.load import check_float, digest, external_files
 from qpasses.passes import INTEGER_IO
 from qpasses.passes.base import Watch
 from qpasses.pipeline import Progress, integerize, no_progress, pass_table
+from qpasses.ranges import Calibration, Given, ranges_as_json
+from qpasses.reporting import described, report_head, write_report
 from qpasses.settings import ActivationType, CalibrationMethod, Emit, Settings, WeightType
 from qpasses.summary import summarize
 from qpasses.verification import recorded_preprocessing, verify_integer
-
-SCHEMA = "qpasses.report/1"
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
@@ -59,7 +69,7 @@ class Result:
 
 def quantize(
     model: str | Path | onnx.ModelProto,
-    data: Data,
+    data: Data = None,
     output: str | Path | None = None,
     *,
     json_file: str | Path | None = None,
@@ -73,11 +83,18 @@ def quantize(
     per_channel: bool = True,
     symmetric: bool = False,
     calibration_method: CalibrationMethod = "minmax",
+    percentile: float = 99.999,
+    calibration_overrides: Sequence[str] = (),
+    calibration_table: str | Path | None = None,
     nodes_to_exclude: Sequence[str] = (),
     op_types_to_quantize: Sequence[str] = (),
     integer_io: bool = False,
     emit: Emit = "integer",
     stop_after: str | None = None,
+    on_bad_sample: OnBadSample = "error",
+    workers: int | None = None,
+    engine: EngineName = "local",
+    ray_address: str | None = None,
     after: Callable[[str, Graph], None] = lambda _name, _graph: None,
     progress: Progress = no_progress,
 ) -> Result:
@@ -92,7 +109,7 @@ def quantize(
     written whole or not at all. Raises UsageError (paths, options, samples) or ModelError (the
     model).
     """
-    rules = _target(target, exact)
+    rules = given_target(target, exact)
     portable = emit == "standard" or not rules.fast_kernels
     settings = Settings(
         target=rules,
@@ -102,54 +119,81 @@ def quantize(
         per_channel=per_channel,
         symmetric=symmetric,
         calibration_method=calibration_method,
+        percentile=percentile,
+        calibration_overrides=calibration_overrides,
         nodes_to_exclude=nodes_to_exclude,
         op_types_to_quantize=op_types_to_quantize,
         integer_io=integer_io,
         emit=emit,
     )
     _check_stop(stop_after, settings)
-    _check_count(samples)
-    source, path = _read(model)
+    check_count("samples", samples)
+    check_count("workers", workers)
+    runs_on, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
+    source, path = given_model(model)
     check_float(source, path)
-    feeds = open_samples(data, input_specs(source), samples, _preprocessing(preprocessing))
-    target_file = [] if isinstance(target, Target) else _paths(target)
+    if data is None and calibration_table is None:
+        raise UsageError("data: samples are needed, or a calibration table")
+    how = given_preprocessing(preprocessing)
+    wanted = "random:1" if data is None else data
+    feeds = open_samples(wanted, input_specs(source), samples, how)
+    target_file = [] if isinstance(target, Target) else given_paths(target)
     target_file = [each for each in target_file if each.suffix == ".toml"]
     check_outputs(
-        _paths(output, json_file),
-        [path, *external_files(path), *feeds.paths, *target_file],
+        given_paths(output, json_file),
+        [
+            path,
+            *external_files(path),
+            *feeds.paths,
+            *target_file,
+            *given_paths(calibration_table),
+        ],
     )
+    sha256, given = digest(source), None
+    if calibration_table is not None:
+        given = Given.read(Path(calibration_table), sha256, tool_version())
     configuration = settings.as_json() | {
+        "calibration_table": given and given.as_json(),
         "samples": len(feeds),
-        "random_data": feeds.random,
+        "random_data": feeds.random if given is None else given.random,
         "stop_after": stop_after,
         "preprocessing": feeds.preprocessing and feeds.preprocessing.as_json(),
     }
-    origin = Provenance.of(source, digest(source), tool_version(), configuration)
+    origin = Provenance.of(source, sha256, tool_version(), configuration)
+    calibration = Calibration(runs_on, given, skip_bad, workers)
     watch = Watch(after, stop_after)
-    made = integerize(source, feeds, settings, origin, progress, watch)
+    made = integerize(source, feeds, settings, origin, calibration, progress, watch)
 
     advance = progress("compare with float", 1)
-    compared = feeds.spread(ACCURACY_SAMPLES)
+    compared = feeds.without(made.ranges.skipped).spread(ACCURACY_SAMPLES)
     edges = Edges.between([spec.name for spec in feeds.specs], made.model, made.record)
     runner = RealSession(Session(made.model), edges)
     accuracy = compare(Session(source), runner, compared).as_json()
     advance()
-    report = _report("quantize", path, source, settings, configuration)
+    report = report_head("quantize", path, source, configuration)
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
     report |= {
-        "samples": _described(feeds) | {"calibration": len(feeds), "accuracy": len(compared)},
+        "target": settings.target.name,
+        "samples": described(feeds)
+        | {
+            "calibration": len(feeds) - len(made.ranges.skipped),
+            "skipped": list(made.ranges.skipped),
+            "accuracy": len(compared),
+        },
+        "calibration": ranges_as_json(made.ranges),
         "summary": summary,
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},
         "warnings": [
-            *data_warnings(feeds, feeds.random, feeds.random),
+            *data_warnings(feeds, made.ranges.random, feeds.random),
+            *range_warnings(made.ranges, settings.rules),
             *code_warnings(made.few_codes),
             *graph_warnings(made.graph, settings, summary, accuracy),
         ],
     }
     if output is not None:
         write_whole(Path(output), made.model.SerializeToString(deterministic=True))
-    _write_report(json_file, report)
+    write_report(json_file, report)
     return Result(made.model, report, made.evidence)
 
 
@@ -169,25 +213,26 @@ def verify(
     samples. Pictures take the preprocessing that the integer model records where none is
     given. The verdict is ``failed`` if anything differs. Raises UsageError or ModelError.
     """
-    (model, path), (original, source) = _read(integer), _read(against)
+    (model, path), (original, source) = given_model(integer), given_model(against)
     check_float(original, source)
-    _check_count(samples)
+    check_count("samples", samples)
     read = read_integer_model(model, str(path))
-    how = _preprocessing(preprocessing)
+    how = given_preprocessing(preprocessing)
     usual = recorded_preprocessing(read)
     feeds = open_samples(data, input_specs(original), samples, how, usual)
     models = [path, source, *external_files(path), *external_files(source)]
-    check_outputs(_paths(json_file), [*models, *feeds.paths])
+    check_outputs(given_paths(json_file), [*models, *feeds.paths])
     found = verify_integer(read, original, feeds, progress, str(path))
     summary = summarize(found.graph, found.derived, found.evidence)
     if found.problems:
         summary |= {"verdict": "failed", "because": []}
     configuration = {"samples": len(feeds)}
-    report = _report("verify", source, original, found.settings, configuration)
+    report = report_head("verify", source, original, configuration)
     accuracy = found.accuracy.as_json()
     report |= {
+        "target": found.settings.target.name,
         "integer_model": {"path": str(path), "sha256": digest(model)},
-        "samples": _described(feeds) | {"accuracy": len(feeds)},
+        "samples": described(feeds) | {"accuracy": len(feeds)},
         "summary": summary | {"problems": found.problems},
         "evidence": {"nodes": [each.as_json() for each in found.evidence]},
         "checks": found.checks,
@@ -197,57 +242,14 @@ def verify(
             *graph_warnings(found.graph, found.settings, summary, accuracy),
         ],
     }
-    _write_report(json_file, report)
+    write_report(json_file, report)
     return Result(None, report, found.evidence)
 
 
 def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:
     """The nodes of an integer model with their numbers, and their evidence recomputed."""
-    model, path = _read(integer)
+    model, path = given_model(integer)
     return inspect_model(model, path)
-
-
-def _paths(*given: str | Path | None) -> list[Path]:
-    return [Path(path) for path in given if path is not None]
-
-
-def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Path]:
-    """The checked model, and its path or what stands for one in messages."""
-    if isinstance(model, onnx.ModelProto):
-        path = Path("<ModelProto>")
-        return checked_model(model, path), path
-    return read_model(Path(model)), Path(model)
-
-
-def _described(feeds: Samples) -> dict[str, Any]:
-    how = feeds.preprocessing
-    return {"source": feeds.description, "preprocessing": None if how is None else str(how)}
-
-
-def _preprocessing(given: Preprocessing | str | None) -> Preprocessing | None:
-    if given is None or isinstance(given, Preprocessing):
-        return given
-    if isinstance(given, str):
-        return presets.preprocessing(given)
-    raise UsageError(
-        f"preprocessing: a name or a qpasses.Preprocessing is needed, got {given!r}"
-    )
-
-
-def _target(target: str | Path | Target, exact: bool) -> Target:
-    if not isinstance(target, str | Path | Target):
-        raise UsageError(f"target: a name, a path or a Target is needed, got {target!r}")
-    rules = target if isinstance(target, Target) else load_target(target)
-    if not exact:
-        return rules
-    if target not in ("onnx", "exact"):
-        raise UsageError(f"exact with target {rules.name!r}: they choose the arithmetic both")
-    return load_target("exact")
-
-
-def _check_count(samples: int | None) -> None:
-    if samples is not None and (type(samples) is not int or samples < 1):
-        raise UsageError(f"samples: a whole number of at least 1 is needed, got {samples!r}")
 
 
 def _check_stop(name: str | None, settings: Settings) -> None:
@@ -266,31 +268,3 @@ def check_pass(name: str | None) -> None:
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(known)}"
     raise UsageError(f"there is no pass {name!r}: {hint}")
-
-
-def tool_version() -> str:
-    """The installed version of this package."""
-    return version("qpasses")
-
-
-def _report(
-    command: str,
-    path: Path,
-    model: onnx.ModelProto,
-    settings: Settings,
-    configuration: dict[str, Any],
-) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "tool": {"name": "qpasses", "version": tool_version()},
-        "command": command,
-        "configuration": configuration,
-        "model": {"path": str(path), "sha256": digest(model), "nodes": len(model.graph.node)},
-        "target": settings.target.name,
-    }
-
-
-def _write_report(path: str | Path | None, report: dict[str, Any]) -> None:
-    if path is not None:
-        text = json.dumps(report, indent=2, allow_nan=False) + "\n"
-        write_whole(Path(path), text.encode())

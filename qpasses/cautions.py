@@ -1,10 +1,13 @@
 """Cautions: what to know before the figures of a report are believed."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from calibration import Samples
+from calibration.rules import Rules
 from qpasses.graph import Graph, is_float
+from qpasses.ranges import Ranges
 from qpasses.settings import Settings
 
 SLOW_SHARE = 0.1
@@ -12,6 +15,10 @@ SLOW_SHARE = 0.1
 
 LOW_SQNR_DB = 10.0
 """Below this an output is a tenth noise: worth a warning."""
+
+
+_SHOWN = 5
+"""So many names are listed where there are more."""
 
 
 def data_warnings(
@@ -32,6 +39,32 @@ def data_warnings(
     if compared_on_random:
         found.append("compared on random numbers: the accuracy is not that on real data")
     return found
+
+
+def range_warnings(found: Ranges, rules: Rules) -> list[str]:
+    """What to know of ranges: skipped samples, constants, too few values for a percentile."""
+    warnings = []
+    if found.skipped:
+        names = ", ".join(found.skipped[:_SHOWN]) + ", ..." * (len(found.skipped) > _SHOWN)
+        warnings.append(f"{len(found.skipped)} bad samples were skipped: {names}")
+    warnings += [
+        f"tensor {name!r} is {seen.low:g} throughout: do the samples reach it?"
+        for name, seen in found.statistics.items()
+        if seen.low == seen.high
+    ]
+    short = {}
+    for name, seen in found.statistics.items():
+        share = rules.cut_share(name)
+        if share and seen.count * share < 1:
+            short[name] = ceil(1 / share)
+    if short:
+        name, needed = max(short.items(), key=lambda each: each[1])
+        warnings.append(
+            f"{len(short)} tensors have too few values for the percentile, which leaves them "
+            f"their extremes: {name!r} has {found.statistics[name].count:,} of {needed:,} "
+            "(more samples, or a lower percentile)"
+        )
+    return warnings
 
 
 def code_warnings(few_codes: Mapping[str, int]) -> list[str]:

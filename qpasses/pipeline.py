@@ -6,7 +6,7 @@ from inspect import getdoc
 
 import onnx
 
-from calibration import Samples, collect
+from calibration import Run, Samples
 from qpasses.alignment import align, few_codes, observed
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
@@ -21,6 +21,7 @@ from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.placement import place
 from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
+from qpasses.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.record import Record
 from qpasses.settings import Settings
 
@@ -38,14 +39,15 @@ def no_progress(_stage: str, _steps: int) -> Advance:
 class Integerized:
     """An emitted model with the graph, record and evidence it was made from.
 
-    ``few_codes``: by tensor, the codes it uses where they are few. ``unfinished``: why the
-    graph is not integer yet, or nothing.
+    ``ranges``: what was calibrated, if that was reached. ``few_codes``: by tensor, the codes
+    it uses where they are few. ``unfinished``: why the graph is not integer yet, or nothing.
     """
 
     model: onnx.ModelProto
     graph: Graph
     record: Record
     evidence: Sequence[NodeEvidence] = ()
+    ranges: Ranges = field(default_factory=lambda: Ranges({}, {}))
     few_codes: Mapping[str, int] = field(default_factory=dict)
     unfinished: str = ""
 
@@ -71,12 +73,13 @@ def integerize(
     samples: Samples,
     settings: Settings,
     provenance: Provenance,
+    calibration: Calibration = HERE,
     progress: Progress = no_progress,
     watch: Watch = UNWATCHED,
 ) -> Integerized:
     """Float model and samples to a proven integer model, or what ``settings.emit`` names."""
     context = Context(settings)
-    sample = next(iter(samples))[1]
+    sample = samples.first(calibration.skip_bad)
 
     advance = progress("prepare", 1)
     graph = prepare(model, sample, context, watch)
@@ -89,23 +92,26 @@ def integerize(
         return Integerized(prepared_model(graph), graph, record, unfinished=stopped)
 
     chosen = plan(graph, context)
-    advance = progress("calibrate", len(samples))
-    ranges = collect(prepared_model(graph), observed(graph, chosen), samples, advance)
+    advance = progress("calibrate", 1 if calibration.given else len(samples))
+    rules = settings.rules
+    run = Run(rules.histograms, calibration.skip_bad, calibration.workers, advance)
+    names = observed(graph, chosen)
+    found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run)
 
     advance = progress("integerize", 1)
-    shared = align(graph, chosen, ranges)
-    narrow = few_codes(ranges, shared)
+    shared = align(graph, chosen, found.ranges)
+    narrow = few_codes(found.ranges, shared)
     place(graph, chosen, shared, context)
     watch.after(PLACE, graph)
     if settings.emit == "qdq" or watch.stop_after == PLACE:
         advance()
         qdq = emit_qdq(graph, provenance)
-        return Integerized(qdq, graph, record, (), narrow, stopped or "emitted as Q/DQ")
+        return Integerized(qdq, graph, record, (), found, narrow, stopped or "emitted as Q/DQ")
     run_passes(integerizing(settings), graph, context, watch)
     advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)
-        return Integerized(partial, graph, record, (), narrow, stopped)
+        return Integerized(partial, graph, record, (), found, narrow, stopped)
 
     evidence = []
     advance = progress("prove", len(record.nodes))
@@ -115,4 +121,4 @@ def integerize(
     made = emit_integer(graph, record, provenance)
     if settings.emit == "standard":
         made = emit_standard(made)
-    return Integerized(made, graph, record, evidence, narrow)
+    return Integerized(made, graph, record, evidence, found, narrow)

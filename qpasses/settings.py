@@ -5,14 +5,31 @@ from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
+from calibration.methods import Wanted
+from calibration.rules import Override, Rules, checked_percentile
 from opsets.errors import ModelError, UsageError
 from opsets.op import Flavour
 from opsets.target import Target
 
 ActivationType = Literal["uint8", "int8"]
 WeightType = Literal["int8"]
-CalibrationMethod = Literal["minmax"]
+CalibrationMethod = Literal[
+    "minmax",
+    "moving-average",
+    "percentile",
+    "entropy",
+    "mse",
+    "octav",
+    "aciq-gauss",
+    "aciq-laplace",
+    "tpumlir-kl",
+    "tpumlir-octav",
+    "auto",
+]
 Emit = Literal["integer", "qdq", "standard"]
+
+STORED_BITS = 8
+"""Of activations, uint8 and int8."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +37,9 @@ class Settings:
     """How a graph is quantized. Raises UsageError, naming the culprit, for what cannot be.
 
     ``nodes_to_exclude``: regular expressions for whole names of nodes, or of tensors that they
-    write. ``op_types_to_quantize``: empty stands for all. ``integer_io``: inputs and outputs
-    are the stored integers.
+    write. ``op_types_to_quantize``: empty stands for all. ``percentile``: of the values that
+    the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
+    calibration.rules). ``integer_io``: inputs and outputs are the stored integers.
     """
 
     target: Target
@@ -31,6 +49,8 @@ class Settings:
     per_channel: bool = True
     symmetric: bool = False
     calibration_method: CalibrationMethod = "minmax"
+    percentile: float = 99.999
+    calibration_overrides: Sequence[str] = ()
     nodes_to_exclude: Sequence[str] = ()
     op_types_to_quantize: Sequence[str] = ()
     integer_io: bool = False
@@ -42,7 +62,7 @@ class Settings:
             if given not in get_args(kind):
                 known = ", ".join(get_args(kind))
                 raise UsageError(f"{name}: unknown {given!r}, use one of {known}")
-        for name in ("nodes_to_exclude", "op_types_to_quantize"):
+        for name in ("nodes_to_exclude", "op_types_to_quantize", "calibration_overrides"):
             given = getattr(self, name)
             listed = isinstance(given, Sequence) and not isinstance(given, str)
             if not listed or not all(isinstance(each, str) for each in given):
@@ -52,6 +72,10 @@ class Settings:
             if not isinstance(getattr(self, name), bool):
                 given = getattr(self, name)
                 raise UsageError(f"{name}: True or False is needed, got {given!r}")
+        if type(self.percentile) not in (int, float):
+            raise UsageError(f"percentile: a number is needed, got {self.percentile!r}")
+        checked_percentile(self.percentile)
+        _ = self.rules
         for pattern in self.nodes_to_exclude:
             try:
                 re.compile(pattern)
@@ -71,6 +95,13 @@ class Settings:
                 "emit 'qdq' with integer_io: a Q/DQ model has float inputs and outputs, leave "
                 "one of the two away"
             )
+
+    @property
+    def rules(self) -> Rules:
+        """How ranges follow from statistics."""
+        wanted = Wanted(STORED_BITS, self.symmetric, self.percentile)
+        overrides = [Override.parsed(text) for text in self.calibration_overrides]
+        return Rules(self.calibration_method, wanted, overrides)
 
     def as_json(self) -> dict[str, Any]:
         """The settings for a report and for the record of a model."""

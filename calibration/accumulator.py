@@ -1,0 +1,202 @@
+"""The accumulator: what a run remembers, one row a tensor, all rows updated together."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.counting import Counter, Values
+from calibration.histogram import BINS, Histogram, bin_of, least_exponent
+from calibration.statistics import Statistics
+
+_EXPONENTS = 280
+"""A float32 is m * 2**(k - 173), m a whole number below 2**24, with k in 0..279."""
+
+_BIAS = 173
+
+
+class Sums:
+    """Exact sums of float32 numbers, one a row: whole numbers by exponent, never rounded."""
+
+    def __init__(self, rows: int) -> None:
+        self._mantissas = np.zeros((rows, _EXPONENTS), np.int64)
+        self._rows = np.arange(rows)
+
+    def add(self, values: NDArray[np.float32]) -> None:
+        """Add a finite value to each row."""
+        mantissas, exponents = np.frexp(values)
+        whole = np.ldexp(mantissas, 24).astype(np.int64)
+        self._mantissas[self._rows, exponents + (_BIAS - 24)] += whole
+
+    def absorb(self, other: "Sums") -> None:
+        """Add the sums of other rows."""
+        self._mantissas += other._mantissas
+
+    def of(self, row: int) -> Fraction:
+        """The sum of a row."""
+        found = self._mantissas[row]
+        terms = ((int(found[k]), int(k) - _BIAS) for k in np.flatnonzero(found))
+        return sum((Fraction(m) * Fraction(2) ** k for m, k in terms), Fraction(0))
+
+
+class Accumulator:
+    """Statistics in the making of ``names``.
+
+    ``joined`` gives some of them as others (not of ``joined``) that hold the same values
+    together, like the inputs of a Concat: these are never counted themselves. A window of BINS
+    bins of 2**exponent, from ``first`` on, is kept for each row.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        joined: Mapping[str, Sequence[str]],
+        counter: Counter,
+        histograms: bool,
+    ) -> None:
+        self._names, self._joined, self._counter = names, joined, counter
+        self._row = {name: row for row, name in enumerate(names)}
+        self._parts = [
+            (self._row[name], [self._row[part] for part in parts])
+            for name, parts in joined.items()
+        ]
+        rows = len(names)
+        self._low, self._high = _nothing_yet(rows)
+        self._sample_low, self._sample_high = _nothing_yet(rows)
+        self._values = np.zeros(rows, np.int64)
+        self._zeros = np.zeros(rows, np.int64)
+        self._samples = np.zeros(rows, np.int64)
+        self._low_sums, self._high_sums = Sums(rows), Sums(rows)
+        self._counts = np.zeros((rows, BINS), np.int64) if histograms else None
+        self._exponents = np.zeros(rows, np.int32)
+        self._firsts = np.zeros(rows, np.int32)
+        self._edges = np.zeros((2, rows))  # of the windows, real: empty ones to begin with
+
+    def take(self, names: Sequence[str], values: Sequence[Values]) -> None:
+        """Take in tensors of the sample at hand.
+
+        Raises FloatingPointError, its argument the name, for one with NaN or infinity.
+        """
+        rows = np.array([self._row[name] for name in names])
+        lows, highs, finite = self._counter.extremes(values)
+        if not finite.all():
+            raise FloatingPointError(names[int(np.argmin(finite))])
+        self._sample_low[rows], self._sample_high[rows] = lows, highs
+        self._values[rows] += [each.size for each in values]
+        if self._counts is None:
+            return
+        outside = (lows < self._edges[0, rows]) | (highs >= self._edges[1, rows])
+        for k in np.flatnonzero(outside & (lows <= highs)):
+            self._widen(int(rows[k]), float(lows[k]), float(highs[k]))
+        tables = [self._counts[row] for row in rows]
+        self._zeros[rows] += self._counter.count(
+            values, self._exponents[rows], self._firsts[rows], tables
+        )
+
+    def end_sample(self) -> None:
+        """Close the sample at hand: its extremes join those of the others."""
+        low, high = self._sample_low, self._sample_high
+        for row, parts in self._parts:
+            low[row], high[row] = low[parts].min(), high[parts].max()
+        filled = low <= high
+        np.minimum(self._low, low, out=self._low)
+        np.maximum(self._high, high, out=self._high)
+        self._samples += filled
+        self._low_sums.add(np.where(filled, low, np.float32(0)))
+        self._high_sums.add(np.where(filled, high, np.float32(0)))
+        self._sample_low, self._sample_high = _nothing_yet(len(low))
+
+    def _widen(self, row: int, low: float, high: float) -> None:
+        """Make the window of ``row`` hold ``low`` to ``high`` beside what it holds."""
+        assert self._counts is not None
+        held = self._histogram(row)
+        if held is not None:
+            low, high = min(low, float(self._low[row])), max(high, float(self._high[row]))
+        exponent = least_exponent(low, high)
+        bottom, top = bin_of(low, exponent), bin_of(high, exponent)
+        first = bottom - (BINS - 1 - (top - bottom)) // 2
+        self._exponents[row], self._firsts[row] = exponent, first
+        self._edges[:, row] = np.ldexp([first, first + BINS], exponent)
+        self._counts[row] = 0
+        if held is not None:
+            self._add(row, held)
+
+    def _add(self, row: int, histogram: Histogram) -> None:
+        """Add values that the window of ``row`` holds, from bins that are not wider."""
+        assert self._counts is not None
+        fitting = histogram.coarsened(int(self._exponents[row]))
+        start = fitting.first - int(self._firsts[row])
+        self._counts[row, start : start + len(fitting.counts)] += fitting.counts
+
+    def beside(self) -> "Accumulator":
+        """An empty one for samples that may yet be dropped; see ``absorb``.
+
+        Its windows are those of this one, so that they need not be found again.
+        """
+        other = Accumulator(self._names, self._joined, self._counter, self._counts is not None)
+        other._exponents[:], other._firsts[:] = self._exponents, self._firsts
+        other._edges[:] = self._edges
+        return other
+
+    def absorb(self, other: "Accumulator") -> None:
+        """Add what ``other``, made by ``beside`` since the last time, holds."""
+        if self._counts is not None and other._counts is not None:
+            moved = (self._exponents != other._exponents) | (self._firsts != other._firsts)
+            for row in map(int, np.flatnonzero(moved)):
+                self._widen(row, float(other._low[row]), float(other._high[row]))
+                held = other._histogram(row)
+                assert held is not None  # a window moves for values only
+                self._add(row, held)
+                other._counts[row] = 0
+            self._counts += other._counts
+        np.minimum(self._low, other._low, out=self._low)
+        np.maximum(self._high, other._high, out=self._high)
+        for name in ("_values", "_zeros", "_samples"):
+            getattr(self, name)[:] += getattr(other, name)
+        self._low_sums.absorb(other._low_sums)
+        self._high_sums.absorb(other._high_sums)
+
+    def statistics(self) -> dict[str, Statistics]:
+        """Of each tensor that held values, by name."""
+        return {
+            name: self._of(row)
+            for row, name in enumerate(self._names)
+            if self._low[row] <= self._high[row]
+        }
+
+    def _of(self, row: int) -> Statistics:
+        low, high = float(self._low[row]), float(self._high[row])
+        parts = [self._row[p] for p in self._joined.get(self._names[row], ())] or [row]
+        histogram = None
+        if self._counts is not None:
+            exponent = least_exponent(low, high)
+            first, *others = filter(None, map(self._histogram, parts))
+            histogram = first.coarsened(exponent)
+            for other in others:
+                histogram = histogram.merged(other, exponent)
+        return Statistics(
+            low,
+            high,
+            int(self._values[parts].sum()),
+            int(self._zeros[parts].sum()),
+            int(self._samples[row]),
+            self._low_sums.of(row),
+            self._high_sums.of(row),
+            histogram,
+        )
+
+    def _histogram(self, row: int) -> Histogram | None:
+        """What was counted for ``row``; None for nothing."""
+        assert self._counts is not None
+        used = np.flatnonzero(self._counts[row])
+        if not used.size:
+            return None
+        start, end = int(used[0]), int(used[-1]) + 1
+        counts = self._counts[row, start:end].copy()
+        return Histogram(int(self._exponents[row]), int(self._firsts[row]) + start, counts)
+
+
+def _nothing_yet(rows: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The extremes of no values."""
+    return np.full(rows, np.inf, np.float32), np.full(rows, -np.inf, np.float32)

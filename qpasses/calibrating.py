@@ -1,0 +1,292 @@
+"""Calibrate: statistics of a model's tensors in a table, from which ranges can be chosen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx
+
+from calibration import Collected, Preprocessing, Run, Samples, input_specs, open_samples
+from calibration.checkpoint import Checkpoint, fingerprint
+from calibration.collect import NOTHING
+from calibration.foreign_tables import table_kind, written
+from calibration.table import Table, read_table
+from opsets.errors import DataError, UsageError
+from opsets.target import load_target
+from qpasses.alignment import observed
+from qpasses.arguments import (
+    EngineName,
+    OnBadSample,
+    check_count,
+    given_engine,
+    given_model,
+    given_paths,
+    given_preprocessing,
+    skips_bad,
+    tool_version,
+)
+from qpasses.cautions import data_warnings, range_warnings
+from qpasses.emit.files import check_outputs, write_whole
+from qpasses.load import check_float, digest, external_files
+from qpasses.passes.base import Context
+from qpasses.pipeline import Progress, no_progress
+from qpasses.planning import plan
+from qpasses.prepare import prepare, prepared_model
+from qpasses.ranges import Ranges, chosen, ranges_as_json
+from qpasses.reporting import described, report_head, write_report
+from qpasses.settings import ActivationType, CalibrationMethod, Settings
+
+TableFormat = Literal["qpasses", "tpumlir", "onnxruntime"]
+
+_FORMATS = ("qpasses", "tpumlir", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class CalibrationResult:
+    """The table (None where it was read in another format) and the report about it."""
+
+    table: Table
+    report: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"CalibrationResult({self.table.samples} samples, {len(self.table.tensors)} tensors)"
+
+
+def calibrate(
+    model: str | Path | onnx.ModelProto,
+    data: Any,
+    output: str | Path | None = None,
+    *,
+    json_file: str | Path | None = None,
+    table_format: TableFormat = "qpasses",
+    samples: int | None = None,
+    shard: tuple[int, int] | None = None,
+    preprocessing: Preprocessing | str | None = None,
+    histograms: bool = True,
+    activation_type: ActivationType = "uint8",
+    symmetric: bool = False,
+    calibration_method: CalibrationMethod = "minmax",
+    percentile: float = 99.999,
+    calibration_overrides: Sequence[str] = (),
+    nodes_to_exclude: Sequence[str] = (),
+    op_types_to_quantize: Sequence[str] = (),
+    on_bad_sample: OnBadSample = "error",
+    workers: int | None = None,
+    engine: EngineName = "local",
+    ray_address: str | None = None,
+    restart: bool = False,
+    progress: Progress = no_progress,
+) -> CalibrationResult:
+    """Collect the statistics of all tensors of ``model`` that ``quantize`` gives a scale.
+
+    The table holds histograms, so that every method, and symmetric or not, follows from it
+    without another run; ``histograms`` False leaves them away, for minmax and moving-average.
+    Method, percentile and overrides choose the ranges of the report, and those of a table in
+    the format of ``tpumlir`` or ``onnxruntime``. ``shard`` (i, n) takes the i-th of n parts of
+    the samples, from 1 on: ``merge_tables`` puts the tables together. A run with an ``output``
+    that is stopped leaves OUTPUT.checkpoint and goes on from there when it is called again
+    (not if ``restart``). Raises UsageError or ModelError.
+    """
+    settings = Settings(
+        load_target("onnx"),
+        activation_type=activation_type,
+        symmetric=symmetric,
+        calibration_method=calibration_method,
+        percentile=percentile,
+        calibration_overrides=calibration_overrides,
+        nodes_to_exclude=nodes_to_exclude,
+        op_types_to_quantize=op_types_to_quantize,
+    )
+    if settings.rules.histograms and not histograms:
+        raise UsageError(f"method {calibration_method} needs histograms")
+    _check_format(table_format)
+    check_count("samples", samples)
+    check_count("workers", workers)
+    collect, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
+    source, path = given_model(model)
+    check_float(source, path)
+    how = given_preprocessing(preprocessing)
+    feeds = _shard(open_samples(data, input_specs(source), samples, how), shard)
+    checkpoint_file = None if output is None else Path(f"{output}.checkpoint")
+    check_outputs(
+        given_paths(output, json_file, checkpoint_file),
+        [path, *external_files(path), *feeds.paths],
+    )
+    used = feeds.preprocessing
+    data_kind = {"random": feeds.random, "preprocessing": used and used.as_json()}
+    sha256 = digest(source)
+    blank = Table(sha256, tool_version(), 1, {}, data_kind)
+
+    advance = progress("prepare", 1)
+    context = Context(settings)
+    graph = prepare(source, feeds.first(skip_bad), context)
+    tensors = observed(graph, plan(graph, context))
+    settings.rules.check(tensors)
+    advance()
+
+    run = Run(histograms, skip_bad, workers)
+    checkpoint, start = None, NOTHING
+    if checkpoint_file is not None:
+        about = [sha256, tool_version(), tensors, histograms, skip_bad, data_kind, feeds.names]
+        checkpoint = Checkpoint(checkpoint_file, fingerprint(about), blank)
+        start = NOTHING if restart else checkpoint.load()
+        run = replace(run, save=_saving(checkpoint))
+    left = len(feeds) - sum(end - first for first, end in start.done)
+    run = replace(run, progress=progress("calibrate", left))
+    found = collect(prepared_model(graph), tensors, feeds, run, start)
+    table = replace(
+        blank,
+        samples=found.samples,
+        tensors=found.tensors,
+        skipped=tuple(sorted(found.skipped)),
+    )
+    ranges = _ranges(table, settings)
+    if output is not None:
+        write_whole(Path(output), _content(table, ranges, table_format))
+    if checkpoint is not None:
+        checkpoint.path.unlink(missing_ok=True)
+    configuration = _configuration(settings, table_format, histograms) | data_kind
+    report = report_head("calibrate", path, source, configuration)
+    report |= {
+        "samples": described(feeds)
+        | {
+            "calibration": table.samples,
+            "resumed": start.samples,
+            "skipped": [
+                {"name": n, "reason": why} for n, why in sorted(found.skipped.items())
+            ],
+        },
+        "calibration": ranges_as_json(ranges),
+        "warnings": [
+            *data_warnings(feeds, feeds.random, False),
+            *range_warnings(ranges, settings.rules),
+        ],
+    }
+    write_report(json_file, report)
+    return CalibrationResult(table, report)
+
+
+def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:
+    """The table of all samples of ``tables``, whose samples are different ones.
+
+    Raises DataError if they do not belong together: made from different models, versions of
+    the tool, options or kinds of samples.
+    """
+    if len(tables) < 2:
+        raise UsageError("merge: at least two tables are needed")
+    paths = [Path(path) for path in tables]
+    check_outputs(given_paths(output), paths)
+    for first, second in _same(paths):
+        raise UsageError(
+            f"{second}: is the same file as {first}: its samples would count twice"
+        )
+    read = [(path, read_table(path)) for path in paths]
+
+    def join(whole: Table, other: tuple[Path, Table]) -> Table:
+        try:
+            return whole.merged(other[1])
+        except DataError as error:
+            raise DataError(f"{paths[0]} and {other[0]}: {error}") from error
+
+    merged = reduce(join, read[1:], read[0][1])
+    if output is not None:
+        write_whole(Path(output), merged.encoded())
+    return merged
+
+
+def convert_table(
+    table: str | Path,
+    output: str | Path | None = None,
+    *,
+    table_format: TableFormat,
+    calibration_method: CalibrationMethod = "minmax",
+    percentile: float = 99.999,
+    calibration_overrides: Sequence[str] = (),
+    symmetric: bool = False,
+) -> bytes:
+    """A table of this tool as ranges in the format of another one, chosen by a method."""
+    _check_format(table_format)
+    path = Path(table)
+    check_outputs(given_paths(output), [path])
+    if table_kind(path) != "qpasses":
+        raise UsageError(f"{path}: only tables of qpasses hold what ranges are chosen from")
+    settings = Settings(
+        load_target("onnx"),
+        symmetric=symmetric,
+        calibration_method=calibration_method,
+        percentile=percentile,
+        calibration_overrides=calibration_overrides,
+    )
+    read = read_table(path)
+    settings.rules.check(read.tensors)
+    content = _content(read, _ranges(read, settings, str(path)), table_format)
+    if output is not None:
+        write_whole(Path(output), content)
+    return content
+
+
+def _ranges(table: Table, settings: Settings, where: str = "the run") -> Ranges:
+    random = table.data["random"] is True
+    return chosen(settings.rules, table.tensors, table.skipped, random, where)
+
+
+def _content(table: Table, ranges: Ranges, table_format: TableFormat) -> bytes:
+    return (
+        table.encoded() if table_format == "qpasses" else written(ranges.ranges, table_format)
+    )
+
+
+def _configuration(settings: Settings, table_format: str, histograms: bool) -> dict[str, Any]:
+    names = (
+        "activation_type",
+        "symmetric",
+        "calibration_method",
+        "percentile",
+        "calibration_overrides",
+        "nodes_to_exclude",
+        "op_types_to_quantize",
+    )
+    entries = settings.as_json()
+    own = {"table_format": table_format, "histograms": histograms}
+    return {name: entries[name] for name in names} | own
+
+
+def _check_format(name: str) -> None:
+    if name not in _FORMATS:
+        raise UsageError(f"table_format: unknown {name!r}, use one of {', '.join(_FORMATS)}")
+
+
+def _shard(feeds: Samples, shard: tuple[int, int] | None) -> Samples:
+    if shard is None:
+        return feeds
+    number, parts = shard
+    if not 1 <= number <= parts:
+        raise UsageError(
+            f"shard {number}/{parts}: number them from 1/{parts} to {parts}/{parts}"
+        )
+    first, end = ((number - k) * len(feeds) // parts for k in (1, 0))
+    if first == end:
+        raise DataError(f"shard {number}/{parts}: holds none of the {len(feeds)} samples")
+    return feeds.between(first, end)
+
+
+def _saving(checkpoint: Checkpoint) -> Callable[[Collected], None]:
+    def save(found: Collected) -> None:
+        if found.samples:
+            write_whole(checkpoint.path, checkpoint.encoded(found))
+
+    return save
+
+
+def _same(paths: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Pairs of paths to one file."""
+    seen: dict[Path, Path] = {}
+    pairs = []
+    for path in paths:
+        real = path.resolve()
+        if real in seen:
+            pairs.append((seen[real], path))
+        seen[real] = path
+    return pairs
