@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo bench clean
+.PHONY: help demo test check zoo methods bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -51,8 +51,12 @@ check: $(VENV)/dev  ## lint, format, types, layers
 zoo: $(VENV)/test  ## quantize, verify and score every model of models/zoo.toml
 	@$(BIN)/python -m tests.bench.zoo $(ZOO)
 
-bench: $(VENV)/bench  ## score and latency beside float and onnxruntime's quantize_static
+methods: $(VENV)/test  ## every calibration method on every integer model: docs/calibration.md
+	@$(BIN)/python -m tests.bench.methods $(METHODS)
+
+bench: $(VENV)/bench  ## latency, and time and memory of calibration, beside onnxruntime's tools
 	@$(BIN)/python -m tests.bench.latency $(BENCH)
+	@$(BIN)/python -m tests.bench.calibration $(CALIBRATION)
 
 clean:  ## remove .venv, build and every cache
 	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -12,7 +12,8 @@
 #define TABLES 4
 #define BLOCK 2048 /* floats that stay in the first cache with their bins */
 #define LANES 32
-#define SMALL 16384 /* fewer values than this are not worth clearing the tables for */
+#define SMALL 8192 /* fewer values than this need one table of 16 bits only */
+#define NOT_FINITE 0x7f800000u /* the exponent bits of NaN and infinity */
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define VECTORIZED __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
@@ -31,7 +32,7 @@ EXPORTED void *PyInit__counting(void) { return NULL; } /* loaded by ctypes, not 
 static uint32_t exponent_bits(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    return bits & 0x7f800000u; /* all set: NaN or infinity */
+    return bits & NOT_FINITE;
 }
 
 VECTORIZED
@@ -88,41 +89,113 @@ EXPORTED void extremes(size_t arrays, const uint64_t *addresses, const int64_t *
         uint32_t largest;
         extremes_of((const float *)(uintptr_t)addresses[k], (size_t)sizes[k], lows + k,
                     highs + k, &largest);
-        finite[k] = largest != 0x7f800000u;
+        finite[k] = largest != NOT_FINITE;
     }
 }
 
-static int64_t count_one(const float *values, size_t size, float scale, int32_t first,
-                         int64_t *counts) {
+typedef struct {
+    float scale;
+    int32_t first;
+    double bottom, top; /* real: the window's ends */
+    int64_t *counts;
+} Window;
+
+typedef struct {
+    float low, high;
+    uint32_t largest;
+    int64_t zeros;
+    int fits;
+} Seen;
+
+static void look(const float *values, size_t size, Window window, Seen *seen) {
+    float low, high;
+    uint32_t largest;
+    extremes_of(values, size, &low, &high, &largest);
+    seen->low = low < seen->low ? low : seen->low;
+    seen->high = high > seen->high ? high : seen->high;
+    seen->largest = largest > seen->largest ? largest : seen->largest;
+    if (largest == NOT_FINITE || (size && (low < window.bottom || high >= window.top)))
+        seen->fits = 0;
+}
+
+typedef struct {
+    int32_t bottom, top;
+} Span;
+
+/* The bins that values may be in; none for no values. */
+static Span span_of(Seen seen, Window window) {
+    Span used = {0, -1};
+    if (seen.low <= seen.high) {
+        bins_of(&seen.low, 1, window.scale, window.first, &used.bottom);
+        bins_of(&seen.high, 1, window.scale, window.first, &used.top);
+    }
+    return used;
+}
+
+/* Its table is filled in the first cache: a tensor's own counts rarely are there. */
+static Seen count_small(const float *values, size_t size, Window window) {
+    int32_t bins[SMALL];
+    uint16_t table[BINS];
+    Seen seen = {INFINITY, -INFINITY, 0, 0, 1};
+    look(values, size, window, &seen);
+    if (!seen.fits)
+        return seen;
+    memset(table, 0, sizeof table);
+    seen.zeros = bins_of(values, (int)size, window.scale, window.first, bins);
+    for (size_t i = 0; i < size; i++)
+        table[bins[i]]++;
+    Span used = span_of(seen, window);
+    for (int i = used.bottom; i <= used.top; i++)
+        window.counts[i] += table[i];
+    return seen;
+}
+
+/* Block by block, so that each is read from memory once. When one does not fit into the
+   window, nothing is added and only the extremes of the rest are found. */
+static Seen count_large(const float *values, size_t size, Window window) {
     int32_t bins[BLOCK];
     uint32_t tables[TABLES][BINS];
-    int64_t zeros = 0;
-    int large = size >= SMALL;
-    if (large)
-        memset(tables, 0, sizeof tables);
+    Seen seen = {INFINITY, -INFINITY, 0, 0, 1};
+    memset(tables, 0, sizeof tables);
     for (size_t start = 0; start < size; start += BLOCK) {
         int length = size - start < BLOCK ? (int)(size - start) : BLOCK, i = 0;
-        zeros += bins_of(values + start, length, scale, first, bins);
-        if (large)
-            for (; i + TABLES <= length; i += TABLES) {
-                tables[0][bins[i]]++;
-                tables[1][bins[i + 1]]++;
-                tables[2][bins[i + 2]]++;
-                tables[3][bins[i + 3]]++;
-            }
+        look(values + start, (size_t)length, window, &seen);
+        if (!seen.fits)
+            continue;
+        seen.zeros += bins_of(values + start, length, window.scale, window.first, bins);
+        for (; i + TABLES <= length; i += TABLES) {
+            tables[0][bins[i]]++;
+            tables[1][bins[i + 1]]++;
+            tables[2][bins[i + 2]]++;
+            tables[3][bins[i + 3]]++;
+        }
         for (; i < length; i++)
-            counts[bins[i]]++;
+            tables[0][bins[i]]++;
     }
-    if (large)
-        for (int i = 0; i < BINS; i++)
-            counts[i] += (int64_t)tables[0][i] + tables[1][i] + tables[2][i] + tables[3][i];
-    return zeros;
+    if (!seen.fits)
+        return seen;
+    Span used = span_of(seen, window);
+    for (int i = used.bottom; i <= used.top; i++)
+        window.counts[i] +=
+            (int64_t)tables[0][i] + tables[1][i] + tables[2][i] + tables[3][i];
+    return seen;
 }
 
 EXPORTED void count(size_t arrays, const uint64_t *addresses, const int64_t *sizes,
-                    const float *scales, const int32_t *firsts, const uint64_t *counts,
-                    int64_t *zeros) {
-    for (size_t k = 0; k < arrays; k++)
-        zeros[k] = count_one((const float *)(uintptr_t)addresses[k], (size_t)sizes[k],
-                             scales[k], firsts[k], (int64_t *)(uintptr_t)counts[k]);
+                    const float *scales, const int32_t *firsts, const double *edges,
+                    const uint64_t *counts, float *lows, float *highs, uint8_t *finite,
+                    uint8_t *fits, int64_t *zeros) {
+    for (size_t k = 0; k < arrays; k++) {
+        Window window = {scales[k], firsts[k], edges[k], edges[arrays + k],
+                         (int64_t *)(uintptr_t)counts[k]};
+        const float *values = (const float *)(uintptr_t)addresses[k];
+        size_t size = (size_t)sizes[k];
+        Seen seen = size < SMALL ? count_small(values, size, window)
+                                 : count_large(values, size, window);
+        lows[k] = seen.low;
+        highs[k] = seen.high;
+        finite[k] = seen.largest != NOT_FINITE;
+        fits[k] = (uint8_t)seen.fits;
+        zeros[k] = seen.fits ? seen.zeros : 0;
+    }
 }

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.counting import Counter, Values
+from calibration.counting import Counter, Extremes, Values, Windows
 from calibration.histogram import BINS, Histogram, bin_of, least_exponent
 from calibration.statistics import Statistics
 
@@ -79,20 +79,33 @@ class Accumulator:
         Raises FloatingPointError, its argument the name, for one with NaN or infinity.
         """
         rows = np.array([self._row[name] for name in names])
-        lows, highs, finite = self._counter.extremes(values)
-        if not finite.all():
-            raise FloatingPointError(names[int(np.argmin(finite))])
-        self._sample_low[rows], self._sample_high[rows] = lows, highs
-        self._values[rows] += [each.size for each in values]
-        if self._counts is None:
-            return
-        outside = (lows < self._edges[0, rows]) | (highs >= self._edges[1, rows])
-        for k in np.flatnonzero(outside & (lows <= highs)):
-            self._widen(int(rows[k]), float(lows[k]), float(highs[k]))
-        tables = [self._counts[row] for row in rows]
-        self._zeros[rows] += self._counter.count(
-            values, self._exponents[rows], self._firsts[rows], tables
+        seen = (
+            self._counter.extremes(values)
+            if self._counts is None
+            else self._count(rows, values)
         )
+        if not seen.finite.all():
+            raise FloatingPointError(names[int(np.argmin(seen.finite))])
+        self._sample_low[rows], self._sample_high[rows] = seen.lows, seen.highs
+        self._values[rows] += [each.size for each in values]
+
+    def _count(self, rows: NDArray[np.intp], values: Sequence[Values]) -> Extremes:
+        """Count, again where a window was too small; all is counted if it is finite."""
+        assert self._counts is not None
+        windows = Windows(
+            self._exponents[rows],
+            self._firsts[rows],
+            self._edges[:, rows],
+            [self._counts[row] for row in rows],
+        )
+        seen = self._counter.count(values, windows)
+        self._zeros[rows] += seen.zeros
+        again = [int(k) for k in np.flatnonzero(~seen.fits)]
+        if again and seen.finite.all():
+            for k in again:
+                self._widen(int(rows[k]), float(seen.lows[k]), float(seen.highs[k]))
+            self._count(rows[again], [values[k] for k in again])
+        return seen
 
     def end_sample(self) -> None:
         """Close the sample at hand: its extremes join those of the others."""
@@ -114,6 +127,8 @@ class Accumulator:
         if held is not None:
             low, high = min(low, float(self._low[row])), max(high, float(self._high[row]))
         exponent = least_exponent(low, high)
+        if held is not None:  # in the window of another accumulator, for samples beside it
+            exponent = max(exponent, held.exponent)
         bottom, top = bin_of(low, exponent), bin_of(high, exponent)
         first = bottom - (BINS - 1 - (top - bottom)) // 2
         self._exponents[row], self._firsts[row] = exponent, first
@@ -130,9 +145,9 @@ class Accumulator:
         self._counts[row, start : start + len(fitting.counts)] += fitting.counts
 
     def beside(self) -> "Accumulator":
-        """An empty one for samples that may yet be dropped; see ``absorb``.
+        """An empty one whose windows are those of this one: they need not be found again.
 
-        Its windows are those of this one, so that they need not be found again.
+        This one must absorb it, or nothing of it may be used: a window may be too wide.
         """
         other = Accumulator(self._names, self._joined, self._counter, self._counts is not None)
         other._exponents[:], other._firsts[:] = self._exponents, self._firsts
@@ -140,15 +155,15 @@ class Accumulator:
         return other
 
     def absorb(self, other: "Accumulator") -> None:
-        """Add what ``other``, made by ``beside`` since the last time, holds."""
+        """Add what ``other``, of the same tensors, holds; it is of no use afterwards."""
         if self._counts is not None and other._counts is not None:
             moved = (self._exponents != other._exponents) | (self._firsts != other._firsts)
             for row in map(int, np.flatnonzero(moved)):
-                self._widen(row, float(other._low[row]), float(other._high[row]))
                 held = other._histogram(row)
-                assert held is not None  # a window moves for values only
-                self._add(row, held)
                 other._counts[row] = 0
+                if held is not None:
+                    self._widen(row, float(other._low[row]), float(other._high[row]))
+                    self._add(row, held)
             self._counts += other._counts
         np.minimum(self._low, other._low, out=self._low)
         np.maximum(self._high, other._high, out=self._high)

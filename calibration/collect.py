@@ -150,6 +150,7 @@ class _Crew:
         self._lock, self._stop = Lock(), Event()
         self._done: list[int] = []
         self._bad: dict[int, QPassesError] = {}
+        self._torn = False  # whether a sample may have been counted in part
 
     def work(self, make: Callable[[], Accumulator]) -> Collected:
         """Take in all samples that are left, and save now and then."""
@@ -161,27 +162,30 @@ class _Crew:
                 jobs = [pool.submit(self._take_samples, total) for total in totals]
                 try:
                     seconds = CHECKPOINT_SECONDS if self._run.save else None
-                    finished = not wait(jobs, seconds, FIRST_EXCEPTION).not_done
+                    left = wait(jobs, seconds, FIRST_EXCEPTION).not_done
+                    finished = not left and not any(job.exception() for job in jobs)
                 finally:
                     self._stop.set()
                     wait(jobs)
-                    found = self._found(totals)
-                    if self._run.save and not finished:
-                        self._run.save(found)
+                    if not self._torn:
+                        found = self._found(totals)
+                        if self._run.save and not finished:
+                            self._run.save(found)
                 for job in jobs:
                     job.result()
                 self._stop.clear()
         return found
 
-    def _found(self, totals: Sequence[Accumulator]) -> Collected:
-        """What all workers found, when none is at work."""
+    def _found(self, totals: list[Accumulator]) -> Collected:
+        """What all workers found, when none is at work; the first of ``totals`` has it all."""
         if self._bad and not self._run.skip_bad:
             raise self._bad[min(self._bad)]
         skipped = {self._samples.name(at): str(error) for at, error in self._bad.items()}
         found = self._start.merged(Collected({}, _spans(self._done), skipped))
-        for total in totals:
-            found = found.merged(Collected(total.statistics()))
-        return found
+        for other in range(1, len(totals)):
+            totals[0].absorb(totals[other])
+            totals[other] = totals[0].beside()
+        return found.merged(Collected(totals[0].statistics())) if totals else found
 
     def _take_samples(self, total: Accumulator) -> None:
         while not self._stop.is_set():
@@ -196,6 +200,9 @@ class _Crew:
                     self._bad[position] = error
                 if not self._run.skip_bad:
                     self._stop.set()
+            except BaseException:
+                self._torn = True
+                raise
             with self._lock:
                 self._done.append(position)
                 self._run.progress()

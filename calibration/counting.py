@@ -37,29 +37,51 @@ class Values:
         return found
 
 
-Extremes = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]
+@dataclass(frozen=True)
+class Extremes:
+    """Of each array: smallest and largest value, and whether all of it is finite.
+
+    An empty array has infinity and minus infinity, and is finite.
+    """
+
+    lows: NDArray[np.float32]
+    highs: NDArray[np.float32]
+    finite: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where the values of each array are counted: ``counts[floor(x / 2**exponent) - first]``.
+
+    ``counts``: int64 [BINS] each. ``edges``: real, [2, arrays]: where a window begins, and
+    where it ends.
+    """
+
+    exponents: NDArray[np.int32]
+    firsts: NDArray[np.int32]
+    edges: NDArray[np.float64]
+    counts: Sequence[Counts]
+
+
+@dataclass(frozen=True)
+class Counted(Extremes):
+    """What counting found: also of each array whether all of it is finite and in its window.
+
+    Then each value was added, and ``zeros`` is how many are 0; else none was.
+    """
+
+    fits: NDArray[np.bool_]
+    zeros: NDArray[np.int64]
 
 
 class Counter(Protocol):
     """Two functions on several arrays at once."""
 
     def extremes(self, values: Sequence[Values]) -> Extremes:
-        """Smallest and largest value of each array, and whether all of it is finite.
+        """Smallest and largest values."""
 
-        An empty array has infinity and minus infinity, and is finite.
-        """
-
-    def count(
-        self,
-        values: Sequence[Values],
-        exponents: NDArray[np.int32],
-        firsts: NDArray[np.int32],
-        counts: Sequence[Counts],
-    ) -> NDArray[np.int64]:
-        """Add 1 to ``counts[floor(x / 2**exponent) - first]``, int64 [BINS], for each value x.
-
-        All values are finite and within their BINS bins. Returns how many of each array are 0.
-        """
+    def count(self, values: Sequence[Values], windows: Windows) -> Counted:
+        """The same, and count the values."""
 
 
 class NumpyCounter:
@@ -70,24 +92,23 @@ class NumpyCounter:
         arrays = [each.array() for each in values]
         lows = np.array([a.min(initial=np.inf) for a in arrays], np.float32)
         highs = np.array([a.max(initial=-np.inf) for a in arrays], np.float32)
-        sized = np.array([a.size > 0 for a in arrays], np.bool_)
-        return lows, highs, ~sized | (np.isfinite(lows) & np.isfinite(highs))
+        empty = np.array([a.size == 0 for a in arrays], np.bool_)
+        return Extremes(lows, highs, empty | (np.isfinite(lows) & np.isfinite(highs)))
 
-    def count(
-        self,
-        values: Sequence[Values],
-        exponents: NDArray[np.int32],
-        firsts: NDArray[np.int32],
-        counts: Sequence[Counts],
-    ) -> NDArray[np.int64]:
+    def count(self, values: Sequence[Values], windows: Windows) -> Counted:
         """See Counter."""
+        found = self.extremes(values)
+        inside = (found.lows >= windows.edges[0]) & (found.highs < windows.edges[1])
+        empty = np.array([each.size == 0 for each in values], np.bool_)
+        fits = found.finite & (inside | empty)
         zeros = np.zeros(len(values), np.int64)
-        for k, each in enumerate(values):
-            array = each.array()
-            bins = np.floor(np.ldexp(array.astype(np.float64), -exponents[k])) - firsts[k]
-            counts[k] += np.bincount(bins.astype(np.int64), minlength=BINS)
+        for k in map(int, np.flatnonzero(fits)):
+            array = values[k].array()
+            bins = np.floor(np.ldexp(array.astype(np.float64), -windows.exponents[k]))
+            own = (bins - windows.firsts[k]).astype(np.int64)
+            windows.counts[k][:] += np.bincount(own, minlength=BINS)
             zeros[k] = array.size - np.count_nonzero(array)
-        return zeros
+        return Counted(found.lows, found.highs, found.finite, fits, zeros)
 
 
 class CompiledCounter:
@@ -98,30 +119,32 @@ class CompiledCounter:
 
     def extremes(self, values: Sequence[Values]) -> Extremes:
         """See Counter."""
-        lows, highs = np.empty(len(values), np.float32), np.empty(len(values), np.float32)
-        finite = np.empty(len(values), np.bool_)
-        self._call("extremes", values, lows, highs, finite)
-        return lows, highs, finite
+        found = _no_extremes(len(values))
+        self._call("extremes", values, found.lows, found.highs, found.finite)
+        return found
 
-    def count(
-        self,
-        values: Sequence[Values],
-        exponents: NDArray[np.int32],
-        firsts: NDArray[np.int32],
-        counts: Sequence[Counts],
-    ) -> NDArray[np.int64]:
+    def count(self, values: Sequence[Values], windows: Windows) -> Counted:
         """See Counter."""
-        scales = np.ldexp(np.float32(1), -exponents)
-        tables = np.array([each.ctypes.data for each in counts], np.uint64)
-        zeros = np.empty(len(values), np.int64)
-        self._call("count", values, scales, firsts, tables, zeros)
-        return zeros
+        scales = np.ldexp(np.float32(1), -windows.exponents)
+        tables = np.array([each.ctypes.data for each in windows.counts], np.uint64)
+        edges = np.ascontiguousarray(windows.edges)
+        seen, size = _no_extremes(len(values)), len(values)
+        fits, zeros = np.empty(size, np.bool_), np.empty(size, np.int64)
+        given = (scales, windows.firsts, edges, tables)
+        self._call("count", values, *given, seen.lows, seen.highs, seen.finite, fits, zeros)
+        return Counted(seen.lows, seen.highs, seen.finite, fits, zeros)
 
     def _call(self, function: str, values: Sequence[Values], *arrays: NDArray[Any]) -> None:
         addresses = np.array([each.address for each in values], np.uint64)
         sizes = np.array([each.size for each in values], np.int64)
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in (addresses, sizes, *arrays)]
         getattr(self._library, function)(ctypes.c_size_t(len(values)), *pointers)
+
+
+def _no_extremes(size: int) -> Extremes:
+    """Room for them."""
+    lows, highs = np.empty(size, np.float32), np.empty(size, np.float32)
+    return Extremes(lows, highs, np.empty(size, np.bool_))
 
 
 def _built() -> Path | None:

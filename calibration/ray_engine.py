@@ -6,6 +6,7 @@ samples itself, so files must lie where every machine finds them.
 
 import logging
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
@@ -31,6 +32,9 @@ SHARDS_PER_CORE = 4
 
 MOST_SAMPLES = 1024
 """In a shard."""
+
+CONNECT_SECONDS = 10.0
+"""So long a cluster may take to answer."""
 
 Span = tuple[int, int]
 
@@ -126,6 +130,17 @@ def _shards(left: Spans, wanted: int) -> list[Span]:
     return [(at, min(at + size, end)) for first, end in left for at in range(first, end, size)]
 
 
+def _check_reachable(address: str | None) -> None:
+    """UsageError if nothing answers at HOST:PORT, for which Ray itself waits for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # "auto", or none
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"no Ray cluster at {address}: {error}") from error
+
+
 @contextmanager
 def _cluster(address: str | None, workers: int) -> Iterator[Any]:
     """Ray, connected; one that was started here is stopped again."""
@@ -137,6 +152,7 @@ def _cluster(address: str | None, workers: int) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    _check_reachable(address)
     mine: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False}
     try:
         ray.init(

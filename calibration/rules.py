@@ -40,7 +40,10 @@ class Override:
         if method in METHODS and not colon:
             return cls(text, pattern, method)
         if method == "percentile":
-            return cls(text, pattern, method, checked_percentile(_number(argument, text)))
+            kept = checked_percentile(
+                _number(argument, text), f"calibration override {text!r}"
+            )
+            return cls(text, pattern, method, kept)
         low, comma, high = rule.partition(",")
         if not comma:
             near = get_close_matches(rule, METHODS, 1)
@@ -62,10 +65,10 @@ def _number(text: str, where: str) -> float:
         raise UsageError(f"calibration override {where!r}: {text!r} is no number") from error
 
 
-def checked_percentile(value: float) -> float:
-    """``value``; UsageError unless it is above 50 and at most 100."""
+def checked_percentile(value: float, where: str = "percentile") -> float:
+    """``value``; UsageError, with ``where``, unless it is above 50 and at most 100."""
     if not 50 < value <= 100:
-        raise UsageError(f"percentile: {value} is not above 50 and at most 100")
+        raise UsageError(f"{where}: {value} is not above 50 and at most 100")
     return value
 
 

@@ -1,5 +1,6 @@
 """onnxruntime as the toolkit uses it: quiet, on the CPU, its failures in the user's terms."""
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
+from calibration.weights import save_apart, weight_bytes
 from opsets.errors import ModelError
 
 _FAILURES = tuple(
@@ -20,6 +22,10 @@ _FAILURES = tuple(
     if isinstance(kind, type) and issubclass(kind, Exception)
 )
 """onnxruntime's exceptions have no common base of their own."""
+
+
+_MUCH = 16 << 20
+"""Weights of so many bytes go through a file: onnxruntime maps it and copies nothing."""
 
 
 class Session:
@@ -48,15 +54,16 @@ class Session:
             options.add_session_config_entry(key, value)
         # several sessions live at once: idle threads that spin would take each other's cores
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        if not optimize:
+        if not optimize:  # for a run or two: memory is given back at once
+            options.enable_cpu_mem_arena = False
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, onnx.ModelProto):
-            try:
-                model = model.SerializeToString(deterministic=True)
-            except EncodeError as error:
-                raise ModelError(
-                    "the model is larger than the 2 GB that one ONNX file in memory may have"
-                ) from error
+            if weight_bytes(model) < _MUCH:
+                model = _serialized(model)
+            else:
+                self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")
+                model = save_apart(model, Path(self._folder.name))
         source = str(model) if isinstance(model, Path) else model
         try:
             self._session = ort.InferenceSession(
@@ -93,6 +100,16 @@ class Session:
             shapes = {name: value.shape() for name, value in feed.items()}
             raise _cannot_run(error, sample, shapes) from error
         return found
+
+
+def _serialized(model: onnx.ModelProto) -> bytes:
+    try:
+        content: bytes = model.SerializeToString()
+    except EncodeError as error:
+        raise ModelError(
+            "the model is larger than the 2 GB that one ONNX file in memory may have"
+        ) from error
+    return content
 
 
 def _cannot_run(

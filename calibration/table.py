@@ -110,13 +110,16 @@ class Table:
 
     def encoded(self) -> bytes:
         """The JSON text of a file, a line for each tensor; equal tables have equal bytes."""
-        entries = self.as_json()
-        tensors = entries.pop("tensors")
+        entries = replace(self, tensors={}).as_json()
+        del entries["tensors"]
         head = [
             f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}"
             for key, value in entries.items()
         ]
-        lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in tensors.items()]
+        lines = [
+            f"{json.dumps(name)}: {json.dumps(table_entry.as_json(self.tensors[name]))}"
+            for name in sorted(self.tensors)
+        ]
         listed = "{\n" + ",\n".join(lines) + "\n}"
         return ("{\n" + ",\n".join([*head, f'"tensors": {listed}']) + "\n}\n").encode()
 

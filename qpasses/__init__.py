@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from calibration import Preprocessing
     from calibration.presets import preprocessing
     from qpasses.api import Result, inspect, quantize, verify
+    from qpasses.calibrating import CalibrationResult, calibrate, convert_table, merge_tables
 
 __all__ = [
+    "CalibrationResult",
     "DataError",
     "ModelError",
     "Preprocessing",
@@ -17,7 +19,10 @@ __all__ = [
     "Result",
     "UsageError",
     "VerificationError",
+    "calibrate",
+    "convert_table",
     "inspect",
+    "merge_tables",
     "preprocessing",
     "quantize",
     "verify",
@@ -28,9 +33,10 @@ def __getattr__(name: str) -> Any:
     """Import the interface on first use: the command line must start in a moment."""
     if name in __all__:
         from calibration import presets
-        from qpasses import api
+        from qpasses import api, calibrating
 
-        return presets.preprocessing if name == "preprocessing" else getattr(api, name)
+        places = (api, calibrating, presets)
+        return next(getattr(place, name) for place in places if hasattr(place, name))
     raise AttributeError(f"module 'qpasses' has no attribute {name!r}")
 
 

@@ -1,15 +1,15 @@
 """The Python interface: what the command line calls and users import."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from calibration import Preprocessing, Session, input_specs, open_samples
-from opsets.errors import UsageError
+from calibration import Preprocessing, Samples, Session, input_specs, open_samples
+from opsets.errors import DataError, UsageError
 from opsets.op import Flavour
 from opsets.target import Target
 from qpasses.accuracy import compare
@@ -37,7 +37,7 @@ from qpasses.load import check_float, digest, external_files
 from qpasses.passes import INTEGER_IO
 from qpasses.passes.base import Watch
 from qpasses.pipeline import Progress, integerize, no_progress, pass_table
-from qpasses.ranges import Calibration, Given, ranges_as_json
+from qpasses.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
 from qpasses.reporting import described, report_head, write_report
 from qpasses.settings import ActivationType, CalibrationMethod, Emit, Settings, WeightType
 from qpasses.summary import summarize
@@ -132,11 +132,15 @@ def quantize(
     runs_on, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
     source, path = given_model(model)
     check_float(source, path)
-    if data is None and calibration_table is None:
-        raise UsageError("data: samples are needed, or a calibration table")
     how = given_preprocessing(preprocessing)
+    sha256, given = digest(source), None
+    if calibration_table is not None:
+        given = Given.read(Path(calibration_table), sha256, tool_version())
+    if data is None:
+        _check_dataless(given, samples, how)
+    usual = None if given is None else given.preprocessing
     wanted = "random:1" if data is None else data
-    feeds = open_samples(wanted, input_specs(source), samples, how)
+    feeds = open_samples(wanted, input_specs(source), samples, how, usual)
     target_file = [] if isinstance(target, Target) else given_paths(target)
     target_file = [each for each in target_file if each.suffix == ".toml"]
     check_outputs(
@@ -149,15 +153,13 @@ def quantize(
             *given_paths(calibration_table),
         ],
     )
-    sha256, given = digest(source), None
-    if calibration_table is not None:
-        given = Given.read(Path(calibration_table), sha256, tool_version())
+    shown_as = feeds.preprocessing or (usual if data is None else None)
     configuration = settings.as_json() | {
         "calibration_table": given and given.as_json(),
         "samples": len(feeds),
         "random_data": feeds.random if given is None else given.random,
         "stop_after": stop_after,
-        "preprocessing": feeds.preprocessing and feeds.preprocessing.as_json(),
+        "preprocessing": shown_as and shown_as.as_json(),
     }
     origin = Provenance.of(source, sha256, tool_version(), configuration)
     calibration = Calibration(runs_on, given, skip_bad, workers)
@@ -165,7 +167,8 @@ def quantize(
     made = integerize(source, feeds, settings, origin, calibration, progress, watch)
 
     advance = progress("compare with float", 1)
-    compared = feeds.without(made.ranges.skipped).spread(ACCURACY_SAMPLES)
+    compared, bad = _compared(feeds, made.ranges, skip_bad)
+    ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
     edges = Edges.between([spec.name for spec in feeds.specs], made.model, made.record)
     runner = RealSession(Session(made.model), edges)
     accuracy = compare(Session(source), runner, compared).as_json()
@@ -176,17 +179,17 @@ def quantize(
         "target": settings.target.name,
         "samples": described(feeds)
         | {
-            "calibration": len(feeds) - len(made.ranges.skipped),
-            "skipped": list(made.ranges.skipped),
+            "calibration": given.samples if given else len(feeds) - len(ranges.skipped),
+            "skipped": skipped_as_json(ranges.skipped),
             "accuracy": len(compared),
         },
-        "calibration": ranges_as_json(made.ranges),
+        "calibration": ranges_as_json(ranges),
         "summary": summary,
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},
         "warnings": [
-            *data_warnings(feeds, made.ranges.random, feeds.random),
-            *range_warnings(made.ranges, settings.rules),
+            *data_warnings(feeds, ranges.random, feeds.random),
+            *range_warnings(ranges, settings.rules),
             *code_warnings(made.few_codes),
             *graph_warnings(made.graph, settings, summary, accuracy),
         ],
@@ -250,6 +253,38 @@ def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:
     """The nodes of an integer model with their numbers, and their evidence recomputed."""
     model, path = given_model(integer)
     return inspect_model(model, path)
+
+
+def _check_dataless(
+    table: Given | None, samples: int | None, how: Preprocessing | None
+) -> None:
+    """Raise UsageError if nothing says the ranges, or an option is for data."""
+    if table is None:
+        raise UsageError(
+            "there is nothing to take ranges from: give --data or --calibration-table (in "
+            "Python: data or calibration_table)"
+        )
+    if samples is not None or how is not None:
+        what = "samples" if how is None else "preprocessing"
+        raise UsageError(f"{what}: is about data, and there are none: give --data too")
+
+
+def _compared(feeds: Samples, found: Ranges, skip_bad: bool) -> tuple[Samples, dict[str, str]]:
+    """The samples to compare on, and those that were left out of them, with the reason.
+
+    A run has left the bad ones out before; where ranges are from a table, none was read yet.
+    """
+    good = feeds.without(found.skipped)
+    wanted = (good if len(good) else feeds).spread(ACCURACY_SAMPLES)
+    bad = {}
+    for position in range(len(wanted)) if skip_bad else ():
+        try:
+            wanted.read(position)
+        except DataError as error:
+            bad[wanted.name(position)] = str(error)
+    if bad and len(bad) == len(wanted):
+        raise DataError(f"none of {len(bad)} samples can be read: {next(iter(bad.values()))}")
+    return wanted.without(bad), bad
 
 
 def _check_stop(name: str | None, settings: Settings) -> None:

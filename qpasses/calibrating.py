@@ -12,6 +12,8 @@ from calibration import Collected, Preprocessing, Run, Samples, input_specs, ope
 from calibration.checkpoint import Checkpoint, fingerprint
 from calibration.collect import NOTHING
 from calibration.foreign_tables import table_kind, written
+from calibration.methods import NEEDS_HISTOGRAM
+from calibration.rules import Rules
 from calibration.table import Table, read_table
 from opsets.errors import DataError, UsageError
 from opsets.target import load_target
@@ -34,7 +36,7 @@ from qpasses.passes.base import Context
 from qpasses.pipeline import Progress, no_progress
 from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
-from qpasses.ranges import Ranges, chosen, ranges_as_json
+from qpasses.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
 from qpasses.reporting import described, report_head, write_report
 from qpasses.settings import ActivationType, CalibrationMethod, Settings
 
@@ -45,13 +47,14 @@ _FORMATS = ("qpasses", "tpumlir", "onnxruntime")
 
 @dataclass(frozen=True)
 class CalibrationResult:
-    """The table (None where it was read in another format) and the report about it."""
+    """The table, in whatever format it was written, and the report about it."""
 
     table: Table
     report: dict[str, Any]
 
     def __repr__(self) -> str:
-        return f"CalibrationResult({self.table.samples} samples, {len(self.table.tensors)} tensors)"
+        table = self.table
+        return f"CalibrationResult({table.samples} samples, {len(table.tensors)} tensors)"
 
 
 def calibrate(
@@ -99,8 +102,8 @@ def calibrate(
         nodes_to_exclude=nodes_to_exclude,
         op_types_to_quantize=op_types_to_quantize,
     )
-    if settings.rules.histograms and not histograms:
-        raise UsageError(f"method {calibration_method} needs histograms")
+    if not histograms:
+        _check_extremes_do(settings.rules)
     _check_format(table_format)
     check_count("samples", samples)
     check_count("workers", workers)
@@ -147,16 +150,19 @@ def calibrate(
         write_whole(Path(output), _content(table, ranges, table_format))
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
-    configuration = _configuration(settings, table_format, histograms) | data_kind
+    configuration = _configuration(settings, table_format, histograms) | {
+        "samples": len(feeds),
+        "shard": shard and f"{shard[0]}/{shard[1]}",
+        "random_data": feeds.random,
+        "preprocessing": used and used.as_json(),
+    }
     report = report_head("calibrate", path, source, configuration)
     report |= {
         "samples": described(feeds)
         | {
             "calibration": table.samples,
             "resumed": start.samples,
-            "skipped": [
-                {"name": n, "reason": why} for n, why in sorted(found.skipped.items())
-            ],
+            "skipped": skipped_as_json(found.skipped),
         },
         "calibration": ranges_as_json(ranges),
         "warnings": [
@@ -182,7 +188,7 @@ def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None)
         raise UsageError(
             f"{second}: is the same file as {first}: its samples would count twice"
         )
-    read = [(path, read_table(path)) for path in paths]
+    read = [(path, _own_table(path, "can be merged")) for path in paths]
 
     def join(whole: Table, other: tuple[Path, Table]) -> Table:
         try:
@@ -210,8 +216,6 @@ def convert_table(
     _check_format(table_format)
     path = Path(table)
     check_outputs(given_paths(output), [path])
-    if table_kind(path) != "qpasses":
-        raise UsageError(f"{path}: only tables of qpasses hold what ranges are chosen from")
     settings = Settings(
         load_target("onnx"),
         symmetric=symmetric,
@@ -219,7 +223,7 @@ def convert_table(
         percentile=percentile,
         calibration_overrides=calibration_overrides,
     )
-    read = read_table(path)
+    read = _own_table(path, "hold what ranges are chosen from")
     settings.rules.check(read.tensors)
     content = _content(read, _ranges(read, settings, str(path)), table_format)
     if output is not None:
@@ -227,9 +231,17 @@ def convert_table(
     return content
 
 
+def _own_table(path: Path, only: str) -> Table:
+    """The table at ``path``; UsageError, with what ``only`` ours do, for another tool's."""
+    if table_kind(path) != "qpasses":
+        raise UsageError(f"{path}: only tables of qpasses {only}")
+    return read_table(path)
+
+
 def _ranges(table: Table, settings: Settings, where: str = "the run") -> Ranges:
     random = table.data["random"] is True
-    return chosen(settings.rules, table.tensors, table.skipped, random, where)
+    skipped = dict.fromkeys(table.skipped)
+    return chosen(settings.rules, table.tensors, skipped, random, where)
 
 
 def _content(table: Table, ranges: Ranges, table_format: TableFormat) -> bytes:
@@ -253,6 +265,16 @@ def _configuration(settings: Settings, table_format: str, histograms: bool) -> d
     return {name: entries[name] for name in names} | own
 
 
+def _check_extremes_do(rules: Rules) -> None:
+    """Raise UsageError, naming the first method, if one needs histograms."""
+    for method in [rules.method, *(override.method for override in rules.overrides)]:
+        if method in NEEDS_HISTOGRAM:
+            raise UsageError(
+                f"method {method!r} needs histograms: leave --no-histograms away, or use "
+                "minmax or moving-average"
+            )
+
+
 def _check_format(name: str) -> None:
     if name not in _FORMATS:
         raise UsageError(f"table_format: unknown {name!r}, use one of {', '.join(_FORMATS)}")
@@ -263,9 +285,8 @@ def _shard(feeds: Samples, shard: tuple[int, int] | None) -> Samples:
         return feeds
     number, parts = shard
     if not 1 <= number <= parts:
-        raise UsageError(
-            f"shard {number}/{parts}: number them from 1/{parts} to {parts}/{parts}"
-        )
+        known = f"number them from 1/{parts} to {parts}/{parts}" if parts > 0 else "of none"
+        raise UsageError(f"shard {number}/{parts}: {known}")
     first, end = ((number - k) * len(feeds) // parts for k in (1, 0))
     if first == end:
         raise DataError(f"shard {number}/{parts}: holds none of the {len(feeds)} samples")

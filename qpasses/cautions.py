@@ -16,7 +16,6 @@ SLOW_SHARE = 0.1
 LOW_SQNR_DB = 10.0
 """Below this an output is a tenth noise: worth a warning."""
 
-
 _SHOWN = 5
 """So many names are listed where there are more."""
 
@@ -45,8 +44,10 @@ def range_warnings(found: Ranges, rules: Rules) -> list[str]:
     """What to know of ranges: skipped samples, constants, too few values for a percentile."""
     warnings = []
     if found.skipped:
-        names = ", ".join(found.skipped[:_SHOWN]) + ", ..." * (len(found.skipped) > _SHOWN)
-        warnings.append(f"{len(found.skipped)} bad samples were skipped: {names}")
+        count = len(found.skipped)
+        names = ", ".join(list(found.skipped)[:_SHOWN]) + ", ..." * (count > _SHOWN)
+        what = "bad sample was" if count == 1 else "bad samples were"
+        warnings.append(f"{count} {what} skipped: {names}")
     warnings += [
         f"tensor {name!r} is {seen.low:g} throughout: do the samples reach it?"
         for name, seen in found.statistics.items()
@@ -59,9 +60,10 @@ def range_warnings(found: Ranges, rules: Rules) -> list[str]:
             short[name] = ceil(1 / share)
     if short:
         name, needed = max(short.items(), key=lambda each: each[1])
+        several = "tensors have" if len(short) > 1 else "tensor has"
         warnings.append(
-            f"{len(short)} tensors have too few values for the percentile, which leaves them "
-            f"their extremes: {name!r} has {found.statistics[name].count:,} of {needed:,} "
+            f"{len(short)} {several} too few values for the percentile, which leaves the "
+            f"extremes: {name!r} has {found.statistics[name].count:,} of {needed:,} "
             "(more samples, or a lower percentile)"
         )
     return warnings

@@ -10,7 +10,22 @@ from typing import Any
 import click
 
 from opsets.errors import QPassesError, UsageError
-from qpasses.options import CONFIG, FILE, OUTPUT, SAMPLES, taken_preprocessing
+from qpasses.options import (
+    ACTIVATIONS,
+    CONFIG,
+    DATA,
+    DATA_OR_TABLE,
+    ENGINE,
+    FILE,
+    FORMATS,
+    METHOD,
+    OUTPUT,
+    SAMPLES,
+    SELECTION,
+    Shard,
+    taken_preprocessing,
+    without_idle_percentile,
+)
 
 _FILE_WIDTH = 250
 """Columns of the tables where the output goes to a file or a pipe: names stay whole."""
@@ -32,6 +47,7 @@ def cli() -> None:
     metavar="OUT",
     help="The model to write.",
 )
+@DATA_OR_TABLE
 @SAMPLES
 @click.option(
     "--target",
@@ -51,13 +67,7 @@ def cli() -> None:
     is_flag=True,
     help="31-bit multipliers, nearest to real arithmetic, in portable bodies.",
 )
-@click.option(
-    "--activation-type",
-    type=click.Choice(["uint8", "int8"]),
-    default="uint8",
-    show_default=True,
-    help="What activations are stored as.",
-)
+@ACTIVATIONS
 @click.option(
     "--weight-type",
     type=click.Choice(["int8"]),
@@ -71,29 +81,16 @@ def cli() -> None:
     show_default=True,
     help="A weight scale per output channel, or one per tensor.",
 )
+@METHOD
 @click.option(
-    "--symmetric", is_flag=True, help="Activation ranges symmetric about a fixed zero point."
+    "--calibration-table",
+    type=FILE,
+    metavar="FILE",
+    help="Ranges from a table of `qpasses calibrate`, TPU-MLIR or onnxruntime instead of a "
+    "run over the samples.",
 )
-@click.option(
-    "--calibration-method",
-    type=click.Choice(["minmax"]),
-    default="minmax",
-    show_default=True,
-    help="How ranges follow from samples.",
-)
-@click.option(
-    "--nodes-to-exclude",
-    multiple=True,
-    metavar="REGEX",
-    help="Leave nodes in float whose whole name (or that of a tensor they write) matches; "
-    "may be repeated.",
-)
-@click.option(
-    "--op-types-to-quantize",
-    multiple=True,
-    metavar="TYPE",
-    help="Make only nodes of this op type integer; several with commas, or repeated.",
-)
+@ENGINE
+@SELECTION
 @click.option("--integer-io", is_flag=True, help="Inputs and outputs are stored integers.")
 @click.option(
     "--emit",
@@ -120,11 +117,144 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
 
     for name in print_after:
         check_pass(name)
-    types = options["op_types_to_quantize"]
-    options["op_types_to_quantize"] = tuple(t for each in types for t in each.split(","))
+    _split_types(options)
     shown = {"model": model, **options, "print_after": print_after}
     shown["no_per_channel"] = not options["per_channel"]
     _run("qpasses quantize", shown, options | {"model": model}, run, print_after)
+
+
+class _Calibrate(click.Group):
+    """``calibrate MODEL`` beside ``calibrate merge``: what is no subcommand is a model."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the name of the command before a model or options, which name none."""
+        known = args and args[0] in self.commands and args[0] != _RUN
+        return super().parse_args(ctx, args if known else [_RUN, *args])
+
+
+class _CalibrateModel(click.Command):
+    """What ``calibrate`` does without a subcommand; its help is that of ``calibrate``."""
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Without the name of the command, which nobody types."""
+        above = ctx.parent or ctx
+        formatter.write_usage(above.command_path, " ".join(self.collect_usage_pieces(ctx)))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The subcommands."""
+        others = [(name, each) for name, each in calibrate.commands.items() if each != self]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(formatter.width)) for name, each in others]
+            )
+
+
+_RUN = "model"
+
+
+@cli.group(cls=_Calibrate)
+def calibrate() -> None:
+    """Collect the statistics of a model's tensors in a table."""
+
+
+@calibrate.command(_RUN, cls=_CalibrateModel)
+@click.argument("model", type=FILE)
+@click.option(
+    "-o", "--output", type=FILE, required=True, metavar="TABLE", help="The table to write."
+)
+@DATA
+@SAMPLES
+@click.option(
+    "--shard",
+    type=Shard(),
+    metavar="I/N",
+    help="Only the I-th of N parts of the samples; `qpasses calibrate merge` joins the "
+    "tables.",
+)
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(FORMATS),
+    default="qpasses",
+    show_default=True,
+    help="qpasses keeps histograms, from which every method's ranges follow; the others hold "
+    "the ranges of one.",
+)
+@click.option(
+    "--histograms/--no-histograms",
+    default=True,
+    show_default=True,
+    help="Without them: extremes only, for minmax and moving-average.",
+)
+@METHOD
+@ACTIVATIONS
+@ENGINE
+@SELECTION
+@click.option(
+    "--restart", is_flag=True, help="Begin anew where a stopped run could be gone on with."
+)
+@OUTPUT
+def calibrate_model(model: Path, **options: Any) -> None:
+    """Collect the statistics of MODEL's tensors over samples in a table.
+
+    `qpasses quantize --calibration-table TABLE` takes it, with any method. A run that is
+    stopped leaves TABLE.checkpoint, and goes on from there when it is called again.
+    """
+    from qpasses.calibrating import calibrate as run
+    from qpasses.report.calibration import print_calibration
+
+    _split_types(options)
+    options = {"model": model, **options}
+    shown = options | {"format": options["table_format"]}
+    shown["no_histograms"] = not options["histograms"]
+    hidden = ("table_format", "histograms")
+    shown = {name: value for name, value in shown.items() if name not in hidden}
+    _run("qpasses calibrate", shown, options, run, show=print_calibration)
+
+
+@calibrate.command()
+@click.argument("tables", nargs=-1, required=True, type=FILE, metavar="TABLE...")
+@click.option(
+    "-o", "--output", type=FILE, required=True, metavar="TABLE", help="The table to write."
+)
+def merge(tables: tuple[Path, ...], output: Path) -> None:
+    """Join tables of one model over different samples.
+
+    The result is that of one run over all of the samples, to the last bit.
+    """
+    from qpasses.calibrating import merge_tables
+    from qpasses.report.terminal import counted
+
+    whole = merge_tables(tables, output)
+    held = f"{counted(whole.samples, 'sample')}, {counted(len(whole.tensors), 'tensor')}"
+    click.echo(f"{output}: {held}")
+
+
+@calibrate.command()
+@click.argument("table", type=FILE)
+@click.option(
+    "-o", "--output", type=FILE, required=True, metavar="FILE", help="The table to write."
+)
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(FORMATS[1:]),
+    required=True,
+    help="The tool that is to read it.",
+)
+@METHOD
+def convert(table: Path, output: Path, **options: Any) -> None:
+    """Write the ranges that a method chooses from TABLE for another tool."""
+    from qpasses.calibrating import convert_table
+
+    convert_table(table, output, **options)
+    click.echo(f"{output}: for {options['table_format']}")
+
+
+def _split_types(options: dict[str, Any]) -> None:
+    """Several op types may stand in one option."""
+    types = options["op_types_to_quantize"]
+    options["op_types_to_quantize"] = tuple(t for each in types for t in each.split(","))
 
 
 @cli.command()
@@ -136,6 +266,7 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
     metavar="MODEL",
     help="The float model INTEGER was made from.",
 )
+@DATA
 @SAMPLES
 @OUTPUT
 def verify(integer: Path, **options: Any) -> None:
@@ -191,8 +322,9 @@ def _run(
     options: dict[str, Any],
     command: Callable[..., Any],
     print_after: tuple[str, ...] = (),
+    show: Callable[[Any, dict[str, Any]], None] | None = None,
 ) -> None:
-    """Echo the configuration, run ``command`` under progress bars, print its report."""
+    """Echo the configuration, run ``command`` under progress bars, ``show`` its report."""
     from rich.console import Console
 
     from qpasses.report.terminal import (
@@ -214,15 +346,16 @@ def _run(
 
     onnxruntime.set_default_logger_severity(3)  # errors; its warnings are not the user's
     console = _console(quiet)
-    print_configuration(console, title, shown | {"config": config})
+    shown = without_idle_percentile(shown) | {"config": config}
+    print_configuration(console, title, shown)
     options["preprocessing"] = taken_preprocessing(options)
     errors = Console(stderr=True, quiet=quiet)
     with timings(errors) if verbose else progress_bars(errors) as (progress, after_pass):
         if "stop_after" in options:
             options["after"] = _watching(print_after, after_pass)
         result = command(**options, progress=progress)
-    print_report(console, result.report)
-    if result.verdict == "failed":
+    (show or print_report)(console, result.report)
+    if result.report.get("summary", {}).get("verdict") == "failed":
         if quiet:
             print_problems(Console(stderr=True), result.report)
         sys.exit(1)
@@ -265,7 +398,7 @@ def main() -> None:
         click.echo(error.format_message())
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        click.echo(f"error: {error.format_message()}", err=True)
+        click.echo(f"error: {' '.join(error.format_message().split())}", err=True)
         sys.exit(error.exit_code)
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)

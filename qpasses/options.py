@@ -62,10 +62,10 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
         entries = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--config {path}: cannot be read as TOML: {error}") from error
-    for command in ("quantize", "verify"):  # [quantize]: for that command alone
+    for command in ("quantize", "calibrate", "verify"):  # [quantize]: for that command alone
         if isinstance(entries.get(command), dict):
             section = entries.pop(command)
-            entries |= section if command == ctx.info_name else {}
+            entries |= section if command in (ctx.info_name, _name_above(ctx)) else {}
     known = {
         name.lstrip("-").replace("-", "_"): param
         for param in ctx.command.params
@@ -88,6 +88,11 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
     ctx.meta[CONFIG] = path
 
 
+def _name_above(ctx: click.Context) -> str | None:
+    """What stands before the name of the command: ``calibrate MODEL`` has one of its own."""
+    return None if ctx.parent is None else ctx.parent.info_name
+
+
 def _mismatch(param: click.Parameter, value: Any) -> str:
     """What an entry of a configuration file must be, if ``value`` is something else."""
     if param.multiple:
@@ -97,6 +102,8 @@ def _mismatch(param: click.Parameter, value: Any) -> str:
         return "" if isinstance(value, bool) else "true or false"
     if isinstance(param.type, click.IntRange):
         return "" if type(value) is int else "a whole number"
+    if isinstance(param.type, click.types.FloatParamType):
+        return "" if type(value) in (int, float) else "a number"
     if isinstance(param.type, Numbers | Size):
         parts = value if isinstance(value, list) else [value]
         kinds = (int, str) if isinstance(param.type, Size) else (int, float, str)
@@ -116,14 +123,53 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
+METHODS = (
+    "minmax",
+    "moving-average",
+    "percentile",
+    "entropy",
+    "mse",
+    "octav",
+    "aciq-gauss",
+    "aciq-laplace",
+    "tpumlir-kl",
+    "tpumlir-octav",
+    "auto",
+)
+
+FORMATS = ("qpasses", "tpumlir", "onnxruntime")
+
+
+class Shard(click.ParamType[tuple[int, int]]):
+    """I/N: the I-th of N parts."""
+
+    name = "shard"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        """Number and count, from a text."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            number, parts = map(int, str(value).split("/"))
+        except ValueError:
+            self.fail(f"{value!r} is not I/N, as 2/4 for the second of four", param, ctx)
+        return number, parts
+
+
+_DATA_HELP = (
+    "Samples: a folder of .npy/.npz feeds or one file of stacked ones, a folder of pictures, "
+    "or of test_data_set_*; random:N makes numbers up."
+)
+
+DATA = click.option("--data", required=True, metavar="PATH|random:N", help=_DATA_HELP)
+
+DATA_OR_TABLE = click.option(
+    "--data",
+    metavar="PATH|random:N",
+    help=f"{_DATA_HELP} Needed unless there is a calibration table.",
+)
+
 SAMPLES = _options(
-    click.option(
-        "--data",
-        required=True,
-        metavar="PATH|random:N",
-        help="Samples: a folder of .npy/.npz feeds or one file of stacked ones, a folder of "
-        "pictures, or of test_data_set_*; random:N makes numbers up.",
-    ),
     click.option(
         "--samples",
         type=click.IntRange(min=1),
@@ -165,6 +211,89 @@ SAMPLES = _options(
     ),
 )
 
+METHOD = _options(
+    click.option(
+        "--symmetric",
+        is_flag=True,
+        help="Activation ranges symmetric about a fixed zero point.",
+    ),
+    click.option(
+        "--calibration-method",
+        type=click.Choice(METHODS),
+        default="minmax",
+        show_default=True,
+        help="How ranges follow from samples; auto takes for each tensor the method with the "
+        "least expected error.",
+    ),
+    click.option(
+        "--percentile",
+        type=float,
+        default=99.999,
+        show_default=True,
+        help="Of the values that the method of this name keeps.",
+    ),
+    click.option(
+        "--calibration-overrides",
+        multiple=True,
+        metavar="REGEX=RULE",
+        help="What tensors do whose whole name matches: a method, percentile:P, or a range "
+        "LOW,HIGH; may be repeated, the first that matches counts.",
+    ),
+)
+
+SELECTION = _options(
+    click.option(
+        "--nodes-to-exclude",
+        multiple=True,
+        metavar="REGEX",
+        help="Leave nodes in float whose whole name (or that of a tensor they write) matches; "
+        "may be repeated.",
+    ),
+    click.option(
+        "--op-types-to-quantize",
+        multiple=True,
+        metavar="TYPE",
+        help="Make only nodes of this op type integer; several with commas, or repeated.",
+    ),
+)
+
+ACTIVATIONS = click.option(
+    "--activation-type",
+    type=click.Choice(["uint8", "int8"]),
+    default="uint8",
+    show_default=True,
+    help="What activations are stored as.",
+)
+
+ENGINE = _options(
+    click.option(
+        "--on-bad-sample",
+        type=click.Choice(["error", "skip"]),
+        default="error",
+        show_default=True,
+        help="What to do with a sample that is damaged, does not fit, or makes a tensor NaN "
+        "or infinite.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Samples calibrated at a time; default: one a core.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="Where samples are calibrated: in this process, or as tasks of Ray.",
+    ),
+    click.option(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="The Ray cluster to use; default: one is started on this machine.",
+    ),
+)
+
 OUTPUT = _options(
     click.option(
         "--json",
@@ -185,6 +314,15 @@ OUTPUT = _options(
     click.option("--quiet", is_flag=True, help="Print errors and problems only."),
     click.option("--verbose", is_flag=True, help="Print what each stage and pass took."),
 )
+
+
+def without_idle_percentile(options: dict[str, Any]) -> dict[str, Any]:
+    """The options to show: the percentile only where a method looks at it."""
+    overrides = options.get("calibration_overrides", ())
+    rules = {text.rpartition("=")[2] for text in overrides}
+    if {options.get("calibration_method"), *rules} & {"percentile", "auto"}:
+        return options
+    return {name: value for name, value in options.items() if name != "percentile"}
 
 
 def taken_preprocessing(options: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ import onnx
 import onnx.inliner
 from onnx_graphsurgeon.logger import G_LOGGER
 
+from calibration.memory import give_back
 from opsets.errors import ModelError
 from qpasses.graph import Graph, export_graph, import_graph
 from qpasses.passes import PREPARE, QUANTIZABLE
@@ -36,11 +37,13 @@ def prepare(
     G_LOGGER.severity = G_LOGGER.ERROR
     graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
     run_passes(PREPARE, graph, context, watch)
+    give_back()
     if sample is not None and not agree(model, prepared_model(graph), sample):
         raise ModelError(
             "folding changed the model's outputs beyond rounding on the first "
             "sample: please report this model"
         )
+    give_back()
     return graph
 
 
@@ -48,6 +51,7 @@ def prepared_model(graph: Graph) -> onnx.ModelProto:
     """The float graph as a model that onnxruntime loads."""
     model = export_graph(graph)
     model.ir_version = IR_VERSION
+    give_back()
     return model
 
 

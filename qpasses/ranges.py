@@ -7,12 +7,12 @@ from typing import Any
 
 import onnx
 
-from calibration import Collected, Engine, Range, Run, Samples, Statistics
+from calibration import Collected, Engine, Preprocessing, Range, Run, Samples, Statistics
 from calibration.collect import collect
 from calibration.foreign_tables import read_ranges, table_kind
 from calibration.rules import Rules
 from calibration.table import Table, read_table
-from opsets.errors import DataError
+from opsets.errors import DataError, UsageError
 
 _SHOWN = 3
 """So many names are listed where there are more."""
@@ -23,13 +23,14 @@ class Ranges:
     """The range of each observed tensor by name, and the method it comes from.
 
     ``statistics`` are what they were chosen from, where that is known; ``skipped`` the names
-    of bad samples that were left out; ``random``: the samples were made up.
+    of bad samples that were left out, and why, where that is known; ``random``: the samples
+    were made up.
     """
 
     ranges: Mapping[str, Range]
     methods: Mapping[str, str]
     statistics: Mapping[str, Statistics] = field(default_factory=dict)
-    skipped: Sequence[str] = ()
+    skipped: Mapping[str, str | None] = field(default_factory=dict)
     random: bool = False
 
 
@@ -70,6 +71,12 @@ class Given:
         return self.table is not None and self.table.data["random"] is True
 
     @property
+    def preprocessing(self) -> Preprocessing | None:
+        """What pictures became when it was made, if it was made with pictures."""
+        steps = None if self.table is None else self.table.data["preprocessing"]
+        return None if steps is None else Preprocessing.from_json(steps)
+
+    @property
     def names(self) -> Sequence[str]:
         """The tensors in it."""
         return list(self.ranges if self.table is None else self.table.tensors)
@@ -77,20 +84,40 @@ class Given:
     def of(self, observed: Sequence[str], known: set[str], rules: Rules) -> Ranges:
         """The ranges of the tensors ``observed``; ``known`` are all of the prepared graph.
 
-        Raises DataError for a tensor that is missing or that the graph has not.
+        Raises DataError for a tensor that is missing or that the graph has not, UsageError
+        for a rule that ranges of another tool cannot follow.
         """
-        names = self._names_of(known)
-        missing = [name for name in observed if name not in names]
+        names, given = self._names_of(known), self._overrides(observed, rules)
+        missing = [name for name in observed if name not in {*names, *given}]
         if missing:
             raise DataError(
                 f"{self.path}: holds nothing for {_listed(missing)}: calibrate with the "
                 "options that quantize is given"
             )
         if self.table is None:
-            ranges = {name: self.ranges[names[name]] for name in observed}
-            return Ranges(ranges, dict.fromkeys(observed, f"{self.kind} table"))
+            read = {name: self.ranges[names[name]] for name in observed if name not in given}
+            methods = {
+                **dict.fromkeys(read, f"{self.kind} table"),
+                **dict.fromkeys(given, "given"),
+            }
+            return Ranges({name: {**read, **given}[name] for name in observed}, methods)
         statistics = {name: self.table.tensors[name] for name in observed}
-        return chosen(rules, statistics, self.table.skipped, self.random, str(self.path))
+        skipped = dict.fromkeys(self.table.skipped)
+        return chosen(rules, statistics, skipped, self.random, str(self.path))
+
+    def _overrides(self, observed: Sequence[str], rules: Rules) -> dict[str, Range]:
+        """The ranges that ``rules`` give themselves, where this table holds but ranges."""
+        if self.table is not None:
+            return {}
+        used = {name: rules.override(name) for name in observed}
+        named = [o.text for o in used.values() if o is not None and o.range is None]
+        if rules.method != "minmax" or named:
+            what = f"override {named[0]!r}" if named else f"method {rules.method!r}"
+            raise UsageError(
+                f"{self.path}: holds ranges, not what {what} chooses from: leave it away, or "
+                "take a table of qpasses calibrate"
+            )
+        return {n: o.range for n, o in used.items() if o is not None and o.range is not None}
 
     def _names_of(self, known: set[str]) -> dict[str, str]:
         """The table's name for each tensor of the graph.
@@ -113,10 +140,14 @@ class Given:
             )
         return names
 
+    @property
+    def samples(self) -> int | None:
+        """How many were counted in it, where that is known."""
+        return None if self.table is None else self.table.samples
+
     def as_json(self) -> dict[str, Any]:
         """What a report says of it."""
-        samples = None if self.table is None else self.table.samples
-        return {"kind": self.kind, "samples": samples}
+        return {"kind": self.kind, "samples": self.samples}
 
 
 @dataclass(frozen=True)
@@ -150,13 +181,14 @@ def find_ranges(
         }
         return how.given.of(observed, known, rules)
     found = how.engine(model, observed, samples, run, Collected())
-    return chosen(rules, found.tensors, sorted(found.skipped), samples.random, "the run")
+    skipped = dict(sorted(found.skipped.items()))
+    return chosen(rules, found.tensors, skipped, samples.random, "the run")
 
 
 def chosen(
     rules: Rules,
     statistics: Mapping[str, Statistics],
-    skipped: Sequence[str],
+    skipped: Mapping[str, str | None],
     random: bool,
     where: str,
 ) -> Ranges:
@@ -173,6 +205,11 @@ def chosen(
 def ranges_as_json(found: Ranges) -> dict[str, Any]:
     """``calibration`` of a report: of each tensor its range, the method, what was seen."""
     return {"tensors": [_entry(found, name) for name in found.ranges]}
+
+
+def skipped_as_json(skipped: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """``samples.skipped`` of a report: the names of bad samples, and why, where known."""
+    return [{"name": name, "reason": why} for name, why in sorted(skipped.items())]
 
 
 def _entry(found: Ranges, name: str) -> dict[str, Any]:

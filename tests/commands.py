@@ -79,6 +79,7 @@ class Desk:
         self.data = save(folder, "data.npy", data)
         self.output = folder / "out.onnx"
         self.report = folder / "out.json"
+        self.table = folder / "table.json"
 
     def quantize(self, *options, runner=run):
         """``qpasses quantize`` with model, samples and output; nothing older is there."""
@@ -86,6 +87,13 @@ class Desk:
             path.unlink(missing_ok=True)
         given = "--data", self.data, "-o", self.output, "--json", self.report
         return runner("quantize", self.model, *given, *options)
+
+    def calibrate(self, *options, runner=run):
+        """``qpasses calibrate`` with model, samples and table; nothing older is there."""
+        for path in (self.table, self.report):
+            path.unlink(missing_ok=True)
+        given = "--data", self.data, "-o", self.table, "--json", self.report
+        return runner("calibrate", self.model, *given, *options)
 
     def verify(self, *options, runner=run):
         """``qpasses verify`` of the output."""

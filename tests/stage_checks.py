@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 from small_models import model, numbers
 
-from calibration import Range, Session, collect
+from calibration import Range, Session, collect, input_specs, open_samples
 from opsets.target import load_target
 from qpasses.alignment import align
 from qpasses.emit.integer import emit_integer
@@ -77,7 +77,9 @@ def stages(made, feeds):
     context = Context(Settings(load_target("onnx")))
     graph = prepare(made, feeds, context)
     chosen = plan(graph, context)
-    ranges = collect(prepared_model(graph), list(chosen.tensors), [("feeds", feeds)])
+    samples = open_samples([feeds], input_specs(made))
+    found = collect(prepared_model(graph), list(chosen.tensors), samples).tensors
+    ranges = {name: seen.range for name, seen in found.items()}
     place(graph, chosen, align(graph, chosen, ranges), context)
     tidy(graph)
     placed = prepared_model(graph)

@@ -53,7 +53,15 @@ PLAIN = {
     "weight-type": ('"int8"', ["--weight-type", "int8"]),
     "per-channel": ("false", ["--no-per-channel"]),
     "symmetric": ("true", ["--symmetric"]),
-    "calibration-method": ('"minmax"', ["--calibration-method", "minmax"]),
+    "calibration-method": ('"mse"', ["--calibration-method", "mse"]),
+    "percentile": ("99", ["--percentile", "99"]),
+    "calibration-overrides": (
+        '["x=percentile", "r=0,1.5"]',
+        ["--calibration-overrides", "x=percentile", "--calibration-overrides", "r=0,1.5"],
+    ),
+    "on-bad-sample": ('"skip"', ["--on-bad-sample", "skip"]),
+    "workers": ("1", ["--workers", "1"]),
+    "engine": ('"local"', ["--engine", "local"]),
     "nodes-to-exclude": (
         '["conv", "mea."]',
         ["--nodes-to-exclude", "conv", "--nodes-to-exclude", "mea."],
@@ -70,6 +78,18 @@ PLAIN = {
     "verbose": ("true", ["--verbose"]),
 }
 
+OF_CALIBRATE = {
+    "shard": ('"2/3"', ["--shard", "2/3"]),
+    "format": ('"tpumlir"', ["--format", "tpumlir"]),
+    "histograms": ("false", ["--no-histograms"]),
+    "restart": ("true", ["--restart"]),
+    "samples": PLAIN["samples"],
+    "calibration-method": PLAIN["calibration-method"],
+    "calibration-overrides": PLAIN["calibration-overrides"],
+    "nodes-to-exclude": PLAIN["nodes-to-exclude"],
+}
+"""What ``calibrate`` has of its own, and some of what it shares with ``quantize``."""
+
 OF_PICTURES = {
     "preprocess": ('"mnist"', ["--preprocess", "mnist"]),
     "scale": ('"1/255"', ["--scale", "1/255"]),
@@ -81,39 +101,63 @@ OF_PICTURES = {
     "resize": ('"pad"', ["--resize", "pad"]),
 }
 
-GIVEN = {"data", "output", "json", "against"}
-"""What test_paths_may_stand_in_the_file_too gives."""
+GIVEN = {"data", "output", "json", "against", "calibration-table", "ray-address"}
+"""What test_paths_may_stand_in_the_file_too gives, and tests of their own."""
+
+COMMANDS = {
+    "quantize": cli.commands["quantize"],
+    "calibrate": cli.commands["calibrate"].commands["model"],
+    "verify": cli.commands["verify"],
+}
 
 
 def options_of(command):
-    names = {name for param in cli.commands[command].params for name in param.opts}
+    names = {name for param in COMMANDS[command].params for name in param.opts}
     return {name[2:] for name in names if name.startswith("--")} - {"config"}
 
 
 def test_these_tests_know_every_option():
-    everything = PLAIN.keys() | OF_PICTURES.keys() | GIVEN
-    assert options_of("quantize") | options_of("verify") == everything
+    everything = PLAIN.keys() | OF_CALIBRATE.keys() | OF_PICTURES.keys() | GIVEN
+    assert set().union(*map(options_of, COMMANDS)) == everything
 
 
 def outcome(desk, ended):
     """All that a command did; not in which order it says so, nor what times it prints."""
     report = read_json(desk.report) if desk.report.exists() else None
-    model = desk.output.read_bytes() if desk.output.exists() else None
+    written = [p.read_bytes() if p.exists() else None for p in (desk.output, desk.table)]
     lines = [" ".join(line.split()) for line in ended.out.splitlines()]
     said = sorted(line for line in lines if not line.startswith("config "))
-    return ended.code, said, bool(ended.err), report, model
+    return ended.code, said, bool(ended.err), report, written
 
 
-def assert_same_in_the_file(desk, text, options):
-    by_file = outcome(desk, configured(desk, text))
+def assert_same_in_the_file(desk, text, options, command="quantize"):
+    by_file = outcome(desk, configured(desk, text, command=command))
     assert by_file[0] == 0
-    assert by_file == outcome(desk, desk.quantize(*options))
+    assert by_file == outcome(desk, getattr(desk, command)(*options))
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_an_option_in_the_file_does_what_it_does_on_the_command_line(desk, name):
     value, options = PLAIN[name]
     assert_same_in_the_file(desk, f"{name} = {value}", options)
+
+
+@pytest.mark.parametrize("name", OF_CALIBRATE)
+def test_an_option_of_calibrate_may_stand_in_the_file(desk, name):
+    value, options = OF_CALIBRATE[name]
+    assert_same_in_the_file(desk, f"{name} = {value}", options, "calibrate")
+
+
+def test_a_calibration_table_may_stand_in_the_file(desk):
+    assert desk.calibrate().code == 0
+    text = f"calibration-table = '{desk.table}'"
+    assert_same_in_the_file(desk, text, ["--calibration-table", desk.table])
+    assert read_json(desk.report)["configuration"]["calibration_table"]["samples"] == 8
+
+
+def test_the_address_of_a_cluster_may_stand_in_the_file(desk):
+    ended = configured(desk, 'ray-address = "far:1"', command="calibrate")
+    assert_refused(ended, USAGE, "'far:1'", "ray")
 
 
 @pytest.mark.parametrize("name", OF_PICTURES)
@@ -212,8 +256,9 @@ def test_an_unknown_entry_is_named_with_the_file(desk, entry):
 
 
 def test_a_table_named_after_a_command_is_for_that_command(desk):
-    text = "[quantize]\nsamples = 3\n[verify]\nsamples = 2\n"
+    text = "[quantize]\nsamples = 3\n[verify]\nsamples = 2\n[calibrate]\nsamples = 4\n"
     assert_same_in_the_file(desk, text, ["--samples", "3"])
+    assert_same_in_the_file(desk, text, ["--samples", "4"], "calibrate")
 
 
 def test_another_table_is_an_unknown_entry(desk):
@@ -244,6 +289,11 @@ WRONG = {
     "scale": ["[]"],
     "size": ["8.5", "true", "[[8], [8]]"],
     "preprocess": ["3"],
+    "percentile": ['"99"', "true"],
+    "calibration-method": ["3", '["mse"]'],
+    "calibration-overrides": ['"x=mse"', "[1]"],
+    "calibration-table": ["3"],
+    "workers": ['"2"', "1.5"],
 }
 
 
@@ -262,6 +312,10 @@ UNFIT = {
     "scale": ['"1/0"'],
     "size": ["[8, 8, 8]"],
     "layout": ['"HWCN"'],
+    "percentile": ["nan", "50", "100.1"],
+    "workers": ["0"],
+    "engine": ['"spark"'],
+    "on-bad-sample": ['"hide"'],
 }
 
 
@@ -271,6 +325,12 @@ UNFIT = {
 def test_a_value_that_is_out_of_range_or_unknown_is_named_with_the_entry(desk, name, value):
     assert_refused(configured(desk, f"{name} = {value}"), USAGE, name)
     assert not desk.output.exists()
+
+
+@pytest.mark.parametrize("text", ["x", "x=median", "x=percentile:9", "x=2,1", "(=mse"])
+def test_an_override_that_is_none_is_named(desk, text):
+    ended = configured(desk, f'calibration-overrides = ["{text}"]')
+    assert_refused(ended, USAGE, "calibration override", repr(text))
 
 
 @pytest.mark.parametrize("name", ["data", "output"])

@@ -349,7 +349,7 @@ def test_options_are_reported_and_recorded(tmp_path):
 UNKNOWN = {
     "activation-type": ("int4", "uint8"),
     "weight-type": ("uint8", "int8"),
-    "calibration-method": ("entropy", "minmax"),
+    "calibration-method": ("median", "minmax"),
     "bodies": ("fast", "portable"),
     "emit": ("tflite", "qdq"),
     "target": ("onxx", "onnx"),

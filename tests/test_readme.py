@@ -7,6 +7,7 @@ import numpy as np
 import onnxruntime
 from click.testing import CliRunner
 
+from calibration.methods import METHODS
 from opsets.qpasses_v1 import OPS
 from qpasses import quantize
 from qpasses.cli import cli
@@ -29,6 +30,23 @@ def test_the_demo_prints_the_evidence_and_the_summary_of_the_readme(tmp_path):
     proved = lines[: next(i for i, line in enumerate(lines) if line.startswith("Against"))]
     assert "\n".join(proved) in README
     assert lines[-1] in README
+    shown = README[README.index("qpasses quantize\n model ") : README.index("Samples: 100")]
+    configured = [line.split()[0] for line in printed[: printed.index("Samples")].splitlines()]
+    assert [
+        line.split()[0] for line in shown.splitlines() if "json " not in line
+    ] == configured
+
+
+def test_calibrate_prints_the_tensors_of_the_readme(tmp_path):
+    arguments = ["calibrate", str(DIGITS / "digits_cnn.onnx"), "-o", str(tmp_path / "t.json")]
+    arguments += ["--data", str(DIGITS / "calibration.npz"), "--calibration-method", "auto"]
+    printed = CliRunner().invoke(cli, arguments).output
+    shown = printed[printed.index("Tensors") :].rstrip().splitlines()
+    assert "\n".join(line.rstrip() for line in shown) in README
+
+
+def test_every_calibration_method_stands_in_the_readme():
+    assert [name for name in METHODS if f"`{name}`" not in README] == []
 
 
 def test_inspect_prints_what_the_readme_shows(tmp_path):

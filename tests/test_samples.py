@@ -11,12 +11,9 @@ from feeds import (
     assert_feeds,
     names_of,
 )
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from small_models import cnn, every_tensor, model, numbers, pictures, save
 
-from calibration import InputSpec, MinMax, Range, collect, input_specs, open_samples
+from calibration import InputSpec, Range, Run, collect, input_specs, open_samples
 from opsets.errors import DataError
 
 
@@ -179,54 +176,19 @@ def test_a_broken_file_that_the_limit_leaves_out_is_never_read(tmp_path):
     assert names_of(open_samples(tmp_path, ONE_PICTURE, 2)) == ["0.npy", "2.npy"]
 
 
-finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
-parts_of_any_size = st.lists(hnp.arrays(np.float32, st.integers(0, 5), elements=finite))
-in_two_orders = parts_of_any_size.flatmap(
-    lambda parts: st.tuples(st.just(parts), st.permutations(parts))
-)
-
-
-@settings(deadline=None, derandomize=True, database=None, max_examples=200)
-@given(in_two_orders)
-@example(([np.empty(0, np.float32)], []))
-def test_min_max_is_the_same_for_every_order_and_split(parts_in_two_orders):
-    whole, parts = parts_in_two_orders
-    values = np.concatenate([np.empty(0, np.float32), *whole])
-    observer = MinMax()
-    for part in parts:
-        observer.update(part)
-    if values.size:
-        assert observer.range() == Range(float(values.min()), float(values.max()))
-    else:
-        with pytest.raises(ValueError, match="no values"):
-            observer.range()
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("position", [0, 1, 2])
-def test_min_max_refuses_values_that_are_not_finite_and_keeps_its_range(bad, position):
-    observer = MinMax()
-    observer.update(np.float32([-1, 2]))
-    values = np.float32([-5, 0, 5])
-    values[position] = bad
-    with pytest.raises(FloatingPointError):
-        observer.update(values)
-    assert observer.range() == Range(-1, 2)
-
-
 def test_collect_gives_the_smallest_and_largest_value_of_every_tensor(tmp_path):
     made, data = cnn(), pictures(6)
     names = ["x", *(tensor for node in made.graph.node for tensor in node.output)]
     samples = open_samples(save(tmp_path, "all.npy", data), input_specs(made))
     steps = []
-    ranges = collect(made, names, samples, lambda: steps.append(1))
-    assert list(ranges) == names
+    found = collect(made, names, samples, Run(progress=lambda: steps.append(1))).tensors
+    assert list(found) == names
     assert len(steps) == 6
 
     runs = [every_tensor(made, {"x": picture[None]}) for picture in data]
     seen = {name: np.concatenate([run[name] for run in runs]) for name in names[1:]}
     for name, values in {"x": data, **seen}.items():
-        assert ranges[name] == Range(float(values.min()), float(values.max())), name
+        assert found[name].range == Range(float(values.min()), float(values.max())), name
 
 
 def test_collect_names_the_sample_and_the_tensor_that_overflows(tmp_path):

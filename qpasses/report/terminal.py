@@ -19,6 +19,9 @@ from rich.table import Table
 _WIDE = 110
 """Columns from which on the evidence table shows everything."""
 
+_SKIPPED_SHOWN = 20
+"""Bad samples in a row; the JSON report lists them all."""
+
 _VERDICTS = {
     "ok": "[green]ok[/]: every rewritten node is proved, body and meaning agree",
     "incomplete": "[yellow]incomplete[/]",
@@ -91,20 +94,44 @@ def print_configuration(console: Console, title: str, entries: dict[str, Any]) -
 
 def print_report(console: Console, report: dict[str, Any]) -> None:
     """Samples, evidence per node, the summary, accuracy, and the verdict."""
-    samples = report["samples"]
-    how = f": {samples['preprocessing']}" if samples["preprocessing"] else ""
-    console.print(f"Samples: {escape(samples['source'])}{escape(how)}\n", highlight=False)
+    print_samples(console, report)
     _print_evidence(console, report["evidence"]["nodes"])
     _print_summary(console, report)
     _print_accuracy(console, report)
     summary = report["summary"]
+    print_skipped(console, report)
+    print_warnings(console, report)
+    print_problems(console, report)
+    because = f": {'; '.join(summary['because'])}" if summary["because"] else ""
+    console.print(f"verdict {_VERDICTS[summary['verdict']]}{escape(because)}", highlight=False)
+
+
+def print_samples(console: Console, report: dict[str, Any]) -> None:
+    """Where the samples are from, and what pictures among them become."""
+    samples = report["samples"]
+    how = f": {samples['preprocessing']}" if samples["preprocessing"] else ""
+    console.print(f"Samples: {escape(samples['source'])}{escape(how)}\n", highlight=False)
+
+
+def print_skipped(console: Console, report: dict[str, Any]) -> None:
+    """Bad samples that were left out, and why, one line each."""
+    skipped = report["samples"].get("skipped", [])
+    for each in skipped[:_SKIPPED_SHOWN]:
+        console.print(
+            f"[yellow]skipped[/]: {escape(each['reason'] or each['name'])}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if len(skipped) > _SKIPPED_SHOWN:
+        console.print(f"and {len(skipped) - _SKIPPED_SHOWN} more: --json lists them all")
+
+
+def print_warnings(console: Console, report: dict[str, Any]) -> None:
+    """What to know, one line each."""
     for warning in report["warnings"]:
         console.print(
             f"[yellow]warning[/]: {escape(warning)}", highlight=False, soft_wrap=True
         )
-    print_problems(console, report)
-    because = f": {'; '.join(summary['because'])}" if summary["because"] else ""
-    console.print(f"verdict {_VERDICTS[summary['verdict']]}{escape(because)}", highlight=False)
 
 
 def print_problems(console: Console, report: dict[str, Any]) -> None:
@@ -189,10 +216,10 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
 
 def _print_accuracy(console: Console, report: dict[str, Any]) -> None:
     count = report["samples"]["accuracy"]
-    kind = "calibration samples" if "calibration" in report["samples"] else "samples"
-    console.print(
-        f"Against the float model, on {count} {kind}", style="italic", highlight=False
-    )
+    calibrated_on = "calibration" in report["samples"]
+    calibrated_on &= not report["configuration"].get("calibration_table")
+    used = counted(count, "calibration sample" if calibrated_on else "sample")
+    console.print(f"Against the float model, on {used}", style="italic", highlight=False)
     table = Table(box=None)
     table.add_column("output")
     for name in ("SQNR dB", "cosine", "max |error|"):
@@ -205,6 +232,11 @@ def _print_accuracy(console: Console, report: dict[str, Any]) -> None:
             _number(output["max_abs_error"], ".4g"),
         )
     console.print(table)
+
+
+def counted(count: int, what: str) -> str:
+    """``1 sample``, ``2 samples``."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def _number(value: float | None, form: str) -> str:
