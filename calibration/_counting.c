@@ -21,6 +21,12 @@
 #define VECTORIZED
 #endif
 
+#if defined(__GNUC__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address)
+#endif
+
 #if defined(_WIN32)
 #define EXPORTED __declspec(dllexport)
 #else
@@ -164,6 +170,8 @@ static Seen count_large(const float *values, size_t size, Window window) {
             continue;
         seen.zeros += bins_of(values + start, length, window.scale, window.first, bins);
         for (; i + TABLES <= length; i += TABLES) {
+            if (i % 16 == 0)
+                PREFETCH(values + start + BLOCK + i);
             tables[0][bins[i]]++;
             tables[1][bins[i + 1]]++;
             tables[2][bins[i + 2]]++;

@@ -24,10 +24,11 @@ class Sums:
         self._rows = np.arange(rows)
 
     def add(self, values: NDArray[np.float32]) -> None:
-        """Add a finite value to each row."""
+        """Add finite values, [..., rows], to the rows."""
         mantissas, exponents = np.frexp(values)
         whole = np.ldexp(mantissas, 24).astype(np.int64)
-        self._mantissas[self._rows, exponents + (_BIAS - 24)] += whole
+        places = (np.broadcast_to(self._rows, values.shape), exponents + (_BIAS - 24))
+        np.add.at(self._mantissas, places, whole)
 
     def absorb(self, other: "Sums") -> None:
         """Add the sums of other rows."""
@@ -63,7 +64,7 @@ class Accumulator:
         ]
         rows = len(names)
         self._low, self._high = _nothing_yet(rows)
-        self._sample_low, self._sample_high = _nothing_yet(rows)
+        self._sample_low, self._sample_high = _nothing_yet(1, rows)
         self._values = np.zeros(rows, np.int64)
         self._zeros = np.zeros(rows, np.int64)
         self._samples = np.zeros(rows, np.int64)
@@ -73,20 +74,28 @@ class Accumulator:
         self._firsts = np.zeros(rows, np.int32)
         self._edges = np.zeros((2, rows))  # of the windows, real: empty ones to begin with
 
+    def begin(self, batch: int) -> None:
+        """What comes until ``end_sample`` is of so many samples, one behind the other."""
+        self._sample_low, self._sample_high = _nothing_yet(batch, len(self._names))
+
     def take(self, names: Sequence[str], values: Sequence[Values]) -> None:
-        """Take in tensors of the sample at hand.
+        """Take in tensors of the samples at hand; of one, if ``begin`` said nothing else.
 
         Raises FloatingPointError, its argument the name, for one with NaN or infinity.
         """
-        rows = np.array([self._row[name] for name in names])
-        seen = (
-            self._counter.extremes(values)
-            if self._counts is None
-            else self._count(rows, values)
-        )
+        rows, batch = np.array([self._row[name] for name in names]), len(self._sample_low)
+        pieces = values
+        if batch > 1:
+            pieces = [piece for each in values for piece in each.split(batch)]
+        if self._counts is None or batch > 1:
+            seen = self._counter.extremes(pieces)
+        if self._counts is not None:
+            counted = self._count(rows, values)
+            seen = counted if batch == 1 else seen
         if not seen.finite.all():
-            raise FloatingPointError(names[int(np.argmin(seen.finite))])
-        self._sample_low[rows], self._sample_high[rows] = seen.lows, seen.highs
+            raise FloatingPointError(names[int(np.argmin(seen.finite)) // batch])
+        self._sample_low[:, rows] = seen.lows.reshape(-1, batch).T
+        self._sample_high[:, rows] = seen.highs.reshape(-1, batch).T
         self._values[rows] += [each.size for each in values]
 
     def _count(self, rows: NDArray[np.intp], values: Sequence[Values]) -> Extremes:
@@ -108,17 +117,17 @@ class Accumulator:
         return seen
 
     def end_sample(self) -> None:
-        """Close the sample at hand: its extremes join those of the others."""
+        """Close the samples at hand: their extremes join those of the others."""
         low, high = self._sample_low, self._sample_high
         for row, parts in self._parts:
-            low[row], high[row] = low[parts].min(), high[parts].max()
+            low[:, row], high[:, row] = low[:, parts].min(axis=1), high[:, parts].max(axis=1)
         filled = low <= high
-        np.minimum(self._low, low, out=self._low)
-        np.maximum(self._high, high, out=self._high)
-        self._samples += filled
+        np.minimum(self._low, low.min(axis=0), out=self._low)
+        np.maximum(self._high, high.max(axis=0), out=self._high)
+        self._samples += filled.sum(axis=0)
         self._low_sums.add(np.where(filled, low, np.float32(0)))
         self._high_sums.add(np.where(filled, high, np.float32(0)))
-        self._sample_low, self._sample_high = _nothing_yet(len(low))
+        self.begin(1)
 
     def _widen(self, row: int, low: float, high: float) -> None:
         """Make the window of ``row`` hold ``low`` to ``high`` beside what it holds."""
@@ -212,6 +221,6 @@ class Accumulator:
         return Histogram(int(self._exponents[row]), int(self._firsts[row]) + start, counts)
 
 
-def _nothing_yet(rows: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _nothing_yet(*shape: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The extremes of no values."""
-    return np.full(rows, np.inf, np.float32), np.full(rows, -np.inf, np.float32)
+    return np.full(shape, np.inf, np.float32), np.full(shape, -np.inf, np.float32)

@@ -54,7 +54,12 @@ class Checkpoint:
             table = Table.from_json(entries["table"], where)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damaged(where, f"cannot be gone on with: {cure}") from error
-        return Collected(table.tensors, done, skipped)
+        found = Collected(table.tensors, done, skipped)
+        ends = [position for span in done for position in span]
+        rising = min(ends, default=0) >= 0 and ends == sorted({*ends})
+        if not rising or found.samples != table.samples:
+            raise damaged(where, f"does not say which samples it counted: {cure}")
+        return found
 
     def encoded(self, found: Collected) -> bytes:
         """The content of the file for what was found so far."""

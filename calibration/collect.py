@@ -8,14 +8,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from threading import Event, Lock
 
 import numpy as np
 import onnx
 
 from calibration.accumulator import Accumulator
+from calibration.batching import MOST_SAMPLES, SHARE, batch_size, joined_feed, signature
 from calibration.counting import Values, fastest_counter
+from calibration.inputs import Feed
 from calibration.joined import joined
 from calibration.observed_model import ObservedModel
 from calibration.samples import Samples
@@ -145,8 +147,11 @@ class _Crew:
     ) -> None:
         self._observed, self._fed, self._samples = observed, fed, samples
         self._run, self._start = run, start
-        self._left = outside(start.done, len(samples))
-        self._queue = iter([at for first, end in self._left for at in range(first, end)])
+        self._left = [
+            at for first, end in outside(start.done, len(samples)) for at in range(first, end)
+        ]
+        self._queue = iter(self._left)
+        self._batch, self._shapes = self._batching()
         self._lock, self._stop = Lock(), Event()
         self._done: list[int] = []
         self._bad: dict[int, QPassesError] = {}
@@ -154,7 +159,7 @@ class _Crew:
 
     def work(self, make: Callable[[], Accumulator]) -> Collected:
         """Take in all samples that are left, and save now and then."""
-        workers = min(self._run.workers or cores(), sum(b - a for a, b in self._left))
+        workers = min(self._run.workers or cores(), len(self._left))
         totals = [make() for _ in range(workers)]
         with ThreadPoolExecutor(max(workers, 1)) as pool:
             finished = False
@@ -187,41 +192,80 @@ class _Crew:
             totals[other] = totals[0].beside()
         return found.merged(Collected(totals[0].statistics())) if totals else found
 
+    def _batching(self) -> tuple[int, dict[str, tuple[int, ...]]]:
+        """How many samples run at once, and of which shapes."""
+        free = all(spec.shape[:1] == (None,) for spec in self._samples.specs)
+        most = min(MOST_SAMPLES, len(self._left) // SHARE)
+        if not free or most < 2:
+            return 1, {}
+        try:
+            feeds = [self._samples.read(at) for at in self._left[:most]]
+            return batch_size(self._observed, feeds, len(self._left)), signature(feeds[0])
+        except (DataError, ModelError):  # a bad sample, which is reported when it is its turn
+            return 1, {}
+
     def _take_samples(self, total: Accumulator) -> None:
+        """Take in samples from the queue until it is empty or the work stops."""
         while not self._stop.is_set():
             with self._lock:
-                position = next(self._queue, None)
-            if position is None:
+                positions = list(islice(self._queue, self._batch))
+            if not positions:
                 return
             try:
-                self._take(total, position)
-            except (DataError, ModelError) as error:
-                with self._lock:
-                    self._bad[position] = error
-                if not self._run.skip_bad:
-                    self._stop.set()
+                if len(positions) < self._batch or not self._take_batch(total, positions):
+                    for position in positions:
+                        self._take_one(total, position)
             except BaseException:
                 self._torn = True
                 raise
             with self._lock:
-                self._done.append(position)
-                self._run.progress()
+                self._done += positions
+                for _ in positions:
+                    self._run.progress()
 
-    def _take(self, total: Accumulator, position: int) -> None:
-        """Take in a sample; where bad ones are skipped, ``total`` stays clean of them."""
-        into = total.beside() if self._run.skip_bad else total
-        name, feed = self._samples.name(position), self._samples.read(position)
+    def _take_batch(self, total: Accumulator, positions: Sequence[int]) -> bool:
+        """Take in samples in one run; False, and nothing done, where that cannot be."""
+        if self._batch == 1:
+            return False
+        into = total.beside()
         try:
-            if self._fed:
-                arrays = [np.ascontiguousarray(feed[t], np.float32) for t in self._fed]
-                into.take(self._fed, [Values.of(array) for array in arrays])
-            self._observed.run(feed, into.take, name)
+            feeds = [self._samples.read(position) for position in positions]
+            if any(signature(feed) != self._shapes for feed in feeds):
+                return False
+            self._observe(into, joined_feed(feeds), len(feeds), "")
+        except (DataError, ModelError, FloatingPointError):
+            return False  # one by one, the bad ones are found
+        total.absorb(into)
+        return True
+
+    def _take_one(self, total: Accumulator, position: int) -> None:
+        """Take in a sample, or note that it is bad; ``total`` is clean of skipped ones."""
+        into = total.beside() if self._run.skip_bad else total
+        name = self._samples.name(position)
+        try:
+            self._observe(into, self._samples.read(position), 1, name)
         except FloatingPointError as error:
             what = f"tensor {str(error)!r} holds NaN or infinite values"
-            raise DataError(f"{name}: {what} in the float model") from error
+            self._note(position, DataError(f"{name}: {what} in the float model"))
+        except (DataError, ModelError) as error:
+            self._note(position, error)
+        else:
+            if into is not total:
+                total.absorb(into)
+
+    def _observe(self, into: Accumulator, feed: Feed, batch: int, name: str) -> None:
+        into.begin(batch)
+        if self._fed:
+            arrays = [np.ascontiguousarray(feed[tensor], np.float32) for tensor in self._fed]
+            into.take(self._fed, [Values.of(array) for array in arrays])
+        self._observed.run(feed, into.take, name)
         into.end_sample()
-        if into is not total:
-            total.absorb(into)
+
+    def _note(self, position: int, error: QPassesError) -> None:
+        with self._lock:
+            self._bad[position] = error
+        if not self._run.skip_bad:
+            self._stop.set()
 
 
 def cores() -> int:

@@ -30,6 +30,13 @@ class Values:
         """All values of a contiguous array."""
         return cls(array.ctypes.data, array.size, array)
 
+    def split(self, parts: int) -> "list[Values]":
+        """As many runs of the same length."""
+        size = self.size // parts
+        return [
+            Values(self.address + 4 * size * part, size, self.owner) for part in range(parts)
+        ]
+
     def array(self) -> NDArray[np.float32]:
         """A flat view of them."""
         kind = ctypes.c_float * self.size

@@ -4,12 +4,18 @@ import ctypes
 import gc
 import sys
 
+import onnx
 
-def give_back() -> None:
-    """Drop what nothing refers to, and return free memory where the C library can do so.
+from calibration.weights import MUCH, weight_bytes
 
-    Graphs refer to themselves, and their weights with them: that is found by collection only.
+
+def give_back(model: onnx.ModelProto) -> None:
+    """Return free memory to the system, where the C library can do so.
+
+    Graphs refer to themselves, and so keep their weights until garbage is collected: that is
+    done if ``model`` has so many that it is worth the time.
     """
-    gc.collect()
+    if weight_bytes(model) >= MUCH:
+        gc.collect()
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)

@@ -23,7 +23,7 @@ from onnx import TensorProto, ValueInfoProto, helper
 from calibration.counting import Values
 from calibration.memory import give_back
 from calibration.session import Session
-from calibration.weights import save_apart
+from calibration.weights import no_room, save_apart
 
 SEGMENT_BYTES = 2 << 20
 """Of wanted tensors in one segment: measured, 2 to 8 MiB differ little."""
@@ -78,8 +78,11 @@ class ObservedModel:
         self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")
         try:
             self._segments = _segments(model, tensors, Path(self._folder.name))
-        except BaseException:
+        except BaseException as error:
+            folder = Path(self._folder.name)
             self._folder.cleanup()
+            if isinstance(error, OSError):
+                raise no_room(folder, error) from error
             raise
 
     def __enter__(self) -> Self:
@@ -183,7 +186,7 @@ def _optimized(
     path = folder / "optimized.onnx"
     Session(given, threads=1, config=_SHARED | _WEIGHTS, optimized=path)
     (folder / "model.weights").unlink()
-    give_back()
+    give_back(model)
     return onnx.load(path, load_external_data=False)
 
 

@@ -13,7 +13,7 @@ from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from calibration.weights import save_apart, weight_bytes
+from calibration.weights import MUCH, save_apart, weight_bytes
 from opsets.errors import ModelError
 
 _FAILURES = tuple(
@@ -22,10 +22,6 @@ _FAILURES = tuple(
     if isinstance(kind, type) and issubclass(kind, Exception)
 )
 """onnxruntime's exceptions have no common base of their own."""
-
-
-_MUCH = 16 << 20
-"""Weights of so many bytes go through a file: onnxruntime maps it and copies nothing."""
 
 
 class Session:
@@ -59,7 +55,7 @@ class Session:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, onnx.ModelProto):
-            if weight_bytes(model) < _MUCH:
+            if weight_bytes(model) < MUCH:
                 model = _serialized(model)
             else:
                 self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")

@@ -10,6 +10,9 @@ from onnx import TensorProto
 
 from opsets.errors import ModelError, UsageError
 
+MUCH = 16 << 20
+"""Weights of so many bytes are worth some trouble to keep them in memory but once."""
+
 _LARGE_BYTES = 1024
 """Smaller tensors stay in the model: shapes and axes must be known when it is loaded."""
 
@@ -36,8 +39,9 @@ def save_apart(
 ) -> Path:
     """Write ``model`` and, beside it, its large weights into ``folder``: the model's path.
 
-    With ``outputs``, if there are any, instead of its own. ``model`` stays as it is, and nothing of its weights is copied but one at a time. Raises
-    ModelError for what is still too large, UsageError if the disk refuses.
+    With ``outputs``, if there are any, instead of its own. ``model`` stays as it is, and its
+    weights are copied one at a time. Raises ModelError for what is still too large, UsageError
+    if the disk refuses.
     """
     rest, large = _split(model)
     if outputs:
@@ -59,11 +63,16 @@ def save_apart(
     except EncodeError as error:
         raise ModelError("the model without its weights is larger than 2 GB") from error
     except OSError as error:
-        raise UsageError(
-            f"{folder}: temporary files cannot be written: {error.strerror} "
-            "(TMPDIR names another place)"
-        ) from error
+        raise no_room(folder, error) from error
     return path
+
+
+def no_room(folder: Path, error: OSError) -> UsageError:
+    """What to say where temporary files cannot be written."""
+    return UsageError(
+        f"{folder}: temporary files cannot be written: {error.strerror} "
+        "(TMPDIR names another place)"
+    )
 
 
 def _split(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.TensorProto]]:

@@ -37,13 +37,13 @@ def prepare(
     G_LOGGER.severity = G_LOGGER.ERROR
     graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
     run_passes(PREPARE, graph, context, watch)
-    give_back()
+    give_back(model)
     if sample is not None and not agree(model, prepared_model(graph), sample):
         raise ModelError(
             "folding changed the model's outputs beyond rounding on the first "
             "sample: please report this model"
         )
-    give_back()
+    give_back(model)
     return graph
 
 
@@ -51,7 +51,7 @@ def prepared_model(graph: Graph) -> onnx.ModelProto:
     """The float graph as a model that onnxruntime loads."""
     model = export_graph(graph)
     model.ir_version = IR_VERSION
-    give_back()
+    give_back(model)
     return model
 
 

@@ -82,7 +82,7 @@ def looked_at(observed, feed):
 
 
 def check(made, feeds, tensors=None, sizes=SIZES):
-    """The values of ``tensors`` (None: all) in segments of any size are those of a plain run."""
+    """In segments of any size, ``tensors`` (None: all) hold the values of a plain run."""
     tensors = written(made) if tensors is None else tensors
     expected = plain(made, tensors, feeds)
     for size in sizes:
@@ -163,7 +163,7 @@ def test_opsets_of_all_ages(opset):
 # Graphs of every kind
 
 
-@thoroughly(25)
+@thoroughly(12)
 @given(networks(), seeds, st.randoms(use_true_random=False))
 def test_random_networks(made, seed, random):
     feeds = [random_feeds(made, seed), random_feeds(made, seed + 1)]
@@ -371,7 +371,10 @@ def test_the_temporary_folder_is_removed_on_errors_too(temporary):
         ObservedModel(broken, ["a"])
     gc.collect()
     assert list(temporary.iterdir()) == []
-    with pytest.raises(ModelError, match="cannot run"), ObservedModel(cnn(), ["a"]) as observed:
+    with (
+        pytest.raises(ModelError, match="cannot run"),
+        ObservedModel(cnn(), ["a"]) as observed,
+    ):
         looked_at(observed, {"x": numbers(1, 2, 8, 8)})
     assert list(temporary.iterdir()) == []
     with pytest.raises(ZeroDivisionError), ObservedModel(cnn(), ["a"]) as observed:

@@ -10,16 +10,23 @@ from opsets.errors import UsageError
 
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
     """Raise UsageError if an output cannot be written or would replace another file here."""
-    taken = {path.resolve(): "an input" for path in inputs}
+    given, written = list(inputs), set[Path]()
     for path in outputs:
         place = path.resolve()
-        if place in taken:
-            raise UsageError(f"{path}: is {taken[place]}: choose another name")
-        taken[place] = "written already"
+        if place in written:
+            raise UsageError(f"{path}: is written already: choose another name")
+        written.add(place)
         try:
+            if path.exists() and any(_is_same(path, other) for other in given):
+                raise UsageError(f"{path}: is an input: choose another name")
             _check_writable(path)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether both lead to one file, which ``path`` does."""
+    return other.exists() and path.samefile(other)
 
 
 def _check_writable(path: Path) -> None:

@@ -186,7 +186,7 @@ def main() -> None:
     console.print(show_times(timings, options.rounds))
     console.print(show_peaks(peaks) if peaks else "no peaks: they are read from /proc (Linux)")
     counter = type(fastest_counter()).__name__
-    print(f"counted by {counter}, {os.cpu_count()} cores; ! is beyond the target:", end=" ")
+    print(f"counted by {counter}, {os.cpu_count()} cores; ! is beyond the target:")
     print(f"time {_listed(TIME_TARGETS)}; memory {_listed(MEMORY_TARGETS)}")
     if missing := [case.name for case in wanted if not case.path.is_file()]:
         print(f"not measured: {', '.join(missing)}: not in {ZOO} (set QPASSES_ZOO)")
