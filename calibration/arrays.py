@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,10 @@ def _as_stack(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
     return array.reshape(len(array) // batch, batch, *array.shape[1:])
 
 
+_PARSING = Lock()
+"""CPython 3.11 now and then refuses to parse two of numpy's headers at the same time."""
+
+
 def _load(path: Path, specs: Sequence[InputSpec]) -> Arrays:
     content = _content(path)
     if isinstance(content, dict):
@@ -112,11 +117,12 @@ def _load(path: Path, specs: Sequence[InputSpec]) -> Arrays:
 def _content(path: Path) -> NDArray[Any] | Arrays:
     """The array of a .npy, read as it is needed; the arrays of a .npz, read whole."""
     try:
-        content = np.load(path, mmap_mode="r", allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return content
-        with content:
-            return {name: np.asarray(content[name]) for name in content.files}
+        with _PARSING:
+            content = np.load(path, mmap_mode="r", allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return content
+            with content:
+                return {name: np.asarray(content[name]) for name in content.files}
     except Exception as error:  # numpy raises whatever it stumbles over
         reason = str(error) or type(error).__name__
         raise DataError(

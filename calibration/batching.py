@@ -32,9 +32,10 @@ def joined_feed(feeds: Sequence[Feed]) -> Feed:
 def batch_size(model: ObservedModel, feeds: Sequence[Feed], samples: int) -> int:
     """How many of ``samples`` samples of one shape may run at once; 1 where none gains.
 
-    ``feeds``: the first of them, up to MOST_SAMPLES. Kernels may add in another order for
-    other sizes. Which one does follows from the sizes alone: so all observed tensors of a
-    batch are compared with those of single runs here, bit by bit, once.
+    ``feeds``: the first of them, up to MOST_SAMPLES. ``model`` treats rows by themselves (see
+    rowwise.py), but kernels may add in another order for other sizes. Whether one does follows
+    from the sizes alone: so all observed tensors of a batch are compared with those of single
+    runs here, bit by bit, once.
     """
     shapes = signature(feeds[0])
     if any(shape[:1] != (1,) for shape in shapes.values()):

@@ -20,6 +20,7 @@ from calibration.counting import Values, fastest_counter
 from calibration.inputs import Feed
 from calibration.joined import joined
 from calibration.observed_model import ObservedModel
+from calibration.rowwise import is_rowwise
 from calibration.samples import Samples
 from calibration.statistics import Statistics
 from opsets.errors import DataError, ModelError, QPassesError
@@ -126,7 +127,7 @@ def collect_part(
     inputs = {value.name for value in model.graph.input}
     fed = [name for name in tensors if name in inputs]
     with ObservedModel(model, [t for t in tensors if t not in {*fed, *parts}]) as observed:
-        crew = _Crew(observed, fed, samples, run, start)
+        crew = _Crew(observed, fed, samples, run, start, is_rowwise(model))
         return crew.work(lambda: Accumulator(tensors, parts, counter, run.histograms))
 
 
@@ -144,7 +145,9 @@ class _Crew:
         samples: Samples,
         run: Run,
         start: Collected,
+        rowwise: bool,
     ) -> None:
+        self._rowwise = rowwise
         self._observed, self._fed, self._samples = observed, fed, samples
         self._run, self._start = run, start
         self._left = [
@@ -196,7 +199,7 @@ class _Crew:
         """How many samples run at once, and of which shapes."""
         free = all(spec.shape[:1] == (None,) for spec in self._samples.specs)
         most = min(MOST_SAMPLES, len(self._left) // SHARE)
-        if not free or most < 2:
+        if not free or most < 2 or not self._rowwise:
             return 1, {}
         try:
             feeds = [self._samples.read(at) for at in self._left[:most]]

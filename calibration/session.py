@@ -50,8 +50,9 @@ class Session:
             options.add_session_config_entry(key, value)
         # several sessions live at once: idle threads that spin would take each other's cores
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        if not optimize:  # for a run or two: memory is given back at once
-            options.enable_cpu_mem_arena = False
+        # without an arena memory is given back at once: good for a run or two
+        options.enable_cpu_mem_arena = optimize or "session.use_env_allocators" in config
+        if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, onnx.ModelProto):

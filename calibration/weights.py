@@ -1,6 +1,7 @@
 """Weights beside a model, in a file that onnxruntime maps into memory instead of copying."""
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,12 @@ _PLAIN = frozenset(
 
 def weight_bytes(model: onnx.ModelProto) -> int:
     """About how much the initializers of the main graph take."""
-    return sum(tensor.ByteSize() for tensor in model.graph.initializer)
+    return sum(_bytes(tensor) for tensor in model.graph.initializer)
+
+
+def _bytes(tensor: TensorProto) -> int:
+    """About so many: four for each element."""
+    return 4 * prod(tensor.dims)
 
 
 def save_apart(
@@ -86,7 +92,7 @@ def _split(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.TensorPro
             _put(rest.graph, field, value)
     for tensor in model.graph.initializer:
         plain = tensor.data_type in _PLAIN and tensor.HasField("raw_data")
-        if plain and tensor.ByteSize() > _LARGE_BYTES:
+        if plain and _bytes(tensor) > _LARGE_BYTES:
             large.append(tensor)
         else:
             rest.graph.initializer.append(tensor)

@@ -133,6 +133,7 @@ def calibrate(
     checkpoint, start = None, NOTHING
     if checkpoint_file is not None:
         about = [sha256, tool_version(), tensors, histograms, skip_bad, data_kind, feeds.names]
+        about.append([(file.stat().st_size, file.stat().st_mtime_ns) for file in feeds.paths])
         checkpoint = Checkpoint(checkpoint_file, fingerprint(about), blank)
         start = NOTHING if restart else checkpoint.load()
         run = replace(run, save=_saving(checkpoint))

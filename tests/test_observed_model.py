@@ -360,7 +360,7 @@ def test_many_models_may_be_open_at_once():
 def test_the_temporary_folder_is_removed(temporary, monkeypatch, size):
     monkeypatch.setattr(observed_model, "SEGMENT_BYTES", size)
     with ObservedModel(blocks(64), ["a", "t"]) as observed:
-        assert len(list(temporary.iterdir())) == 1
+        assert list(temporary.iterdir()) == []  # at once: a killed run leaves nothing
         looked_at(observed, {"x": numbers(1, 3, 8, 8)})
     assert list(temporary.iterdir()) == []
 
