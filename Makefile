@@ -59,7 +59,7 @@ bench: $(VENV)/bench  ## latency, and time and memory of calibration, beside onn
 	@$(BIN)/python -m tests.bench.calibration $(CALIBRATION)
 
 clean:  ## remove .venv, build and every cache
-	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf $(VENV) build *.egg-info calibration/_counting.*.so .pytest_cache .mypy_cache .ruff_cache
 	@rm -rf .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -72,17 +72,17 @@ $(VENV)/created:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/package: pyproject.toml $(VENV)/created
+$(VENV)/package: pyproject.toml calibration/_counting.c $(VENV)/created
 	@echo "installing qpasses"
 	@$(INSTALL) '.[images]'
 	@touch $@
 
-$(VENV)/test: pyproject.toml $(VENV)/created
+$(VENV)/test: pyproject.toml calibration/_counting.c $(VENV)/created
 	@echo "installing qpasses[test]"
 	@$(INSTALL) '.[test]'
 	@touch $@ $(VENV)/package
 
-$(VENV)/dev: pyproject.toml $(VENV)/created
+$(VENV)/dev: pyproject.toml calibration/_counting.c $(VENV)/created
 	@echo "installing qpasses[dev]"
 	@$(INSTALL) '.[dev]'
 	@touch $@ $(VENV)/package $(VENV)/test

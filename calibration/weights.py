@@ -37,7 +37,7 @@ def weight_bytes(model: onnx.ModelProto) -> int:
 
 def _bytes(tensor: TensorProto) -> int:
     """About so many: four for each element."""
-    return 4 * prod(tensor.dims)
+    return 4 * int(prod(tensor.dims))
 
 
 def save_apart(
