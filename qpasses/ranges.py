@@ -10,6 +10,7 @@ import onnx
 from calibration import Collected, Engine, Preprocessing, Range, Run, Samples, Statistics
 from calibration.collect import collect
 from calibration.foreign_tables import read_ranges, table_kind
+from calibration.methods.moments import moments
 from calibration.rules import Rules
 from calibration.table import Table, read_table
 from opsets.errors import DataError, UsageError
@@ -214,6 +215,7 @@ def skipped_as_json(skipped: Mapping[str, str | None]) -> list[dict[str, Any]]:
 
 def _entry(found: Ranges, name: str) -> dict[str, Any]:
     seen = found.statistics.get(name)
+    shape = moments(seen) if seen and seen.histogram else None
     return {
         "name": name,
         "method": found.methods[name],
@@ -221,6 +223,8 @@ def _entry(found: Ranges, name: str) -> dict[str, Any]:
         "extremes": seen and [seen.low, seen.high],
         "values": seen and seen.count,
         "zeros": seen.zeros if seen and seen.histogram else None,
+        "mean": shape and shape.mean,
+        "std": shape and shape.std,
     }
 
 

@@ -88,6 +88,8 @@ def test_the_report_says_what_was_seen_of_each_tensor(desk):
         "extremes": [float(data.min()), float(data.max())],
         "values": data.size,
         "zeros": 0,
+        "mean": pytest.approx(float(data.mean()), abs=1e-3),
+        "std": pytest.approx(float(data.std()), abs=1e-3),
     }
 
 

@@ -67,7 +67,8 @@ def configuration(made):
 
 def seen_in(report):
     """What a report says of tensors, but zeros, which a run for extremes does not count."""
-    return [{**tensor, "zeros": None} for tensor in report["calibration"]["tensors"]]
+    unknown = {"zeros": None, "mean": None, "std": None}
+    return [{**tensor, **unknown} for tensor in report["calibration"]["tensors"]]
 
 
 def assert_same_model(one, other):

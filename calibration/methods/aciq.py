@@ -4,9 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from math import erfc, exp, log, pi, sqrt
 
-import numpy as np
-
-from calibration.methods.spread import Spread
+from calibration.methods.moments import moments
 from calibration.methods.wanted import (
     Wanted,
     clipped,
@@ -40,13 +38,8 @@ def aciq_laplace(seen: Statistics, wanted: Wanted) -> Range:
     from the mean, and for values of one sign from zero, as if mirrored: b is the mean |x|,
     and there is one more bit.
     """
-    values, centre = Spread.of(seen), _centre(seen)
-    above, below = (
-        values.above(np.array([centre])),
-        values.mirrored().above(-np.array([centre])),
-    )
-    distances = float(above[1][0] + below[1][0]) + abs(centre) * seen.zeros
-    scale = distances / seen.count
+    found = moments(seen)
+    scale = abs(found.mean) if one_sided(seen) else found.distance
     return _around_centre(seen, wanted, scale * laplace_ratio(level_bits(seen, wanted)))
 
 
@@ -83,7 +76,7 @@ def _falls_to_zero(excess: Callable[[float], float]) -> float:
 
 def _centre(seen: Statistics) -> float:
     """The mean; zero for values of one sign, which are taken as mirrored."""
-    return 0.0 if one_sided(seen) else Spread.of(seen).sum / seen.count
+    return 0.0 if one_sided(seen) else moments(seen).mean
 
 
 def _around_centre(seen: Statistics, wanted: Wanted, threshold: float) -> Range:
