@@ -15,7 +15,14 @@ import numpy as np
 import onnx
 
 from calibration.accumulator import Accumulator
-from calibration.batching import MOST_SAMPLES, SHARE, batch_size, joined_feed, signature
+from calibration.batching import (
+    MOST_BYTES,
+    MOST_SAMPLES,
+    SHARE,
+    batch_size,
+    joined_feed,
+    signature,
+)
 from calibration.counting import Values, fastest_counter
 from calibration.inputs import Feed
 from calibration.joined import joined
@@ -202,7 +209,11 @@ class _Crew:
         if not free or most < 2 or not self._rowwise:
             return 1, {}
         try:
-            feeds = [self._samples.read(at) for at in self._left[:most]]
+            first = self._samples.read(self._left[0])
+            most = min(most, MOST_BYTES // max(1, sum(a.nbytes for a in first.values())))
+            if most < 2:
+                return 1, {}
+            feeds = [first, *(self._samples.read(at) for at in self._left[1:most])]
             return batch_size(self._observed, feeds, len(self._left)), signature(feeds[0])
         except (DataError, ModelError):  # a bad sample, which is reported when it is its turn
             return 1, {}

@@ -4,18 +4,16 @@ import ctypes
 import gc
 import sys
 
-import onnx
-
-from calibration.weights import MUCH, weight_bytes
+from calibration.weights import MUCH
 
 
-def give_back(model: onnx.ModelProto) -> None:
+def give_back(weight_bytes: int) -> None:
     """Return free memory to the system, where the C library can do so.
 
     Graphs refer to themselves, and so keep their weights until garbage is collected: that is
-    done if ``model`` has so many that it is worth the time.
+    done where there are so many that it is worth the time.
     """
-    if weight_bytes(model) >= MUCH:
+    if weight_bytes >= MUCH:
         gc.collect()
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)

@@ -90,10 +90,10 @@ class _Facts:
 
     def has_no_rows(self, name: str, like: str) -> bool:
         """Whether a constant is the same for each row of the tensor ``like``."""
-        tensor, sizes = self.constants[name], self.sizes.get(like)
-        if sizes is None:
-            return len(tensor.dims) == 0 or prod(tensor.dims) == 1
-        return len(tensor.dims) < len(sizes) or tensor.dims[0] == 1
+        dims, sizes = self.constants[name].dims, self.sizes.get(like)
+        if sizes is None or len(dims) > len(sizes):  # more axes than rows have move theirs
+            return len(dims) <= 1 and prod(dims) == 1
+        return len(dims) < len(sizes) or dims[0] == 1
 
 
 def is_rowwise(model: onnx.ModelProto) -> bool:
@@ -116,10 +116,14 @@ def _keeps_rows(node: NodeProto, facts: _Facts, rows: set[str]) -> bool:
     varying = [name for name in read if name in rows]
     if not varying or any(name not in rows and name not in facts.constants for name in read):
         return False
+    # indices of MaxPool count through the batch; BatchNormalization may take its statistics
+    if sum(map(bool, node.output)) > 1 or _attribute(node, "training_mode", 0):
+        return False
     if node.op_type in _PAIRWISE:
         ranks = {len(facts.sizes.get(name, ())) for name in varying}
+        alike = len(set(varying)) == 1 or (len(ranks) == 1 and 0 not in ranks)
         still = [name for name in read if name not in rows]
-        return len(ranks) == 1 and all(facts.has_no_rows(c, varying[0]) for c in still)
+        return alike and all(facts.has_no_rows(c, varying[0]) for c in still)
     if node.op_type == "Concat":
         axis = _axis(node, facts, varying[0], 0)
         return varying == read and axis != 0

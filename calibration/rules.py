@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from math import isfinite
 
 from calibration.methods import METHODS, NEEDS_HISTOGRAM, Wanted, auto_choice, threshold
-from calibration.statistics import Range, Statistics
+from calibration.statistics import LARGEST_FLOAT, Range, Statistics
 from opsets.errors import DataError, UsageError
 
 
@@ -53,7 +52,7 @@ class Override:
                 f"no LOW,HIGH ({hint})"
             )
         given = Range(_number(low, text), _number(high, text))
-        if not isfinite(given.low) or not isfinite(given.high) or given.low > given.high:
+        if not -LARGEST_FLOAT <= given.low <= given.high <= LARGEST_FLOAT:  # nor NaN
             raise UsageError(f"calibration override {text!r}: {rule} is no range")
         return cls(text, pattern, range=given)
 

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ldexp
 
 from calibration.histogram import Histogram, least_exponent
+
+LARGEST_FLOAT = ldexp(1 - 2.0**-24, 128)
+"""Of float32."""
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 
 from calibration.histogram import BINS, Counts, Histogram, bin_of, least_exponent
-from calibration.statistics import Statistics
+from calibration.statistics import LARGEST_FLOAT, Statistics
 from calibration.table_reading import checked_range, damaged
 
 KEYS = ("low", "high", "count", "zeros", "samples", "low_sum", "high_sum", "histogram")
 _HISTOGRAM_KEYS = ("exponent", "first", "counts")
 _LARGEST = 2**63 - 1
 """Counts are int64."""
-
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 _EXPONENTS = range(-149, 192)
 """From the last bit of the smallest float32 to the first of 2**63 times the largest."""
@@ -108,7 +106,7 @@ def whole(entries: dict[str, Any], key: str, least: int, most: int, where: str) 
 
 def _float32(entries: dict[str, Any], key: str, where: str) -> float:
     value = entries[key]
-    if type(value) not in (int, float) or not abs(value) <= _LARGEST_FLOAT:
+    if type(value) not in (int, float) or not abs(value) <= LARGEST_FLOAT:
         raise damaged(where, f"{key!r} must be a finite number, not {shown(value)}")
     if float(np.float32(value)) != value:
         raise damaged(where, f"{key!r} is no float32 number: {shown(value)}")

@@ -6,7 +6,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from calibration.statistics import Range
+from calibration.statistics import LARGEST_FLOAT, Range
 from opsets.errors import DataError
 
 
@@ -48,10 +48,12 @@ def parsed(text: str, where: str) -> Any:
 
 
 def checked_range(low: float, high: float, where: str) -> Range:
-    """DataError unless both are finite and in order."""
+    """DataError unless both are finite, as float32 too, and in order."""
     for name, value in (("lowest", low), ("highest", high)):
         if not isfinite(value):
             raise damaged(where, f"the {name} value {value} is not finite")
+        if abs(value) > LARGEST_FLOAT:
+            raise damaged(where, f"the {name} value {value:g} is larger than any float32")
     if low > high:
         raise damaged(where, f"the lowest value {low:g} is above the highest, {high:g}")
     return Range(low, high)

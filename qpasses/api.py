@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 
 from calibration import Preprocessing, Samples, Session, input_specs, open_samples
+from calibration.table import Table
 from opsets.errors import DataError, UsageError
 from opsets.op import Flavour
 from opsets.target import Target
@@ -85,7 +86,7 @@ def quantize(
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
     calibration_overrides: Sequence[str] = (),
-    calibration_table: str | Path | None = None,
+    calibration_table: str | Path | Table | None = None,
     nodes_to_exclude: Sequence[str] = (),
     op_types_to_quantize: Sequence[str] = (),
     integer_io: bool = False,
@@ -135,12 +136,15 @@ def quantize(
     how = given_preprocessing(preprocessing)
     sha256, given = digest(source), None
     if calibration_table is not None:
-        given = Given.read(Path(calibration_table), sha256, tool_version())
+        given = Given.read(calibration_table, sha256, tool_version())
     if data is None:
         _check_dataless(given, samples, how)
     usual = None if given is None else given.preprocessing
     wanted = "random:1" if data is None else data
     feeds = open_samples(wanted, input_specs(source), samples, how, usual)
+    if given is not None:
+        given.check_preprocessing(feeds.preprocessing)
+    table_file = [] if isinstance(calibration_table, Table) else given_paths(calibration_table)
     target_file = [] if isinstance(target, Target) else given_paths(target)
     target_file = [each for each in target_file if each.suffix == ".toml"]
     check_outputs(
@@ -150,7 +154,7 @@ def quantize(
             *external_files(path),
             *feeds.paths,
             *target_file,
-            *given_paths(calibration_table),
+            *table_file,
         ],
     )
     shown_as = feeds.preprocessing or (usual if data is None else None)

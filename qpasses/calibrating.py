@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import onnx
 
 from calibration import Collected, Preprocessing, Run, Samples, input_specs, open_samples
@@ -43,6 +45,9 @@ from qpasses.settings import ActivationType, CalibrationMethod, Settings
 TableFormat = Literal["qpasses", "tpumlir", "onnxruntime"]
 
 _FORMATS = ("qpasses", "tpumlir", "onnxruntime")
+
+_LOOKED_AT = 8
+"""So many samples that are no files must be the same for a run to be gone on with."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +124,8 @@ def calibrate(
     )
     used = feeds.preprocessing
     data_kind = {"random": feeds.random, "preprocessing": used and used.as_json()}
-    sha256 = digest(source)
-    blank = Table(sha256, tool_version(), 1, {}, data_kind)
+    model_digest = digest(source)
+    blank = Table(model_digest, tool_version(), 1, {}, data_kind)
 
     advance = progress("prepare", 1)
     context = Context(settings)
@@ -132,8 +137,17 @@ def calibrate(
     run = Run(histograms, skip_bad, workers)
     checkpoint, start = None, NOTHING
     if checkpoint_file is not None:
-        about = [sha256, tool_version(), tensors, histograms, skip_bad, data_kind, feeds.names]
+        about = [
+            model_digest,
+            tool_version(),
+            tensors,
+            histograms,
+            skip_bad,
+            data_kind,
+            feeds.names,
+        ]
         about.append([(file.stat().st_size, file.stat().st_mtime_ns) for file in feeds.paths])
+        about.append([] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)))
         checkpoint = Checkpoint(checkpoint_file, fingerprint(about), blank)
         start = NOTHING if restart else checkpoint.load()
         run = replace(run, save=_saving(checkpoint))
@@ -292,6 +306,23 @@ def _shard(feeds: Samples, shard: tuple[int, int] | None) -> Samples:
     if first == end:
         raise DataError(f"shard {number}/{parts}: holds none of the {len(feeds)} samples")
     return feeds.between(first, end)
+
+
+def _looks(feeds: Samples) -> list[str]:
+    """What tells samples of Python objects from others of the same names: their hashes."""
+    found = []
+    for position in range(len(feeds)):
+        content = sha256()
+        try:
+            feed = feeds.read(position)
+        except DataError as error:
+            feed = {}
+            content.update(str(error).encode())
+        for name in sorted(feed):
+            content.update(f"{name} {feed[name].dtype} {feed[name].shape}".encode())
+            content.update(np.ascontiguousarray(feed[name]).tobytes())
+        found.append(content.hexdigest())
+    return found
 
 
 def _saving(checkpoint: Checkpoint) -> Callable[[Collected], None]:

@@ -209,7 +209,13 @@ def calibrate_model(model: Path, **options: Any) -> None:
     shown["no_histograms"] = not options["histograms"]
     hidden = ("table_format", "histograms")
     shown = {name: value for name, value in shown.items() if name not in hidden}
-    _run("qpasses calibrate", shown, options, run, show=print_calibration)
+    try:
+        _run("qpasses calibrate", shown, options, run, show=print_calibration)
+    except KeyboardInterrupt:
+        kept = Path(f"{options['output']}.checkpoint")
+        if kept.exists():
+            click.echo(f"{kept}: what was counted; the same command goes on", err=True)
+        raise
 
 
 @calibrate.command()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -97,6 +98,12 @@ def constant(tensor: Tensor | None) -> NDArray[Any] | None:
     return np.asarray(tensor.values) if isinstance(tensor, gs.Constant) else None
 
 
+def constant_bytes(graph: Graph) -> int:
+    """About how much the constants take: four bytes for each element."""
+    tensors = graph.tensors().values()
+    return sum(4 * int(prod(t.shape)) for t in tensors if isinstance(t, gs.Constant))
+
+
 def input_at(node: Node, index: int) -> Tensor | None:
     """Input ``index``, or None where it is absent or left empty."""
     if index >= len(node.inputs) or node.inputs[index].is_empty():
@@ -154,6 +161,18 @@ def add_node(
     node = gs.Node(op, name, attributes or {}, list(inputs), list(outputs), domain)
     graph.nodes.append(node)
     return node
+
+
+def write_for(before: Node, node: Node) -> None:
+    """Let ``before`` write what ``node`` wrote, which has become a part of it.
+
+    ``node`` was the only reader of what ``before`` wrote. The tensor keeps its name: a name
+    stands for the same values in the original graph.
+    """
+    written = node.outputs[0]
+    node.inputs.clear()
+    node.outputs.clear()
+    before.outputs = [written]
 
 
 def redirect(graph: Graph, old: Tensor, new: Tensor) -> None:

@@ -30,7 +30,7 @@ def read_model(path: Path) -> onnx.ModelProto:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     try:
-        model = onnx.load(path)
+        model = onnx.load(path, format="protobuf")
     except (DecodeError, ValueError, OSError, onnx.checker.ValidationError) as error:
         raise _invalid(path, error) from error
     return checked_model(model, path)
@@ -68,7 +68,7 @@ def _check(model: onnx.ModelProto) -> None:
 def external_files(path: Path) -> list[Path]:
     """The files beside the model at ``path`` that hold its weights, if it has such."""
     try:
-        model = onnx.load(path, load_external_data=False)
+        model = onnx.load(path, format="protobuf", load_external_data=False)
     except (DecodeError, OSError, ValueError):
         return []  # read_model says what is wrong
     graphs = list(nested_graphs(model.graph))

@@ -5,8 +5,9 @@ import onnx.inliner
 from onnx_graphsurgeon.logger import G_LOGGER
 
 from calibration.memory import give_back
+from calibration.weights import weight_bytes
 from opsets.errors import ModelError
-from qpasses.graph import Graph, export_graph, import_graph
+from qpasses.graph import Graph, constant_bytes, export_graph, import_graph
 from qpasses.passes import PREPARE, QUANTIZABLE
 from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.runtime import IR_VERSION, OPSET, OPSET_INT8, Arrays
@@ -37,13 +38,13 @@ def prepare(
     G_LOGGER.severity = G_LOGGER.ERROR
     graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
     run_passes(PREPARE, graph, context, watch)
-    give_back(model)
+    give_back(constant_bytes(graph))
     if sample is not None and not agree(model, prepared_model(graph), sample):
         raise ModelError(
             "folding changed the model's outputs beyond rounding on the first "
             "sample: please report this model"
         )
-    give_back(model)
+    give_back(constant_bytes(graph))
     return graph
 
 
@@ -51,7 +52,7 @@ def prepared_model(graph: Graph) -> onnx.ModelProto:
     """The float graph as a model that onnxruntime loads."""
     model = export_graph(graph)
     model.ir_version = IR_VERSION
-    give_back(model)
+    give_back(weight_bytes(model))
     return model
 
 

@@ -45,15 +45,16 @@ class Given:
     ranges: Mapping[str, Range] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path, model: str, version: str) -> "Given":
-        """The table at ``path``, made for the model with the SHA-256 ``model`` by ``version``.
+    def read(cls, given: str | Path | Table, model: str, version: str) -> "Given":
+        """``given``, or what is in that file; made for the model with the SHA-256 ``model``.
 
-        Raises DataError if it is damaged or of another model or version.
+        Raises DataError if it is damaged, or of another model or another ``version``.
         """
-        kind = table_kind(path)
+        path = Path("<Table>") if isinstance(given, Table) else Path(given)
+        kind = "qpasses" if isinstance(given, Table) else table_kind(path)
         if kind != "qpasses":
             return cls(path, kind, ranges=read_ranges(path)[1])
-        table = read_table(path)
+        table = given if isinstance(given, Table) else read_table(path)
         if table.model != model:
             raise DataError(
                 f"{path}: was made from another model, or from this one with other weights: "
@@ -76,6 +77,15 @@ class Given:
         """What pictures became when it was made, if it was made with pictures."""
         steps = None if self.table is None else self.table.data["preprocessing"]
         return None if steps is None else Preprocessing.from_json(steps)
+
+    def check_preprocessing(self, used: Preprocessing | None) -> None:
+        """Raise UsageError if pictures are made into something else than for this table."""
+        mine = self.preprocessing
+        if used is not None and mine is not None and used != mine:
+            raise UsageError(
+                f"{self.path}: was made from pictures as {mine}, these become {used}: leave "
+                "--preprocess and its parts away to do the same"
+            )
 
     @property
     def names(self) -> Sequence[str]:

@@ -119,6 +119,7 @@ WRONG = {
     "logits=2,1": "2,1 is no range",
     "logits=nan,1": "nan,1 is no range",
     "logits=0,inf": "0,inf is no range",
+    "logits=0,1e39": "0,1e39 is no range",
 }
 
 

@@ -557,6 +557,7 @@ def test_quantize_static_takes_the_cache_that_is_written(tmp_path):
 BAD_RANGES = {
     "NaN": ('{"a": [0, 1], "b": [NaN, 1]}', "tensor 'b': the lowest value nan is not finite"),
     "infinite": ('{"b": [0, Infinity]}', "tensor 'b': the highest value inf is not finite"),
+    "no float32": ('{"b": [-1e39, 0]}', "tensor 'b': the lowest value -1e+39 is larger than"),
     "huge": (f'{{"b": [0, {"9" * 400}]}}', "tensor 'b': 99999"),
     "low above high": ('{"b": [1, 0]}', "tensor 'b': the lowest value 1 is above the highest"),
     "twice": ('{"b": [0, 1], "b": [0, 1]}', "'b' occurs twice"),

@@ -13,6 +13,7 @@ from commands import USAGE, assert_refused, run
 from small_models import cnn, pictures, save
 
 import qpasses
+from opsets.errors import DataError
 
 CALIBRATE_SLOWLY = """
 import sys, time
@@ -251,3 +252,18 @@ def test_a_run_without_an_output_leaves_no_checkpoint(bench):
     with pytest.raises(Stopped):
         qpasses.calibrate(bench.model, bench.data, progress=stopping_after(4))
     assert not bench.checkpoint.exists()
+
+
+@pytest.mark.parametrize("folded", [1, 100])
+def test_other_feeds_of_a_list_are_another_run(bench, folded):
+    model, feeds = cnn(), list(pictures(30)[:, None])
+    with pytest.raises(Stopped):
+        qpasses.calibrate(model, feeds, bench.table, workers=1, progress=stopping_after(9))
+    assert bench.checkpoint.exists()
+    others = [feed * np.float32(folded) for feed in feeds]
+    if folded == 1:
+        again = qpasses.calibrate(model, others, bench.table)
+        assert again.report["samples"]["resumed"] == 9
+    else:
+        with pytest.raises(DataError, match="checkpoint of another run"):
+            qpasses.calibrate(model, others, bench.table)

@@ -11,8 +11,8 @@ from qpasses.graph import (
     constant,
     input_at,
     rank,
-    redirect,
     sole_consumer,
+    write_for,
 )
 from qpasses.passes.base import Context, Declined, Pass
 
@@ -75,8 +75,7 @@ def _absorb_bias(graph: Graph, node: Node, context: Context) -> None:
     if row is None:
         return
     node.inputs.append(context.constant(f"{node.name}.bias", row))
-    redirect(graph, add.outputs[0], node.outputs[0])
-    add.inputs.clear()
+    write_for(node, add)
 
 
 def _row(values: NDArray[Any] | None, columns: int) -> NDArray[Any] | None:

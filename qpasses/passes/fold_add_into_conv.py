@@ -11,8 +11,8 @@ from qpasses.graph import (
     constant,
     input_at,
     producer,
-    redirect,
     sole_consumer,
+    write_for,
 )
 from qpasses.passes.base import Context, Declined, Pass
 
@@ -35,8 +35,7 @@ class FoldAddIntoConv(Pass):
                 continue
             alone = sole_consumer(graph, data) is node
             if alone and _absorb(conv, added, node, context):
-                redirect(graph, node.outputs[0], data)
-                node.inputs.clear()
+                write_for(conv, node)
                 return None
         return None  # an ordinary Add
 

@@ -14,8 +14,8 @@ from qpasses.graph import (
     is_used,
     producer,
     rank,
-    redirect,
     sole_consumer,
+    write_for,
 )
 from qpasses.passes.base import Context, Declined, Pass
 
@@ -39,8 +39,7 @@ class FoldBatchNormalization(Pass):
         before = producer(node.inputs[0])
         if before is not None and _can_absorb(graph, before, node):
             _scale_outputs(before, factor, offset, context)
-            redirect(graph, node.outputs[0], before.outputs[0])
-            node.inputs.clear()
+            write_for(before, node)
             return None
         if node.outputs[0].dtype != np.float32:
             return Declined(f"BatchNormalization in {node.outputs[0].dtype} alone")
