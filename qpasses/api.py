@@ -15,8 +15,6 @@ from opsets.op import Flavour
 from opsets.target import Target
 from qpasses.accuracy import compare
 from qpasses.arguments import (
-    EngineName,
-    OnBadSample,
     check_count,
     given_engine,
     given_model,
@@ -27,6 +25,14 @@ from qpasses.arguments import (
     tool_version,
 )
 from qpasses.cautions import code_warnings, data_warnings, graph_warnings, range_warnings
+from qpasses.choices import (
+    ActivationType,
+    CalibrationMethod,
+    Emit,
+    EngineName,
+    OnBadSample,
+    WeightType,
+)
 from qpasses.edges import Edges, RealSession
 from qpasses.emit.files import check_outputs, write_whole
 from qpasses.emit.provenance import Provenance
@@ -40,7 +46,7 @@ from qpasses.passes.base import Watch
 from qpasses.pipeline import Progress, integerize, no_progress, pass_table
 from qpasses.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
 from qpasses.reporting import described, report_head, write_report
-from qpasses.settings import ActivationType, CalibrationMethod, Emit, Settings, WeightType
+from qpasses.settings import Settings
 from qpasses.summary import summarize
 from qpasses.verification import recorded_preprocessing, verify_integer
 

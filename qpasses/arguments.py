@@ -3,7 +3,6 @@
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
 
 import onnx
 
@@ -11,10 +10,8 @@ from calibration import Engine, Preprocessing, presets
 from calibration.collect import collect
 from opsets.errors import UsageError
 from opsets.target import Target, load_target
+from qpasses.choices import EngineName, OnBadSample
 from qpasses.load import checked_model, read_model
-
-OnBadSample = Literal["error", "skip"]
-EngineName = Literal["local", "ray"]
 
 
 def given_paths(*given: str | Path | None) -> list[Path]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -21,8 +21,6 @@ from opsets.errors import DataError, UsageError
 from opsets.target import load_target
 from qpasses.alignment import observed
 from qpasses.arguments import (
-    EngineName,
-    OnBadSample,
     check_count,
     given_engine,
     given_model,
@@ -32,6 +30,13 @@ from qpasses.arguments import (
     tool_version,
 )
 from qpasses.cautions import data_warnings, range_warnings
+from qpasses.choices import (
+    ActivationType,
+    CalibrationMethod,
+    EngineName,
+    OnBadSample,
+    TableFormat,
+)
 from qpasses.emit.files import check_outputs, write_whole
 from qpasses.load import check_float, digest, external_files
 from qpasses.passes.base import Context
@@ -40,11 +45,7 @@ from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
 from qpasses.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
 from qpasses.reporting import described, report_head, write_report
-from qpasses.settings import ActivationType, CalibrationMethod, Settings
-
-TableFormat = Literal["qpasses", "tpumlir", "onnxruntime"]
-
-_FORMATS = ("qpasses", "tpumlir", "onnxruntime")
+from qpasses.settings import Settings
 
 _LOOKED_AT = 8
 """So many samples that are no files must be the same for a run to be gone on with."""
@@ -291,8 +292,9 @@ def _check_extremes_do(rules: Rules) -> None:
 
 
 def _check_format(name: str) -> None:
-    if name not in _FORMATS:
-        raise UsageError(f"table_format: unknown {name!r}, use one of {', '.join(_FORMATS)}")
+    known = get_args(TableFormat)
+    if name not in known:
+        raise UsageError(f"table_format: unknown {name!r}, use one of {', '.join(known)}")
 
 
 def _shard(feeds: Samples, shard: tuple[int, int] | None) -> Samples:

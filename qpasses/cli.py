@@ -5,11 +5,12 @@ import sys
 from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from opsets.errors import QPassesError, UsageError
+from qpasses.choices import Emit, ForeignFormat, TableFormat, WeightType
 from qpasses.options import (
     ACTIVATIONS,
     CONFIG,
@@ -17,7 +18,6 @@ from qpasses.options import (
     DATA_OR_TABLE,
     ENGINE,
     FILE,
-    FORMATS,
     METHOD,
     OUTPUT,
     SAMPLES,
@@ -70,7 +70,7 @@ def cli() -> None:
 @ACTIVATIONS
 @click.option(
     "--weight-type",
-    type=click.Choice(["int8"]),
+    type=click.Choice(get_args(WeightType)),
     default="int8",
     show_default=True,
     help="What weights are stored as.",
@@ -94,7 +94,7 @@ def cli() -> None:
 @click.option("--integer-io", is_flag=True, help="Inputs and outputs are stored integers.")
 @click.option(
     "--emit",
-    type=click.Choice(["integer", "qdq", "standard"]),
+    type=click.Choice(get_args(Emit)),
     default="integer",
     show_default=True,
     help="Integer nodes with bodies; the Q/DQ model with the same scales; or everything "
@@ -174,7 +174,7 @@ def calibrate() -> None:
 @click.option(
     "--format",
     "table_format",
-    type=click.Choice(FORMATS),
+    type=click.Choice(get_args(TableFormat)),
     default="qpasses",
     show_default=True,
     help="qpasses keeps histograms, from which every method's ranges follow; the others hold "
@@ -244,7 +244,7 @@ def merge(tables: tuple[Path, ...], output: Path) -> None:
 @click.option(
     "--format",
     "table_format",
-    type=click.Choice(FORMATS[1:]),
+    type=click.Choice(get_args(ForeignFormat)),
     required=True,
     help="The tool that is to read it.",
 )

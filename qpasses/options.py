@@ -4,11 +4,12 @@ import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from opsets.errors import UsageError
+from qpasses.choices import ActivationType, CalibrationMethod, EngineName, OnBadSample
 
 FILE = click.Path(path_type=Path)
 
@@ -123,23 +124,6 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-METHODS = (
-    "minmax",
-    "moving-average",
-    "percentile",
-    "entropy",
-    "mse",
-    "octav",
-    "aciq-gauss",
-    "aciq-laplace",
-    "tpumlir-kl",
-    "tpumlir-octav",
-    "auto",
-)
-
-FORMATS = ("qpasses", "tpumlir", "onnxruntime")
-
-
 class Shard(click.ParamType[tuple[int, int]]):
     """I/N: the I-th of N parts."""
 
@@ -219,7 +203,7 @@ METHOD = _options(
     ),
     click.option(
         "--calibration-method",
-        type=click.Choice(METHODS),
+        type=click.Choice(get_args(CalibrationMethod)),
         default="minmax",
         show_default=True,
         help="How ranges follow from samples; auto takes for each tensor the method with the "
@@ -259,7 +243,7 @@ SELECTION = _options(
 
 ACTIVATIONS = click.option(
     "--activation-type",
-    type=click.Choice(["uint8", "int8"]),
+    type=click.Choice(get_args(ActivationType)),
     default="uint8",
     show_default=True,
     help="What activations are stored as.",
@@ -268,7 +252,7 @@ ACTIVATIONS = click.option(
 ENGINE = _options(
     click.option(
         "--on-bad-sample",
-        type=click.Choice(["error", "skip"]),
+        type=click.Choice(get_args(OnBadSample)),
         default="error",
         show_default=True,
         help="What to do with a sample that is damaged, does not fit, or makes a tensor NaN "
@@ -282,7 +266,7 @@ ENGINE = _options(
     ),
     click.option(
         "--engine",
-        type=click.Choice(["local", "ray"]),
+        type=click.Choice(get_args(EngineName)),
         default="local",
         show_default=True,
         help="Where samples are calibrated: in this process, or as tasks of Ray.",

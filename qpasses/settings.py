@@ -3,30 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from calibration.methods import Wanted
 from calibration.rules import Override, Rules, checked_percentile
 from opsets.errors import ModelError, UsageError
 from opsets.op import Flavour
 from opsets.target import Target
-
-ActivationType = Literal["uint8", "int8"]
-WeightType = Literal["int8"]
-CalibrationMethod = Literal[
-    "minmax",
-    "moving-average",
-    "percentile",
-    "entropy",
-    "mse",
-    "octav",
-    "aciq-gauss",
-    "aciq-laplace",
-    "tpumlir-kl",
-    "tpumlir-octav",
-    "auto",
-]
-Emit = Literal["integer", "qdq", "standard"]
+from qpasses.choices import ActivationType, CalibrationMethod, Emit, WeightType
 
 STORED_BITS = 8
 """Of activations, uint8 and int8."""

@@ -1,5 +1,7 @@
 """Rules: which method gives each tensor its range, and the overrides that users write."""
 
+from typing import get_args
+
 import pytest
 from statistics_of import statistics_of
 
@@ -7,6 +9,7 @@ from calibration.methods import METHODS, NEEDS_HISTOGRAM, Wanted, auto_choice, t
 from calibration.rules import Override, Rules
 from calibration.statistics import Range
 from opsets.errors import DataError, UsageError
+from qpasses.choices import CalibrationMethod
 
 WANTED = Wanted(percentile=99)
 SKEWED = statistics_of([-1, *(i * i / 1e4 for i in range(300)), 50], samples=3)
@@ -164,3 +167,7 @@ def test_the_share_that_a_percentile_cuts_at_an_end_is_known(overrides, symmetri
     rules = Rules("percentile", wanted, [Override.parsed(text) for text in overrides])
     assert rules.cut_share("x") == (share and pytest.approx(share))
     assert Rules("minmax", wanted).cut_share("x") is None
+
+
+def test_every_method_can_be_chosen():
+    assert list(get_args(CalibrationMethod)) == list(METHODS)

@@ -1,0 +1,24 @@
+"""Choices: the words that options and arguments take; light, the command line begins here."""
+
+from typing import Literal
+
+ActivationType = Literal["uint8", "int8"]
+WeightType = Literal["int8"]
+CalibrationMethod = Literal[
+    "minmax",
+    "moving-average",
+    "percentile",
+    "entropy",
+    "mse",
+    "octav",
+    "aciq-gauss",
+    "aciq-laplace",
+    "tpumlir-kl",
+    "tpumlir-octav",
+    "auto",
+]
+Emit = Literal["integer", "qdq", "standard"]
+ForeignFormat = Literal["tpumlir", "onnxruntime"]
+TableFormat = Literal["qpasses", ForeignFormat]
+OnBadSample = Literal["error", "skip"]
+EngineName = Literal["local", "ray"]
