@@ -143,7 +143,6 @@ def calibrate(
             tool_version(),
             tensors,
             histograms,
-            skip_bad,
             data_kind,
             feeds.names,
         ]
@@ -151,6 +150,11 @@ def calibrate(
         about.append([] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)))
         checkpoint = Checkpoint(checkpoint_file, fingerprint(about), blank)
         start = NOTHING if restart else checkpoint.load()
+        if start.skipped and not skip_bad:
+            raise DataError(
+                f"{checkpoint_file}: left out {len(start.skipped)} bad samples: go on with "
+                "--on-bad-sample skip, or say --restart"
+            )
         run = replace(run, save=_saving(checkpoint))
     left = len(feeds) - sum(end - first for first, end in start.done)
     run = replace(run, progress=progress("calibrate", left))

@@ -162,6 +162,22 @@ def test_a_process_that_was_stopped_by_a_signal_goes_on(tmp_path, sent):
 # Refused
 
 
+def test_a_run_that_met_a_bad_sample_goes_on_without_it(bench):
+    bench.stop_after(10, workers=1)
+    entries = json.loads(bench.checkpoint.read_bytes())
+    result = bench.calibrate(on_bad_sample="skip")
+    assert result.report["samples"]["resumed"] == entries["done"][0][1]
+    bench.assert_whole()
+
+
+def test_samples_that_were_left_out_are_no_errors_later(bench):
+    save(bench.data, "3.npy", b"no array")
+    bench.stop_after(10, workers=1, on_bad_sample="skip")
+    with pytest.raises(DataError, match="left out 1 bad samples: go on with --on-bad-sample"):
+        bench.calibrate()
+    bench.calibrate(restart=True, on_bad_sample="skip")
+
+
 def another_model(bench):
     save(bench.folder, "float.onnx", cnn(seed=1))
 
@@ -178,17 +194,13 @@ def only_extremes(bench):
     return {"histograms": False}
 
 
-def skipping(bench):
-    return {"on_bad_sample": "skip"}
-
-
 def other_tensors(bench):
     return {"op_types_to_quantize": ["Conv"]}
 
 
 @pytest.mark.parametrize(
     "change",
-    [another_model, one_sample_more, not_all_samples, only_extremes, skipping, other_tensors],
+    [another_model, one_sample_more, not_all_samples, only_extremes, other_tensors],
 )
 def test_the_checkpoint_of_another_run_is_refused_with_the_cure(bench, change):
     bench.stop_after(5)
