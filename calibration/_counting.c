@@ -1,4 +1,4 @@
-/* Extremes and histograms of float32 arrays: counting.py says what each function does.
+/* Extremes and histograms of float32 arrays, as counting.py describes them.
 
    A histogram's cost is its increments, about one a cycle: four tables in turn keep an
    increment from waiting for the one before it, which is often of the same bin (zero). */
@@ -10,21 +10,19 @@
 
 #define BINS 4096
 #define TABLES 4
-#define BLOCK 2048 /* floats that stay in the first cache with their bins */
+#define BLOCK 2048 /* floats that stay in the first cache */
+#define CHUNK 256  /* bins that are found while those before them are counted */
 #define LANES 32
-#define SMALL 8192 /* fewer values than this need one table of 16 bits only */
+#define MOST_DRAFTED (TABLES * 0xff00) /* values, all of which may be in one bin */
+#define LEAST_EXPONENT -126
+#define MANTISSA_BITS 24
+#define NO_WINDOW INT32_MIN /* of an exponent: nothing was counted yet */
 #define NOT_FINITE 0x7f800000u /* the exponent bits of NaN and infinity */
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define VECTORIZED __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #else
 #define VECTORIZED
-#endif
-
-#if defined(__GNUC__)
-#define PREFETCH(address) __builtin_prefetch(address)
-#else
-#define PREFETCH(address)
 #endif
 
 #if defined(_WIN32)
@@ -81,6 +79,13 @@ static void extremes_of(const float *values, size_t size, float *low, float *hig
 VECTORIZED
 static int bins_of(const float *values, int size, float scale, int32_t first, int32_t *bins) {
     int zeros = 0;
+    if (scale >= 1) { /* nothing underflows */
+        for (int i = 0; i < size; i++) {
+            bins[i] = (int32_t)floorf(values[i] * scale) - first;
+            zeros += values[i] == 0;
+        }
+        return zeros;
+    }
     for (int i = 0; i < size; i++) {
         float scaled = values[i] * scale;
         bins[i] = (int32_t)floorf(scaled) - ((scaled == 0) & (values[i] < 0)) - first;
@@ -89,39 +94,110 @@ static int bins_of(const float *values, int size, float scale, int32_t first, in
     return zeros;
 }
 
-EXPORTED void extremes(size_t arrays, const uint64_t *addresses, const int64_t *sizes,
-                       float *lows, float *highs, uint8_t *finite) {
-    for (size_t k = 0; k < arrays; k++) {
-        uint32_t largest;
-        extremes_of((const float *)(uintptr_t)addresses[k], (size_t)sizes[k], lows + k,
-                    highs + k, &largest);
-        finite[k] = largest != NOT_FINITE;
-    }
-}
-
+/* The arrays of tally.py's Tally: its desk, one word a field. */
 typedef struct {
-    float scale;
-    int32_t first;
-    double bottom, top; /* real: the window's ends */
-    int64_t *counts;
-} Window;
+    int64_t batch, rows, slot;
+    int32_t *exponents, *firsts;
+    uint32_t *counts; /* [rows][BINS], NULL for extremes alone */
+    float *lows, *highs;
+    float *sample_lows, *sample_highs; /* [slots][rows] */
+    int64_t *values, *zeros;
+    uint8_t *finite;
+} Desk;
 
 typedef struct {
     float low, high;
-    uint32_t largest;
-    int64_t zeros;
-    int fits;
+    uint32_t largest; /* exponent bits */
 } Seen;
 
-static void look(const float *values, size_t size, Window window, Seen *seen) {
-    float low, high;
-    uint32_t largest;
-    extremes_of(values, size, &low, &high, &largest);
-    seen->low = low < seen->low ? low : seen->low;
-    seen->high = high > seen->high ? high : seen->high;
-    seen->largest = largest > seen->largest ? largest : seen->largest;
-    if (largest == NOT_FINITE || (size && (low < window.bottom || high >= window.top)))
-        seen->fits = 0;
+typedef struct {
+    float scale; /* 2**-exponent */
+    int32_t first;
+    double bottom, top; /* real: the window's ends */
+    uint32_t *counts;
+} Window;
+
+static const Seen NOTHING = {INFINITY, -INFINITY, 0};
+
+static Seen look(const float *values, size_t size) {
+    Seen seen;
+    extremes_of(values, size, &seen.low, &seen.high, &seen.largest);
+    return seen;
+}
+
+static void join(Seen *all, Seen one) {
+    all->low = one.low < all->low ? one.low : all->low;
+    all->high = one.high > all->high ? one.high : all->high;
+    all->largest = one.largest > all->largest ? one.largest : all->largest;
+}
+
+static int64_t bin_of(double value, int exponent) {
+    return (int64_t)floor(ldexp(value, -exponent));
+}
+
+/* histogram.py's least_exponent. */
+static int least_exponent(double low, double high) {
+    int exponent = LEAST_EXPONENT, largest, width;
+    if (low != 0 || high != 0) {
+        frexp(-low > high ? -low : high, &largest);
+        if (largest - MANTISSA_BITS > exponent)
+            exponent = largest - MANTISSA_BITS;
+    }
+    if (high > low) {
+        frexp(high - low, &width);
+        if (width - 13 > exponent) /* more than BINS - 1 bins below this one */
+            exponent = width - 13;
+    }
+    while (bin_of(high, exponent) - bin_of(low, exponent) >= BINS)
+        exponent++;
+    return exponent;
+}
+
+static Window window_of(const Desk *desk, int64_t row) {
+    int exponent = desk->exponents[row];
+    Window window = {0, desk->firsts[row], 0, 0, desk->counts + row * BINS};
+    if (exponent != NO_WINDOW) {
+        window.scale = (float)ldexp(1, -exponent);
+        window.bottom = ldexp(window.first, exponent);
+        window.top = ldexp((double)window.first + BINS, exponent);
+    }
+    return window;
+}
+
+static int fits(Window window, Seen seen) {
+    return seen.low >= window.bottom && seen.high < window.top;
+}
+
+/* Move the window of a row so that it holds what is seen beside what was counted. */
+static Window widen(const Desk *desk, int64_t row, Seen seen) {
+    uint32_t moved[BINS], *counts = desk->counts + row * BINS;
+    int32_t before = desk->exponents[row], *first = desk->firsts + row;
+    int held = desk->lows[row] <= desk->highs[row];
+    if (held)
+        join(&seen, (Seen){desk->lows[row], desk->highs[row], 0});
+    int exponent = least_exponent(seen.low, seen.high);
+    if (held && before > exponent)
+        exponent = before;
+    int64_t bottom = bin_of(seen.low, exponent), top = bin_of(seen.high, exponent);
+    int64_t start = bottom - (BINS - 1 - (top - bottom)) / 2;
+    if (held) {
+        int steps = exponent - before < 62 ? exponent - before : 62;
+        memset(moved, 0, sizeof moved);
+        for (int64_t i = 0; i < BINS; i++)
+            if (counts[i])
+                moved[((*first + i) >> steps) - start] += counts[i];
+        memcpy(counts, moved, sizeof moved);
+    }
+    desk->exponents[row] = exponent;
+    *first = (int32_t)start;
+    return window_of(desk, row);
+}
+
+static void hold(const Desk *desk, int64_t row, Seen seen) {
+    if (seen.low < desk->lows[row])
+        desk->lows[row] = seen.low;
+    if (seen.high > desk->highs[row])
+        desk->highs[row] = seen.high;
 }
 
 typedef struct {
@@ -138,72 +214,98 @@ static Span span_of(Seen seen, Window window) {
     return used;
 }
 
-/* Its table is filled in the first cache: a tensor's own counts rarely are there. */
-static Seen count_small(const float *values, size_t size, Window window) {
-    int32_t bins[SMALL];
-    uint16_t table[BINS];
-    Seen seen = {INFINITY, -INFINITY, 0, 0, 1};
-    look(values, size, window, &seen);
-    if (!seen.fits)
-        return seen;
-    memset(table, 0, sizeof table);
-    seen.zeros = bins_of(values, (int)size, window.scale, window.first, bins);
-    for (size_t i = 0; i < size; i++)
-        table[bins[i]]++;
-    Span used = span_of(seen, window);
-    for (int i = used.bottom; i <= used.top; i++)
-        window.counts[i] += table[i];
-    return seen;
+/* Counts of some values of one window, in the first cache: a tensor's own rarely are there. */
+typedef struct {
+    Seen counted;
+    size_t size;
+    uint16_t tables[TABLES][BINS];
+} Drafts;
+
+static void clear(Drafts *drafts) {
+    drafts->counted = NOTHING;
+    drafts->size = 0;
+    memset(drafts->tables, 0, sizeof drafts->tables);
 }
 
-/* Block by block, so that each is read from memory once. When one does not fit into the
-   window, nothing is added and only the extremes of the rest are found. */
-static Seen count_large(const float *values, size_t size, Window window) {
-    int32_t bins[BLOCK];
-    uint32_t tables[TABLES][BINS];
-    Seen seen = {INFINITY, -INFINITY, 0, 0, 1};
-    memset(tables, 0, sizeof tables);
+VECTORIZED
+static void add(const uint16_t tables[TABLES][BINS], Span used, uint32_t *counts) {
+    for (int i = used.bottom; i <= used.top; i++)
+        counts[i] += (uint32_t)tables[0][i] + tables[1][i] + tables[2][i] + tables[3][i];
+}
+
+static void count_chunk(const float *values, int size, Window window, Drafts *drafts,
+                        int64_t *zeros) {
+    int32_t bins[CHUNK];
+    int i = 0;
+    *zeros += bins_of(values, size, window.scale, window.first, bins);
+    for (; i + TABLES <= size; i += TABLES) {
+        drafts->tables[0][bins[i]]++;
+        drafts->tables[1][bins[i + 1]]++;
+        drafts->tables[2][bins[i + 2]]++;
+        drafts->tables[3][bins[i + 3]]++;
+    }
+    for (; i < size; i++)
+        drafts->tables[0][bins[i]]++;
+}
+
+/* Block by block, so that each is read from memory once. */
+static Seen count(const Desk *desk, int64_t row, const float *values, size_t size) {
+    Drafts drafts;
+    Seen all = NOTHING;
+    Window window = window_of(desk, row);
+    if (desk->exponents[row] == NO_WINDOW && size) { /* found at once, not block by block */
+        all = look(values, size);
+        if (all.largest == NOT_FINITE)
+            return all;
+        window = widen(desk, row, all);
+    }
+    clear(&drafts);
     for (size_t start = 0; start < size; start += BLOCK) {
-        int length = size - start < BLOCK ? (int)(size - start) : BLOCK, i = 0;
-        look(values + start, (size_t)length, window, &seen);
-        if (!seen.fits)
-            continue;
-        seen.zeros += bins_of(values + start, length, window.scale, window.first, bins);
-        for (; i + TABLES <= length; i += TABLES) {
-            if (i % 16 == 0)
-                PREFETCH(values + start + BLOCK + i);
-            tables[0][bins[i]]++;
-            tables[1][bins[i + 1]]++;
-            tables[2][bins[i + 2]]++;
-            tables[3][bins[i + 3]]++;
+        int length = size - start < BLOCK ? (int)(size - start) : BLOCK;
+        Seen seen = look(values + start, (size_t)length);
+        join(&all, seen);
+        if (seen.largest == NOT_FINITE)
+            return all;
+        int fitting = fits(window, seen);
+        if (!fitting || drafts.size + BLOCK > MOST_DRAFTED) {
+            add(drafts.tables, span_of(drafts.counted, window), window.counts);
+            clear(&drafts);
         }
-        for (; i < length; i++)
-            tables[0][bins[i]]++;
+        if (!fitting)
+            window = widen(desk, row, seen);
+        hold(desk, row, seen);
+        join(&drafts.counted, seen);
+        drafts.size += (size_t)length;
+        for (int done = 0; done < length; done += CHUNK)
+            count_chunk(values + start + done, length - done < CHUNK ? length - done : CHUNK,
+                        window, &drafts, desk->zeros + row);
     }
-    if (!seen.fits)
-        return seen;
-    Span used = span_of(seen, window);
-    for (int i = used.bottom; i <= used.top; i++)
-        window.counts[i] +=
-            (int64_t)tables[0][i] + tables[1][i] + tables[2][i] + tables[3][i];
-    return seen;
+    add(drafts.tables, span_of(drafts.counted, window), window.counts);
+    return all;
 }
 
-EXPORTED void count(size_t arrays, const uint64_t *addresses, const int64_t *sizes,
-                    const float *scales, const int32_t *firsts, const double *edges,
-                    const uint64_t *counts, float *lows, float *highs, uint8_t *finite,
-                    uint8_t *fits, int64_t *zeros) {
-    for (size_t k = 0; k < arrays; k++) {
-        Window window = {scales[k], firsts[k], edges[k], edges[arrays + k],
-                         (int64_t *)(uintptr_t)counts[k]};
-        const float *values = (const float *)(uintptr_t)addresses[k];
-        size_t size = (size_t)sizes[k];
-        Seen seen = size < SMALL ? count_small(values, size, window)
-                                 : count_large(values, size, window);
-        lows[k] = seen.low;
-        highs[k] = seen.high;
-        finite[k] = seen.largest != NOT_FINITE;
-        fits[k] = (uint8_t)seen.fits;
-        zeros[k] = seen.fits ? seen.zeros : 0;
+/* Take in the values of a tensor: `batch` samples of the same size, from `slot` on. */
+EXPORTED void observe(const int64_t *words, int64_t row, const float *values, size_t size) {
+    const Desk *desk = (const Desk *)words;
+    Seen all = NOTHING;
+    if (!desk->counts || desk->batch > 1)
+        for (int64_t k = 0; k < desk->batch; k++) {
+            size_t part = size / (size_t)desk->batch;
+            int64_t place = (desk->slot + k) * desk->rows + row;
+            Seen seen = look(values + (size_t)k * part, part);
+            desk->sample_lows[place] = seen.low;
+            desk->sample_highs[place] = seen.high;
+            join(&all, seen);
+        }
+    if (!desk->counts)
+        hold(desk, row, all);
+    else
+        all = count(desk, row, values, size);
+    if (desk->batch == 1) {
+        desk->sample_lows[desk->slot * desk->rows + row] = all.low;
+        desk->sample_highs[desk->slot * desk->rows + row] = all.high;
     }
+    desk->values[row] += (int64_t)size;
+    if (all.largest == NOT_FINITE)
+        desk->finite[row] = 0;
 }

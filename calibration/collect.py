@@ -15,18 +15,11 @@ import numpy as np
 import onnx
 
 from calibration.accumulator import Accumulator
-from calibration.batching import (
-    MOST_BYTES,
-    MOST_SAMPLES,
-    SHARE,
-    batch_size,
-    joined_feed,
-    signature,
-)
+from calibration.batching import are_alike, batch_size, is_the_same, joined_feed, signature
 from calibration.counting import Values, fastest_counter
 from calibration.inputs import Feed
 from calibration.joined import joined
-from calibration.observed_model import ObservedModel
+from calibration.observed_model import ObservedModel, ShownModel, observed_model
 from calibration.rowwise import is_rowwise
 from calibration.samples import Samples
 from calibration.statistics import Statistics
@@ -133,9 +126,18 @@ def collect_part(
     parts = joined(model, tensors)
     inputs = {value.name for value in model.graph.input}
     fed = [name for name in tensors if name in inputs]
-    with ObservedModel(model, [t for t in tensors if t not in {*fed, *parts}]) as observed:
-        crew = _Crew(observed, fed, samples, run, start, is_rowwise(model))
-        return crew.work(lambda: Accumulator(tensors, parts, counter, run.histograms))
+    written = [name for name in tensors if name not in {*fed, *parts}]
+    rows = {name: row for row, name in enumerate(tensors)}
+
+    def make() -> Accumulator:
+        return Accumulator(tensors, parts, counter, run.histograms)
+
+    with observed_model(model, written, counter, rows) as observed:
+        crew = _Crew(observed, fed, samples, run, start, make)
+        if is_rowwise(model):
+            crew.batch(lambda: ShownModel(model, written))
+        crew.work()
+    return crew.found()  # when the memory of inference is free again
 
 
 Engine = Callable[[onnx.ModelProto, Sequence[str], Samples, Run, Collected], Collected]
@@ -152,29 +154,53 @@ class _Crew:
         samples: Samples,
         run: Run,
         start: Collected,
-        rowwise: bool,
+        make: Callable[[], Accumulator],
     ) -> None:
-        self._rowwise = rowwise
+        self._make = make
         self._observed, self._fed, self._samples = observed, fed, samples
         self._run, self._start = run, start
         self._left = [
             at for first, end in outside(start.done, len(samples)) for at in range(first, end)
         ]
         self._queue = iter(self._left)
-        self._batch, self._shapes = self._batching()
+        self._batch = 1
+        self._shapes: dict[str, tuple[int, ...]] = {}
         self._lock, self._stop = Lock(), Event()
         self._done: list[int] = []
         self._bad: dict[int, QPassesError] = {}
+        workers = min(run.workers or cores(), len(self._left))
+        self._totals = [make() for _ in range(workers)]
         self._torn = False  # whether a sample may have been counted in part
 
-    def work(self, make: Callable[[], Accumulator]) -> Collected:
+    def batch(self, show: Callable[[], ShownModel]) -> None:
+        """Run several samples at once from now on, if that pays and changes nothing.
+
+        ``show`` loads the model, which treats rows by themselves.
+        """
+        free = all(spec.shape[:1] == (None,) for spec in self._samples.specs)
+        if not free or batch_size(1, len(self._left)) < 2:
+            return
+        try:
+            tried, first = self._make(), self._samples.read(self._left[0])
+            self._observe(tried, first, 1, "")
+            size = batch_size(4 * int(tried.tally.values.sum()), len(self._left))
+            if size < 2:
+                return
+            feeds = [first, *(self._samples.read(at) for at in self._left[1:size])]
+            if not are_alike(feeds):
+                return
+            with show() as model:
+                if is_the_same(model, feeds):
+                    self._batch, self._shapes = size, signature(first)
+        except (DataError, ModelError, FloatingPointError):
+            return  # a bad sample, which is reported when it is its turn
+
+    def work(self) -> None:
         """Take in all samples that are left, and save now and then."""
-        workers = min(self._run.workers or cores(), len(self._left))
-        totals = [make() for _ in range(workers)]
-        with ThreadPoolExecutor(max(workers, 1)) as pool:
+        with ThreadPoolExecutor(max(len(self._totals), 1)) as pool:
             finished = False
             while not finished:
-                jobs = [pool.submit(self._take_samples, total) for total in totals]
+                jobs = [pool.submit(self._take_samples, total) for total in self._totals]
                 try:
                     seconds = CHECKPOINT_SECONDS if self._run.save else None
                     left = wait(jobs, seconds, FIRST_EXCEPTION).not_done
@@ -182,41 +208,23 @@ class _Crew:
                 finally:
                     self._stop.set()
                     wait(jobs)
-                    if not self._torn:
-                        found = self._found(totals)
-                        if self._run.save and not finished:
-                            self._run.save(found)
+                    if self._run.save and not (finished or self._torn):
+                        self._run.save(self.found())
                 for job in jobs:
                     job.result()
                 self._stop.clear()
-        return found
 
-    def _found(self, totals: list[Accumulator]) -> Collected:
-        """What all workers found, when none is at work; the first of ``totals`` has it all."""
+    def found(self) -> Collected:
+        """What all workers found, when none is at work; the first has it all then."""
         if self._bad and not self._run.skip_bad:
             raise self._bad[min(self._bad)]
         skipped = {self._samples.name(at): str(error) for at, error in self._bad.items()}
         found = self._start.merged(Collected({}, _spans(self._done), skipped))
+        totals = self._totals
         for other in range(1, len(totals)):
             totals[0].absorb(totals[other])
             totals[other] = totals[0].beside()
         return found.merged(Collected(totals[0].statistics())) if totals else found
-
-    def _batching(self) -> tuple[int, dict[str, tuple[int, ...]]]:
-        """How many samples run at once, and of which shapes."""
-        free = all(spec.shape[:1] == (None,) for spec in self._samples.specs)
-        most = min(MOST_SAMPLES, len(self._left) // SHARE)
-        if not free or most < 2 or not self._rowwise:
-            return 1, {}
-        try:
-            first = self._samples.read(self._left[0])
-            most = min(most, MOST_BYTES // max(1, sum(a.nbytes for a in first.values())))
-            if most < 2:
-                return 1, {}
-            feeds = [first, *(self._samples.read(at) for at in self._left[1:most])]
-            return batch_size(self._observed, feeds, len(self._left)), signature(feeds[0])
-        except (DataError, ModelError):  # a bad sample, which is reported when it is its turn
-            return 1, {}
 
     def _take_samples(self, total: Accumulator) -> None:
         """Take in samples from the queue until it is empty or the work stops."""
@@ -271,8 +279,8 @@ class _Crew:
         into.begin(batch)
         if self._fed:
             arrays = [np.ascontiguousarray(feed[tensor], np.float32) for tensor in self._fed]
-            into.take(self._fed, [Values.of(array) for array in arrays])
-        self._observed.run(feed, into.take, name)
+            into.take(self._fed, list(map(Values.of, arrays)))
+        self._observed.observe(feed, into, name)
         into.end_sample()
 
     def _note(self, position: int, error: QPassesError) -> None:

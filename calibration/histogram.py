@@ -84,10 +84,11 @@ class Histogram:
     def coarsened(self, exponent: int) -> "Histogram":
         """The same values in bins of 2**exponent, which are not narrower."""
         steps = exponent - self.exponent
+        if steps == 0:
+            return self
         bins = (self.first + np.arange(len(self.counts))) >> steps
-        counts = np.zeros(bins[-1] - bins[0] + 1, np.int64)
-        np.add.at(counts, bins - bins[0], self.counts)
-        return Histogram(exponent, int(bins[0]), counts)
+        starts = np.flatnonzero(np.diff(bins, prepend=bins[0] - 1))
+        return Histogram(exponent, int(bins[0]), np.add.reduceat(self.counts, starts))
 
     def merged(self, other: "Histogram", exponent: int) -> "Histogram":
         """The values of both in bins of 2**exponent, which are not narrower than theirs."""

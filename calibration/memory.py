@@ -7,11 +7,11 @@ import sys
 from calibration.weights import MUCH
 
 
-def give_back(weight_bytes: int) -> None:
+def give_back(weight_bytes: int = MUCH) -> None:
     """Return free memory to the system, where the C library can do so.
 
     Graphs refer to themselves, and so keep their weights until garbage is collected: that is
-    done where there are so many that it is worth the time.
+    done unless there are too few to be worth the time.
     """
     if weight_bytes >= MUCH:
         gc.collect()

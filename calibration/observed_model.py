@@ -1,16 +1,16 @@
-"""A model taken apart so that its tensors can be looked at while they are in the cache.
+"""A model whose tensors are looked at as they are written.
 
-onnxruntime optimizes the model once, with the wanted tensors as outputs, and what it makes of
-it is cut into segments that run one after the other. So all its fusions stay, a tensor is
-counted right after it was written and freed before the next segment, and memory stays that of
-plain inference. Tensors in the blocked layout of its convolutions are taken as they are:
-their values only stand in another order.
+onnxruntime optimizes the model once, with the wanted tensors as outputs. What it makes of it
+runs with all its fusions. Where C counts, a node of its own behind each wanted tensor counts
+it while it is in the cache, and nothing else is an output; where numpy counts, the tensors are
+outputs. Those in the blocked layout of onnxruntime's convolutions are taken as they are: their
+values only stand in another order.
 """
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,66 +21,41 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import TensorProto, ValueInfoProto, helper
 
-from calibration.counting import Values
+from calibration.accumulator import Accumulator
+from calibration.counting import CompiledCounter, Counter, Values
 from calibration.memory import give_back
 from calibration.session import Session
 from calibration.weights import no_room, save_apart, weight_bytes
-
-SEGMENT_BYTES = 2 << 20
-"""Of wanted tensors in one segment: 2 to 8 MiB take about the same time."""
 
 _BLOCK = 16
 """onnxruntime's blocks hold 4, 8 or 16 channels: multiples of this need no padding."""
 
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
-_SHARED = {"session.use_env_allocators": "1"}
-"""All segments take memory from one arena, so that it is the same memory again and again."""
-
 _WEIGHTS = {
     "session.optimized_model_external_initializers_file_name": "weights",
     "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
 }
-"""The optimized model's weights lie in a file that all segments map into memory."""
+"""The optimized model's weights lie in a file that is mapped into memory."""
 
-Take = Callable[[Sequence[str], Sequence[Values]], None]
-"""Called with names of wanted tensors and what they hold; it must not keep the memory."""
-
-
-@dataclass(frozen=True)
-class _Segment:
-    """Nodes that run together.
-
-    ``wanted`` are pairs of a tensor's name and where its values are; ``dead`` is what nothing
-    behind this segment reads.
-    """
-
-    session: Session
-    inputs: Sequence[str]
-    outputs: Sequence[str]
-    wanted: Sequence[tuple[str, str]]
-    dead: Sequence[str]
-
-    def run(self, alive: dict[str, ort.OrtValue], sample: str) -> None:
-        """Put the outputs beside the inputs in ``alive``."""
-        given = {name: alive[name] for name in self.inputs}
-        found = self.session.run_in_place(self.outputs, given, sample)
-        alive.update(zip(self.outputs, found, strict=True))
+_DOMAIN = "qpasses"
+_DESK = "the tally's desk"
+_DONE = "all is observed"
 
 
-class ObservedModel:
-    """``model`` loaded to run on one thread, ``tensors`` of it looked at; a context manager.
+class ObservedModel(ABC):
+    """A model loaded to run on one thread, some of its tensors observed; a context manager.
 
-    May be run by several threads at once. ``tensors`` are float tensors that nodes of the main
-    graph write. Raises ModelError if onnxruntime cannot load the model.
+    May be run by several threads at once.
     """
 
     def __init__(self, model: onnx.ModelProto, tensors: Sequence[str]) -> None:
+        self.tensors = tensors
         self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")
+        folder = Path(self._folder.name)
         try:
-            self._segments = _segments(model, tensors, Path(self._folder.name))
+            self._session = self._load(model, folder) if tensors else None
         except BaseException as error:
-            folder = Path(self._folder.name)
             self._folder.cleanup()
             if isinstance(error, OSError):
                 raise no_room(folder, error) from error
@@ -97,86 +72,116 @@ class ObservedModel:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._segments = []
+        self._session = None
         self._folder.cleanup()
 
-    def run(self, feed: Mapping[str, NDArray[Any]], take: Take, sample: str = "") -> None:
-        """Run on one feed; ``take`` is called after each segment. Raises ModelError."""
-        alive = {
+    def _load(self, model: onnx.ModelProto, folder: Path) -> Session:
+        optimized = _optimized(model, self.tensors, folder)
+        graph = optimized.graph
+        places = _unblocked(optimized, self.tensors)
+        del graph.output[:]
+        operators = self._look_at(optimized, places)
+        path = folder / "observed.onnx"
+        path.write_bytes(optimized.SerializeToString())
+        give_back(0)
+        return Session(path, optimize=False, threads=1, arena=True, operators=operators)
+
+    @abstractmethod
+    def _look_at(self, model: onnx.ModelProto, places: Mapping[str, str]) -> Path | None:
+        """Give ``model`` outputs, and nodes if they need a library of operators: its path."""
+
+    @abstractmethod
+    def observe(
+        self, feed: Mapping[str, NDArray[Any]], into: Accumulator, sample: str = ""
+    ) -> None:
+        """Run on one feed. Raises ModelError."""
+
+
+class ShownModel(ObservedModel):
+    """Tensors are outputs."""
+
+    def _look_at(self, model: onnx.ModelProto, places: Mapping[str, str]) -> None:
+        """See ObservedModel."""
+        model.graph.output.extend(
+            helper.make_tensor_value_info(places[name], TensorProto.FLOAT, None)
+            for name in self.tensors
+        )
+
+    def run(self, feed: Mapping[str, NDArray[Any]], sample: str = "") -> list[Values]:
+        """The values of each tensor for one feed. Raises ModelError."""
+        if self._session is None:
+            return []
+        given = {
             name: ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
             for name, array in feed.items()
         }
-        for each in self._segments:
-            each.run(alive, sample)
-            if each.wanted:
-                take(
-                    [name for name, _ in each.wanted],
-                    [_values(alive[place]) for _, place in each.wanted],
-                )
-            for name in each.dead:
-                del alive[name]
+        found = self._session.run_in_place(self._session.outputs, given, sample)
+        return [Values(v.data_ptr(), v.tensor_size_in_bytes() // 4, v) for v in found]
+
+    def observe(
+        self, feed: Mapping[str, NDArray[Any]], into: Accumulator, sample: str = ""
+    ) -> None:
+        """See ObservedModel."""
+        into.take(self.tensors, self.run(feed, sample))
 
 
-def _values(value: ort.OrtValue) -> Values:
-    if value.data_type() != "tensor(float)":
-        return Values.of(np.ascontiguousarray(value.numpy(), np.float32))
-    return Values(value.data_ptr(), value.tensor_size_in_bytes() // 4, value)
+class CountingModel(ObservedModel):
+    """Tensors are counted by nodes of the graph.
+
+    ``rows``: where each tensor is in the tallies; ``library``: of the op Observe, see
+    counting.py.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        tensors: Sequence[str],
+        rows: Mapping[str, int],
+        library: Path,
+    ) -> None:
+        self._rows, self._library = rows, library
+        super().__init__(model, tensors)
+
+    def _look_at(self, model: onnx.ModelProto, places: Mapping[str, str]) -> Path:
+        """See ObservedModel; each node stands right behind what writes its tensor."""
+        graph = model.graph
+        at: dict[str, list[onnx.NodeProto]] = {}
+        for name, place in places.items():
+            done, row = [f"{name} is observed"], self._rows[name]
+            node = helper.make_node("Observe", [place, _DESK], done, domain=_DOMAIN, row=row)
+            at.setdefault(place, []).append(node)
+        nodes = [*graph.node]
+        del graph.node[:]
+        for node in nodes:
+            graph.node.append(node)
+            graph.node.extend(each for name in node.output for each in at.get(name, ()))
+        done = [f"{name} is observed" for name in places]
+        graph.node.append(helper.make_node("Concat", done, [_DONE], axis=0))
+        graph.input.append(helper.make_tensor_value_info(_DESK, TensorProto.INT64, [None]))
+        graph.output.append(helper.make_tensor_value_info(_DONE, TensorProto.INT64, [None]))
+        model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+        return self._library
+
+    def observe(
+        self, feed: Mapping[str, NDArray[Any]], into: Accumulator, sample: str = ""
+    ) -> None:
+        """See ObservedModel."""
+        if self._session is not None:
+            self._session.run([_DONE], {**feed, _DESK: into.tally.desk}, sample)
 
 
-def _segments(model: onnx.ModelProto, tensors: Sequence[str], folder: Path) -> list[_Segment]:
-    if not tensors:
-        return []
-    _share_memory()
-    optimized = _optimized(model, tensors, folder)
-    places = _unblocked(optimized, tensors)
-    graph = optimized.graph
-    wanted = set(places.values())
-    types = {value.name: value for value in [*graph.input, *graph.value_info, *graph.output]}
-    for name, place in places.items():
-        types.setdefault(place, _like(types.get(name), place))
-    pieces = list(_cut(graph, wanted, types))
-    kept = {tensor.name: tensor for tensor in graph.initializer}
-    last = {name: i for i, nodes in enumerate(pieces) for name in _read(nodes)}
-    given = {value.name for value in graph.input}
-    segments = []
-    for i, nodes in enumerate(pieces):
-        written = [name for node in nodes for name in node.output if name]
-        read = [name for name in _read(nodes) if name not in set(written)]
-        inputs = [name for name in read if name in types and name not in kept]
-        outputs = [t for t in written if t in wanted or last.get(t, -1) > i]
-        piece = onnx.ModelProto()
-        piece.ir_version = optimized.ir_version
-        piece.opset_import.extend(optimized.opset_import)
-        piece.functions.extend(optimized.functions)
-        piece.graph.name = f"segment_{i}"
-        piece.graph.node.extend(nodes)
-        piece.graph.initializer.extend(kept[name] for name in read if name in kept)
-        piece.graph.input.extend(types[name] for name in inputs)
-        piece.graph.output.extend(types[name] for name in outputs)
-        path = folder / f"segment_{i}.onnx"
-        path.write_bytes(piece.SerializeToString())
-        here = set(outputs)
-        segments.append(
-            _Segment(
-                Session(path, optimize=False, threads=1, config=_SHARED),
-                inputs,
-                outputs,
-                [(name, place) for name, place in places.items() if place in here],
-                [
-                    name
-                    for name in {*inputs, *outputs}
-                    if last.get(name, i) <= i and name not in given
-                ],
-            )
-        )
-    return segments
+def observed_model(
+    model: onnx.ModelProto, tensors: Sequence[str], counter: Counter, rows: Mapping[str, int]
+) -> ObservedModel:
+    """``model`` loaded, ``tensors`` observed as ``counter`` can do it best.
 
-
-def _share_memory() -> None:
-    """Make the arena that all segments use; it grows by what is asked for, not by doubling."""
-    where = ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR
-    memory = ort.OrtMemoryInfo("Cpu", where, 0, ort.OrtMemType.DEFAULT)
-    ort.create_and_register_allocator(memory, ort.OrtArenaCfg({"arena_extend_strategy": 1}))
+    ``tensors`` are float32 tensors that nodes of the main graph write, ``rows`` their places
+    in the tallies. Raises ModelError if onnxruntime cannot load the model, UsageError where
+    temporary files cannot be written.
+    """
+    if isinstance(counter, CompiledCounter):
+        return CountingModel(model, tensors, rows, counter.library)
+    return ShownModel(model, tensors)
 
 
 def _optimized(
@@ -187,7 +192,7 @@ def _optimized(
     outputs = [known.get(name, ValueInfoProto(name=name)) for name in tensors]
     given = save_apart(model, folder, outputs)
     path = folder / "optimized.onnx"
-    Session(given, threads=1, config=_SHARED | _WEIGHTS, optimized=path)
+    Session(given, threads=1, config=_WEIGHTS, optimized=path)
     (folder / "model.weights").unlink()
     give_back(weight_bytes(model))
     return onnx.load(path, load_external_data=False)
@@ -220,26 +225,6 @@ def _unblocked(model: onnx.ModelProto, tensors: Sequence[str]) -> dict[str, str]
     return places
 
 
-def _cut(
-    graph: onnx.GraphProto, wanted: set[str], types: Mapping[str, ValueInfoProto]
-) -> Iterator[list[onnx.NodeProto]]:
-    """The nodes in order, cut where enough was written and all that lives on has a type."""
-    last = {name: i for i, node in enumerate(graph.node) for name in _read([node])}
-    untyped: set[str] = set()
-    piece: list[onnx.NodeProto] = []
-    size = 0
-    for i, node in enumerate(graph.node):
-        piece.append(node)
-        size += sum(_bytes(types[name]) for name in node.output if name in wanted)
-        untyped.update(t for t in node.output if t not in types and last.get(t, -1) > i)
-        untyped = {name for name in untyped if last[name] > i}
-        if size >= SEGMENT_BYTES and not untyped:
-            yield piece
-            piece, size = [], 0
-    if piece:
-        yield piece
-
-
 def _read(nodes: Sequence[onnx.NodeProto]) -> list[str]:
     """What nodes and their subgraphs read, each once; some of it may be a subgraph's own."""
     names: dict[str, None] = {}
@@ -252,18 +237,3 @@ def _read(nodes: Sequence[onnx.NodeProto]) -> list[str]:
                 names.update(dict.fromkeys(_read(graph.node)))
                 names.update(dict.fromkeys(value.name for value in graph.output))
     return list(names)
-
-
-def _like(value: ValueInfoProto | None, name: str) -> ValueInfoProto:
-    """``name`` with the type of ``value``; float of any shape for None."""
-    if value is None:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
-    return helper.make_value_info(name, value.type)
-
-
-def _bytes(value: ValueInfoProto) -> int:
-    """4 for each element; free dimensions count as one, no shape as 64 Ki elements."""
-    if not value.type.tensor_type.HasField("shape"):
-        return 1 << 18
-    sizes = [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
-    return 4 * int(np.prod(sizes))

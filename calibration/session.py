@@ -35,11 +35,15 @@ class Session:
         threads: int = 0,
         config: Mapping[str, str] = MappingProxyType({}),
         optimized: Path | None = None,
+        arena: bool | None = None,
+        operators: Path | None = None,
     ) -> None:
         """Load ``model``; ``threads`` 0 leaves the number to onnxruntime.
 
         ``config`` holds entries of onnxruntime's session configuration; ``optimized`` is where
-        to write the graph as the optimizer leaves it.
+        to write the graph as the optimizer leaves it. ``arena``: keep memory between runs, by
+        default where ``optimize``. ``operators``: a library of custom ones; nodes then run in
+        the order in which they stand.
         """
         options = ort.SessionOptions()
         options.log_severity_level = 4
@@ -51,7 +55,11 @@ class Session:
         # several sessions live at once: idle threads that spin would take each other's cores
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # without an arena memory is given back at once: good for a run or two
-        options.enable_cpu_mem_arena = optimize or "session.use_env_allocators" in config
+        options.enable_cpu_mem_arena = optimize if arena is None else arena
+        options.enable_mem_pattern = arena is None  # a tenth more memory, no faster
+        if operators is not None:
+            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+            options.register_custom_ops_library(str(operators))
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._folder: tempfile.TemporaryDirectory[str] | None = None

@@ -38,6 +38,13 @@ def saturates_at_type_ends(constants: Constants, _attributes: Attributes) -> boo
     return int(low) == limits.min and int(high) == limits.max
 
 
+def looks_up_bytes(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether codes are their own bytes: tables of uint8, which stored inputs then are too."""
+    return any(
+        constants[name].dtype == np.uint8 for name in {"table", "tables"} & constants.keys()
+    )
+
+
 def all_of(*guards: Guard) -> Guard:
     """The guard that holds where all of ``guards`` do."""
     return lambda constants, attributes: all(each(constants, attributes) for each in guards)

@@ -14,6 +14,7 @@ from calibration import Collected, Preprocessing, Run, Samples, input_specs, ope
 from calibration.checkpoint import Checkpoint, fingerprint
 from calibration.collect import NOTHING
 from calibration.foreign_tables import table_kind, written
+from calibration.memory import give_back
 from calibration.methods import NEEDS_HISTOGRAM
 from calibration.rules import Rules
 from calibration.table import Table, read_table
@@ -38,13 +39,14 @@ from qpasses.choices import (
     TableFormat,
 )
 from qpasses.emit.files import check_outputs, write_whole
-from qpasses.load import check_float, digest, external_files
+from qpasses.load import check_float, external_files
 from qpasses.passes.base import Context
 from qpasses.pipeline import Progress, no_progress
 from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
 from qpasses.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
 from qpasses.reporting import described, report_head, write_report
+from qpasses.runtime import Arrays
 from qpasses.settings import Settings
 
 _LOOKED_AT = 8
@@ -125,13 +127,19 @@ def calibrate(
     )
     used = feeds.preprocessing
     data_kind = {"random": feeds.random, "preprocessing": used and used.as_json()}
-    model_digest = digest(source)
-    blank = Table(model_digest, tool_version(), 1, {}, data_kind)
+    configuration = _configuration(settings, table_format, histograms) | {
+        "samples": len(feeds),
+        "shard": shard and f"{shard[0]}/{shard[1]}",
+        "random_data": feeds.random,
+        "preprocessing": used and used.as_json(),
+    }
+    report = report_head("calibrate", path, source, configuration)
+    blank = Table(report["model"]["sha256"], tool_version(), 1, {}, data_kind)
 
     advance = progress("prepare", 1)
-    context = Context(settings)
-    graph = prepare(source, feeds.first(skip_bad), context)
-    tensors = observed(graph, plan(graph, context))
+    prepared, tensors = _to_observe(source, feeds.first(skip_bad), settings)
+    del source
+    give_back()
     settings.rules.check(tensors)
     advance()
 
@@ -139,7 +147,7 @@ def calibrate(
     checkpoint, start = None, NOTHING
     if checkpoint_file is not None:
         about = [
-            model_digest,
+            blank.model,
             tool_version(),
             tensors,
             histograms,
@@ -158,7 +166,7 @@ def calibrate(
         run = replace(run, save=_saving(checkpoint))
     left = len(feeds) - sum(end - first for first, end in start.done)
     run = replace(run, progress=progress("calibrate", left))
-    found = collect(prepared_model(graph), tensors, feeds, run, start)
+    found = collect(prepared, tensors, feeds, run, start)
     table = replace(
         blank,
         samples=found.samples,
@@ -170,13 +178,6 @@ def calibrate(
         write_whole(Path(output), _content(table, ranges, table_format))
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
-    configuration = _configuration(settings, table_format, histograms) | {
-        "samples": len(feeds),
-        "shard": shard and f"{shard[0]}/{shard[1]}",
-        "random_data": feeds.random,
-        "preprocessing": used and used.as_json(),
-    }
-    report = report_head("calibrate", path, source, configuration)
     report |= {
         "samples": described(feeds)
         | {
@@ -192,6 +193,15 @@ def calibrate(
     }
     write_report(json_file, report)
     return CalibrationResult(table, report)
+
+
+def _to_observe(
+    model: onnx.ModelProto, sample: Arrays, settings: Settings
+) -> tuple[onnx.ModelProto, list[str]]:
+    """The prepared model, and its tensors that will carry a scale."""
+    context = Context(settings)
+    graph = prepare(model, sample, context)
+    return prepared_model(graph), observed(graph, plan(graph, context))
 
 
 def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:

@@ -11,6 +11,7 @@ from opsets.fixed_point import ROUNDINGS
 from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 from qpasses.emit.integer import read_record
+from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant, import_graph
 from qpasses.record import NodeRecord, Record
 from qpasses.settings import Settings
@@ -85,6 +86,10 @@ def _node_problem(node: Node, record: Record) -> str:
         return f"node {node.name!r} has no record"
     if entry.overload not in [body.overload for body in OPS[node.op].bodies]:
         return f"node {node.name!r} has no known body, {entry.overload!r}"
+    try:
+        Function.from_text(entry.function)
+    except ValueError:
+        return f"the record of node {node.name!r} is damaged: its function"
     if not _has_scales(node, entry, record):
         return f"the record of node {node.name!r} is damaged: its scales are not {node.op}'s"
     return ""
@@ -108,7 +113,14 @@ def _is_well_formed(node: Node) -> bool:
 
 _DATA = ("x", "a", "b", "acc")
 _STORED = ("uint8", "int8")
-_TYPES = {"T": _STORED, "T[256]": _STORED, "W": _STORED, "int32": ("int32",)}
+_TYPES = {
+    "T": _STORED,
+    "T[256]": _STORED,
+    "T[C, 256]": _STORED,
+    "T[65536]": _STORED,
+    "W": _STORED,
+    "int32": ("int32",),
+}
 
 
 def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
@@ -116,16 +128,22 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
     if name == "w":
         return value.ndim == 2 if node.op == "IntGemm" else value.ndim > 2
     if name == "table":
-        return value.shape == (256,)
-    per_channel = name == "bias" or (name in ("multiplier", "shift") and node.op != "IntAdd")
+        return value.shape == ((65536,) if node.op == "LutPair" else (256,))
+    if name == "tables":
+        return value.ndim == 2 and value.shape[1] == 256
+    scaled = name in ("multiplier", "shift") and node.op not in ("IntAdd", "IntMul")
+    per_channel = name == "bias" or scaled
     return value.ndim == (1 if per_channel else 0)
 
 
 def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     """Whether the record says what the multipliers or the table of a node stand for."""
     counts = {name: len(scales) for name, scales in entry.scales.items()}
-    single = ("a", "b", "y") if node.op == "IntAdd" else ("x", "y")
-    if node.op == "Lut":
+    single = ("a", "b", "y") if node.op in ("IntAdd", "IntMul", "LutPair") else ("x", "y")
+    if node.op == "LutPair":
+        around = {tensor.name for tensor in [*node.inputs[:2], *node.outputs]}
+        return around <= record.tensors.keys() and all(counts.get(n) == 1 for n in single)
+    if node.op in ("Lut", "LutPerChannel"):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
     pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)

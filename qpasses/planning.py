@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
 from qpasses.graph import Graph, Node, Tensor, is_float
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
@@ -39,13 +40,26 @@ def plan(graph: Graph, context: Context) -> Plan:
     touched: set[str] = set()
     inner: set[str] = set()
     moving: list[Node] = []
+    pairs: list[Node] = []
+    chains = Chains()
     for node in graph.nodes:
         if id(node) in result.integer or not is_float(node.outputs[0]):
             continue
         unwanted = context.selection.leave(node, node.op in QUANTIZABLE)
-        if unwanted or node.op not in guards:
-            if unwanted:
-                context.record.declined[node.name] = unwanted
+        if unwanted:
+            context.record.declined[node.name] = unwanted
+            continue
+        if node.op in ELEMENTWISE and _may_join(graph, chains, node):
+            if not (objection := chains.join(node)):
+                context.record.declined.pop(node.name, None)
+                if node.op == "Add":  # computes wherever it stands
+                    touched.add(chains.source(node.outputs[0]).name)
+                continue
+            context.record.declined[node.name] = objection
+        if node.op in PAIRING and not pair_objection(node):
+            pairs.append(node)
+            continue
+        if node.op not in guards or node.op in PAIRING:
             continue
         context.record.declined.pop(node.name, None)  # what prepare could not fold
         declined = _guard_type(node) or guards[node.op](graph, node)
@@ -63,13 +77,40 @@ def plan(graph: Graph, context: Context) -> Plan:
             result.integer.update(map(id, chain))
             inner.update(each.outputs[0].name for each in chain[:-1])
             touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
+    ends = chains.ends(graph)
+    for tensor in ends:
+        reach.tie(chains.source(tensor).name, tensor.name)
+    through = [{reach.of(t.name) for t in each} for each in (graph.inputs, graph.outputs)]
+    touched.update(t.name for t in ends if all(reach.of(t.name) in each for each in through))
     active = {reach.of(name) for name in touched}
+    for node in pairs:
+        context.record.declined.pop(node.name, None)
+        if all(reach.of(tensor.name) in active for tensor in node.inputs):
+            result.computing.append(node)
+            result.integer.add(id(node))
+            active.add(reach.of(node.outputs[0].name))
+        else:
+            context.record.declined[node.name] = (
+                f"{node.op} of two tensors that are not both on integers"
+            )
+    for node in chains.members:
+        output = node.outputs[0]
+        if reach.of(chains.source(output).name) in active:
+            result.integer.add(id(node))
+        inner.add(output.name)
+    inner -= {tensor.name for tensor in ends}
     result.integer.update(id(n) for n in moving if reach.of(n.outputs[0].name) in active)
     for tensor in _float_variables(graph):
         if reach.of(tensor.name) in active and tensor.name not in inner:
             result.tensors[tensor.name] = tensor
             result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
     return result
+
+
+def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:
+    """Whether a table may hold ``node``: a Relu or Clip on its own needs none."""
+    inside = any(map(chains.is_inside, node.inputs))
+    return node.op not in CLAMPING or inside or goes_on(graph, node)
 
 
 def _guard_type(node: Node) -> Declined | None:

@@ -55,7 +55,8 @@ class NodeRecord:
 
     ``scales`` holds the float32 scales by input name (``w_scale`` per output channel);
     ``cells`` is the number of cells an average divides by, ``bounds`` the real interval to
-    which a table clamps.
+    which a table clamps. ``function`` is what a table tabulates (function.py), if it does more
+    than that, and ``undefined`` the codes (of ``a``) that lack a result of it.
     """
 
     source: Sequence[str]
@@ -65,14 +66,17 @@ class NodeRecord:
     cells: int = 1
     macs: int = 0
     bounds: Sequence[float | None] = (None, None)
+    function: str = ""
+    undefined: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         lists = [*self.scales.values()] if isinstance(self.scales, dict) else [None]
         sound = all(isinstance(each, list) and all(map(_is_scale, each)) for each in lists)
         sound = sound and all(isinstance(each, int) for each in (self.cells, self.macs))
         sound = sound and self.cells > 0 and isinstance(self.source, Sequence)
-        if not sound or len(self.bounds) != 2:
-            raise ValueError("scales, cells, macs, source or bounds of a node")
+        sound = sound and all(isinstance(code, int) for code in self.undefined)
+        if not sound or len(self.bounds) != 2 or not isinstance(self.function, str):
+            raise ValueError("scales, cells, macs, source, bounds or function of a node")
 
     def real_scales(self) -> list[Fraction]:
         """x_scale * w_scale / (y_scale * cells) per channel, exact."""

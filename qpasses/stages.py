@@ -25,6 +25,9 @@ MOVING = frozenset(
 CLAMPING = frozenset({"Relu", "Clip"})
 """Activations that become the clamp of the node before them, or a Clip of stored integers."""
 
+LOOKUPS = frozenset({"Lut", "LutPair", "LutPerChannel"})
+"""Ops of domain qpasses that look their result up in their last input."""
+
 QUANTIZING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 

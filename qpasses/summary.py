@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from opsets.op import DOMAIN
+from qpasses.elementwise import ELEMENTWISE
 from qpasses.evidence.certificate import PROVED, NodeEvidence
 from qpasses.graph import Graph, Node, producer
 from qpasses.macs import COUNTED, MULTIPLYING
 from qpasses.record import Record
-from qpasses.stages import CLAMPING, MOVING, Kind, kind
+from qpasses.stages import CLAMPING, LOOKUPS, MOVING, Kind, kind
 
 
 def summarize(
@@ -50,7 +51,25 @@ def summarize(
             {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
             for node in floats
         ],
+        "tables": _tables(graph),
+        "undefined_codes": {
+            name: list(entry.undefined)
+            for name, entry in record.nodes.items()
+            if entry.undefined
+        },
         "raised_weight_scales": record.raised_weight_scales,
+    }
+
+
+def _tables(graph: Graph) -> dict[str, int]:
+    """How many lookups there are, how many tables, and their bytes; shared and not shared."""
+    used = [node.inputs[-1] for node in graph.nodes if node.op in LOOKUPS]
+    stored = {id(tensor): tensor for tensor in used}
+    return {
+        "lookups": len(used),
+        "stored": len(stored),
+        "bytes": sum(tensor.values.size for tensor in stored.values()),
+        "bytes_unshared": sum(tensor.values.size for tensor in used),
     }
 
 
@@ -71,7 +90,7 @@ def reason(node: Node, record: Record, unfinished: str = "") -> str:
     """Why a node stayed in float."""
     if unfinished or node.name in record.declined:
         return record.declined.get(node.name, unfinished)
-    if node.op in MOVING | CLAMPING:
+    if node.op in MOVING | CLAMPING | ELEMENTWISE:
         return f"{node.op} with no integer node next to it: it would only be rounded"
     return f"{node.op} has no integer form in this version"
 

@@ -114,6 +114,41 @@ def lut(draw):
 
 
 @st.composite
+def lut_per_channel(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
+    axis = draw(st.integers(0, len(shape) - 1))
+    tables = rng.integers(0, 256, (shape[axis], 256)).astype(np.uint8).view(dtype)
+    return Case([codes(rng, shape, zero_point(rng, dtype)), tables], {"axis": axis})
+
+
+def operands(draw, rng, dtype):
+    """Two stored tensors that broadcast together, with their zero points."""
+    full = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
+    zeros = zero_point(rng, dtype), zero_point(rng, dtype)
+    shapes = draw(st.permutations([full, small]))
+    a, b = (codes(rng, *operand) for operand in zip(shapes, zeros, strict=True))
+    return a, zeros[0], b, zeros[1]
+
+
+@st.composite
+def lut_pair(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    a, _, b, _ = operands(draw, rng, dtype)
+    table = rng.integers(0, 256, 1 << 16).astype(np.uint8).view(dtype)
+    return Case([a, b, table], {})
+
+
+@st.composite
+def int_mul(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    pair = operands(draw, rng, dtype)
+    scale = [each.reshape(()) for each in multiplier_and_shift(rng, 1, 255 * 255)]
+    return Case([*pair, *scale, *output_ends(rng, dtype)], {"rounding": draw(rounding)})
+
+
+@st.composite
 def geometry_of(draw, kernel, max_dilation):
     """Strides, dilations, pads, and spatial sizes in which the window fits."""
     dims = len(kernel)
@@ -175,16 +210,12 @@ def int_gemm(draw):
 def int_add(draw):
     """One operand has the full shape, the other broadcasts to it; either may come first."""
     rng, dtype = draw(generator), draw(stored_type)
-    full = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
-    small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
-    zeros = zero_point(rng, dtype), zero_point(rng, dtype)
-    shapes = draw(st.permutations([full, small]))
-    a, b = (codes(rng, *operand) for operand in zip(shapes, zeros, strict=True))
+    given = operands(draw, rng, dtype)
     pair = multipliers(rng, 2)
     scale_below_two = int(pair.max()).bit_length() - 1
     scale = *pair, max(scale_below_two + rng.integers(0, 11), 1)
     rest = *(np.array(value, np.int32) for value in scale), *output_ends(rng, dtype)
-    return Case([a, zeros[0], b, zeros[1], *rest], {"rounding": draw(rounding)})
+    return Case([*given, *rest], {"rounding": draw(rounding)})
 
 
 @st.composite
@@ -205,6 +236,9 @@ def pool(draw, window_name):
 CASES: dict[str, st.SearchStrategy[Case]] = {
     "Requantize": requantize(),
     "Lut": lut(),
+    "LutPerChannel": lut_per_channel(),
+    "LutPair": lut_pair(),
+    "IntMul": int_mul(),
     "IntConv": int_conv(),
     "IntGemm": int_gemm(),
     "IntAdd": int_add(),
@@ -288,16 +322,40 @@ def _plain_gemm(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, rank=0):
     return (*x.shape[:-1], w.shape[1]), code_at
 
 
+def _read(operand, at):
+    aligned = zip(at[len(at) - operand.ndim :], operand.shape, strict=True)
+    return int(operand[tuple(i % n for i, n in aligned)])
+
+
+def _larger(a, b):
+    return max(a.shape, b.shape, key=lambda shape: (len(shape), prod(shape)))
+
+
 def _plain_add(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
-    def level(operand, zero, at):
-        aligned = zip(at[len(at) - operand.ndim :], operand.shape, strict=True)
-        return int(operand[tuple(i % n for i, n in aligned)]) - int(zero)
-
     def code_at(*at):
-        total = level(a, a_zero, at) * int(m_a) + level(b, b_zero, at) * int(m_b)
-        return _clamped(total, 1, int(s), ends, rounding)
+        left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
+        return _clamped(left * int(m_a) + right * int(m_b), 1, int(s), ends, rounding)
 
-    return max(a.shape, b.shape, key=lambda shape: (len(shape), prod(shape))), code_at
+    return _larger(a, b), code_at
+
+
+def _plain_mul(a, a_zero, b, b_zero, m, s, *ends, rounding):
+    def code_at(*at):
+        product = (_read(a, at) - int(a_zero)) * (_read(b, at) - int(b_zero))
+        return _clamped(product, int(m), int(s), ends, rounding)
+
+    return _larger(a, b), code_at
+
+
+def _plain_pair(a, b, table):
+    def code_at(*at):
+        return int(table[_read(a, at) % 256 * 256 + _read(b, at) % 256])
+
+    return _larger(a, b), code_at
+
+
+def _plain_channels(x, tables, axis):
+    return x.shape, lambda *at: int(tables[at[axis], int(x[at]) % 256])
 
 
 def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
@@ -309,6 +367,9 @@ def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
 
 PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "Requantize": _plain_requantize,
+    "LutPerChannel": _plain_channels,
+    "LutPair": _plain_pair,
+    "IntMul": _plain_mul,
     "Lut": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 256])),
     "IntConv": _plain_conv,
     "IntGemm": _plain_gemm,

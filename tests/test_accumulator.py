@@ -10,11 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from method_tensors import thoroughly
+from statistics_of import statistics_of
 
+from calibration import tally
 from calibration.accumulator import Accumulator, Sums
 from calibration.counting import NumpyCounter, Values, fastest_counter
 from calibration.histogram import BINS, LEAST_EXPONENT, Histogram
 from calibration.statistics import Statistics
+from calibration.tally import SLOTS
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -33,6 +36,7 @@ float32 = st.floats(width=32, allow_nan=False, allow_infinity=False) | st.sample
 near = st.floats(-8, 8, width=32) | st.integers(-9000, 9000).map(float)
 tensors = st.lists(float32, max_size=6) | st.lists(near, max_size=12)
 samples = st.fixed_dictionaries(dict.fromkeys(COUNTED, tensors))
+full = st.sampled_from([1, 2, 5, 9, 30])
 
 
 def exact_histogram(values, low, high):
@@ -198,6 +202,81 @@ def test_large_tensors_are_counted_like_small_ones(counter, size):
         assert found[name].zeros == (real == 0).sum()
 
 
+# Samples in batches, many of them, many values
+
+
+@st.composite
+def batches(draw):
+    """Samples of one shape: each tensor has as many values in all of them."""
+    count = draw(st.sampled_from([1, 1, 2, 3, 7, 40, SLOTS - 1, SLOTS]))
+    sizes = {name: draw(st.integers(0, 3)) for name in COUNTED}
+    palette = draw(st.lists(float32 | near, min_size=1, max_size=8))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    return [
+        {name: random.choice(palette, size).tolist() for name, size in sizes.items()}
+        for _ in range(count)
+    ]
+
+
+def take_batch(into, group):
+    """Samples of one shape at once."""
+    into.begin(len(group))
+    for name in COUNTED:
+        into.take([name], [values_of([x for sample in group for x in sample[name]])])
+    into.end_sample()
+
+
+@every_counter
+@thoroughly(40)
+@given(st.lists(st.tuples(batches(), st.booleans()), max_size=8), st.booleans())
+@example([([{"a": [k], "b": [], "c": [-k]}], False) for k in range(SLOTS + 3)], True)
+def test_samples_may_come_in_batches_of_any_sizes(counter, groups, histograms):
+    total = accumulator(counter, histograms)
+    for group, beside in groups:
+        into = total.beside() if beside else total
+        take_batch(into, group)
+        if beside:
+            total.absorb(into)
+    data = [sample for group, _ in groups for sample in group]
+    assert total.statistics() == references(data, histograms)
+
+
+@every_counter
+@thoroughly(60)
+@given(st.lists(st.tuples(samples, st.booleans(), st.booleans()), max_size=9), full)
+@example([({"a": [1.0, 2.0], "b": [3.0], "c": []}, False, True)] * 3, 3)
+def test_joined_tensors_are_found_however_often_counts_are_emptied(counter, steps, full):
+    total, kept = accumulator(counter), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally, "FULL", full)
+        for sample, beside, look in steps:
+            into = total.beside() if beside else total
+            take(into, sample)
+            if beside:
+                total.absorb(into)
+            kept.append(sample)
+            if look:
+                assert total.statistics() == references(kept)
+        assert total.statistics() == references(kept)
+
+
+@every_counter
+@pytest.mark.parametrize("counts", [1, 5, 2000])
+def test_many_samples_of_large_tensors_whose_counts_are_emptied(counter, counts, monkeypatch):
+    monkeypatch.setattr(tally, "FULL", counts)
+    random = np.random.default_rng(7)
+    data = random.standard_normal((2 * SLOTS + 5, 700)).astype(np.float32) ** 5
+    total = accumulator(counter)
+    for one in data:
+        total.take(["b", "a"], [Values.of(one), Values.of(one[:1])])
+        total.end_sample()
+        assert total.tally.counts.sum(1, dtype=np.int64).max() < counts
+    found = total.statistics()
+    assert found["b"] == statistics_of(data, samples=len(data))
+    assert found["twice"].histogram.counts.sum() == found["twice"].count == 2 * len(data)
+    assert found["all"].histogram == Histogram.of(np.append(data, data[:, 0]))
+
+
 # Windows
 
 
@@ -210,6 +289,7 @@ MOVES = {
     "away from zero": [[1000.0, 1000.25], [1001.0], [999.0], [0.0]],
     "from zeros alone": [[0.0, -0.0], [0.0], [2.0**-140], [2.0**-100]],
     "to exponent and first bin 0": [[0.0, 4095.0], [1.0], [0.0, 4095.0], [5000.0]],
+    "over a power of two": [[1 - 2.0**-14], [1 + 2.0**-14], [1.0]],
     "upper edge": [[0.0, 4095.0], [np.nextafter(np.float32(4096), np.float32(0)).item()]],
 }
 
@@ -227,6 +307,26 @@ def test_a_window_moves_and_coarsens(counter, moves, beside):
             if beside:
                 total.absorb(into)
             assert total.statistics() == references(order[:done])
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+@pytest.mark.parametrize("at", [2048, 4000])
+def test_what_is_in_wide_bins_of_a_total_stays_there_until_it_is_absorbed(at, waiting):
+    below, above = [129000.0] * at, [129600.0] * (4096 - at)
+    first = {"a": [0.0, 128000.0], "b": [], "c": []}
+    samples = [{"a": below + above, "b": [], "c": []}, {"a": [7.0], "b": [], "c": []}]
+    total = accumulator(fastest_counter())
+    take(total, first)
+    worker = total.beside()
+    for sample in samples:
+        into = worker.beside()
+        take(into, sample)
+        worker.absorb(into)
+        if not waiting:
+            total.absorb(worker)
+            worker = total.beside()
+    total.absorb(worker)
+    assert total.statistics() == references([first, *samples])
 
 
 @every_counter

@@ -18,9 +18,9 @@ from stage_checks import thoroughly
 from statistics_of import statistics_of
 
 from calibration import Run, collect, input_specs, open_samples
+from calibration.accumulator import Accumulator
 from calibration.collect import NOTHING, Collected, collect_part, outside
-from calibration.counting import NumpyCounter
-from calibration.observed_model import ObservedModel
+from calibration.counting import NumpyCounter, fastest_counter
 from calibration.statistics import Statistics
 from opsets.errors import DataError, ModelError
 
@@ -336,20 +336,25 @@ def test_an_exception_while_saving_ends_the_run(workers, monkeypatch):
 
 
 @every_workers
-def test_nothing_is_saved_after_a_sample_that_was_counted_in_part(workers, monkeypatch):
-    monkeypatch.setattr("calibration.observed_model.SEGMENT_BYTES", 1)
-    saved, calls = [], Counter()
-    run_model = ObservedModel.run
+@pytest.mark.parametrize("counter", [NumpyCounter, fastest_counter])
+@pytest.mark.parametrize("count", [13, 100])
+def test_nothing_is_saved_after_a_sample_that_was_counted_in_part(
+    workers, counter, count, monkeypatch
+):
+    monkeypatch.setattr(MODULE, "fastest_counter", counter)
+    monkeypatch.setattr(MODULE, "CHECKPOINT_SECONDS", 60.0)
+    saved, left = [], iter(range(5))
 
-    def torn(self, feed, take, sample=""):
-        calls[sample] += 1
-        run_model(self, feed, take, sample)
-        if len(calls) > 5:
+    def torn(self):
+        if next(left, None) is None:
             raise MemoryError
+        end_sample(self)
 
-    monkeypatch.setattr(ObservedModel, "run", torn)
+    end_sample = Accumulator.end_sample
+    monkeypatch.setattr(Accumulator, "end_sample", torn)
+    run = replace(ALL, workers=workers, save=saved.append)
     with pytest.raises(MemoryError):
-        collect(CNN, TENSORS, samples_of(), replace(ALL, workers=workers, save=saved.append))
+        collect(CNN, TENSORS, samples_of(count), run)
     assert saved == []
 
 

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_models import model
 
 from opsets.fixed_point import requantize, saturate, scale_to_multiplier
 from opsets.kernels import float32_kernel
+from opsets.qpasses_v1 import OPS
+from qpasses.function import Function
+from qpasses.graph import import_graph
+from qpasses.passes.integerize_chain import tabulate
+from qpasses.record import Quantization
 from qpasses.runtime import run_op
 
 BESIDE_THE_REPOSITORY = Path(__file__).parents[2] / "shared" / "conformance"
@@ -69,6 +75,12 @@ def ends(dtype):
 def run_fast(op, inputs, **attributes):
     attributes["rounding"] = "half_to_even"
     return run_op(op, "onnxruntime", inputs, attributes).tolist()
+
+
+def function_of(body):
+    """What ONNX's text makes of one number x: y."""
+    graph = import_graph(model(f"g (float[N] x) => (float[N] y) {{ {body} }}", opset=20))
+    return Function.of(graph.nodes, graph.inputs, graph.outputs[0], 20)
 
 
 def test_every_system_and_op_is_compared_or_left_out_for_a_reason():
@@ -174,3 +186,85 @@ def test_tosa_inexact_round_is_reproduced(case):
     x, m, s = (np.array(v) for v in (case["x"], [case["multiplier"]], [case["shift"]]))
     level = float32_kernel(x - case["in_zp"], m, s)
     assert saturate(level, case["out_zp"], *ends(case["out_dtype"])).tolist() == case["y"]
+
+
+@each("tosa_ops", "cases", lambda r: r["op"] == "table" and r["dtype"] == "int8")
+def test_tosa_tables_are_looked_up_alike(case):
+    """TOSA orders a table by code, Lut by its byte."""
+    x, table = np.int8(case["x"]), np.roll(np.int8(case["table"]), 128)
+    assert OPS["Lut"].reference(x, table).tolist() == case["y"]
+    for body in OPS["Lut"].bodies:
+        assert run_op("Lut", body.overload, [x, table], {}).tolist() == case["y"]
+
+
+TFLITE_TABLES = {
+    "logistic": ("Sigmoid", [0, 0, 0]),
+    "tanh": ("Tanh", [0, 0, 0]),
+    "gelu": ("Gelu", [0, 0, 0, 0, 1]),  # that one is a tie: TFLite rounds it away from zero
+    "hard_swish": ("HardSwish", [12, 0, 4]),  # not a table there, but int16 arithmetic
+}
+"""Op here, and how many of the 256 codes of each case differ."""
+
+
+@pytest.mark.parametrize("op", TFLITE_TABLES)
+def test_tflite_activations_are_reproduced_but_for_counted_codes(op):
+    ours, counts = TFLITE_TABLES[op]
+    function, found = function_of(f"y = {ours} (x)"), []
+    for case in load(f"tflite_{op}", "cases"):
+        x, y = (
+            Quantization(float(float32(t["scale_f32_hex"][0])), t["zp"], t["dtype"])
+            for t in case["tensors"]
+        )
+        table, undefined = tabulate(function, x, y)
+        assert undefined == []
+        codes = np.ravel(np.int8(case["feeds"][0]))
+        assert sorted(codes) == list(range(-128, 128))
+        gaps = np.abs(table[codes.view(np.uint8)] - np.ravel(case["expected_all"]))
+        assert gaps.max() <= 1
+        found.append(int((gaps > 0).sum()))
+    assert found == counts
+
+
+def test_the_tflite_gelu_that_differs_is_a_tie():
+    real = function_of("y = Gelu (x)").run(np.float32([102 * 0.0625]))
+    assert (real / np.float32(0.03)).tolist() == [212.5]
+
+
+ONE_OVER = "m = Neg (x) e = Exp (m) one = Constant <value_float = 1.0> () s = Add (e, one)"
+SIGMOID_IN_STEPS = f"{ONE_OVER} y = Reciprocal (s)"
+
+
+def symmetric(bits, unsigned, narrow):
+    """The smallest and the largest code."""
+    largest = 2 ** (bits - (not unsigned)) - 1
+    return 0 if unsigned else -largest - (not narrow), largest
+
+
+@each("yehangyang_lut", "cases")
+def test_yehangyang_tables_are_reproduced_by_truncating_and_rounding_adds_at_most_1(case):
+    """Scales, division and truncation in float32, the function of our chain before them."""
+    low, high = case["x_range"]
+    y_low, y_high = symmetric(case["output_bit"], case["output_unsign"], case["narrow"])
+    _, x_high = symmetric(case["input_bit"], case["input_unsign"], narrow=False)
+    assert high == x_high
+    x_scale = np.float32(case["input_amax"]) / np.float32(x_high)
+    y_scale = np.float32(case["output_amax"]) / np.float32(y_high)
+    codes, theirs = np.arange(low, high + 1), np.array(case["y"])
+    x = codes.astype(np.float32) * x_scale
+    if case["op"] == "sigmoid":
+        real = function_of(SIGMOID_IN_STEPS).run(x)
+    else:
+        real = function_of("y = Tanh (x)").real(x.astype(np.float64)).astype(np.float32)
+    assert np.clip(np.trunc(real / y_scale), y_low, y_high).tolist() == theirs.tolist()
+
+    op = "Sigmoid" if case["op"] == "sigmoid" else "Tanh"
+    types = ("uint8" if case[f"{side}_unsign"] else "int8" for side in ("input", "output"))
+    scales = (float(scale) for scale in (x_scale, y_scale))
+    table, _ = tabulate(function_of(f"y = {op} (x)"), *map(symmetric_8, scales, types))
+    ours = np.clip(table[codes & 255].astype(int), y_low, y_high)
+    further = (ours - theirs) * np.sign(np.where(theirs == 0, ours, theirs))
+    assert set(further.tolist()) <= {0, 1}
+
+
+def symmetric_8(scale, dtype):
+    return Quantization(scale, 0, dtype)

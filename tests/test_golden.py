@@ -1,6 +1,7 @@
 """Golden files: a graph, what one pass makes of it, and what the pass declines."""
 
 import ast
+import hashlib
 import inspect
 import re
 import sys
@@ -33,6 +34,9 @@ AFTER, DECLINED = "# after\n", "# declined: "
 FREE_DIMENSION = 5
 """What a symbolic dimension is when a golden graph is run."""
 
+LARGE = re.compile(r"\{[^{}=]{20000,}\}")
+"""A constant of thousands of numbers, of which a file shows a digest."""
+
 SHOWN_ELSEWHERE = {"{} sums so many products that int32 could overflow"}
 """Reasons without a golden file: that one takes 33,000 weights (in test_prepare_passes.py)."""
 
@@ -64,7 +68,12 @@ def shown(graph, context):
     """The text that follows ``# after``."""
     reasons = context.record.declined.items()
     lines = [f"{DECLINED}{node}: {reason}\n" for node, reason in reasons]
-    return printed(export_graph(graph)) + "".join(lines)
+    return LARGE.sub(_digest, printed(export_graph(graph))) + "".join(lines)
+
+
+def _digest(numbers):
+    digest = hashlib.sha256(numbers[0].encode()).hexdigest()[:16]
+    return f"{{{numbers[0].count(',') + 1} numbers, {digest}}}"
 
 
 def printed(model):

@@ -24,7 +24,8 @@ INTEGER_TYPES = {TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorP
 INTEGER_OPS = {
     *("Add", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
     *("ConstantOfShape", "ConvInteger", "Gather", "Greater", "Less", "MatMulInteger", "Mod"),
-    *("Mul", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub", "Where"),
+    *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
+    "Where",
 }
 ACTIVATIONS = {"acc", "x", "a", "b"}
 

@@ -238,7 +238,7 @@ def test_quiet_commands_say_nothing_when_all_is_well(desk):
 
 def test_quiet_keeps_quiet_about_warnings_and_float_nodes(tmp_path):
     made = model(
-        "g (float[N, 4] x) => (float[N, 4] y) { s = Sin (x) y = MatMul (s, w) }", w=EYE
+        "g (float[N, 4] x) => (float[N, 4] y) { s = Softmax (x) y = MatMul (s, w) }", w=EYE
     )
     desk = Desk(tmp_path, made, numbers(8, 4))
     ended = desk.quantize("--quiet")

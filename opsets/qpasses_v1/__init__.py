@@ -6,7 +6,10 @@ from opsets.qpasses_v1.int_average_pool import INT_AVERAGE_POOL
 from opsets.qpasses_v1.int_conv import INT_CONV
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
+from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.lut import LUT
+from opsets.qpasses_v1.lut_pair import LUT_PAIR
+from opsets.qpasses_v1.lut_per_channel import LUT_PER_CHANNEL
 from opsets.qpasses_v1.requantize import REQUANTIZE
 
 OPS: dict[str, Op] = {
@@ -14,9 +17,12 @@ OPS: dict[str, Op] = {
     for op in (
         REQUANTIZE,
         LUT,
+        LUT_PER_CHANNEL,
+        LUT_PAIR,
         INT_CONV,
         INT_GEMM,
         INT_ADD,
+        INT_MUL,
         INT_AVERAGE_POOL,
         INT_GLOBAL_AVERAGE_POOL,
     )

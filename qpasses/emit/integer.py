@@ -38,6 +38,8 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
             macs=entry.macs,
             bounds=list(entry.bounds),
         )
+        if entry.function:
+            note(node.metadata_props, function=entry.function, undefined=list(entry.undefined))
         if node.domain == DOMAIN:
             node.overload = entry.overload
             used.setdefault(node.op_type, set()).add(entry.overload)

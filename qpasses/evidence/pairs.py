@@ -119,13 +119,16 @@ def add_inputs(
     }
 
 
-def kernel_differences(inputs: dict[str, NDArray[Any]], overload: str, rounding: str) -> int:
+def kernel_differences(
+    inputs: dict[str, NDArray[Any]], overload: str, rounding: str, op: str = "IntAdd"
+) -> int:
     """On how many of the 65,536 pairs the body differs from the meaning, in any of six forms.
 
-    onnxruntime's QLinearAdd has code of its own for two tensors of one shape, for a scalar
-    first and a scalar second operand, and may swap the operands: both orders of all three.
+    onnxruntime's QLinearAdd and QLinearMul have code of their own for two tensors of one
+    shape, for a scalar first and a scalar second operand, and may swap the operands: both
+    orders of all three.
     """
-    meaning = OPS["IntAdd"].reference(*inputs.values(), rounding=rounding)
+    meaning = OPS[op].reference(*inputs.values(), rounding=rounding)
     wrong = np.zeros(meaning.shape, bool)
     column, row = inputs["a"], inputs["b"]
     full = np.broadcast_arrays(column, row)
@@ -135,10 +138,10 @@ def kernel_differences(inputs: dict[str, NDArray[Any]], overload: str, rounding:
             operands = {**inputs, "a": a, "b": b}
             if swap:
                 operands |= {"a": b, "b": a}
-                for name in ("zero", "multiplier"):
+                for name in ("zero", "multiplier") if op == "IntAdd" else ("zero",):
                     operands[f"a_{name}"] = inputs[f"b_{name}"]
                     operands[f"b_{name}"] = inputs[f"a_{name}"]
-            found = run_op("IntAdd", overload, list(operands.values()), {"rounding": rounding})
+            found = run_op(op, overload, list(operands.values()), {"rounding": rounding})
             differs = found != shown
             wrong |= differs if shown is meaning else differs.T
     return int(wrong.sum())

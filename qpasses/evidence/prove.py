@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import ModelError
 from opsets.fixed_point import Int64, Rounding
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
+from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.thresholds import (
     Interval,
     kernel_mismatches,
@@ -22,6 +24,7 @@ from qpasses.evidence.thresholds import (
     moved,
     real_thresholds,
 )
+from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant
 from qpasses.record import Quantization, Record
 from qpasses.runtime import run_op
@@ -151,26 +154,109 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
 
 
+def mul_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 65,536 pairs, in both orders, through onnxruntime itself."""
+    entry, rounding = record.nodes[node.name], node.attrs["rounding"]
+    a, b, y = (
+        Quantization(
+            entry.scales[name][0], int(given[f"{name}_zero"]), given[f"{name}_zero"].dtype.name
+        )
+        for name in ("a", "b", "y")
+    )
+    inputs = mul_inputs(a, b, y, int(given["multiplier"]), int(given["shift"]))
+    inputs |= {name: given[name] for name in ("y_min", "y_max")}
+    meaning = OPS["IntMul"].reference(*inputs.values(), rounding=rounding)
+    bounds = int(given["y_min"]), int(given["y_max"])
+    gaps = np.abs(meaning.astype(np.int64) - np.clip(real_product(a, b, y), *bounds))
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=PAIRS,
+        mismatches=kernel_differences(inputs, entry.overload, rounding, "IntMul"),
+        body=entry.overload,
+        reference_moved=int((gaps > 0).sum()),
+        reference_max_lsb=int(gaps.max()),
+        problem=problem_of(node, given, record),
+    )
+
+
 def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """All 256 codes: the body in onnxruntime against the table, the table against real."""
+    codes = np.arange(256, dtype=np.uint8).view(given["table"].dtype)
+    found = run_op("Lut", record.nodes[node.name].overload, [codes, given["table"]], {})
+    return _compared(node, record, given["table"], found)
+
+
+def lookup_per_channel(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """``lookup`` of every channel, laid along the axis of the node."""
+    tables, axis = given["tables"], int(node.attrs["axis"])
+    channels = len(tables)
+    codes = np.tile(np.arange(256, dtype=np.uint8).view(tables.dtype), (channels, 1))
+    shape = [1] * max(axis + 1, 2)
+    shape[axis], shape[1 if axis == 0 else 0] = channels, 256
+    x = codes.reshape(shape) if axis == 0 else codes.T.reshape(shape)
+    overload = record.nodes[node.name].overload
+    found = run_op("LutPerChannel", overload, [x, tables], {"axis": axis})
+    found = found.reshape(codes.shape if axis == 0 else codes.T.shape)
+    return _compared(node, record, tables, found if axis == 0 else found.T)
+
+
+def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 65,536 pairs of codes: the body against the table, the table against real."""
     entry, table = record.nodes[node.name], given["table"]
+    a, b, y = (record.tensors[t.name] for t in (*node.inputs[:2], node.outputs[0]))
+    column, row = (np.arange(256, dtype=np.uint8).view(each.dtype) for each in (a, b))
+    pair = column[:, None], row[None, :]
+    found = run_op("LutPair", entry.overload, [*pair, table], {})
+    real = Function.from_text(entry.function).real(
+        *np.broadcast_arrays(*(_real(codes, q) for codes, q in zip(pair, (a, b), strict=True)))
+    )
+    with np.errstate(over="ignore"):
+        levels = np.rint(np.where(np.isnan(real), 0, real) / y.scale) + y.zero_point
+    gaps = np.abs(np.clip(levels, *y.limits).reshape(-1) - table.astype(np.float64))
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=PAIRS,
+        mismatches=int((found.reshape(-1) != table).sum()),
+        body=entry.overload,
+        reference_moved=int((gaps > 0).sum()),
+        reference_max_lsb=int(gaps.max()),
+    )
+
+
+def _real(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float64]:
+    """What stored integers mean, in float64."""
+    return (codes.astype(np.int64) - meaning.zero_point) * np.float64(meaning.scale)
+
+
+def _compared(
+    node: Node, record: Record, table: NDArray[Any], found: NDArray[Any]
+) -> NodeEvidence:
+    """What was ``found`` in ``table``, [..., 256] by byte, and real arithmetic."""
+    entry = record.nodes[node.name]
     x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
     codes = np.arange(256, dtype=np.uint8).view(x.dtype)
-    found = run_op("Lut", entry.overload, [codes, table], {})
-    low, high = entry.bounds
-    expected = real_rescaling(x, y, codes)
-    expected = np.maximum(expected, y.limits[0] if low is None else y.store(low))
-    expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
+    if entry.function:
+        expected = real_function(Function.from_text(entry.function), x, y, codes)
+    else:
+        low, high = entry.bounds
+        expected = real_rescaling(x, y, codes)
+        expected = np.maximum(expected, y.limits[0] if low is None else y.store(low))
+        expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
     gaps = np.abs(table.astype(np.int64) - expected)
     return NodeEvidence(
         name=node.name,
         op=node.op,
         kind="exhaustive",
-        domain=256,
+        domain=table.size,
         mismatches=int((found != table).sum()),
         body=entry.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(gaps.max()),
+        channels=len(table) if table.ndim > 1 else 0,
     )
 
 
@@ -182,6 +268,29 @@ def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int
     doubled = 2 * remainder
     up = (doubled > ratio.denominator) | ((doubled == ratio.denominator) & (quotient % 2 == 1))
     return np.asarray(np.clip(quotient + up + y.zero_point, *y.limits), np.int64)
+
+
+def real_function(
+    function: Function, x: Quantization, y: Quantization, codes: NDArray[Any]
+) -> Int64:
+    """The stored y of each stored x, [256] or [channels, 256], the function in float64.
+
+    Where it is not defined, that of the nearest stored x for which it is, the smaller of two.
+    """
+    levels = codes.astype(np.int64)
+    real = function.real(function.inputs(_real(codes, x)))
+    known = np.empty_like(real)
+    for row, own in zip(real.reshape(-1, 256), known.reshape(-1, 256), strict=True):
+        defined = sorted((int(c), r) for c, r in zip(levels, row, strict=True) if r == r)
+        own[:] = [
+            min(defined, key=lambda each: abs(each[0] - int(c)), default=(0, np.nan))[1]
+            for c in levels
+        ]
+    if np.isnan(known).any():
+        raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
+    with np.errstate(over="ignore"):
+        steps = np.rint(known / y.scale) + y.zero_point
+    return np.asarray(np.clip(steps, *y.limits), np.int64)
 
 
 def stored_around(node: Node, record: Record) -> set[Quantization]:
@@ -205,5 +314,8 @@ _PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntAveragePool": thresholds,
     "IntGlobalAveragePool": thresholds,
     "IntAdd": add_pairs,
+    "IntMul": mul_pairs,
     "Lut": lookup,
+    "LutPerChannel": lookup_per_channel,
+    "LutPair": lookup_pair,
 }

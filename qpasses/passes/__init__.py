@@ -1,5 +1,6 @@
 """The passes, in order: one file each, one line each."""
 
+from qpasses.elementwise import ELEMENTWISE
 from qpasses.passes.base import Pass
 from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
@@ -7,10 +8,13 @@ from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
 from qpasses.passes.integer_edges import IntegerEdges
 from qpasses.passes.integerize_add import IntegerizeAdd
 from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
+from qpasses.passes.integerize_chain import IntegerizeChain
 from qpasses.passes.integerize_clamp import IntegerizeClamp
 from qpasses.passes.integerize_conv import IntegerizeConv
 from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_moving import IntegerizeMoving
+from qpasses.passes.integerize_mul import IntegerizeMul
+from qpasses.passes.integerize_pair import IntegerizePair
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
 from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_shape_of_stored import ReadShapeOfStored
@@ -30,9 +34,12 @@ PREPARE: tuple[Pass, ...] = (
 )
 
 INTEGERIZE: tuple[Pass, ...] = (
+    IntegerizeChain(),
     IntegerizeConv(),
     IntegerizeGemm(),
     IntegerizeAdd(),
+    IntegerizeMul(),
+    IntegerizePair(),
     IntegerizeAveragePool(),
     IntegerizeMoving(),
     IntegerizeClamp(),
@@ -51,6 +58,7 @@ def integerizing(settings: Settings) -> tuple[Pass, ...]:
 
 QUANTIZABLE = (
     frozenset({"BatchNormalization", "ReduceMean", "Sum"})
+    | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", "Shape", "Size"}
 """The op types of a float model that can become integer."""

@@ -34,6 +34,7 @@ class Context:
     record: Record = field(default_factory=Record)
     _taken: set[str] = field(default_factory=set)
     _scalars: dict[str, Tensor] = field(default_factory=dict)
+    _tables: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(default_factory=dict)
 
     @property
     def target(self) -> Target:
@@ -56,6 +57,13 @@ class Context:
     def constant(self, wanted: str, values: NDArray[Any]) -> Tensor:
         """A new constant called ``wanted`` or like it."""
         return new_constant(self.fresh(wanted), values)
+
+    def table(self, wanted: str, values: NDArray[Any]) -> Tensor:
+        """The one constant of these values: nodes share equal tables."""
+        key = values.dtype.name, values.shape, values.tobytes()
+        if key not in self._tables:
+            self._tables[key] = self.constant(wanted, values)
+        return self._tables[key]
 
     def scalar(self, dtype: str, value: int) -> Tensor:
         """The one constant of this type and value: zero points and clamps are shared."""

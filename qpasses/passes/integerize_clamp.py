@@ -55,7 +55,7 @@ class IntegerizeClamp(Pass):
             record.overload = OPS["Lut"].body(context.flavour, {}, {}).overload
             table = rescaling_table(x.quantization, y.quantization)
             table = np.clip(table, low, high).astype(table.dtype)
-            inputs = [x.tensor, context.constant(f"{node.name}.table", table)]
+            inputs = [x.tensor, context.table(f"{node.name}.table", table)]
             add_node(graph, "Lut", node.name, inputs, [y.tensor], domain=DOMAIN)
         for absorbed in behind:
             absorbed.outputs.clear()

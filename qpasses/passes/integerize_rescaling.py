@@ -45,7 +45,7 @@ class IntegerizeRescaling(Pass):
             graph,
             "Lut",
             node.name,
-            [x.tensor, context.constant(f"{node.name}.table", table)],
+            [x.tensor, context.table(f"{node.name}.table", table)],
             [y.tensor],
             domain=DOMAIN,
         )

@@ -115,7 +115,7 @@ def print_node(console: Console, row: Row) -> None:
     console.print(facts)
     if row.multiplier:
         console.print(_channels(row))
-    if "table" in row.constants:
+    if row.constants.get("table", np.empty(0)).size == 256:
         table = row.constants["table"]
         console.print("table, by the byte of x:")
         for start in range(0, table.size, 16):
@@ -173,7 +173,7 @@ def _proof(row: Row) -> tuple[str, str]:
 
 def _constants(row: Row) -> dict[str, str]:
     """Each constant that is not shown per channel."""
-    apart = ("multiplier", "a_multiplier", "b_multiplier", "shift", "table")
+    apart = ("multiplier", "a_multiplier", "b_multiplier", "shift", "table", "tables")
     return {
         name: f"{value}" if value.ndim == 0 else _array(value)
         for name, value in row.constants.items()

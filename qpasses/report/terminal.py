@@ -187,6 +187,19 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             f"left in float: {len(names)} {escape(op)}",
             escape(f"{', '.join(names)}: {reason}"),
         )
+    tables = summary["tables"]
+    if tables["lookups"]:
+        table.add_row(
+            "tables",
+            f"{tables['stored']} for {tables['lookups']} lookups, {tables['bytes']:,} bytes "
+            f"({tables['bytes_unshared']:,} if none were shared)",
+        )
+    for name, codes in summary["undefined_codes"].items():
+        table.add_row(
+            escape(f"not defined everywhere: {name}"),
+            f"{len(codes)} of 256 codes, from {codes[0]} to {codes[-1]}, take the result of "
+            "the nearest one that has one (of pairs: zero)",
+        )
     for name, channels in summary["raised_weight_scales"].items():
         table.add_row(
             escape(f"weight scales raised: {name}"),

@@ -1,0 +1,103 @@
+"""IntMul: the product of two stored tensors, rounded once."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Rounding, rounding_shift, saturate
+from opsets.op import Body, Op, saturates_at_type_ends
+from opsets.portable import portable_bodies
+
+_PORTABLE = """
+    wide_a  = Cast <to = 7> (a)                                            # 7 is INT64
+    wide_b  = Cast <to = 7> (b)
+    zero_a  = Cast <to = 7> (a_zero)
+    zero_b  = Cast <to = 7> (b_zero)
+    level_a = Sub (wide_a, zero_a)
+    level_b = Sub (wide_b, zero_b)
+    product = Mul (level_a, level_b)
+    m       = Cast <to = 7> (multiplier)
+    scaled  = Mul (product, m)
+"""
+
+_ONNXRUNTIME = """
+    m      = Cast <to = 1> (multiplier)                                    # 1 is FLOAT
+    s      = Cast <to = 1> (shift)
+    half   = Constant <value = float {0.5}> ()
+    step   = Pow (half, s)
+    scale  = Mul (m, step)
+    one    = Constant <value = float {1.0}> ()
+    RESULT = com.microsoft.QLinearMul (a, scale, a_zero, b, one, b_zero, one, y_zero)
+"""
+
+
+def reference(
+    a: NDArray[Any],
+    a_zero: NDArray[Any],
+    b: NDArray[Any],
+    b_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    rounding: Rounding,
+) -> NDArray[Any]:
+    """Stored a and b broadcast together; one multiplier and one shift."""
+    product = (a.astype(np.int64) - a_zero) * (b.astype(np.int64) - b_zero)
+    level = rounding_shift(product * multiplier.astype(np.int64), shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _commutes(
+    a: NDArray[Any],
+    a_zero: NDArray[Any],
+    b: NDArray[Any],
+    b_zero: NDArray[Any],
+    *rest: Any,
+    **attributes: Any,
+) -> None:
+    np.testing.assert_array_equal(
+        reference(a, a_zero, b, b_zero, *rest, **attributes),
+        reference(b, b_zero, a, a_zero, *rest, **attributes),
+    )
+
+
+INT_MUL = Op(
+    name="IntMul",
+    inputs={
+        "a": "T",
+        "a_zero": "T",
+        "b": "T",
+        "b_zero": "T",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("rounding",),
+    reference=reference,
+    bodies=[
+        Body(
+            "onnxruntime",
+            "onnxruntime",
+            _ONNXRUNTIME.replace("RESULT", "y"),
+            accepts=saturates_at_type_ends,
+        ),
+        Body(
+            "onnxruntime_clamped",
+            "onnxruntime",
+            _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
+        ),
+        *portable_bodies(_PORTABLE, shift="shift"),
+    ],
+    evidence="exhaustive",
+    laws={"commutes": _commutes},
+    doc="product = (a - a_zero) * (b - b_zero) * multiplier, exact in int64; y = "
+    "clamp(round(product / 2**shift) + y_zero, y_min, y_max), with ONNX broadcasting and one "
+    "rounding.",
+)

@@ -1,0 +1,215 @@
+"""Elementwise chains: what becomes one table, because it looks at one number at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.graph import (
+    Graph,
+    Node,
+    Tensor,
+    constant,
+    is_float,
+    is_graph_output,
+    sole_consumer,
+)
+from qpasses.stages import CLAMPING
+
+UNARY = frozenset(
+    {
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "Ceil",
+        "Celu",
+        "Clip",
+        "Cos",
+        "Cosh",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyRelu",
+        "Log",
+        "Mish",
+        "Neg",
+        "Reciprocal",
+        "Relu",
+        "Round",
+        "Selu",
+        "Shrink",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "Softplus",
+        "Softsign",
+        "Sqrt",
+        "Tan",
+        "Tanh",
+        "ThresholdedRelu",
+    }
+)
+"""Functions of one number."""
+
+COMBINING = frozenset(
+    {"Add", "Div", "Max", "Mean", "Min", "Mod", "Mul", "PRelu", "Pow", "Sub", "Sum"}
+)
+"""Functions of several numbers: of one, if the others are constant or made of it too."""
+
+ELEMENTWISE = UNARY | COMBINING
+
+PAIRING = frozenset({"Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub"})
+"""Functions of two tensors that a table of all pairs of codes may hold."""
+
+
+_STANDARD = (None, "", "ai.onnx")
+
+
+def _is_float32(tensor: Tensor) -> bool:
+    return is_float(tensor) and bool(tensor.dtype == np.float32)
+
+
+def objection(node: Node) -> str:
+    """Why ``node``, whose op is in ELEMENTWISE, looks at more than one number; "" if not."""
+    x = [tensor for tensor in node.inputs if varies(tensor)]
+    if not x:
+        return f"{node.op} of a constant"
+    if node.op in UNARY and (len(x) > 1 or x[0] is not node.inputs[0]):
+        return f"{node.op} with a bound that is not constant"
+    if node.domain not in _STANDARD:
+        return f"{node.op} of domain {node.domain} has no integer form in this version"
+    if any(not _is_float32(tensor) for tensor in [*x, *node.outputs]):
+        return f"{node.op} of other types than float32"
+    shapes = [tensor.shape for tensor in x]
+    if not all(_keeps(shape, value) for shape in shapes for value in _constants(node)):
+        return f"{node.op} with a constant that changes the shape"
+    if len(_axes(node)) > 1:
+        return f"{node.op} with a constant that differs along several axes"
+    return ""
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether a table may hold ``node``, if its inputs are made of one tensor."""
+    return node.op in ELEMENTWISE and not objection(node)
+
+
+def _constants(node: Node) -> list[NDArray[Any]]:
+    return [value for t in node.inputs if (value := constant(t)) is not None]
+
+
+def _keeps(shape: Sequence[int | str] | None, value: NDArray[Any]) -> bool:
+    """Whether a tensor of ``shape`` keeps it when ``value`` is broadcast with it."""
+    if value.ndim == 0:
+        return True
+    if shape is None or value.ndim > len(shape):
+        return False
+    ends = list(shape)[len(shape) - value.ndim :]
+    return all(size in (1, end) for size, end in zip(value.shape, ends, strict=True))
+
+
+def _axes(node: Node) -> set[int]:
+    """The axes of its tensors, from 0 on, along which the constants of ``node`` differ."""
+    known = next(tensor for tensor in node.inputs if varies(tensor)).shape
+    return {
+        len(known) - value.ndim + axis
+        for value in _constants(node)
+        for axis, size in enumerate(value.shape)
+        if size > 1
+    }
+
+
+def channel_axis(nodes: Sequence[Node]) -> int | None:
+    """The axis along which constants of ``nodes`` differ; None where they are numbers."""
+    axes = set().union(*map(_axes, nodes))
+    return max(axes, default=None)
+
+
+def pair_objection(node: Node) -> str:
+    """Why ``node``, whose op is in PAIRING, is no function of two float32 tensors."""
+    first, *others = node.inputs
+    if len(others) != 1 or others[0] is first or not (varies(first) and varies(others[0])):
+        return f"{node.op} of other than two tensors has no integer form in this version"
+    if node.domain not in _STANDARD:
+        return f"{node.op} of domain {node.domain} has no integer form in this version"
+    if not all(map(_is_float32, node.inputs)):
+        return f"{node.op} of other types than float32"
+    return ""
+
+
+def varies(tensor: Tensor) -> bool:
+    """Whether it is neither constant nor left out."""
+    return constant(tensor) is None and not tensor.is_empty()
+
+
+@dataclass
+class Chains:
+    """Nodes of which each computes a function of one number of one tensor, its source."""
+
+    members: list[Node] = field(default_factory=list)
+    _sources: dict[int, Tensor] = field(default_factory=dict)
+    _axes: dict[int, int] = field(default_factory=dict)
+
+    def source(self, tensor: Tensor) -> Tensor:
+        """What ``tensor`` is a function of; itself, if no member writes it."""
+        return self._sources.get(id(tensor), tensor)
+
+    def is_inside(self, tensor: Tensor) -> bool:
+        """Whether a member writes ``tensor``."""
+        return id(tensor) in self._sources
+
+    def join(self, node: Node) -> str:
+        """Make ``node`` a member, whose inputs are known, or say why not.
+
+        It begins a chain where its constants differ along another axis than those before.
+        """
+        if reason := objection(node):
+            return reason
+        inputs = {id(t): t for t in node.inputs if varies(t)}
+        axes = _axes(node) | {self._axes[i] for i in inputs if i in self._axes}
+        sources = {id(s): s for s in map(self.source, inputs.values())}
+        if len(axes) > 1:
+            sources, axes = inputs, _axes(node)
+        if len(sources) > 1:
+            return f"{node.op} of two tensors has no integer form in this version"
+        (source,), output = sources.values(), id(node.outputs[0])
+        self.members.append(node)
+        self._sources[output] = source
+        if axes:
+            self._axes[output] = max(axes)
+        return ""
+
+    def ends(self, graph: Graph) -> list[Tensor]:
+        """The tensors that members write and others read, or that leave the graph."""
+        written = [node.outputs[0] for node in self.members]
+        return [
+            tensor
+            for tensor in written
+            if is_graph_output(graph, tensor)
+            or any(not self._shares(reader, tensor) for reader in tensor.outputs)
+        ]
+
+    def _shares(self, reader: Node, tensor: Tensor) -> bool:
+        """Whether ``reader`` is in the chain that ``tensor`` is in."""
+        source = self._sources.get(id(reader.outputs[0]) if reader.outputs else 0)
+        return source is self.source(tensor)
+
+
+def goes_on(graph: Graph, clamp: Node) -> bool:
+    """Whether a Relu or Clip is only the beginning of a chain."""
+    reader = sole_consumer(graph, clamp.outputs[0])
+    if reader is None or not is_elementwise(reader):
+        return False
+    if reader.op in CLAMPING:
+        return goes_on(graph, reader)
+    return all(tensor is clamp.outputs[0] for tensor in filter(varies, reader.inputs))

@@ -1,0 +1,90 @@
+"""All pairs of stored integers: the multiplier of a product, chosen and judged on them."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64
+from opsets.qpasses_v1 import OPS
+from opsets.target import Target
+from qpasses.evidence.pairs import LARGEST_CHANGE, NEAR, all_pairs, kernel_differences
+from qpasses.record import Quantization
+
+
+@dataclass(frozen=True)
+class MulChoice:
+    """Multiplier and shift (int32 scalars), and whether the kernel is exact with them."""
+
+    multiplier: NDArray[np.int32]
+    shift: NDArray[np.int32]
+    exact: bool
+    tried: int
+
+
+def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target) -> MulChoice:
+    """The multiplier of a * b with which onnxruntime's kernel is the meaning on all pairs.
+
+    Near neighbours of the scale are asked first, those that differ from real arithmetic on the
+    fewest pairs before the others, then some further away. Where none is exact, or the target
+    wants no fast kernels, the nearest stays.
+    """
+    ratio = Fraction(a.scale) * Fraction(b.scale) / Fraction(y.scale)
+    start, shift = target.scale_to_multiplier(ratio)
+    limit, scale = 1 << target.multiplier_bits, max(24 - target.multiplier_bits, 0)
+
+    def inputs(multiplier: int) -> dict[str, NDArray[Any]]:
+        return mul_inputs(a, b, y, multiplier, shift)
+
+    def valid(changes: list[int]) -> list[int]:
+        return [start + each for each in changes if 0 < start + each < limit] or [start]
+
+    near = valid(sorted(range(-(NEAR >> scale), (NEAR >> scale) + 1), key=abs))
+    steps = [1 << k for k in range(2, 10) if 1 << k <= LARGEST_CHANGE >> scale]
+    far = valid([sign * step for step in steps for sign in (1, -1)])
+    real, op = real_product(a, b, y), OPS["IntMul"]
+    meanings = (op.reference(*inputs(m).values(), rounding=target.rounding) for m in near)
+    moved = [int((meaning != real).sum()) for meaning in meanings]
+    ranked = [m for _, m in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
+    candidates = [*ranked, *far] if target.fast_kernels else []
+    for tried, each in enumerate(candidates, start=1):
+        if kernel_differences(inputs(each), "onnxruntime", target.rounding, "IntMul") == 0:
+            return _choice(each, shift, True, tried)
+    return _choice(ranked[0], shift, False, len(candidates))
+
+
+def _choice(multiplier: int, shift: int, exact: bool, tried: int) -> MulChoice:
+    return MulChoice(np.array(multiplier, np.int32), np.array(shift, np.int32), exact, tried)
+
+
+def mul_inputs(
+    a: Quantization, b: Quantization, y: Quantization, multiplier: int, shift: int
+) -> dict[str, NDArray[Any]]:
+    """The inputs of IntMul on all pairs, its clamp at the ends of the type."""
+    column, row = all_pairs(a.dtype)
+    return {
+        "a": column,
+        "a_zero": a.zero,
+        "b": row,
+        "b_zero": b.zero,
+        "multiplier": np.array(multiplier, np.int32),
+        "shift": np.array(shift, np.int32),
+        "y_zero": y.zero,
+        "y_min": np.array(y.limits[0], y.dtype),
+        "y_max": np.array(y.limits[1], y.dtype),
+    }
+
+
+def real_product(a: Quantization, b: Quantization, y: Quantization) -> Int64:
+    """[256, 256]: the stored product of all pairs in real arithmetic, rounded half to even."""
+    ratio = Fraction(a.scale) * Fraction(b.scale) / Fraction(y.scale)
+    column, row = all_pairs(a.dtype)
+    products = (column.astype(np.int64) - a.zero_point) * (row.astype(np.int64) - b.zero_point)
+    levels, places = np.unique(products, return_inverse=True)
+    rounded = [round(int(level) * ratio) for level in levels]  # half to even
+    low, high = (end - y.zero_point for end in y.limits)
+    stored = np.array([min(max(each, low), high) for each in rounded], np.int64)
+    return np.asarray(stored[places].reshape(products.shape) + y.zero_point, np.int64)

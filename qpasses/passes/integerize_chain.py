@@ -1,0 +1,115 @@
+"""IntegerizeChain: everything elementwise between two stored tensors becomes one table."""
+
+from collections.abc import Container
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.edges import dequantize, quantize
+from qpasses.elementwise import channel_axis, is_elementwise, varies
+from qpasses.function import Function
+from qpasses.graph import Graph, Node, Tensor, add_node, producer
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.patterns import quantized_by, stored_input
+from qpasses.record import NodeRecord, Quantization
+from qpasses.stages import CLAMPING
+
+
+class IntegerizeChain(Pass):
+    """Run a chain on all 256 codes, and look its results up.
+
+    before: ``y = Q(Mul(DQ(x), Sigmoid(DQ(x))))``
+    after:  ``y = qpasses.Lut(x, table)``
+    **Exact:** the table holds what onnxruntime makes of every code, one node after the other.
+    A code for which the function is not defined (NaN) takes the result of the nearest code for
+    which it is; infinities saturate.
+    """
+
+    op_types: ClassVar = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Put a table between the two stored tensors."""
+        y, end = quantized_by(node), node.inputs[0]
+        nodes, source = _chain(end, context.selection.excluded)
+        if source is None or all(each.op in CLAMPING for each in nodes):
+            return None  # of several tensors, nothing, or exact without a table
+        x = stored_input(source)
+        if x is None or y is None:
+            return None
+        function = Function.of(nodes, [source], end, graph.opset)
+        table, undefined = tabulate(function, x.quantization, y.quantization)
+        if len(undefined) == table.shape[-1]:
+            reason = f"{', '.join(function.ops)}: not defined for any code of its input"
+            for each in nodes:
+                context.record.declined.setdefault(each.name, reason)
+            return None
+        axis = channel_axis(nodes)
+        op = "Lut" if axis is None else "LutPerChannel"
+        name = nodes[-1].name
+        context.record.nodes[name] = NodeRecord(
+            source=[each.name for each in nodes],
+            scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
+            rule=f"{', '.join(function.ops)} of every code, by onnxruntime",
+            overload=OPS[op].body(context.flavour, {"table": table}, {}).overload,
+            function=function.as_text(),
+            undefined=undefined,
+        )
+        values = [x.tensor, context.table(f"{name}.table", table)]
+        attributes = {} if axis is None else {"axis": axis}
+        made = add_node(
+            graph, op, name, values, [y.tensor], attributes=attributes, domain=DOMAIN
+        )
+        context.selection.inherit(made, nodes[-1])
+        return None
+
+
+def _chain(end: Tensor, apart: Container[str]) -> tuple[list[Node], Tensor | None]:
+    """The elementwise nodes that make ``end`` of one tensor, in order, and this one.
+
+    Without those whose names are in ``apart``.
+    """
+    order: list[Node] = []
+    leaves: dict[int, Tensor] = {}
+    seen: set[int] = set()
+    waiting = [(end, False)]
+    while waiting:
+        tensor, is_done = waiting.pop()
+        node = producer(tensor)
+        if is_done and node is not None:
+            order.append(node)
+        elif node is None or node.name in apart or not is_elementwise(node):
+            leaves[id(tensor)] = tensor
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.append((tensor, True))
+            waiting += [(each, False) for each in node.inputs if varies(each)]
+    return order, next(iter(leaves.values())) if len(leaves) == 1 else None
+
+
+def tabulate(
+    function: Function, x: Quantization, y: Quantization
+) -> tuple[NDArray[Any], list[int]]:
+    """[256] or [C, 256] of y's type, ordered by the byte of x; the codes without a result.
+
+    Such codes have none in one channel at least, 256 of them none in any.
+    """
+    codes = np.arange(256, dtype=np.uint8).view(x.dtype)
+    real = function.run(function.inputs(dequantize(codes, x)))
+    rows = [_filled(row, codes) for row in real.reshape(-1, 256)]
+    missing = np.isnan(real.reshape(-1, 256)).any(axis=0)
+    return quantize(np.reshape(rows, real.shape), y), sorted(codes[missing].tolist())
+
+
+def _filled(real: NDArray[np.float32], codes: NDArray[Any]) -> NDArray[np.float32]:
+    """``real`` [256] of ``codes``; where it is NaN, that of the nearest code that has one."""
+    defined = np.flatnonzero(~np.isnan(real))
+    if not defined.size:
+        return np.zeros_like(real)  # of no use: it is declined
+    levels = codes.astype(np.int64)
+    order = defined[np.argsort(levels[defined])]
+    nearest = np.abs(levels[:, None] - levels[None, order]).argmin(axis=1)
+    found: NDArray[np.float32] = real[order[nearest]]
+    return found

@@ -1,0 +1,75 @@
+"""IntegerizeMul: Mul of two stored tensors becomes IntMul, where the fast kernel is exact."""
+
+from typing import ClassVar
+
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.elementwise import pair_objection
+from qpasses.evidence.products import choose_mul
+from qpasses.graph import Graph, Node, add_node
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.patterns import stored_input, stored_output
+from qpasses.record import NodeRecord
+
+
+class IntegerizeMul(Pass):
+    """Replace a quantized product of two tensors by one integer node.
+
+    before: ``y = Q(Mul(DQ(a), DQ(b)))``
+    after:  ``y = qpasses.IntMul(a, a_zero, b, b_zero, multiplier, shift, y_zero, ...)``
+    **Exact** up to the multiplier: the pairs that differ from real arithmetic are counted in
+    the evidence. A table (IntegerizePair) takes over where no multiplier makes the fast kernel
+    exact.
+    """
+
+    op_types: ClassVar = frozenset({"Mul"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Choose the multiplier on all pairs of stored integers, put IntMul in place."""
+        if pair_objection(node):
+            return None
+        a, b = map(stored_input, node.inputs)
+        found = stored_output(graph, node)
+        if a is None or b is None or found is None or found[1]:
+            return None
+        y = found[0]
+        meanings = a.quantization, b.quantization, y.quantization
+        if len({each.dtype for each in meanings}) > 1:
+            return None
+        choice = choose_mul(*meanings, context.target)
+        if context.target.fast_kernels and not choice.exact:
+            return None
+        attributes = {"rounding": context.target.rounding}
+        zero, *limits = meanings[2].zero_point, *meanings[2].limits
+        ends = [context.scalar(meanings[2].dtype, value) for value in (zero, *limits)]
+        clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
+        flavour = context.flavour if choice.exact else "portable"
+        how = (
+            f"candidate {choice.tried} in all pairs and both orders"
+            if choice.exact
+            else "nearest to real arithmetic"
+        )
+        context.record.nodes[node.name] = NodeRecord(
+            source=[node.name],
+            rule=f"{context.target.multiplier_bits}-bit, {context.target.rounding}: {how}",
+            overload=OPS["IntMul"].body(flavour, clamps, attributes).overload,
+            scales={n: [q.scale] for n, q in zip("aby", meanings, strict=True)},
+        )
+        inputs = []
+        for each in (a, b):
+            meaning = each.quantization
+            inputs += [each.tensor, context.scalar(meaning.dtype, meaning.zero_point)]
+        inputs += [
+            context.constant(f"{node.name}.{name}", value)
+            for name, value in (("multiplier", choice.multiplier), ("shift", choice.shift))
+        ]
+        add_node(
+            graph,
+            "IntMul",
+            node.name,
+            [*inputs, *ends],
+            [y.tensor],
+            attributes=attributes,
+            domain=DOMAIN,
+        )
+        return None

@@ -1,0 +1,71 @@
+"""IntegerizePair: a function of two stored tensors becomes a table of all pairs."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.edges import dequantize, quantize
+from qpasses.elementwise import PAIRING, pair_objection
+from qpasses.function import Function
+from qpasses.graph import Graph, Node, add_node
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.patterns import stored_input, stored_output
+from qpasses.record import NodeRecord, Quantization
+
+
+class IntegerizePair(Pass):
+    """Run an op of two tensors on all 65,536 pairs of codes, and look its results up.
+
+    before: ``y = Q(Mul(DQ(a), DQ(b)))``
+    after:  ``y = qpasses.LutPair(a, b, table)``
+    **Exact:** the table holds what onnxruntime makes of every pair. Where the op is not
+    defined (NaN: 0 / 0), it holds the stored zero; infinities saturate.
+    """
+
+    op_types: ClassVar = PAIRING
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Put a table between the three stored tensors."""
+        stored = [stored_input(tensor) for tensor in node.inputs]
+        if not any(stored):
+            return None  # all in float
+        if reason := pair_objection(node):
+            return Declined(reason)
+        a, b = stored
+        found = stored_output(graph, node)
+        if a is None or b is None or found is None or found[1]:
+            return Declined("an input or its output is not quantized to 8 bits")
+        y = found[0]
+        function = Function.of([node], node.inputs, node.outputs[0], graph.opset)
+        table, undefined = tabulate_pairs(
+            function, a.quantization, b.quantization, y.quantization
+        )
+        context.record.nodes[node.name] = NodeRecord(
+            source=[node.name],
+            scales={
+                name: [each.quantization.scale]
+                for name, each in (("a", a), ("b", b), ("y", y))
+            },
+            rule=f"{node.op} of every pair of codes, by onnxruntime",
+            overload=OPS["LutPair"].body(context.flavour, {"table": table}, {}).overload,
+            function=function.as_text(),
+            undefined=undefined,
+        )
+        values = [a.tensor, b.tensor, context.table(f"{node.name}.table", table)]
+        add_node(graph, "LutPair", node.name, values, [y.tensor], domain=DOMAIN)
+        return None
+
+
+def tabulate_pairs(
+    function: Function, a: Quantization, b: Quantization, y: Quantization
+) -> tuple[NDArray[np.integer], list[int]]:
+    """[65536] of y's type, at 256 * byte of a + byte of b; codes of a that lack a result."""
+    rows, columns = (np.arange(256, dtype=np.uint8).view(each.dtype) for each in (a, b))
+    grid = np.broadcast_arrays(dequantize(rows, a)[:, None], dequantize(columns, b)[None])
+    real = function.run(*(np.ascontiguousarray(each) for each in grid)).reshape(-1)
+    missing = np.isnan(real)
+    real = np.where(missing, np.float32(0), real)
+    return quantize(real, y), sorted(rows[missing.reshape(256, 256).any(axis=1)].tolist())
