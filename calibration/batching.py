@@ -9,7 +9,7 @@ from calibration.observed_model import ShownModel
 from calibration.tally import SLOTS
 
 MOST_BYTES = 2 << 20
-"""Of observed tensors in one batch: more would only take memory."""
+"""Of observed tensors, and of inputs, in one batch: more would only take memory."""
 
 MOST_SAMPLES = SLOTS
 
@@ -34,7 +34,7 @@ def joined_feed(feeds: Sequence[Feed]) -> Feed:
 def batch_size(bytes_each: int, samples: int) -> int:
     """How many of ``samples`` samples may be worth running at once.
 
-    ``bytes_each``: of the observed tensors of one.
+    ``bytes_each``: of the observed tensors of one, or of its inputs where they are larger.
     """
     return min(MOST_BYTES // max(1, bytes_each), MOST_SAMPLES, samples // SHARE)
 

@@ -183,7 +183,9 @@ class _Crew:
         try:
             tried, first = self._make(), self._samples.read(self._left[0])
             self._observe(tried, first, 1, "")
-            size = batch_size(4 * int(tried.tally.values.sum()), len(self._left))
+            observed = 4 * int(tried.tally.values.sum())
+            fed = sum(array.nbytes for array in first.values())
+            size = batch_size(max(observed, fed), len(self._left))
             if size < 2:
                 return
             feeds = [first, *(self._samples.read(at) for at in self._left[1:size])]
