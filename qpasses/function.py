@@ -11,7 +11,6 @@ import onnx
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from calibration import Session
 from opsets.errors import ModelError
@@ -106,6 +105,8 @@ class Function:
 
         Raises ModelError if it cannot.
         """
+        from onnx.reference import ReferenceEvaluator  # its hundreds of ops take 13 MB
+
         double = onnx.ModelProto()
         double.CopyFrom(self.model)
         for tensor in double.graph.initializer:

@@ -9,6 +9,7 @@ import onnx.version_converter
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from calibration import Session
+from calibration.memory import give_back
 from opsets.errors import ModelError
 from qpasses.conversion import SOFTMAX, Conversion, Known, described
 from qpasses.graph import nested_graphs
@@ -72,7 +73,9 @@ def agree(model: ModelProto, other: ModelProto, sample: Arrays) -> bool:
 
 
 def _run(model: ModelProto, sample: Arrays) -> list[Any]:
-    return Session(model, optimize=False).run(None, sample, "the first sample")
+    found = Session(model, optimize=False).run(None, sample, "the first sample")
+    give_back(0)
+    return found
 
 
 def _all_close(expected: Any, found: Any) -> bool:
