@@ -244,7 +244,10 @@ def _watch(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
 
 
 def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> int:
+    """How many elements differ; NaN, which a float tail may give, is like NaN."""
     return sum(
-        int((a != b).sum()) if a.shape == b.shape else max(a.size, b.size)
+        int(((a != b) & ~((a != a) & (b != b))).sum())
+        if a.shape == b.shape
+        else max(a.size, b.size)
         for a, b in zip(ours, theirs, strict=True)
     )

@@ -9,7 +9,7 @@ from commands import run
 from onnx import numpy_helper
 from small_models import model, numbers, pictures, save
 
-from calibration import input_specs, open_samples
+from calibration import Session, input_specs, open_samples
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from qpasses import quantize
@@ -162,3 +162,22 @@ def test_another_version_of_the_ops_is_refused(emitted):
     next(each for each in model.opset_import if each.domain == DOMAIN).version = 2
     with pytest.raises(ModelError, match="version 2 of domain qpasses"):
         read_integer_model(model, "m.onnx")
+
+
+def test_nan_of_a_float_tail_is_the_same_in_both_bodies():
+    """A stored zero stands for small numbers too, of which the tail makes infinity."""
+    made = model(
+        """g (float[N, 2, 8, 8] x) => (float[N, 2, 8, 8] y) {
+            c = Conv (x, w)
+            [tail] r = Reciprocal (c)
+            [end] y = Sub (r, r)
+        }""",
+        w=numbers(2, 2, 1, 1),
+    )
+    feeds = [{"x": numbers(1, 2, 8, 8, seed=seed)} for seed in range(3)]
+    for feed in feeds:
+        feed["x"][..., 0, 0] = 1e-6
+    result = quantize(made, feeds, nodes_to_exclude=["tail", "end"])
+    stored = [Session(result.model).run(None, feed)[0] for feed in feeds]
+    assert np.isnan(stored).any()
+    assert problems(result.model, made, open_samples(feeds, input_specs(made), 3)) == []
