@@ -207,9 +207,11 @@ class Chains:
 
 def goes_on(graph: Graph, clamp: Node) -> bool:
     """Whether a Relu or Clip is only the beginning of a chain."""
-    reader = sole_consumer(graph, clamp.outputs[0])
+    tensor = clamp.outputs[0]
+    while (reader := sole_consumer(graph, tensor)) is not None and reader.op in CLAMPING:
+        if not is_elementwise(reader):
+            return False
+        tensor = reader.outputs[0]
     if reader is None or not is_elementwise(reader):
         return False
-    if reader.op in CLAMPING:
-        return goes_on(graph, reader)
-    return all(tensor is clamp.outputs[0] for tensor in filter(varies, reader.inputs))
+    return all(each is tensor for each in filter(varies, reader.inputs))

@@ -92,6 +92,8 @@ class Function:
 
     def _feed(self, values: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
         names = [value.name for value in self.model.graph.input]
+        if len(names) != len(values):
+            raise ModelError(f"a function of {len(names)} numbers where it is {len(values)}")
         return dict(zip(names, values, strict=True))
 
     def run(self, *x: NDArray[np.float32]) -> NDArray[np.float32]:

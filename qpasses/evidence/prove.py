@@ -246,6 +246,8 @@ def _compared(
         expected = real_rescaling(x, y, codes)
         expected = np.maximum(expected, y.limits[0] if low is None else y.store(low))
         expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
+    if expected.shape != table.shape:
+        raise ModelError(f"node {node.name!r}: its recorded function has other channels")
     gaps = np.abs(table.astype(np.int64) - expected)
     return NodeEvidence(
         name=node.name,
