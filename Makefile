@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo methods bench clean
+.PHONY: help demo test check zoo methods costs bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -53,6 +53,9 @@ zoo: $(VENV)/test  ## quantize, verify and score every model of models/zoo.toml
 
 methods: $(VENV)/test  ## every calibration method on every integer model: docs/calibration.md
 	@$(BIN)/python -m tests.bench.methods $(METHODS)
+
+costs: $(VENV)/test  ## measure onnxruntime's kernels, by which bodies of tables are chosen
+	@$(BIN)/python -m tests.bench.costs
 
 bench: $(VENV)/bench  ## latency, and time and memory of calibration, beside onnxruntime's tools
 	@$(BIN)/python -m tests.bench.latency $(BENCH)

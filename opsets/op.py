@@ -55,14 +55,16 @@ class Body:
     """One way to compute an op: the statements of an ONNX function in ONNX's text syntax.
 
     ``accepts`` tells for which nodes it may be used; ``kernel`` is the model of its
-    requantization, where thresholds are the evidence.
+    requantization, where thresholds are the evidence. A body that was made for one node is a
+    serialized FunctionProto, ``proto``, in place of the text.
     """
 
     overload: str
     flavour: Flavour
-    text: str
+    text: str = ""
     accepts: Guard = any_node
     kernel: Kernel | None = None
+    proto: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ class Op:
 
     def function(self, body: Body, opset: int) -> onnx.FunctionProto:
         """The ONNX function of ``body``, for a model that imports ``opset``."""
+        if body.proto:
+            return _completed(body, opset)
         attributes = f" <{', '.join(self.attributes)}>" if self.attributes else ""
         return onnx.parser.parse_function(
             f'<domain: "{DOMAIN}", overload: "{body.overload}", opset_import: ["" : {opset},'
@@ -112,3 +116,12 @@ class Op:
             f" => ({', '.join(self.outputs)})\n"
             f"{{{body.text}}}"
         )
+
+
+def _completed(body: Body, opset: int) -> onnx.FunctionProto:
+    function: onnx.FunctionProto = onnx.FunctionProto.FromString(body.proto)
+    function.overload = body.overload
+    if not function.opset_import:
+        function.opset_import.append(onnx.helper.make_opsetid("", opset))
+    function.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    return function

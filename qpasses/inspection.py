@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from opsets.errors import UsageError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.bodies import constants_of
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.prove import constants_of, prove
+from qpasses.evidence.prove import prove
 from qpasses.graph import Node
 from qpasses.integer_model import read_integer_model
 from qpasses.record import NodeRecord, Record

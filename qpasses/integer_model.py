@@ -10,6 +10,7 @@ from opsets.errors import ModelError
 from opsets.fixed_point import ROUNDINGS
 from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
+from qpasses.bodies import body_of
 from qpasses.emit.integer import read_record
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant, import_graph
@@ -84,14 +85,18 @@ def _node_problem(node: Node, record: Record) -> str:
         return f"node {node.name!r} has not the inputs and attributes of {node.op}"
     if entry is None:
         return f"node {node.name!r} has no record"
-    if entry.overload not in [body.overload for body in OPS[node.op].bodies]:
-        return f"node {node.name!r} has no known body, {entry.overload!r}"
     try:
-        Function.from_text(entry.function)
+        inputs = len(Function.from_text(entry.function).model.graph.input)
     except ValueError:
+        inputs = -1
+    if inputs not in (0, 2 if node.op == "LutPair" else 1):
         return f"the record of node {node.name!r} is damaged: its function"
     if not _has_scales(node, entry, record):
         return f"the record of node {node.name!r} is damaged: its scales are not {node.op}'s"
+    try:
+        body_of(node, record)
+    except LookupError:
+        return f"node {node.name!r} has no known body, {entry.overload!r}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Multiply-accumulates per node, for the sizes of one real sample."""
+"""Multiply-accumulates per node and elements per tensor, for the sizes of a real sample."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -6,6 +6,7 @@ from math import prod
 import onnx
 
 from qpasses.graph import Graph, Node, import_graph
+from qpasses.passes.base import Context
 from qpasses.prepare import prepared_model
 from qpasses.shapes import infer_shapes
 
@@ -19,20 +20,30 @@ MULTIPLYING = COUNTED | {
 """Ops that hold multiply-accumulates, counted or not: none may be left in an integer graph."""
 
 
-def count_macs(graph: Graph, sizes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Multiply-accumulates of each Conv, ConvTranspose, Gemm and MatMul of a float graph.
+def measure(graph: Graph, context: Context) -> None:
+    """Tell ``context`` the multiply-accumulates of a float graph, and its tensors' elements.
 
-    Free dimensions take ``sizes``, by input name. A node whose output stays of unknown size
-    even then counts 0. Raises ValueError if an input has another rank.
+    Counted are Conv, ConvTranspose, Gemm and MatMul. Free dimensions take the recorded sizes,
+    by input name. A node whose output stays of unknown size even then counts 0. Raises
+    ValueError if an input has another rank.
     """
-    sized = import_graph(infer_shapes(_with_sizes(prepared_model(graph), sizes)))
-    return {node.name: _count(node) for node in sized.nodes if node.op in COUNTED}
+    model = _with_sizes(prepared_model(graph), context.record.sizes)
+    sized = import_graph(infer_shapes(model))
+    context.record.macs = {
+        node.name: _count(node) for node in sized.nodes if node.op in COUNTED
+    }
+    tensors = [*sized.inputs, *(t for node in sized.nodes for t in node.outputs)]
+    context.elements = {t.name: int(prod(t.shape)) for t in tensors if _is_known(t.shape)}
+
+
+def _is_known(shape: Sequence[int | str] | None) -> bool:
+    return shape is not None and all(isinstance(size, int) for size in shape)
 
 
 def _count(node: Node) -> int:
     x, weights, y = node.inputs[0].shape, node.inputs[1].shape, node.outputs[0].shape
     shapes = [x, weights, y]
-    if any(shape is None or not all(isinstance(n, int) for n in shape) for shape in shapes):
+    if not all(map(_is_known, shapes)):
         return 0
     if node.op == "Conv":
         return int(prod(y) * prod(weights[1:]))

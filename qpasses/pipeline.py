@@ -8,6 +8,7 @@ import onnx
 
 from calibration import Run, Samples
 from qpasses.alignment import align, few_codes, observed
+from qpasses.choosing import choose_bodies
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
 from qpasses.emit.qdq import emit_qdq
@@ -15,7 +16,7 @@ from qpasses.emit.standard import emit_standard
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
 from qpasses.graph import Graph
-from qpasses.macs import count_macs
+from qpasses.macs import measure
 from qpasses.passes import INTEGER_IO, INTEGERIZE, PREPARE, integerizing
 from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.placement import place
@@ -85,7 +86,7 @@ def integerize(
     graph = prepare(model, sample, context, watch)
     record = context.record
     record.sizes = {name: list(values.shape) for name, values in sample.items()}
-    record.macs = count_macs(graph, record.sizes)
+    measure(graph, context)
     advance()
     stopped = f"stopped after {watch.stop_after}" if watch.stop_after else ""
     if watch.stops_in(PREPARE):
@@ -108,6 +109,7 @@ def integerize(
         qdq = emit_qdq(graph, provenance)
         return Integerized(qdq, graph, record, (), found, narrow, stopped or "emitted as Q/DQ")
     run_passes(integerizing(settings), graph, context, watch)
+    choose_bodies(graph, context)
     advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)

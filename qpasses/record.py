@@ -56,7 +56,8 @@ class NodeRecord:
     ``scales`` holds the float32 scales by input name (``w_scale`` per output channel);
     ``cells`` is the number of cells an average divides by, ``bounds`` the real interval to
     which a table clamps. ``function`` is what a table tabulates (function.py), if it does more
-    than that, and ``undefined`` the codes (of ``a``) that lack a result of it.
+    than that, and ``undefined`` the codes (of ``a``) that lack a result of it. ``costs``: what
+    bodies were estimated to cost in nanoseconds, None for one that gives other entries.
     """
 
     source: Sequence[str]
@@ -68,6 +69,7 @@ class NodeRecord:
     bounds: Sequence[float | None] = (None, None)
     function: str = ""
     undefined: Sequence[int] = ()
+    costs: dict[str, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         lists = [*self.scales.values()] if isinstance(self.scales, dict) else [None]
@@ -75,6 +77,7 @@ class NodeRecord:
         sound = sound and all(isinstance(each, int) for each in (self.cells, self.macs))
         sound = sound and self.cells > 0 and isinstance(self.source, Sequence)
         sound = sound and all(isinstance(code, int) for code in self.undefined)
+        sound = sound and isinstance(self.costs, dict)
         if not sound or len(self.bounds) != 2 or not isinstance(self.function, str):
             raise ValueError("scales, cells, macs, source, bounds or function of a node")
 

@@ -11,9 +11,10 @@ import onnx
 from opsets.errors import VerificationError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.choosing import choose_bodies
 from qpasses.emit.provenance import PREFIX
 from qpasses.graph import Graph, Node, constant, is_graph
-from qpasses.macs import count_macs
+from qpasses.macs import measure
 from qpasses.passes import integerizing
 from qpasses.passes.base import Context, run_passes
 from qpasses.placement import place_parameters
@@ -43,7 +44,7 @@ def derive(
     graph = prepare(original, sample, context)
     context.record.sizes = recorded.sizes
     try:
-        context.record.macs = count_macs(graph, recorded.sizes)
+        measure(graph, context)
     except (AttributeError, TypeError, ValueError) as error:
         raise VerificationError(
             "the record has no sizes that fit the float model's inputs"
@@ -60,6 +61,7 @@ def derive(
     scales = {name: recorded.tensors[stored] for name, stored in chosen.stored.items()}
     place_parameters(graph, chosen, scales, context)
     run_passes(integerizing(context.settings), graph, context)
+    choose_bodies(graph, context)
     return Derived(graph, context.record)
 
 

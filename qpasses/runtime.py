@@ -9,7 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration.session import Session
-from opsets.op import DOMAIN, VERSION
+from opsets.op import DOMAIN, VERSION, Body
 from opsets.qpasses_v1 import OPS
 
 OPSET = 21
@@ -26,11 +26,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @lru_cache(maxsize=256)
 def _op_session(
-    op: str, overload: str, types: tuple[int, ...], attributes: bytes, optimize: bool
+    op: str, body: Body, types: tuple[int, ...], attributes: bytes, optimize: bool
 ) -> Session:
     declaration = OPS[op]
+    function = declaration.function(body, OPSET)
     node = onnx.NodeProto.FromString(attributes)
-    node.op_type, node.domain, node.overload = op, DOMAIN, overload
+    node.op_type, node.domain, node.overload = op, DOMAIN, body.overload
     node.input.extend(declaration.inputs)
     node.output.extend(declaration.outputs)
     graph = onnx.helper.make_graph(
@@ -44,8 +45,8 @@ def _op_session(
     )
     model = onnx.helper.make_model(
         graph,
-        functions=[declaration.function(declaration.overload(overload), OPSET)],
-        opset_imports=opset_imports(OPSET),
+        functions=[function],
+        opset_imports=opset_imports(function.opset_import[0].version),
         ir_version=IR_VERSION,
     )
     return Session(model, optimize=optimize, threads=1)
@@ -59,18 +60,23 @@ def opset_imports(opset: int) -> list[onnx.OperatorSetIdProto]:
 
 def run_op(
     op: str,
-    overload: str,
+    body: Body | str,
     inputs: Sequence[NDArray[Any]],
     attributes: Mapping[str, Any],
     *,
     optimize: bool = False,
 ) -> NDArray[Any]:
-    """Run one body of one op in onnxruntime on ``inputs``, in the order of the signature."""
+    """Run one body of one op in onnxruntime on ``inputs``, in the order of the signature.
+
+    ``body``: a body, or the overload of a declared one.
+    """
+    if isinstance(body, str):
+        body = OPS[op].overload(body)
     node = onnx.NodeProto()
     for name in sorted(attributes):
         node.attribute.append(onnx.helper.make_attribute(name, attributes[name]))
     types = tuple(onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for array in inputs)
-    runner = _op_session(op, overload, types, node.SerializeToString(), optimize)
+    runner = _op_session(op, body, types, node.SerializeToString(), optimize)
     feeds = dict(
         zip(OPS[op].inputs, (np.asarray(each, order="C") for each in inputs), strict=True)
     )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opsets.op import DOMAIN
+from qpasses.bodies import form
 from qpasses.elementwise import ELEMENTWISE
 from qpasses.evidence.certificate import PROVED, NodeEvidence
 from qpasses.graph import Graph, Node, producer
@@ -51,7 +52,7 @@ def summarize(
             {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
             for node in floats
         ],
-        "tables": _tables(graph),
+        "tables": _tables(graph, record),
         "undefined_codes": {
             name: list(entry.undefined)
             for name, entry in record.nodes.items()
@@ -61,15 +62,17 @@ def summarize(
     }
 
 
-def _tables(graph: Graph) -> dict[str, int]:
+def _tables(graph: Graph, record: Record) -> dict[str, Any]:
     """How many lookups there are, how many tables, and their bytes; shared and not shared."""
-    used = [node.inputs[-1] for node in graph.nodes if node.op in LOOKUPS]
+    lookups = [node for node in graph.nodes if node.op in LOOKUPS]
+    used = [node.inputs[-1] for node in lookups]
     stored = {id(tensor): tensor for tensor in used}
     return {
         "lookups": len(used),
         "stored": len(stored),
         "bytes": sum(tensor.values.size for tensor in stored.values()),
         "bytes_unshared": sum(tensor.values.size for tensor in used),
+        "bodies": dict(Counter(sorted(form(record.nodes[n.name].overload) for n in lookups))),
     }
 
 

@@ -13,12 +13,13 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.target import load_target, target_names
 from qpasses.accuracy import Accuracy
+from qpasses.bodies import constants_of
 from qpasses.edges import Edges, RealSession
 from qpasses.emit.integer import changed_bodies, emit_integer, with_bodies
 from qpasses.emit.provenance import Provenance
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
-from qpasses.evidence.prove import constants_of, prove, prove_node
+from qpasses.evidence.prove import prove, prove_node
 from qpasses.graph import Graph
 from qpasses.integer_model import IntegerModel
 from qpasses.load import digest
@@ -92,7 +93,7 @@ def verify_integer(
         "nodes": len(derived.graph.nodes),
         "differences": len(found),
     }
-    result.problems += found[:MOST_DIFFERENCES] + changed_bodies(integer)
+    result.problems += found[:MOST_DIFFERENCES] + changed_bodies(integer, graph, record)
     advance()
     for each in evidence:
         if each.mismatches or each.problem:

@@ -18,12 +18,14 @@ from opsets.fixed_point import requantize, saturate
 from opsets.kernels import float32_kernel
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.bodies import constants_of
 from qpasses.emit.integer import read_record, with_bodies
-from qpasses.evidence import prove as proofs
+from qpasses.evidence import tables
 from qpasses.evidence.probe import probe_kernels, probe_node, probe_saturation
-from qpasses.evidence.prove import accumulator_interval, constants_of, prove
+from qpasses.evidence.prove import accumulator_interval, prove
 from qpasses.graph import import_graph
 from qpasses.record import NodeRecord, Quantization, Record
+from qpasses.runtime import run_op
 
 DIGITS = Path(__file__).parents[1] / "models" / "digits_cnn"
 HEAD, STEM, POOL, ADD = "head/conv", "stem/conv", "head/max_pool", "residual/add"
@@ -358,7 +360,7 @@ def test_a_multiplier_of_an_add_is_a_mismatch_wherever_some_pair_differs(digits)
         arrays = [np.asarray((pairs | given)[name]) for name in OPS["IntAdd"].inputs]
         rounding = {"rounding": "half_to_even"}
         overload = digits.record.nodes[ADD].overload
-        found = proofs.run_op("IntAdd", overload, arrays, rounding)
+        found = run_op("IntAdd", overload, arrays, rounding)
         wrong = bool((found != OPS["IntAdd"].reference(*arrays, **rounding)).any())
         evidence = digits.evidence(ADD)
         assert evidence.proved is (evidence.mismatches == 0)
@@ -409,14 +411,16 @@ def test_a_changed_entry_of_a_table_is_counted_against_real_arithmetic(dtype, y_
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_a_body_that_looks_one_entry_up_wrongly_is_a_mismatch(dtype, monkeypatch):
-    def off_at_17(op, overload, inputs, attributes):
-        found = run_op(op, overload, inputs, attributes)
+    def off_at_17(*given, **options):
+        found = run_op(*given, **options)
         found[17] ^= 1
         return found
 
-    model, run_op = rescaling(dtype), proofs.run_op
-    monkeypatch.setattr(proofs, "run_op", off_at_17)
+    model = rescaling(dtype)
+    monkeypatch.setattr(tables, "run_op", off_at_17)
+    tables._differences.cache_clear()
     evidence = model.evidence("node")
+    tables._differences.cache_clear()
     assert evidence.mismatches == 1 and not evidence.proved
 
 

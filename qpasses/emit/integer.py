@@ -8,12 +8,25 @@ from typing import Any
 import onnx
 
 from opsets.errors import ModelError
-from opsets.op import DOMAIN, Flavour
+from opsets.op import DOMAIN, Body, Flavour
 from opsets.qpasses_v1 import OPS
+from qpasses.bodies import body_of, constants_of
 from qpasses.emit.provenance import PREFIX, Provenance, note, sign
-from qpasses.graph import Graph, export_graph
+from qpasses.graph import Graph, export_graph, import_graph
 from qpasses.record import NodeRecord, Quantization, Record
 from qpasses.runtime import IR_VERSION, opset_imports
+
+Bodies = dict[str, tuple[str, Body]]
+"""By the name of a qpasses node: its op, and the body it calls."""
+
+
+def bodies_of(graph: Graph, record: Record) -> Bodies:
+    """The body of each qpasses node that ``record`` knows."""
+    return {
+        node.name: (node.op, body_of(node, record))
+        for node in graph.nodes
+        if node.domain == DOMAIN and node.name in record.nodes
+    }
 
 
 def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.ModelProto:
@@ -24,7 +37,6 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
     model = export_graph(graph)
     opset = next(o.version for o in model.opset_import if o.domain == "")
     model.ir_version = IR_VERSION
-    used: dict[str, set[str]] = {}
     for node in model.graph.node:
         entry = record.nodes.get(node.name)
         if entry is None:
@@ -40,16 +52,17 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         )
         if entry.function:
             note(node.metadata_props, function=entry.function, undefined=list(entry.undefined))
+        if entry.costs:
+            note(node.metadata_props, costs=entry.costs)
         if node.domain == DOMAIN:
             node.overload = entry.overload
-            used.setdefault(node.op_type, set()).add(entry.overload)
     for value in [*model.graph.value_info, *model.graph.output, *model.graph.input]:
         if value.name in record.tensors:
             note(value.metadata_props, **asdict(record.tensors[value.name]))
     for tensor in model.graph.initializer:
         if tensor.name in record.tensors:
             note(tensor.metadata_props, **asdict(record.tensors[tensor.name]))
-    model.functions.extend(_functions(used, opset))
+    model.functions.extend(_functions(bodies_of(graph, record), opset))
     _set_imports(model, opset)
     note(
         model.metadata_props,
@@ -73,42 +86,38 @@ def with_bodies(
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    values = {tensor.name: tensor for tensor in copy.graph.initializer}
-    used: dict[str, set[str]] = {}
-    for node in copy.graph.node:
-        if node.domain != DOMAIN:
-            continue
-        op = OPS[node.op_type]
-        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        if "rounding" in attributes:
-            attributes["rounding"] = attributes["rounding"].decode()
-        constants = {
-            name: onnx.numpy_helper.to_array(values[given])
-            for name, given in zip(op.inputs, node.input, strict=True)
-            if given in values
-        }
-        if only is None or node.name in only:
-            node.overload = op.body(flavour, constants, attributes).overload
-        used.setdefault(node.op_type, set()).add(node.overload)
+    graph, record = import_graph(model), read_record(model)[0]
+    bodies = bodies_of(graph, record)
+    for node in graph.nodes:
+        wanted = only is None or node.name in only
+        if node.name in bodies and wanted and bodies[node.name][1].flavour != flavour:
+            body = OPS[node.op].body(flavour, constants_of(node), node.attrs)
+            bodies[node.name] = node.op, body
+    for proto in copy.graph.node:
+        if proto.name in bodies:
+            proto.overload = bodies[proto.name][1].overload
     del copy.functions[:]
     opset = next(o.version for o in copy.opset_import if o.domain == "")
-    copy.functions.extend(_functions(used, opset))
+    copy.functions.extend(_functions(bodies, opset))
     return copy
 
 
-def changed_bodies(model: onnx.ModelProto) -> list[str]:
-    """Functions of an emitted model that are not the declared bodies, and those missing."""
+def changed_bodies(model: onnx.ModelProto, graph: Graph, record: Record) -> list[str]:
+    """Functions of an emitted model that are not the bodies of its nodes, and those missing.
+
+    ``graph`` and ``record`` are those of ``model``.
+    """
     opset = next(o.version for o in model.opset_import if o.domain == "")
     given = {(f.domain, f.name, f.overload): f for f in model.functions}
-    used = {(n.domain, n.op_type, n.overload) for n in model.graph.node if n.domain == DOMAIN}
+    wanted = {
+        (f.domain, f.name, f.overload): f for f in _functions(bodies_of(graph, record), opset)
+    }
     problems = []
-    for key in sorted(used | given.keys()):
+    for key in sorted(wanted.keys() | given.keys()):
         domain, name, overload = key
-        bodies = OPS[name].bodies if domain == DOMAIN and name in OPS else []
-        declared = next((body for body in bodies if body.overload == overload), None)
-        if declared is None or key not in given:
+        if key not in wanted or key not in given:
             problems.append(f"function {domain}.{name}:{overload} is missing or not declared")
-        elif given[key] != OPS[name].function(declared, opset):
+        elif given[key] != wanted[key]:
             problems.append(f"function {domain}.{name}:{overload} is not the declared body")
     return problems
 
@@ -147,11 +156,19 @@ def edge_entries(
     }
 
 
-def _functions(used: dict[str, set[str]], opset: int) -> Iterable[onnx.FunctionProto]:
-    for name in sorted(used):
-        for body in OPS[name].bodies:
-            if body.overload in used[name]:
-                yield OPS[name].function(body, opset)
+def _functions(bodies: Bodies, opset: int) -> Iterable[onnx.FunctionProto]:
+    """One function for each body in use, those of an op in the order of its declaration."""
+    used = {(name, body.overload): body for name, body in bodies.values()}
+    order = {op.name: [body.overload for body in op.bodies] for op in OPS.values()}
+
+    def place(key: tuple[str, str]) -> tuple[str, int, str]:
+        name, overload = key
+        declared = order[name]
+        made = overload not in declared
+        return name, len(declared) if made else declared.index(overload), overload
+
+    for key in sorted(used, key=place):
+        yield OPS[key[0]].function(used[key], opset)
 
 
 def _set_imports(model: onnx.ModelProto, opset: int) -> None:

@@ -1,6 +1,7 @@
 """The certificate: per integer node, what was proved, on how many inputs, and what differs."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 EvidenceKind = Literal["thresholds", "exhaustive", "bounded", "structural", "sampled", "none"]
@@ -19,7 +20,8 @@ class NodeEvidence:
     codes; 0 for ops that move integers). ``mismatches``: body against meaning.
     ``reference_moved``: inputs on which the meaning differs from real arithmetic,
     ``reference_max_lsb``: by how much at most. ``accumulator``: what the int32 sum can reach,
-    with ``headroom_bits`` left.
+    with ``headroom_bits`` left. ``costs_ns``: of a table, what each body that was considered
+    is estimated to cost, None for one that gives other entries.
     """
 
     name: str
@@ -33,6 +35,7 @@ class NodeEvidence:
     channels: int = 0
     accumulator: tuple[int, int] | None = None
     headroom_bits: int | None = None
+    costs_ns: Mapping[str, int | None] = field(default_factory=dict)
     problem: str = ""
 
     @property

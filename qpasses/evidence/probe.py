@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.evidence.prove import Constants, accumulator_interval, constants_of
+from qpasses.bodies import constants_of
+from qpasses.evidence.prove import Constants, accumulator_interval
 from qpasses.evidence.thresholds import levels, meaning_thresholds
 from qpasses.graph import Graph, Node
 from qpasses.record import Record

@@ -1,6 +1,6 @@
 """Prove: recompute, from the constants on each integer node, that its body is its meaning."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -12,9 +12,11 @@ from opsets.errors import ModelError
 from opsets.fixed_point import Int64, Rounding
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.bodies import body_of, constants_of, rank_of
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
 from qpasses.evidence.products import mul_inputs, real_product
+from qpasses.evidence.tables import table_differences
 from qpasses.evidence.thresholds import (
     Interval,
     kernel_mismatches,
@@ -25,9 +27,8 @@ from qpasses.evidence.thresholds import (
     real_thresholds,
 )
 from qpasses.function import Function
-from qpasses.graph import Graph, Node, constant
+from qpasses.graph import Graph, Node
 from qpasses.record import Quantization, Record
-from qpasses.runtime import run_op
 from qpasses.stages import Kind, kind
 
 Constants = dict[str, NDArray[Any]]
@@ -47,12 +48,6 @@ def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
 def prove_node(node: Node, record: Record) -> NodeEvidence:
     """The evidence of one node of domain ``qpasses``, for the body its record names."""
     return _PROOFS[node.op](node, constants_of(node), record)
-
-
-def constants_of(node: Node) -> Constants:
-    """The constant inputs of a qpasses node, by the names of its signature."""
-    pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
-    return {name: value for name, t in pairs if (value := constant(t)) is not None}
 
 
 def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
@@ -95,7 +90,7 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
     Its body must be one that may compute it, its zero points those of the stored tensors.
     """
     entry, op = record.nodes[node.name], OPS[node.op]
-    if not op.overload(entry.overload).accepts(given, node.attrs):
+    if not body_of(node, record).accepts(given, node.attrs):
         return f"body {entry.overload!r} does not compute such a node"
     tensors = dict(zip(op.inputs, node.inputs, strict=True)) | {"y": node.outputs[0]}
     for name in sorted(tensors.keys() & {"x", "a", "b", "y"}):
@@ -182,60 +177,8 @@ def mul_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
 
 
 def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 256 codes: the body in onnxruntime against the table, the table against real."""
-    codes = np.arange(256, dtype=np.uint8).view(given["table"].dtype)
-    found = run_op("Lut", record.nodes[node.name].overload, [codes, given["table"]], {})
-    return _compared(node, record, given["table"], found)
-
-
-def lookup_per_channel(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """``lookup`` of every channel, laid along the axis of the node."""
-    tables, axis = given["tables"], int(node.attrs["axis"])
-    channels = len(tables)
-    codes = np.tile(np.arange(256, dtype=np.uint8).view(tables.dtype), (channels, 1))
-    shape = [1] * max(axis + 1, 2)
-    shape[axis], shape[1 if axis == 0 else 0] = channels, 256
-    x = codes.reshape(shape) if axis == 0 else codes.T.reshape(shape)
-    overload = record.nodes[node.name].overload
-    found = run_op("LutPerChannel", overload, [x, tables], {"axis": axis})
-    found = found.reshape(codes.shape if axis == 0 else codes.T.shape)
-    return _compared(node, record, tables, found if axis == 0 else found.T)
-
-
-def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 65,536 pairs of codes: the body against the table, the table against real."""
-    entry, table = record.nodes[node.name], given["table"]
-    a, b, y = (record.tensors[t.name] for t in (*node.inputs[:2], node.outputs[0]))
-    column, row = (np.arange(256, dtype=np.uint8).view(each.dtype) for each in (a, b))
-    pair = column[:, None], row[None, :]
-    found = run_op("LutPair", entry.overload, [*pair, table], {})
-    real = Function.from_text(entry.function).real(
-        *np.broadcast_arrays(*(_real(codes, q) for codes, q in zip(pair, (a, b), strict=True)))
-    )
-    with np.errstate(over="ignore"):
-        levels = np.rint(np.where(np.isnan(real), 0, real) / y.scale) + y.zero_point
-    gaps = np.abs(np.clip(levels, *y.limits).reshape(-1) - table.astype(np.float64))
-    return NodeEvidence(
-        name=node.name,
-        op=node.op,
-        kind="exhaustive",
-        domain=PAIRS,
-        mismatches=int((found.reshape(-1) != table).sum()),
-        body=entry.overload,
-        reference_moved=int((gaps > 0).sum()),
-        reference_max_lsb=int(gaps.max()),
-    )
-
-
-def _real(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float64]:
-    """What stored integers mean, in float64."""
-    return (codes.astype(np.int64) - meaning.zero_point) * np.float64(meaning.scale)
-
-
-def _compared(
-    node: Node, record: Record, table: NDArray[Any], found: NDArray[Any]
-) -> NodeEvidence:
-    """What was ``found`` in ``table``, [..., 256] by byte, and real arithmetic."""
+    """All 256 codes, of every channel: the body against the table, the table against real."""
+    table = given["table" if node.op == "Lut" else "tables"]
     entry = record.nodes[node.name]
     x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
     codes = np.arange(256, dtype=np.uint8).view(x.dtype)
@@ -248,17 +191,48 @@ def _compared(
         expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
     if expected.shape != table.shape:
         raise ModelError(f"node {node.name!r}: its recorded function has other channels")
+    return _looked_up(node, record, table, [x.dtype], expected)
+
+
+def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 65,536 pairs of codes: the body against the table, the table against real."""
+    entry, table = record.nodes[node.name], given["table"]
+    a, b, y = (record.tensors[t.name] for t in (*node.inputs[:2], node.outputs[0]))
+    column, row = (np.arange(256, dtype=np.uint8).view(each.dtype) for each in (a, b))
+    pair = column[:, None], row[None, :]
+    real = Function.from_text(entry.function).real(
+        *np.broadcast_arrays(*(_real(codes, q) for codes, q in zip(pair, (a, b), strict=True)))
+    )
+    with np.errstate(over="ignore"):
+        levels = np.rint(np.where(np.isnan(real), 0, real) / y.scale) + y.zero_point
+    expected = np.clip(levels, *y.limits).reshape(-1).astype(np.int64)
+    return _looked_up(node, record, table, [a.dtype, b.dtype], expected)
+
+
+def _real(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float64]:
+    """What stored integers mean, in float64."""
+    return (codes.astype(np.int64) - meaning.zero_point) * np.float64(meaning.scale)
+
+
+def _looked_up(
+    node: Node, record: Record, table: NDArray[Any], types: Sequence[str], expected: Int64
+) -> NodeEvidence:
+    """The body on all codes against ``table``, and the table against real arithmetic."""
+    body = body_of(node, record)
+    attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
+    wrong = table_differences(node.op, body, table, types, attributes, rank_of(node) or 0)
     gaps = np.abs(table.astype(np.int64) - expected)
     return NodeEvidence(
         name=node.name,
         op=node.op,
         kind="exhaustive",
         domain=table.size,
-        mismatches=int((found != table).sum()),
-        body=entry.overload,
+        mismatches=int(wrong.sum()),
+        body=body.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(gaps.max()),
         channels=len(table) if table.ndim > 1 else 0,
+        costs_ns=record.nodes[node.name].costs,
     )
 
 
@@ -318,6 +292,6 @@ _PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntAdd": add_pairs,
     "IntMul": mul_pairs,
     "Lut": lookup,
-    "LutPerChannel": lookup_per_channel,
+    "LutPerChannel": lookup,
     "LutPair": lookup_pair,
 }

@@ -27,11 +27,15 @@ class Declined:
 
 @dataclass
 class Context:
-    """What passes share: settings, the nodes to leave alone, and the record they write."""
+    """What passes share: settings, the nodes to leave alone, and the record they write.
+
+    ``elements``: how many each tensor of known size has on the first sample, by name.
+    """
 
     settings: Settings
     selection: Selection = field(default_factory=Selection)
     record: Record = field(default_factory=Record)
+    elements: dict[str, int] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _scalars: dict[str, Tensor] = field(default_factory=dict)
     _tables: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(default_factory=dict)

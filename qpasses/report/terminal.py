@@ -194,6 +194,10 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             f"{tables['stored']} for {tables['lookups']} lookups, {tables['bytes']:,} bytes "
             f"({tables['bytes_unshared']:,} if none were shared)",
         )
+        table.add_row(
+            "computed by",
+            ", ".join(f"{count} {body}" for body, count in tables["bodies"].items()),
+        )
     for name, codes in summary["undefined_codes"].items():
         table.add_row(
             escape(f"not defined everywhere: {name}"),

@@ -1,0 +1,166 @@
+"""Bodies made for one table: faster ways in which onnxruntime computes its function.
+
+An op declares the bodies that compute every node of it. For a table there may be others: the
+function that was tabulated, run in float between DequantizeLinear and QuantizeLinear, or a
+quantized kernel of onnxruntime that holds a table of its own. They are right where they give
+the same 256 codes, which is asked of onnxruntime (evidence/tables.py), never assumed.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, FunctionProto, NodeProto, helper, numpy_helper
+
+from opsets.op import DOMAIN, Body
+from opsets.qpasses_v1 import OPS
+from qpasses.function import Function
+from qpasses.graph import Node, constant
+from qpasses.record import Quantization, Record
+
+MADE = "onnxruntime_float", "onnxruntime_leaky_relu", "onnxruntime_sigmoid"
+"""What the overloads of made bodies begin with: a digest of the function follows."""
+
+
+def body_of(node: Node, record: Record) -> Body:
+    """The body that the record of a qpasses node names, declared by its op or made for it.
+
+    A made one has another digest in its overload if the record was changed since. Raises
+    LookupError if there is none of this name.
+    """
+    overload = record.nodes[node.name].overload
+    if overload.startswith(MADE):
+        for body in made_bodies(node, record):
+            if form(body.overload) == form(overload):
+                return body
+    return OPS[node.op].overload(overload)
+
+
+def constants_of(node: Node) -> dict[str, NDArray[Any]]:
+    """The constant inputs of a qpasses node, by the names of its signature."""
+    pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
+    return {name: value for name, t in pairs if (value := constant(t)) is not None}
+
+
+def form(overload: str) -> str:
+    """The overload of a body, without the digest if it is a made one."""
+    return next((each for each in MADE if overload.startswith(each)), overload)
+
+
+def made_bodies(node: Node, record: Record) -> Iterator[Body]:
+    """What might compute the table of ``node`` besides the bodies that its op declares."""
+    entry, op = record.nodes[node.name], OPS[node.op]
+    stored = node.inputs[: len(op.inputs) - 1]
+    x = [record.tensors[tensor.name] for tensor in stored]
+    y = record.tensors[node.outputs[0].name]
+    function = Function.from_text(entry.function) if entry.function else None
+    if node.op == "Lut" and (slopes := _slopes(function)):
+        yield _leaky_relu(node, x[0], y, *slopes)
+    if node.op == "Lut" and function and function.ops == ["Sigmoid"]:
+        yield _one_kernel(node, "onnxruntime_sigmoid", "QLinearSigmoid", x[0], y)
+    unsigned = all(each.dtype == "uint8" for each in (*x, y))  # int8: no fast float edges
+    if function and unsigned and (rank := rank_of(node)) is not None:
+        yield _in_float(node, function, x, y, rank)
+
+
+def rank_of(node: Node) -> int | None:
+    """The rank of what ``node`` reads, if known; 0 where its constants need none."""
+    if node.op != "LutPerChannel":
+        return 0
+    shape = node.inputs[0].shape
+    return None if shape is None or len(shape) < 2 else len(shape)
+
+
+def _slopes(function: Function | None) -> tuple[float, float] | None:
+    """What a function that bends at zero alone, if it is one, makes of 1 and, negated, of -1.
+
+    Without a function, a table rescales: 1 and 1.
+    """
+    if function is None:
+        return 1.0, 1.0
+    ends = function.run(np.array([-1, 1], np.float32))
+    if ends.shape != (2,):
+        return None  # the function was damaged
+    below, above = ends.tolist()
+    if not (np.isfinite(below) and np.isfinite(above) and above > 0):
+        return None
+    return above, -below
+
+
+def _leaky_relu(
+    node: Node, x: Quantization, y: Quantization, above: float, below: float
+) -> Body:
+    steeper = np.float32(x.scale) * np.float32(above)
+    alpha = float(np.float32(below) / np.float32(above))
+    return _one_kernel(
+        node,
+        "onnxruntime_leaky_relu",
+        "QLinearLeakyRelu",
+        Quantization(float(steeper), x.zero_point, x.dtype) if 0 < steeper < np.inf else x,
+        y,
+        alpha=alpha,
+    )
+
+
+def _one_kernel(
+    node: Node, name: str, kernel: str, x: Quantization, y: Quantization, **attributes: Any
+) -> Body:
+    inputs = ["x", "x_scale", "x_zero", "y_scale", "y_zero"]
+    call = helper.make_node(kernel, inputs, ["y"], domain="com.microsoft", **attributes)
+    return _made(node, name, [*_meaning("x", x), *_meaning("y", y), call], opset=None)
+
+
+def _in_float(
+    node: Node, function: Function, x: Sequence[Quantization], y: Quantization, rank: int
+) -> Body:
+    """DequantizeLinear, the function's own nodes, QuantizeLinear."""
+    names = [value.name for value in function.model.graph.input]
+    real = {name: f"real_{name}" for name in (*names, "y")}
+    nodes = []
+    for name, meaning in zip(names, x, strict=True):
+        nodes += _meaning(name, meaning)
+        ends = [name, f"{name}_scale", f"{name}_zero"]
+        nodes.append(helper.make_node("DequantizeLinear", ends, [real[name]]))
+    for tensor in function.model.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        if value.ndim:  # one number for each channel, along the axis
+            behind = rank - 1 - int(node.attrs["axis"])
+            value = value.reshape(-1, *[1] * behind)
+        nodes.append(_constant(tensor.name, value))
+    for each in function.model.graph.node:
+        copy = NodeProto()
+        copy.CopyFrom(each)
+        for ends in (copy.input, copy.output):
+            ends[:] = [real.get(name, name) for name in ends]
+        nodes.append(copy)
+    nodes += _meaning("y", y)
+    nodes.append(helper.make_node("QuantizeLinear", ["real_y", "y_scale", "y_zero"], ["y"]))
+    opset = function.model.opset_import[0].version
+    return _made(node, "onnxruntime_float", nodes, opset)
+
+
+def _made(node: Node, name: str, nodes: Sequence[NodeProto], opset: int | None) -> Body:
+    op = OPS[node.op]
+    proto = FunctionProto(domain=DOMAIN, name=op.name, node=nodes)
+    proto.input.extend(op.inputs)
+    proto.output.extend(op.outputs)
+    proto.attribute.extend(op.attributes)
+    if opset:
+        proto.opset_import.append(helper.make_opsetid("", opset))
+    content = proto.SerializeToString(deterministic=True)
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    return Body(f"{name}_{digest}", "onnxruntime", proto=content)
+
+
+def _meaning(name: str, of: Quantization) -> list[NodeProto]:
+    scale = np.array(of.scale, np.float32)
+    return [_constant(f"{name}_scale", scale), _constant(f"{name}_zero", of.zero)]
+
+
+def _constant(name: str, value: NDArray[Any]) -> NodeProto:
+    attribute = AttributeProto(
+        name="value", type=AttributeProto.TENSOR, t=numpy_helper.from_array(value)
+    )
+    return NodeProto(op_type="Constant", output=[name], attribute=[attribute])
