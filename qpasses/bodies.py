@@ -1,9 +1,10 @@
 """Bodies made for one table: faster ways in which onnxruntime computes its function.
 
 An op declares the bodies that compute every node of it. For a table there may be others: the
-function that was tabulated, run in float between DequantizeLinear and QuantizeLinear, or a
-quantized kernel of onnxruntime that holds a table of its own. They are right where they give
-the same 256 codes, which is asked of onnxruntime (evidence/tables.py), never assumed.
+function that was tabulated, run in float between DequantizeLinear and QuantizeLinear, the one
+float kernel that is the whole chain, or a quantized kernel of onnxruntime that holds a table
+of its own. They are right where they give the same 256 codes, which is asked of onnxruntime
+(evidence/tables.py), never assumed.
 """
 
 import hashlib
@@ -16,11 +17,17 @@ from onnx import AttributeProto, FunctionProto, NodeProto, helper, numpy_helper
 
 from opsets.op import DOMAIN, Body
 from opsets.qpasses_v1 import OPS
+from qpasses.edges import dequantize, quantize
 from qpasses.function import Function
 from qpasses.graph import Node, constant
 from qpasses.record import Quantization, Record
 
-MADE = "onnxruntime_float", "onnxruntime_leaky_relu", "onnxruntime_sigmoid"
+MADE = (
+    "onnxruntime_float",
+    "onnxruntime_fused",
+    "onnxruntime_leaky_relu",
+    "onnxruntime_sigmoid",
+)
 """What the overloads of made bodies begin with: a digest of the function follows."""
 
 
@@ -62,7 +69,9 @@ def made_bodies(node: Node, record: Record) -> Iterator[Body]:
         yield _one_kernel(node, "onnxruntime_sigmoid", "QLinearSigmoid", x[0], y)
     unsigned = all(each.dtype == "uint8" for each in (*x, y))  # int8: no fast float edges
     if function and unsigned and (rank := rank_of(node)) is not None:
-        yield _in_float(node, function, x, y, rank)
+        if node.op == "Lut" and (fused := _fused(node, function, x[0], y)):
+            yield _in_float(node, fused, x, y, rank, "onnxruntime_fused")
+        yield _in_float(node, function, x, y, rank, "onnxruntime_float")
 
 
 def rank_of(node: Node) -> int | None:
@@ -73,6 +82,31 @@ def rank_of(node: Node) -> int | None:
     return None if shape is None or len(shape) < 2 else len(shape)
 
 
+FUSED: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
+    ("HardSwish", "", 14, {}),
+    ("Gelu", "", 20, {}),
+    ("Gelu", "", 20, {"approximate": "tanh"}),
+    ("QuickGelu", "com.microsoft", 1, {"alpha": 1.0}),  # SiLU
+    ("QuickGelu", "com.microsoft", 1, {"alpha": 1.702}),
+)
+"""Kernels that chains are written out for: op, domain, since when, attributes."""
+
+
+def _fused(
+    node: Node, function: Function, x: Quantization, y: Quantization
+) -> Function | None:
+    """The one kernel that gives the entries of the table of a chain, if there is one."""
+    table, opset = constant(node.inputs[-1]), function.model.opset_import[0].version
+    codes = np.arange(256, dtype=np.uint8)
+    for op, domain, since, attributes in FUSED if len(function.ops) > 1 else ():
+        if domain == "" and opset < since:
+            continue
+        single = Function.single(op, domain, opset, attributes)
+        if (quantize(single.run(dequantize(codes, x)), y) == table).all():
+            return single
+    return None
+
+
 def _slopes(function: Function | None) -> tuple[float, float] | None:
     """What a function that bends at zero alone, if it is one, makes of 1 and, negated, of -1.
 
@@ -80,13 +114,11 @@ def _slopes(function: Function | None) -> tuple[float, float] | None:
     """
     if function is None:
         return 1.0, 1.0
-    ends = function.run(np.array([-1, 1], np.float32))
-    if ends.shape != (2,):
-        return None  # the function was damaged
-    below, above = ends.tolist()
-    if not (np.isfinite(below) and np.isfinite(above) and above > 0):
+    y = function.run(np.array([-1, 1, -2, 2], np.float32))
+    if y.shape != (4,) or not np.isfinite(y).all() or not np.allclose(2 * y[:2], y[2:]):
         return None
-    return above, -below
+    below, above = y[:2].tolist()
+    return (above, -below) if above > 0 else None
 
 
 def _leaky_relu(
@@ -113,32 +145,36 @@ def _one_kernel(
 
 
 def _in_float(
-    node: Node, function: Function, x: Sequence[Quantization], y: Quantization, rank: int
+    node: Node,
+    function: Function,
+    x: Sequence[Quantization],
+    y: Quantization,
+    rank: int,
+    name: str,
 ) -> Body:
     """DequantizeLinear, the function's own nodes, QuantizeLinear."""
     names = [value.name for value in function.model.graph.input]
     real = {name: f"real_{name}" for name in (*names, "y")}
     nodes = []
-    for name, meaning in zip(names, x, strict=True):
-        nodes += _meaning(name, meaning)
-        ends = [name, f"{name}_scale", f"{name}_zero"]
-        nodes.append(helper.make_node("DequantizeLinear", ends, [real[name]]))
+    for each, meaning in zip(names, x, strict=True):
+        nodes += _meaning(each, meaning)
+        ends = [each, f"{each}_scale", f"{each}_zero"]
+        nodes.append(helper.make_node("DequantizeLinear", ends, [real[each]]))
     for tensor in function.model.graph.initializer:
         value = numpy_helper.to_array(tensor)
         if value.ndim:  # one number for each channel, along the axis
             behind = rank - 1 - int(node.attrs["axis"])
             value = value.reshape(-1, *[1] * behind)
         nodes.append(_constant(tensor.name, value))
-    for each in function.model.graph.node:
+    for original in function.model.graph.node:
         copy = NodeProto()
-        copy.CopyFrom(each)
-        for ends in (copy.input, copy.output):
-            ends[:] = [real.get(name, name) for name in ends]
+        copy.CopyFrom(original)
+        for tensors in (copy.input, copy.output):
+            tensors[:] = [real.get(tensor, tensor) for tensor in tensors]
         nodes.append(copy)
     nodes += _meaning("y", y)
     nodes.append(helper.make_node("QuantizeLinear", ["real_y", "y_scale", "y_zero"], ["y"]))
-    opset = function.model.opset_import[0].version
-    return _made(node, "onnxruntime_float", nodes, opset)
+    return _made(node, name, nodes, function.model.opset_import[0].version)
 
 
 def _made(node: Node, name: str, nodes: Sequence[NodeProto], opset: int | None) -> Body:

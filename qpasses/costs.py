@@ -10,9 +10,13 @@ from onnx import FunctionProto
 
 from opsets.op import Body
 from opsets.qpasses_v1 import OPS
+from qpasses.elementwise import COMBINING
 
 FILE = "costs.toml"
 """The table, beside this file. `make costs` measures it (tests/bench/costs.py)."""
+
+TWO = " of two"
+"""Behind an op type: both operands are tensors."""
 
 NOMINAL = 1 << 16
 """So many elements has a tensor whose size is not known."""
@@ -22,6 +26,7 @@ NOMINAL = 1 << 16
 class Costs:
     """Nanoseconds on one thread: of each node that runs, and by op type of each element.
 
+    ``TWO`` behind an op that combines numbers says that none of them is a constant.
     ``element`` holds the declared onnxruntime bodies of Lut, LutPair and LutPerChannel as a
     whole, and Transpose for 8-bit integers.
     """
@@ -44,13 +49,18 @@ class Costs:
 
 
 def _run(function: FunctionProto) -> Sequence[str]:
-    """The op types of the nodes that run: onnxruntime dequantizes for each reader anew."""
+    """What runs, as the table names it: onnxruntime dequantizes for each reader anew."""
     found = []
+    constants = {n.output[0] for n in function.node if n.op_type == "Constant"}
     for node in function.node:
         readers = sum(node.output[0] in other.input for other in function.node)
-        if node.op_type != "Constant":
-            copies = max(1, readers) if node.op_type == "DequantizeLinear" else 1
-            found += copies * [node.op_type]
+        tensors = [name for name in node.input if name not in constants]
+        if node.op_type == "DequantizeLinear":
+            found += max(1, readers) * [node.op_type]
+        elif node.op_type in COMBINING and len(tensors) > 1:
+            found.append(node.op_type + TWO)
+        elif node.op_type != "Constant":
+            found.append(node.op_type)
     return found
 
 

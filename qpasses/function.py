@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,17 @@ class Function:
         ]
         graph = helper.make_graph(made, "function", ends[:-1], ends[-1:], constants)
         imports = [helper.make_opsetid("", opset)]
+        return cls(helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION))
+
+    @classmethod
+    def single(
+        cls, op: str, domain: str, opset: int, attributes: Mapping[str, Any]
+    ) -> "Function":
+        """One op of one number, without constants."""
+        ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("x", "y")]
+        node = helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)
+        graph = helper.make_graph([node], "function", ends[:1], ends[1:])
+        imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
         return cls(helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION))
 
     @classmethod

@@ -1,6 +1,6 @@
 """An inspected integer model as tables in a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,12 @@ from qpasses.inspection import Inspection, Row, StoredTensor
 
 SHOWN_CHANNELS = 64
 """So many channels of a node are listed; --json has all."""
+
+
+SHOWN_TABLES = 4
+"""So many tables of a node with one for each channel."""
+
+_PAIRS = 1 << 16
 
 
 def print_inspection(console: Console, found: Inspection) -> None:
@@ -100,6 +106,8 @@ def print_node(console: Console, row: Row) -> None:
     proof = row.proof
     if proof is not None:
         facts.add_row("body", proof.body)
+        if proof.costs_ns:
+            facts.add_row("considered", _considered(proof.costs_ns))
         covered = f"{proof.domain:,} inputs" if proof.domain else "every input"
         facts.add_row(
             "evidence",
@@ -115,14 +123,41 @@ def print_node(console: Console, row: Row) -> None:
     console.print(facts)
     if row.multiplier:
         console.print(_channels(row))
-    if row.constants.get("table", np.empty(0)).size == 256:
-        table = row.constants["table"]
-        console.print("table, by the byte of x:")
-        for start in range(0, table.size, 16):
-            console.print(
-                f"{start:4}: " + " ".join(f"{v:4}" for v in table.ravel()[start : start + 16]),
-                highlight=False,
-            )
+    _print_tables(console, row)
+
+
+def _print_tables(console: Console, row: Row) -> None:
+    """The table of a lookup; of many channels the first, of pairs every 16th code."""
+    name = next((name for name in ("table", "tables") if name in row.constants), None)
+    if name is None:
+        return
+    values = row.constants[name]
+    if values.size == _PAIRS:
+        console.print("every 16th entry of the table: bytes of a down, of b across:")
+        _print_rows(console, values.reshape(256, 256)[::16, ::16], step=16)
+        return
+    channels = values.reshape(-1, 256)
+    for channel, table in enumerate(channels[:SHOWN_TABLES]):
+        which = f"table of channel {channel}" if name == "tables" else "table"
+        console.print(f"{which}, by the byte of x:")
+        _print_rows(console, table.reshape(16, 16), step=16)
+    if len(channels) > SHOWN_TABLES:
+        console.print(f"and {len(channels) - SHOWN_TABLES} more: --json has all")
+
+
+def _print_rows(console: Console, rows: Any, step: int) -> None:
+    for start, row in enumerate(rows):
+        line = " ".join(f"{value:4}" for value in row)
+        console.print(f"{start * step:4}: {line}", highlight=False)
+
+
+def _considered(costs: Mapping[str, int | None]) -> str:
+    """Bodies with their estimated times, the cheapest first, then those that differ."""
+    ranked = sorted(costs.items(), key=lambda each: (each[1] is None, each[1] or 0))
+    return ", ".join(
+        f"{body} gives other entries" if cost is None else f"{body} {cost / 1000:.1f} us"
+        for body, cost in ranked
+    )
 
 
 def _channels(row: Row) -> Table:

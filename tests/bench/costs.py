@@ -1,13 +1,15 @@
 """What onnxruntime's kernels cost on one thread: `make costs` writes qpasses/costs.toml.
 
 By it each table of an integer graph gets the cheapest of the bodies that are equal to it
-(qpasses/costs.py). Every kernel runs alone, on a small and on a large tensor: the difference
-is what an element costs. What a node costs follows from a row of forty of them.
+(qpasses/costs.py). Float kernels run where they would, between DequantizeLinear and
+QuantizeLinear, and once more behind a Neg that keeps onnxruntime from fusing the three; the
+time without them is taken off, the larger result counts. The difference of a small and a large
+tensor is what an element costs; what a node costs follows from a row of forty.
 """
 
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,15 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from rich.progress import track
 
+from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses import costs
+from qpasses.costs import TWO
 from qpasses.elementwise import COMBINING, ELEMENTWISE
 from qpasses.runtime import IR_VERSION, OPSET, opset_imports
 from qpasses.stages import LOOKUPS
 
-SMALL, LARGE = 1 << 10, 1 << 17
+SMALL, LARGE = 1 << 10, 1 << 18
 ROUNDS = 15
 BLOCK_SECONDS = 0.01
 ROW = 40
@@ -32,34 +36,14 @@ ROW = 40
 
 Constants = Mapping[str, NDArray[Any]]
 
-STORED: Constants = {
-    "s": np.array(0.03, np.float32),
-    "z": np.array(100, np.uint8),
-    "t": np.array(0.02, np.float32),
-    "u": np.array(7, np.uint8),
-}
+RANGES = (-4, 4), (0.1, 4), (1, 4), (-0.9, 0.9)
+"""Of what a kernel reads: the first on which it is finite."""
 
 
-def run_time(nodes: list[onnx.NodeProto], x: Mapping[str, Any], constants: Constants) -> float:
-    """The fastest of several blocks of runs, in seconds a run."""
-    inputs = [
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-        )
-        for name, value in x.items()
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "kernel",
-        inputs,
-        [onnx.ValueInfoProto(name="y")],
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
-    )
-    calls = [node for node in nodes if node.domain == "qpasses"]
-    functions = [
-        OPS[node.op_type].function(OPS[node.op_type].overload(node.overload), OPSET)
-        for node in calls
-    ]
+def session_of(
+    graph: onnx.GraphProto, functions: Sequence[onnx.FunctionProto] = ()
+) -> ort.InferenceSession:
+    """``graph`` on one thread, with the functions that its nodes call."""
     model = helper.make_model(
         graph,
         functions=functions,
@@ -68,72 +52,176 @@ def run_time(nodes: list[onnx.NodeProto], x: Mapping[str, Any], constants: Const
     )
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
-    session = ort.InferenceSession(model.SerializeToString(), options)
-    session.run(None, x)
-    start = time.perf_counter()
-    session.run(None, x)
-    repeats = max(1, round(BLOCK_SECONDS / (time.perf_counter() - start)))
-    best = float("inf")
-    for _ in range(ROUNDS):
+    return ort.InferenceSession(model.SerializeToString(), options)
+
+
+def run_time(
+    nodes: list[onnx.NodeProto],
+    x: Mapping[str, Any],
+    constants: Constants,
+    functions: Sequence[onnx.FunctionProto] = (),
+) -> float:
+    """The fastest of several blocks of runs, in seconds a run."""
+    given = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        )
+        for name, value in x.items()
+    ]
+    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    ends = [onnx.ValueInfoProto(name="y")]
+    session = session_of(helper.make_graph(nodes, "kernel", given, ends, tensors), functions)
+
+    def block(repeats: int) -> float:
         start = time.perf_counter()
         for _ in range(repeats):
             session.run(None, x)
-        best = min(best, (time.perf_counter() - start) / repeats)
-    return best
+        return (time.perf_counter() - start) / repeats
+
+    repeats = max(1, round(BLOCK_SECONDS / min(block(1) for _ in range(5))))
+    return min(block(repeats) for _ in range(ROUNDS))
 
 
-def kernels() -> Iterator[tuple[str, list[onnx.NodeProto], Constants, Any]]:
-    """Name, node, constants and input type of everything a body of a table may run."""
-    edge = ["x", "s", "z", "t", "u"]
-    for name in ("QLinearSigmoid", "QLinearLeakyRelu"):
-        node = helper.make_node(name, edge, ["y"], domain="com.microsoft")
-        yield name, [node], STORED, np.uint8
-    yield (
-        "DequantizeLinear",
-        [helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"])],
-        STORED,
-        np.uint8,
+def edges(low: float, high: float) -> Constants:
+    """Scales and zero points: x from -``high`` to -``low``, so that Neg gives the range."""
+    scale = (high - low) / 255
+    return {
+        "x_scale": np.array(scale, np.float32),
+        "x_zero": np.array(round(high / scale) if low < 0 else 255, np.uint8),
+        "y_scale": np.array(0.02, np.float32),
+        "y_zero": np.array(7, np.uint8),
+    }
+
+
+def dequantize_to(tensor: str) -> onnx.NodeProto:
+    """``tensor`` of stored x."""
+    return helper.make_node("DequantizeLinear", ["x", "x_scale", "x_zero"], [tensor])
+
+
+DEQUANTIZE = dequantize_to("real")
+NEGATE = helper.make_node("Neg", ["real"], ["x_real"])
+
+
+def quantized(tensor: str) -> onnx.NodeProto:
+    """``tensor`` stored as y."""
+    return helper.make_node("QuantizeLinear", [tensor, "y_scale", "y_zero"], ["y"])
+
+
+def kernel(name: str, size: int = 1) -> tuple[onnx.NodeProto, Constants]:
+    """From x_real to y_real, with a constant of ``size`` where the op combines two numbers."""
+    constants: dict[str, NDArray[Any]] = {}
+    inputs, attributes, domain = ["x_real"], dict[str, Any](), ""
+    if name in COMBINING:
+        inputs, constants = ["x_real", "c"], {"c": np.full(size, 1.7, np.float32)}
+    elif name == "Clip":
+        inputs = ["x_real", "low", "high"]
+        ends = (("low", 0.2), ("high", 0.7))
+        constants = {end: np.array(value, np.float32) for end, value in ends}
+    if name == "Mod":
+        attributes = {"fmod": 1}
+    elif name == "QuickGelu":
+        attributes, domain = {"alpha": 1.0}, "com.microsoft"
+    return (
+        helper.make_node(name, inputs, ["y_real"], domain=domain, **attributes),
+        constants,
     )
-    yield (
-        "QuantizeLinear",
-        [helper.make_node("QuantizeLinear", ["x", "t", "u"], ["y"])],
-        STORED,
-        np.float32,
+
+
+def range_of(name: str) -> tuple[float, float]:
+    """The first of ``RANGES`` on which a kernel is finite."""
+    node, constants = kernel(name)
+    for low, high in RANGES:
+        x = np.linspace(low, high, 64, dtype=np.float32)
+        tensors = [numpy_helper.from_array(value, key) for key, value in constants.items()]
+        given = [helper.make_tensor_value_info("x_real", onnx.TensorProto.FLOAT, [64])]
+        ends = [onnx.ValueInfoProto(name="y_real")]
+        graph = helper.make_graph([node], "kernel", given, ends, tensors)
+        (y,) = session_of(graph).run(None, {"x_real": x})
+        if np.isfinite(y).all():
+            return low, high
+    raise SystemExit(f"{name} is finite on none of {RANGES}")
+
+
+def stored_codes(size: int) -> dict[str, NDArray[Any]]:
+    """All codes, mixed."""
+    return {"x": np.random.default_rng(0).integers(0, 256, size, np.uint8)}
+
+
+def by_size(
+    nodes: list[onnx.NodeProto], constants: Constants, sizes: Sequence[int] = (SMALL, LARGE)
+) -> float:
+    """Nanoseconds an element, of nodes from stored x to y, in a function as bodies are."""
+    given = [
+        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
+        for name, value in constants.items()
+    ]
+    body = helper.make_function(
+        DOMAIN, "Kernel", ["x"], ["y"], [*given, *nodes], opset_imports(OPSET)[:2]
     )
-    for name in sorted(ELEMENTWISE):
-        inputs, constants = ["x"], dict[str, NDArray[Any]]()
-        if name in COMBINING:
-            inputs, constants = ["x", "c"], {"c": np.array(1.7, np.float32)}
-        elif name == "Clip":
-            inputs = ["x", "low", "high"]
-            constants = {
-                end: np.array(value, np.float32)
-                for end, value in (("low", 0.2), ("high", 0.7))
-            }
-        attributes: dict[str, Any] = {"fmod": 1} if name == "Mod" else {}
-        node = helper.make_node(name, inputs, ["y"], **attributes)
-        yield name, [node], constants, np.float32
+    call = helper.make_node("Kernel", ["x"], ["y"], domain=DOMAIN)
+    return an_element(
+        {size: run_time([call], stored_codes(size), {}, [body]) for size in sizes}
+    )
 
 
-def tables(size: int) -> Iterator[tuple[str, list[onnx.NodeProto], Constants, dict[str, Any]]]:
-    """The declared bodies that look entries up, as wholes, and a Transpose there and back."""
+def float_kernels() -> dict[str, float]:
+    """Every kernel that a body in float may run, and its edges."""
+    usual = edges(*RANGES[0])
+    found = {"DequantizeLinear": by_size([dequantize_to("y")], usual)}
+    bare = by_size([DEQUANTIZE, quantized("real")], usual)
+    found["QuantizeLinear"] = bare - found["DequantizeLinear"]
+    negated = by_size([DEQUANTIZE, NEGATE, quantized("x_real")], usual)
+    found["Neg"] = negated - bare
+    for name in track(sorted(ELEMENTWISE | {"QuickGelu"}), "kernels", transient=True):
+        if name not in found:
+            node, constants = kernel(name)
+            constants = {**edges(*range_of(name)), **constants}
+            behind = [DEQUANTIZE, NEGATE, node, quantized("y_real")]
+            between = [dequantize_to("x_real"), node, quantized("y_real")]
+            times = by_size(behind, constants) - negated, by_size(between, constants) - bare
+            found[name] = max(0.0, *times)
+    start = by_size([DEQUANTIZE, NEGATE, quantized("x_real")], usual, [LARGE])
+    for name in track(sorted(COMBINING), "combining", transient=True):
+        node, constants = kernel(name, LARGE)
+        row = [DEQUANTIZE, NEGATE, node, quantized("y_real")]
+        seconds = by_size(row, {**edges(*range_of(name)), **constants}, [LARGE])
+        found[name + TWO] = max(found[name], seconds - start)
+    return found
+
+
+def quantized_kernels() -> dict[str, float]:
+    """The kernels of onnxruntime that hold a table of their own."""
+    ends = ["x", "x_scale", "x_zero", "y_scale", "y_zero"]
+    return {
+        name: by_size(
+            [helper.make_node(name, ends, ["y"], domain="com.microsoft")], edges(*RANGES[0])
+        )
+        for name in ("QLinearSigmoid", "QLinearLeakyRelu")
+    }
+
+
+def tables(size: int) -> Iterator[tuple[str, float]]:
+    """Name and seconds of the declared bodies that look entries up, and of a Transpose."""
     rng = np.random.default_rng(0)
     shapes = {"Lut": (256,), "LutPair": (65536,), "LutPerChannel": (32, 256)}
     feature_map = rng.integers(0, 256, (1, 32, size // 256, 8), np.uint8)
     for name in sorted(LOOKUPS):
         given = ["a", "b"] if name == "LutPair" else ["x"]
         attributes: dict[str, Any] = {"axis": 1} if name == "LutPerChannel" else {}
-        node = helper.make_node(name, [*given, "table"], ["y"], domain="qpasses", **attributes)
+        node = helper.make_node(name, [*given, "table"], ["y"], domain=DOMAIN, **attributes)
         node.overload = "onnxruntime"
         table = rng.integers(0, 256, shapes[name], np.uint8)
-        yield name, [node], {"table": table}, dict.fromkeys(given, feature_map)
+        body = OPS[name].function(OPS[name].overload(node.overload), OPSET)
+        feed = dict.fromkeys(given, feature_map)
+        yield name, run_time([node], feed, {"table": table}, [body])
     there = helper.make_node("Transpose", ["x"], ["y"], perm=[0, 2, 3, 1])
-    yield "Transpose", [there], {}, {"x": feature_map}
+    yield "Transpose", run_time([there], {"x": feature_map}, {})
 
 
 def an_element(times: Mapping[int, float]) -> float:
-    """Nanoseconds, from the seconds for both sizes."""
-    return max(0.0, (times[LARGE] - times[SMALL]) / (LARGE - SMALL) * 1e9)
+    """Nanoseconds, from the seconds for both sizes; from one, a node's own time included."""
+    start = times.get(SMALL, 0.0)
+    return max(0.0, (times[LARGE] - start) / (LARGE - SMALL * (SMALL in times)) * 1e9)
 
 
 def a_node() -> float:
@@ -149,18 +237,11 @@ def a_node() -> float:
 
 def measure() -> tuple[float, dict[str, float]]:
     """What ``Costs`` holds."""
-    rng, found = np.random.default_rng(0), {}
-    for name, nodes, constants, dtype in track([*kernels()], "kernels", transient=True):
-        times = {}
-        for size in (SMALL, LARGE):
-            real = rng.uniform(0.1, 0.9, size).astype(np.float32)
-            x = real if dtype is np.float32 else (real * 255).astype(np.uint8)
-            times[size] = run_time(nodes, {"x": x}, constants)
-        found[name] = an_element(times)
+    found = float_kernels() | quantized_kernels()
     whole: dict[str, dict[int, float]] = {}
     for size in (SMALL, LARGE):
-        for name, nodes, constants, feed in tables(size):
-            whole.setdefault(name, {})[size] = run_time(nodes, feed, constants)
+        for name, seconds in tables(size):
+            whole.setdefault(name, {})[size] = seconds
     return a_node(), found | {name: an_element(times) for name, times in whole.items()}
 
 
@@ -174,7 +255,10 @@ def main() -> None:
         f"node = {node:.0f}",
         "",
         "[element]",
-        *(f"{name} = {value:.2f}" for name, value in sorted(element.items())),
+        *(
+            f'"{name}" = {value:.2f}' if TWO in name else f"{name} = {value:.2f}"
+            for name, value in sorted(element.items())
+        ),
     ]
     Path(costs.__file__).with_name(costs.FILE).write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
