@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from calibration import Range
 from qpasses.graph import Graph, Tensor, is_graph_output, producer
+from qpasses.moving import MOVING, moved
 from qpasses.planning import Plan
-from qpasses.stages import CLAMPING, MOVING
+from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
 FEW_CODES = 16
@@ -35,10 +36,11 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
 
 
 def _is_joined(tensor: Tensor) -> bool:
-    """Whether a Concat reads ``tensor``, which something other than a moving node writes."""
+    """Whether a Concat or Where reads ``tensor``, which no moving node writes."""
     writer = producer(tensor)
-    moved = writer is not None and writer.op in MOVING
-    return not moved and any(reader.op == "Concat" for reader in tensor.outputs)
+    if writer is not None and writer.op in MOVING:
+        return False
+    return any(r.op in MOVING and len(moved(r)) > 1 for r in tensor.outputs)
 
 
 def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
@@ -78,7 +80,7 @@ def _shared_ranges(
         group = groups.of(name)
         moves_on = tensor.outputs and not is_graph_output(graph, tensor)
         moves_on = moves_on and all(
-            reader.op in MOVING | CLAMPING
+            reader.op in MOVING.keys() | CLAMPING
             and id(reader) in chosen.integer
             and groups.of(reader.outputs[0].name) == group
             for reader in tensor.outputs

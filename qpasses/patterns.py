@@ -17,6 +17,7 @@ from qpasses.graph import (
     is_float,
     sole_consumer,
 )
+from qpasses.moving import MOVING, moved
 from qpasses.record import Quantization
 from qpasses.stages import CLAMPING
 
@@ -36,8 +37,8 @@ def real_value_of(tensor: Tensor | None) -> NDArray[Any] | None:
 
 
 def data_inputs(node: Node) -> list[Tensor]:
-    """The float tensors that a moving node moves."""
-    inputs = node.inputs if node.op == "Concat" else node.inputs[:1]
+    """The float tensors that a moving or clamping node moves, constants apart."""
+    inputs = moved(node) if node.op in MOVING else node.inputs[:1]
     return [tensor for tensor in inputs if value_of(tensor) is None]
 
 

@@ -1,15 +1,17 @@
 """Plan: which nodes become integer, and which tensors carry a scale."""
 
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
 from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
 from qpasses.graph import Graph, Node, Tensor, is_float
+from qpasses.moving import MOVING, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
 from qpasses.patterns import absorbed, activations, data_inputs
-from qpasses.stages import CLAMPING, MOVING
+from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
 
@@ -65,10 +67,11 @@ def plan(graph: Graph, context: Context) -> Plan:
         declined = _guard_type(node) or guards[node.op](graph, node)
         if declined:
             context.record.declined[node.name] = declined.reason
-        elif node.op in MOVING | CLAMPING:
+        elif node.op in MOVING.keys() | CLAMPING:
             moving.append(node)
-            for tensor in data_inputs(node):
-                pair = tensor.name, node.outputs[0].name
+            ends = results(node) if node.op in MOVING else node.outputs
+            for tensor, end in product(data_inputs(node), ends):
+                pair = tensor.name, end.name
                 reach.tie(*pair)
                 (result.ties if node.op in MOVING else result.clamps).append(pair)
         else:

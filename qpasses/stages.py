@@ -6,21 +6,7 @@ from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.graph import Graph, Node, is_float
-
-MOVING = frozenset(
-    {
-        "Concat",
-        "Flatten",
-        "MaxPool",
-        "Pad",
-        "Reshape",
-        "Slice",
-        "Squeeze",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
-"""Standard ops that only move values: they run unchanged on stored integers."""
+from qpasses.moving import MOVING
 
 CLAMPING = frozenset({"Relu", "Clip"})
 """Activations that become the clamp of the node before them, or a Clip of stored integers."""
@@ -48,10 +34,10 @@ def kind(node: Node) -> Kind:
         return Kind.EDGE
     if node.op in ("Shape", "Size"):
         return Kind.SHAPE
+    if node.op in MOVING.keys() | CLAMPING and node.outputs[0].dtype in ("uint8", "int8"):
+        return Kind.INTEGER  # though the factors of a Resize are float
     if any(is_float(tensor) for tensor in [*node.inputs, *node.outputs]):
         return Kind.FLOAT
-    if node.op in MOVING | CLAMPING and node.outputs[0].dtype in ("uint8", "int8"):
-        return Kind.INTEGER
     return Kind.SHAPE
 
 

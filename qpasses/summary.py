@@ -10,8 +10,9 @@ from qpasses.elementwise import ELEMENTWISE
 from qpasses.evidence.certificate import PROVED, NodeEvidence
 from qpasses.graph import Graph, Node, producer
 from qpasses.macs import COUNTED, MULTIPLYING
+from qpasses.moving import MOVING
 from qpasses.record import Record
-from qpasses.stages import CLAMPING, LOOKUPS, MOVING, Kind, kind
+from qpasses.stages import CLAMPING, LOOKUPS, Kind, kind
 
 
 def summarize(
@@ -93,7 +94,7 @@ def reason(node: Node, record: Record, unfinished: str = "") -> str:
     """Why a node stayed in float."""
     if unfinished or node.name in record.declined:
         return record.declined.get(node.name, unfinished)
-    if node.op in MOVING | CLAMPING | ELEMENTWISE:
+    if node.op in MOVING.keys() | CLAMPING | ELEMENTWISE:
         return f"{node.op} with no integer node next to it: it would only be rounded"
     return f"{node.op} has no integer form in this version"
 

@@ -17,6 +17,7 @@ from qpasses.emit.provenance import Provenance
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
 from qpasses.graph import tidy
+from qpasses.moving import MOVING
 from qpasses.passes import INTEGERIZE
 from qpasses.passes.base import Context, run_passes
 from qpasses.placement import place
@@ -24,7 +25,6 @@ from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
 from qpasses.runtime import IR_VERSION, OPSET
 from qpasses.settings import Settings
-from qpasses.stages import MOVING
 
 NEAR_A_TIE = 1e-6
 """So close to a tie, in LSB, float64 cannot tell which way real arithmetic rounds."""

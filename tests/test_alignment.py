@@ -9,11 +9,12 @@ from calibration import Range
 from opsets.target import load_target
 from qpasses.alignment import align
 from qpasses.graph import import_graph, is_graph_output
+from qpasses.moving import MOVING
 from qpasses.passes.base import Context
 from qpasses.planning import plan
 from qpasses.settings import Settings
 from qpasses.shapes import infer_shapes
-from qpasses.stages import CLAMPING, MOVING
+from qpasses.stages import CLAMPING
 
 
 def aligned(graph, ranges):
@@ -82,7 +83,7 @@ def test_groups_share_a_range_that_holds_what_is_computed_on(made, data):
     only_moves_on = {
         name: tensor.outputs
         and not is_graph_output(graph, tensor)
-        and all(reader.op in MOVING | CLAMPING for reader in tensor.outputs)
+        and all(reader.op in MOVING.keys() | CLAMPING for reader in tensor.outputs)
         for name, tensor in chosen.tensors.items()
     }
     for node in graph.nodes:

@@ -360,7 +360,7 @@ LOOK_ALIKES = {
     "Softmax": ("y = Softmax (x)", ["1 Softmax in float"], ""),
     "a bound at run time": (
         "b = ReduceMax <keepdims = 0> (x) y = Clip (x, zero, b)",
-        ["1 Clip in float", "1 ReduceMax in float"],
+        ["1 Clip in float"],
         "Clip with a bound that is not constant",
     ),
     "a constant of higher rank": (

@@ -11,7 +11,8 @@ from calibration.methods import METHODS
 from opsets.qpasses_v1 import OPS
 from qpasses import quantize
 from qpasses.cli import cli
-from qpasses.stages import CLAMPING, MOVING
+from qpasses.moving import MOVING
+from qpasses.stages import CLAMPING
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "models" / "digits_cnn"

@@ -159,14 +159,14 @@ def test_a_stopped_graph_holds_what_the_passes_up_to_there_made(desk):
         "fold-batch-normalization",
         "place",
         "integerize-conv",
-        "read-shape-of-stored",
+        "read-stored",
     ):
         desk.quantize("--stop-after", name)
         types[name] = [node.op_type for node in onnx.load(desk.output).graph.node]
     assert "QuantizeLinear" not in types["fold-batch-normalization"]
     assert {"Conv", "DequantizeLinear"} <= set(types["place"])
     assert {"IntConv", "Gemm"} <= set(types["integerize-conv"])
-    assert {"IntConv", "IntGemm"} <= set(types["read-shape-of-stored"])
+    assert {"IntConv", "IntGemm"} <= set(types["read-stored"])
 
 
 def test_the_callback_ends_with_the_pass_stopped_after():
@@ -212,8 +212,8 @@ def test_a_stopped_model_is_not_verified(desk):
         ("integerise-conv", "'integerize-conv'"),
         ("IntegerizeConv", "integerize-conv"),
         ("placed", "'place'"),
-        ("xyzzy", "read-shape-of-stored"),
-        ("", "read-shape-of-stored"),
+        ("xyzzy", "read-stored"),
+        ("", "read-stored"),
     ],
 )
 def test_a_mistyped_pass_is_named_with_a_hint(desk, option, name, hint):

@@ -17,7 +17,7 @@ from qpasses.passes.integerize_mul import IntegerizeMul
 from qpasses.passes.integerize_pair import IntegerizePair
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
 from qpasses.passes.mean_to_pool import MeanToPool
-from qpasses.passes.read_shape_of_stored import ReadShapeOfStored
+from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
 from qpasses.passes.sum_to_add import SumToAdd
@@ -44,7 +44,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),
-    ReadShapeOfStored(),
+    ReadStored(),
 )
 
 INTEGER_IO: tuple[Pass, ...] = (IntegerEdges(),)
@@ -60,5 +60,5 @@ QUANTIZABLE = (
     frozenset({"BatchNormalization", "ReduceMean", "Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
-) - {"QuantizeLinear", "Shape", "Size"}
+) - {"QuantizeLinear", *MEASURING, *LOCATING}
 """The op types of a float model that can become integer."""

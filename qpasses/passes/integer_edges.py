@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from qpasses.graph import Graph, Node, Tensor, is_graph_output, producer
 from qpasses.passes.base import Context, Declined, Pass
+from qpasses.passes.read_stored import LOCATING, MEASURING
 from qpasses.patterns import Stored, quantized_by, stored_input
 
 
@@ -24,17 +25,15 @@ class IntegerEdges(Pass):
         return _take_output(graph, node, context)
 
 
-_MEASURING = ("Shape", "Size")
-"""What these ask of a float tensor holds of its stored integers too."""
-
-
 def _take_input(graph: Graph, node: Node, context: Context) -> Declined | None:
     given, stored = node.inputs[0], quantized_by(node)
     place = next((i for i, tensor in enumerate(graph.inputs) if tensor is given), None)
     if place is None or stored is None:
         return None  # inside the graph
     others = [reader for reader in given.outputs if reader is not node]
-    if is_graph_output(graph, given) or any(each.op not in _MEASURING for each in others):
+    if is_graph_output(graph, given) or any(
+        each.op not in MEASURING | LOCATING for each in others
+    ):
         return Declined(f"input {given.name!r} is read in float as well")
     for each in others:
         each.inputs = [stored.tensor]

@@ -2,7 +2,18 @@
 
 from typing import ClassVar
 
-from qpasses.graph import Graph, Node, input_at, is_float, is_used, sole_consumer
+from qpasses.edges import quantize
+from qpasses.graph import (
+    Graph,
+    Node,
+    Tensor,
+    input_at,
+    is_float,
+    is_used,
+    new_tensor,
+    sole_consumer,
+)
+from qpasses.moving import MOVING, moved, results
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import (
     Stored,
@@ -13,27 +24,25 @@ from qpasses.patterns import (
     value_of,
 )
 from qpasses.record import NodeRecord
-from qpasses.stages import MOVING
 
 
 class IntegerizeMoving(Pass):
-    """Run a moving op on stored integers where input and output share scale and zero point.
+    """Run a moving op on stored integers where all it moves shares scale and zero point.
 
-    before: ``y = Q(MaxPool(DQ(x)))``
-    after:  ``y = MaxPool(x)``
-    **Exact:** dequantization is monotone and one to one; Pad fills with the stored value.
+    before: ``y, z = Split(DQ(x))``, both quantized
+    after:  ``y, z = Split(x)``
+    **Exact:** dequantization is monotone and one to one; Pad fills with the stored value, and
+    constant operands are stored like the others.
     """
 
-    op_types: ClassVar = MOVING
+    op_types: ClassVar = frozenset(MOVING)
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
-        """No second result, and a constant fill value."""
-        if any(is_used(graph, extra) for extra in node.outputs[1:]):
-            return Declined(f"{node.op} whose second output is used")
+        """Only moves, something that varies, and a constant fill value."""
         if not is_float(node.outputs[0]):
             return None  # shape arithmetic
-        if node.op == "Concat" and len(data_inputs(node)) < len(node.inputs):
-            return Declined("Concat with a constant operand: no integer form yet")
+        if objection := MOVING[node.op].objection(node):
+            return Declined(objection)
         if not data_inputs(node):
             return Declined(f"{node.op} of a constant")
         fill = input_at(node, 2)
@@ -44,25 +53,51 @@ class IntegerizeMoving(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Read and write the stored tensors."""
         inputs = [stored_input(tensor) for tensor in data_inputs(node)]
-        y = quantized_by(sole_consumer(graph, node.outputs[0]))
-        if y is None and all(each is None for each in inputs):
+        used = [tensor for tensor in results(node) if is_used(graph, tensor)]
+        outputs = [quantized_by(sole_consumer(graph, tensor)) for tensor in used]
+        found = [each for each in [*inputs, *outputs] if each is not None]
+        if not found:
             return None  # float on both sides, or no float at all
-        if y is None or any(each is None for each in inputs):
+        if len(found) < len(inputs) + len(outputs):
             return Declined("not all of its inputs and its output are quantized to 8 bits")
-        if any(each is None or each.quantization != y.quantization for each in inputs):
+        if len({each.quantization for each in found}) > 1:
             return Declined("its inputs and output have different scales")
-        stored = [each.tensor for each in inputs if each is not None]
-        rest = list(node.inputs[len(stored) :])
+        stored = {
+            id(tensor): _stored(node, index, found[0], context)
+            for index, tensor in enumerate(moved(node))
+        }
+        node.inputs = [stored.get(id(tensor), tensor) for tensor in node.inputs]
         if node.op == "Pad":
-            fill = context.scalar(y.quantization.dtype, _fill(node, y))
-            rest = [rest[0], fill, *rest[2:]]
-        node.inputs = [*stored, *rest]
-        y.tensor.inputs.clear()
-        node.outputs = [y.tensor]
+            fill = context.scalar(found[0].quantization.dtype, _fill(node, found[0]))
+            node.inputs = [*node.inputs[:2], fill, *node.inputs[3:]]
+        ends = {id(t): y.tensor for t, y in zip(used, outputs, strict=True) if y is not None}
+        for tensor in ends.values():
+            tensor.inputs.clear()
+        node.outputs = [
+            ends.get(id(tensor), tensor)
+            if tensor.name == "" or not is_float(tensor) or id(tensor) in ends
+            else new_tensor(tensor.name, tensor, found[0].tensor.dtype)  # nothing reads it
+            for tensor in node.outputs
+        ]
+        scale = found[0].quantization.scale
         context.record.nodes[node.name] = NodeRecord(
-            [node.name], {"y": [y.quantization.scale]}, "moves stored integers"
+            [node.name], {"y": [scale]}, "moves stored integers"
         )
         return None
+
+
+def _stored(node: Node, index: int, like: Stored, context: Context) -> Tensor:
+    """What moved input ``index`` is stored as; a constant is stored ``like`` the others."""
+    tensor = moved(node)[index]
+    value = real_value_of(tensor)
+    if value is None:
+        stored = stored_input(tensor)
+        assert stored is not None, tensor.name
+        return stored.tensor
+    meaning = like.quantization
+    made = context.constant(f"{node.name}.operand_{index}", quantize(value, meaning))
+    context.record.tensors[made.name] = meaning
+    return made
 
 
 def _fill(node: Node, y: Stored) -> int:

@@ -1,0 +1,77 @@
+"""Moving ops: standard ops that run unchanged on stored integers, one row each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from qpasses.graph import Node, Tensor
+
+Span = tuple[int, int | None]
+"""The first place, and the first place behind."""
+
+_FIRST, _ALL = (0, 1), (0, None)
+
+
+def _none(_node: Node) -> str:
+    return ""
+
+
+def _only_nearest(node: Node) -> str:
+    """Resize picks values only where it does not mix them."""
+    mode = node.attrs.get("mode", "nearest")
+    if mode != "nearest":
+        return f"Resize with mode {mode}: no integer form yet"
+    if node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        return "Resize that crops: it fills what lies outside with a value of its own"
+    return ""
+
+
+@dataclass(frozen=True)
+class Movement:
+    """``data``: the inputs that are moved; ``results``: the outputs that hold them.
+
+    ``objection`` says why a node of the op computes something after all, or nothing. The other
+    outputs are positions, which stored integers give as real numbers do, since
+    DequantizeLinear is monotone and one to one.
+    """
+
+    data: Span = _FIRST
+    results: Span = _FIRST
+    objection: Callable[[Node], str] = _none
+
+
+MOVING: Mapping[str, Movement] = {
+    "Compress": Movement(),
+    "Concat": Movement(data=_ALL),
+    "DepthToSpace": Movement(),
+    "Expand": Movement(),
+    "Flatten": Movement(),
+    "Gather": Movement(),
+    "GatherElements": Movement(),
+    "GatherND": Movement(),
+    "MaxPool": Movement(),
+    "Pad": Movement(),
+    "ReduceMax": Movement(),
+    "ReduceMin": Movement(),
+    "Reshape": Movement(),
+    "Resize": Movement(objection=_only_nearest),
+    "Slice": Movement(),
+    "SpaceToDepth": Movement(),
+    "Split": Movement(results=_ALL),
+    "Squeeze": Movement(),
+    "Tile": Movement(),
+    "TopK": Movement(),
+    "Transpose": Movement(),
+    "Unsqueeze": Movement(),
+    "Where": Movement(data=(1, 3)),
+}
+"""By op type, of domain ai.onnx."""
+
+
+def moved(node: Node) -> Sequence[Tensor]:
+    """All values that a moving node moves, constants included."""
+    return list(node.inputs[slice(*MOVING[node.op].data)])
+
+
+def results(node: Node) -> Sequence[Tensor]:
+    """The tensors that a moving node moves them to."""
+    return [tensor for tensor in node.outputs[slice(*MOVING[node.op].results)] if tensor.name]
