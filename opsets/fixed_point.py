@@ -46,8 +46,16 @@ def rounding_shift(value: ArrayLike, shift: ArrayLike, rounding: Rounding) -> In
 
     ``value`` and ``shift`` are int64 and broadcast; ``|value| < 2**63``.
     """
-    stored = np.asarray(value, np.int64)
     divisor = np.left_shift(np.int64(1), np.asarray(shift, np.int64))
+    return rounding_divide(value, divisor, rounding)
+
+
+def rounding_divide(value: ArrayLike, divisor: ArrayLike, rounding: Rounding) -> Int64:
+    """Divide integers by positive ones and round the quotient as named.
+
+    ``value`` and ``divisor`` are int64 and broadcast.
+    """
+    stored, divisor = np.asarray(value, np.int64), np.asarray(divisor, np.int64)
     quotient, remainder = np.divmod(stored, divisor)  # floor: 0 <= remainder < divisor
     beyond_half = remainder > divisor - remainder
     tie = remainder == divisor - remainder

@@ -52,6 +52,9 @@ _ROUND = """
     back      = Cast <to = 7> (back_bit)
     rounded   = Add (floor, carry)
     level     = Sub (rounded, back)
+"""
+
+STORE = """
     # the zero point, the clamp, the type; Clip, Min and Max of onnxruntime 1.31 on x86 are
     # wrong for int64 beyond 32 bits (pull request 32475), Less, Greater and Where are right
     zero      = Cast <to = 7> (y_zero)
@@ -64,6 +67,7 @@ _ROUND = """
     clamped   = Where (too_high, high, raised)
     y         = CastLike (clamped, y_zero)
 """
+"""Statements that store the rounded int64 ``level`` as y."""
 
 AFTER_CHANNELS = """acc_shape  = Shape (acc)
     acc_rank   = Shape (acc_shape)
@@ -112,8 +116,8 @@ def portable_bodies(statements: str, shift: str = "s_column") -> Sequence[Body]:
         Body(
             overload=portable_overload(rounding),
             flavour="portable",
-            text=statements + _ROUND.format(shift=shift, below=_BELOW[rounding]),
-            accepts=_rounds(rounding),
+            text=statements + _ROUND.format(shift=shift, below=_BELOW[rounding]) + STORE,
+            accepts=rounds(rounding),
             kernel=PORTABLE_KERNELS[rounding],
         )
         for rounding in ROUNDINGS
@@ -125,5 +129,6 @@ def portable_overload(rounding: Rounding) -> str:
     return "portable" if rounding == "half_to_even" else f"portable_{rounding}"
 
 
-def _rounds(rounding: Rounding) -> Guard:
+def rounds(rounding: Rounding) -> Guard:
+    """Accept the nodes with this rounding."""
     return lambda _constants, attributes: bool(attributes["rounding"] == rounding)

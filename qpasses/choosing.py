@@ -1,5 +1,7 @@
 """Choose, for each table, the cheapest body that gives exactly its entries."""
 
+from math import prod
+
 from qpasses.bodies import body_of, form, made_bodies, rank_of
 from qpasses.costs import NOMINAL, measured
 from qpasses.evidence.tables import table_differences
@@ -28,7 +30,8 @@ def _choose(node: Node, context: Context) -> None:
     record, prices = context.record, measured()
     entry, table = record.nodes[node.name], constant(node.inputs[-1])
     assert table is not None, node.name
-    elements = context.elements.get(node.outputs[0].name, NOMINAL)
+    sizes = context.sizes.get(node.outputs[0].name)
+    elements = NOMINAL if sizes is None else prod(sizes)
     bodies = [body_of(node, record), *made_bodies(node, record)]
     ranked = sorted(
         (prices.of(node.op, body, elements, _transposes(node)), place)

@@ -128,6 +128,10 @@ _TYPES = {
 }
 
 
+_SCALAR_SCALED = ("IntAdd", "IntMul", "IntReduce")
+"""Ops with one multiplier for everything, a number."""
+
+
 def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
     """Weights of their rank, a table of 256 entries, else one number or one per channel."""
     if name == "w":
@@ -136,7 +140,7 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return value.shape == ((65536,) if node.op == "LutPair" else (256,))
     if name == "tables":
         return value.ndim == 2 and value.shape[1] == 256
-    scaled = name in ("multiplier", "shift") and node.op not in ("IntAdd", "IntMul")
+    scaled = name in ("multiplier", "shift") and node.op not in _SCALAR_SCALED
     per_channel = name == "bias" or scaled
     return value.ndim == (1 if per_channel else 0)
 

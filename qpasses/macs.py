@@ -1,4 +1,4 @@
-"""Multiply-accumulates per node and elements per tensor, for the sizes of a real sample."""
+"""Multiply-accumulates per node and sizes of tensors, for the sizes of a real sample."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -21,7 +21,7 @@ MULTIPLYING = COUNTED | {
 
 
 def measure(graph: Graph, context: Context) -> None:
-    """Tell ``context`` the multiply-accumulates of a float graph, and its tensors' elements.
+    """Tell ``context`` the multiply-accumulates of a float graph, and its tensors' sizes.
 
     Counted are Conv, ConvTranspose, Gemm and MatMul. Free dimensions take the recorded sizes,
     by input name. A node whose output stays of unknown size even then counts 0. Raises
@@ -33,7 +33,7 @@ def measure(graph: Graph, context: Context) -> None:
         node.name: _count(node) for node in sized.nodes if node.op in COUNTED
     }
     tensors = [*sized.inputs, *(t for node in sized.nodes for t in node.outputs)]
-    context.elements = {t.name: int(prod(t.shape)) for t in tensors if _is_known(t.shape)}
+    context.sizes = {t.name: list(t.shape) for t in tensors if _is_known(t.shape)}
 
 
 def _is_known(shape: Sequence[int | str] | None) -> bool:

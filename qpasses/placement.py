@@ -51,8 +51,8 @@ def place_parameters(
     for name, tensor in chosen.tensors.items():
         _quantize_activation(graph, tensor, chosen, parameters[name], context)
         context.record.tensors[chosen.stored[name]] = parameters[name]
-        if name in context.elements:
-            context.elements[chosen.stored[name]] = context.elements[name]
+        if name in context.sizes:
+            context.sizes[chosen.stored[name]] = context.sizes[name]
     for node in chosen.computing:
         if node.op in _MATRIX_OPS:
             _quantize_weights(graph, node, context)

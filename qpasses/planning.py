@@ -14,6 +14,10 @@ from qpasses.patterns import absorbed, activations, data_inputs
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
+REDUCING = frozenset({"ReduceMean", "ReduceSum"})
+"""Ops that become integer where what they read is on integers: like those of two tensors,
+they stay float inside a normalization that is written out."""
+
 
 @dataclass
 class Plan:
@@ -42,7 +46,7 @@ def plan(graph: Graph, context: Context) -> Plan:
     touched: set[str] = set()
     inner: set[str] = set()
     moving: list[Node] = []
-    pairs: list[Node] = []
+    followers: list[Node] = []
     chains = Chains()
     for node in graph.nodes:
         if id(node) in result.integer or not is_float(node.outputs[0]):
@@ -59,7 +63,7 @@ def plan(graph: Graph, context: Context) -> Plan:
                 continue
             context.record.declined[node.name] = objection
         if node.op in PAIRING and not pair_objection(node):
-            pairs.append(node)
+            followers.append(node)
             continue
         if node.op not in guards or node.op in PAIRING:
             continue
@@ -67,6 +71,8 @@ def plan(graph: Graph, context: Context) -> Plan:
         declined = _guard_type(node) or guards[node.op](graph, node)
         if declined:
             context.record.declined[node.name] = declined.reason
+        elif node.op in REDUCING:
+            followers.append(node)
         elif node.op in MOVING.keys() | CLAMPING:
             moving.append(node)
             ends = results(node) if node.op in MOVING else node.outputs
@@ -86,16 +92,14 @@ def plan(graph: Graph, context: Context) -> Plan:
     through = [{reach.of(t.name) for t in each} for each in (graph.inputs, graph.outputs)]
     touched.update(t.name for t in ends if all(reach.of(t.name) in each for each in through))
     active = {reach.of(name) for name in touched}
-    for node in pairs:
+    for node in followers:
         context.record.declined.pop(node.name, None)
-        if all(reach.of(tensor.name) in active for tensor in node.inputs):
+        if all(reach.of(tensor.name) in active for tensor in activations(node)):
             result.computing.append(node)
             result.integer.add(id(node))
             active.add(reach.of(node.outputs[0].name))
         else:
-            context.record.declined[node.name] = (
-                f"{node.op} of two tensors that are not both on integers"
-            )
+            context.record.declined[node.name] = _not_followed(node)
     for node in chains.members:
         output = node.outputs[0]
         if reach.of(chains.source(output).name) in active:
@@ -108,6 +112,12 @@ def plan(graph: Graph, context: Context) -> Plan:
             result.tensors[tensor.name] = tensor
             result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
     return result
+
+
+def _not_followed(node: Node) -> str:
+    if node.op in REDUCING:
+        return f"{node.op} of a tensor that is not on integers: it would only be rounded"
+    return f"{node.op} of two tensors that are not both on integers"
 
 
 def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from math import floor, prod
 from typing import Any
 
@@ -233,6 +234,19 @@ def pool(draw, window_name):
     return Case(inputs, attributes | {"rounding": draw(rounding)})
 
 
+@st.composite
+def int_reduce(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    axes = draw(st.lists(st.integers(-len(shape), -1), min_size=1, unique=True))
+    zero = zero_point(rng, dtype)
+    m, s = multiplier_and_shift(rng, 1, 256 * prod(shape))
+    scale = m.reshape(()), np.minimum(s, 52).reshape(())  # cells * 2**s stays below 2**62
+    switches = {"keepdims": draw(st.integers(0, 1)), "mean": draw(st.integers(0, 1))}
+    attributes = {"axes": sorted(axes), "rounding": draw(rounding), **switches}
+    return Case([codes(rng, shape, zero), zero, *scale, *output_ends(rng, dtype)], attributes)
+
+
 CASES: dict[str, st.SearchStrategy[Case]] = {
     "Requantize": requantize(),
     "Lut": lut(),
@@ -242,6 +256,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntConv": int_conv(),
     "IntGemm": int_gemm(),
     "IntAdd": int_add(),
+    "IntReduce": int_reduce(),
     "IntAveragePool": pool("kernel_shape"),
     "IntGlobalAveragePool": pool("spatial_shape"),
 }
@@ -358,6 +373,27 @@ def _plain_channels(x, tables, axis):
     return x.shape, lambda *at: int(tables[at[axis], int(x[at]) % 256])
 
 
+def _plain_reduce(x, x_zero, m, s, *ends, axes, keepdims, mean, rounding):
+    places = [axis + x.ndim for axis in axes]
+    sizes = [range(n) if i in places else [0] for i, n in enumerate(x.shape)]
+    kept = [1 if i in places else n for i, n in enumerate(x.shape)]
+    cells = prod(x.shape[i] for i in places) if mean else 1
+
+    def code_at(*at):
+        at = list(at)
+        full = at if keepdims else [0 if i in places else at.pop(0) for i in range(x.ndim)]
+        acc = 0
+        for step in product(*sizes):
+            cell = tuple(a + b for a, b in zip(full, step, strict=True))
+            acc += int(x[cell]) - int(x_zero)
+        y_zero, y_min, y_max = map(int, ends)
+        level = exact_round(Fraction(acc * int(m), cells << int(s)), rounding)
+        return min(max(level + y_zero, y_min), y_max)
+
+    left = [n for i, n in enumerate(x.shape) if i not in places]
+    return tuple(kept if keepdims else left), code_at
+
+
 def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
     window = geometry.pop("spatial_shape", None) or geometry["kernel_shape"]
     ones, no_bias = np.ones((channels, 1, *window), int), np.zeros(channels, int)
@@ -374,6 +410,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntConv": _plain_conv,
     "IntGemm": _plain_gemm,
     "IntAdd": _plain_add,
+    "IntReduce": _plain_reduce,
     "IntAveragePool": _plain_pool,
     "IntGlobalAveragePool": _plain_pool,
 }

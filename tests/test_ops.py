@@ -22,7 +22,8 @@ from qpasses.runtime import IR_VERSION, OPSET, opset_imports, run_op
 
 INTEGER_TYPES = {TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64}
 INTEGER_OPS = {
-    *("Add", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
+    *("Abs", "Add", "And", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
+    *("Div", "Equal", "Max", "Neg", "Or", "Slice"),
     *("ConstantOfShape", "ConvInteger", "Gather", "Greater", "Less", "MatMulInteger", "Mod"),
     *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
     "Where",

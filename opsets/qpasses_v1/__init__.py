@@ -7,6 +7,7 @@ from opsets.qpasses_v1.int_conv import INT_CONV
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_mul import INT_MUL
+from opsets.qpasses_v1.int_reduce import INT_REDUCE
 from opsets.qpasses_v1.lut import LUT
 from opsets.qpasses_v1.lut_pair import LUT_PAIR
 from opsets.qpasses_v1.lut_per_channel import LUT_PER_CHANNEL
@@ -25,5 +26,6 @@ OPS: dict[str, Op] = {
         INT_MUL,
         INT_AVERAGE_POOL,
         INT_GLOBAL_AVERAGE_POOL,
+        INT_REDUCE,
     )
 }

@@ -1,6 +1,7 @@
 """Prove: recompute, from the constants on each integer node, that its body is its meaning."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -16,6 +17,7 @@ from qpasses.bodies import body_of, constants_of, rank_of
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
 from qpasses.evidence.products import mul_inputs, real_product
+from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
 from qpasses.evidence.tables import table_differences
 from qpasses.evidence.thresholds import (
     Interval,
@@ -176,6 +178,31 @@ def mul_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
 
 
+def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """Every step of the output, for as many cells as on the first sample."""
+    entry, body = record.nodes[node.name], body_of(node, record)
+    rounding, cells = node.attrs["rounding"], entry.cells if node.attrs["mean"] else 1
+    reachable = sums(entry.cells, int(given["x_zero"]), given["x_zero"].dtype.name)
+    ours = reduced_thresholds(given, cells, rounding)
+    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    real = np.array(real_thresholds(replace(entry, cells=cells).real_scales(), steps))
+    attributes = {name: node.attrs[name] for name in OPS["IntReduce"].attributes}
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="thresholds",
+        domain=reachable.count(),
+        mismatches=differing_sums(body, given, entry.cells, attributes, ours, reachable),
+        body=body.overload,
+        reference_moved=int(moved(ours, real, reachable).sum()),
+        reference_max_lsb=largest_gap(ours, real, reachable),
+        channels=1,
+        accumulator=(int(reachable.low[0]), int(reachable.high[0])),
+        problem=problem_of(node, given, record)
+        or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
+    )
+
+
 def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """All 256 codes, of every channel: the body against the table, the table against real."""
     table = given["table" if node.op == "Lut" else "tables"]
@@ -291,6 +318,7 @@ _PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntGlobalAveragePool": thresholds,
     "IntAdd": add_pairs,
     "IntMul": mul_pairs,
+    "IntReduce": reduced,
     "Lut": lookup,
     "LutPerChannel": lookup,
     "LutPair": lookup_pair,

@@ -99,6 +99,11 @@ def ties_reach(steps: Int64, rounding: Rounding) -> NDArray[np.bool_]:
     return np.asarray(steps > 0) if rounding == "half_away" else np.ones(steps.shape, bool)
 
 
+def exact_thresholds(scale: Fraction, steps: Int64, rounding: Rounding) -> list[int]:
+    """``meaning_thresholds`` of one scale that is any fraction."""
+    return _exact(scale, steps, ties_reach(steps, rounding))
+
+
 def _exact(scale: Fraction, steps: Int64, tie_counts: NDArray[np.bool_]) -> list[int]:
     """Thresholds by Python integers: any scale, any size."""
     found = []

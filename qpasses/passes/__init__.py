@@ -15,6 +15,7 @@ from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_moving import IntegerizeMoving
 from qpasses.passes.integerize_mul import IntegerizeMul
 from qpasses.passes.integerize_pair import IntegerizePair
+from qpasses.passes.integerize_reduce import IntegerizeReduce
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
 from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
@@ -41,6 +42,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeMul(),
     IntegerizePair(),
     IntegerizeAveragePool(),
+    IntegerizeReduce(),
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),
@@ -57,7 +59,7 @@ def integerizing(settings: Settings) -> tuple[Pass, ...]:
 
 
 QUANTIZABLE = (
-    frozenset({"BatchNormalization", "ReduceMean", "Sum"})
+    frozenset({"BatchNormalization", "Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", *MEASURING, *LOCATING}

@@ -29,13 +29,13 @@ class Declined:
 class Context:
     """What passes share: settings, the nodes to leave alone, and the record they write.
 
-    ``elements``: how many each tensor of known size has on the first sample, by name.
+    ``sizes``: of each tensor where they are known on the first sample, by name.
     """
 
     settings: Settings
     selection: Selection = field(default_factory=Selection)
     record: Record = field(default_factory=Record)
-    elements: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, list[int]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _scalars: dict[str, Tensor] = field(default_factory=dict)
     _tables: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(default_factory=dict)

@@ -8,12 +8,15 @@ import numpy as np
 from qpasses.evidence.thresholds import Interval
 from qpasses.graph import Graph, Node, spatial_shape
 from qpasses.passes.base import Context, Declined, Pass
+from qpasses.passes.integerize_reduce import put_reduction
 from qpasses.patterns import stored_input, stored_output
 from qpasses.requantized import Accumulation, Site, emit_requantized
 
 
 class IntegerizeAveragePool(Pass):
     """Replace a quantized AveragePool or GlobalAveragePool by an integer sum.
+
+    Over a size that is known at run time only it is IntReduce.
 
     before: ``y = Q(AveragePool(DQ(x)))``
     after:  ``y = qpasses.IntAveragePool(x, x_zero, multiplier, shift, y_zero, y_min, y_max)``
@@ -27,13 +30,7 @@ class IntegerizeAveragePool(Pass):
         x = node.inputs[0]
         if x.shape is None or len(x.shape) < 3 or not isinstance(x.shape[1], int):
             return Declined(f"{node.op} over an unknown number of channels")
-        if node.op == "GlobalAveragePool":
-            if spatial_shape(x) is None:
-                return Declined(
-                    "GlobalAveragePool over a dynamic spatial size: no integer form yet"
-                )
-            return None
-        return _guard_windows(node)
+        return None if node.op == "GlobalAveragePool" else _guard_windows(node)
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put IntAveragePool or IntGlobalAveragePool in place."""
@@ -41,6 +38,9 @@ class IntegerizeAveragePool(Pass):
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         spatial = spatial_shape(node.inputs[0])
+        if node.op == "GlobalAveragePool" and spatial is None:
+            axes = list(range(2 - len(node.inputs[0].shape), 0))
+            return put_reduction(graph, node, x, found, axes, 1, context)
         attributes: dict[str, Any] = {"channels": node.inputs[0].shape[1]}
         if node.op == "GlobalAveragePool":
             op, cells = "IntGlobalAveragePool", prod(spatial or ())
