@@ -8,9 +8,6 @@ from qpasses.planning import Plan
 from qpasses.stages import CLAMPING, MOVING
 from qpasses.ties import Ties
 
-FEW_CODES = 16
-"""A tensor that uses less of its 256 codes has lost half of its bits to a wider neighbour."""
-
 
 def observed(graph: Graph, chosen: Plan) -> list[str]:
     """The tensors whose range matters; one that is only moved takes that of its destination.
@@ -89,11 +86,16 @@ def _shared_ranges(
     return {name: needed[groups.of(name)] for name in chosen.tensors}
 
 
-def few_codes(ranges: Mapping[str, Range], shared: Mapping[str, Range]) -> dict[str, int]:
-    """The tensors that use less than ``FEW_CODES`` of the shared range, with their codes."""
-    codes = {
-        name: round(256 * own.with_zero().width / shared[name].with_zero().width)
+def few_codes(
+    ranges: Mapping[str, Range], shared: Mapping[str, Range], codes: int
+) -> dict[str, int]:
+    """The tensors that lose half of their bits to the shared range, and what they use of it.
+
+    ``codes``: how many there are. Of 256, less than 16 are few.
+    """
+    used = {
+        name: round(codes * own.with_zero().width / shared[name].with_zero().width)
         for name, own in ranges.items()
         if name in shared and own.with_zero().width > 0 < shared[name].with_zero().width
     }
-    return {name: max(count, 1) for name, count in codes.items() if count < FEW_CODES}
+    return {name: max(count, 1) for name, count in used.items() if count**2 < codes}

@@ -86,6 +86,8 @@ def quantize(
     bodies: Flavour | None = None,
     exact: bool = False,
     activation_type: ActivationType = "uint8",
+    activation_bits: int = 8,
+    narrow_range: bool = False,
     weight_type: WeightType = "int8",
     per_channel: bool = True,
     symmetric: bool = False,
@@ -122,6 +124,8 @@ def quantize(
         target=rules,
         bodies=bodies or ("portable" if portable else "onnxruntime"),
         activation_type=activation_type,
+        activation_bits=activation_bits,
+        narrow_range=narrow_range,
         weight_type=weight_type,
         per_channel=per_channel,
         symmetric=symmetric,
@@ -200,7 +204,7 @@ def quantize(
         "warnings": [
             *data_warnings(feeds, ranges.random, feeds.random),
             *range_warnings(ranges, settings.rules),
-            *code_warnings(made.few_codes),
+            *code_warnings(made.few_codes, settings),
             *graph_warnings(made.graph, settings, summary, accuracy),
         ],
     }

@@ -13,6 +13,7 @@ from opsets.errors import QPassesError, UsageError
 from qpasses.choices import Emit, ForeignFormat, TableFormat, WeightType
 from qpasses.options import (
     ACTIVATIONS,
+    CODES,
     CONFIG,
     DATA,
     DATA_OR_TABLE,
@@ -68,6 +69,7 @@ def cli() -> None:
     help="31-bit multipliers, nearest to real arithmetic, in portable bodies.",
 )
 @ACTIVATIONS
+@CODES
 @click.option(
     "--weight-type",
     type=click.Choice(get_args(WeightType)),
@@ -188,6 +190,7 @@ def calibrate() -> None:
 )
 @METHOD
 @ACTIVATIONS
+@CODES
 @ENGINE
 @SELECTION
 @click.option(
@@ -249,6 +252,7 @@ def merge(tables: tuple[Path, ...], output: Path) -> None:
     help="The tool that is to read it.",
 )
 @METHOD
+@CODES
 def convert(table: Path, output: Path, **options: Any) -> None:
     """Write the ranges that a method chooses from TABLE for another tool."""
     from qpasses.calibrating import convert_table

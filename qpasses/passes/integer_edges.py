@@ -29,7 +29,7 @@ _MEASURING = ("Shape", "Size")
 
 
 def _take_input(graph: Graph, node: Node, context: Context) -> Declined | None:
-    given, stored = node.inputs[0], quantized_by(node)
+    given, stored = node.inputs[0], quantized_by(node, context.settings)
     place = next((i for i, tensor in enumerate(graph.inputs) if tensor is given), None)
     if place is None or stored is None:
         return None  # inside the graph
@@ -43,7 +43,7 @@ def _take_input(graph: Graph, node: Node, context: Context) -> Declined | None:
 
 
 def _take_output(graph: Graph, node: Node, context: Context) -> Declined | None:
-    given, stored = node.outputs[0], stored_input(node.outputs[0])
+    given, stored = node.outputs[0], stored_input(node.outputs[0], context.settings)
     place = next((i for i, tensor in enumerate(graph.outputs) if tensor is given), None)
     if place is None or stored is None:
         return None  # inside the graph

@@ -43,8 +43,8 @@ class IntegerizeMoving(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Read and write the stored tensors."""
-        inputs = [stored_input(tensor) for tensor in data_inputs(node)]
-        y = quantized_by(sole_consumer(graph, node.outputs[0]))
+        inputs = [stored_input(tensor, context.settings) for tensor in data_inputs(node)]
+        y = quantized_by(sole_consumer(graph, node.outputs[0]), context.settings)
         if y is None and all(each is None for each in inputs):
             return None  # float on both sides, or no float at all
         if y is None or any(each is None for each in inputs):

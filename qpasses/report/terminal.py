@@ -201,7 +201,7 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
     for name, codes in summary["undefined_codes"].items():
         table.add_row(
             escape(f"not defined everywhere: {name}"),
-            f"{len(codes)} of 256 codes, from {codes[0]} to {codes[-1]}, take the result of "
+            f"{len(codes)} codes, from {codes[0]} to {codes[-1]}, take the result of "
             "the nearest one that has one (of pairs: zero)",
         )
     for name, channels in summary["raised_weight_scales"].items():
