@@ -31,6 +31,7 @@ from qpasses.choices import (
     Emit,
     EngineName,
     OnBadSample,
+    TableRanges,
     WeightType,
 )
 from qpasses.edges import Edges, RealSession
@@ -91,6 +92,7 @@ def quantize(
     weight_type: WeightType = "int8",
     per_channel: bool = True,
     symmetric: bool = False,
+    table_ranges: TableRanges = "calibrated",
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
     calibration_overrides: Sequence[str] = (),
@@ -129,6 +131,7 @@ def quantize(
         weight_type=weight_type,
         per_channel=per_channel,
         symmetric=symmetric,
+        table_ranges=table_ranges,
         calibration_method=calibration_method,
         percentile=percentile,
         calibration_overrides=calibration_overrides,

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import click
 
 from opsets.errors import QPassesError, UsageError
-from qpasses.choices import Emit, ForeignFormat, TableFormat, WeightType
+from qpasses.choices import Emit, ForeignFormat, TableFormat, TableRanges, WeightType
 from qpasses.options import (
     ACTIVATIONS,
     CODES,
@@ -84,6 +84,14 @@ def cli() -> None:
     help="A weight scale per output channel, or one per tensor.",
 )
 @METHOD
+@click.option(
+    "--table-ranges",
+    type=click.Choice(get_args(TableRanges)),
+    default="calibrated",
+    show_default=True,
+    help="The range of what a table gives: as calibration saw it, or from the smallest to the "
+    "largest result of its function over the codes of its input.",
+)
 @click.option(
     "--calibration-table",
     type=FILE,

@@ -25,6 +25,7 @@ from qpasses.prepare import prepare, prepared_model
 from qpasses.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.record import Record
 from qpasses.settings import Settings
+from qpasses.table_ranges import with_function_ranges
 
 Advance = Callable[[], None]
 Progress = Callable[[str, int], Advance]
@@ -100,7 +101,9 @@ def integerize(
     found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run)
 
     advance = progress("integerize", 1)
-    shared = align(graph, chosen, found.ranges)
+    if settings.table_ranges == "function":
+        found = with_function_ranges(graph, chosen, found, settings)
+    shared = align(graph, chosen, found.ranges, found.of_functions)
     few = few_codes(found.ranges, shared, settings.codes)
     place(graph, chosen, shared, context)
     watch.after(PLACE, graph)
