@@ -19,6 +19,7 @@ from opsets.target import load_target
 from qpasses.emit.integer import read_record
 from qpasses.placement import activation_parameters
 from qpasses.record import Quantization
+from qpasses.requantized import accumulators
 from qpasses.settings import Settings
 
 EVERYTHING = """
@@ -196,6 +197,15 @@ def test_a_table_that_is_computed_in_float_is_clipped_to_the_codes(narrow):
 
 
 @codes
+def test_multipliers_are_chosen_for_all_that_the_type_holds(dtype, bits, narrow):
+    weights, bias = numbers(3, 2, 3, 3, dtype=np.float64).round().astype(np.int8), np.ones(3)
+    few, all_256 = Quantization(1.0, 1, dtype, bits, bool(narrow)), Quantization(1.0, 1, dtype)
+    found, expected = (accumulators(weights, bias, 0, each) for each in (few, all_256))
+    np.testing.assert_array_equal(found.low, expected.low)
+    np.testing.assert_array_equal(found.high, expected.high)
+
+
+@codes
 def test_integer_inputs_are_clipped_to_the_codes(dtype, bits, narrow):
     made = small(dtype, bits, narrow, integer_io=True)
     (given,), (result,) = made.graph.input, made.graph.output
@@ -246,6 +256,18 @@ def test_what_a_float_node_gives_is_clipped_too():
     assert all(value.max() <= 7 for value in stored.values())
     verified = qpasses.verify(result.model, made, far["x"])
     assert verified.verdict == result.verdict == "incomplete"
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("body", ["y = Sqrt (x)", "a = Add (x, u) y = Pow (x, a)"])
+def test_only_codes_that_occur_are_listed_as_undefined(body, narrow):
+    made = model(f"g (float[N, 9] x, float[N, 9] u) => (float[N, 9] y) {{ {body} }}")
+    options = options_of("int8", 4, narrow) | {"calibration_overrides": ["x=-4,9"]}
+    data = {"x": np.abs(numbers(9, 9)), "u": np.abs(numbers(9, 9, seed=1))}
+    result = qpasses.quantize(made, [data], **options)
+    zero_point = recorded(result.model)["x_quantized"][1]
+    (found,) = result.report["summary"]["undefined_codes"].values()
+    assert found == list(range(-8 + narrow, zero_point))
 
 
 # Other ways out
