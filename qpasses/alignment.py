@@ -1,6 +1,6 @@
 """Align: tensors that an op ties together get one range, decided before Q/DQ are placed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from calibration import Range
 from qpasses.graph import Graph, Tensor, is_graph_output, producer
@@ -8,9 +8,6 @@ from qpasses.moving import MOVING, moved
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
-
-FEW_CODES = 16
-"""A tensor that uses less of its 256 codes has lost half of its bits to a wider neighbour."""
 
 
 def observed(graph: Graph, chosen: Plan) -> list[str]:
@@ -43,19 +40,25 @@ def _is_joined(tensor: Tensor) -> bool:
     return any(r.op in MOVING and len(moved(r)) > 1 for r in tensor.outputs)
 
 
-def align(graph: Graph, chosen: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
+def align(
+    graph: Graph,
+    chosen: Plan,
+    ranges: Mapping[str, Range],
+    wanted: Collection[str] = (),
+) -> dict[str, Range]:
     """One range per group of tied tensors, given to each of its tensors.
 
-    ``ranges`` holds at least the ``observed`` tensors.
+    ``ranges`` holds at least the ``observed`` tensors, and those in ``wanted``.
 
     A group takes the union of what is read of it: of the tensors that something other than a
-    moving node reads, and of outputs. A tensor that only moves on needs no more than its
-    destinations keep, so a Relu behind a MaxPool narrows both. A Relu or Clip whose output
-    would use less than three quarters of the shared range gets its own, by a table.
+    moving node reads, of outputs, and of those in ``wanted``. Another tensor that only moves
+    on needs no more than its destinations keep, so a Relu behind a MaxPool narrows both. A
+    Relu or Clip whose output would use less than three quarters of the shared range gets its
+    own, by a table.
     """
     clamps = list(chosen.clamps)
     while True:
-        found = _shared_ranges(graph, chosen, ranges, clamps)
+        found = _shared_ranges(graph, chosen, ranges, clamps, wanted)
         narrow = [
             (x, y)
             for x, y in clamps
@@ -71,6 +74,7 @@ def _shared_ranges(
     chosen: Plan,
     ranges: Mapping[str, Range],
     clamps: Sequence[tuple[str, str]],
+    wanted: Collection[str],
 ) -> dict[str, Range]:
     groups = Ties()
     for first, second in [*chosen.ties, *clamps]:
@@ -85,17 +89,22 @@ def _shared_ranges(
             and groups.of(reader.outputs[0].name) == group
             for reader in tensor.outputs
         )
-        if not moves_on:
+        if not moves_on or name in wanted:
             own = ranges[name]
             needed[group] = needed[group].union(own) if group in needed else own
     return {name: needed[groups.of(name)] for name in chosen.tensors}
 
 
-def few_codes(ranges: Mapping[str, Range], shared: Mapping[str, Range]) -> dict[str, int]:
-    """The tensors that use less than ``FEW_CODES`` of the shared range, with their codes."""
-    codes = {
-        name: round(256 * own.with_zero().width / shared[name].with_zero().width)
+def few_codes(
+    ranges: Mapping[str, Range], shared: Mapping[str, Range], codes: int
+) -> dict[str, int]:
+    """The tensors that lose half of their bits to the shared range, and what they use of it.
+
+    ``codes``: how many there are. Of 256, less than 16 are few.
+    """
+    used = {
+        name: round(codes * own.with_zero().width / shared[name].with_zero().width)
         for name, own in ranges.items()
         if name in shared and own.with_zero().width > 0 < shared[name].with_zero().width
     }
-    return {name: max(count, 1) for name, count in codes.items() if count < FEW_CODES}
+    return {name: max(count, 1) for name, count in used.items() if count**2 < codes}

@@ -31,6 +31,7 @@ from qpasses.choices import (
     Emit,
     EngineName,
     OnBadSample,
+    TableRanges,
     WeightType,
 )
 from qpasses.edges import Edges, RealSession
@@ -86,9 +87,12 @@ def quantize(
     bodies: Flavour | None = None,
     exact: bool = False,
     activation_type: ActivationType = "uint8",
+    activation_bits: int = 8,
+    narrow_range: bool = False,
     weight_type: WeightType = "int8",
     per_channel: bool = True,
     symmetric: bool = False,
+    table_ranges: TableRanges = "calibrated",
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
     calibration_overrides: Sequence[str] = (),
@@ -122,9 +126,12 @@ def quantize(
         target=rules,
         bodies=bodies or ("portable" if portable else "onnxruntime"),
         activation_type=activation_type,
+        activation_bits=activation_bits,
+        narrow_range=narrow_range,
         weight_type=weight_type,
         per_channel=per_channel,
         symmetric=symmetric,
+        table_ranges=table_ranges,
         calibration_method=calibration_method,
         percentile=percentile,
         calibration_overrides=calibration_overrides,
@@ -200,7 +207,7 @@ def quantize(
         "warnings": [
             *data_warnings(feeds, ranges.random, feeds.random),
             *range_warnings(ranges, settings.rules),
-            *code_warnings(made.few_codes),
+            *code_warnings(made.few_codes, settings),
             *graph_warnings(made.graph, settings, summary, accuracy),
         ],
     }

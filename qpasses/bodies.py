@@ -152,7 +152,7 @@ def _in_float(
     rank: int,
     name: str,
 ) -> Body:
-    """DequantizeLinear, the function's own nodes, QuantizeLinear."""
+    """DequantizeLinear, the function's own nodes, QuantizeLinear, Clip to fewer codes."""
     names = [value.name for value in function.model.graph.input]
     real = {name: f"real_{name}" for name in (*names, "y")}
     nodes = []
@@ -174,6 +174,12 @@ def _in_float(
         nodes.append(copy)
     nodes += _meaning("y", y)
     nodes.append(helper.make_node("QuantizeLinear", ["real_y", "y_scale", "y_zero"], ["y"]))
+    if y.limits != y.type_limits:
+        nodes[-1].output[:] = ["unclipped"]
+        ends = ["y_min", "y_max"]
+        for end_name, end in zip(ends, y.limits, strict=True):
+            nodes.append(_constant(end_name, np.array(end, y.dtype)))
+        nodes.append(helper.make_node("Clip", ["unclipped", *ends], ["y"]))
     return _made(node, name, nodes, function.model.opset_import[0].version)
 
 

@@ -77,6 +77,8 @@ def calibrate(
     preprocessing: Preprocessing | str | None = None,
     histograms: bool = True,
     activation_type: ActivationType = "uint8",
+    activation_bits: int = 8,
+    narrow_range: bool = False,
     symmetric: bool = False,
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
@@ -103,6 +105,8 @@ def calibrate(
     settings = Settings(
         load_target("onnx"),
         activation_type=activation_type,
+        activation_bits=activation_bits,
+        narrow_range=narrow_range,
         symmetric=symmetric,
         calibration_method=calibration_method,
         percentile=percentile,
@@ -241,6 +245,8 @@ def convert_table(
     percentile: float = 99.999,
     calibration_overrides: Sequence[str] = (),
     symmetric: bool = False,
+    activation_bits: int = 8,
+    narrow_range: bool = False,
 ) -> bytes:
     """A table of this tool as ranges in the format of another one, chosen by a method."""
     _check_format(table_format)
@@ -248,6 +254,8 @@ def convert_table(
     check_outputs(given_paths(output), [path])
     settings = Settings(
         load_target("onnx"),
+        activation_bits=activation_bits,
+        narrow_range=narrow_range,
         symmetric=symmetric,
         calibration_method=calibration_method,
         percentile=percentile,
@@ -283,6 +291,8 @@ def _content(table: Table, ranges: Ranges, table_format: TableFormat) -> bytes:
 def _configuration(settings: Settings, table_format: str, histograms: bool) -> dict[str, Any]:
     names = (
         "activation_type",
+        "activation_bits",
+        "narrow_range",
         "symmetric",
         "calibration_method",
         "percentile",

@@ -69,11 +69,12 @@ def range_warnings(found: Ranges, rules: Rules) -> list[str]:
     return warnings
 
 
-def code_warnings(few_codes: Mapping[str, int]) -> list[str]:
+def code_warnings(few_codes: Mapping[str, int], settings: Settings) -> list[str]:
     """Which tensors lose bits to a wider one that they are tied to."""
     return [
-        f"tensor {name!r} uses {codes} of 256 codes: it shares the scale of a wider one"
-        for name, codes in few_codes.items()
+        f"tensor {name!r} uses {used} of {settings.codes} codes: it shares the scale of a "
+        "wider one"
+        for name, used in few_codes.items()
     ]
 
 

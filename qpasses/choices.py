@@ -17,6 +17,7 @@ CalibrationMethod = Literal[
     "tpumlir-octav",
     "auto",
 ]
+TableRanges = Literal["calibrated", "function"]
 Emit = Literal["integer", "qdq", "standard"]
 ForeignFormat = Literal["tpumlir", "onnxruntime"]
 TableFormat = Literal["qpasses", ForeignFormat]

@@ -10,9 +10,10 @@ from typing import Any, get_args
 import click
 
 from opsets.errors import QPassesError, UsageError
-from qpasses.choices import Emit, ForeignFormat, TableFormat, WeightType
+from qpasses.choices import Emit, ForeignFormat, TableFormat, TableRanges, WeightType
 from qpasses.options import (
     ACTIVATIONS,
+    CODES,
     CONFIG,
     DATA,
     DATA_OR_TABLE,
@@ -68,6 +69,7 @@ def cli() -> None:
     help="31-bit multipliers, nearest to real arithmetic, in portable bodies.",
 )
 @ACTIVATIONS
+@CODES
 @click.option(
     "--weight-type",
     type=click.Choice(get_args(WeightType)),
@@ -82,6 +84,14 @@ def cli() -> None:
     help="A weight scale per output channel, or one per tensor.",
 )
 @METHOD
+@click.option(
+    "--table-ranges",
+    type=click.Choice(get_args(TableRanges)),
+    default="calibrated",
+    show_default=True,
+    help="The range of what a table gives: as calibration saw it, or from the smallest to the "
+    "largest result of its function over the codes of its input.",
+)
 @click.option(
     "--calibration-table",
     type=FILE,
@@ -188,6 +198,7 @@ def calibrate() -> None:
 )
 @METHOD
 @ACTIVATIONS
+@CODES
 @ENGINE
 @SELECTION
 @click.option(
@@ -249,6 +260,7 @@ def merge(tables: tuple[Path, ...], output: Path) -> None:
     help="The tool that is to read it.",
 )
 @METHOD
+@CODES
 def convert(table: Path, output: Path, **options: Any) -> None:
     """Write the ranges that a method chooses from TABLE for another tool."""
     from qpasses.calibrating import convert_table

@@ -14,6 +14,7 @@ from qpasses.graph import (
     constant,
     is_float,
     is_graph_output,
+    producer,
     sole_consumer,
 )
 from qpasses.stages import CLAMPING
@@ -203,6 +204,23 @@ class Chains:
         """Whether ``reader`` is in the chain that ``tensor`` is in."""
         source = self._sources.get(id(reader.outputs[0]) if reader.outputs else 0)
         return source is self.source(tensor)
+
+
+def between(source: Tensor, end: Tensor) -> list[Node]:
+    """The nodes of a chain that make ``end`` of ``source``, in order."""
+    order: list[Node] = []
+    waiting = [(end, False)]
+    while waiting:
+        tensor, is_done = waiting.pop()
+        node = producer(tensor)
+        if tensor is source or node is None or any(node is each for each in order):
+            continue
+        if is_done:
+            order.append(node)
+        else:
+            waiting.append((tensor, True))
+            waiting += [(each, False) for each in filter(varies, node.inputs)]
+    return order
 
 
 def goes_on(graph: Graph, clamp: Node) -> bool:

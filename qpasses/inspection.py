@@ -26,7 +26,10 @@ from qpasses.summary import reason
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A stored activation at a node: real = (stored - zero_point) * scale."""
+    """A stored activation at a node: real = (stored - zero_point) * scale.
+
+    ``codes``: the smallest and the largest that are stored.
+    """
 
     input: str
     tensor: str
@@ -34,6 +37,7 @@ class StoredTensor:
     shape: Sequence[int | str] | None
     scale: float
     zero_point: int
+    codes: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ def _stored(
         if meaning is not None:
             shape = None if tensor.shape is None else list(tensor.shape)
             parameters = meaning.dtype, shape, meaning.scale, meaning.zero_point
-            found.append(StoredTensor(name, tensor.name, *parameters))
+            found.append(StoredTensor(name, tensor.name, *parameters, meaning.limits))
     return found
 
 

@@ -249,6 +249,22 @@ ACTIVATIONS = click.option(
     help="What activations are stored as.",
 )
 
+CODES = _options(
+    click.option(
+        "--activation-bits",
+        type=click.IntRange(2, 8),
+        default=8,
+        show_default=True,
+        metavar="N",
+        help="Bits of the codes of activations, 2 to 8, each stored in 8.",
+    ),
+    click.option(
+        "--narrow-range",
+        is_flag=True,
+        help="Leave out the lowest code, so that as many lie below the middle as above it.",
+    ),
+)
+
 ENGINE = _options(
     click.option(
         "--on-bad-sample",

@@ -19,6 +19,7 @@ from qpasses.graph import (
 )
 from qpasses.moving import MOVING, moved
 from qpasses.record import Quantization
+from qpasses.settings import Settings
 from qpasses.stages import CLAMPING
 
 
@@ -114,7 +115,9 @@ def _is_clamp(reader: Node, tensor: Tensor) -> bool:
     )
 
 
-def quantization(scale: NDArray[np.float32], zero_point: NDArray[Any]) -> Quantization | None:
+def quantization(
+    scale: NDArray[np.float32], zero_point: NDArray[Any], settings: Settings
+) -> Quantization | None:
     """Per-tensor 8-bit parameters, or None if they are per channel or of another type."""
     if (
         scale.size != 1
@@ -122,7 +125,7 @@ def quantization(scale: NDArray[np.float32], zero_point: NDArray[Any]) -> Quanti
         or zero_point.dtype.name not in ("uint8", "int8")
     ):
         return None
-    return Quantization(
+    return settings.quantization(
         float(scale.reshape(())), int(zero_point.reshape(())), zero_point.dtype.name
     )
 
@@ -135,28 +138,30 @@ class Stored:
     quantization: Quantization
 
 
-def stored_input(tensor: Tensor) -> Stored | None:
+def stored_input(tensor: Tensor, settings: Settings) -> Stored | None:
     """The stored integers behind a dequantized activation (or dequantized constant)."""
     view = dequantized(tensor)
-    parameters = quantization(view.scale, view.zero_point) if view else None
+    parameters = quantization(view.scale, view.zero_point, settings) if view else None
     return Stored(view.stored, parameters) if view and parameters else None
 
 
-def stored_output(graph: Graph, node: Node) -> tuple[Stored, list[Node]] | None:
+def stored_output(
+    graph: Graph, node: Node, settings: Settings
+) -> tuple[Stored, list[Node]] | None:
     """What the QuantizeLinear behind ``node`` writes, and the absorbed nodes between."""
     chain = absorbed(graph, node)
     last = chain[-1] if chain else node
     reader = sole_consumer(graph, last.outputs[0])
-    view = quantized_by(reader)
+    view = quantized_by(reader, settings)
     return (view, chain) if view else None
 
 
-def quantized_by(reader: Node | None) -> Stored | None:
+def quantized_by(reader: Node | None, settings: Settings) -> Stored | None:
     """The output of a QuantizeLinear with constant per-tensor parameters."""
     if reader is None or reader.op != "QuantizeLinear":
         return None
     scale, zero = constant(reader.inputs[1]), constant(input_at(reader, 2))
     if scale is None or zero is None:
         return None
-    parameters = quantization(scale, zero)
+    parameters = quantization(scale, zero, settings)
     return Stored(reader.outputs[0], parameters) if parameters else None

@@ -17,7 +17,7 @@ from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
 from qpasses.graph import Graph
 from qpasses.macs import measure
-from qpasses.passes import INTEGER_IO, INTEGERIZE, PREPARE, integerizing
+from qpasses.passes import CLIP_CODES, INTEGER_IO, INTEGERIZE, PREPARE, integerizing
 from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.placement import place
 from qpasses.planning import plan
@@ -25,6 +25,7 @@ from qpasses.prepare import prepare, prepared_model
 from qpasses.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.record import Record
 from qpasses.settings import Settings
+from qpasses.table_ranges import with_function_ranges
 
 Advance = Callable[[], None]
 Progress = Callable[[str, int], Advance]
@@ -59,7 +60,7 @@ PLACE = "place"
 
 def pass_table() -> list[tuple[str, str, str]]:
     """What can be watched or stopped after, in order: name, stage, what it does."""
-    stages = {"prepare": PREPARE, "integerize": INTEGERIZE + INTEGER_IO}
+    stages = {"prepare": PREPARE, "integerize": INTEGERIZE + CLIP_CODES + INTEGER_IO}
     rows = [
         (each.name, stage, (getdoc(each) or "").splitlines()[0])
         for stage, passes in stages.items()
@@ -100,20 +101,24 @@ def integerize(
     found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run)
 
     advance = progress("integerize", 1)
-    shared = align(graph, chosen, found.ranges)
-    narrow = few_codes(found.ranges, shared)
+    if settings.table_ranges == "function":
+        found = with_function_ranges(graph, chosen, found, settings)
+    shared = align(graph, chosen, found.ranges, found.of_functions)
+    few = few_codes(found.ranges, shared, settings.codes)
     place(graph, chosen, shared, context)
     watch.after(PLACE, graph)
     if settings.emit == "qdq" or watch.stop_after == PLACE:
+        if settings.emit == "qdq":
+            run_passes(CLIP_CODES, graph, context, watch)
         advance()
         qdq = emit_qdq(graph, provenance)
-        return Integerized(qdq, graph, record, (), found, narrow, stopped or "emitted as Q/DQ")
+        return Integerized(qdq, graph, record, (), found, few, stopped or "emitted as Q/DQ")
     run_passes(integerizing(settings), graph, context, watch)
     choose_bodies(graph, context)
     advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)
-        return Integerized(partial, graph, record, (), found, narrow, stopped)
+        return Integerized(partial, graph, record, (), found, few, stopped)
 
     evidence = []
     advance = progress("prove", len(record.nodes))
@@ -123,4 +128,4 @@ def integerize(
     made = emit_integer(graph, record, provenance)
     if settings.emit == "standard":
         made = emit_standard(made)
-    return Integerized(made, graph, record, evidence, found, narrow)
+    return Integerized(made, graph, record, evidence, found, few)

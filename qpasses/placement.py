@@ -86,17 +86,17 @@ def activation_parameters(real: Range, settings: Settings) -> Quantization:
     """Per-tensor parameters for ``real``, widened to hold zero.
 
     Asymmetric: scale = (high - low) / 255 as float32, zero_point = round(-low / scale) from
-    the smallest stored integer on. Symmetric: scale = max(-low, high) / 127, zero_point 128
-    (uint8) or 0 (int8).
+    the smallest code on. Symmetric: scale = max(-low, high) / 127, zero_point 128 (uint8) or 0
+    (int8). Of fewer codes than 256: the steps between them, and half of these.
     """
     real, dtype = real.with_zero(), settings.activation_type
-    low, high = (int(end) for end in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+    (low, high), middle = settings.limits, settings.middle
     if settings.symmetric:
-        scale = _normal(max(-real.low, real.high) / WEIGHT_LIMIT)
-        return Quantization(scale, low + 128, dtype)
-    scale = _normal(real.width / 255)
+        scale = _normal(max(-real.low, real.high) / (high - middle))
+        return settings.quantization(scale, middle, dtype)
+    scale = _normal(real.width / (high - low))
     zero_point = low + round(Fraction(-real.low) / Fraction(scale))
-    return Quantization(scale, min(max(zero_point, low), high), dtype)
+    return settings.quantization(scale, min(max(zero_point, low), high), dtype)
 
 
 def _normal(scale: float) -> float:

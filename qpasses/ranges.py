@@ -15,6 +15,9 @@ from calibration.rules import Rules
 from calibration.table import Table, read_table
 from opsets.errors import DataError, UsageError
 
+FUNCTION = "function"
+"""In place of a method: the extremes of a function over the codes of its input."""
+
 _SHOWN = 3
 """So many names are listed where there are more."""
 
@@ -33,6 +36,11 @@ class Ranges:
     statistics: Mapping[str, Statistics] = field(default_factory=dict)
     skipped: Mapping[str, str | None] = field(default_factory=dict)
     random: bool = False
+
+    @property
+    def of_functions(self) -> list[str]:
+        """The tensors whose range is that of a function over the codes of its input."""
+        return [name for name, method in self.methods.items() if method == FUNCTION]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The record: what every tensor and node of an integer graph means in real numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -9,17 +9,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def middle_code(dtype: str, bits: int) -> int:
+    """The zero point of a symmetric range."""
+    return 1 << (bits - 1) if dtype == "uint8" else 0
+
+
+def code_limits(dtype: str, bits: int, narrow: bool = False) -> tuple[int, int]:
+    """The smallest and the largest of the codes of so many bits, without the lowest or not."""
+    low = middle_code(dtype, bits) - (1 << (bits - 1))
+    return low + narrow, low + (1 << bits) - 1
+
+
 @dataclass(frozen=True)
 class Quantization:
-    """Per-tensor parameters of an activation: real = (stored - zero_point) * scale."""
+    """Per-tensor parameters of an activation: real = (stored - zero_point) * scale.
+
+    ``bits``, 2 to 8, are those of its codes, which are stored in 8; ``narrow``: without the
+    lowest of them, so that as many lie below the middle as above it.
+    """
 
     scale: float  # the exact value of a float32
     zero_point: int
     dtype: str  # "uint8" or "int8"
+    bits: int = 8
+    narrow: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in ("uint8", "int8"):
             raise ValueError(f"stored type {self.dtype!r}")
+        if type(self.bits) is not int or not 2 <= self.bits <= 8:
+            raise ValueError(f"{self.bits!r} bits")
+        if not isinstance(self.narrow, bool):
+            raise ValueError(f"narrow {self.narrow!r}")
         low, high = self.limits
         if not isinstance(self.zero_point, int) or not low <= self.zero_point <= high:
             raise ValueError(f"zero point {self.zero_point!r} of {self.dtype}")
@@ -33,9 +54,20 @@ class Quantization:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The smallest and the largest stored integer."""
-        info = np.iinfo(np.dtype(self.dtype))
-        return int(info.min), int(info.max)
+        """The smallest and the largest code: what is stored saturates there."""
+        return code_limits(self.dtype, self.bits, self.narrow)
+
+    @property
+    def type_limits(self) -> tuple[int, int]:
+        """The ends of the stored type: proofs cover what lies beyond ``limits`` too."""
+        return code_limits(self.dtype, 8)
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields, those of narrower codes where they are narrower."""
+        entries = asdict(self)
+        if self.limits == self.type_limits:
+            del entries["bits"], entries["narrow"]
+        return entries
 
     def store(self, real: float) -> int:
         """QuantizeLinear of one number: round half to even, add the zero point, saturate.

@@ -20,7 +20,7 @@ from qpasses.passes.base import Context, run_passes
 from qpasses.placement import place_parameters
 from qpasses.planning import plan
 from qpasses.prepare import prepare
-from qpasses.record import NodeRecord, Record
+from qpasses.record import NodeRecord, Quantization, Record
 from qpasses.runtime import Arrays
 
 
@@ -39,7 +39,7 @@ def derive(
 
     ``context`` is new, with the recorded settings. Nothing else is taken: weights,
     biases, multipliers, shifts, tables, clamps and the structure follow from the float model.
-    Raises VerificationError if a scale is missing.
+    Raises VerificationError if a scale is missing, or a zero point is none of the codes.
     """
     graph = prepare(original, sample, context)
     context.record.sizes = recorded.sizes
@@ -58,11 +58,24 @@ def derive(
             f"the record has no scale for {missing[0]!r} of the float model: "
             "it was made for another model, or changed"
         )
-    scales = {name: recorded.tensors[stored] for name, stored in chosen.stored.items()}
+    scales = {
+        name: _stored(stored, recorded, context) for name, stored in chosen.stored.items()
+    }
     place_parameters(graph, chosen, scales, context)
     run_passes(integerizing(context.settings), graph, context)
     choose_bodies(graph, context)
     return Derived(graph, context.record)
+
+
+def _stored(name: str, recorded: Record, context: Context) -> Quantization:
+    """The recorded scale and zero point of a tensor, its codes those of the settings."""
+    found = recorded.tensors[name]
+    try:
+        return context.settings.quantization(found.scale, found.zero_point, found.dtype)
+    except ValueError as error:
+        raise VerificationError(
+            f"the record of {name!r} is unlike the recorded settings: {error}"
+        ) from error
 
 
 def proto_differences(found: onnx.ModelProto, expected: onnx.ModelProto) -> Iterator[str]:

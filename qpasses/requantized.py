@@ -47,7 +47,7 @@ def accumulators(
     ``weights`` are stored, the output channels along ``axis``; padding is zero and inside.
     """
     rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.int64)
-    low, high = (limit - x.zero_point for limit in x.limits)
+    low, high = (limit - x.zero_point for limit in x.type_limits)
     positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
     offset = bias.astype(np.int64)
     return Interval(

@@ -10,16 +10,16 @@ from calibration.rules import Override, Rules, checked_percentile
 from opsets.errors import ModelError, UsageError
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.choices import ActivationType, CalibrationMethod, Emit, WeightType
-
-STORED_BITS = 8
-"""Of activations, uint8 and int8."""
+from qpasses.choices import ActivationType, CalibrationMethod, Emit, TableRanges, WeightType
+from qpasses.record import Quantization, code_limits, middle_code
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a graph is quantized. Raises UsageError, naming the culprit, for what cannot be.
 
+    ``activation_bits``: 2 to 8, of the codes in ``activation_type``; ``narrow_range``: without
+    the lowest of them. ``table_ranges``: where the range of what a table gives comes from.
     ``nodes_to_exclude``: regular expressions for whole names of nodes, or of tensors that they
     write. ``op_types_to_quantize``: empty stands for all. ``percentile``: of the values that
     the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
@@ -29,9 +29,12 @@ class Settings:
     target: Target
     bodies: Flavour = "onnxruntime"
     activation_type: ActivationType = "uint8"
+    activation_bits: int = 8
+    narrow_range: bool = False
     weight_type: WeightType = "int8"
     per_channel: bool = True
     symmetric: bool = False
+    table_ranges: TableRanges = "calibrated"
     calibration_method: CalibrationMethod = "minmax"
     percentile: float = 99.999
     calibration_overrides: Sequence[str] = ()
@@ -52,10 +55,15 @@ class Settings:
             if not listed or not all(isinstance(each, str) for each in given):
                 raise UsageError(f"{name}: a list of names is needed, got {given!r}")
             object.__setattr__(self, name, tuple(given))
-        for name in ("per_channel", "symmetric", "integer_io"):
+        for name in ("narrow_range", "per_channel", "symmetric", "integer_io"):
             if not isinstance(getattr(self, name), bool):
                 given = getattr(self, name)
                 raise UsageError(f"{name}: True or False is needed, got {given!r}")
+        if type(self.activation_bits) is not int or not 2 <= self.activation_bits <= 8:
+            raise UsageError(
+                f"activation_bits: a whole number from 2 to 8 is needed, got "
+                f"{self.activation_bits!r}"
+            )
         if type(self.percentile) not in (int, float):
             raise UsageError(f"percentile: a number is needed, got {self.percentile!r}")
         checked_percentile(self.percentile)
@@ -83,9 +91,31 @@ class Settings:
     @property
     def rules(self) -> Rules:
         """How ranges follow from statistics."""
-        wanted = Wanted(STORED_BITS, self.symmetric, self.percentile)
+        wanted = Wanted(
+            self.activation_bits, self.symmetric, self.percentile, self.narrow_range
+        )
         overrides = [Override.parsed(text) for text in self.calibration_overrides]
         return Rules(self.calibration_method, wanted, overrides)
+
+    @property
+    def middle(self) -> int:
+        """The zero point of symmetric ranges."""
+        return middle_code(self.activation_type, self.activation_bits)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest code."""
+        return code_limits(self.activation_type, self.activation_bits, self.narrow_range)
+
+    @property
+    def codes(self) -> int:
+        """How many there are."""
+        low, high = self.limits
+        return high - low + 1
+
+    def quantization(self, scale: float, zero_point: int, dtype: str) -> Quantization:
+        """What codes of these settings mean."""
+        return Quantization(scale, zero_point, dtype, self.activation_bits, self.narrow_range)
 
     def as_json(self) -> dict[str, Any]:
         """The settings for a report and for the record of a model."""
@@ -109,6 +139,7 @@ _CHOICES: dict[str, Any] = {
     "bodies": Flavour,
     "activation_type": ActivationType,
     "weight_type": WeightType,
+    "table_ranges": TableRanges,
     "calibration_method": CalibrationMethod,
     "emit": Emit,
 }

@@ -109,12 +109,15 @@ def verify_integer(
 
 def _unlike_settings(record: Record, settings: Settings) -> list[str]:
     """Stored tensors that the recorded settings would not give."""
-    low = int(np.iinfo(settings.activation_type).min)
+    wanted = settings.activation_type, settings.activation_bits, settings.narrow_range
     problems = []
     for name, stored in record.tensors.items():
-        if stored.dtype != settings.activation_type:
-            problems.append(f"tensor {name!r} is {stored.dtype}, unlike the recorded settings")
-        elif settings.symmetric and stored.zero_point != low + 128:
+        if (stored.dtype, stored.bits, stored.narrow) != wanted:
+            problems.append(
+                f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "
+                f"{stored.limits[1]}, unlike the recorded settings"
+            )
+        elif settings.symmetric and stored.zero_point != settings.middle:
             problems.append(f"tensor {name!r} is not symmetric, unlike the recorded settings")
     target = settings.target
     if target.name in target_names() and target != load_target(target.name):

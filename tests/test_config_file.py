@@ -52,6 +52,9 @@ PLAIN = {
     "activation-type": ('"int8"', ["--activation-type", "int8"]),
     "weight-type": ('"int8"', ["--weight-type", "int8"]),
     "per-channel": ("false", ["--no-per-channel"]),
+    "activation-bits": ("4", ["--activation-bits", "4"]),
+    "narrow-range": ("true", ["--narrow-range"]),
+    "table-ranges": ('"function"', ["--table-ranges", "function"]),
     "symmetric": ("true", ["--symmetric"]),
     "calibration-method": ('"mse"', ["--calibration-method", "mse"]),
     "percentile": ("99", ["--percentile", "99"]),
@@ -307,6 +310,8 @@ def test_a_value_of_the_wrong_type_is_named_with_file_and_entry(desk, name, valu
 UNFIT = {
     "samples": ['"many"', "0", "-1", "nan"],
     "symmetric": ['"perhaps"'],
+    "activation-bits": ["1", "9"],
+    "table-ranges": ['"guessed"'],
     "emit": ['"tflite"'],
     "mean": ['["a"]'],
     "scale": ['"1/0"'],

@@ -39,8 +39,8 @@ def grid(stored: Range, wanted: Wanted) -> tuple[float, int, int]:
     """
     if wanted.symmetric:
         half = 1 << (wanted.bits - 1)
-        return stored.high / (half - 1), -half, half - 1
-    held, steps = stored.with_zero(), (1 << wanted.bits) - 1
+        return stored.high / (half - 1), wanted.narrow - half, half - 1
+    held, steps = stored.with_zero(), wanted.steps
     scale = held.width / steps
     zero_point = round(-held.low / scale)
     return scale, -zero_point, steps - zero_point

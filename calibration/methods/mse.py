@@ -38,7 +38,7 @@ def mse(seen: Statistics, wanted: Wanted) -> Range:
         best = _polished(values, wanted, widest, Range(-start, start))
         return within(seen, wanted, best.high)
     widest = seen.range.with_zero()
-    search = _Search(values, (1 << wanted.bits) - 1)
+    search = _Search(values, wanted.steps)
     best = _polished(values, wanted, widest, Range(*search.best(widest.low, widest.high)))
     return clipped(seen, best.low, best.high)
 

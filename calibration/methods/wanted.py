@@ -11,12 +11,19 @@ class Wanted:
     """How a range will be stored.
 
     ``bits`` of the stored integers, 2 to 16; ``symmetric``: the zero point is the middle;
-    ``percentile``: of the values to keep, in (0, 100], for the method of that name.
+    ``percentile``: of the values to keep, in (0, 100], for the method of that name;
+    ``narrow``: without the lowest integer.
     """
 
     bits: int = 8
     symmetric: bool = False
     percentile: float = 99.999
+    narrow: bool = False
+
+    @property
+    def steps(self) -> int:
+        """From the lowest stored integer to the highest."""
+        return (1 << self.bits) - 1 - self.narrow
 
 
 Method = Callable[[Statistics, Wanted], Range]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Container, Iterable
-from dataclasses import asdict
 from typing import Any
 
 import onnx
@@ -58,10 +57,10 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
             node.overload = entry.overload
     for value in [*model.graph.value_info, *model.graph.output, *model.graph.input]:
         if value.name in record.tensors:
-            note(value.metadata_props, **asdict(record.tensors[value.name]))
+            note(value.metadata_props, **record.tensors[value.name].as_json())
     for tensor in model.graph.initializer:
         if tensor.name in record.tensors:
-            note(tensor.metadata_props, **asdict(record.tensors[tensor.name]))
+            note(tensor.metadata_props, **record.tensors[tensor.name].as_json())
     model.functions.extend(_functions(bodies_of(graph, record), opset))
     _set_imports(model, opset)
     note(
@@ -149,7 +148,7 @@ def edge_entries(
 ) -> dict[str, dict[str, Any] | None]:
     """What stored inputs or outputs mean, None for others: runtimes show this metadata."""
     return {
-        value.name: asdict(record.tensors[value.name])
+        value.name: record.tensors[value.name].as_json()
         if value.name in record.tensors
         else None
         for value in values

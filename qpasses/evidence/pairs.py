@@ -81,7 +81,7 @@ def choose_add(
         return _add_choice(best, shift, False, len(near))
     for tried, change in enumerate([*ranked, *far], start=1):
         given = inputs(change)
-        if kernel_differences(given, _fast_overload(given), target.rounding) == 0:
+        if kernel_differences(given, fast_overload(given), target.rounding) == 0:
             return _add_choice(
                 (start[0] + change[0], start[1] + change[1]), shift, True, tried
             )
@@ -164,7 +164,8 @@ def real_sum(
     return np.asarray(np.clip(level + y.zero_point, *bounds), np.int64)
 
 
-def _fast_overload(inputs: dict[str, NDArray[Any]]) -> str:
+def fast_overload(inputs: dict[str, NDArray[Any]]) -> str:
+    """The onnxruntime body of IntAdd or IntMul with these inputs."""
     return "onnxruntime" if saturates_at_type_ends(inputs, {}) else "onnxruntime_clamped"
 
 

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.qpasses_v1 import OPS
 from opsets.target import Target
-from qpasses.evidence.pairs import LARGEST_CHANGE, NEAR, all_pairs, kernel_differences
+from qpasses.evidence.pairs import (
+    LARGEST_CHANGE,
+    NEAR,
+    all_pairs,
+    fast_overload,
+    kernel_differences,
+)
 from qpasses.record import Quantization
 
 
@@ -51,7 +57,8 @@ def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target
     ranked = [m for _, m in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
     candidates = [*ranked, *far] if target.fast_kernels else []
     for tried, each in enumerate(candidates, start=1):
-        if kernel_differences(inputs(each), "onnxruntime", target.rounding, "IntMul") == 0:
+        given = inputs(each)
+        if kernel_differences(given, fast_overload(given), target.rounding, "IntMul") == 0:
             return _choice(each, shift, True, tried)
     return _choice(ranked[0], shift, False, len(candidates))
 
@@ -63,7 +70,7 @@ def _choice(multiplier: int, shift: int, exact: bool, tried: int) -> MulChoice:
 def mul_inputs(
     a: Quantization, b: Quantization, y: Quantization, multiplier: int, shift: int
 ) -> dict[str, NDArray[Any]]:
-    """The inputs of IntMul on all pairs, its clamp at the ends of the type."""
+    """The inputs of IntMul on all pairs, its clamp at the ends of the codes."""
     column, row = all_pairs(a.dtype)
     return {
         "a": column,

@@ -29,7 +29,7 @@ from qpasses.evidence.thresholds import (
     real_thresholds,
 )
 from qpasses.function import Function
-from qpasses.graph import Graph, Node
+from qpasses.graph import Graph, Node, constant
 from qpasses.record import Quantization, Record
 from qpasses.stages import Kind, kind
 
@@ -103,7 +103,16 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
             zero.dtype.name,
         ):
             return f"{name}_zero is {zero}, the zero point of its tensor {meaning.zero_point}"
-    return ""
+    return _beyond(node, record, int(given["y_min"]), int(given["y_max"]))
+
+
+def _beyond(node: Node, record: Record, lowest: int, highest: int) -> str:
+    """What is wrong with a node that gives the codes ``lowest`` to ``highest``, or nothing."""
+    meaning = record.tensors.get(node.outputs[0].name)
+    if meaning is None or meaning.limits[0] <= lowest <= highest <= meaning.limits[1]:
+        return ""
+    low, high = meaning.limits
+    return f"gives codes from {lowest} to {highest}, those of its tensor are {low} to {high}"
 
 
 def accumulator_interval(node: Node, given: Constants) -> Interval:
@@ -260,6 +269,7 @@ def _looked_up(
         reference_max_lsb=int(gaps.max()),
         channels=len(table) if table.ndim > 1 else 0,
         costs_ns=record.nodes[node.name].costs,
+        problem=_beyond(node, record, int(table.min()), int(table.max())),
     )
 
 
@@ -308,6 +318,9 @@ def structural(node: Node, record: Record) -> NodeEvidence:
     problem = ""
     if len(meanings) != 1:
         problem = "its stored tensors have different scales or zero points"
+    elif node.op == "Clip":
+        low, high = (int(np.asarray(constant(tensor))) for tensor in node.inputs[1:])
+        problem = _beyond(node, record, low, high)
     return NodeEvidence(node.name, node.op, "structural", 0, 0, "standard", problem=problem)
 
 

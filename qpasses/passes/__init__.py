@@ -3,6 +3,7 @@
 from qpasses.elementwise import ELEMENTWISE
 from qpasses.passes.base import Pass
 from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
+from qpasses.passes.clip_codes import ClipCodes
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
 from qpasses.passes.integer_edges import IntegerEdges
@@ -49,13 +50,16 @@ INTEGERIZE: tuple[Pass, ...] = (
     ReadStored(),
 )
 
+CLIP_CODES: tuple[Pass, ...] = (ClipCodes(),)
+"""What follows for QuantizeLinear that stays, at the inputs and behind float nodes."""
+
 INTEGER_IO: tuple[Pass, ...] = (IntegerEdges(),)
 """What follows where inputs and outputs are wanted as stored integers."""
 
 
 def integerizing(settings: Settings) -> tuple[Pass, ...]:
     """The passes from Q/DQ to integers that ``settings`` ask for."""
-    return INTEGERIZE + INTEGER_IO if settings.integer_io else INTEGERIZE
+    return INTEGERIZE + CLIP_CODES + (INTEGER_IO if settings.integer_io else ())
 
 
 QUANTIZABLE = (

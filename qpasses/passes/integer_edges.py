@@ -26,7 +26,7 @@ class IntegerEdges(Pass):
 
 
 def _take_input(graph: Graph, node: Node, context: Context) -> Declined | None:
-    given, stored = node.inputs[0], quantized_by(node)
+    given, stored = node.inputs[0], quantized_by(node, context.settings)
     place = next((i for i, tensor in enumerate(graph.inputs) if tensor is given), None)
     if place is None or stored is None:
         return None  # inside the graph
@@ -42,7 +42,7 @@ def _take_input(graph: Graph, node: Node, context: Context) -> Declined | None:
 
 
 def _take_output(graph: Graph, node: Node, context: Context) -> Declined | None:
-    given, stored = node.outputs[0], stored_input(node.outputs[0])
+    given, stored = node.outputs[0], stored_input(node.outputs[0], context.settings)
     place = next((i for i, tensor in enumerate(graph.outputs) if tensor is given), None)
     if place is None or stored is None:
         return None  # inside the graph

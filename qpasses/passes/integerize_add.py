@@ -37,8 +37,8 @@ class IntegerizeAdd(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Choose multipliers on all pairs of stored integers, put IntAdd in place."""
-        a, b = (stored_input(tensor) for tensor in node.inputs)
-        found = stored_output(graph, node)
+        a, b = (stored_input(tensor, context.settings) for tensor in node.inputs)
+        found = stored_output(graph, node, context.settings)
         if a is None and b is None and found is None:
             return None  # float or integers on both sides
         if a is None or b is None or found is None:

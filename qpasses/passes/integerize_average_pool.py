@@ -34,7 +34,9 @@ class IntegerizeAveragePool(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put IntAveragePool or IntGlobalAveragePool in place."""
-        x, found = stored_input(node.inputs[0]), stored_output(graph, node)
+        settings = context.settings
+        x = stored_input(node.inputs[0], settings)
+        found = stored_output(graph, node, settings)
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         spatial = spatial_shape(node.inputs[0])
@@ -50,7 +52,7 @@ class IntegerizeAveragePool(Pass):
             cells = prod(kernel)
             attributes |= {"kernel_shape": kernel, **_geometry(node)}
         zero_point = x.quantization.zero_point
-        low, high = ((limit - zero_point) * cells for limit in x.quantization.limits)
+        low, high = ((limit - zero_point) * cells for limit in x.quantization.type_limits)
         reachable = Interval(np.array([low], np.int64), np.array([high], np.int64))
         inputs = [x.tensor, context.scalar(x.quantization.dtype, zero_point)]
         acc = Accumulation(reachable, cells=cells)

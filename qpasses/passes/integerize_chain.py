@@ -32,16 +32,16 @@ class IntegerizeChain(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put a table between the two stored tensors."""
-        y, end = quantized_by(node), node.inputs[0]
+        y, end = quantized_by(node, context.settings), node.inputs[0]
         nodes, source = _chain(end, context.selection.excluded)
         if source is None or all(each.op in CLAMPING for each in nodes):
             return None  # of several tensors, nothing, or exact without a table
-        x = stored_input(source)
+        x = stored_input(source, context.settings)
         if x is None or y is None:
             return None
         function = Function.of(nodes, [source], end, graph.opset)
         table, undefined = tabulate(function, x.quantization, y.quantization)
-        if len(undefined) == table.shape[-1]:
+        if len(undefined) == context.settings.codes:
             reason = f"{', '.join(function.ops)}: not defined for any code of its input"
             for each in nodes:
                 context.record.declined.setdefault(each.name, reason)
@@ -94,12 +94,15 @@ def tabulate(
 ) -> tuple[NDArray[Any], list[int]]:
     """[256] or [C, 256] of y's type, ordered by the byte of x; the codes without a result.
 
-    Such codes have none in one channel at least, 256 of them none in any.
+    Such codes of x have none in one channel at least, all of them none in any. What lies
+    beyond the limits of x has an entry too.
     """
     codes = np.arange(256, dtype=np.uint8).view(x.dtype)
     real = function.run(function.inputs(dequantize(codes, x)))
     rows = [_filled(row, codes) for row in real.reshape(-1, 256)]
     missing = np.isnan(real.reshape(-1, 256)).any(axis=0)
+    low, high = x.limits
+    missing &= (low <= codes) & (codes <= high)
     return quantize(np.reshape(rows, real.shape), y), sorted(codes[missing].tolist())
 
 

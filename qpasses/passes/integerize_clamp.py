@@ -35,7 +35,9 @@ class IntegerizeClamp(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put Clip or Lut between the two stored tensors."""
-        x, found = stored_input(node.inputs[0]), stored_output(graph, node)
+        settings = context.settings
+        x = stored_input(node.inputs[0], settings)
+        found = stored_output(graph, node, settings)
         if x is None and found is None:
             return None  # a float tensor on both sides
         if x is None or found is None:

@@ -11,6 +11,7 @@ from qpasses.graph import Graph, Node, Tensor, constant, dequantized, input_at
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import stored_input, stored_output, value_of
 from qpasses.requantized import Accumulation, Site, accumulators, emit_requantized
+from qpasses.settings import Settings
 
 
 class IntegerizeConv(Pass):
@@ -30,7 +31,8 @@ class IntegerizeConv(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Collect the stored operands, choose multipliers, put IntConv in place."""
-        operands = matrix_operands(graph, node, axis=0, bias=input_at(node, 2))
+        bias = input_at(node, 2)
+        operands = matrix_operands(graph, node, 0, bias, context.settings)
         if isinstance(operands, Declined):
             return operands
         inputs = matrix_inputs(operands, context)
@@ -83,10 +85,11 @@ class Operands:
 
 
 def matrix_operands(
-    graph: Graph, node: Node, axis: int, bias: Tensor | None
+    graph: Graph, node: Node, axis: int, bias: Tensor | None, settings: Settings
 ) -> Operands | Declined:
     """The stored operands of a Conv, Gemm or MatMul; output channels along ``axis``."""
-    x, found = stored_input(node.inputs[0]), stored_output(graph, node)
+    x = stored_input(node.inputs[0], settings)
+    found = stored_output(graph, node, settings)
     view = dequantized(node.inputs[1])
     if x is None:
         return Declined(

@@ -46,7 +46,7 @@ class IntegerizeGemm(Pass):
             bias = bias_row(node, chain[0]) if chain else None
         else:
             bias = input_at(node, 2)
-        operands = matrix_operands(graph, node, axis=1, bias=bias)
+        operands = matrix_operands(graph, node, 1, bias, context.settings)
         if isinstance(operands, Declined):
             return operands
         inputs = matrix_inputs(operands, context)

@@ -52,9 +52,10 @@ class IntegerizeMoving(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Read and write the stored tensors."""
-        inputs = [stored_input(tensor) for tensor in data_inputs(node)]
+        settings = context.settings
+        inputs = [stored_input(tensor, settings) for tensor in data_inputs(node)]
         used = [tensor for tensor in results(node) if is_used(graph, tensor)]
-        outputs = [quantized_by(sole_consumer(graph, tensor)) for tensor in used]
+        outputs = [quantized_by(sole_consumer(graph, t), settings) for t in used]
         found = [each for each in [*inputs, *outputs] if each is not None]
         if not found:
             return None  # float on both sides, or no float at all
@@ -91,7 +92,7 @@ def _stored(node: Node, index: int, like: Stored, context: Context) -> Tensor:
     tensor = moved(node)[index]
     value = real_value_of(tensor)
     if value is None:
-        stored = stored_input(tensor)
+        stored = stored_input(tensor, context.settings)
         assert stored is not None, tensor.name
         return stored.tensor
     meaning = like.quantization

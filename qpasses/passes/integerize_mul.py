@@ -28,8 +28,8 @@ class IntegerizeMul(Pass):
         """Choose the multiplier on all pairs of stored integers, put IntMul in place."""
         if pair_objection(node):
             return None
-        a, b = map(stored_input, node.inputs)
-        found = stored_output(graph, node)
+        a, b = (stored_input(tensor, context.settings) for tensor in node.inputs)
+        found = stored_output(graph, node, context.settings)
         if a is None or b is None or found is None or found[1]:
             return None
         y = found[0]

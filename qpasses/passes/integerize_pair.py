@@ -1,6 +1,6 @@
 """IntegerizePair: a function of two stored tensors becomes a table of all pairs."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,13 @@ class IntegerizePair(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put a table between the three stored tensors."""
-        stored = [stored_input(tensor) for tensor in node.inputs]
+        stored = [stored_input(tensor, context.settings) for tensor in node.inputs]
         if not any(stored):
             return None  # all in float
         if reason := pair_objection(node):
             return Declined(reason)
         a, b = stored
-        found = stored_output(graph, node)
+        found = stored_output(graph, node, context.settings)
         if a is None or b is None or found is None or found[1]:
             return Declined("an input or its output is not quantized to 8 bits")
         y = found[0]
@@ -68,4 +68,10 @@ def tabulate_pairs(
     real = function.run(*(np.ascontiguousarray(each) for each in grid)).reshape(-1)
     missing = np.isnan(real)
     real = np.where(missing, np.float32(0), real)
-    return quantize(real, y), sorted(rows[missing.reshape(256, 256).any(axis=1)].tolist())
+    found = missing.reshape(256, 256)[:, _occurs(columns, b)].any(axis=1) & _occurs(rows, a)
+    return quantize(real, y), sorted(rows[found].tolist())
+
+
+def _occurs(codes: NDArray[Any], stored: Quantization) -> NDArray[np.bool_]:
+    low, high = stored.limits
+    return np.asarray((low <= codes) & (codes <= high))

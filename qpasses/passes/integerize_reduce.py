@@ -40,7 +40,10 @@ class IntegerizeReduce(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put IntReduce in place."""
-        x, found = stored_input(node.inputs[0]), stored_output(graph, node)
+        x, found = (
+            stored_input(node.inputs[0], context.settings),
+            stored_output(graph, node, context.settings),
+        )
         if x is None and found is None:
             return None  # all in float
         axes = reduced_axes(node)

@@ -25,7 +25,8 @@ class IntegerizeRescaling(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put a table between the two stored tensors."""
-        x, y = stored_input(node.inputs[0]), quantized_by(node)
+        settings = context.settings
+        x, y = stored_input(node.inputs[0], settings), quantized_by(node, settings)
         if x is None or y is None:
             return None  # the edge of the integer part
         if x.quantization == y.quantization and not is_graph_output(graph, y.tensor):

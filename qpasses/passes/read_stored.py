@@ -25,6 +25,6 @@ class ReadStored(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Read through the DequantizeLinear, if there is one."""
-        if (x := stored_input(node.inputs[0])) is not None:
+        if (x := stored_input(node.inputs[0], context.settings)) is not None:
             node.inputs = [x.tensor]
         return None

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from qpasses.inspection import Inspection, Row, StoredTensor
+from qpasses.record import code_limits
 
 SHOWN_CHANNELS = 64
 """So many channels of a node are listed; --json has all."""
@@ -224,7 +225,10 @@ def _array(value: Any) -> str:
 def _meaning(each: StoredTensor) -> str:
     shape = "" if each.shape is None else f"[{', '.join(map(str, each.shape))}]"
     real = f"real = (stored - {each.zero_point}) * {each.scale:.9g}"
-    return f"{each.tensor} {each.type}{shape}: {real}"
+    low, high = each.codes
+    fills = each.codes == code_limits(each.type, 8)
+    codes = "" if fills else f", stored {low} .. {high}"
+    return f"{each.tensor} {each.type}{shape}: {real}{codes}"
 
 
 def _parameters(each: StoredTensor) -> str:

@@ -198,10 +198,14 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             "computed by",
             ", ".join(f"{count} {body}" for body, count in tables["bodies"].items()),
         )
+    ranges = report.get("calibration", {}).get("tensors", [])
+    if of_functions := [each["name"] for each in ranges if each["method"] == "function"]:
+        listed = f"{counted(len(of_functions), 'tensor')}: {', '.join(of_functions)}"
+        table.add_row("ranges of functions", escape(listed))
     for name, codes in summary["undefined_codes"].items():
         table.add_row(
             escape(f"not defined everywhere: {name}"),
-            f"{len(codes)} of 256 codes, from {codes[0]} to {codes[-1]}, take the result of "
+            f"{len(codes)} codes, from {codes[0]} to {codes[-1]}, take the result of "
             "the nearest one that has one (of pairs: zero)",
         )
     for name, channels in summary["raised_weight_scales"].items():

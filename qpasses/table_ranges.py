@@ -1,0 +1,52 @@
+"""Table ranges: what a chain can give, run over the codes of its source."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from calibration import Range
+from qpasses.alignment import align
+from qpasses.edges import dequantize
+from qpasses.elementwise import between
+from qpasses.function import Function
+from qpasses.graph import Graph, Tensor
+from qpasses.placement import activation_parameters
+from qpasses.planning import Plan
+from qpasses.ranges import FUNCTION, Ranges
+from qpasses.settings import Settings
+
+
+def with_function_ranges(
+    graph: Graph, chosen: Plan, found: Ranges, settings: Settings
+) -> Ranges:
+    """``found``, the ends of chains with the extremes of their functions instead.
+
+    In graph order, so that a chain behind another one starts from the codes which that one's
+    new range gives. Tensors that an override matches keep what it says, and so do those
+    whose function gives no finite number.
+    """
+    for source, end in chosen.chains:
+        if settings.rules.override(end.name) is not None:
+            continue
+        shared = align(graph, chosen, found.ranges, found.of_functions)
+        extremes = _extremes(graph, source, end, shared[source.name], settings)
+        if extremes is not None:
+            found = replace(
+                found,
+                ranges={**found.ranges, end.name: extremes},
+                methods={**found.methods, end.name: FUNCTION},
+            )
+    return found
+
+
+def _extremes(
+    graph: Graph, source: Tensor, end: Tensor, real: Range, settings: Settings
+) -> Range | None:
+    """Of the finite results for the codes that store ``real``; None where there are none."""
+    function = Function.of(between(source, end), [source], end, graph.opset)
+    stored = activation_parameters(real, settings)
+    low, high = stored.limits
+    x = dequantize(np.arange(low, high + 1), stored)
+    results = function.run(function.inputs(x))
+    finite = results[np.isfinite(results)]
+    return Range(float(finite.min()), float(finite.max())) if finite.size else None
