@@ -113,7 +113,7 @@ def portable_bodies(statements: str, shift: str = "s_column") -> Sequence[Body]:
             overload=portable_overload(rounding),
             flavour="portable",
             text=statements + _ROUND.format(shift=shift, below=_BELOW[rounding]),
-            accepts=_rounds(rounding),
+            accepts=rounds(rounding),
             kernel=PORTABLE_KERNELS[rounding],
         )
         for rounding in ROUNDINGS
@@ -125,5 +125,6 @@ def portable_overload(rounding: Rounding) -> str:
     return "portable" if rounding == "half_to_even" else f"portable_{rounding}"
 
 
-def _rounds(rounding: Rounding) -> Guard:
+def rounds(rounding: Rounding) -> Guard:
+    """The guard of a body that rounds as ``rounding`` says."""
     return lambda _constants, attributes: bool(attributes["rounding"] == rounding)
