@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+IN_GRAPHS = ("uint8", "int8")
+"""The stored types of activations that a graph may hold."""
+
 
 @dataclass(frozen=True)
 class Quantization:
@@ -15,10 +18,10 @@ class Quantization:
 
     scale: float  # the exact value of a float32
     zero_point: int
-    dtype: str  # "uint8" or "int8"
+    dtype: str  # "uint8", "int8" or, for tables of 16 bits, "int16"
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("uint8", "int8"):
+        if self.dtype not in (*IN_GRAPHS, "int16"):
             raise ValueError(f"stored type {self.dtype!r}")
         low, high = self.limits
         if not isinstance(self.zero_point, int) or not low <= self.zero_point <= high:
