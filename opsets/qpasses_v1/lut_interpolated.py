@@ -177,7 +177,7 @@ LUT_INTERPOLATED = Op(
         "between its knots": _between_its_knots,
     },
     doc="i = (x >> 7) + 256 and f = x & 127 find two entries; total = table[i] * 128 + "
-    "(table[i + 1] - table[i]) * f; y = clamp(round(total / 2**shift) + y_zero, y_min, y_max). "
-    "Source: TOSA's TABLE of int16, whose result is total, with a RESCALE; with half_up and a "
-    "shift of 7 also TFLite's lookup.",
+    "(table[i + 1] - table[i]) * f; y = clamp(round(total / 2**shift) + y_zero, y_min, "
+    "y_max). Source: TOSA's TABLE of int16, whose result is total, with a RESCALE; with "
+    "half_up and a shift of 7 also TFLite's lookup.",
 )
