@@ -82,7 +82,8 @@ def byte_codes(stored: Quantization) -> NDArray[Any]:
 
 def quantize(values: NDArray[Any], stored: Quantization) -> NDArray[Any]:
     """QuantizeLinear in float32, as onnxruntime computes it: half to even, saturating."""
-    levels = np.rint(values.astype(np.float32) / np.float32(stored.scale))
+    with np.errstate(over="ignore"):  # infinity saturates
+        levels = np.rint(values.astype(np.float32) / np.float32(stored.scale))
     return np.asarray(np.clip(levels + stored.zero_point, *stored.limits).astype(stored.dtype))
 
 

@@ -218,6 +218,13 @@ def test_results_beyond_the_type_saturate():
         assert found.max() == 255
 
 
+@pytest.mark.filterwarnings("error")
+def test_results_beyond_float32_saturate_in_silence():
+    x, y = covering(-100, 100), covering(-0.001, 1)
+    for op in ("Exp", "Cosh"):
+        assert wide_table(op, x, y, within=0).full.stored(CODES)[-1] == 32767
+
+
 HOLE = "m = Mul (x, x) n = Sub (m, two) r = Sqrt (n) y = Add (r, x)"
 """Not defined in the middle, and different on both sides of it."""
 
