@@ -71,9 +71,10 @@ class Body:
 class Op:
     """An op of domain ``qpasses``: what it means, and the ways to compute it.
 
-    ``inputs`` maps each formal input to its type: T is uint8 or int8 (stored activations), W
-    the weights' uint8 or int8. ``attributes`` lists the formal attributes. ``bodies`` come in
-    order of preference; the first that fits the wanted flavour and accepts the node is used.
+    ``inputs`` maps each formal input to its type: T is uint8 or int8 (stored activations), Y
+    one of these or int16, W the weights' uint8 or int8. ``attributes`` lists the formal
+    attributes. ``bodies`` come in order of preference; the first that fits the wanted flavour
+    and accepts the node is used.
     """
 
     name: str

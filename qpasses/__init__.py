@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from calibration.presets import preprocessing
     from qpasses.api import Result, inspect, quantize, verify
     from qpasses.calibrating import CalibrationResult, calibrate, convert_table, merge_tables
+    from qpasses.record import Quantization
+    from qpasses.wide_tables import WideTables, wide_table
 
 __all__ = [
     "CalibrationResult",
@@ -16,9 +18,11 @@ __all__ = [
     "ModelError",
     "Preprocessing",
     "QPassesError",
+    "Quantization",
     "Result",
     "UsageError",
     "VerificationError",
+    "WideTables",
     "calibrate",
     "convert_table",
     "inspect",
@@ -26,6 +30,7 @@ __all__ = [
     "preprocessing",
     "quantize",
     "verify",
+    "wide_table",
 ]
 
 
@@ -33,9 +38,9 @@ def __getattr__(name: str) -> Any:
     """Import the interface on first use: the command line must start in a moment."""
     if name in __all__:
         from calibration import presets
-        from qpasses import api, calibrating
+        from qpasses import api, calibrating, wide_tables
 
-        places = (api, calibrating, presets)
+        places = (api, calibrating, presets, wide_tables)
         return next(getattr(place, name) for place in places if hasattr(place, name))
     raise AttributeError(f"module 'qpasses' has no attribute {name!r}")
 

@@ -67,6 +67,19 @@ class RealSession:
         return self.edges.real(self.session.run(outputs, self.edges.feed(feed)))
 
 
+def codes(stored: Quantization) -> NDArray[Any]:
+    """All codes, [256] or [65536], ordered by their bits: negative ones behind the others."""
+    bits = np.iinfo(stored.dtype).bits
+    return np.arange(1 << bits, dtype=f"uint{bits}").view(stored.dtype)
+
+
+def byte_codes(stored: Quantization) -> NDArray[Any]:
+    """All 256 codes, ordered by their byte; raises ValueError if there are more."""
+    if len(found := codes(stored)) != 256:
+        raise ValueError(f"a table of bytes for {stored.dtype}")
+    return found
+
+
 def quantize(values: NDArray[Any], stored: Quantization) -> NDArray[Any]:
     """QuantizeLinear in float32, as onnxruntime computes it: half to even, saturating."""
     with np.errstate(over="ignore"):  # it saturates

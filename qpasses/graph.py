@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 from numpy.typing import NDArray
+from onnx import helper, numpy_helper
 
 from opsets.errors import ModelError
 
@@ -31,6 +32,24 @@ def import_graph(model: onnx.ModelProto) -> Graph:
     for node in graph.nodes:
         node.name = fresh(node.name or node.op, taken)
     return graph
+
+
+_NUMBERS = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+"""Attributes of Constant that hold numbers, and their types."""
+
+
+def numbers_as_tensors(model: onnx.ModelProto) -> None:
+    """Give Constant nodes of ``model`` tensors: graphsurgeon takes floats for double."""
+    nodes = (node for graph in nested_graphs(model.graph) for node in graph.node)
+    for attribute in (n.attribute[0] for n in nodes if n.op_type == "Constant"):
+        if dtype := _NUMBERS.get(attribute.name):
+            value = np.array(helper.get_attribute_value(attribute), dtype)
+            attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(value)))
 
 
 def nested_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

@@ -12,6 +12,7 @@ from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of
 from qpasses.emit.integer import read_record
+from qpasses.evidence.prove import PROOFS
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant, import_graph
 from qpasses.record import NodeRecord, Record
@@ -79,7 +80,7 @@ def _unfinished(configuration: dict[str, Any]) -> str:
 
 def _node_problem(node: Node, record: Record) -> str:
     entry = record.nodes.get(node.name)
-    if node.op not in OPS:
+    if node.op not in PROOFS:
         return f"unknown op {node.op} in node {node.name!r}"
     if not _is_well_formed(node):
         return f"node {node.name!r} has not the inputs and attributes of {node.op}"

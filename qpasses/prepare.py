@@ -7,7 +7,13 @@ from onnx_graphsurgeon.logger import G_LOGGER
 from calibration.memory import give_back
 from calibration.weights import weight_bytes
 from opsets.errors import ModelError
-from qpasses.graph import Graph, constant_bytes, export_graph, import_graph
+from qpasses.graph import (
+    Graph,
+    constant_bytes,
+    export_graph,
+    import_graph,
+    numbers_as_tensors,
+)
 from qpasses.passes import PREPARE, QUANTIZABLE
 from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.runtime import IR_VERSION, OPSET, OPSET_INT8, Arrays
@@ -29,6 +35,7 @@ def prepare(
     on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
     """
     plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
+    numbers_as_tensors(plain)
     wanted = context.settings
     newest = OPSET_INT8 if wanted.activation_type == "int8" else OPSET
     graph = import_graph(true_shapes(upgrade(plain, sample, newest), sample))

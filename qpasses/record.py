@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+IN_GRAPHS = ("uint8", "int8")
+"""The stored types of activations that a graph may hold."""
+
 
 def middle_code(dtype: str, bits: int) -> int:
     """The zero point of a symmetric range."""
@@ -25,17 +28,18 @@ class Quantization:
     """Per-tensor parameters of an activation: real = (stored - zero_point) * scale.
 
     ``bits``, 2 to 8, are those of its codes, which are stored in 8; ``narrow``: without the
-    lowest of them, so that as many lie below the middle as above it.
+    lowest of them, so that as many lie below the middle as above it. Codes of int16 are all
+    of that type.
     """
 
     scale: float  # the exact value of a float32
     zero_point: int
-    dtype: str  # "uint8" or "int8"
+    dtype: str  # "uint8", "int8" or, for tables of 16 bits, "int16"
     bits: int = 8
     narrow: bool = False
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("uint8", "int8"):
+        if self.dtype not in (*IN_GRAPHS, "int16"):
             raise ValueError(f"stored type {self.dtype!r}")
         if type(self.bits) is not int or not 2 <= self.bits <= 8:
             raise ValueError(f"{self.bits!r} bits")
@@ -55,12 +59,14 @@ class Quantization:
     @property
     def limits(self) -> tuple[int, int]:
         """The smallest and the largest code: what is stored saturates there."""
+        if self.dtype == "int16":
+            return self.type_limits
         return code_limits(self.dtype, self.bits, self.narrow)
 
     @property
     def type_limits(self) -> tuple[int, int]:
         """The ends of the stored type: proofs cover what lies beyond ``limits`` too."""
-        return code_limits(self.dtype, 8)
+        return code_limits(self.dtype, 16 if self.dtype == "int16" else 8)
 
     def as_json(self) -> dict[str, Any]:
         """The fields, those of narrower codes where they are narrower."""

@@ -114,6 +114,42 @@ def lut(draw):
     return Case([codes(rng, shape, zero_point(rng, dtype)), table], {})
 
 
+wide_type = st.sampled_from([np.dtype(t) for t in (np.uint8, np.int8, np.int16)])
+
+
+def wide_codes(draw, rng):
+    """int16 codes of any shape: anywhere, next to knots, or at the ends."""
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
+    kind = rng.choice(["anywhere", "next to knots", "ends"])
+    if kind == "ends":
+        return rng.choice(np.array([-32768, -32767, 32766, 32767], np.int16), shape)
+    if kind == "next to knots":
+        knots = 128 * rng.integers(-255, 256, shape)
+        return (knots + rng.integers(-1, 2, shape)).astype(np.int16)
+    return rng.integers(-32768, 32767, shape, np.int16, endpoint=True)
+
+
+@st.composite
+def lut16(draw):
+    rng, dtype = draw(generator), draw(wide_type)
+    limits = np.iinfo(dtype)
+    table = rng.integers(limits.min, limits.max, 1 << 16, dtype, endpoint=True)
+    return Case([wide_codes(draw, rng), table], {})
+
+
+@st.composite
+def lut_interpolated(draw):
+    """Entries anywhere, at the ends, or so near each other that results are ties."""
+    rng, dtype = draw(generator), draw(wide_type)
+    low, high = [(-32768, 32767), (-3, 3)][rng.integers(0, 2)]
+    table = rng.integers(low, high, 513, np.int16, endpoint=True)
+    if rng.random() < 0.3:
+        table = rng.choice(np.array([low, high], np.int16), 513)
+    shift = np.array(rng.choice([7, 15, rng.integers(1, LARGEST_SHIFT + 1)]), np.int32)
+    inputs = [wide_codes(draw, rng), table, shift, *output_ends(rng, dtype)]
+    return Case(inputs, {"rounding": draw(rounding)})
+
+
 @st.composite
 def lut_per_channel(draw):
     rng, dtype = draw(generator), draw(stored_type)
@@ -252,6 +288,8 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "Lut": lut(),
     "LutPerChannel": lut_per_channel(),
     "LutPair": lut_pair(),
+    "Lut16": lut16(),
+    "LutInterpolated": lut_interpolated(),
     "IntMul": int_mul(),
     "IntConv": int_conv(),
     "IntGemm": int_gemm(),
@@ -369,6 +407,16 @@ def _plain_pair(a, b, table):
     return _larger(a, b), code_at
 
 
+def _plain_interpolated(x, table, shift, *ends, rounding):
+    def code_at(*at):
+        before = (int(x[at]) + 32768) // 128
+        behind = Fraction((int(x[at]) + 32768) % 128, 128)
+        entry = int(table[before]) * (1 - behind) + int(table[before + 1]) * behind
+        return _clamped(int(entry * 128), 1, int(shift), ends, rounding)
+
+    return x.shape, code_at
+
+
 def _plain_channels(x, tables, axis):
     return x.shape, lambda *at: int(tables[at[axis], int(x[at]) % 256])
 
@@ -405,6 +453,8 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "Requantize": _plain_requantize,
     "LutPerChannel": _plain_channels,
     "LutPair": _plain_pair,
+    "Lut16": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 65536])),
+    "LutInterpolated": _plain_interpolated,
     "IntMul": _plain_mul,
     "Lut": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 256])),
     "IntConv": _plain_conv,

@@ -401,6 +401,17 @@ def test_a_product_of_two_tensors_is_no_table_of_one():
     assert "Lut" not in ops_of(quantized(net(body, BETWEEN)))
 
 
+@pytest.mark.parametrize("opset", [17, 21])
+def test_numbers_of_constant_nodes_are_float32(opset):
+    text = """g (float[N, 3, 4, 4] x) => (float[N, 3, 4, 4] y) {
+        a = Conv (x, w) k = Constant <value_float = 2.5> () s = Mul (a, k) y = Conv (s, w)
+    }"""
+    made = model(text, opset=opset, w=numbers(3, 3, 1, 1))
+    samples = [{"x": numbers(2, 3, 4, 4, seed=seed)} for seed in range(3)]
+    result = quantize(made, samples)
+    assert verify(result.model, made, samples).verdict == result.verdict == "ok"
+
+
 def test_a_constant_tensor_is_added_and_not_tabulated():
     result = quantized(net("y = Add (x, full)", BETWEEN))
     assert ops_of(result) == ["IntConv", "IntAdd", "IntConv"]

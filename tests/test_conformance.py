@@ -3,15 +3,18 @@
 import json
 import os
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from op_cases import exact_round
 from small_models import model
 
-from opsets.fixed_point import requantize, saturate, scale_to_multiplier
+from opsets.fixed_point import ROUNDINGS, requantize, saturate, scale_to_multiplier
 from opsets.kernels import float32_kernel
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.lut_interpolated import interpolate
 from qpasses.function import Function
 from qpasses.graph import import_graph
 from qpasses.passes.integerize_chain import tabulate
@@ -195,6 +198,24 @@ def test_tosa_tables_are_looked_up_alike(case):
     assert OPS["Lut"].reference(x, table).tolist() == case["y"]
     for body in OPS["Lut"].bodies:
         assert run_op("Lut", body.overload, [x, table], {}).tolist() == case["y"]
+
+
+@each("tosa_ops", "cases", lambda r: r["op"] == "table" and r["dtype"] == "int16")
+def test_tosa_interpolated_tables_are_reproduced(case):
+    """Its result has seven fraction bits, which the op rounds away."""
+    x, table = np.int16(case["x"]), np.int16(case["table"])
+    assert interpolate(x, table).tolist() == case["y"]
+    op, given = OPS["LutInterpolated"], stored(np.int16, 0, *ends("int16"))
+    for shift, rounding in product((7, 12), ROUNDINGS):
+        expected = [exact_round(Fraction(total, 1 << shift), rounding) for total in case["y"]]
+        inputs = [x, table, np.array(shift, np.int32), *given]
+        assert op.reference(*inputs, rounding=rounding).tolist() == expected
+        attributes = {"rounding": rounding}
+        accepting = [body for body in op.bodies if body.accepts({}, attributes)]
+        assert len(accepting) == (1 if rounding == "half_away" else 2)
+        for body, optimize in product(accepting, (False, True)):
+            found = run_op(op.name, body, inputs, attributes, optimize=optimize)
+            assert found.tolist() == expected
 
 
 TFLITE_TABLES = {

@@ -7,6 +7,7 @@ import numpy as np
 import onnxruntime
 from click.testing import CliRunner
 
+import qpasses
 from calibration.methods import METHODS
 from opsets.qpasses_v1 import OPS
 from qpasses import quantize
@@ -67,3 +68,11 @@ def test_the_lines_that_feed_stored_integers_work(tmp_path):
     exec(code, names)
     (logits,) = names["session"].run(None, names["feed"])
     assert logits.dtype == np.uint8 and len(np.unique(logits)) > 5
+
+
+def test_the_lines_that_make_wide_tables_print_what_is_shown(capsys):
+    start = README.index("x = qpasses.Quantization")
+    end = README.index("```", start)
+    exec(README[start:end], {"qpasses": qpasses})
+    shown = f"```\n\n```\n{capsys.readouterr().out}```"
+    assert README[end:].startswith(shown)

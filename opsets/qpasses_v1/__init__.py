@@ -9,6 +9,8 @@ from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.int_reduce import INT_REDUCE
 from opsets.qpasses_v1.lut import LUT
+from opsets.qpasses_v1.lut16 import LUT16
+from opsets.qpasses_v1.lut_interpolated import LUT_INTERPOLATED
 from opsets.qpasses_v1.lut_pair import LUT_PAIR
 from opsets.qpasses_v1.lut_per_channel import LUT_PER_CHANNEL
 from opsets.qpasses_v1.requantize import REQUANTIZE
@@ -20,6 +22,8 @@ OPS: dict[str, Op] = {
         LUT,
         LUT_PER_CHANNEL,
         LUT_PAIR,
+        LUT16,
+        LUT_INTERPOLATED,
         INT_CONV,
         INT_GEMM,
         INT_ADD,

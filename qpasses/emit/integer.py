@@ -12,7 +12,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of, constants_of
 from qpasses.emit.provenance import PREFIX, Provenance, note, sign
 from qpasses.graph import Graph, export_graph, import_graph
-from qpasses.record import NodeRecord, Quantization, Record
+from qpasses.record import IN_GRAPHS, NodeRecord, Quantization, Record
 from qpasses.runtime import IR_VERSION, opset_imports
 
 Bodies = dict[str, tuple[str, Body]]
@@ -128,7 +128,7 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     try:
         for value in [*graph.value_info, *graph.output, *graph.input, *graph.initializer]:
             if entries := _read(value.metadata_props):
-                record.tensors[value.name] = Quantization(**entries)
+                record.tensors[value.name] = _in_graphs(Quantization(**entries))
         for node in graph.node:
             if entries := _read(node.metadata_props):
                 record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
@@ -141,6 +141,12 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     record.sizes = about.get("sizes", {})
     record.raised_weight_scales = about.get("raised_weight_scales", {})
     return record, about
+
+
+def _in_graphs(stored: Quantization) -> Quantization:
+    if stored.dtype not in IN_GRAPHS:
+        raise ValueError(f"stored type {stored.dtype!r}")
+    return stored
 
 
 def edge_entries(

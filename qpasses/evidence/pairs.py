@@ -44,6 +44,8 @@ class AddChoice:
 def all_pairs(dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """The 256 codes as a column and as a row: broadcast they are all pairs."""
     info = np.iinfo(np.dtype(dtype))
+    if info.bits != 8:
+        raise ValueError(f"all pairs of {dtype}")
     codes = np.arange(info.min, info.max + 1).astype(dtype)
     return codes[:, None], codes[None, :]
 

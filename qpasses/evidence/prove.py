@@ -14,6 +14,7 @@ from opsets.fixed_point import Int64, Rounding
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of, constants_of, rank_of
+from qpasses.edges import byte_codes
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
 from qpasses.evidence.products import mul_inputs, real_product
@@ -49,7 +50,7 @@ def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
 
 def prove_node(node: Node, record: Record) -> NodeEvidence:
     """The evidence of one node of domain ``qpasses``, for the body its record names."""
-    return _PROOFS[node.op](node, constants_of(node), record)
+    return PROOFS[node.op](node, constants_of(node), record)
 
 
 def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
@@ -217,7 +218,7 @@ def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
     table = given["table" if node.op == "Lut" else "tables"]
     entry = record.nodes[node.name]
     x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
-    codes = np.arange(256, dtype=np.uint8).view(x.dtype)
+    codes = byte_codes(x)
     if entry.function:
         expected = real_function(Function.from_text(entry.function), x, y, codes)
     else:
@@ -234,7 +235,7 @@ def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """All 65,536 pairs of codes: the body against the table, the table against real."""
     entry, table = record.nodes[node.name], given["table"]
     a, b, y = (record.tensors[t.name] for t in (*node.inputs[:2], node.outputs[0]))
-    column, row = (np.arange(256, dtype=np.uint8).view(each.dtype) for each in (a, b))
+    column, row = (byte_codes(each) for each in (a, b))
     pair = column[:, None], row[None, :]
     real = Function.from_text(entry.function).real(
         *np.broadcast_arrays(*(_real(codes, q) for codes, q in zip(pair, (a, b), strict=True)))
@@ -286,24 +287,33 @@ def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int
 def real_function(
     function: Function, x: Quantization, y: Quantization, codes: NDArray[Any]
 ) -> Int64:
-    """The stored y of each stored x, [256] or [channels, 256], the function in float64.
+    """The stored y of each stored x, [N] or [channels, N], the function in float64.
 
-    Where it is not defined, that of the nearest stored x for which it is, the smaller of two.
+    ``codes`` [N] are all of x. Where it is not defined, that of the nearest stored x for which
+    it is, the smaller of two.
     """
-    levels = codes.astype(np.int64)
+    order = np.argsort(codes)
     real = function.real(function.inputs(_real(codes, x)))
     known = np.empty_like(real)
-    for row, own in zip(real.reshape(-1, 256), known.reshape(-1, 256), strict=True):
-        defined = sorted((int(c), r) for c, r in zip(levels, row, strict=True) if r == r)
-        own[:] = [
-            min(defined, key=lambda each: abs(each[0] - int(c)), default=(0, np.nan))[1]
-            for c in levels
-        ]
+    for row, own in zip(
+        real.reshape(-1, codes.size), known.reshape(-1, codes.size), strict=True
+    ):
+        own[order] = _spread(row[order])
     if np.isnan(known).any():
         raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
     with np.errstate(over="ignore"):
         steps = np.rint(known / y.scale) + y.zero_point
     return np.asarray(np.clip(steps, *y.limits), np.int64)
+
+
+def _spread(row: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``row`` with each NaN replaced by the nearest number, the earlier of two."""
+    places = np.arange(row.size)
+    missing = np.isnan(row)
+    before = np.maximum.accumulate(np.where(missing, -2 * row.size, places))
+    behind = np.minimum.accumulate(np.where(missing, 3 * row.size, places)[::-1])[::-1]
+    nearest = np.where(places - before <= behind - places, before, behind)
+    return np.asarray(row[nearest.clip(0, row.size - 1)], np.float64)
 
 
 def stored_around(node: Node, record: Record) -> set[Quantization]:
@@ -324,7 +334,7 @@ def structural(node: Node, record: Record) -> NodeEvidence:
     return NodeEvidence(node.name, node.op, "structural", 0, 0, "standard", problem=problem)
 
 
-_PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
+PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntConv": thresholds,
     "IntGemm": thresholds,
     "IntAveragePool": thresholds,
@@ -336,3 +346,4 @@ _PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "LutPerChannel": lookup,
     "LutPair": lookup_pair,
 }
+"""The ops that a graph may hold, and what proves a node of each."""

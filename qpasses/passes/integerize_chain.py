@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.edges import dequantize, quantize
+from qpasses.edges import codes, dequantize, quantize
 from qpasses.elementwise import channel_axis, is_elementwise, varies
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, Tensor, add_node, producer
@@ -95,24 +95,28 @@ def tabulate(
     """[256] or [C, 256] of y's type, ordered by the byte of x; the codes without a result.
 
     Such codes of x have none in one channel at least, all of them none in any. What lies
-    beyond the limits of x has an entry too.
+    beyond the limits of x has an entry too. For int16 it is 65,536 in place of 256, and two
+    bytes.
     """
-    codes = np.arange(256, dtype=np.uint8).view(x.dtype)
-    real = function.run(function.inputs(dequantize(codes, x)))
-    rows = [_filled(row, codes) for row in real.reshape(-1, 256)]
-    missing = np.isnan(real.reshape(-1, 256)).any(axis=0)
+    stored = codes(x)
+    real = function.run(function.inputs(dequantize(stored, x)))
+    rows = real.reshape(-1, stored.size)
     low, high = x.limits
-    missing &= (low <= codes) & (codes <= high)
-    return quantize(np.reshape(rows, real.shape), y), sorted(codes[missing].tolist())
+    missing = np.isnan(rows).any(axis=0) & (low <= stored) & (stored <= high)
+    filled = np.reshape([_filled(row, stored) for row in rows], real.shape)
+    return quantize(filled, y), sorted(stored[missing].tolist())
 
 
-def _filled(real: NDArray[np.float32], codes: NDArray[Any]) -> NDArray[np.float32]:
-    """``real`` [256] of ``codes``; where it is NaN, that of the nearest code that has one."""
+def _filled(real: NDArray[np.float32], stored: NDArray[Any]) -> NDArray[np.float32]:
+    """``real`` of each ``stored``; where it is NaN, that of the nearest that has one."""
     defined = np.flatnonzero(~np.isnan(real))
     if not defined.size:
         return np.zeros_like(real)  # of no use: it is declined
-    levels = codes.astype(np.int64)
+    levels = stored.astype(np.int64)
     order = defined[np.argsort(levels[defined])]
-    nearest = np.abs(levels[:, None] - levels[None, order]).argmin(axis=1)
-    found: NDArray[np.float32] = real[order[nearest]]
+    above = np.searchsorted(levels[order], levels)
+    below = order[np.maximum(above - 1, 0)]
+    above = order[np.minimum(above, order.size - 1)]
+    is_nearer = levels[above] - levels < levels - levels[below]
+    found: NDArray[np.float32] = real[np.where(is_nearer, above, below)]
     return found

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.edges import dequantize, quantize
+from qpasses.edges import byte_codes, dequantize, quantize
 from qpasses.elementwise import PAIRING, pair_objection
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, add_node
@@ -63,7 +63,7 @@ def tabulate_pairs(
     function: Function, a: Quantization, b: Quantization, y: Quantization
 ) -> tuple[NDArray[np.integer], list[int]]:
     """[65536] of y's type, at 256 * byte of a + byte of b; codes of a that lack a result."""
-    rows, columns = (np.arange(256, dtype=np.uint8).view(each.dtype) for each in (a, b))
+    rows, columns = (byte_codes(each) for each in (a, b))
     grid = np.broadcast_arrays(dequantize(rows, a)[:, None], dequantize(columns, b)[None])
     real = function.run(*(np.ascontiguousarray(each) for each in grid)).reshape(-1)
     missing = np.isnan(real)

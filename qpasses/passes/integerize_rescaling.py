@@ -7,6 +7,7 @@ import numpy as np
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.edges import byte_codes
 from qpasses.graph import Graph, Node, add_node, is_graph_output
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import quantized_by, stored_input
@@ -55,7 +56,7 @@ class IntegerizeRescaling(Pass):
 
 def rescaling_table(x: Quantization, y: Quantization) -> np.ndarray:
     """[256] of y's type, ordered by the byte of x: the stored y of each stored x."""
-    codes = np.arange(256, dtype=np.uint8).view(x.dtype).astype(np.int64)
+    codes = byte_codes(x).astype(np.int64)
     reals = [Fraction(x.scale) * int(code - x.zero_point) for code in codes]
     low, high = y.limits
     levels = [round(real / Fraction(y.scale)) + y.zero_point for real in reals]
