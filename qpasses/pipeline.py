@@ -25,6 +25,7 @@ from qpasses.prepare import prepare, prepared_model
 from qpasses.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.record import Record
 from qpasses.settings import Settings
+from qpasses.sharing import Sharing, share
 
 Advance = Callable[[], None]
 Progress = Callable[[str, int], Advance]
@@ -42,6 +43,7 @@ class Integerized:
 
     ``ranges``: what was calibrated, if that was reached. ``few_codes``: by tensor, the codes
     it uses where they are few. ``unfinished``: why the graph is not integer yet, or nothing.
+    ``sharing``: what came of tying scales for tables, where that was asked for.
     """
 
     model: onnx.ModelProto
@@ -51,6 +53,7 @@ class Integerized:
     ranges: Ranges = field(default_factory=lambda: Ranges({}, {}))
     few_codes: Mapping[str, int] = field(default_factory=dict)
     unfinished: str = ""
+    sharing: Sharing | None = None
 
 
 PLACE = "place"
@@ -100,20 +103,23 @@ def integerize(
     found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run)
 
     advance = progress("integerize", 1)
-    shared = align(graph, chosen, found.ranges)
+    shared, tying = align(graph, chosen, found.ranges), None
+    if settings.share_tables is not None:
+        shared, tying = share(graph, chosen, shared, settings.share_tables, context)
     narrow = few_codes(found.ranges, shared)
     place(graph, chosen, shared, context)
     watch.after(PLACE, graph)
     if settings.emit == "qdq" or watch.stop_after == PLACE:
         advance()
         qdq = emit_qdq(graph, provenance)
-        return Integerized(qdq, graph, record, (), found, narrow, stopped or "emitted as Q/DQ")
+        why = stopped or "emitted as Q/DQ"
+        return Integerized(qdq, graph, record, (), found, narrow, why, tying)
     run_passes(integerizing(settings), graph, context, watch)
     choose_bodies(graph, context)
     advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)
-        return Integerized(partial, graph, record, (), found, narrow, stopped)
+        return Integerized(partial, graph, record, (), found, narrow, stopped, tying)
 
     evidence = []
     advance = progress("prove", len(record.nodes))
@@ -123,4 +129,4 @@ def integerize(
     made = emit_integer(graph, record, provenance)
     if settings.emit == "standard":
         made = emit_standard(made)
-    return Integerized(made, graph, record, evidence, found, narrow)
+    return Integerized(made, graph, record, evidence, found, narrow, sharing=tying)
