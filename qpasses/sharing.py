@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
 from heapq import heappop, heappush
 from itertools import combinations
 from math import inf, log10
@@ -67,27 +68,28 @@ def share(
 
     Sources of chains of one function take the union of their ranges, and so do their ends,
     with all that ``ranges`` ties to them. No tensor gets a step more than ``limit`` decibels
-    wider than its own.
+    wider than its own. All ranges that it gives hold zero, as stored ones do.
     """
     settings = context.settings
+    own = {name: each.with_zero() for name, each in ranges.items()}
     chains = find_chains(graph, chosen, context)
-    groups = Groups.aligned(chosen, ranges, settings.symmetric)
+    groups = Groups.aligned(chosen, own, settings.symmetric)
     tie_chains(chains, groups, limit)
-    shared = {name: groups.range_of(name) for name in ranges}
-    moved = {groups.ties.of(name) for name in ranges if shared[name] != ranges[name]}
+    shared = {name: groups.range_of(name) for name in own}
+    losses = {name: groups.loss(own[name], shared[name]) for name in own}
+    widened = {groups.ties.of(name) for name, loss in losses.items() if loss > 0}
     tied = [
-        Tied(
-            name,
-            (own.low, own.high),
-            (shared[name].low, shared[name].high),
-            groups.loss(own, shared[name]),
-        )
-        for name, own in ranges.items()
-        if groups.ties.of(name) in moved
+        Tied(name, _ends(own[name]), _ends(shared[name]), loss)
+        for name, loss in losses.items()
+        if groups.ties.of(name) in widened
     ]
-    before, after = (_tables(chains, each, settings) for each in (ranges, shared))
+    before, after = (_tables(chains, each, settings) for each in (own, shared))
     sizes = len(after), len(before), sum(map(len, after)), sum(map(len, before))
     return shared, Sharing(limit, len(chains), *sizes, tied)
+
+
+def _ends(real: Range) -> tuple[float, float]:
+    return real.low, real.high
 
 
 def find_chains(graph: Graph, chosen: Plan, context: Context) -> list[Chain]:
@@ -105,7 +107,10 @@ def find_chains(graph: Graph, chosen: Plan, context: Context) -> list[Chain]:
 
 @dataclass
 class Groups:
-    """Tensors that have one range, and the least span that one of them had on its own."""
+    """Tensors that have one range, and the least span that one of them had on its own.
+
+    The span of a range is what its codes span: their step is a fixed part of it.
+    """
 
     symmetric: bool
     ties: Ties
@@ -135,19 +140,16 @@ class Groups:
 
     def price(self, first: Chain, second: Chain) -> float:
         """The greatest loss of a tensor, once both chains have one source and one end."""
-        return max(
-            self._decibels(min(self._least[each] for each in roots), self._union(roots))
-            for roots in self._united(first, second)
-        )
+        united = map(self._joined, self._united(first, second))
+        return max(self._decibels(least, shared) for shared, least in united)
 
     def unite(self, first: Chain, second: Chain) -> None:
         """Give both chains one source and one end."""
         for roots in self._united(first, second):
-            united, least = self._union(roots), min(self._least[each] for each in roots)
-            first_root, *others = sorted(roots)
+            root, *others = sorted(roots)
+            self._ranges[root], self._least[root] = self._joined(roots)
             for other in others:
-                self.ties.tie(first_root, other)
-            self._ranges[first_root], self._least[first_root] = united, least
+                self.ties.tie(root, other)
 
     def _united(self, first: Chain, second: Chain) -> list[set[str]]:
         """The groups that become one, for sources and ends, or both where they overlap."""
@@ -155,9 +157,9 @@ class Groups:
         ends = {self.ties.of(each.end) for each in (first, second)}
         return [sources | ends] if sources & ends else [sources, ends]
 
-    def _union(self, roots: set[str]) -> Range:
-        ranges = [self._ranges[each] for each in roots]
-        return Range(min(r.low for r in ranges), max(r.high for r in ranges))
+    def _joined(self, roots: set[str]) -> tuple[Range, float]:
+        shared = reduce(Range.union, (self._ranges[each] for each in roots))
+        return shared, min(self._least[each] for each in roots)
 
     def _decibels(self, least: float, shared: Range) -> float:
         span = self._span(shared)
@@ -166,8 +168,6 @@ class Groups:
         return 20 * log10(span / least) if least else inf
 
     def _span(self, real: Range) -> float:
-        """What the codes of ``real`` span: their step is a fixed part of it."""
-        real = real.with_zero()
         return 2 * max(-real.low, real.high) if self.symmetric else real.width
 
 

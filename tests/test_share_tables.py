@@ -126,9 +126,42 @@ def test_symmetric_ranges_cost_what_their_larger_sides_differ_by():
     assert losses(found) == pytest.approx({"c0": 0, "c1": 20 * log10(3 / 2)})
 
 
+@pytest.mark.parametrize(
+    ("setting", "ranges"),
+    [
+        ({}, {"c0": (0.5, 2.0), "c1": (0.25, 2.0)}),
+        ({"symmetric": True}, {"c0": (-2.0, 1.0), "c1": (-1.0, 2.0)}),
+    ],
+)
+def test_ranges_that_are_stored_alike_share_a_table_and_nothing_is_tied(setting, ranges):
+    ends = {"t0": (-1.0, 1.0), "t1": (-1.0, 1.0)}
+    result = shared(columns("Tanh", "Tanh"), 0, ranges | ends, **setting)
+    assert losses(result) == {}
+    assert sharing(result)["tables"] == sharing(result)["tables_before"] == 1
+
+
 def test_a_tensor_that_is_zero_throughout_is_never_tied_to_one_that_is_not():
     ranges = {"c0": (0.0, 0.0), "c1": (-1.0, 1.0), "t0": (-1.0, 1.0), "t1": (-1.0, 1.0)}
-    assert losses(shared(columns("Tanh", "Tanh"), 100, ranges)) == {}
+    result = shared(columns("Tanh", "Tanh"), 100, ranges)
+    scales = recorded(result.model)
+    assert scales["c0_quantized"][0] == 1
+    assert scales["c1_quantized"][0] == np.float32(2 / 255)
+    assert losses(result) == {}
+
+
+def test_a_range_that_does_not_hold_zero_costs_what_it_is_stored_with():
+    ranges = {"c0": (0.5, 2.0), "c1": (0.25, 2.2), "t0": (-1.0, 1.0), "t1": (-1.0, 1.0)}
+    found = shared(columns("Tanh", "Tanh"), 3, ranges)
+    assert losses(found) == pytest.approx({"c0": 20 * log10(1.1), "c1": 0})
+    assert sharing(found)["tensors"][0]["range"] == (0, 2)
+
+
+def test_those_that_cost_least_are_tied_first():
+    widths = {"c0": 1.0, "c1": 1.1, "c2": 1.15}
+    ranges = {name: (-width, width) for name, width in widths.items()}
+    ranges |= dict.fromkeys(("t0", "t1", "t2"), (-1.0, 1.0))
+    found = shared(columns("Tanh", "Tanh", "Tanh"), 20 * log10(1.12), ranges)
+    assert losses(found) == pytest.approx({"c1": 20 * log10(1.15 / 1.1), "c2": 0})
 
 
 @pytest.mark.parametrize("second", ["Sigmoid", "LeakyRelu <alpha = 0.5>"])
@@ -199,7 +232,7 @@ def test_a_relu_that_clips_stored_integers_still_does():
     assert "Clip" in result.report["summary"]["nodes"]
 
 
-def test_no_limit_of_zero_changes_a_range():
+def test_a_limit_of_zero_changes_nothing():
     ranges = {"c0": (-1.0, 1.0), "c1": (-1.0, 1.0), "c2": (-1.0, 1.05)}
     ends = dict.fromkeys(("t0", "t1", "t2"), (-0.8, 0.8))
     made = columns("Tanh", "Tanh", "Tanh")
