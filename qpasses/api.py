@@ -100,6 +100,7 @@ def quantize(
     nodes_to_exclude: Sequence[str] = (),
     op_types_to_quantize: Sequence[str] = (),
     integer_io: bool = False,
+    share_tables: float | None = None,
     emit: Emit = "integer",
     stop_after: str | None = None,
     on_bad_sample: OnBadSample = "error",
@@ -138,6 +139,7 @@ def quantize(
         nodes_to_exclude=nodes_to_exclude,
         op_types_to_quantize=op_types_to_quantize,
         integer_io=integer_io,
+        share_tables=share_tables,
         emit=emit,
     )
     _check_stop(stop_after, settings)
@@ -202,6 +204,7 @@ def quantize(
         },
         "calibration": ranges_as_json(ranges),
         "summary": summary,
+        "sharing": made.sharing and made.sharing.as_json(),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},
         "warnings": [

@@ -23,6 +23,7 @@ from qpasses.options import (
     OUTPUT,
     SAMPLES,
     SELECTION,
+    SHARING,
     Shard,
     taken_preprocessing,
     without_idle_percentile,
@@ -99,6 +100,7 @@ def cli() -> None:
     help="Ranges from a table of `qpasses calibrate`, TPU-MLIR or onnxruntime instead of a "
     "run over the samples.",
 )
+@SHARING
 @ENGINE
 @SELECTION
 @click.option("--integer-io", is_flag=True, help="Inputs and outputs are stored integers.")

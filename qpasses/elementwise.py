@@ -1,6 +1,6 @@
 """Elementwise chains: what becomes one table, because it looks at one number at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,6 +151,33 @@ def pair_objection(node: Node) -> str:
 def varies(tensor: Tensor) -> bool:
     """Whether it is neither constant nor left out."""
     return constant(tensor) is None and not tensor.is_empty()
+
+
+def made_of(
+    end: Tensor, apart: Container[str], walls: Container[str] = ()
+) -> tuple[list[Node], Tensor | None]:
+    """The elementwise nodes that make ``end`` of one tensor, in order, and this one.
+
+    Without nodes whose names are in ``apart``, nor what makes tensors whose names are in
+    ``walls``.
+    """
+    order: list[Node] = []
+    leaves: dict[int, Tensor] = {}
+    seen: set[int] = set()
+    waiting = [(end, False)]
+    while waiting:
+        tensor, is_done = waiting.pop()
+        node = producer(tensor)
+        is_wall = tensor is not end and tensor.name in walls
+        if is_done and node is not None:
+            order.append(node)
+        elif node is None or is_wall or node.name in apart or not is_elementwise(node):
+            leaves[id(tensor)] = tensor
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.append((tensor, True))
+            waiting += [(each, False) for each in node.inputs if varies(each)]
+    return order, next(iter(leaves.values())) if len(leaves) == 1 else None
 
 
 @dataclass

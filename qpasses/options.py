@@ -241,6 +241,14 @@ SELECTION = _options(
     ),
 )
 
+SHARING = click.option(
+    "--share-tables",
+    type=float,
+    metavar="DB",
+    help="Tie the scales of activations of the same kind so that they share tables, where no "
+    "tensor loses more than DB decibels of signal over rounding noise.",
+)
+
 ACTIVATIONS = click.option(
     "--activation-type",
     type=click.Choice(get_args(ActivationType)),

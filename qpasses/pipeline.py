@@ -25,6 +25,7 @@ from qpasses.prepare import prepare, prepared_model
 from qpasses.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.record import Record
 from qpasses.settings import Settings
+from qpasses.sharing import Sharing, share
 from qpasses.table_ranges import with_function_ranges
 
 Advance = Callable[[], None]
@@ -43,6 +44,7 @@ class Integerized:
 
     ``ranges``: what was calibrated, if that was reached. ``few_codes``: by tensor, the codes
     it uses where they are few. ``unfinished``: why the graph is not integer yet, or nothing.
+    ``sharing``: what came of tying scales for tables, where that was asked for.
     """
 
     model: onnx.ModelProto
@@ -52,6 +54,7 @@ class Integerized:
     ranges: Ranges = field(default_factory=lambda: Ranges({}, {}))
     few_codes: Mapping[str, int] = field(default_factory=dict)
     unfinished: str = ""
+    sharing: Sharing | None = None
 
 
 PLACE = "place"
@@ -103,7 +106,9 @@ def integerize(
     advance = progress("integerize", 1)
     if settings.table_ranges == "function":
         found = with_function_ranges(graph, chosen, found, settings)
-    shared = align(graph, chosen, found.ranges, found.of_functions)
+    shared, tying = align(graph, chosen, found.ranges, found.of_functions), None
+    if settings.share_tables is not None:
+        shared, tying = share(graph, chosen, shared, settings.share_tables, context)
     few = few_codes(found.ranges, shared, settings.codes)
     place(graph, chosen, shared, context)
     watch.after(PLACE, graph)
@@ -112,13 +117,14 @@ def integerize(
             run_passes(CLIP_CODES, graph, context, watch)
         advance()
         qdq = emit_qdq(graph, provenance)
-        return Integerized(qdq, graph, record, (), found, few, stopped or "emitted as Q/DQ")
+        why = stopped or "emitted as Q/DQ"
+        return Integerized(qdq, graph, record, (), found, few, why, tying)
     run_passes(integerizing(settings), graph, context, watch)
     choose_bodies(graph, context)
     advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)
-        return Integerized(partial, graph, record, (), found, few, stopped)
+        return Integerized(partial, graph, record, (), found, few, stopped, tying)
 
     evidence = []
     advance = progress("prove", len(record.nodes))
@@ -128,4 +134,4 @@ def integerize(
     made = emit_integer(graph, record, provenance)
     if settings.emit == "standard":
         made = emit_standard(made)
-    return Integerized(made, graph, record, evidence, found, few)
+    return Integerized(made, graph, record, evidence, found, few, sharing=tying)

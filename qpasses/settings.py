@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
+from math import inf
 from typing import Any, get_args
 
 from calibration.methods import Wanted
@@ -24,6 +25,8 @@ class Settings:
     write. ``op_types_to_quantize``: empty stands for all. ``percentile``: of the values that
     the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
     calibration.rules). ``integer_io``: inputs and outputs are the stored integers.
+    ``share_tables``: decibels that a tensor may lose so that chains share tables (see
+    qpasses.sharing); None ties nothing for that.
     """
 
     target: Target
@@ -41,6 +44,7 @@ class Settings:
     nodes_to_exclude: Sequence[str] = ()
     op_types_to_quantize: Sequence[str] = ()
     integer_io: bool = False
+    share_tables: float | None = None
     emit: Emit = "integer"
 
     def __post_init__(self) -> None:
@@ -67,6 +71,7 @@ class Settings:
         if type(self.percentile) not in (int, float):
             raise UsageError(f"percentile: a number is needed, got {self.percentile!r}")
         checked_percentile(self.percentile)
+        self._check_share_tables()
         _ = self.rules
         for pattern in self.nodes_to_exclude:
             try:
@@ -87,6 +92,17 @@ class Settings:
                 "emit 'qdq' with integer_io: a Q/DQ model has float inputs and outputs, leave "
                 "one of the two away"
             )
+
+    def _check_share_tables(self) -> None:
+        given = self.share_tables
+        if given is None:
+            return
+        if type(given) not in (int, float) or not 0 <= given < inf:
+            raise UsageError(
+                "share_tables (--share-tables): a number of decibels from 0 on is needed, got "
+                f"{given!r}"
+            )
+        object.__setattr__(self, "share_tables", float(given))
 
     @property
     def rules(self) -> Rules:

@@ -1,6 +1,5 @@
 """IntegerizeChain: everything elementwise between two stored tensors becomes one table."""
 
-from collections.abc import Container
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,9 +8,9 @@ from numpy.typing import NDArray
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.edges import codes, dequantize, quantize
-from qpasses.elementwise import channel_axis, is_elementwise, varies
+from qpasses.elementwise import channel_axis, made_of
 from qpasses.function import Function
-from qpasses.graph import Graph, Node, Tensor, add_node, producer
+from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import quantized_by, stored_input
 from qpasses.record import NodeRecord, Quantization
@@ -33,7 +32,7 @@ class IntegerizeChain(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put a table between the two stored tensors."""
         y, end = quantized_by(node, context.settings), node.inputs[0]
-        nodes, source = _chain(end, context.selection.excluded)
+        nodes, source = made_of(end, context.selection.excluded)
         if source is None or all(each.op in CLAMPING for each in nodes):
             return None  # of several tensors, nothing, or exact without a table
         x = stored_input(source, context.settings)
@@ -64,29 +63,6 @@ class IntegerizeChain(Pass):
         )
         context.selection.inherit(made, nodes[-1])
         return None
-
-
-def _chain(end: Tensor, apart: Container[str]) -> tuple[list[Node], Tensor | None]:
-    """The elementwise nodes that make ``end`` of one tensor, in order, and this one.
-
-    Without those whose names are in ``apart``.
-    """
-    order: list[Node] = []
-    leaves: dict[int, Tensor] = {}
-    seen: set[int] = set()
-    waiting = [(end, False)]
-    while waiting:
-        tensor, is_done = waiting.pop()
-        node = producer(tensor)
-        if is_done and node is not None:
-            order.append(node)
-        elif node is None or node.name in apart or not is_elementwise(node):
-            leaves[id(tensor)] = tensor
-        elif id(node) not in seen:
-            seen.add(id(node))
-            waiting.append((tensor, True))
-            waiting += [(each, False) for each in node.inputs if varies(each)]
-    return order, next(iter(leaves.values())) if len(leaves) == 1 else None
 
 
 def tabulate(

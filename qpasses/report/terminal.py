@@ -22,6 +22,9 @@ _WIDE = 110
 _SKIPPED_SHOWN = 20
 """Bad samples in a row; the JSON report lists them all."""
 
+_TIED_SHOWN = 20
+"""Tensors tied for the sake of tables, the costliest first; the JSON report lists them all."""
+
 _VERDICTS = {
     "ok": "[green]ok[/]: every rewritten node is proved, body and meaning agree",
     "incomplete": "[yellow]incomplete[/]",
@@ -97,6 +100,7 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
     print_samples(console, report)
     _print_evidence(console, report["evidence"]["nodes"])
     _print_summary(console, report)
+    _print_tied(console, report.get("sharing"))
     _print_accuracy(console, report)
     summary = report["summary"]
     print_skipped(console, report)
@@ -202,6 +206,12 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
     if of_functions := [each["name"] for each in ranges if each["method"] == "function"]:
         listed = f"{counted(len(of_functions), 'tensor')}: {', '.join(of_functions)}"
         table.add_row("ranges of functions", escape(listed))
+    if sharing := report.get("sharing"):
+        table.add_row(
+            f"tables of chains, shared within {sharing['limit_db']:g} dB",
+            f"{sharing['tables']} for {sharing['chains']} lookups, {sharing['bytes']:,} bytes "
+            f"({sharing['tables_before']} and {sharing['bytes_before']:,} without)",
+        )
     for name, codes in summary["undefined_codes"].items():
         table.add_row(
             escape(f"not defined everywhere: {name}"),
@@ -232,6 +242,36 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             f"{bodies['elements_differing_optimized']} optimized",
         )
     console.print(table)
+    console.print()
+
+
+def _print_tied(console: Console, sharing: dict[str, Any] | None) -> None:
+    """What sharing tables costs, if it was asked for."""
+    if sharing is None:
+        return
+    tied = sorted(sharing["tensors"], key=lambda each: -each["loss_db"])
+    if not tied:
+        limit = f"{sharing['limit_db']:g} dB"
+        console.print(f"No tensors could be tied within {limit} to share tables.\n")
+        return
+    console.print(
+        f"Tied to share tables: {counted(len(tied), 'tensor')}, predicted to lose at most "
+        f"{sharing['largest_loss_db']:.2f} dB, {sharing['mean_loss_db']:.2f} dB on average",
+        style="italic",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("tensor", overflow="fold")
+    for name in ("range", "shared range", "loss dB"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in tied[:_TIED_SHOWN]:
+        ends = (
+            f"{low:.5g} .. {high:.5g}" for low, high in (each["range"], each["shared_range"])
+        )
+        table.add_row(escape(each["name"]), *ends, f"{each['loss_db']:.2f}")
+    console.print(table)
+    if len(tied) > _TIED_SHOWN:
+        console.print(f"and {len(tied) - _TIED_SHOWN} more: --json lists them all")
     console.print()
 
 
