@@ -57,8 +57,10 @@ methods: $(VENV)/test  ## every calibration method on every integer model: docs/
 costs: $(VENV)/test  ## measure onnxruntime's kernels, by which bodies of tables are chosen
 	@$(BIN)/python -m tests.bench.costs
 
-bench: $(VENV)/bench  ## latency, and time and memory of calibration, beside onnxruntime's tools
+bench: $(VENV)/bench  ## latency, tables, calibration's time and memory, beside onnxruntime's tools
 	@$(BIN)/python -m tests.bench.latency $(BENCH)
+	@$(BIN)/python -m tests.bench.latency --threads 2 $(BENCH)
+	@$(BIN)/python -m tests.bench.tables
 	@$(BIN)/python -m tests.bench.calibration $(CALIBRATION)
 
 clean:  ## remove .venv, build and every cache

@@ -1,4 +1,4 @@
-"""Score, output SQNR and one-thread latency: float, onnxruntime's quantize_static, qpasses.
+"""Score, output SQNR and latency: float, onnxruntime's quantize_static, qpasses.
 
 `make bench` runs it on the models of models/zoo.toml that become integer. Both quantizers get
 the same calibration samples.
@@ -111,10 +111,12 @@ def make_graphs(case: Entry, work: Path) -> list[tuple[Row, Model | None]]:
     return [*graphs, (row, result.model)]
 
 
-def measure(models: Sequence[Model], feed: dict[str, Any], rounds: int) -> Any:
-    """Seconds per run on one thread, [rounds, models]: every model in turn in each round."""
+def measure(
+    models: Sequence[Model], feed: dict[str, Any], rounds: int, threads: int = 1
+) -> Any:
+    """Seconds per run, [rounds, models]: every model in turn in each round."""
     options = ort.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    options.intra_op_num_threads, options.log_severity_level = threads, 4
     runners = [ort.InferenceSession(model.SerializeToString(), options) for model in models]
     times, repeats = np.zeros((rounds, len(models))), [1] * len(models)
 
@@ -132,11 +134,12 @@ def measure(models: Sequence[Model], feed: dict[str, Any], rounds: int) -> Any:
     return times
 
 
-def bench(case: Entry, work: Path, rounds: int) -> list[Row]:
+def bench(case: Entry, work: Path, rounds: int, threads: int) -> list[Row]:
     """All figures of one model; ratios are medians of the ratios within each round."""
     graphs = make_graphs(case, work)
     present = [(row, model) for row, model in graphs if model is not None]
-    times = measure([model for _, model in present], dict(case.test_feeds[0]), rounds)
+    feed = dict(case.test_feeds[0])
+    times = measure([model for _, model in present], feed, rounds, threads)
     for (row, model), column in zip(present, times.T, strict=True):
         row.top1, sqnr_db = case.score(model)
         row.sqnr_db = None if row.graph == FLOAT else sqnr_db
@@ -146,9 +149,9 @@ def bench(case: Entry, work: Path, rounds: int) -> list[Row]:
     return [row for row, _ in graphs]
 
 
-def show(rows: Sequence[Row], rounds: int) -> None:
+def show(rows: Sequence[Row], rounds: int, threads: int) -> None:
     """One table for all models."""
-    table = Table(title=f"One thread, median of {rounds} interleaved rounds")
+    table = Table(title=f"Threads: {threads}, median of {rounds} interleaved rounds")
     for name in ("model", "graph"):
         table.add_column(name)
     for name in ("top-1", "SQNR dB", "ms", "/ static", "/ float", "made in s"):
@@ -167,6 +170,7 @@ def main() -> None:
     """Run, print, and write JSON if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200, help="default: %(default)s")
+    parser.add_argument("--threads", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
     parser.add_argument("models", nargs="*", metavar="NAME", help="default: all integer ones")
     options = parser.parse_args()
@@ -175,12 +179,16 @@ def main() -> None:
     rows: list[Row] = []
     for entry in track([e for e in wanted if e.present], "bench", transient=True):
         with tempfile.TemporaryDirectory() as folder:
-            rows += bench(entry, Path(folder), options.rounds)
-    show(rows, options.rounds)
+            rows += bench(entry, Path(folder), options.rounds, options.threads)
+    show(rows, options.rounds, options.threads)
     if missing := [entry.name for entry in wanted if not entry.present]:
         print(f"not measured: {', '.join(missing)}: not in {ZOO} (set QPASSES_ZOO)")
     if options.json:
-        figures = {"rounds": options.rounds, "graphs": [asdict(row) for row in rows]}
+        figures = {
+            "rounds": options.rounds,
+            "threads": options.threads,
+            "graphs": [asdict(row) for row in rows],
+        }
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
