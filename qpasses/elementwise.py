@@ -1,6 +1,6 @@
 """Elementwise chains: what becomes one table, because it looks at one number at a time."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -227,27 +227,14 @@ class Chains:
             or any(not self._shares(reader, tensor) for reader in tensor.outputs)
         ]
 
+    def readers(self, ends: Iterable[Tensor]) -> set[tuple[int, int]]:
+        """Ids of an end and of a node that reads it inside its chain: it needs no rounding."""
+        return {(id(t), id(n)) for t in ends for n in t.outputs if self._shares(n, t)}
+
     def _shares(self, reader: Node, tensor: Tensor) -> bool:
         """Whether ``reader`` is in the chain that ``tensor`` is in."""
         source = self._sources.get(id(reader.outputs[0]) if reader.outputs else 0)
         return source is self.source(tensor)
-
-
-def between(source: Tensor, end: Tensor) -> list[Node]:
-    """The nodes of a chain that make ``end`` of ``source``, in order."""
-    order: list[Node] = []
-    waiting = [(end, False)]
-    while waiting:
-        tensor, is_done = waiting.pop()
-        node = producer(tensor)
-        if tensor is source or node is None or any(node is each for each in order):
-            continue
-        if is_done:
-            order.append(node)
-        else:
-            waiting.append((tensor, True))
-            waiting += [(each, False) for each in filter(varies, node.inputs)]
-    return order
 
 
 def goes_on(graph: Graph, clamp: Node) -> bool:

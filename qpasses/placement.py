@@ -140,8 +140,9 @@ def _quantize_activation(
 ) -> None:
     """Put Q and DQ behind ``tensor``.
 
-    Everything reads the dequantized value of what an integer node writes. What a float node
-    or the user gives stays as it is for float readers.
+    Everything reads the dequantized value of what an integer node writes, but for the nodes
+    of the chain that it is an end of. What a float node or the user gives stays as it is for
+    float readers.
     """
     name, writer = tensor.name, producer(tensor)
     rounded = writer is not None and id(writer) in chosen.integer
@@ -153,9 +154,10 @@ def _quantize_activation(
         outputs = producer_of(tensor).outputs
         outputs[next(i for i, t in enumerate(outputs) if t is tensor)] = source
     for reader in readers:
+        inside = (id(tensor), id(reader)) in chosen.inner
         for index, read in enumerate(reader.inputs):
             if read is tensor:
-                reader.inputs[index] = real
+                reader.inputs[index] = source if inside else real
     scale = context.constant(f"{name}_scale", np.array(parameters.scale, np.float32))
     zero = context.constant(f"{name}_zero_point", parameters.zero)
     for op, end, start, result in (

@@ -26,14 +26,16 @@ class Plan:
     ``tensors``: by name, in graph order; ``stored``: each one's name to that of its stored
     integers; ``ties``: pairs that a moving op forces to share a scale; ``clamps``: input and
     output of each Relu or Clip on its own, which share one if that loses little; ``chains``:
-    source and end of each elementwise chain, in graph order; ``computing``: the nodes that
-    compute on integers; ``integer``: the ids of all nodes that will read or write integers.
+    source and end of each elementwise chain, in graph order; ``inner``: ids of an end and of
+    a node that reads it inside its chain; ``computing``: the nodes that compute on integers;
+    ``integer``: the ids of all nodes that will read or write integers.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ties: list[tuple[str, str]] = field(default_factory=list)
     clamps: list[tuple[str, str]] = field(default_factory=list)
     chains: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    inner: set[tuple[int, int]] = field(default_factory=set)
     stored: dict[str, str] = field(default_factory=dict)
     computing: list[Node] = field(default_factory=list)
     integer: set[int] = field(default_factory=set)
@@ -109,6 +111,7 @@ def plan(graph: Graph, context: Context) -> Plan:
     inner -= {tensor.name for tensor in ends}
     sources = [(chains.source(tensor), tensor) for tensor in ends]
     result.chains = [each for each in sources if reach.of(each[0].name) in active]
+    result.inner = chains.readers(tensor for _, tensor in result.chains)
     result.integer.update(id(n) for n in moving if reach.of(n.outputs[0].name) in active)
     for tensor in _float_variables(graph):
         if reach.of(tensor.name) in active and tensor.name not in inner:

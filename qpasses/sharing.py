@@ -9,25 +9,14 @@ from math import inf, log10
 from typing import Any
 
 from calibration import Range
-from qpasses.elementwise import made_of
-from qpasses.function import Function
+from qpasses.chains import Chain, find_chains
 from qpasses.graph import Graph
 from qpasses.passes.base import Context
 from qpasses.passes.integerize_chain import tabulate
 from qpasses.placement import activation_parameters
 from qpasses.planning import Plan
 from qpasses.settings import Settings
-from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
-
-
-@dataclass(frozen=True)
-class Chain:
-    """What becomes a table: a function, and the names of the tensors that it leads between."""
-
-    function: Function
-    source: str
-    end: str
 
 
 @dataclass(frozen=True)
@@ -72,7 +61,7 @@ def share(
     """
     settings = context.settings
     own = {name: each.with_zero() for name, each in ranges.items()}
-    chains = find_chains(graph, chosen, context)
+    chains = find_chains(graph, chosen)
     groups = Groups.aligned(chosen, own, settings.symmetric)
     tie_chains(chains, groups, limit)
     shared = {name: groups.range_of(name) for name in own}
@@ -90,19 +79,6 @@ def share(
 
 def _ends(real: Range) -> tuple[float, float]:
     return real.low, real.high
-
-
-def find_chains(graph: Graph, chosen: Plan, context: Context) -> list[Chain]:
-    """What IntegerizeChain is going to make a table of, in graph order."""
-    found = []
-    for end in chosen.tensors.values():
-        nodes, source = made_of(end, context.selection.excluded, chosen.tensors)
-        if source is None or source.name not in chosen.tensors:
-            continue
-        if not all(each.op in CLAMPING for each in nodes):
-            function = Function.of(nodes, [source], end, graph.opset)
-            found.append(Chain(function, source.name, end.name))
-    return found
 
 
 @dataclass

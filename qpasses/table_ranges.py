@@ -6,10 +6,10 @@ import numpy as np
 
 from calibration import Range
 from qpasses.alignment import align
+from qpasses.chains import find_chains
 from qpasses.edges import dequantize
-from qpasses.elementwise import between
 from qpasses.function import Function
-from qpasses.graph import Graph, Tensor
+from qpasses.graph import Graph
 from qpasses.placement import activation_parameters
 from qpasses.planning import Plan
 from qpasses.ranges import FUNCTION, Ranges
@@ -25,25 +25,22 @@ def with_function_ranges(
     new range gives. Tensors that an override matches keep what it says, and so do those
     whose function gives no finite number.
     """
-    for source, end in chosen.chains:
-        if settings.rules.override(end.name) is not None:
+    for chain in find_chains(graph, chosen):
+        if settings.rules.override(chain.end) is not None:
             continue
         shared = align(graph, chosen, found.ranges, found.of_functions)
-        extremes = _extremes(graph, source, end, shared[source.name], settings)
+        extremes = _extremes(chain.function, shared[chain.source], settings)
         if extremes is not None:
             found = replace(
                 found,
-                ranges={**found.ranges, end.name: extremes},
-                methods={**found.methods, end.name: FUNCTION},
+                ranges={**found.ranges, chain.end: extremes},
+                methods={**found.methods, chain.end: FUNCTION},
             )
     return found
 
 
-def _extremes(
-    graph: Graph, source: Tensor, end: Tensor, real: Range, settings: Settings
-) -> Range | None:
+def _extremes(function: Function, real: Range, settings: Settings) -> Range | None:
     """Of the finite results for the codes that store ``real``; None where there are none."""
-    function = Function.of(between(source, end), [source], end, graph.opset)
     stored = activation_parameters(real, settings)
     low, high = stored.limits
     x = dequantize(np.arange(low, high + 1), stored)

@@ -719,3 +719,16 @@ def test_on_the_command_line_a_damaged_function_is_one_line(tmp_path, emitted):
     entry_of(changed, "function").value = json.dumps("no base 64")
     onnx.save(changed, desk.output)
     assert_refused(desk.verify(), MODEL, "its function")
+
+
+def test_an_end_inside_of_a_chain_is_not_rounded_for_the_rest_of_it():
+    """Both tables are of the convolution's result, as both ends are functions of it."""
+    made = net("t = Tanh (x) s = Exp (t) y = Mul (s, t)", BETWEEN)
+    read_as_well = onnx.helper.make_tensor_value_info("t", 1, [None] * 4)
+    made.graph.output.append(read_as_well)
+    result = quantize(made, samples(made))
+    tables = [node for node in result.model.graph.node if node.op_type == "Lut"]
+    assert len(tables) == 2
+    assert len({node.input[0] for node in tables}) == 1
+    assert all(each.reference_max_lsb <= 1 for each in result.evidence)
+    assert verify(result.model, made, samples(made)).verdict == result.verdict == "ok"

@@ -18,12 +18,13 @@ from stage_checks import thoroughly
 from calibration import Range
 from opsets.target import load_target
 from qpasses import UsageError, pipeline, quantize, verify
+from qpasses.chains import find_chains
 from qpasses.graph import import_graph
 from qpasses.passes.base import Context
 from qpasses.planning import plan
 from qpasses.settings import Settings
 from qpasses.shapes import infer_shapes
-from qpasses.sharing import find_chains, share
+from qpasses.sharing import share
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -196,12 +197,15 @@ def test_a_source_of_several_chains_is_tied_for_all_of_them():
 
 
 def test_chains_in_a_row_share_where_source_between_and_end_fit():
-    made = net("c = Conv (x, w) t = Tanh (c) u = Tanh (t)", "t", "u")
-    ranges = {"c": (-1.0, 1.0), "t": (-0.9, 0.9), "u": (-0.8, 0.8)}
+    pool = "p = MaxPool <kernel_shape = [1, 1]> (t)"
+    made = net(f"c = Conv (x, w) t = Tanh (c) {pool} u = Tanh (p)", "t", "u")
+    ranges = {"c": (-1.0, 1.0), "t": (-0.9, 0.9), "p": (-0.9, 0.9), "u": (-0.8, 0.8)}
     price = 20 * log10(10 / 8)
     assert losses(shared(made, price - 0.01, ranges)) == {}
     result = shared(made, price + 0.01, ranges)
-    assert losses(result) == pytest.approx({"c": 0, "t": 20 * log10(10 / 9), "u": price})
+    assert losses(result) == pytest.approx(
+        {"c": 0, **dict.fromkeys("tp", 20 * log10(10 / 9)), "u": price}
+    )
     assert sharing(result)["tables"] == 1
     assert verify(result.model, made, samples()).verdict == "ok"
 
@@ -265,13 +269,14 @@ def test_the_predicted_loss_is_that_of_rounding():
 
 RICH = """
 c0 = Conv (x, w) t0 = Tanh (c0) c1 = Conv (x, w) t1 = Tanh (c1) c2 = Conv (x, w) t2 = Tanh (c2)
-s0 = Sigmoid (c0) d = Conv (x, w) s1 = Sigmoid (d) u = Tanh (t1) e = Conv (x, w)
+s0 = Sigmoid (c0) d = Conv (x, w) s1 = Sigmoid (d) e = Conv (x, w)
+q = MaxPool <kernel_shape = [1, 1]> (t1) u = Tanh (q)
 m = MaxPool <kernel_shape = [1, 1]> (t2) r = Relu (m) j = Concat <axis = 2> (s0, e)
 """
 """A source of two functions, a row, a MaxPool, a Concat, a Relu on its own."""
 
-MOVED = [{"t2", "m"}, {"s0", "e", "j"}]
-SAME = {"Tanh": ["c0", "c1", "c2", "t1"], "Sigmoid": ["c0", "d"]}
+MOVED = [{"t1", "q"}, {"t2", "m"}, {"s0", "e", "j"}]
+SAME = {"Tanh": ["c0", "c1", "c2", "q"], "Sigmoid": ["c0", "d"]}
 
 
 def rich():
@@ -300,7 +305,7 @@ LIMITS = [0.0, 0.3, 1.0, 2.0, 4.0, 100.0]
 def test_no_tensor_loses_more_than_the_limit_and_a_higher_one_ties_more(data):
     graph, chosen, context = rich()
     ranges = data.draw(any_ranges(list(chosen.tensors)))
-    chains = find_chains(graph, chosen, context)
+    chains = find_chains(graph, chosen)
     assert sorted(each.source for each in chains) == sorted([*SAME["Tanh"], *SAME["Sigmoid"]])
     kinds = []
     for limit in LIMITS:
