@@ -149,7 +149,7 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
 def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     """Whether the record says what the multipliers or the table of a node stand for."""
     counts = {name: len(scales) for name, scales in entry.scales.items()}
-    single = ("a", "b", "y") if node.op in ("IntAdd", "IntMul", "LutPair") else ("x", "y")
+    single = ("a", "b", "y") if "a" in OPS[node.op].inputs else ("x", "y")
     if node.op == "LutPair":
         around = {tensor.name for tensor in [*node.inputs[:2], *node.outputs]}
         return around <= record.tensors.keys() and all(counts.get(n) == 1 for n in single)
