@@ -109,6 +109,8 @@ def _is_well_formed(node: Node) -> bool:
         return False
     if node.attrs.get("rounding", "half_to_even") not in ROUNDINGS:
         return False
+    if node.attrs.get("inner", 0) not in range(1 << 31):
+        return False
     pairs = zip(op.inputs.items(), node.inputs, strict=True)
     given = {name: (kind, constant(t)) for (name, kind), t in pairs if name not in _DATA}
     return all(

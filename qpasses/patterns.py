@@ -37,8 +37,8 @@ def real_value_of(tensor: Tensor | None) -> NDArray[Any] | None:
     return np.asarray((value.astype(np.int64) - view.zero_point.astype(np.int64)) * view.scale)
 
 
-def is_stacked(node: Node) -> bool:
-    """Whether it is a MatMul of other than a constant matrix: of two tensors, or stacks."""
+def multiplies_stacks(node: Node) -> bool:
+    """Whether it is a MatMul, but not with a constant matrix: of two tensors, of stacks."""
     if node.op != "MatMul":
         return False
     weights = value_of(node.inputs[1])

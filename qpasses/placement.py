@@ -21,7 +21,7 @@ from qpasses.graph import (
     tidy,
 )
 from qpasses.passes.base import Context
-from qpasses.patterns import absorbed, bias_row, is_stacked
+from qpasses.patterns import absorbed, bias_row, multiplies_stacks
 from qpasses.planning import Plan
 from qpasses.record import Quantization
 from qpasses.settings import Settings
@@ -54,7 +54,7 @@ def place_parameters(
         if name in context.sizes:
             context.sizes[chosen.stored[name]] = context.sizes[name]
     for node in chosen.computing:
-        if node.op in _MATRIX_OPS and not is_stacked(node):
+        if node.op in _MATRIX_OPS and not multiplies_stacks(node):
             _quantize_weights(graph, node, context)
         else:
             _quantize_constants(graph, node, context)

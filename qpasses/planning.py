@@ -11,7 +11,7 @@ from qpasses.graph import Graph, Node, Tensor, is_float
 from qpasses.moving import MOVING, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
-from qpasses.patterns import absorbed, activations, data_inputs, is_stacked
+from qpasses.patterns import absorbed, activations, data_inputs, multiplies_stacks
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
@@ -79,7 +79,7 @@ def plan(graph: Graph, context: Context) -> Plan:
         declined = _declined(graph, node, guards[node.op])
         if declined:
             context.record.declined[node.name] = declined.reason
-        elif node.op in REDUCING or (is_stacked(node) and len(activations(node)) > 1):
+        elif node.op in REDUCING or (multiplies_stacks(node) and len(activations(node)) > 1):
             followers.append(node)
         elif node.op in MOVING.keys() | CLAMPING:
             moving.append(node)

@@ -9,7 +9,8 @@ from onnx import numpy_helper
 from small_models import model, numbers
 from stage_checks import check, net, random_feeds, seeds, stages, thoroughly
 
-from qpasses import quantize, verify
+from opsets.errors import ModelError
+from qpasses import inspect, quantize, verify
 from qpasses.bodies import constants_of
 from qpasses.emit.integer import read_record
 from qpasses.evidence.probe import operands_of, probe_node
@@ -156,12 +157,35 @@ def test_a_changed_multiplier_or_shift_is_found(formal, change):
     assert any("'scores'" in each or "scores." in each for each in problems)
 
 
-def test_an_inner_size_smaller_than_that_of_the_first_sample_is_found():
-    made = quantize(attention(), feeds()).model
+def with_inner(made, value):
+    """``made`` with another inner size on its product."""
     node = next(node for node in made.graph.node if node.name == "scores")
-    next(a for a in node.attribute if a.name == "inner").i = 1
+    attribute = next(each for each in node.attribute if each.name == "inner")
+    attribute.CopyFrom(onnx.helper.make_attribute("inner", value))
+    return made
+
+
+def test_an_inner_size_smaller_than_that_of_the_first_sample_is_found():
+    made = with_inner(quantize(attention(), feeds()).model, 1)
     problems = verify(made, attention(), feeds()).report["summary"]["problems"]
     assert any("'scores'" in each for each in problems)
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 40, "many", [8]])
+def test_an_inner_size_that_is_none_is_refused(value):
+    made = with_inner(quantize(attention(), feeds()).model, value)
+    with pytest.raises(ModelError, match="'scores' has not the inputs and attributes"):
+        verify(made, attention(), feeds())
+
+
+def test_inspect_gives_the_scale_of_a_product_as_that_of_its_three_tensors(tmp_path):
+    made = quantize(attention(), feeds()).model
+    onnx.save(made, tmp_path / "integer.onnx")
+    row = inspect(tmp_path / "integer.onnx").node("scores")
+    scales = {each.input: each.scale for each in (*row.inputs, *row.outputs)}
+    assert row.real_scale == [pytest.approx(scales["a"] * scales["b"] / scales["y"])]
+    assert row.multiplier[0] / 2 ** row.shift[0] == pytest.approx(row.real_scale[0])
+    assert row.attributes["inner"] == 8
 
 
 def test_a_multiplier_is_a_mismatch_exactly_if_the_probe_finds_one():

@@ -5,7 +5,7 @@ from typing import ClassVar
 from qpasses.graph import Graph, Node, input_at, rank
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.integerize_conv import guard_weights, matrix_inputs, matrix_operands
-from qpasses.patterns import absorbed, bias_row, is_stacked, value_of
+from qpasses.patterns import absorbed, bias_row, multiplies_stacks, value_of
 from qpasses.requantized import emit_requantized
 
 
@@ -22,7 +22,7 @@ class IntegerizeGemm(Pass):
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """A constant matrix, not transposed or scaled in ways prepare could not fold."""
-        if is_stacked(node):
+        if multiplies_stacks(node):
             return None  # IntegerizeMatMul
         weights = value_of(node.inputs[1])
         if weights is None:
@@ -41,7 +41,7 @@ class IntegerizeGemm(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Collect the stored operands, choose multipliers, put IntGemm in place."""
-        if is_stacked(node):
+        if multiplies_stacks(node):
             return None
         chain = absorbed(graph, node)
         if node.op == "MatMul":

@@ -7,7 +7,7 @@ import numpy as np
 from qpasses.evidence.thresholds import products
 from qpasses.graph import Graph, Node, is_float, rank
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.patterns import Stored, is_stacked, stored_input, stored_output, value_of
+from qpasses.patterns import Stored, multiplies_stacks, stored_input, stored_output, value_of
 from qpasses.requantized import Accumulation, Site, emit_requantized
 
 
@@ -24,7 +24,7 @@ class IntegerizeMatMul(Pass):
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """Stacks of matrices, of numbers that a scale can store."""
-        if not is_stacked(node) or not is_float(node.outputs[0]):
+        if not multiplies_stacks(node) or not is_float(node.outputs[0]):
             return None
         if any((rank(tensor) or 0) < 2 for tensor in node.inputs):
             return Declined("MatMul of a vector, or of a rank that is not known")
@@ -35,7 +35,7 @@ class IntegerizeMatMul(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Collect the stored operands, choose the multiplier, put IntMatMul in place."""
-        if not is_stacked(node):
+        if not multiplies_stacks(node):
             return None
         a, b = (stored_input(tensor, context.settings) for tensor in node.inputs)
         found = stored_output(graph, node, context.settings)
