@@ -27,16 +27,17 @@ WEIGHT_SCALE = """
 """
 
 
-_UNSIGNED = """
+_TURNED = """
     # stored int8 as uint8: the same bits, the highest turned round, which adds 128
     turned    = Constant <value = uint8 {128}> ()
-    x_bits    = Cast <to = 2> (x)                                          # 2 is UINT8
-    x_u8      = BitwiseXor (x_bits, turned)
-    x_zero_b  = Cast <to = 2> (x_zero)
-    x_zero_u8 = BitwiseXor (x_zero_b, turned)
-    y_zero_b  = Cast <to = 2> (y_zero)
-    y_zero_u8 = BitwiseXor (y_zero_b, turned)
 """
+
+_UNSIGNED = """
+    NAME_bits = Cast <to = 2> (NAME)                                       # 2 is UINT8
+    NAME_u8   = BitwiseXor (NAME_bits, turned)
+"""
+
+_STORED = re.compile(r"\b(?:RESULT|[ABXY]_ZERO|[ABX])\b")
 
 _SIGNED = """
     y_bits    = BitwiseXor (y_u8, turned)
@@ -49,16 +50,19 @@ def float32_bodies(
 ) -> Sequence[Body]:
     """Bodies on onnxruntime's kernels for the stored types and clamps.
 
-    ``text`` calls data and zero points X, X_ZERO and Y_ZERO, and RESULT what the kernel
-    writes; ``also`` is a further condition. The kernels for uint8 are many times faster than
-    those for int8, so that int8 is turned into uint8 and back. A Clip follows where the clamp
-    is not the type's range.
+    ``text`` calls data and zero points X (or A and B), X_ZERO and Y_ZERO, and RESULT what the
+    kernel writes; ``also`` is a further condition. The kernels for uint8 are many times faster
+    than those for int8, and their products of two uint8 saturate nowhere, so that int8 is
+    turned into uint8 and back. A Clip follows where the clamp is not the type's range.
     """
-    plain = {"X_ZERO": "x_zero", "Y_ZERO": "y_zero", "X": "x"}
-    turned = {"RESULT": "y_u8", "X_ZERO": "x_zero_u8", "Y_ZERO": "y_zero_u8", "X": "x_u8"}
-    if "X_ZERO" not in text:  # no data of a stored type, no kernel to choose
+    stored = sorted(set(_STORED.findall(text)) - {"RESULT", "Y_ZERO"})
+    if not stored:  # no data of a stored type, no kernel to choose
         return _with_and_without_clip(name, text, also)
-    signed = _UNSIGNED + _replaced(text, turned) + _SIGNED
+    stored = [each.lower() for each in (*stored, "Y_ZERO")]
+    turning = "".join(_UNSIGNED.replace("NAME", each) for each in stored)
+    plain = {each.upper(): each for each in stored}
+    turned = {each.upper(): f"{each}_u8" for each in stored} | {"RESULT": "y_u8"}
+    signed = _TURNED + turning + _replaced(text, turned) + _SIGNED
     forms = [
         (name, _replaced(text, plain), all_of(_is_unsigned, also)),
         (f"{name}_signed", signed, all_of(_is_signed, also)),
@@ -67,7 +71,7 @@ def float32_bodies(
 
 
 def _replaced(text: str, names: Mapping[str, str]) -> str:
-    return re.sub(r"\b(RESULT|X_ZERO|Y_ZERO|X)\b", lambda m: names.get(m[0], m[0]), text)
+    return _STORED.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 def _with_and_without_clip(name: str, text: str, accepts: Guard) -> Sequence[Body]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +146,10 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
 
 
 def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
-    if node.op == "IntMul":
-        first, second, product = (Fraction(entry.scales[name][0]) for name in ("a", "b", "y"))
-        return [float(first * second / product)]
     if node.op in ("IntAdd", "LutPair"):
         y = entry.scales["y"][0]
         return [entry.scales["a"][0] / y, entry.scales["b"][0] / y]
-    if node.domain != DOMAIN or "x" not in entry.scales or node.op.startswith("Lut"):
+    if node.domain != DOMAIN or not entry.scales or node.op.startswith("Lut"):
         return []
     return [float(scale) for scale in entry.real_scales()]
 

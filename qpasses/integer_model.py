@@ -109,6 +109,8 @@ def _is_well_formed(node: Node) -> bool:
         return False
     if node.attrs.get("rounding", "half_to_even") not in ROUNDINGS:
         return False
+    if node.attrs.get("inner", 0) not in range(1 << 31):
+        return False
     pairs = zip(op.inputs.items(), node.inputs, strict=True)
     given = {name: (kind, constant(t)) for (name, kind), t in pairs if name not in _DATA}
     return all(
@@ -149,7 +151,7 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
 def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     """Whether the record says what the multipliers or the table of a node stand for."""
     counts = {name: len(scales) for name, scales in entry.scales.items()}
-    single = ("a", "b", "y") if node.op in ("IntAdd", "IntMul", "LutPair") else ("x", "y")
+    single = ("a", "b", "y") if "a" in OPS[node.op].inputs else ("x", "y")
     if node.op == "LutPair":
         around = {tensor.name for tensor in [*node.inputs[:2], *node.outputs]}
         return around <= record.tensors.keys() and all(counts.get(n) == 1 for n in single)

@@ -37,6 +37,14 @@ def real_value_of(tensor: Tensor | None) -> NDArray[Any] | None:
     return np.asarray((value.astype(np.int64) - view.zero_point.astype(np.int64)) * view.scale)
 
 
+def multiplies_stacks(node: Node) -> bool:
+    """Whether it is a MatMul, but not with a constant matrix: of two tensors, of stacks."""
+    if node.op != "MatMul":
+        return False
+    weights = value_of(node.inputs[1])
+    return weights is None or weights.ndim != 2
+
+
 def data_inputs(node: Node) -> list[Tensor]:
     """The float tensors that a moving or clamping node moves, constants apart."""
     inputs = moved(node) if node.op in MOVING else node.inputs[:1]
@@ -69,7 +77,7 @@ def absorbed(graph: Graph, node: Node, apart: Container[str] = ()) -> list[Node]
 def bias_row(matmul: Node, add: Node) -> Tensor | None:
     """The operand of ``add`` that is one constant value per column of the product."""
     weights = value_of(matmul.inputs[1])
-    if add.op != "Add" or weights is None:
+    if add.op != "Add" or weights is None or weights.ndim != 2:
         return None
     product = matmul.outputs[0]
     other = add.inputs[1] if add.inputs[0] is product else add.inputs[0]

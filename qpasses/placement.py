@@ -21,7 +21,7 @@ from qpasses.graph import (
     tidy,
 )
 from qpasses.passes.base import Context
-from qpasses.patterns import absorbed, bias_row
+from qpasses.patterns import absorbed, bias_row, multiplies_stacks
 from qpasses.planning import Plan
 from qpasses.record import Quantization
 from qpasses.settings import Settings
@@ -54,7 +54,7 @@ def place_parameters(
         if name in context.sizes:
             context.sizes[chosen.stored[name]] = context.sizes[name]
     for node in chosen.computing:
-        if node.op in _MATRIX_OPS:
+        if node.op in _MATRIX_OPS and not multiplies_stacks(node):
             _quantize_weights(graph, node, context)
         else:
             _quantize_constants(graph, node, context)
@@ -218,10 +218,10 @@ def _bias_home(graph: Graph, node: Node) -> tuple[Node, int]:
 
 
 def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
-    """Constant operands of an Add are stored like activations, with their own scale."""
+    """Constant operands of Add and MatMul are stored like activations, at their own scale."""
     for index, tensor in enumerate(node.inputs):
         values = constant(tensor)
-        if node.op != "Add" or values is None:
+        if node.op not in ("Add", "MatMul") or values is None:
             continue
         extremes = Range(float(values.min()), float(values.max()))
         parameters = activation_parameters(extremes, context.settings)

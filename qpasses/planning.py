@@ -1,5 +1,6 @@
 """Plan: which nodes become integer, and which tensors carry a scale."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -10,13 +11,16 @@ from qpasses.graph import Graph, Node, Tensor, is_float
 from qpasses.moving import MOVING, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
-from qpasses.patterns import absorbed, activations, data_inputs
+from qpasses.patterns import absorbed, activations, data_inputs, multiplies_stacks
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
 REDUCING = frozenset({"ReduceMean", "ReduceSum"})
 """Ops that become integer where what they read is on integers: like those of two tensors,
 they stay float inside a normalization that is written out."""
+
+
+Guard = Callable[[Graph, Node], Declined | None]
 
 
 @dataclass
@@ -44,7 +48,10 @@ class Plan:
 def plan(graph: Graph, context: Context) -> Plan:
     """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
     context.adopt(graph)
-    guards = {op: each.guard for each in INTEGERIZE for op in each.op_types}
+    guards: dict[str, list[Guard]] = {}
+    for each in INTEGERIZE:
+        for op in each.op_types:
+            guards.setdefault(op, []).append(each.guard)
     result, reach = Plan(), Ties()
     touched: set[str] = set()
     inner: set[str] = set()
@@ -71,10 +78,10 @@ def plan(graph: Graph, context: Context) -> Plan:
         if node.op not in guards or node.op in PAIRING:
             continue
         context.record.declined.pop(node.name, None)  # what prepare could not fold
-        declined = _guard_type(node) or guards[node.op](graph, node)
+        declined = _declined(graph, node, guards[node.op])
         if declined:
             context.record.declined[node.name] = declined.reason
-        elif node.op in REDUCING:
+        elif node.op in REDUCING or (multiplies_stacks(node) and len(activations(node)) > 1):
             followers.append(node)
         elif node.op in MOVING.keys() | CLAMPING:
             moving.append(node)
@@ -132,14 +139,12 @@ def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:
     return node.op not in CLAMPING or inside or goes_on(graph, node)
 
 
-def _guard_type(node: Node) -> Declined | None:
-    """QuantizeLinear reads float32; other floats stay as they are."""
+def _declined(graph: Graph, node: Node, guards: Iterable[Guard]) -> Declined | None:
+    """QuantizeLinear reads float32; other floats stay as they are. Then what guards say."""
     dtype = node.outputs[0].dtype
-    return (
-        None
-        if dtype == np.float32
-        else Declined(f"{node.op} in {np.dtype(dtype)}: convert the model to float32")
-    )
+    if dtype != np.float32:
+        return Declined(f"{node.op} in {np.dtype(dtype)}: convert the model to float32")
+    return next(filter(None, (guard(graph, node) for guard in guards)), None)
 
 
 def _float_variables(graph: Graph) -> list[Tensor]:

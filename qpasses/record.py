@@ -120,10 +120,11 @@ class NodeRecord:
             raise ValueError("scales, cells, macs, source, bounds or function of a node")
 
     def real_scales(self) -> list[Fraction]:
-        """x_scale * w_scale / (y_scale * cells) per channel, exact."""
-        (x,), (y,) = self.scales["x"], self.scales["y"]
+        """x_scale * w_scale / (y_scale * cells) per channel, exact; of two tensors a and b."""
+        (x,), (y,) = self.scales.get("x") or self.scales["a"], self.scales["y"]
         factor = Fraction(x) / (Fraction(y) * self.cells)
-        return [factor * Fraction(w) for w in self.scales.get("w", [1.0])]
+        others = self.scales.get("w") or self.scales.get("b", [1.0])
+        return [factor * Fraction(other) for other in others]
 
 
 @dataclass

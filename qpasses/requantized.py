@@ -1,6 +1,6 @@
 """What the passes share that turn an accumulator into stored integers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,23 +19,23 @@ from qpasses.record import NodeRecord, Quantization
 
 @dataclass(frozen=True)
 class Site:
-    """A float node with the stored tensors around it and the nodes it absorbs."""
+    """A float node with the stored tensor it gives and the nodes it absorbs."""
 
     node: Node
-    x: Stored
     y: Stored
     absorbed: Sequence[Node]
 
 
 @dataclass(frozen=True)
 class Accumulation:
-    """The int32 sum of a site: what it can reach, and the real scale it stands for.
+    """The int32 sum of a site: what it can reach, and the real scales it stands for.
 
-    The sum is in steps of x_scale * w_scale[channel] and is divided by ``cells``.
+    ``scales`` are those of the operands by input name, of weights per channel: the sum is in
+    steps of their product and is divided by ``cells``.
     """
 
     reachable: Interval
-    w_scale: Sequence[float] = (1.0,)
+    scales: Mapping[str, Sequence[float]]
     cells: int = 1
 
 
@@ -69,7 +69,7 @@ def emit_requantized(
     The multipliers do not depend on the wanted bodies, so that all bodies mean the same.
     Declines if an accumulator could leave int32.
     """
-    node, x, y = site.node, site.x.quantization, site.y.quantization
+    node, y = site.node, site.y.quantization
     if not acc.reachable.fits_int32():
         low, high = acc.reachable.low.min(), acc.reachable.high.max()
         return Declined(f"{node.op} could overflow its int32 accumulator: [{low}, {high}]")
@@ -83,7 +83,7 @@ def emit_requantized(
     assert kernel is not None, op
     record = NodeRecord(
         source=[node.name, *(each.name for each in site.absorbed)],
-        scales={"x": [x.scale], "w": list(acc.w_scale), "y": [y.scale]},
+        scales={name: list(each) for name, each in acc.scales.items()} | {"y": [y.scale]},
         cells=acc.cells,
         macs=context.record.macs.get(node.name, 0),
     )

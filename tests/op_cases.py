@@ -244,6 +244,23 @@ def int_gemm(draw):
 
 
 @st.composite
+def int_mat_mul(draw):
+    """Stacks that broadcast: one has every leading dimension, the other the last few."""
+    rng, dtype = draw(generator), draw(stored_type)
+    full = draw(st.lists(st.integers(1, 3), max_size=2))
+    small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
+    stacks = draw(st.permutations([full, small]))
+    inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
+    zeros = zero_point(rng, dtype), zero_point(rng, dtype)
+    a = codes(rng, (*stacks[0], draw(st.integers(1, 5)), inner), zeros[0])
+    b = codes(rng, (*stacks[1], inner, draw(st.integers(1, 9) | st.just(32))), zeros[1])
+    reach = int(rng.choice([16, 256 * inner, 255 * 255 * inner]))
+    scale = multiplier_and_shift(rng, 1, reach)
+    inputs = [a, zeros[0], b, zeros[1], *scale, *output_ends(rng, dtype)]
+    return Case(inputs, {"inner": inner, "rounding": draw(rounding)})
+
+
+@st.composite
 def int_add(draw):
     """One operand has the full shape, the other broadcasts to it; either may come first."""
     rng, dtype = draw(generator), draw(stored_type)
@@ -293,6 +310,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntMul": int_mul(),
     "IntConv": int_conv(),
     "IntGemm": int_gemm(),
+    "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
     "IntReduce": int_reduce(),
     "IntAveragePool": pool("kernel_shape"),
@@ -380,6 +398,19 @@ def _read(operand, at):
     return int(operand[tuple(i % n for i, n in aligned)])
 
 
+def _plain_mat_mul(a, a_zero, b, b_zero, m, s, *ends, inner, rounding):
+    def code_at(*at):
+        *stack, row, column = at
+        acc = 0
+        for k in range(inner):
+            left = _read(a, (*stack, row, k)) - int(a_zero)
+            acc += left * (_read(b, (*stack, k, column)) - int(b_zero))
+        return _clamped(acc, int(m[0]), int(s[0]), ends, rounding)
+
+    stack = max(a.shape[:-2], b.shape[:-2], key=lambda shape: (len(shape), prod(shape)))
+    return (*stack, a.shape[-2], b.shape[-1]), code_at
+
+
 def _larger(a, b):
     return max(a.shape, b.shape, key=lambda shape: (len(shape), prod(shape)))
 
@@ -459,6 +490,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "Lut": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 256])),
     "IntConv": _plain_conv,
     "IntGemm": _plain_gemm,
+    "IntMatMul": _plain_mat_mul,
     "IntAdd": _plain_add,
     "IntReduce": _plain_reduce,
     "IntAveragePool": _plain_pool,

@@ -183,7 +183,8 @@ BOUNDS = {"low": np.float32(-0.5), "high": np.float32(0.75)}
 STEPS = [
     *["{t} = Conv <pads = [1, 1, 1, 1]> ({a}, w3)", "{t} = Conv <group = 2> ({a}, w1)"],
     *["{t} = Add ({a}, {b})", "{t} = Add ({a}, {b})", "{t} = Add (row, {a})"],
-    *["{t} = MatMul ({a}, matrix)", "{t}_g = GlobalAveragePool ({a}) {t} = Add ({b}, {t}_g)"],
+    *["{t} = MatMul ({a}, matrix)", "{t} = MatMul ({a}, {b})", "{t} = MatMul (stack, {a})"],
+    "{t}_g = GlobalAveragePool ({a}) {t} = Add ({b}, {t}_g)",
     "{t}_p = Pad ({a}, grow) {t} = AveragePool <kernel_shape = [2, 1]> ({t}_p)",
     *["{t} = Relu ({a})", "{t} = Relu ({a})", "{t} = Clip ({a}, low, high)"],
     "{t} = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> ({a})",
@@ -196,6 +197,7 @@ STEPS = [
 
 CONSTANTS = {
     **{"w3": numbers(2, 2, 3, 3), "w1": numbers(2, 1, 1, 1), "matrix": numbers(4, 4)},
+    "stack": numbers(2, 4, 4),
     **{"row": numbers(4), "grow": int64(0, 0, 0, 0, 0, 0, 1, 0), "shape": int64(0, 0, -1, 4)},
     **{
         "zero": int64(0),

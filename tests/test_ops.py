@@ -23,7 +23,7 @@ from qpasses.runtime import IR_VERSION, OPSET, opset_imports, run_op
 INTEGER_TYPES = {TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64}
 INTEGER_OPS = {
     *("Abs", "Add", "And", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
-    *("Div", "Equal", "Max", "Neg", "Or", "Slice"),
+    *("Div", "Equal", "MatMul", "Max", "Neg", "Or", "Slice"),
     *("ConstantOfShape", "ConvInteger", "Gather", "Greater", "Less", "MatMulInteger", "Mod"),
     *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
     "Where",
@@ -228,7 +228,7 @@ def test_a_clamp_inside_the_type_takes_the_clamped_kernel(name):
 
 
 @pytest.mark.parametrize("w_zero", [np.array(128, np.uint8), np.array(0, np.int8)])
-@pytest.mark.parametrize("name", ["IntConv", "IntGemm"])
+@pytest.mark.parametrize("name", ["IntConv", "IntGemm", "IntMatMul"])
 def test_int8_activations_run_on_the_kernel_for_uint8(name, w_zero):
     ends = {"y_min": np.array(-128, np.int8), "y_max": np.array(127, np.int8)}
     inside = ends | {"y_min": np.array(0, np.int8)}

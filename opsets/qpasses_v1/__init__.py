@@ -6,6 +6,7 @@ from opsets.qpasses_v1.int_average_pool import INT_AVERAGE_POOL
 from opsets.qpasses_v1.int_conv import INT_CONV
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
+from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
 from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.int_reduce import INT_REDUCE
 from opsets.qpasses_v1.lut import LUT
@@ -26,6 +27,7 @@ OPS: dict[str, Op] = {
         LUT_INTERPOLATED,
         INT_CONV,
         INT_GEMM,
+        INT_MAT_MUL,
         INT_ADD,
         INT_MUL,
         INT_AVERAGE_POOL,

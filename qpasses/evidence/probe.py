@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import constants_of
 from qpasses.evidence.prove import Constants, accumulator_interval
-from qpasses.evidence.thresholds import levels, meaning_thresholds
+from qpasses.evidence.thresholds import end_levels, levels, meaning_thresholds
 from qpasses.graph import Graph, Node
 from qpasses.record import Record
 from qpasses.runtime import run_op
@@ -23,7 +24,8 @@ def probe_kernels(graph: Graph, record: Record) -> dict[str, tuple[int, int]]:
 
     Each node's body runs in onnxruntime, optimized and not, at every reachable threshold and
     its predecessor: its kernel shape, depthwise or not, weights of zero, the accumulator as
-    bias. An average pool is probed as the convolution its fast body is.
+    bias. An average pool is probed as the convolution its fast body is, a product of two
+    tensors with operands that multiply to the accumulator.
     """
     return {
         node.name: probe_node(node, constants_of(node), record.nodes[node.name].overload)
@@ -69,6 +71,8 @@ def _run(
 ) -> NDArray[Any]:
     """One output position, weights of zero: each accumulator is the bias of its channel."""
     acc, multiplier, shift = columns
+    if node.op == "IntMatMul":
+        return _run_products(node, overload, given, acc, optimize)
     ends = [given[name] for name in ("y_zero", "y_min", "y_max")]
     zero, weight_zero = given["x_zero"], np.asarray(np.int8(0))
     attributes: dict[str, Any] = {"rounding": node.attrs["rounding"]}
@@ -89,6 +93,48 @@ def _run(
     }
     inputs = [x, zero, w, weight_zero, acc, multiplier, shift, *ends]
     return run_op("IntConv", overload, inputs, attributes, optimize=optimize)
+
+
+def _run_products(
+    node: Node, overload: str, given: Constants, acc: NDArray[np.int32], optimize: bool
+) -> NDArray[Any]:
+    """A row of a times a column of b for each accumulator."""
+    a_zero, b_zero = given["a_zero"], given["b_zero"]
+    rest = [given[name] for name in ("multiplier", "shift", "y_zero", "y_min", "y_max")]
+    found = np.empty(acc.shape, given["y_zero"].dtype)
+    for part in (acc >= 0, acc < 0):
+        if part.any():
+            row, columns = operands_of(acc[part], a_zero, b_zero, node.attrs["inner"])
+            inputs = [row, a_zero, columns, b_zero, *rest]
+            attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
+            found[part] = run_op(node.op, overload, inputs, attributes, optimize=optimize)[0]
+    return found
+
+
+def operands_of(
+    acc: NDArray[np.int32], a_zero: NDArray[Any], b_zero: NDArray[Any], inner: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Stored a [1, K] and b [K, N] whose product, less zero points, is ``acc`` [N].
+
+    All of ``acc`` have one sign and are reached by ``inner`` products: by so many of the
+    largest level of a, of those that give this sign, and more of its unit for the remainder.
+    """
+    sign = -1 if (acc < 0).any() else 1
+    corners = sorted(
+        (sign * a * b, a, b) for a in end_levels(a_zero) for b in end_levels(b_zero)
+    )
+    _, a, b = corners[-1]
+    whole, remainder = np.divmod(np.abs(acc.astype(np.int64)), max(abs(a), 1))
+    units = -(-(abs(a) - 1) // max(abs(b), 1))
+    row = np.repeat([a, np.sign(a)], [inner, units])
+    columns = np.sign(b) * np.concatenate([_spread(whole, inner), _spread(remainder, units)])
+    return (row + a_zero).astype(a_zero.dtype)[None], (columns + b_zero).astype(b_zero.dtype)
+
+
+def _spread(totals: Int64, count: int) -> Int64:
+    """[count, N]: numbers as equal as they can be whose sums are ``totals``."""
+    base, more = np.divmod(totals, max(count, 1))
+    return base + (np.arange(count)[:, None] < more)
 
 
 def _kernel(node: Node, given: Constants) -> tuple[list[int], bool]:

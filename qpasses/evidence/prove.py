@@ -27,6 +27,7 @@ from qpasses.evidence.thresholds import (
     levels,
     meaning_thresholds,
     moved,
+    products,
     real_thresholds,
 )
 from qpasses.function import Function
@@ -118,6 +119,8 @@ def _beyond(node: Node, record: Record, lowest: int, highest: int) -> str:
 
 def accumulator_interval(node: Node, given: Constants) -> Interval:
     """What the int32 accumulator of each channel can reach for any stored input."""
+    if node.op == "IntMatMul":
+        return products(given["a_zero"], given["b_zero"], node.attrs["inner"])
     limits = np.iinfo(given["x_zero"].dtype)
     low, high = limits.min - int(given["x_zero"]), limits.max - int(given["x_zero"])
     if "w" not in given:
@@ -337,6 +340,7 @@ def structural(node: Node, record: Record) -> NodeEvidence:
 PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntConv": thresholds,
     "IntGemm": thresholds,
+    "IntMatMul": thresholds,
     "IntAveragePool": thresholds,
     "IntGlobalAveragePool": thresholds,
     "IntAdd": add_pairs,

@@ -7,6 +7,7 @@ the meaning on every reachable accumulator exactly if it reaches k there and not
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,18 @@ class Interval:
     def count(self) -> int:
         """How many accumulators there are, over all channels."""
         return int((self.high - self.low + 1).sum())
+
+
+def products(a_zero: NDArray[Any], b_zero: NDArray[Any], count: int) -> Interval:
+    """What the sum of ``count`` products of stored integers, less zero points, can reach."""
+    corners = [count * a * b for a in end_levels(a_zero) for b in end_levels(b_zero)]
+    return Interval(np.array([min(corners)], np.int64), np.array([max(corners)], np.int64))
+
+
+def end_levels(zero: NDArray[Any]) -> tuple[int, int]:
+    """The smallest and the largest stored integer of the type, less the zero point."""
+    limits = np.iinfo(zero.dtype)
+    return limits.min - int(zero), limits.max - int(zero)
 
 
 def levels(y_zero: int, y_min: int, y_max: int) -> Int64:

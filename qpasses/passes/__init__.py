@@ -13,6 +13,7 @@ from qpasses.passes.integerize_chain import IntegerizeChain
 from qpasses.passes.integerize_clamp import IntegerizeClamp
 from qpasses.passes.integerize_conv import IntegerizeConv
 from qpasses.passes.integerize_gemm import IntegerizeGemm
+from qpasses.passes.integerize_mat_mul import IntegerizeMatMul
 from qpasses.passes.integerize_moving import IntegerizeMoving
 from qpasses.passes.integerize_mul import IntegerizeMul
 from qpasses.passes.integerize_pair import IntegerizePair
@@ -39,6 +40,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeChain(),
     IntegerizeConv(),
     IntegerizeGemm(),
+    IntegerizeMatMul(),
     IntegerizeAdd(),
     IntegerizeMul(),
     IntegerizePair(),

@@ -55,9 +55,9 @@ class IntegerizeAveragePool(Pass):
         low, high = ((limit - zero_point) * cells for limit in x.quantization.type_limits)
         reachable = Interval(np.array([low], np.int64), np.array([high], np.int64))
         inputs = [x.tensor, context.scalar(x.quantization.dtype, zero_point)]
-        acc = Accumulation(reachable, cells=cells)
+        acc = Accumulation(reachable, {"x": [x.quantization.scale]}, cells)
         return emit_requantized(
-            graph, Site(node, x, *found), op, inputs, attributes, acc, context
+            graph, Site(node, *found), op, inputs, attributes, acc, context
         )
 
 

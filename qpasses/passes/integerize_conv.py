@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from qpasses.graph import Graph, Node, Tensor, constant, dequantized, input_at
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.patterns import stored_input, stored_output, value_of
+from qpasses.patterns import Stored, stored_input, stored_output, value_of
 from qpasses.requantized import Accumulation, Site, accumulators, emit_requantized
 from qpasses.settings import Settings
 
@@ -76,9 +76,10 @@ def guard_weights(node: Node, axis: int) -> Declined | None:
 
 @dataclass(frozen=True)
 class Operands:
-    """A product with constant weights: its site, stored weights and bias, its accumulator."""
+    """A product with constant weights: its site, stored operands, its accumulator."""
 
     site: Site
+    x: Stored
     weights: NDArray[np.int8]
     bias: NDArray[np.int32]
     acc: Accumulation
@@ -114,13 +115,13 @@ def matrix_operands(
     reachable = accumulators(weights, stored_bias, axis, x.quantization)
     if view.scale.size == 1:  # one multiplier for all channels
         reachable, scale = reachable.hull(), view.scale.reshape(1)
-    site = Site(node, x, y, clamps)
-    return Operands(site, weights, stored_bias, Accumulation(reachable, scale.tolist()))
+    acc = Accumulation(reachable, {"x": [x.quantization.scale], "w": scale.tolist()})
+    return Operands(Site(node, y, clamps), x, weights, stored_bias, acc)
 
 
 def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
     """The inputs of IntConv and IntGemm before the multiplier."""
-    x, name = operands.site.x, operands.site.node.name
+    x, name = operands.x, operands.site.node.name
     return [
         x.tensor,
         context.scalar(x.quantization.dtype, x.quantization.zero_point),

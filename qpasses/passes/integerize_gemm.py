@@ -5,7 +5,7 @@ from typing import ClassVar
 from qpasses.graph import Graph, Node, input_at, rank
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.integerize_conv import guard_weights, matrix_inputs, matrix_operands
-from qpasses.patterns import absorbed, bias_row, value_of
+from qpasses.patterns import absorbed, bias_row, multiplies_stacks, value_of
 from qpasses.requantized import emit_requantized
 
 
@@ -22,11 +22,11 @@ class IntegerizeGemm(Pass):
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """A constant matrix, not transposed or scaled in ways prepare could not fold."""
+        if multiplies_stacks(node):
+            return None  # IntegerizeMatMul
         weights = value_of(node.inputs[1])
         if weights is None:
-            return Declined(f"{node.op} of two activations: no integer form yet")
-        if weights.ndim != 2:
-            return Declined(f"{node.op} with a stack of {weights.ndim}-dimensional weights")
+            return Declined("Gemm of two activations: no integer form yet")
         factors = {"transA": 0, "transB": 0, "alpha": 1.0, "beta": 1.0}
         for attribute, plain in factors.items():
             if node.attrs.get(attribute, plain) != plain:
@@ -41,6 +41,8 @@ class IntegerizeGemm(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Collect the stored operands, choose multipliers, put IntGemm in place."""
+        if multiplies_stacks(node):
+            return None
         chain = absorbed(graph, node)
         if node.op == "MatMul":
             bias = bias_row(node, chain[0]) if chain else None

@@ -1,0 +1,95 @@
+"""IntMatMul: stacks of matrices of stored integers multiplied, as numpy.matmul does it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.op import Op
+from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
+
+_PORTABLE = """
+    # int32 from the beginning: MatMulInteger of int8 saturates on x86 without VNNI
+    wide_a  = Cast <to = 6> (a)                                            # 6 is INT32
+    wide_b  = Cast <to = 6> (b)
+    zero_a  = Cast <to = 6> (a_zero)
+    zero_b  = Cast <to = 6> (b_zero)
+    level_a = Sub (wide_a, zero_a)
+    level_b = Sub (wide_b, zero_b)
+    acc     = MatMul (level_a, level_b)
+""" + scaled_accumulator(LAST_AXIS)
+
+_ONNXRUNTIME = (
+    WEIGHT_SCALE
+    + """
+    RESULT    = QLinearMatMul (A, scale, A_ZERO, B, one, B_ZERO, one, Y_ZERO)
+"""
+)
+
+
+def reference(
+    a: NDArray[Any],
+    a_zero: NDArray[Any],
+    b: NDArray[Any],
+    b_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    inner: int,
+    rounding: Rounding,
+) -> NDArray[Any]:
+    """Stored a [..., M, K], b [..., K, N] -> stored y [..., M, N]; leading axes broadcast.
+
+    ``multiplier`` and ``shift`` have one entry. ``inner``, the K of the proof, changes no
+    result.
+    """
+    del inner
+    acc = np.matmul(a.astype(np.int64) - a_zero, b.astype(np.int64) - b_zero)
+    level = requantize(acc, multiplier, shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _transposes(
+    a: NDArray[Any],
+    a_zero: NDArray[Any],
+    b: NDArray[Any],
+    b_zero: NDArray[Any],
+    *rest: Any,
+    **attributes: Any,
+) -> None:
+    turned = np.swapaxes(b, -1, -2), b_zero, np.swapaxes(a, -1, -2), a_zero
+    np.testing.assert_array_equal(
+        reference(a, a_zero, b, b_zero, *rest, **attributes),
+        np.swapaxes(reference(*turned, *rest, **attributes), -1, -2),
+    )
+
+
+INT_MAT_MUL = Op(
+    name="IntMatMul",
+    inputs={
+        "a": "T",
+        "a_zero": "T",
+        "b": "T",
+        "b_zero": "T",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("inner", "rounding"),
+    reference=reference,
+    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE)],
+    evidence="thresholds",
+    laws={"the transposed product is that of the transposed": _transposes},
+    doc="acc = sum over k of (a[..., m, k] - a_zero) * (b[..., k, n] - b_zero), exact in "
+    "int32 for `inner` products and fewer; y = clamp(round(acc * multiplier / 2**shift) + "
+    "y_zero, y_min, y_max). Ranks are 2 and more, leading dimensions broadcast. Source: ONNX "
+    "MatMul and QLinearMatMul.",
+)
