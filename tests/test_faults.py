@@ -252,6 +252,14 @@ def test_outputs_that_nothing_reads_need_no_record(body, kind):
     assert problems(made.model, original, feeds) == []
 
 
+def test_a_clip_whose_bounds_are_no_constants_is_a_problem():
+    feeds = [{"x": picture[None]} for picture in pictures(4)]
+    made = quantize(cnn(), feeds, activation_bits=5).model
+    clip = next(node for node in made.graph.node if node.op_type == "Clip")
+    clip.input[0], clip.input[1] = clip.input[1], clip.input[0]
+    assert problems(made, cnn(), feeds)
+
+
 def test_a_failed_verdict_gives_no_reasons_of_an_incomplete_one():
     text = """g (float[N, 1, 8, 8] x) => (float[N, 4, 8, 8] y) {
         c = Conv <pads = [1, 1, 1, 1]> (x, w)
