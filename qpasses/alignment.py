@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from calibration import Range
-from qpasses.graph import Graph, Tensor, is_graph_output, producer
-from qpasses.moving import MOVING, moved
+from qpasses.graph import Graph, Node, Tensor, is_graph_output, producer
+from qpasses.moving import MOVING, moved, results
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
@@ -22,14 +22,16 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         name
         for name, tensor in chosen.tensors.items()
         if name in clamped
-        or not tensor.outputs
         or _is_joined(tensor)
         or is_graph_output(graph, tensor)
-        or any(
-            reader.op not in MOVING or id(reader) not in chosen.integer
-            for reader in tensor.outputs
-        )
+        or not all(_moves(graph, chosen, reader) for reader in tensor.outputs)
     ]
+
+
+def _moves(graph: Graph, chosen: Plan, reader: Node) -> bool:
+    """Whether ``reader`` is an integer node that moves what it reads to where it is used."""
+    is_moving = reader.op in MOVING and id(reader) in chosen.integer
+    return is_moving and bool(results(graph, reader))
 
 
 def _is_joined(tensor: Tensor) -> bool:
@@ -84,15 +86,19 @@ def _shared_ranges(
         group = groups.of(name)
         moves_on = tensor.outputs and not is_graph_output(graph, tensor)
         moves_on = moves_on and all(
-            reader.op in MOVING.keys() | CLAMPING
-            and id(reader) in chosen.integer
-            and groups.of(reader.outputs[0].name) == group
+            _moves(graph, chosen, reader) or _clamps(chosen, reader, groups, group)
             for reader in tensor.outputs
         )
         if not moves_on or name in wanted:
             own = ranges[name]
             needed[group] = needed[group].union(own) if group in needed else own
     return {name: needed[groups.of(name)] for name in chosen.tensors}
+
+
+def _clamps(chosen: Plan, reader: Node, groups: Ties, group: str) -> bool:
+    """Whether ``reader`` is an integer Relu or Clip within a group."""
+    is_clamp = reader.op in CLAMPING and id(reader) in chosen.integer
+    return is_clamp and groups.of(reader.outputs[0].name) == group
 
 
 def few_codes(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from qpasses.graph import Node, Tensor
+from qpasses.graph import Graph, Node, Tensor, is_used
 
 Span = tuple[int, int | None]
 """The first place, and the first place behind."""
@@ -72,6 +72,7 @@ def moved(node: Node) -> Sequence[Tensor]:
     return list(node.inputs[slice(*MOVING[node.op].data)])
 
 
-def results(node: Node) -> Sequence[Tensor]:
-    """The tensors that a moving node moves them to."""
-    return [tensor for tensor in node.outputs[slice(*MOVING[node.op].results)] if tensor.name]
+def results(graph: Graph, node: Node) -> Sequence[Tensor]:
+    """The tensors that a moving node moves them to, those that nothing reads apart."""
+    ends = node.outputs[slice(*MOVING[node.op].results)]
+    return [tensor for tensor in ends if is_used(graph, tensor)]

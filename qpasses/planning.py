@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
-from qpasses.graph import Graph, Node, Tensor, is_float
+from qpasses.graph import Graph, Node, Tensor, is_float, is_used
 from qpasses.moving import MOVING, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
@@ -85,7 +85,7 @@ def plan(graph: Graph, context: Context) -> Plan:
             followers.append(node)
         elif node.op in MOVING.keys() | CLAMPING:
             moving.append(node)
-            ends = results(node) if node.op in MOVING else node.outputs
+            ends = results(graph, node) if node.op in MOVING else node.outputs
             for tensor, end in product(data_inputs(node), ends):
                 pair = tensor.name, end.name
                 reach.tie(*pair)
@@ -119,7 +119,7 @@ def plan(graph: Graph, context: Context) -> Plan:
     sources = [(chains.source(tensor), tensor) for tensor in ends]
     result.chains = [each for each in sources if reach.of(each[0].name) in active]
     result.inner = chains.readers(tensor for _, tensor in result.chains)
-    result.integer.update(id(n) for n in moving if reach.of(n.outputs[0].name) in active)
+    result.integer.update(id(n) for n in moving if reach.of(data_inputs(n)[0].name) in active)
     for tensor in _float_variables(graph):
         if reach.of(tensor.name) in active and tensor.name not in inner:
             result.tensors[tensor.name] = tensor
@@ -149,4 +149,5 @@ def _declined(graph: Graph, node: Node, guards: Iterable[Guard]) -> Declined | N
 
 def _float_variables(graph: Graph) -> list[Tensor]:
     written = [tensor for node in graph.nodes for tensor in node.outputs]
-    return [tensor for tensor in [*graph.inputs, *written] if is_float(tensor)]
+    found = [*graph.inputs, *written]
+    return [tensor for tensor in found if is_float(tensor) and is_used(graph, tensor)]

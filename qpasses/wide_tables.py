@@ -121,6 +121,8 @@ def wide_table(
     ):
         if value not in known:
             raise UsageError(f"{name} {value!r}: one of {', '.join(known)}")
+    if type(within) is not int or within < 0:
+        raise UsageError(f"within {within!r}: a whole number of steps of y from 0 on")
     x, y = (replace(each, scale=float(np.float32(each.scale))) for each in (x, y))
     given = function if isinstance(function, Function) else _as_function(function)
     if given.channels:
@@ -183,12 +185,12 @@ def _line(
 
     Entries are int16: those of y of 8 bits have 8 fraction bits, and are about ``y_zero``.
     """
-    limits = np.iinfo(y.dtype)
-    fraction, middle = 16 - limits.bits, (limits.min + limits.max + 1) // 2
+    low, high = y.type_limits
+    fraction, middle = 8 * (2 - y.zero.itemsize), (low + high + 1) // 2
     zero_point = (y.zero_point - middle) << fraction
     finer = Quantization(y.scale / (1 << fraction), zero_point, "int16")
     entries = _entries(function, x, finer, knots)
-    numbers = {"y_zero": middle, "y_min": limits.min, "y_max": limits.max}
+    numbers = {"y_zero": middle, "y_min": y.limits[0], "y_max": y.limits[1]}
     shift = np.array(SEGMENT.bit_length() - 1 + fraction, np.int32)
     ends = {name: np.array(value, y.dtype) for name, value in numbers.items()}
     return {"table": entries, "shift": shift, **ends}
@@ -219,6 +221,8 @@ def _as_function(given: str | onnx.ModelProto) -> Function:
         header = f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>'
         text = f"{header} g (float[N] x) => (float[N] y) {{ y = {given} (x) }}"
         given = onnx.parser.parse_model(text)
+    if not isinstance(given, onnx.ModelProto):
+        raise UsageError(f"function {given!r}: the name of an op, or an onnx.ModelProto")
     plain = onnx.ModelProto()
     plain.CopyFrom(given)
     numbers_as_tensors(plain)

@@ -48,6 +48,18 @@ def test_a_tensor_keeps_the_range_that_other_nodes_read(reader):
     assert (found["c"], found["p"], found["r"]) == ((-5, 10), (-5, 10), (0, 9))
 
 
+def test_a_part_that_nothing_reads_is_not_stored():
+    body = "p, q = Split <axis = 2, num_outputs = 2> (x) y = Conv (p, w)"
+    found = ends(body, p=(-1, 1), q=(-9, 9), y=(0, 1))
+    assert found == {"x": (-1, 1), "p": (-1, 1), "y": (0, 1)}
+
+
+def test_a_tensor_of_which_the_places_alone_are_read_keeps_its_range():
+    body = "c = Conv (x, w3) v, y = TopK <axis = 1> (c, axis)"
+    found = ends(body, "int64[] y", x=(-1, 1), c=(-5, 10))
+    assert found == {"x": (-1, 1), "c": (-5, 10)}
+
+
 def test_an_output_keeps_its_range_and_the_relu_behind_it_has_its_own():
     found = ends(NARROW, "float[] y, float[] p", **RANGES)
     assert (found["c"], found["p"], found["r"]) == ((-4, 9), (-4, 9), (0, 9))

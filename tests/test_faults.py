@@ -233,6 +233,33 @@ def test_samples_of_other_sizes_than_calibrated_are_no_fault(batch, side):
     assert found.report["summary"]["macs"] == made.report["summary"]["macs"] > 0
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("a, b = Split <axis = 2> (x, sizes) y = Conv (a, w)", "float"),
+        ("a, b = Split <axis = 2> (x, sizes) y = Conv (b, w)", "float"),
+        ("c = Conv (x, w) v, y = TopK <axis = 1> (c, one)", "int64"),
+        ("a, b = Split <axis = 2> (x, sizes) c = Conv (b, w) v, y = TopK (c, one)", "int64"),
+    ],
+)
+def test_outputs_that_nothing_reads_need_no_record(body, kind):
+    feeds = [{"x": picture[None]} for picture in pictures(4)]
+    text = f"g (float[N, 1, 8, 8] x) => ({kind}[N, C, H, W] y) {{ {body} }}"
+    constants = {"sizes": np.array([2, 6]), "one": np.array([1])}
+    original = model(text, w=numbers(3, 1, 1, 1), **constants)
+    made = quantize(original, feeds)
+    assert made.verdict == "ok"
+    assert problems(made.model, original, feeds) == []
+
+
+def test_a_clip_whose_bounds_are_no_constants_is_a_problem():
+    feeds = [{"x": picture[None]} for picture in pictures(4)]
+    made = quantize(cnn(), feeds, activation_bits=5).model
+    clip = next(node for node in made.graph.node if node.op_type == "Clip")
+    clip.input[0], clip.input[1] = clip.input[1], clip.input[0]
+    assert problems(made, cnn(), feeds)
+
+
 def test_a_failed_verdict_gives_no_reasons_of_an_incomplete_one():
     text = """g (float[N, 1, 8, 8] x) => (float[N, 4, 8, 8] y) {
         c = Conv <pads = [1, 1, 1, 1]> (x, w)

@@ -209,6 +209,19 @@ def test_results_of_every_type_stay_near(op, y_type):
     assert tables.interpolated.bytes == 1026
 
 
+@pytest.mark.parametrize(("dtype", "zero_point"), [("uint8", 3), ("int8", -2)])
+@pytest.mark.parametrize(("bits", "narrow"), [(4, False), (4, True), (8, True)])
+def test_both_tables_keep_to_the_codes_of_y(dtype, zero_point, bits, narrow):
+    x = Quantization(16 / 65536, 0, "int16")
+    y = Quantization(1 / 32, zero_point, dtype, bits, narrow)
+    tables = wide_table("HardSwish", x, y, within=1)
+    for each in (tables.full, tables.interpolated):
+        found = each.stored(CODES)
+        assert (found.min(), found.max()) == (max(y.limits[0], zero_point - 12), y.limits[1])
+        assert each.evidence.mismatches == 0
+    assert tables.interpolated.against_full.max_lsb <= 1
+
+
 def test_results_beyond_the_type_saturate():
     tables = wide_table("Exp", X, Quantization(0.25, 3, "uint8"), within=0)
     exact = np.rint(np.exp(CODES * X.scale) / 0.25) + 3
@@ -365,6 +378,9 @@ def test_a_function_that_is_nowhere_defined_is_refused():
     [
         {"function": "Softmax"},
         {"function": "sigmoid"},
+        {"function": 3},
+        {"within": -1},
+        {"within": "a"},
         {"x": Quantization(0.5, 0, "int8")},
         {"knots": "best"},
         {"rounding": "half_odd"},

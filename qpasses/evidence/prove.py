@@ -332,8 +332,12 @@ def structural(node: Node, record: Record) -> NodeEvidence:
     if len(meanings) != 1:
         problem = "its stored tensors have different scales or zero points"
     elif node.op == "Clip":
-        low, high = (int(np.asarray(constant(tensor))) for tensor in node.inputs[1:])
-        problem = _beyond(node, record, low, high)
+        values = map(constant, node.inputs[1:])
+        bounds = [int(each.item()) for each in values if each is not None and each.size == 1]
+        if len(bounds) == 2:
+            problem = _beyond(node, record, *bounds)
+        else:
+            problem = "its bounds are not two constant numbers"
     return NodeEvidence(node.name, node.op, "structural", 0, 0, "standard", problem=problem)
 
 

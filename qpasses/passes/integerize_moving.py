@@ -9,7 +9,6 @@ from qpasses.graph import (
     Tensor,
     input_at,
     is_float,
-    is_used,
     new_tensor,
     sole_consumer,
 )
@@ -54,7 +53,7 @@ class IntegerizeMoving(Pass):
         """Read and write the stored tensors."""
         settings = context.settings
         inputs = [stored_input(tensor, settings) for tensor in data_inputs(node)]
-        used = [tensor for tensor in results(node) if is_used(graph, tensor)]
+        used = results(graph, node)
         outputs = [quantized_by(sole_consumer(graph, t), settings) for t in used]
         found = [each for each in [*inputs, *outputs] if each is not None]
         if not found:
