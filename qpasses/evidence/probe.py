@@ -124,8 +124,9 @@ def operands_of(
         (sign * a * b, a, b) for a in end_levels(a_zero) for b in end_levels(b_zero)
     )
     _, a, b = corners[-1]
-    whole, remainder = np.divmod(np.abs(acc.astype(np.int64)), max(abs(a), 1))
-    units = -(-(abs(a) - 1) // max(abs(b), 1))
+    step = max(abs(a), 1)
+    whole, remainder = np.divmod(np.abs(acc.astype(np.int64)), step)
+    units = -(-(step - 1) // max(abs(b), 1))
     row = np.repeat([a, np.sign(a)], [inner, units])
     columns = np.sign(b) * np.concatenate([_spread(whole, inner), _spread(remainder, units)])
     return (row + a_zero).astype(a_zero.dtype)[None], (columns + b_zero).astype(b_zero.dtype)
