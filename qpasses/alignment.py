@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from calibration import Range
 from qpasses.graph import Graph, Tensor, is_graph_output, producer
-from qpasses.moving import MOVING, moved
+from qpasses.moving import moved, moves
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
@@ -26,8 +26,7 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         or _is_joined(tensor)
         or is_graph_output(graph, tensor)
         or any(
-            reader.op not in MOVING or id(reader) not in chosen.integer
-            for reader in tensor.outputs
+            not moves(reader) or id(reader) not in chosen.integer for reader in tensor.outputs
         )
     ]
 
@@ -35,9 +34,9 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
 def _is_joined(tensor: Tensor) -> bool:
     """Whether a Concat or Where reads ``tensor``, which no moving node writes."""
     writer = producer(tensor)
-    if writer is not None and writer.op in MOVING:
+    if writer is not None and moves(writer):
         return False
-    return any(r.op in MOVING and len(moved(r)) > 1 for r in tensor.outputs)
+    return any(moves(r) and len(moved(r)) > 1 for r in tensor.outputs)
 
 
 def align(
@@ -84,7 +83,7 @@ def _shared_ranges(
         group = groups.of(name)
         moves_on = tensor.outputs and not is_graph_output(graph, tensor)
         moves_on = moves_on and all(
-            reader.op in MOVING.keys() | CLAMPING
+            (moves(reader) or reader.op in CLAMPING)
             and id(reader) in chosen.integer
             and groups.of(reader.outputs[0].name) == group
             for reader in tensor.outputs

@@ -7,7 +7,7 @@ import numpy as np
 
 from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
 from qpasses.graph import Graph, Node, Tensor, is_float
-from qpasses.moving import MOVING, results
+from qpasses.moving import moves, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
 from qpasses.patterns import absorbed, activations, data_inputs
@@ -42,7 +42,6 @@ class Plan:
 def plan(graph: Graph, context: Context) -> Plan:
     """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
     context.adopt(graph)
-    guards = {op: each.guard for each in INTEGERIZE for op in each.op_types}
     result, reach = Plan(), Ties()
     touched: set[str] = set()
     inner: set[str] = set()
@@ -66,21 +65,22 @@ def plan(graph: Graph, context: Context) -> Plan:
         if node.op in PAIRING and not pair_objection(node):
             followers.append(node)
             continue
-        if node.op not in guards or node.op in PAIRING:
+        integerize = next((each for each in reversed(INTEGERIZE) if each.takes(node)), None)
+        if integerize is None or node.op in PAIRING:
             continue
         context.record.declined.pop(node.name, None)  # what prepare could not fold
-        declined = _guard_type(node) or guards[node.op](graph, node)
+        declined = _guard_type(node) or integerize.guard(graph, node)
         if declined:
             context.record.declined[node.name] = declined.reason
         elif node.op in REDUCING:
             followers.append(node)
-        elif node.op in MOVING.keys() | CLAMPING:
+        elif moves(node) or node.op in CLAMPING:
             moving.append(node)
-            ends = results(node) if node.op in MOVING else node.outputs
+            ends = results(node) if moves(node) else node.outputs
             for tensor, end in product(data_inputs(node), ends):
                 pair = tensor.name, end.name
                 reach.tie(*pair)
-                (result.ties if node.op in MOVING else result.clamps).append(pair)
+                (result.ties if moves(node) else result.clamps).append(pair)
         else:
             result.computing.append(node)
             chain = [node, *absorbed(graph, node, context.selection.excluded)]
