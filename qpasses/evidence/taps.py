@@ -23,7 +23,7 @@ def taps_problem(
     places = _per_axis(given["indices"], attributes)
     for index, size in zip(places, attributes["x_sizes"], strict=True):
         if index.min() < 0 or index.max() >= size:
-            return f"reads place {index.max()} of an axis of size {size}"
+            return f"reads places {index.min()} to {index.max()} of an axis of size {size}"
     for columns in _per_axis(given["coefficients"], attributes):
         if columns.min() < 0 or np.ptp(columns.sum(axis=0)):
             return "its coefficients do not add up to the same everywhere"
