@@ -14,6 +14,9 @@ from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
 LARGEST_BYTE = 127
 """Coefficients that add up to no more are int8, and pairs of their products fit int16."""
 
+LARGEST_FLOAT = 1 << 24
+"""Integers up to here are exact in float32."""
+
 _SIZES = """
     first    = Constant <value_int = 0> ()
     second   = Constant <value_int = 1> ()
@@ -70,59 +73,73 @@ _PORTABLE = (
     + scaled_accumulator(LAST_AXIS)
 )
 
+
+def _matrix(name: str, size: int, across: str, along: str) -> str:
+    """``{name}_matrix``: the coefficients of an axis, those of one place of y ``across``."""
+    return f"""
+    {name}_from    = Constant <value = int64[1] {{{size}}}> ()
+    {name}_to      = Constant <value = int64[1] {{{size + 1}}}> ()
+    {name}_across  = Constant <value = int64[2] {{{across}}}> ()
+    {name}_along   = Constant <value = int64[2] {{{along}}}> ()
+    {name}_x_size  = Slice (x_sizes, {name}_from, {name}_to)
+    {name}_count   = Squeeze ({name}_x_size)
+    {name}_range   = Range (first, {name}_count, second)
+    {name}_numbers = Cast <to = 6> ({name}_range)                          # 6 is INT32
+    {name}_places  = Reshape ({name}_numbers, {name}_across)
+    {name}_low     = Gather <axis = 0> ({name}_i, first)
+    {name}_high    = Gather <axis = 0> ({name}_i, second)
+    {name}_low_c   = Gather <axis = 0> ({name}_c, first)
+    {name}_high_c  = Gather <axis = 0> ({name}_c, second)
+    {name}_lows    = Reshape ({name}_low, {name}_along)
+    {name}_highs   = Reshape ({name}_high, {name}_along)
+    {name}_lows_c  = Reshape ({name}_low_c, {name}_along)
+    {name}_highs_c = Reshape ({name}_high_c, {name}_along)
+    {name}_is_low  = Equal ({name}_places, {name}_lows)
+    {name}_is_high = Equal ({name}_places, {name}_highs)
+    {name}_at_low  = Cast <to = 6> ({name}_is_low)
+    {name}_at_high = Cast <to = 6> ({name}_is_high)
+    {name}_left    = Mul ({name}_at_low, {name}_lows_c)
+    {name}_right   = Mul ({name}_at_high, {name}_highs_c)
+    {name}_matrix  = Add ({name}_left, {name}_right)
+    """
+
+
 _ONNXRUNTIME = (
     _SIZES
-    + """
-    # along the width a product with a matrix of two coefficients a column: Gather moves
-    # single elements there, whole rows along the height
-    one_1     = Constant <value = int64[1] {1}> ()
-    two_1     = Constant <value = int64[1] {2}> ()
-    x_width   = Slice (x_sizes, two_1, three)
-    x_height  = Slice (x_sizes, one_1, two_1)
-    y_width   = Slice (y_sizes, two_1, three)
-    in_rows   = Concat <axis = 0> (all_else, x_width)
-    rows      = Reshape (x, in_rows)
-    width     = Squeeze (x_width, zero_1)
-    places    = Range (first, width, second)
-    column    = Constant <value = int64[2] {-1, 1}> ()
-    places_c  = Reshape (places, column)
-    indices_w = Cast <to = 7> (width_i)                                    # 7 is INT64
-    low       = Gather <axis = 0> (indices_w, first)
-    high      = Gather <axis = 0> (indices_w, second)
-    low_c     = Gather <axis = 0> (width_c, first)
-    high_c    = Gather <axis = 0> (width_c, second)
-    is_low    = Equal (places_c, low)
-    is_high   = Equal (places_c, high)
-    at_low    = Cast <to = 6> (is_low)                                     # 6 is INT32
-    at_high   = Cast <to = 6> (is_high)
-    lows      = Mul (at_low, low_c)
-    highs     = Mul (at_high, high_c)
-    both      = Add (lows, highs)
-    matrix    = Cast <to = 3> (both)                                       # 3 is INT8
-    sums      = MatMulInteger (rows, matrix, x_zero)
-    plane     = Concat <axis = 0> (all_else, x_height, y_width)
-    planes    = Reshape (sums, plane)
-    """
-    + _stage("mixed", "planes", 1, "height", [-1, 1])
+    + _matrix("height", 1, across="1, -1", along="-1, 1")
+    + _matrix("width", 2, across="-1, 1", along="1, -1")
     + WEIGHT_SCALE
     + """
-    real      = Cast <to = 1> (mixed)                                      # 1 is FLOAT
+    # two products with constant matrices: sums below 2**24 are exact in float
+    in_rows   = Concat <axis = 0> (all_else, width_x_size)
+    rows      = Reshape (x, in_rows)
+    wide_8    = Cast <to = 3> (width_matrix)                               # 3 is INT8
+    sums      = MatMulInteger (rows, wide_8, x_zero)
+    floats    = Cast <to = 1> (sums)                                       # 1 is FLOAT
+    y_width   = Slice (y_sizes, width_from, width_to)
+    plane     = Concat <axis = 0> (all_else, height_x_size, y_width)
+    planes    = Reshape (floats, plane)
+    tall      = Cast <to = 1> (height_matrix)
+    mixed     = MatMul (tall, planes)
+    real      = Reshape (mixed, y_shape)
     scaled    = Mul (real, scale)
-    stored    = QuantizeLinear (scaled, one, y_zero)
-    RESULT    = Reshape (stored, y_shape)
+    RESULT    = QuantizeLinear (scaled, one, y_zero)
 """
 )
 
 
 def _is_plane_of_bytes(constants: Constants, attributes: Attributes) -> bool:
-    """Whether only height and width are resized, the width by coefficients of int8."""
-    coefficients = constants["coefficients"]
-    width = coefficients[:, -attributes["y_sizes"][2] :]
+    """Whether only height and width are resized, by int8 and to sums exact in float."""
+    ends = np.cumsum(attributes["y_sizes"])[:-1]
+    coefficients = constants["coefficients"].astype(np.int64)
+    depth, height, width = np.split(coefficients, ends, axis=1)
+    largest = int(width.sum(axis=0).max())
     return (
         attributes["x_sizes"][0] == attributes["y_sizes"][0] == 1
-        and coefficients[:, 0].tolist() == [1, 0]
-        and bool((width >= 0).all())
-        and int(width.sum(axis=0).max()) <= LARGEST_BYTE
+        and depth.tolist() == [[1], [0]]
+        and bool((coefficients >= 0).all())
+        and largest <= LARGEST_BYTE
+        and 255 * largest * int(height.sum(axis=0).max()) <= LARGEST_FLOAT
     )
 
 

@@ -94,10 +94,10 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
     Its body must be one that may compute it, its zero points those of the stored tensors.
     """
     entry, op = record.nodes[node.name], OPS[node.op]
-    if not body_of(node, record).accepts(given, node.attrs):
-        return f"body {entry.overload!r} does not compute such a node"
     if node.op == "IntResize" and (wrong := taps_problem(given, node.attrs, entry.cells)):
         return wrong
+    if not body_of(node, record).accepts(given, node.attrs):
+        return f"body {entry.overload!r} does not compute such a node"
     tensors = dict(zip(op.inputs, node.inputs, strict=True)) | {"y": node.outputs[0]}
     for name in sorted(tensors.keys() & {"x", "a", "b", "y"}):
         zero = given[f"{name}_zero"]
