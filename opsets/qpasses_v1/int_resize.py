@@ -121,6 +121,8 @@ _ONNXRUNTIME = (
     planes    = Reshape (floats, plane)
     tall      = Cast <to = 1> (height_matrix)
     mixed     = MatMul (tall, planes)
+    # between the product and its scale: onnxruntime fuses them where they meet, and scales
+    # parts of the sum
     real      = Reshape (mixed, y_shape)
     scaled    = Mul (real, scale)
     RESULT    = QuantizeLinear (scaled, one, y_zero)
