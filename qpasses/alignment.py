@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from calibration import Range
 from qpasses.graph import Graph, Node, Tensor, is_graph_output, producer
-from qpasses.moving import MOVING, moved, results
+from qpasses.moving import moved, moves, results
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
@@ -30,16 +30,16 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
 
 def _moves(graph: Graph, chosen: Plan, reader: Node) -> bool:
     """Whether ``reader`` is an integer node that moves what it reads to where it is used."""
-    is_moving = reader.op in MOVING and id(reader) in chosen.integer
+    is_moving = moves(reader) and id(reader) in chosen.integer
     return is_moving and bool(results(graph, reader))
 
 
 def _is_joined(tensor: Tensor) -> bool:
     """Whether a Concat or Where reads ``tensor``, which no moving node writes."""
     writer = producer(tensor)
-    if writer is not None and writer.op in MOVING:
+    if writer is not None and moves(writer):
         return False
-    return any(r.op in MOVING and len(moved(r)) > 1 for r in tensor.outputs)
+    return any(moves(r) and len(moved(r)) > 1 for r in tensor.outputs)
 
 
 def align(

@@ -141,6 +141,8 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return value.ndim == 2 if node.op == "IntGemm" else value.ndim > 2
     if name == "table":
         return value.shape == ((65536,) if node.op == "LutPair" else (256,))
+    if name in ("indices", "coefficients"):
+        return value.shape == (2, sum(node.attrs["y_sizes"]))
     if name == "tables":
         return value.ndim == 2 and value.shape[1] == 256
     scaled = name in ("multiplier", "shift") and node.op not in _SCALAR_SCALED

@@ -11,32 +11,29 @@ Span = tuple[int, int | None]
 _FIRST, _ALL = (0, 1), (0, None)
 
 
-def _none(_node: Node) -> str:
-    return ""
+def _always(_node: Node) -> bool:
+    return True
 
 
-def _only_nearest(node: Node) -> str:
-    """Resize picks values only where it does not mix them."""
+def _only_picks(node: Node) -> bool:
+    """A Resize with mode nearest; one that crops fills what lies outside with a value."""
     mode = node.attrs.get("mode", "nearest")
-    if mode != "nearest":
-        return f"Resize with mode {mode}: no integer form yet"
-    if node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        return "Resize that crops: it fills what lies outside with a value of its own"
-    return ""
+    coordinates = node.attrs.get("coordinate_transformation_mode")
+    return bool(mode == "nearest" and coordinates != "tf_crop_and_resize")
 
 
 @dataclass(frozen=True)
 class Movement:
     """``data``: the inputs that are moved; ``results``: the outputs that hold them.
 
-    ``objection`` says why a node of the op computes something after all, or nothing. The other
-    outputs are positions, which stored integers give as real numbers do, since
+    ``condition`` tells which nodes of the op move only, where others compute something. The
+    other outputs are positions, which stored integers give as real numbers do, since
     DequantizeLinear is monotone and one to one.
     """
 
     data: Span = _FIRST
     results: Span = _FIRST
-    objection: Callable[[Node], str] = _none
+    condition: Callable[[Node], bool] = _always
 
 
 MOVING: Mapping[str, Movement] = {
@@ -53,7 +50,7 @@ MOVING: Mapping[str, Movement] = {
     "ReduceMax": Movement(),
     "ReduceMin": Movement(),
     "Reshape": Movement(),
-    "Resize": Movement(objection=_only_nearest),
+    "Resize": Movement(condition=_only_picks),
     "Slice": Movement(),
     "SpaceToDepth": Movement(),
     "Split": Movement(results=_ALL),
@@ -65,6 +62,11 @@ MOVING: Mapping[str, Movement] = {
     "Where": Movement(data=(1, 3)),
 }
 """By op type, of domain ai.onnx."""
+
+
+def moves(node: Node) -> bool:
+    """Whether a node only moves values."""
+    return node.op in MOVING and MOVING[node.op].condition(node)
 
 
 def moved(node: Node) -> Sequence[Tensor]:

@@ -17,7 +17,7 @@ from qpasses.graph import (
     is_float,
     sole_consumer,
 )
-from qpasses.moving import MOVING, moved
+from qpasses.moving import moved, moves
 from qpasses.record import Quantization
 from qpasses.settings import Settings
 from qpasses.stages import CLAMPING
@@ -47,7 +47,7 @@ def multiplies_stacks(node: Node) -> bool:
 
 def data_inputs(node: Node) -> list[Tensor]:
     """The float tensors that a moving or clamping node moves, constants apart."""
-    inputs = moved(node) if node.op in MOVING else node.inputs[:1]
+    inputs = moved(node) if moves(node) else node.inputs[:1]
     return [tensor for tensor in inputs if value_of(tensor) is None]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
 from qpasses.graph import Graph, Node, Tensor, is_float, is_used
-from qpasses.moving import MOVING, results
+from qpasses.moving import moves, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
 from qpasses.patterns import absorbed, activations, data_inputs, multiplies_stacks
@@ -48,10 +48,6 @@ class Plan:
 def plan(graph: Graph, context: Context) -> Plan:
     """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
     context.adopt(graph)
-    guards: dict[str, list[Guard]] = {}
-    for each in INTEGERIZE:
-        for op in each.op_types:
-            guards.setdefault(op, []).append(each.guard)
     result, reach = Plan(), Ties()
     touched: set[str] = set()
     inner: set[str] = set()
@@ -75,21 +71,22 @@ def plan(graph: Graph, context: Context) -> Plan:
         if node.op in PAIRING and not pair_objection(node):
             followers.append(node)
             continue
-        if node.op not in guards or node.op in PAIRING:
+        takers = [each for each in INTEGERIZE if each.takes(node)]
+        if not takers or node.op in PAIRING:
             continue
         context.record.declined.pop(node.name, None)  # what prepare could not fold
-        declined = _declined(graph, node, guards[node.op])
+        declined = _declined(graph, node, [each.guard for each in takers])
         if declined:
             context.record.declined[node.name] = declined.reason
         elif node.op in REDUCING or (multiplies_stacks(node) and len(activations(node)) > 1):
             followers.append(node)
-        elif node.op in MOVING.keys() | CLAMPING:
+        elif moves(node) or node.op in CLAMPING:
             moving.append(node)
-            ends = results(graph, node) if node.op in MOVING else node.outputs
+            ends = results(graph, node) if moves(node) else node.outputs
             for tensor, end in product(data_inputs(node), ends):
                 pair = tensor.name, end.name
                 reach.tie(*pair)
-                (result.ties if node.op in MOVING else result.clamps).append(pair)
+                (result.ties if moves(node) else result.clamps).append(pair)
         else:
             result.computing.append(node)
             chain = [node, *absorbed(graph, node, context.selection.excluded)]

@@ -11,7 +11,7 @@ from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.multipliers import Choice, choose_multipliers
 from qpasses.evidence.thresholds import Interval, levels
-from qpasses.graph import Graph, Node, Tensor, add_node
+from qpasses.graph import Graph, Node, Tensor, add_node, constant
 from qpasses.passes.base import Context, Declined
 from qpasses.patterns import Stored, clamp
 from qpasses.record import NodeRecord, Quantization
@@ -74,12 +74,16 @@ def emit_requantized(
         low, high = acc.reachable.low.min(), acc.reachable.high.max()
         return Declined(f"{node.op} could overflow its int32 accumulator: [{low}, {high}]")
     bounds = clamp(site.absorbed, y)
-    clamps = {
+    given = {
+        name: constant(tensor) for name, tensor in zip(OPS[op].inputs, inputs, strict=False)
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    known |= {
         name: np.array(v, y.dtype) for name, v in zip(("y_min", "y_max"), bounds, strict=True)
     }
     attributes = {**attributes, "rounding": context.target.rounding}
     judged: Flavour = "onnxruntime" if context.target.fast_kernels else "portable"
-    kernel = OPS[op].body(judged, clamps, attributes).kernel
+    kernel = OPS[op].body(judged, known, attributes).kernel
     assert kernel is not None, op
     record = NodeRecord(
         source=[node.name, *(each.name for each in site.absorbed)],
@@ -92,7 +96,7 @@ def emit_requantized(
         record.real_scales(), steps, acc.reachable, kernel, context.target
     )
     flavour = context.flavour if choice.exact.all() else "portable"
-    record.overload = OPS[op].body(flavour, clamps, attributes).overload
+    record.overload = OPS[op].body(flavour, known, attributes).overload
     record.rule = _rule(choice, context)
     context.record.nodes[node.name] = record
     constants = [

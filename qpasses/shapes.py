@@ -8,7 +8,7 @@ import onnx
 from calibration import Session
 from qpasses.runtime import Arrays
 
-_SIZED = frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean"})
+_SIZED = frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean", "Resize"})
 """Ops whose integer form depends on the sizes of what they read."""
 
 

@@ -300,6 +300,30 @@ def int_reduce(draw):
     return Case([codes(rng, shape, zero), zero, *scale, *output_ends(rng, dtype)], attributes)
 
 
+@st.composite
+def int_resize(draw):
+    """Any places and coefficients; those of the width often fit int8, the depth is often 1."""
+    rng, dtype, dims = draw(generator), draw(stored_type), draw(st.integers(1, 3))
+    sizes = st.lists(st.integers(1, 4), min_size=dims, max_size=dims)
+    x_sizes, y_sizes = ([1] * (3 - dims) + draw(sizes) for _ in range(2))
+    leading = draw(st.lists(st.integers(1, 3), max_size=2))
+    ends = [1] * (3 - dims) + [int(rng.choice([1, 4, 63, 90])) for _ in range(dims)]
+    indices = [rng.integers(0, n, (2, m)) for n, m in zip(x_sizes, y_sizes, strict=True)]
+    coefficients = [
+        rng.integers(0, end, (2, m), endpoint=True)
+        for end, m in zip(ends, y_sizes, strict=True)
+    ]
+    for trivial in coefficients[: 3 - dims]:
+        trivial[:] = [[1], [0]]
+    tables = [np.concatenate(t, axis=1).astype(np.int32) for t in (indices, coefficients)]
+    zero = zero_point(rng, dtype)
+    x = codes(rng, (*leading, *x_sizes[3 - dims :]), zero)
+    scale = multiplier_and_shift(rng, 1, 256 * prod(2 * end for end in ends))
+    attributes = {"dims": dims, "x_sizes": x_sizes, "y_sizes": y_sizes}
+    inputs = [x, zero, *tables, *scale, *output_ends(rng, dtype)]
+    return Case(inputs, attributes | {"rounding": draw(rounding)})
+
+
 CASES: dict[str, st.SearchStrategy[Case]] = {
     "Requantize": requantize(),
     "Lut": lut(),
@@ -313,6 +337,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
     "IntReduce": int_reduce(),
+    "IntResize": int_resize(),
     "IntAveragePool": pool("kernel_shape"),
     "IntGlobalAveragePool": pool("spatial_shape"),
 }
@@ -473,6 +498,24 @@ def _plain_reduce(x, x_zero, m, s, *ends, axes, keepdims, mean, rounding):
     return tuple(kept if keepdims else left), code_at
 
 
+def _plain_resize(
+    x, x_zero, indices, coefficients, m, s, *ends, dims, x_sizes, y_sizes, rounding
+):
+    leading, resized = x.shape[: x.ndim - dims], y_sizes[3 - dims :]
+    starts = [sum(y_sizes[:axis]) for axis in range(3 - dims, 3)]
+
+    def code_at(*at):
+        columns = [start + i for start, i in zip(starts, at[len(leading) :], strict=True)]
+        acc = 0
+        for corner in product((0, 1), repeat=dims):
+            taps = list(zip(corner, columns, strict=True))
+            cell = (*at[: len(leading)], *(int(indices[tap]) for tap in taps))
+            acc += (int(x[cell]) - int(x_zero)) * prod(int(coefficients[tap]) for tap in taps)
+        return _clamped(acc, int(m[0]), int(s[0]), ends, rounding)
+
+    return (*leading, *resized), code_at
+
+
 def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
     window = geometry.pop("spatial_shape", None) or geometry["kernel_shape"]
     ones, no_bias = np.ones((channels, 1, *window), int), np.zeros(channels, int)
@@ -493,6 +536,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntMatMul": _plain_mat_mul,
     "IntAdd": _plain_add,
     "IntReduce": _plain_reduce,
+    "IntResize": _plain_resize,
     "IntAveragePool": _plain_pool,
     "IntGlobalAveragePool": _plain_pool,
 }

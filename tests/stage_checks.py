@@ -72,9 +72,9 @@ class Stages:
     ranges: dict[str, Range]
 
 
-def stages(made, feeds):
-    """The stages of the pipeline, calibrated on ``feeds``."""
-    context = Context(Settings(load_target("onnx")))
+def stages(made, feeds, **options):
+    """The stages of the pipeline, calibrated on ``feeds``; ``options`` are settings."""
+    context = Context(Settings(load_target("onnx"), **options))
     graph = prepare(made, feeds, context)
     chosen = plan(graph, context)
     samples = open_samples([feeds], input_specs(made))
@@ -165,9 +165,9 @@ def random_feeds(made, seed):
     }
 
 
-def check_single_op(made, seed, ops):
+def check_single_op(made, seed, ops, **options):
     """Only ``ops`` on integers, each stored tensor at most 1 LSB from onnxruntime's floats."""
-    found = stages(made, random_feeds(made, seed))
+    found = stages(made, random_feeds(made, seed), **options)
     left = [node.op_type for node in found.integer.graph.node]
     assert [op for op in left if op not in ("QuantizeLinear", "DequantizeLinear")] == ops
     others = random_feeds(made, seed + 1)

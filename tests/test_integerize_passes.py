@@ -27,6 +27,7 @@ from opsets.target import load_target
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
 from qpasses.graph import import_graph
+from qpasses.interpolation import COORDINATES
 from qpasses.passes import INTEGERIZE
 from qpasses.passes.base import Context, run_passes
 from qpasses.runtime import IR_VERSION, OPSET
@@ -131,6 +132,37 @@ def test_average_pool(seed, spatial, kernel, stride, pad, whole, then):
         **BOUNDS,
     )
     check_single_op(made, seed, ["IntGlobalAveragePool" if whole else "IntAveragePool"])
+
+
+sides = st.lists(st.integers(1, 6), min_size=1, max_size=3)
+
+
+def factors(size):
+    return st.sampled_from([f for f in (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 8) if f * size >= 1])
+
+
+@thoroughly(60)
+@given(
+    seed=seeds,
+    before=sides,
+    data=st.data(),
+    mode=st.sampled_from([*COORDINATES]),
+    stored=st.sampled_from(["uint8", "int8"]),
+    then=activation,
+)
+def test_resize(seed, before, data, mode, stored, then):
+    # onnx's reference evaluator takes scale * size for the size of the output
+    by_size = mode in ("align_corners", "pytorch_half_pixel") or data.draw(flags)
+    kinds = [st.integers(1, 9) if by_size else factors(size) for size in before]
+    wanted = [1, 2 if by_size else 1, *map(data.draw, kinds)]
+    attributes = f'mode = "linear", coordinate_transformation_mode = "{mode}"'
+    made = net(
+        [1, 2, *before],
+        f"c = Resize <{attributes}> (x, , {', wanted' if by_size else 'wanted'}) {then}",
+        wanted=int64(*wanted) if by_size else float32(*wanted),
+        **BOUNDS,
+    )
+    check_single_op(made, seed, ["IntResize"], activation_type=stored)
 
 
 MOVES = {

@@ -26,7 +26,7 @@ INTEGER_OPS = {
     *("Div", "Equal", "MatMul", "Max", "Neg", "Or", "Slice"),
     *("ConstantOfShape", "ConvInteger", "Gather", "Greater", "Less", "MatMulInteger", "Mod"),
     *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
-    "Where",
+    *("Split", "Where"),
 }
 ACTIVATIONS = {"acc", "x", "a", "b"}
 

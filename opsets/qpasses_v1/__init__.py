@@ -9,6 +9,7 @@ from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
 from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.int_reduce import INT_REDUCE
+from opsets.qpasses_v1.int_resize import INT_RESIZE
 from opsets.qpasses_v1.lut import LUT
 from opsets.qpasses_v1.lut16 import LUT16
 from opsets.qpasses_v1.lut_interpolated import LUT_INTERPOLATED
@@ -33,5 +34,6 @@ OPS: dict[str, Op] = {
         INT_AVERAGE_POOL,
         INT_GLOBAL_AVERAGE_POOL,
         INT_REDUCE,
+        INT_RESIZE,
     )
 }

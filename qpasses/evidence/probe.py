@@ -25,7 +25,8 @@ def probe_kernels(graph: Graph, record: Record) -> dict[str, tuple[int, int]]:
     Each node's body runs in onnxruntime, optimized and not, at every reachable threshold and
     its predecessor: its kernel shape, depthwise or not, weights of zero, the accumulator as
     bias. An average pool is probed as the convolution its fast body is, a product of two
-    tensors with operands that multiply to the accumulator.
+    tensors with operands that multiply to the accumulator, IntResize with the accumulators as
+    coefficients of its height.
     """
     return {
         node.name: probe_node(node, constants_of(node), record.nodes[node.name].overload)
@@ -80,6 +81,12 @@ def _run(
         x, w = np.full((1, 1), zero), np.zeros((1, acc.size), np.int8)
         inputs = [x, zero, w, weight_zero, acc, multiplier, shift, *ends]
         return run_op("IntGemm", overload, inputs, attributes, optimize=optimize)
+    if node.op == "IntResize":
+        level = 1 if zero < np.iinfo(zero.dtype).max else -1
+        x, tables = np.full((1, 1), zero + level, zero.dtype), _column(acc * np.int32(level))
+        attributes |= {"dims": 2, "x_sizes": [1, 1, 1], "y_sizes": [1, acc.size, 1]}
+        inputs = [x, zero, *tables, multiplier[:1], shift[:1], *ends]
+        return run_op("IntResize", overload, inputs, attributes, optimize=optimize)
     kernel, depthwise = _kernel(node, given)
     dims = len(kernel)
     x = np.full((1, acc.size if depthwise else 1, *kernel), zero)
@@ -136,6 +143,13 @@ def _spread(totals: Int64, count: int) -> Int64:
     """[count, N]: numbers as equal as they can be whose sums are ``totals``."""
     base, more = np.divmod(totals, max(count, 1))
     return base + (np.arange(count)[:, None] < more)
+
+
+def _column(coefficients: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Taps that make of one place a height of these multiples of it."""
+    one = np.ones(1, np.int32)
+    before = np.concatenate([one, coefficients, one])
+    return np.zeros((2, before.size), np.int32), np.stack([before, np.zeros_like(before)])
 
 
 def _kernel(node: Node, given: Constants) -> tuple[list[int], bool]:

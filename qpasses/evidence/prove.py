@@ -20,6 +20,7 @@ from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_s
 from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
 from qpasses.evidence.tables import table_differences
+from qpasses.evidence.taps import taps_problem, total_of
 from qpasses.evidence.thresholds import (
     Interval,
     kernel_mismatches,
@@ -94,6 +95,8 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
     Its body must be one that may compute it, its zero points those of the stored tensors.
     """
     entry, op = record.nodes[node.name], OPS[node.op]
+    if node.op == "IntResize" and (wrong := taps_problem(given, node.attrs, entry.cells)):
+        return wrong
     if not body_of(node, record).accepts(given, node.attrs):
         return f"body {entry.overload!r} does not compute such a node"
     tensors = dict(zip(op.inputs, node.inputs, strict=True)) | {"y": node.outputs[0]}
@@ -124,8 +127,7 @@ def accumulator_interval(node: Node, given: Constants) -> Interval:
     limits = np.iinfo(given["x_zero"].dtype)
     low, high = limits.min - int(given["x_zero"]), limits.max - int(given["x_zero"])
     if "w" not in given:
-        shape = node.attrs["kernel_shape" if node.op == "IntAveragePool" else "spatial_shape"]
-        cells = prod(shape)
+        cells = _cells(node, given)
         return Interval(np.array([low * cells], np.int64), np.array([high * cells], np.int64))
     axis = 0 if node.op == "IntConv" else 1
     weights = np.moveaxis(given["w"].astype(np.int64) - int(given["w_zero"]), axis, 0)
@@ -134,6 +136,14 @@ def accumulator_interval(node: Node, given: Constants) -> Interval:
     ends = [np.maximum(columns * end, 0).sum(axis=1) for end in (high, low)]
     floors = [np.minimum(columns * end, 0).sum(axis=1) for end in (high, low)]
     return Interval(floors[0] + floors[1] + bias, ends[0] + ends[1] + bias)
+
+
+def _cells(node: Node, given: Constants) -> int:
+    """How often a stored integer counts in the sum of a node without weights."""
+    if node.op == "IntResize":
+        return total_of(given, node.attrs)
+    shape = node.attrs["kernel_shape" if node.op == "IntAveragePool" else "spatial_shape"]
+    return prod(shape)
 
 
 def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
@@ -350,6 +360,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntAdd": add_pairs,
     "IntMul": mul_pairs,
     "IntReduce": reduced,
+    "IntResize": thresholds,
     "Lut": lookup,
     "LutPerChannel": lookup,
     "LutPair": lookup_pair,

@@ -19,6 +19,7 @@ from qpasses.passes.integerize_mul import IntegerizeMul
 from qpasses.passes.integerize_pair import IntegerizePair
 from qpasses.passes.integerize_reduce import IntegerizeReduce
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
+from qpasses.passes.integerize_resize import IntegerizeResize
 from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.remove_identity import RemoveIdentity
@@ -46,6 +47,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizePair(),
     IntegerizeAveragePool(),
     IntegerizeReduce(),
+    IntegerizeResize(),
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),

@@ -91,6 +91,10 @@ class Pass(ABC):
         """The class name in kebab-case."""
         return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
 
+    def takes(self, node: Node) -> bool:
+        """Whether ``node`` is one of those that this pass is asked about."""
+        return node.op in self.op_types
+
     def guard(self, _graph: Graph, _node: Node) -> Declined | None:
         """Why this node can never be rewritten, or None."""
         return None
@@ -128,7 +132,7 @@ def run_passes(
     context.adopt(graph)
     excluded = context.selection.excluded
     for each in passes:
-        for node in [node for node in graph.nodes if node.op in each.op_types]:
+        for node in [node for node in graph.nodes if each.takes(node)]:
             if not node.outputs or node.name in excluded:
                 continue  # an earlier rewrite of this pass took it away, or the user did
             count = len(graph.nodes)

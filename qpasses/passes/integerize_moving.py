@@ -12,7 +12,7 @@ from qpasses.graph import (
     new_tensor,
     sole_consumer,
 )
-from qpasses.moving import MOVING, moved, results
+from qpasses.moving import MOVING, moved, moves, results
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import (
     Stored,
@@ -36,12 +36,14 @@ class IntegerizeMoving(Pass):
 
     op_types: ClassVar = frozenset(MOVING)
 
+    def takes(self, node: Node) -> bool:
+        """Those that compute nothing."""
+        return moves(node)
+
     def guard(self, graph: Graph, node: Node) -> Declined | None:
-        """Only moves, something that varies, and a constant fill value."""
+        """Something that varies, and a constant fill value."""
         if not is_float(node.outputs[0]):
             return None  # shape arithmetic
-        if objection := MOVING[node.op].objection(node):
-            return Declined(objection)
         if not data_inputs(node):
             return Declined(f"{node.op} of a constant")
         fill = input_at(node, 2)

@@ -1,0 +1,91 @@
+"""Linear interpolation in fractions: which two places ONNX's Resize mixes, and how."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm, prod
+
+import numpy as np
+
+from opsets.fixed_point import Int64
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a Resize: its sizes before and after, and the scale between coordinates."""
+
+    before: int
+    after: int
+    scale: Fraction
+
+
+_HALF = Fraction(1, 2)
+
+
+def _asymmetric(axis: Axis, place: int) -> Fraction:
+    return place / axis.scale
+
+
+def _half_pixel(axis: Axis, place: int) -> Fraction:
+    return (place + _HALF) / axis.scale - _HALF
+
+
+def _pytorch_half_pixel(axis: Axis, place: int) -> Fraction:
+    return _half_pixel(axis, place) if axis.after > 1 else Fraction(0)
+
+
+def _half_pixel_symmetric(axis: Axis, place: int) -> Fraction:
+    shrunk = axis.after / (axis.scale * axis.before)
+    return Fraction(axis.before, 2) * (1 - shrunk) + _half_pixel(axis, place)
+
+
+def _align_corners(axis: Axis, place: int) -> Fraction:
+    return Fraction(place * (axis.before - 1), max(axis.after - 1, 1))
+
+
+COORDINATES: Mapping[str, Callable[[Axis, int], Fraction]] = {
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _half_pixel_symmetric,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+}
+"""Where a place after a Resize lies before it, by coordinate_transformation_mode."""
+
+
+@dataclass(frozen=True)
+class Taps:
+    """The two places that each place mixes, ``indices``, and by what: ``coefficients``.
+
+    Both are [2, columns]; the coefficients of each column add up to ``total``, of several axes
+    their products do.
+    """
+
+    indices: Int64
+    coefficients: Int64
+    total: int
+
+
+def taps_of(axes: Sequence[Axis], mode: str) -> Taps:
+    """The taps of three axes, one after the other; in front of ``axes`` those of size 1."""
+    missing = [Axis(1, 1, Fraction(1))] * (3 - len(axes))
+    found = [_taps(axis, COORDINATES[mode]) for axis in [*missing, *axes]]
+    return Taps(
+        np.concatenate([each.indices for each in found], axis=1),
+        np.concatenate([each.coefficients for each in found], axis=1),
+        prod(each.total for each in found),
+    )
+
+
+def _taps(axis: Axis, locate: Callable[[Axis, int], Fraction]) -> Taps:
+    """Exact taps: over the least common denominator the fractions are integers."""
+    last = axis.before - 1
+    places = [
+        min(max(locate(axis, i), Fraction(0)), Fraction(last)) for i in range(axis.after)
+    ]
+    total = lcm(*(place.denominator for place in places))
+    low = [int(place) for place in places]
+    high = [min(each + 1, last) for each in low]
+    behind = [int((place - each) * total) for place, each in zip(places, low, strict=True)]
+    before = [total - each for each in behind]
+    return Taps(np.array([low, high], np.int64), np.array([before, behind], np.int64), total)
