@@ -24,7 +24,7 @@ collecting, read = sys.modules["calibration.collect"], Samples.read
 collecting.CHECKPOINT_SECONDS = 0.05
 
 def slowly(self, position):
-    time.sleep(0.02)
+    time.sleep(0.1)
     return read(self, position)
 
 Samples.read = slowly

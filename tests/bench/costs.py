@@ -34,6 +34,9 @@ BLOCK_SECONDS = 0.01
 ROW = 40
 """So many nodes in a row tell what one costs beside its elements."""
 
+WAVE = 61
+"""After so many elements the codes repeat."""
+
 Constants = Mapping[str, NDArray[Any]]
 
 RANGES = (-4, 4), (0.1, 4), (1, 4), (-0.9, 0.9)
@@ -143,8 +146,9 @@ def range_of(name: str) -> tuple[float, float]:
 
 
 def stored_codes(size: int) -> dict[str, NDArray[Any]]:
-    """All codes, mixed."""
-    return {"x": np.random.default_rng(0).integers(0, 256, size, np.uint8)}
+    """All codes, neighbours alike as in a picture: kernels that branch depend on that."""
+    wave = np.sin(np.arange(size) * 2 * np.pi / WAVE)
+    return {"x": np.rint(127.5 + 127.5 * wave).astype(np.uint8)}
 
 
 def by_size(
