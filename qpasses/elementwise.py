@@ -70,7 +70,7 @@ COMBINING = frozenset(
 
 ELEMENTWISE = UNARY | COMBINING
 
-PAIRING = frozenset({"Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub"})
+PAIRING = frozenset({"Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub"})
 """Functions of two tensors that a table of all pairs of codes may hold."""
 
 
@@ -137,10 +137,15 @@ def channel_axis(nodes: Sequence[Node]) -> int | None:
 
 
 def pair_objection(node: Node) -> str:
-    """Why ``node``, whose op is in PAIRING, is no function of two float32 tensors."""
+    """Why ``node``, whose op is in PAIRING, is no function of two float32 tensors.
+
+    One of them may be a constant, which is stored like the other.
+    """
     first, *others = node.inputs
-    if len(others) != 1 or others[0] is first or not (varies(first) and varies(others[0])):
+    if len(others) != 1 or others[0] is first or not any(map(varies, node.inputs)):
         return f"{node.op} of other than two tensors has no integer form in this version"
+    if not all(value.size and np.isfinite(value).all() for value in _constants(node)):
+        return f"{node.op} with a constant that is empty or not finite"
     if node.domain not in _STANDARD:
         return f"{node.op} of domain {node.domain} has no integer form in this version"
     if not all(map(_is_float32, node.inputs)):

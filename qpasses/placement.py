@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Range
+from qpasses.elementwise import PAIRING
 from qpasses.graph import (
     Graph,
     Node,
@@ -218,10 +219,10 @@ def _bias_home(graph: Graph, node: Node) -> tuple[Node, int]:
 
 
 def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
-    """Constant operands of Add and MatMul are stored like activations, at their own scale."""
+    """Constant operands are stored like activations, each at its own scale."""
     for index, tensor in enumerate(node.inputs):
         values = constant(tensor)
-        if node.op not in ("Add", "MatMul") or values is None:
+        if node.op not in (*PAIRING, "MatMul") or values is None:
             continue
         extremes = Range(float(values.min()), float(values.max()))
         parameters = activation_parameters(extremes, context.settings)

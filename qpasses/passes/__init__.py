@@ -20,6 +20,7 @@ from qpasses.passes.integerize_pair import IntegerizePair
 from qpasses.passes.integerize_reduce import IntegerizeReduce
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
 from qpasses.passes.integerize_resize import IntegerizeResize
+from qpasses.passes.invert_constant import InvertConstant
 from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.remove_identity import RemoveIdentity
@@ -35,6 +36,7 @@ PREPARE: tuple[Pass, ...] = (
     CanonicalizeGemm(),
     FoldAddIntoConv(),
     FoldBatchNormalization(),
+    InvertConstant(),
 )
 
 INTEGERIZE: tuple[Pass, ...] = (
