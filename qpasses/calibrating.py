@@ -24,7 +24,7 @@ from qpasses.alignment import observed
 from qpasses.arguments import (
     check_count,
     given_engine,
-    given_model,
+    given_float_model,
     given_paths,
     given_preprocessing,
     skips_bad,
@@ -39,7 +39,7 @@ from qpasses.choices import (
     TableFormat,
 )
 from qpasses.emit.files import check_outputs, write_whole
-from qpasses.load import check_float, external_files
+from qpasses.load import external_files
 from qpasses.passes.base import Context
 from qpasses.pipeline import Progress, no_progress
 from qpasses.planning import plan
@@ -120,8 +120,7 @@ def calibrate(
     check_count("samples", samples)
     check_count("workers", workers)
     collect, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
-    source, path = given_model(model)
-    check_float(source, path)
+    source, path = given_float_model(model)
     how = given_preprocessing(preprocessing)
     feeds = _shard(open_samples(data, input_specs(source), samples, how), shard)
     checkpoint_file = None if output is None else Path(f"{output}.checkpoint")

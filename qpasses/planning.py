@@ -94,7 +94,8 @@ def plan(graph: Graph, context: Context) -> Plan:
     given, wanted = (
         {reach.of(t.name) for t in each} for each in (graph.inputs, graph.outputs)
     )
-    touched.update(t.name for t in ends if reach.of(t.name) in given & wanted)
+    moved_on = [t for node in moving for t in node.outputs]
+    touched.update(t.name for t in [*ends, *moved_on] if reach.of(t.name) in given & wanted)
     active = {reach.of(name) for name in touched}
     for chain in followers:
         node, end = chain[0], reach.of(chain[-1].outputs[0].name)
