@@ -97,7 +97,7 @@ def _a_slope_of_one_rescales(
 def _unit_multipliers_are_the_identity(
     x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **attributes: Any
 ) -> None:
-    one, limits = (np.int32(1 << 23), np.int32(23)), np.iinfo(x.dtype)
+    one, limits = (np.array(1 << 23), np.array(23)), np.iinfo(x.dtype)
     ends = x_zero, *(np.array(end, x.dtype) for end in (limits.min, limits.max))
     np.testing.assert_array_equal(reference(x, x_zero, *one, *one, *ends, **attributes), x)
 
