@@ -107,7 +107,8 @@ FORMS = {
     "y = PRelu (x, s)": ["IntPRelu"],
     "y = PRelu (x, x)": ["Lut"],
     "a = LeakyRelu (x) y = Sigmoid (a)": ["Lut"],
-    "a = Relu (x) y = LeakyRelu (a)": ["Lut"],
+    "a = Neg (x) y = LeakyRelu (a)": ["Lut"],
+    "a = Relu (x) y = LeakyRelu (a)": ["IntPRelu"],  # the convolution clamps
     "a = LeakyRelu (x) y = Relu (a)": ["Lut"],
     "y = Sigmoid (x)": ["Lut"],
 }
