@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from commands import USAGE, Desk, assert_refused, read_json
+from commands import USAGE, Desk, assert_refused, read_json, run
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import ModelProto, numpy_helper
@@ -257,3 +257,11 @@ def test_the_form_is_an_option_a_record_and_no_table_to_share(tmp_path):
 def test_an_unknown_form_is_named():
     with pytest.raises(UsageError, match=r"activation_form: unknown .* table, multiplier"):
         quantize(net("y = LeakyRelu (x)"), samples(), activation_form="both")
+
+
+def test_inspect_shows_each_multiplier_beside_its_scale(emitted, tmp_path):
+    desk = Desk(tmp_path, emitted[0], np.concatenate([each["i"] for each in samples()]))
+    assert desk.quantize().code == 0
+    ended = run("inspect", desk.output, "--node", "act")
+    assert ended.code == 0
+    assert "above zero" in ended.out and "slope 59" in ended.out
