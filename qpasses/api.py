@@ -27,6 +27,7 @@ from qpasses.arguments import (
 )
 from qpasses.cautions import code_warnings, data_warnings, graph_warnings, range_warnings
 from qpasses.choices import (
+    ActivationForm,
     ActivationType,
     CalibrationMethod,
     Emit,
@@ -93,6 +94,7 @@ def quantize(
     weight_type: WeightType = "int8",
     per_channel: bool = True,
     symmetric: bool = False,
+    activation_form: ActivationForm = "table",
     table_ranges: TableRanges = "calibrated",
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
@@ -133,6 +135,7 @@ def quantize(
         weight_type=weight_type,
         per_channel=per_channel,
         symmetric=symmetric,
+        activation_form=activation_form,
         table_ranges=table_ranges,
         calibration_method=calibration_method,
         percentile=percentile,

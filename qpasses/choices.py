@@ -17,6 +17,7 @@ CalibrationMethod = Literal[
     "tpumlir-octav",
     "auto",
 ]
+ActivationForm = Literal["table", "multiplier"]
 TableRanges = Literal["calibrated", "function"]
 Emit = Literal["integer", "qdq", "standard"]
 ForeignFormat = Literal["tpumlir", "onnxruntime"]

@@ -10,7 +10,14 @@ from typing import Any, get_args
 import click
 
 from opsets.errors import QPassesError, UsageError
-from qpasses.choices import Emit, ForeignFormat, TableFormat, TableRanges, WeightType
+from qpasses.choices import (
+    ActivationForm,
+    Emit,
+    ForeignFormat,
+    TableFormat,
+    TableRanges,
+    WeightType,
+)
 from qpasses.options import (
     ACTIVATIONS,
     CODES,
@@ -85,6 +92,13 @@ def cli() -> None:
     help="A weight scale per output channel, or one per tensor.",
 )
 @METHOD
+@click.option(
+    "--activation-form",
+    type=click.Choice(get_args(ActivationForm)),
+    default="table",
+    show_default=True,
+    help="A LeakyRelu or PRelu on its own: a table, or a multiplier on each side of zero.",
+)
 @click.option(
     "--table-ranges",
     type=click.Choice(get_args(TableRanges)),

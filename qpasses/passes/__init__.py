@@ -16,6 +16,7 @@ from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_mat_mul import IntegerizeMatMul
 from qpasses.passes.integerize_moving import IntegerizeMoving
 from qpasses.passes.integerize_mul import IntegerizeMul
+from qpasses.passes.integerize_p_relu import IntegerizePRelu
 from qpasses.passes.integerize_pair import IntegerizePair
 from qpasses.passes.integerize_reduce import IntegerizeReduce
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
@@ -40,6 +41,7 @@ PREPARE: tuple[Pass, ...] = (
 )
 
 INTEGERIZE: tuple[Pass, ...] = (
+    IntegerizePRelu(),
     IntegerizeChain(),
     IntegerizeConv(),
     IntegerizeGemm(),
