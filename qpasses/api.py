@@ -27,6 +27,7 @@ from qpasses.arguments import (
 from qpasses.cautions import code_warnings, data_warnings, graph_warnings, range_warnings
 from qpasses.choices import (
     ActivationType,
+    Alignment,
     CalibrationMethod,
     Emit,
     EngineName,
@@ -92,6 +93,7 @@ def quantize(
     weight_type: WeightType = "int8",
     per_channel: bool = True,
     symmetric: bool = False,
+    alignment: Alignment = "qpasses",
     table_ranges: TableRanges = "calibrated",
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
@@ -132,6 +134,7 @@ def quantize(
         weight_type=weight_type,
         per_channel=per_channel,
         symmetric=symmetric,
+        alignment=alignment,
         table_ranges=table_ranges,
         calibration_method=calibration_method,
         percentile=percentile,
@@ -204,6 +207,7 @@ def quantize(
         },
         "calibration": ranges_as_json(ranges),
         "summary": summary,
+        "joins": [each.as_json() for each in made.joins],
         "sharing": made.sharing and made.sharing.as_json(),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},

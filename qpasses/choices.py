@@ -17,6 +17,7 @@ CalibrationMethod = Literal[
     "tpumlir-octav",
     "auto",
 ]
+Alignment = Literal["qpasses", "tpu-mlir"]
 TableRanges = Literal["calibrated", "function"]
 Emit = Literal["integer", "qdq", "standard"]
 ForeignFormat = Literal["tpumlir", "onnxruntime"]

@@ -12,6 +12,7 @@ import click
 from opsets.errors import QPassesError, UsageError
 from qpasses.choices import Emit, ForeignFormat, TableFormat, TableRanges, WeightType
 from qpasses.options import (
+    ALIGNMENT,
     ACTIVATIONS,
     CODES,
     CONFIG,
@@ -85,6 +86,7 @@ def cli() -> None:
     help="A weight scale per output channel, or one per tensor.",
 )
 @METHOD
+@ALIGNMENT
 @click.option(
     "--table-ranges",
     type=click.Choice(get_args(TableRanges)),
@@ -199,6 +201,7 @@ def calibrate() -> None:
     help="Without them: extremes only, for minmax and moving-average.",
 )
 @METHOD
+@ALIGNMENT
 @ACTIVATIONS
 @CODES
 @ENGINE
