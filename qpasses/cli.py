@@ -12,8 +12,8 @@ import click
 from opsets.errors import QPassesError, UsageError
 from qpasses.choices import Emit, ForeignFormat, TableFormat, TableRanges, WeightType
 from qpasses.options import (
-    ALIGNMENT,
     ACTIVATIONS,
+    ALIGNMENT,
     CODES,
     CONFIG,
     DATA,

@@ -4,7 +4,7 @@ Losses are of the first order: each reading of a tensor counts the energy of the
 in it, relative to that of the tensor. Derivation and figures: docs/decisions/0021.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
 LEAST_GAIN = 4 / 3
-"""A table costs time: it must divide the loss of the two groups that it keeps apart by this."""
+"""A table costs time: it must divide the loss of the two groups it keeps apart by this."""
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,8 @@ def called(node: Node) -> str:
 
 
 def forward(view: View, node: Node) -> bool:
-    """What a node writes takes the range of its first input."""
-    real = view.of(node.inputs[0])
+    """What a node writes takes the range of its first input that is not constant."""
+    real = view.of(*[each for each in node.inputs if constant(each) is None][:1])
     changed = [_give(view, end, real[0]) for end in _known(view, node.outputs) if real]
     return any(changed)
 
