@@ -28,7 +28,8 @@ LEAST_GAIN = 4 / 3
 class Join:
     """Input ``tensor`` of ``node``, with the loss if both have one scale and by a table.
 
-    ``range``: that of its group on its own, ``joined_range`` of what the node writes.
+    ``range``: that of its group on its own, ``joined_range`` of what the node writes;
+    ``energies``: what the mean squares of tensors are taken from.
     """
 
     node: str
@@ -40,6 +41,7 @@ class Join:
     tied_loss: float
     table_loss: float
     table: bool
+    energies: str
 
     def as_json(self) -> dict[str, Any]:
         """For a report (docs/report.md)."""
@@ -74,7 +76,7 @@ def judge_joins(
     if not edges:
         return []
     own = align(graph, chosen, ranges, wanted, [edge.pair for edge in edges])
-    losses = _Losses(graph, chosen, own, statistics, settings)
+    losses = _Losses(graph, chosen, own, ranges, statistics, settings)
     groups = _Groups(chosen, own, {edge.pair for edge in edges}, losses)
     steps = [sorted(map(groups.step, edge.pair)) for edge in edges]
     order = sorted(range(len(edges)), key=lambda i: (steps[i][1] / steps[i][0], i))
@@ -106,10 +108,13 @@ class _Losses:
         graph: Graph,
         chosen: Plan,
         own: Mapping[str, Range],
+        ranges: Mapping[str, Range],
         statistics: Mapping[str, Statistics],
         settings: Settings,
     ) -> None:
-        self._statistics, self._own, self.settings = statistics, own, settings
+        self._own, self._ranges, self._statistics = own, ranges, statistics
+        self.settings = settings
+        self.energies = "histograms" if settings.rules.histograms else "extremes"
         self.at: dict[str, float] = {}
         self.beyond: dict[str, float] = {}
         for name, tensor in reversed(chosen.tensors.items()):
@@ -143,13 +148,10 @@ class _Losses:
 
     def _square(self, name: str) -> float:
         """The mean square of a tensor; without a histogram that of a uniform distribution."""
-        seen = self._statistics.get(name)
-        if seen is not None and seen.histogram is not None:
-            found = moments(seen)
+        if self.energies == "histograms":
+            found = moments(self._statistics[name])
             return found.mean**2 + found.std**2
-        low, high = (
-            (seen.low, seen.high) if seen else (self._own[name].low, self._own[name].high)
-        )
+        low, high = self._ranges[name].low, self._ranges[name].high
         return (low * low + low * high + high * high) / 3
 
 
@@ -200,4 +202,13 @@ class _Groups:
         if not wins:
             self._ties.tie(one, other)
             self._ranges[one], self._at[one] = both, self._at[one] + self._at[other]
-        return Join(edge.node.name, edge.node.op, *edge.pair, *ends, tied, table, wins)
+        return Join(
+            edge.node.name,
+            edge.node.op,
+            *edge.pair,
+            *ends,
+            tied,
+            table,
+            wins,
+            self._losses.energies,
+        )
