@@ -144,9 +144,7 @@ def test_histograms_say_how_much_the_noise_is_worth():
 def test_extremes_decide_where_the_method_needs_no_more_be_there_histograms_or_not():
     seen = {name: statistics(np.linspace(*ends, 1001)) for name, ends in ALMOST.items()}
     seen["a"] = statistics(np.concatenate([np.linspace(-0.1, 0.1, 1001), [-1, 1]]))
-    _, joined = judged(
-        f"{BRANCHES} {READ} {CONCAT}", "float[] y, float[] s", seen, **ALMOST
-    )
+    _, joined = judged(f"{BRANCHES} {READ} {CONCAT}", "float[] y, float[] s", seen, **ALMOST)
     assert (tables(joined), joined["a"].energies) == (set(), "extremes")
 
 

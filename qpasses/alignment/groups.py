@@ -80,10 +80,10 @@ def align(
     Relu or Clip whose output would use less than three quarters of the shared range gets its
     own, by a table.
     """
-    clamps = list(chosen.clamps)
+    clamps, kept_apart = list(chosen.clamps), {*apart}
+    ties = [pair for pair in chosen.ties if pair not in kept_apart]
+    needed = {*wanted, *(name for name, _ in apart)}
     while True:
-        ties = [pair for pair in chosen.ties if pair not in apart]
-        needed = {*wanted, *(name for name, _ in apart)}
         found = _shared_ranges(graph, chosen, ranges, [*ties, *clamps], needed)
         narrow = [
             (x, y)

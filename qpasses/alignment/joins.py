@@ -21,7 +21,7 @@ from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
 LEAST_GAIN = 4 / 3
-"""A table costs time: it must divide the loss of the two groups it keeps apart by this."""
+"""By what a table must divide the loss of the two groups it keeps apart: it costs time."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def judge_joins(
 ) -> list[Join]:
     """The inputs of Concat and Where that could have a scale of their own, in graph order.
 
-    All are taken apart first; then those of the most alike steps are tied again, each if that
-    loses no more than a table, or not enough: n log n in time.
+    All are taken apart first; then, those of the most alike steps first, each is tied again if
+    a table does not lower the loss by LEAST_GAIN: n log n in time.
     """
     edges = _edges(graph, chosen, ranges)
     if not edges:
@@ -186,7 +186,7 @@ class _Groups:
     def judge(self, edge: _Edge) -> Join | None:
         """The losses at ``edge``, whose ends are united if it gets no table.
 
-        None if they are one group already, or stored alike.
+        None if they are one group already.
         """
         one, other = map(self._ties.of, edge.pair)
         real, joined = self._ranges[one], self._ranges[other]
