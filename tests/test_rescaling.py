@@ -18,7 +18,7 @@ from stage_checks import (
 )
 
 from calibration import Range
-from qpasses import quantize, verify
+from qpasses import QPassesError, calibrate, quantize, verify
 from qpasses.alignment.tpu_mlir import spread
 
 
@@ -153,6 +153,27 @@ def test_a_graph_with_tables_at_its_joins_is_verified(alignment, options):
     assert result.model.SerializeToString(deterministic=True) == (
         again.model.SerializeToString(deterministic=True)
     )
+
+
+@pytest.mark.parametrize("alignment", ["qpasses", "tpu-mlir"])
+@pytest.mark.parametrize("histograms", [True, False])
+def test_a_table_gives_the_model_that_a_run_gives(alignment, histograms):
+    made = joined()
+    table = calibrate(made, samples(), alignment=alignment, histograms=histograms).table
+    models = [
+        quantize(made, data, calibration_table=given_table, alignment=alignment).model
+        for data, given_table in ((samples(), None), (None, table))
+    ]
+    assert recorded(models[0]) == recorded(models[1])
+
+
+def test_a_table_that_lacks_what_the_rules_of_tpu_mlir_need_is_refused():
+    body = "a = Conv (x, w3) b = Transpose <perm = [0, 1, 3, 2]> (a) y = Relu (b)"
+    made = net([1, 2, 4, 4], body, outputs="float[1, 2, 4, 4] y", **CONSTANTS)
+    feeds = [random_feeds(made, seed) for seed in range(2)]
+    table = calibrate(made, feeds).table
+    with pytest.raises(QPassesError, match="calibrate with the options"):
+        quantize(made, feeds, calibration_table=table, alignment="tpu-mlir")
 
 
 def test_verify_catches_a_table_at_a_join_that_was_changed():
