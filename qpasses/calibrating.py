@@ -20,7 +20,7 @@ from calibration.rules import Rules
 from calibration.table import Table, read_table
 from opsets.errors import DataError, UsageError
 from opsets.target import load_target
-from qpasses.alignment import observed
+from qpasses.alignment import to_observe
 from qpasses.arguments import (
     check_count,
     given_engine,
@@ -33,6 +33,7 @@ from qpasses.arguments import (
 from qpasses.cautions import data_warnings, range_warnings
 from qpasses.choices import (
     ActivationType,
+    Alignment,
     CalibrationMethod,
     EngineName,
     OnBadSample,
@@ -80,6 +81,7 @@ def calibrate(
     activation_bits: int = 8,
     narrow_range: bool = False,
     symmetric: bool = False,
+    alignment: Alignment = "qpasses",
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
     calibration_overrides: Sequence[str] = (),
@@ -108,6 +110,7 @@ def calibrate(
         activation_bits=activation_bits,
         narrow_range=narrow_range,
         symmetric=symmetric,
+        alignment=alignment,
         calibration_method=calibration_method,
         percentile=percentile,
         calibration_overrides=calibration_overrides,
@@ -204,7 +207,7 @@ def _to_observe(
     """The prepared model, and its tensors that will carry a scale."""
     context = Context(settings)
     graph = prepare(model, sample, context)
-    return prepared_model(graph), observed(graph, plan(graph, context))
+    return prepared_model(graph), to_observe(graph, plan(graph, context), settings)
 
 
 def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:
@@ -293,6 +296,7 @@ def _configuration(settings: Settings, table_format: str, histograms: bool) -> d
         "activation_bits",
         "narrow_range",
         "symmetric",
+        "alignment",
         "calibration_method",
         "percentile",
         "calibration_overrides",

@@ -18,6 +18,7 @@ CalibrationMethod = Literal[
     "auto",
 ]
 ActivationForm = Literal["table", "multiplier"]
+Alignment = Literal["qpasses", "tpu-mlir"]
 TableRanges = Literal["calibrated", "function"]
 Emit = Literal["integer", "qdq", "standard"]
 ForeignFormat = Literal["tpumlir", "onnxruntime"]

@@ -20,6 +20,7 @@ from qpasses.choices import (
 )
 from qpasses.options import (
     ACTIVATIONS,
+    ALIGNMENT,
     CODES,
     CONFIG,
     DATA,
@@ -92,6 +93,7 @@ def cli() -> None:
     help="A weight scale per output channel, or one per tensor.",
 )
 @METHOD
+@ALIGNMENT
 @click.option(
     "--activation-form",
     type=click.Choice(get_args(ActivationForm)),
@@ -213,6 +215,7 @@ def calibrate() -> None:
     help="Without them: extremes only, for minmax and moving-average.",
 )
 @METHOD
+@ALIGNMENT
 @ACTIVATIONS
 @CODES
 @ENGINE

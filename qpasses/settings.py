@@ -14,6 +14,7 @@ from opsets.target import Target
 from qpasses.choices import (
     ActivationForm,
     ActivationType,
+    Alignment,
     CalibrationMethod,
     Emit,
     TableRanges,
@@ -28,7 +29,8 @@ class Settings:
 
     ``activation_bits``: 2 to 8, of the codes in ``activation_type``; ``narrow_range``: without
     the lowest of them. ``activation_form``: what a LeakyRelu or PRelu on its own becomes, a
-    table or multipliers. ``table_ranges``: where the range of what a table gives comes from.
+    table or multipliers. ``alignment``: whose rules say which tensors share a range (see
+    qpasses.alignment). ``table_ranges``: where the range of what a table gives comes from.
     ``nodes_to_exclude``: regular expressions for whole names of nodes, or of tensors that they
     write. ``op_types_to_quantize``: empty stands for all. ``percentile``: of the values that
     the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
@@ -46,6 +48,7 @@ class Settings:
     per_channel: bool = True
     symmetric: bool = False
     activation_form: ActivationForm = "table"
+    alignment: Alignment = "qpasses"
     table_ranges: TableRanges = "calibrated"
     calibration_method: CalibrationMethod = "minmax"
     percentile: float = 99.999
@@ -165,6 +168,7 @@ _CHOICES: dict[str, Any] = {
     "activation_type": ActivationType,
     "weight_type": WeightType,
     "activation_form": ActivationForm,
+    "alignment": Alignment,
     "table_ranges": TableRanges,
     "calibration_method": CalibrationMethod,
     "emit": Emit,

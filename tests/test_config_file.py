@@ -74,6 +74,7 @@ PLAIN = {
         '["Conv", "Relu"]',
         ["--op-types-to-quantize", "Conv", "--op-types-to-quantize", "Relu"],
     ),
+    "alignment": ('"tpu-mlir"', ["--alignment", "tpu-mlir"]),
     "integer-io": ("true", ["--integer-io"]),
     "share-tables": ("1.5", ["--share-tables", "1.5"]),
     "emit": ('"qdq"', ["--emit", "qdq"]),

@@ -1,4 +1,4 @@
-"""Align: tensors that an op ties together get one range, decided before Q/DQ are placed."""
+"""Groups: tensors that moving ops tie together get one range."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -24,22 +24,42 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         if name in clamped
         or _is_joined(tensor)
         or is_graph_output(graph, tensor)
-        or not all(_moves(graph, chosen, reader) for reader in tensor.outputs)
+        or not all(is_moved_by(graph, chosen, reader) for reader in tensor.outputs)
     ]
 
 
-def _moves(graph: Graph, chosen: Plan, reader: Node) -> bool:
+def is_moved_by(graph: Graph, chosen: Plan, reader: Node) -> bool:
     """Whether ``reader`` is an integer node that moves what it reads to where it is used."""
     is_moving = moves(reader) and id(reader) in chosen.integer
     return is_moving and bool(results(graph, reader))
 
 
 def _is_joined(tensor: Tensor) -> bool:
-    """Whether a Concat or Where reads ``tensor``, which no moving node writes."""
-    writer = producer(tensor)
-    if writer is not None and moves(writer):
-        return False
-    return any(moves(r) and len(moved(r)) > 1 for r in tensor.outputs)
+    """Whether a Concat or Where reads ``tensor``, which is no Pad's, of whatever it fills."""
+    return any(joins(reader) for reader in tensor.outputs) and not is_padded(tensor)
+
+
+def joins(node: Node) -> bool:
+    """Whether a node moves several tensors into one: Concat and Where."""
+    return moves(node) and len(moved(node)) > 1
+
+
+def is_padded(tensor: Tensor) -> bool:
+    """Whether a Pad writes ``tensor``, or what moving nodes made it of.
+
+    It may fill with minus infinity, which is no range.
+    """
+    waiting, seen = [tensor], set[int]()
+    while waiting:
+        each = waiting.pop()
+        writer = producer(each)
+        if id(each) in seen or writer is None or not moves(writer):
+            continue
+        if writer.op == "Pad":
+            return True
+        seen.add(id(each))
+        waiting += moved(writer)
+    return False
 
 
 def align(
@@ -47,10 +67,12 @@ def align(
     chosen: Plan,
     ranges: Mapping[str, Range],
     wanted: Collection[str] = (),
+    apart: Collection[tuple[str, str]] = (),
 ) -> dict[str, Range]:
     """One range per group of tied tensors, given to each of its tensors.
 
-    ``ranges`` holds at least the ``observed`` tensors, and those in ``wanted``.
+    ``ranges`` holds at least the ``observed`` tensors, and those in ``wanted``. Of the ties
+    those in ``apart`` do not count: what is read there keeps its range for its other readers.
 
     A group takes the union of what is read of it: of the tensors that something other than a
     moving node reads, of outputs, and of those in ``wanted``. Another tensor that only moves
@@ -58,9 +80,11 @@ def align(
     Relu or Clip whose output would use less than three quarters of the shared range gets its
     own, by a table.
     """
-    clamps = list(chosen.clamps)
+    clamps, kept_apart = list(chosen.clamps), {*apart}
+    ties = [pair for pair in chosen.ties if pair not in kept_apart]
+    needed = {*wanted, *(name for name, _ in apart)}
     while True:
-        found = _shared_ranges(graph, chosen, ranges, clamps, wanted)
+        found = _shared_ranges(graph, chosen, ranges, [*ties, *clamps], needed)
         narrow = [
             (x, y)
             for x, y in clamps
@@ -75,18 +99,18 @@ def _shared_ranges(
     graph: Graph,
     chosen: Plan,
     ranges: Mapping[str, Range],
-    clamps: Sequence[tuple[str, str]],
+    pairs: Sequence[tuple[str, str]],
     wanted: Collection[str],
 ) -> dict[str, Range]:
     groups = Ties()
-    for first, second in [*chosen.ties, *clamps]:
+    for first, second in pairs:
         groups.tie(first, second)
     needed: dict[str, Range] = {}
     for name, tensor in chosen.tensors.items():
         group = groups.of(name)
         moves_on = tensor.outputs and not is_graph_output(graph, tensor)
         moves_on = moves_on and all(
-            _moves(graph, chosen, reader) or _clamps(chosen, reader, groups, group)
+            is_moved_by(graph, chosen, reader) or _clamps(chosen, reader, groups, group)
             for reader in tensor.outputs
         )
         if not moves_on or name in wanted:
