@@ -23,6 +23,11 @@ _FAILURES = tuple(
 )
 """onnxruntime's exceptions have no common base of their own."""
 
+_FATAL = 4
+"""The severity of log messages that are shown: errors come as exceptions."""
+
+ort.set_default_logger_severity(_FATAL)  # for what optimizers say to no session's logger
+
 
 class Session:
     """A model loaded in onnxruntime; ModelError if it cannot load or run it."""
@@ -46,7 +51,7 @@ class Session:
         the order in which they stand.
         """
         options = ort.SessionOptions()
-        options.log_severity_level = 4
+        options.log_severity_level = _FATAL
         options.intra_op_num_threads = threads
         if optimized is not None:
             options.optimized_model_filepath = str(optimized)

@@ -46,7 +46,7 @@ class Row:
     model: str
     graph: str
     seconds_to_make: float | None = None
-    top1: float | None = None
+    score: float | None = None
     sqnr_db: float | None = None
     latency_ms: float | None = None
     to_static: float | None = None
@@ -141,7 +141,7 @@ def bench(case: Entry, work: Path, rounds: int, threads: int) -> list[Row]:
     feed = dict(case.test_feeds[0])
     times = measure([model for _, model in present], feed, rounds, threads)
     for (row, model), column in zip(present, times.T, strict=True):
-        row.top1, sqnr_db = case.score(model)
+        row.score, sqnr_db = case.score(model)
         row.sqnr_db = None if row.graph == FLOAT else sqnr_db
         row.latency_ms = float(np.median(column)) * 1e3
         row.to_float = float(np.median(column / times[:, 0]))
@@ -154,9 +154,9 @@ def show(rows: Sequence[Row], rounds: int, threads: int) -> None:
     table = Table(title=f"Threads: {threads}, median of {rounds} interleaved rounds")
     for name in ("model", "graph"):
         table.add_column(name)
-    for name in ("top-1", "SQNR dB", "ms", "/ static", "/ float", "made in s"):
+    for name in ("score", "SQNR dB", "ms", "/ static", "/ float", "made in s"):
         table.add_column(name, justify="right", no_wrap=True)
-    forms = {"top1": ".2%", "sqnr_db": ".2f", "latency_ms": ".4f", "to_static": ".3f"}
+    forms = {"score": ".4g", "sqnr_db": ".2f", "latency_ms": ".4f", "to_static": ".3f"}
     forms |= {"to_float": ".3f", "seconds_to_make": ".2f"}
     for row in rows:
         values = {name: getattr(row, name) for name in forms}

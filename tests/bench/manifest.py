@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from calibration import Preprocessing, Samples, Session, input_specs, open_samples
 from calibration.presets import preprocessing
-from qpasses.accuracy import Accuracy
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"
@@ -23,6 +23,14 @@ ZOO = Path(os.environ.get("QPASSES_ZOO") or ROOT.parent / "shared" / "zoo").reso
 Model = onnx.ModelProto
 Score = Callable[[Model], tuple[float, float]]
 """Share of right answers and output SQNR in dB (200 at most) of a model."""
+
+METRICS = {
+    "top-1": "{:.2%}",
+    "F1": "F1 {:.3f}",
+    "PSNR": "{:.2f} dB",
+    "degrees": "{:.2f} degrees off",
+}
+"""How scores are shown."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class Entry:
     preprocess: str | None = None
     test: str = ""
     labels: str = ""
+    metric: str = "top-1"
     tolerance: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -76,26 +85,41 @@ class Entry:
     @cached_property
     def _test(self) -> Samples:
         specs = input_specs(onnx.load(self.model))
-        return open_samples(MODELS / self.test, specs, None, self.preprocessing)
+        return open_samples(
+            (ZOO if self.zoo else MODELS) / self.test, specs, None, self.preprocessing
+        )
 
-    def score(self, candidate: Model) -> tuple[float, float]:
-        """Share of right answers of ``candidate`` and its SQNR against the float model."""
+    def score(self, candidate: Model) -> tuple[float | None, float]:
+        """The score of ``candidate``, if there is one, and its SQNR against the float model.
+
+        Of several outputs it is the SQNR of all their elements together.
+        """
         if not self.test:
             found = zoo_script().score(candidate, self.name, root=str(ZOO))
             return found["score"], found["sqnr_db"]
-        original, runner = Session(self.model), Session(candidate)
-        accuracy, right = Accuracy(original.outputs), 0
+        sessions, right, pairs = (Session(self.model), Session(candidate)), 0, []
         for feed, label in zip(self.test_feeds, self._labels(), strict=True):
-            outputs = runner.run(None, feed)
-            accuracy.update(original.run(None, feed), outputs)
-            right += int(outputs[0].argmax() == label)
-        return right / len(self.test_feeds), accuracy.as_json()[0]["sqnr_db"]
+            real, found = (each.run(None, feed) for each in sessions)
+            right += int(found[0].argmax() == label)
+            pairs.append([np.concatenate([v.ravel() for v in each]) for each in (real, found)])
+        reals, founds = (
+            np.stack(each).astype(np.float64) for each in zip(*pairs, strict=True)
+        )
+        sqnr_db = _decibels(reals, founds)
+        return None if self.metric == "none" else right / len(pairs), sqnr_db
 
     def _labels(self) -> Sequence[int]:
+        if self.metric == "none":
+            return [-1] * len(self.test_feeds)
         if self.labels != "folders":
             return list(np.load(MODELS / self.labels))
         classes = sorted({Path(name).parent for name in self._test.names})
         return [classes.index(Path(name).parent) for name in self._test.names]
+
+
+def _decibels(real: NDArray[np.float64], found: NDArray[np.float64]) -> float:
+    noise = max(float(np.square(real - found).sum()), 1e-30)
+    return float(10 * np.log10(np.square(real).sum() / noise))
 
 
 def entries() -> list[Entry]:
@@ -103,6 +127,11 @@ def entries() -> list[Entry]:
     content = tomllib.loads((MODELS / "zoo.toml").read_text("utf-8"))
     tolerance = content["tolerance"]
     return [Entry(**{"tolerance": tolerance, **each}) for each in content["model"]]
+
+
+def classifiers() -> list[Entry]:
+    """Those that are integer and count right answers."""
+    return [e for e in entries() if e.expected["verdict"] == "ok" and e.metric == "top-1"]
 
 
 @cache
