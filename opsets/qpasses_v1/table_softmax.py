@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, rounding_divide, saturate
+from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.op import Attributes, Body, Constants, Op, all_of
-from opsets.portable import STORE, rounds
+from opsets.portable import STORE, portable_overload, rounds
 
 LARGEST_NUMERATOR = 1 << 40
 """Of the numerators: an accumulator of 32 bits and an output of 8."""
@@ -44,11 +44,15 @@ _PORTABLE = (
     divisor   = Add (total, total)
     doubled   = Add (shares, shares)
     dividend  = Add (doubled, half)
-    quotient  = Div (dividend, divisor)
 """
 )
 
-_TIE_TO_EVEN = """
+_TIES_UP = """
+    level     = Div (dividend, divisor)
+"""
+
+_TIES_TO_EVEN = """
+    quotient  = Div (dividend, divisor)
     two       = Add (one, one)
     back      = Mul (quotient, divisor)
     is_tie    = Equal (back, dividend)
@@ -121,12 +125,10 @@ def _subtracts(_constants: Constants, attributes: Attributes) -> bool:
     return not attributes["published"]
 
 
-def _takes_ties_up(_constants: Constants, attributes: Attributes) -> bool:
-    return bool(attributes["rounding"] != "half_to_even")
-
-
 def _floors(constants: Constants, attributes: Attributes) -> bool:
-    return _takes_ties_up(constants, attributes) or not _subtracts(constants, attributes)
+    """Whether the quotient is truncated, or has its ties up."""
+    ties_up = attributes["rounding"] != "half_to_even"
+    return ties_up or not _subtracts(constants, attributes)
 
 
 _BODIES = (
@@ -142,17 +144,14 @@ _BODIES = (
         _INDEX + _CHOICE + _LOOK_UP.replace("INDEX", "index") + _FLOOR + _STORE_DOUBLE,
         accepts=all_of(_floors, _is_exact_in_double),
     ),
-    Body(
-        "portable",
-        "portable",
-        _PORTABLE + _TIE_TO_EVEN + STORE,
-        accepts=rounds("half_to_even"),
-    ),
-    Body(
-        "portable_half_up",
-        "portable",
-        _PORTABLE + "    level     = Identity (quotient)\n" + STORE,
-        accepts=_takes_ties_up,
+    *(
+        Body(
+            portable_overload(rounding),
+            "portable",
+            _PORTABLE + (_TIES_TO_EVEN if rounding == "half_to_even" else _TIES_UP) + STORE,
+            accepts=rounds(rounding),
+        )
+        for rounding in ROUNDINGS
     ),
 )
 
