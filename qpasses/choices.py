@@ -18,6 +18,7 @@ CalibrationMethod = Literal[
     "auto",
 ]
 TableRanges = Literal["calibrated", "function"]
+SoftmaxForm = Literal["inner", "all", "float"]
 Emit = Literal["integer", "qdq", "standard"]
 ForeignFormat = Literal["tpumlir", "onnxruntime"]
 TableFormat = Literal["qpasses", ForeignFormat]

@@ -10,7 +10,14 @@ from typing import Any, get_args
 import click
 
 from opsets.errors import QPassesError, UsageError
-from qpasses.choices import Emit, ForeignFormat, TableFormat, TableRanges, WeightType
+from qpasses.choices import (
+    Emit,
+    ForeignFormat,
+    SoftmaxForm,
+    TableFormat,
+    TableRanges,
+    WeightType,
+)
 from qpasses.options import (
     ACTIVATIONS,
     CODES,
@@ -92,6 +99,21 @@ def cli() -> None:
     show_default=True,
     help="The range of what a table gives: as calibration saw it, or from the smallest to the "
     "largest result of its function over the codes of its input.",
+)
+@click.option(
+    "--softmax",
+    type=click.Choice(get_args(SoftmaxForm)),
+    default="inner",
+    show_default=True,
+    help="Which Softmax become integer: those between integers, all behind integers, or none.",
+)
+@click.option(
+    "--softmax-bits",
+    type=int,
+    default=32,
+    show_default=True,
+    metavar="16|24|32",
+    help="The width of the accumulator that sums the exponentials of a Softmax.",
 )
 @click.option(
     "--calibration-table",

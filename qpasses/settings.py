@@ -11,8 +11,18 @@ from calibration.rules import Override, Rules, checked_percentile
 from opsets.errors import ModelError, UsageError
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.choices import ActivationType, CalibrationMethod, Emit, TableRanges, WeightType
+from qpasses.choices import (
+    ActivationType,
+    CalibrationMethod,
+    Emit,
+    SoftmaxForm,
+    TableRanges,
+    WeightType,
+)
 from qpasses.record import Quantization, code_limits, middle_code
+
+SOFTMAX_BITS = (16, 24, 32)
+"""Widths of an accelerator's accumulator."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,8 @@ class Settings:
 
     ``activation_bits``: 2 to 8, of the codes in ``activation_type``; ``narrow_range``: without
     the lowest of them. ``table_ranges``: where the range of what a table gives comes from.
+    ``softmax``: which become integer, those between integers, all behind integers, or none;
+    ``softmax_bits``: 16, 24 or 32, of the sum of exponentials.
     ``nodes_to_exclude``: regular expressions for whole names of nodes, or of tensors that they
     write. ``op_types_to_quantize``: empty stands for all. ``percentile``: of the values that
     the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
@@ -38,6 +50,8 @@ class Settings:
     per_channel: bool = True
     symmetric: bool = False
     table_ranges: TableRanges = "calibrated"
+    softmax: SoftmaxForm = "inner"
+    softmax_bits: int = 32
     calibration_method: CalibrationMethod = "minmax"
     percentile: float = 99.999
     calibration_overrides: Sequence[str] = ()
@@ -67,6 +81,11 @@ class Settings:
             raise UsageError(
                 f"activation_bits: a whole number from 2 to 8 is needed, got "
                 f"{self.activation_bits!r}"
+            )
+        if type(self.softmax_bits) is not int or self.softmax_bits not in SOFTMAX_BITS:
+            raise UsageError(
+                f"softmax_bits: one of {', '.join(map(str, SOFTMAX_BITS))} is needed, got "
+                f"{self.softmax_bits!r}"
             )
         if type(self.percentile) not in (int, float):
             raise UsageError(f"percentile: a number is needed, got {self.percentile!r}")
@@ -156,6 +175,7 @@ _CHOICES: dict[str, Any] = {
     "activation_type": ActivationType,
     "weight_type": WeightType,
     "table_ranges": TableRanges,
+    "softmax": SoftmaxForm,
     "calibration_method": CalibrationMethod,
     "emit": Emit,
 }
