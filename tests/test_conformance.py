@@ -287,5 +287,37 @@ def test_yehangyang_tables_are_reproduced_by_truncating_and_rounding_adds_at_mos
     assert set(further.tolist()) <= {0, 1}
 
 
+@each("yehangyang_softmax", "cases")
+def test_yehangyang_softmax_is_reproduced_by_meaning_and_bodies(case):
+    """Its tables, which end in truncation, then all of its rows."""
+    low, high = symmetric(case["input_bit"], case["input_unsign"], case["narrow"])
+    y_low, y_high = symmetric(case["output_bit"], case["output_unsign"], case["narrow"])
+    codes, largest = np.arange(low, high + 1), case["acc_elem_max"]
+    steps = largest * np.exp(case["input_scale"] * (codes - high))
+    tables = np.zeros((2, 256), np.int64)
+    tables[:, codes & 255] = np.trunc([steps, steps / case["output_scale"]])
+    if "denominator_table" in case:
+        by_byte = [case["denominator_table"], case["numerator_table"]]
+        order = codes & (len(codes) - 1)
+        assert np.array(by_byte)[:, order].tolist() == tables[:, codes & 255].tolist()
+    dtype = np.uint8 if case["output_unsign"] else np.int8
+    x = np.array(case["x"], np.uint8 if case["input_unsign"] else np.int8)
+    denominators, numerators = tables[0].astype(np.int32), tables[1]
+    totals = denominators[x.view(np.uint8)].astype(np.int64).sum(axis=1)
+    assert totals.tolist() == case["denominator"]
+    given = [x, denominators, numerators, *stored(dtype, 0, y_low, y_high)]
+    for rounding in ROUNDINGS:
+        attributes = {"axis": -1, "published": 1, "rounding": rounding}
+        op, constants = (
+            OPS["TableSoftmax"],
+            dict(zip(OPS["TableSoftmax"].inputs, given, strict=True)),
+        )
+        assert op.reference(*given, **attributes).tolist() == case["y"]
+        for flavour in ("onnxruntime", "portable"):
+            body = op.body(flavour, constants, attributes)
+            assert body.flavour == flavour
+            assert run_op("TableSoftmax", body, given, attributes).tolist() == case["y"]
+
+
 def symmetric_8(scale, dtype):
     return Quantization(scale, 0, dtype)
