@@ -106,7 +106,10 @@ def plan(graph: Graph, context: Context) -> Plan:
         if node.op == "Softmax":
             readers = [*result.computing, *(each[0] for each in followers)]
             is_read = any(_reads(each, end, active, reach) for each in readers)
-            reason = _softmax_in_float(context.settings.softmax, is_read) or reason
+            is_wanted = is_read or bool(context.selection.unlisted)
+            reason = _softmax_in_float(context.settings.softmax, is_wanted) or reason
+        if reason and node.op == "Softmax":
+            context.selection.excluded[node.name] = reason  # though Q/DQ may surround it
         if reason:
             context.record.declined[node.name] = reason
         else:
@@ -148,11 +151,11 @@ def _reads(node: Node, end: str, active: set[str], reach: Ties) -> bool:
     return end in operands and operands <= active | {end}
 
 
-def _softmax_in_float(wanted: SoftmaxForm, is_read: bool) -> str:
-    """Why the user wants a Softmax in float; "" if not. ``is_read``: integers follow it."""
-    if wanted == "float":
+def _softmax_in_float(option: SoftmaxForm, is_wanted: bool) -> str:
+    """Why a Softmax stays in float; "" if ``is_wanted``: integers follow it, or it is listed."""
+    if option == "float":
         return "Softmax left in float as wanted (--softmax float)"
-    if wanted == "inner" and not is_read:
+    if option == "inner" and not is_wanted:
         return "Softmax that no integers follow: it stays in float, but with --softmax all"
     return ""
 
