@@ -109,7 +109,7 @@ def cli() -> None:
 )
 @click.option(
     "--softmax-bits",
-    type=int,
+    type=click.IntRange(16, 32),
     default=32,
     show_default=True,
     metavar="16|24|32",

@@ -152,7 +152,7 @@ def _reads(node: Node, end: str, active: set[str], reach: Ties) -> bool:
 
 
 def _softmax_in_float(option: SoftmaxForm, is_wanted: bool) -> str:
-    """Why a Softmax stays in float; "" if not. ``is_wanted``: integers follow, or it is listed."""
+    """Why a Softmax stays float, or "". ``is_wanted``: integers follow, or it is listed."""
     if option == "float":
         return "Softmax left in float as wanted (--softmax float)"
     if option == "inner" and not is_wanted:
