@@ -84,7 +84,7 @@ class Settings:
             )
         if type(self.softmax_bits) is not int or self.softmax_bits not in SOFTMAX_BITS:
             raise UsageError(
-                f"softmax_bits: one of {', '.join(map(str, SOFTMAX_BITS))} is needed, got "
+                "softmax_bits (--softmax-bits): one of 16, 24 and 32 is needed, got "
                 f"{self.softmax_bits!r}"
             )
         if type(self.percentile) not in (int, float):

@@ -76,18 +76,20 @@ def softmax_bound(given: Constants, x_scale: float, y_scale: float, length: int)
     - |r| / S is a quotient of two sums over the other codes of the row, the largest when they
       are all alike: ``max over d of k * |r_d| / (A + k * T_d)``, k = length - 1;
     - q <= 1 / y_scale, and where q is beyond the last code only the last code counts.
+
+    It is never more than all codes from the zero point on.
     """
     terms, parts = table_errors(given, x_scale, y_scale)
     largest, others = int(given["denominators"][0]), length - 1
-    span = int(given["y_max"]) - int(given["y_zero"])
+    span = max(int(given["y_max"]) - int(given["y_zero"]), 0)
     if largest < 1:
         return float(span)
     relative = max(
         others * error / (largest + others * max(int(term), 0))
         for error, term in zip(terms, given["denominators"], strict=True)
     )
-    q = min(1 / Fraction(y_scale), Fraction(max(span, 0)))
-    return float(q * relative + max(parts) / largest)
+    q = min(1 / Fraction(y_scale), Fraction(span))
+    return min(float(q * relative + max(parts) / largest), float(span))
 
 
 def differing_rows(
