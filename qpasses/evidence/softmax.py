@@ -118,19 +118,19 @@ def worst_rows(given: Constants, length: int) -> Int64:
     the sums, as near as the table allows, at which the quotient of the largest code, and of
     another one, passes from one step of y to the next. Every n-th of them where they are long.
     """
-    distance = np.arange(256)
+    every = -(-4 * 256 * length // _CODES)
+    distance = np.arange(0, 256, every)
     alike = np.repeat(distance[:, None], length, axis=1)
     pair = np.full_like(alike, 255)
     alike[:, 0] = pair[:, 0] = 0
     pair[:, 1:2] = distance[:, None]
-    steps = range(max(1, int(given["y_max"]) - int(given["y_zero"])))
-    ties = np.arange(len(steps)) + 0.5
+    steps = max(1, int(given["y_max"]) - int(given["y_zero"]))
+    ties = np.arange(0, steps, every) + 0.5
     near = [
         _summing_to(given["numerators"][code] / ties, code, given["denominators"], length)
         for code in (0, 20)
     ]
-    rows = np.concatenate([alike, pair, *near])
-    return np.asarray(rows[:: -(-rows.size // _CODES)], np.int64)
+    return np.concatenate([alike, pair, *near])
 
 
 def _summing_to(
