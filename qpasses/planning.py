@@ -106,7 +106,7 @@ def plan(graph: Graph, context: Context) -> Plan:
         if node.op == "Softmax":
             readers = [*result.computing, *(each[0] for each in followers)]
             is_read = any(_reads(each, end, active, reach) for each in readers)
-            is_wanted = is_read or bool(context.selection.unlisted)
+            is_wanted = is_read or node.op in context.settings.op_types_to_quantize
             reason = _softmax_in_float(context.settings.softmax, is_wanted) or reason
         if reason and node.op == "Softmax":
             context.selection.excluded[node.name] = reason  # though Q/DQ may surround it

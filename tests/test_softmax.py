@@ -318,6 +318,13 @@ def test_the_option_says_which_softmax_become_integer(text, wanted, op):
     assert verify(result.model, made, samples).verdict == result.verdict != "failed"
 
 
+def test_a_softmax_at_the_end_becomes_integer_where_its_type_is_listed():
+    made = model(FINAL, w=numbers(4, 3))
+    types = ["Softmax", "MatMul"]
+    result = quantize(made, [{"x": numbers(1, 4)}], op_types_to_quantize=types)
+    assert result.verdict == "ok" and proof_of(result).op == "TableSoftmax"
+
+
 def test_a_softmax_of_what_is_not_on_integers_stays_float():
     made = model(
         "g (float[2, 4] x) => (float[2, 3] y) { s = Softmax (x) y = MatMul (s, w) }",
