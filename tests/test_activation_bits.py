@@ -242,7 +242,7 @@ def test_what_a_float_node_gives_is_clipped_too():
     made = model(
         """g (float[N, 4] x) => (float[N, 3] y) {
             a = MatMul (x, w)
-            s = Softmax (a)
+            s = LogSoftmax (a)
             y = MatMul (s, v)
         }""",
         w=numbers(4, 4),
