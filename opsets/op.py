@@ -15,7 +15,7 @@ DOMAIN = "qpasses"
 VERSION = 1
 
 Flavour = Literal["portable", "onnxruntime"]
-Evidence = Literal["thresholds", "exhaustive"]
+Evidence = Literal["thresholds", "exhaustive", "bounded"]
 Constants = Mapping[str, NDArray[Any]]
 Attributes = Mapping[str, Any]
 Law = Callable[..., None]

@@ -20,6 +20,7 @@ CalibrationMethod = Literal[
 ActivationForm = Literal["table", "multiplier"]
 Alignment = Literal["qpasses", "tpu-mlir"]
 TableRanges = Literal["calibrated", "function"]
+SoftmaxForm = Literal["inner", "all", "float"]
 Emit = Literal["integer", "qdq", "standard"]
 ForeignFormat = Literal["tpumlir", "onnxruntime"]
 TableFormat = Literal["qpasses", ForeignFormat]

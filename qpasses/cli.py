@@ -14,6 +14,7 @@ from qpasses.choices import (
     ActivationForm,
     Emit,
     ForeignFormat,
+    SoftmaxForm,
     TableFormat,
     TableRanges,
     WeightType,
@@ -108,6 +109,21 @@ def cli() -> None:
     show_default=True,
     help="The range of what a table gives: as calibration saw it, or from the smallest to the "
     "largest result of its function over the codes of its input.",
+)
+@click.option(
+    "--softmax",
+    type=click.Choice(get_args(SoftmaxForm)),
+    default="inner",
+    show_default=True,
+    help="Which Softmax become integer: those between integers, all behind integers, or none.",
+)
+@click.option(
+    "--softmax-bits",
+    type=click.IntRange(16, 32),
+    default=32,
+    show_default=True,
+    metavar="16|24|32",
+    help="The width of the accumulator that sums the exponentials of a Softmax.",
 )
 @click.option(
     "--calibration-table",

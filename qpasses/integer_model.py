@@ -113,6 +113,8 @@ def _is_well_formed(node: Node) -> bool:
         return False
     if node.attrs.get("inner", 0) not in range(1 << 31):
         return False
+    if node.op == "TableSoftmax" and not _counts_from_the_end(node):
+        return False
     pairs = zip(op.inputs.items(), node.inputs, strict=True)
     given = {name: (kind, constant(t)) for (name, kind), t in pairs if name not in _DATA}
     return all(
@@ -121,6 +123,13 @@ def _is_well_formed(node: Node) -> bool:
     )
 
 
+def _counts_from_the_end(node: Node) -> bool:
+    """Whether the axis of a Softmax is one before the end, and its codes are subtracted."""
+    axis, published = node.attrs["axis"], node.attrs["published"]
+    return isinstance(axis, int) and -_LARGEST_RANK <= axis < 0 and published == 0
+
+
+_LARGEST_RANK = 64
 _DATA = ("x", "a", "b", "acc")
 _STORED = ("uint8", "int8")
 _TYPES = {
@@ -130,6 +139,8 @@ _TYPES = {
     "T[65536]": _STORED,
     "W": _STORED,
     "int32": ("int32",),
+    "int32[256]": ("int32",),
+    "int64[256]": ("int64",),
 }
 
 
@@ -143,6 +154,8 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return value.ndim == 2 if node.op == "IntGemm" else value.ndim > 2
     if name == "table":
         return value.shape == ((65536,) if node.op == "LutPair" else (256,))
+    if name in ("denominators", "numerators"):
+        return value.shape == (256,)
     if name in ("indices", "coefficients"):
         return value.shape == (2, sum(node.attrs["y_sizes"]))
     if name in ("slope_multiplier", "slope_shift"):
@@ -172,7 +185,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if node.op == "LutPair":
         around = {tensor.name for tensor in [*node.inputs[:2], *node.outputs]}
         return around <= record.tensors.keys() and all(counts.get(n) == 1 for n in single)
-    if node.op in ("Lut", "LutPerChannel"):
+    if node.op in ("Lut", "LutPerChannel", "TableSoftmax"):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
     if node.op == "IntPRelu" and not _has_slopes(node, entry):

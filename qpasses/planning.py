@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from qpasses.choices import SoftmaxForm
 from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
 from qpasses.graph import Graph, Node, Tensor, is_float, is_used
 from qpasses.moving import moves, results
@@ -15,8 +16,8 @@ from qpasses.patterns import absorbed, activations, data_inputs, multiplies_stac
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
-REDUCING = frozenset({"ReduceMean", "ReduceSum"})
-"""Sums and means, which follow like ops of two tensors."""
+REDUCING = frozenset({"ReduceMean", "ReduceSum", "Softmax"})
+"""Ops over whole axes, which follow like ops of two tensors."""
 
 
 Guard = Callable[[Graph, Node], Declined | None]
@@ -102,11 +103,19 @@ def plan(graph: Graph, context: Context) -> Plan:
         operands = {reach.of(tensor.name) for tensor in activations(node)}
         from_inputs = given if node.op not in REDUCING or end in wanted else set()
         joins = operands <= active | from_inputs or (node.op == "Add" and operands & active)
-        if joins or context.selection.unlisted:
+        reason = "" if joins or context.selection.unlisted else _not_followed(node)
+        if node.op == "Softmax":
+            readers = [*result.computing, *(each[0] for each in followers)]
+            is_read = any(_reads(each, end, active, reach) for each in readers)
+            is_wanted = is_read or node.op in context.settings.op_types_to_quantize
+            reason = _softmax_in_float(context.settings.softmax, is_wanted) or reason
+        if reason and node.op == "Softmax":
+            context.selection.excluded[node.name] = reason  # though Q/DQ may surround it
+        if reason:
+            context.record.declined[node.name] = reason
+        else:
             _compute(result, chain, inner)
             active |= {*operands, end}
-        else:
-            context.record.declined[node.name] = _not_followed(node)
     for node in chains.members:
         output = node.outputs[0]
         if reach.of(chains.source(output).name) in active:
@@ -135,6 +144,21 @@ def _follows(node: Node) -> bool:
     if multiplies_stacks(node):
         return len(activations(node)) > 1
     return node.op in PAIRING or node.op in REDUCING
+
+
+def _reads(node: Node, end: str, active: set[str], reach: Ties) -> bool:
+    """Whether ``node`` computes with the tensor ``end``, on integers if that is stored."""
+    operands = {reach.of(tensor.name) for tensor in activations(node)}
+    return end in operands and operands <= active | {end}
+
+
+def _softmax_in_float(option: SoftmaxForm, is_wanted: bool) -> str:
+    """Why a Softmax stays float, or "". ``is_wanted``: integers follow, or it is listed."""
+    if option == "float":
+        return "Softmax left in float as wanted (--softmax float)"
+    if option == "inner" and not is_wanted:
+        return "Softmax that no integers follow: it stays in float, but with --softmax all"
+    return ""
 
 
 def _taken_in(graph: Graph, node: Node, context: Context) -> list[Node]:

@@ -17,10 +17,14 @@ from qpasses.choices import (
     Alignment,
     CalibrationMethod,
     Emit,
+    SoftmaxForm,
     TableRanges,
     WeightType,
 )
 from qpasses.record import Quantization, code_limits, middle_code
+
+SOFTMAX_BITS = (16, 24, 32)
+"""Widths of an accelerator's accumulator."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Settings:
     the lowest of them. ``activation_form``: what a LeakyRelu or PRelu on its own becomes, a
     table or multipliers. ``alignment``: whose rules say which tensors share a range (see
     qpasses.alignment). ``table_ranges``: where the range of what a table gives comes from.
+    ``softmax``: which become integer, those between integers, all behind integers, or none;
+    ``softmax_bits``: 16, 24 or 32, of the sum of exponentials.
     ``nodes_to_exclude``: regular expressions for whole names of nodes, or of tensors that they
     write. ``op_types_to_quantize``: empty stands for all. ``percentile``: of the values that
     the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
@@ -50,6 +56,8 @@ class Settings:
     activation_form: ActivationForm = "table"
     alignment: Alignment = "qpasses"
     table_ranges: TableRanges = "calibrated"
+    softmax: SoftmaxForm = "inner"
+    softmax_bits: int = 32
     calibration_method: CalibrationMethod = "minmax"
     percentile: float = 99.999
     calibration_overrides: Sequence[str] = ()
@@ -79,6 +87,11 @@ class Settings:
             raise UsageError(
                 f"activation_bits: a whole number from 2 to 8 is needed, got "
                 f"{self.activation_bits!r}"
+            )
+        if type(self.softmax_bits) is not int or self.softmax_bits not in SOFTMAX_BITS:
+            raise UsageError(
+                "softmax_bits (--softmax-bits): one of 16, 24 and 32 is needed, got "
+                f"{self.softmax_bits!r}"
             )
         if type(self.percentile) not in (int, float):
             raise UsageError(f"percentile: a number is needed, got {self.percentile!r}")
@@ -170,6 +183,7 @@ _CHOICES: dict[str, Any] = {
     "activation_form": ActivationForm,
     "alignment": Alignment,
     "table_ranges": TableRanges,
+    "softmax": SoftmaxForm,
     "calibration_method": CalibrationMethod,
     "emit": Emit,
 }

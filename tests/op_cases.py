@@ -342,6 +342,25 @@ def int_resize(draw):
     return Case(inputs, attributes | {"rounding": draw(rounding)})
 
 
+@st.composite
+def table_softmax(draw):
+    """Entries anywhere, those of a Softmax, or so small that quotients are ties, sums zero."""
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    kind = rng.choice(["anywhere", "exponentials", "small"])
+    ends = {"anywhere": ((1 << 31) - 1, 1 << 40), "small": (3, 40)}
+    if kind == "exponentials":
+        falling = np.exp(-np.arange(256) * rng.choice([0.01, 0.1, 1]))
+        tables = [np.rint(falling * end) for end in (1 << 20, 255 << 20)]
+    else:
+        tables = [rng.integers(0, end, 256, endpoint=True) for end in ends[kind]]
+    typed = [t.astype(d) for t, d in zip(tables, (np.int32, np.int64), strict=True)]
+    inputs = [codes(rng, shape, zero_point(rng, dtype)), *typed, *output_ends(rng, dtype)]
+    published = draw(st.integers(0, 1))
+    return Case(inputs, {"axis": axis, "published": published, "rounding": draw(rounding)})
+
+
 CASES: dict[str, st.SearchStrategy[Case]] = {
     "Requantize": requantize(),
     "Lut": lut(),
@@ -357,6 +376,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntAdd": int_add(),
     "IntReduce": int_reduce(),
     "IntResize": int_resize(),
+    "TableSoftmax": table_softmax(),
     "IntAveragePool": pool("kernel_shape"),
     "IntGlobalAveragePool": pool("spatial_shape"),
 }
@@ -544,6 +564,24 @@ def _plain_resize(
     return (*leading, *resized), code_at
 
 
+def _plain_softmax(x, denominators, numerators, *ends, axis, published, rounding):
+    def code_at(*at):
+        row = []
+        for i in range(x.shape[axis]):
+            cell = list(at)
+            cell[axis] = i
+            row.append(int(x[tuple(cell)]))
+        largest = 0 if published else max(row)
+        index = [(code if published else largest - code) % 256 for code in row]
+        total = sum(int(denominators[i]) for i in index) or 1
+        share = Fraction(int(numerators[index[at[axis]]]), total)
+        y_zero, y_min, y_max = map(int, ends)
+        level = floor(share) if published else exact_round(share, rounding)
+        return min(max(level + y_zero, y_min), y_max)
+
+    return x.shape, code_at
+
+
 def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
     window = geometry.pop("spatial_shape", None) or geometry["kernel_shape"]
     ones, no_bias = np.ones((channels, 1, *window), int), np.zeros(channels, int)
@@ -566,6 +604,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntAdd": _plain_add,
     "IntReduce": _plain_reduce,
     "IntResize": _plain_resize,
+    "TableSoftmax": _plain_softmax,
     "IntAveragePool": _plain_pool,
     "IntGlobalAveragePool": _plain_pool,
 }

@@ -248,7 +248,8 @@ def test_what_a_float_node_gives_is_clipped_too():
         w=numbers(4, 4),
         v=numbers(4, 3),
     )
-    result = qpasses.quantize(made, numbers(20, 4) * 0.1, activation_bits=3)
+    narrow = {"activation_bits": 3, "softmax": "float"}
+    result = qpasses.quantize(made, numbers(20, 4) * 0.1, **narrow)
     far = {"x": numbers(20, 4, seed=5) * 50}
     stored = stored_values(result.model, far)
     assert stored.keys() == {"x_quantized", "a_quantized", "s_quantized", "y_quantized"}

@@ -357,7 +357,7 @@ def test_a_relu_or_clip_alone_needs_no_table(clamp):
 # What is no chain
 
 LOOK_ALIKES = {
-    "Softmax": ("y = Softmax (x)", ["1 Softmax in float"], ""),
+    "LogSoftmax": ("y = LogSoftmax (x)", ["1 LogSoftmax in float"], ""),
     "a bound at run time": (
         "b = ReduceMax <keepdims = 0> (x) y = Clip (x, zero, b)",
         ["1 Clip in float"],

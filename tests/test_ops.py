@@ -23,7 +23,7 @@ from qpasses.runtime import IR_VERSION, OPSET, opset_imports, run_op
 INTEGER_TYPES = {TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64}
 INTEGER_OPS = {
     *("Abs", "Add", "And", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
-    *("Div", "Equal", "MatMul", "Max", "Neg", "Or", "Slice"),
+    *("Div", "Equal", "MatMul", "Max", "Neg", "Or", "ReduceMax", "Slice"),
     *("ConstantOfShape", "ConvInteger", "Gather", "Greater", "Less", "MatMulInteger", "Mod"),
     *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
     *("Split", "Where"),

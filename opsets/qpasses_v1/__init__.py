@@ -17,6 +17,7 @@ from opsets.qpasses_v1.lut_interpolated import LUT_INTERPOLATED
 from opsets.qpasses_v1.lut_pair import LUT_PAIR
 from opsets.qpasses_v1.lut_per_channel import LUT_PER_CHANNEL
 from opsets.qpasses_v1.requantize import REQUANTIZE
+from opsets.qpasses_v1.table_softmax import TABLE_SOFTMAX
 
 OPS: dict[str, Op] = {
     op.name: op
@@ -37,5 +38,6 @@ OPS: dict[str, Op] = {
         INT_GLOBAL_AVERAGE_POOL,
         INT_REDUCE,
         INT_RESIZE,
+        TABLE_SOFTMAX,
     )
 }

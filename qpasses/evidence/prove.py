@@ -20,6 +20,7 @@ from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_s
 from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
 from qpasses.evidence.slopes import slope_differences
+from qpasses.evidence.softmax import differing_rows, softmax_bound, table_errors
 from qpasses.evidence.tables import table_differences
 from qpasses.evidence.taps import taps_problem, total_of
 from qpasses.evidence.thresholds import (
@@ -101,7 +102,8 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
     if not body_of(node, record).accepts(given, node.attrs):
         return f"body {entry.overload!r} does not compute such a node"
     tensors = dict(zip(op.inputs, node.inputs, strict=True)) | {"y": node.outputs[0]}
-    for name in sorted(tensors.keys() & {"x", "a", "b", "y"}):
+    stored = (name for name in ("x", "a", "b", "y") if f"{name}_zero" in given)
+    for name in stored:
         zero = given[f"{name}_zero"]
         meaning = record.tensors.get(tensors[name].name)
         if meaning is not None and (meaning.zero_point, meaning.dtype) != (
@@ -254,6 +256,33 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
 
 
+def softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """A bound for every row, and the body on rows that were made to find it wrong."""
+    entry, body = record.nodes[node.name], body_of(node, record)
+    (x_scale,), (y_scale,) = entry.scales["x"], entry.scales["y"]
+    problem = problem_of(node, given, record)
+    bound = softmax_bound(given, x_scale, y_scale, entry.cells)
+    errors = table_errors(given, x_scale, y_scale)
+    attributes = {name: node.attrs[name] for name in OPS["TableSoftmax"].attributes}
+    total = int(given["denominators"].max()) * entry.cells
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="bounded",
+        domain=sum(map(len, errors)),
+        mismatches=0 if problem else differing_rows(body, given, entry.cells, attributes),
+        body=body.overload,
+        reference_moved=sum(error > _HALF for part in errors for error in part),
+        reference_max_lsb=int(bound + 1),
+        accumulator=(0, total),
+        headroom_bits=31 - total.bit_length(),
+        problem=problem or ("" if total < 1 << 31 else "the accumulator can leave int32"),
+    )
+
+
+_HALF = Fraction(1, 2)
+
+
 def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """All 256 codes, of every channel: the body against the table, the table against real."""
     table = given["table" if node.op == "Lut" else "tables"]
@@ -390,6 +419,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntPRelu": rectified,
     "IntReduce": reduced,
     "IntResize": thresholds,
+    "TableSoftmax": softmax,
     "Lut": lookup,
     "LutPerChannel": lookup,
     "LutPair": lookup_pair,

@@ -21,9 +21,11 @@ from qpasses.passes.integerize_pair import IntegerizePair
 from qpasses.passes.integerize_reduce import IntegerizeReduce
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
 from qpasses.passes.integerize_resize import IntegerizeResize
+from qpasses.passes.integerize_softmax import IntegerizeSoftmax
 from qpasses.passes.invert_constant import InvertConstant
 from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
+from qpasses.passes.recognize_softmax import RecognizeSoftmax
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
 from qpasses.passes.sum_to_add import SumToAdd
@@ -32,6 +34,7 @@ from qpasses.settings import Settings
 PREPARE: tuple[Pass, ...] = (
     SumToAdd(),
     RemoveIdentity(),
+    RecognizeSoftmax(),
     MeanToPool(),
     ResolveAutoPad(),
     CanonicalizeGemm(),
@@ -52,6 +55,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeAveragePool(),
     IntegerizeReduce(),
     IntegerizeResize(),
+    IntegerizeSoftmax(),
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),

@@ -1,0 +1,118 @@
+"""IntegerizeSoftmax: Softmax becomes two tables and one division."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.evidence.softmax import softmax_bound
+from qpasses.graph import Graph, Node, add_node, is_float, rank
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.patterns import Stored, clamp, stored_input, stored_output
+from qpasses.record import NodeRecord
+from qpasses.requantized import Site
+from qpasses.softmax import largest_entry, softmax_tables
+
+
+class IntegerizeSoftmax(Pass):
+    """Replace a quantized Softmax by two tables of exponentials and one division.
+
+    before: ``y = Q(Softmax(DQ(x)))``
+    after:  ``y = qpasses.TableSoftmax <axis> (x, denominators, numerators, y_zero, ...)``
+    **Approximate:** within the bound that the record states, for rows as long as on the first
+    sample: the tables hold rounded exponentials. It is a follower: what it reads is on
+    integers already, or it stays float.
+    """
+
+    op_types: ClassVar = frozenset({"Softmax"})
+
+    def guard(self, _graph: Graph, node: Node) -> Declined | None:
+        """An axis that can be counted from the end."""
+        if is_float(node.outputs[0]) and not rank(node.inputs[0]):
+            return Declined("Softmax of a rank that is not known")
+        return None
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Fill the tables for the length of the rows, put TableSoftmax in place."""
+        x = stored_input(node.inputs[0], context.settings)
+        found = stored_output(graph, node, context.settings)
+        if x is None and found is None:
+            return None  # in float
+        if x is None or found is None:
+            return Declined("input or output is not quantized per tensor to 8 bits")
+        dims = rank(node.inputs[0]) or 1
+        axis = int(node.attrs.get("axis", -1)) % dims - dims
+        length = _length(x, axis, context)
+        if length is None:
+            return Declined("Softmax over rows whose length is not known on the first sample")
+        bits = context.settings.softmax_bits
+        if not (largest := largest_entry(length, bits)):
+            return Declined(f"Softmax over rows too long for an accumulator of {bits} bits")
+        site = Site(node, *found)
+        _put(graph, site, x, _constants(site, x, largest), axis, length, context)
+        return None
+
+
+def _constants(site: Site, x: Stored, largest: int) -> dict[str, NDArray[Any]]:
+    """The inputs of the node behind x, by name."""
+    y = site.y.quantization
+    low, high = clamp(site.absorbed, y)
+    denominators, numerators = softmax_tables(x.quantization.scale, y.scale, largest)
+    return {
+        "denominators": denominators,
+        "numerators": numerators,
+        "y_zero": y.zero,
+        "y_min": np.array(low, y.dtype),
+        "y_max": np.array(high, y.dtype),
+    }
+
+
+def _put(
+    graph: Graph,
+    site: Site,
+    x: Stored,
+    given: dict[str, NDArray[Any]],
+    axis: int,
+    length: int,
+    context: Context,
+) -> None:
+    """TableSoftmax in place of the site, and its record."""
+    name, bits, rounding = (
+        site.node.name,
+        context.settings.softmax_bits,
+        context.target.rounding,
+    )
+    scales = x.quantization.scale, site.y.quantization.scale
+    attributes = {"axis": axis, "published": 0, "rounding": rounding}
+    bound = softmax_bound(given, *scales, length)
+    context.record.nodes[name] = NodeRecord(
+        source=[name, *(each.name for each in site.absorbed)],
+        scales={"x": [scales[0]], "y": [scales[1]]},
+        rule=f"sums of up to {length} codes in {bits} bits, {rounding}: at most {bound:.3g} "
+        "steps from real arithmetic",
+        overload=OPS["TableSoftmax"].body(context.flavour, given, attributes).overload,
+        cells=length,
+    )
+    constants = [
+        context.table(f"{name}.{key}", value)
+        if value.ndim
+        else context.scalar(value.dtype.name, int(value))
+        for key, value in given.items()
+    ]
+    add_node(
+        graph,
+        "TableSoftmax",
+        name,
+        [x.tensor, *constants],
+        [site.y.tensor],
+        attributes=attributes,
+        domain=DOMAIN,
+    )
+
+
+def _length(x: Stored, axis: int, context: Context) -> int | None:
+    """How many codes a row has, on the first sample."""
+    shape = context.sizes.get(x.tensor.name, x.tensor.shape)
+    return max(1, size) if isinstance(size := shape[axis], int) else None

@@ -1,0 +1,35 @@
+"""The two tables of a Softmax on stored integers."""
+
+from decimal import Context, Decimal, localcontext
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATOR
+
+_DIGITS = 60
+"""Of the exponentials, so that every machine rounds them to the same integers."""
+
+
+def largest_entry(length: int, bits: int) -> int:
+    """The denominator of the largest code of a row: ``length`` of them fit ``bits`` bits."""
+    return int(((1 << (bits - 1)) - 1) // length)
+
+
+def softmax_tables(
+    x_scale: float, y_scale: float, largest: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Denominators and numerators [256] of codes that lie 0 to 255 below those of the row.
+
+    ``exp(-x_scale * d) * largest``, and the same divided by ``y_scale``, to the nearest
+    integer: T and P of github.com/yehangyang/Activation_Function_Quantization, with the
+    largest code in place of the largest of all. Numerators end at ``LARGEST_NUMERATOR``, which
+    saturates every y as long as the sum of a row fits 32 bits.
+    """
+    with localcontext(Context(prec=_DIGITS)):
+        real = [largest * (-Decimal(x_scale) * d).exp() for d in range(256)]
+        shares = [min(each / Decimal(y_scale), Decimal(LARGEST_NUMERATOR)) for each in real]
+        return (
+            np.array([int(each.to_integral_value()) for each in real], np.int32),
+            np.array([int(each.to_integral_value()) for each in shares], np.int64),
+        )
