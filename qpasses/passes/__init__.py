@@ -4,6 +4,7 @@ from qpasses.elementwise import ELEMENTWISE
 from qpasses.passes.base import Pass
 from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
 from qpasses.passes.clip_codes import ClipCodes
+from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
 from qpasses.passes.integer_edges import IntegerEdges
@@ -35,6 +36,7 @@ PREPARE: tuple[Pass, ...] = (
     CanonicalizeGemm(),
     FoldAddIntoConv(),
     FoldBatchNormalization(),
+    ConvTransposeToConv(),
 )
 
 INTEGERIZE: tuple[Pass, ...] = (
@@ -67,7 +69,7 @@ def integerizing(settings: Settings) -> tuple[Pass, ...]:
 
 
 QUANTIZABLE = (
-    frozenset({"BatchNormalization", "Sum"})
+    frozenset({"BatchNormalization", "ConvTranspose", "Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", *MEASURING, *LOCATING}
