@@ -56,8 +56,8 @@ def test_verify_accepts_nodes_that_rightly_keep_the_portable_body(tmp_path, roun
 
 
 def test_verify_takes_no_count_from_the_metadata(tmp_path):
-    text = """g (float[N, 3, 4, 4] x) => (float[N, 3, 4, 4] y) {
-        a = Conv (x, w) s = Sigmoid (a) y = ConvTranspose (s, w)
+    text = """g (float[N, 3, 4, 4] x) => (float[N, 3, 28, 28] y) {
+        a = Conv (x, w) s = Sigmoid (a) y = ConvTranspose <strides = [9, 9]> (s, w)
     }"""
     feeds = [{"x": numbers(1, 3, 4, 4)}] * 3
     result, path = report_of(tmp_path, model(text, w=numbers(3, 3, 1, 1)), feeds)

@@ -35,8 +35,9 @@ class ConvTransposeToConv(Pass):
     before: ``c = ConvTranspose <strides = [2, 2]> (x, w, b); y = Relu (c)``
     after:  ``p = Conv (x, v, d); q = Relu (p); y = DepthToSpace <blocksize = 2> (q)``
     Outputs whose position is p modulo the stride s read taps p, p + s, p + 2 s... of the
-    kernel and no others: they are a Conv of stride 1, turned around. A Slice follows where
-    the kernel is smaller with outputs that are not wanted. Relu and Clip come before.
+    kernel and no others: they are a Conv of stride 1, turned around. What DepthToSpace does
+    is written as Reshape and Transpose where sizes are known or strides differ; a Slice
+    follows where less is wanted.
     **Exact** in real arithmetic: the same products are summed, and zeros.
     """
 
@@ -118,44 +119,48 @@ class _Interleaving:
 
     def put(self) -> None:
         """Interleave and crop; the last node writes what the clamps wrote before."""
-        if len(self.axes) == 2 and len(set(self.strides)) == 1:
-            if self.strides[0] > 1:
+        if prod(self.strides) > 1:
+            if sum(not isinstance(size, int) for size in self.sizes) <= 1:
+                self._axis_by_axis()
+            elif len(self.strides) == 2 and len(set(self.strides)) == 1:
                 square = {"blocksize": self.strides[0], "mode": "CRD"}
-                self._move("DepthToSpace", self.whole, **square)
-        elif prod(self.strides) > 1:
-            self._regroup()
+                self._move("DepthToSpace", [self.outputs, *self.whole], **square)
+            else:
+                self._at_once()
         if any(any(axis.crop) for axis in self.axes):
             self._crop()
         self.data.inputs[0].outputs = [self.end]
 
-    def _regroup(self) -> None:
-        dims = len(self.axes)
-        split, merged = self._shapes()
-        apart = [*self.strides, *self.sizes]
-        perm = [i + start for i in range(dims) for start in (dims, 0)]
-        self._move("Reshape", apart, split)
-        self._move("Transpose", [apart[i] for i in perm], perm=[0, 1, *(2 + i for i in perm)])
-        self._move("Reshape", self.whole, merged)
+    def _axis_by_axis(self) -> None:
+        """From the last axis on, its phases go from before all positions to behind its own.
 
-    def _shapes(self) -> tuple[Tensor, Tensor]:
-        """What to reshape to: constants where one size is free, by Shape where more are."""
-        heads = [0, self.outputs, *self.strides], [0, self.outputs]
-        if sum(not isinstance(size, int) for size in self.sizes) <= 1:
-            split, merged = (
-                self._constant(
-                    "shape", [*head, *(n if isinstance(n, int) else -1 for n in end)]
-                )
-                for head, end in zip(heads, (self.sizes, self.whole), strict=True)
-            )
-            return split, merged
-        sizes = self._add("Shape", [self.data], [len(self.axes)], start=2)
+        A Transpose that moves one axis is fast: together a third of the time of DepthToSpace.
+        """
+        for i, stride in reversed(list(enumerate(self.strides))):
+            if stride == 1:
+                continue
+            before = self.outputs * prod(self.strides[:i])
+            here, behind = _product(self.sizes[: i + 1]), _product(self.whole[i + 1 :])
+            self._reshape([before, stride, here, behind])
+            perm = [0, 1, 3, 2, 4]
+            self._move("Transpose", [before, here, stride, behind], perm=perm)
+        self._reshape([self.outputs, *self.whole])
+
+    def _at_once(self) -> None:
+        """All axes by one Transpose, to sizes that Shape tells."""
+        dims = len(self.axes)
+        sizes = self._add("Shape", [self.data], [dims], start=2)
         factors = self._constant("strides", self.strides)
-        whole = self._add("Mul", [sizes, factors], [len(self.axes)])
+        whole = self._add("Mul", [sizes, factors], [dims])
+        apart = [self.outputs, *self.strides]
         split, merged = (
-            self._add("Concat", [self._constant("head", head), end], [None], axis=0)
-            for head, end in zip(heads, (sizes, whole), strict=True)
+            self._add("Concat", [self._constant("head", [0, *head]), end], [None], axis=0)
+            for head, end in ((apart, sizes), (apart[:1], whole))
         )
-        return split, merged
+        perm = [1 + i + start for i in range(dims) for start in (1 + dims, 1)]
+        self._move("Reshape", [*apart, *self.sizes], split)
+        self._move("Transpose", [None] * (1 + 2 * dims), perm=[0, 1, *perm])
+        self._move("Reshape", [self.outputs, *self.whole], merged)
 
     def _crop(self) -> None:
         """A Slice, its ends counted from the end: sizes may be free."""
@@ -163,12 +168,18 @@ class _Interleaving:
         starts = self._constant("starts", [before for _, before, _ in cut])
         ends = self._constant("ends", [-behind or _TO_THE_END for _, _, behind in cut])
         places = self._constant("axes", [2 + i for i, _, _ in cut])
-        self._move("Slice", self.end.shape and self.end.shape[2:], starts, ends, places)
+        sizes = (self.end.shape or [None] * (2 + len(self.axes)))[1:]
+        self._move("Slice", sizes, starts, ends, places)
+
+    def _reshape(self, sizes: Sequence[_Size]) -> None:
+        """The batch stays, -1 stands for the size that is free."""
+        known = [size if isinstance(size, int) else -1 for size in sizes]
+        self._move("Reshape", sizes, self._constant("shape", [0, *known]))
 
     def _move(
         self, op: str, sizes: Sequence[_Size], *inputs: Tensor, **attributes: Any
     ) -> None:
-        shape = [self.batch, self.outputs, *sizes]
+        shape = [self.batch, *sizes]
         self.data = self._add(op, [self.data, *inputs], shape, self.end.dtype, **attributes)
 
     def _add(
@@ -196,3 +207,8 @@ def _conv_size(size: _Size, axis: Axis) -> _Size:
 
 def _times(size: _Size, factor: int) -> _Size:
     return size * factor if isinstance(size, int) else None
+
+
+def _product(sizes: Sequence[_Size]) -> _Size:
+    known = [size for size in sizes if isinstance(size, int)]
+    return prod(known) if len(known) == len(sizes) else None
