@@ -131,7 +131,7 @@ _TYPES = {
 }
 
 
-_SCALAR_SCALED = ("IntAdd", "IntMul", "IntReduce")
+_SCALAR_SCALED = ("IntAdd", "IntCountedAveragePool", "IntMul", "IntReduce")
 """Ops with one multiplier for everything, a number."""
 
 

@@ -13,6 +13,7 @@ from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
 from qpasses.passes.integerize_chain import IntegerizeChain
 from qpasses.passes.integerize_clamp import IntegerizeClamp
 from qpasses.passes.integerize_conv import IntegerizeConv
+from qpasses.passes.integerize_counted_average_pool import IntegerizeCountedAveragePool
 from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_mat_mul import IntegerizeMatMul
 from qpasses.passes.integerize_moving import IntegerizeMoving
@@ -48,6 +49,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeMul(),
     IntegerizePair(),
     IntegerizeAveragePool(),
+    IntegerizeCountedAveragePool(),
     IntegerizeReduce(),
     IntegerizeResize(),
     IntegerizeMoving(),
