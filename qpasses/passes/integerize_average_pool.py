@@ -71,11 +71,32 @@ def guard_pool(node: Node) -> Declined | None:
     x = node.inputs[0]
     if x.shape is None or len(x.shape) < 3 or not isinstance(x.shape[1], int):
         return Declined(f"{node.op} over an unknown number of channels")
+    spatial = spatial_shape(x)
+    if node.op == "AveragePool" and spatial is not None:
+        padded = spatial + np.reshape(all_pads(node), (2, -1)).sum(axis=0)
+        if (padded < reach_of(node)).any():  # onnxruntime 1.31 makes one output all the same
+            return Declined("AveragePool whose window is larger than what it reads")
     return None
 
 
+def all_pads(node: Node) -> list[int]:
+    """The padding of an AveragePool, with what ceil_mode adds behind.
+
+    That goes on for as long as a window can begin before it: by stride - 1 cells, but to less
+    than the window reaches.
+    """
+    geometry = geometry_of(node)
+    if not node.attrs.get("ceil_mode", 0):
+        return geometry["pads"]
+    reach = reach_of(node)
+    behind = geometry["pads"][len(reach) :]
+    steps = zip(behind, geometry["strides"], reach, strict=True)
+    ends = [min(end + stride - 1, size - 1) for end, stride, size in steps]
+    return [*geometry["pads"][: len(reach)], *ends]
+
+
 def geometry_of(node: Node) -> dict[str, list[int]]:
-    """Every attribute of where windows lie, written out."""
+    """Dilations, pads and strides as they are stated, written out."""
     dims = len(node.attrs["kernel_shape"])
     return {
         "dilations": list(node.attrs.get("dilations") or [1] * dims),

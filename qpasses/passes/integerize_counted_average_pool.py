@@ -12,10 +12,10 @@ from qpasses.evidence.reductions import sums
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.integerize_average_pool import (
+    all_pads,
     geometry_of,
     guard_pool,
     has_equal_windows,
-    reach_of,
 )
 from qpasses.patterns import Stored, clamp, stored_input, stored_output
 from qpasses.record import NodeRecord
@@ -74,23 +74,15 @@ class IntegerizeCountedAveragePool(Pass):
 
 
 def _attributes(node: Node) -> dict[str, Any]:
-    """Where windows lie, and the padding that does not count.
-
-    With ceil_mode padding goes on behind for as long as a window can begin before it: by
-    stride - 1 cells, but less than the window reaches.
-    """
-    geometry, kernel = geometry_of(node), list(node.attrs["kernel_shape"])
-    stated = geometry["pads"]
-    if node.attrs.get("ceil_mode", 0):
-        ends = zip(stated[len(kernel) :], geometry["strides"], reach_of(node), strict=True)
-        behind = [min(end + stride - 1, reach - 1) for end, stride, reach in ends]
-        geometry["pads"] = [*stated[: len(kernel)], *behind]
-    counted = stated if node.attrs.get("count_include_pad", 0) else [0] * len(stated)
+    """Where windows lie, and the padding that does not count: ceil_mode's never does."""
+    geometry, pads = geometry_of(node), all_pads(node)
+    counted = geometry["pads"] if node.attrs.get("count_include_pad", 0) else [0] * len(pads)
     return {
         "channels": node.inputs[0].shape[1],
-        "kernel_shape": kernel,
+        "kernel_shape": list(node.attrs["kernel_shape"]),
         **geometry,
-        "uncounted_pads": np.subtract(geometry["pads"], counted).tolist(),
+        "pads": pads,
+        "uncounted_pads": np.subtract(pads, counted).tolist(),
     }
 
 
