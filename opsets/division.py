@@ -61,8 +61,7 @@ _DOUBLES = """
     low       = Cast <to = 11> (y_min)
     high      = Cast <to = 11> (y_max)
     stored    = Add (level, zero)
-    raised    = Max (stored, low)
-    clamped   = Min (raised, high)
+    clamped   = Clip (stored, low, high)
     y         = CastLike (clamped, y_zero)
 """
 
