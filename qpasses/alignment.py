@@ -1,13 +1,21 @@
 """Align: tensors that an op ties together get one range, decided before Q/DQ are placed."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calibration import Range
-from qpasses.graph import Graph, Node, Tensor, is_graph_output, producer
+from qpasses.graph import Graph, Node, Tensor, input_at, is_graph_output, producer
 from qpasses.moving import moved, moves, results
+from qpasses.patterns import value_of
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
+
+_ROUNDING = 1 / 512
+"""Of the range: half a step of 8 bits, by which every number may be off."""
 
 
 def observed(graph: Graph, chosen: Plan) -> list[str]:
@@ -35,11 +43,17 @@ def _moves(graph: Graph, chosen: Plan, reader: Node) -> bool:
 
 
 def _is_joined(tensor: Tensor) -> bool:
-    """Whether a Concat or Where reads ``tensor``, which no moving node writes."""
+    """Whether a Concat, Where or Pad adds to ``tensor``, which no moving node writes."""
     writer = producer(tensor)
     if writer is not None and moves(writer):
         return False
-    return any(moves(r) and len(moved(r)) > 1 for r in tensor.outputs)
+    return any(moves(r) and (len(moved(r)) > 1 or _fill(r).any()) for r in tensor.outputs)
+
+
+def _fill(node: Node) -> NDArray[Any]:
+    """The constant that a Pad puts around its input, if it is one; nothing else."""
+    value = value_of(input_at(node, 2)) if node.op == "Pad" else None
+    return np.zeros(0) if value is None else value
 
 
 def align(
@@ -114,3 +128,32 @@ def few_codes(
         if name in shared and own.with_zero().width > 0 < shared[name].with_zero().width
     }
     return {name: max(count, 1) for name, count in used.items() if count**2 < codes}
+
+
+def clipped_constants(
+    graph: Graph, chosen: Plan, ranges: Mapping[str, Range], shared: Mapping[str, Range]
+) -> dict[str, float]:
+    """By integer node that moves constants, one of them that is beyond its range.
+
+    Of nodes whose result is observed: behind a fill of minus infinity before a MaxPool
+    nothing asks for it. Infinities saturate wherever they are wanted.
+    """
+    found = {}
+    for node in graph.nodes:
+        name = node.outputs[0].name
+        if not moves(node) or id(node) not in chosen.integer or name not in ranges:
+            continue
+        wanted = shared[name].with_zero()
+        for value in _moved_constants(node):
+            beyond = max(value - wanted.high, wanted.low - value)
+            if np.isfinite(value) and beyond > _ROUNDING * wanted.width:
+                found[node.name] = float(value)
+    return found
+
+
+def _moved_constants(node: Node) -> Iterator[np.floating[Any]]:
+    """The extremes of each constant that a node moves, and what a Pad fills with."""
+    constants = [value_of(tensor) for tensor in moved(node)]
+    for value in [*constants, _fill(node)]:
+        if value is not None and value.size:
+            yield from (value.min(), value.max())

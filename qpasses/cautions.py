@@ -84,6 +84,15 @@ def code_warnings(few_codes: Mapping[str, int], settings: Settings) -> list[str]
     ]
 
 
+def constant_warnings(clipped: Mapping[str, float]) -> list[str]:
+    """Which nodes move constants that the range of their result does not hold."""
+    return [
+        f"node {name!r} moves in {value:g}, beyond the range of its result: it is stored as "
+        "the nearest end (an override of the range holds it)"
+        for name, value in clipped.items()
+    ]
+
+
 def graph_warnings(
     graph: Graph,
     settings: Settings,

@@ -7,7 +7,7 @@ from inspect import getdoc
 import onnx
 
 from calibration import Run, Samples
-from qpasses.alignment import align, few_codes, observed
+from qpasses.alignment import align, clipped_constants, few_codes, observed
 from qpasses.choosing import choose_bodies
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
@@ -43,7 +43,8 @@ class Integerized:
     """An emitted model with the graph, record and evidence it was made from.
 
     ``ranges``: what was calibrated, if that was reached. ``few_codes``: by tensor, the codes
-    it uses where they are few. ``unfinished``: why the graph is not integer yet, or nothing.
+    it uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
+    into. ``unfinished``: why the graph is not integer yet, or nothing.
     ``sharing``: what came of tying scales for tables, where that was asked for.
     """
 
@@ -55,6 +56,7 @@ class Integerized:
     few_codes: Mapping[str, int] = field(default_factory=dict)
     unfinished: str = ""
     sharing: Sharing | None = None
+    clipped: Mapping[str, float] = field(default_factory=dict)
 
 
 PLACE = "place"
@@ -110,6 +112,7 @@ def integerize(
     if settings.share_tables is not None:
         shared, tying = share(graph, chosen, shared, settings.share_tables, context)
     few = few_codes(found.ranges, shared, settings.codes)
+    clipped = clipped_constants(graph, chosen, found.ranges, shared)
     place(graph, chosen, shared, context)
     watch.after(PLACE, graph)
     if settings.emit == "qdq" or watch.stop_after == PLACE:
@@ -118,13 +121,13 @@ def integerize(
         advance()
         qdq = emit_qdq(graph, provenance)
         why = stopped or "emitted as Q/DQ"
-        return Integerized(qdq, graph, record, (), found, few, why, tying)
+        return Integerized(qdq, graph, record, (), found, few, why, tying, clipped)
     run_passes(integerizing(settings), graph, context, watch)
     choose_bodies(graph, context)
     advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)
-        return Integerized(partial, graph, record, (), found, few, stopped, tying)
+        return Integerized(partial, graph, record, (), found, few, stopped, tying, clipped)
 
     evidence = []
     advance = progress("prove", len(record.nodes))
@@ -134,4 +137,4 @@ def integerize(
     made = emit_integer(graph, record, provenance)
     if settings.emit == "standard":
         made = emit_standard(made)
-    return Integerized(made, graph, record, evidence, found, few, sharing=tying)
+    return Integerized(made, graph, record, evidence, found, few, "", tying, clipped)
