@@ -230,14 +230,13 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
 def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """Every step of the output, for each number of cells that a window can have."""
     entry, body = record.nodes[node.name], body_of(node, record)
-    attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     domain = wrong = count = largest = 0
     for cells in window_sizes(node.attrs["kernel_shape"]):
         reachable = sums(cells, int(given["x_zero"]), given["x_zero"].dtype.name)
         ours = reduced_thresholds(given, cells, node.attrs["rounding"])
         real = real_thresholds(replace(entry, cells=cells).real_scales(), steps)
-        wrong += differing_means(body, given, cells, attributes, ours, reachable)
+        wrong += differing_means(body, given, cells, node.attrs, ours, reachable)
         count += int(moved(ours, real, reachable).sum())
         largest = max(largest, largest_gap(ours, real, reachable))
         domain += reachable.count()
