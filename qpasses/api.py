@@ -17,6 +17,7 @@ from qpasses.accuracy import compare
 from qpasses.arguments import (
     check_count,
     given_engine,
+    given_float_model,
     given_model,
     given_paths,
     given_preprocessing,
@@ -32,7 +33,9 @@ from qpasses.cautions import (
     range_warnings,
 )
 from qpasses.choices import (
+    ActivationForm,
     ActivationType,
+    Alignment,
     CalibrationMethod,
     Emit,
     EngineName,
@@ -47,7 +50,7 @@ from qpasses.evidence.certificate import NodeEvidence
 from qpasses.graph import Graph
 from qpasses.inspection import Inspection, inspect_model
 from qpasses.integer_model import read_integer_model
-from qpasses.load import check_float, digest, external_files
+from qpasses.load import digest, external_files
 from qpasses.passes import INTEGER_IO
 from qpasses.passes.base import Watch
 from qpasses.pipeline import Progress, integerize, no_progress, pass_table
@@ -98,6 +101,8 @@ def quantize(
     weight_type: WeightType = "int8",
     per_channel: bool = True,
     symmetric: bool = False,
+    activation_form: ActivationForm = "table",
+    alignment: Alignment = "qpasses",
     table_ranges: TableRanges = "calibrated",
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
@@ -138,6 +143,8 @@ def quantize(
         weight_type=weight_type,
         per_channel=per_channel,
         symmetric=symmetric,
+        activation_form=activation_form,
+        alignment=alignment,
         table_ranges=table_ranges,
         calibration_method=calibration_method,
         percentile=percentile,
@@ -152,8 +159,7 @@ def quantize(
     check_count("samples", samples)
     check_count("workers", workers)
     runs_on, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
-    source, path = given_model(model)
-    check_float(source, path)
+    source, path = given_float_model(model)
     how = given_preprocessing(preprocessing)
     sha256, given = digest(source), None
     if calibration_table is not None:
@@ -210,6 +216,7 @@ def quantize(
         },
         "calibration": ranges_as_json(ranges),
         "summary": summary,
+        "joins": [each.as_json() for each in made.joins],
         "sharing": made.sharing and made.sharing.as_json(),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},
@@ -243,8 +250,7 @@ def verify(
     samples. Pictures take the preprocessing that the integer model records where none is
     given. The verdict is ``failed`` if anything differs. Raises UsageError or ModelError.
     """
-    (model, path), (original, source) = given_model(integer), given_model(against)
-    check_float(original, source)
+    (model, path), (original, source) = given_model(integer), given_float_model(against)
     check_count("samples", samples)
     read = read_integer_model(model, str(path))
     how = given_preprocessing(preprocessing)

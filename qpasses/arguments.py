@@ -11,7 +11,8 @@ from calibration.collect import collect
 from opsets.errors import UsageError
 from opsets.target import Target, load_target
 from qpasses.choices import EngineName, OnBadSample
-from qpasses.load import checked_model, read_model
+from qpasses.load import check_float, checked_model, read_model
+from qpasses.upgrade import runnable
 
 
 def given_paths(*given: str | Path | None) -> list[Path]:
@@ -25,6 +26,13 @@ def given_model(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, P
         path = Path("<ModelProto>")
         return checked_model(model, path), path
     return read_model(Path(model)), Path(model)
+
+
+def given_float_model(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Path]:
+    """``given_model`` of a float model, at an opset that onnxruntime runs."""
+    source, path = given_model(model)
+    check_float(source, path)
+    return runnable(source, path), path
 
 
 def given_preprocessing(given: Preprocessing | str | None) -> Preprocessing | None:

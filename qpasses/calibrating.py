@@ -20,11 +20,11 @@ from calibration.rules import Rules
 from calibration.table import Table, read_table
 from opsets.errors import DataError, UsageError
 from opsets.target import load_target
-from qpasses.alignment import observed
+from qpasses.alignment import to_observe
 from qpasses.arguments import (
     check_count,
     given_engine,
-    given_model,
+    given_float_model,
     given_paths,
     given_preprocessing,
     skips_bad,
@@ -33,13 +33,14 @@ from qpasses.arguments import (
 from qpasses.cautions import data_warnings, range_warnings
 from qpasses.choices import (
     ActivationType,
+    Alignment,
     CalibrationMethod,
     EngineName,
     OnBadSample,
     TableFormat,
 )
 from qpasses.emit.files import check_outputs, write_whole
-from qpasses.load import check_float, external_files
+from qpasses.load import external_files
 from qpasses.passes.base import Context
 from qpasses.pipeline import Progress, no_progress
 from qpasses.planning import plan
@@ -80,6 +81,7 @@ def calibrate(
     activation_bits: int = 8,
     narrow_range: bool = False,
     symmetric: bool = False,
+    alignment: Alignment = "qpasses",
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
     calibration_overrides: Sequence[str] = (),
@@ -108,6 +110,7 @@ def calibrate(
         activation_bits=activation_bits,
         narrow_range=narrow_range,
         symmetric=symmetric,
+        alignment=alignment,
         calibration_method=calibration_method,
         percentile=percentile,
         calibration_overrides=calibration_overrides,
@@ -120,8 +123,7 @@ def calibrate(
     check_count("samples", samples)
     check_count("workers", workers)
     collect, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
-    source, path = given_model(model)
-    check_float(source, path)
+    source, path = given_float_model(model)
     how = given_preprocessing(preprocessing)
     feeds = _shard(open_samples(data, input_specs(source), samples, how), shard)
     checkpoint_file = None if output is None else Path(f"{output}.checkpoint")
@@ -211,7 +213,7 @@ def _to_observe(
     """The prepared model, and its tensors that will carry a scale."""
     context = Context(settings)
     graph = prepare(model, sample, context)
-    return prepared_model(graph), observed(graph, plan(graph, context))
+    return prepared_model(graph), to_observe(graph, plan(graph, context), settings)
 
 
 def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:
@@ -300,6 +302,7 @@ def _configuration(settings: Settings, table_format: str, histograms: bool) -> d
         "activation_bits",
         "narrow_range",
         "symmetric",
+        "alignment",
         "calibration_method",
         "percentile",
         "calibration_overrides",

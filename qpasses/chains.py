@@ -1,19 +1,21 @@
-"""The chains of a plan: what IntegerizeChain is going to make a table of."""
+"""The chains of a plan: what becomes one function of the codes of its source."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qpasses.elementwise import made_of
 from qpasses.function import Function
-from qpasses.graph import Graph
+from qpasses.graph import Graph, Node
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING
 
 
 @dataclass(frozen=True)
 class Chain:
-    """What becomes a table: a function, and the names of the tensors that it leads between."""
+    """A function, its nodes, and the names of the tensors that it leads between."""
 
     function: Function
+    nodes: Sequence[Node]
     source: str
     end: str
 
@@ -25,5 +27,5 @@ def find_chains(graph: Graph, chosen: Plan) -> list[Chain]:
         nodes, _ = made_of(end, (), {source.name})
         if not all(each.op in CLAMPING for each in nodes):
             function = Function.of(nodes, [source], end, graph.opset)
-            found.append(Chain(function, source.name, end.name))
+            found.append(Chain(function, nodes, source.name, end.name))
     return found

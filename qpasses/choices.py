@@ -17,6 +17,8 @@ CalibrationMethod = Literal[
     "tpumlir-octav",
     "auto",
 ]
+ActivationForm = Literal["table", "multiplier"]
+Alignment = Literal["qpasses", "tpu-mlir"]
 TableRanges = Literal["calibrated", "function"]
 Emit = Literal["integer", "qdq", "standard"]
 ForeignFormat = Literal["tpumlir", "onnxruntime"]

@@ -10,9 +10,17 @@ from typing import Any, get_args
 import click
 
 from opsets.errors import QPassesError, UsageError
-from qpasses.choices import Emit, ForeignFormat, TableFormat, TableRanges, WeightType
+from qpasses.choices import (
+    ActivationForm,
+    Emit,
+    ForeignFormat,
+    TableFormat,
+    TableRanges,
+    WeightType,
+)
 from qpasses.options import (
     ACTIVATIONS,
+    ALIGNMENT,
     CODES,
     CONFIG,
     DATA,
@@ -85,6 +93,14 @@ def cli() -> None:
     help="A weight scale per output channel, or one per tensor.",
 )
 @METHOD
+@ALIGNMENT
+@click.option(
+    "--activation-form",
+    type=click.Choice(get_args(ActivationForm)),
+    default="table",
+    show_default=True,
+    help="A LeakyRelu or PRelu on its own: a table, or a multiplier on each side of zero.",
+)
 @click.option(
     "--table-ranges",
     type=click.Choice(get_args(TableRanges)),
@@ -199,6 +215,7 @@ def calibrate() -> None:
     help="Without them: extremes only, for minmax and moving-average.",
 )
 @METHOD
+@ALIGNMENT
 @ACTIVATIONS
 @CODES
 @ENGINE

@@ -112,6 +112,8 @@ class Conversion:
         op = "Softmax" if old.op_type == "Hardmax" else old.op_type  # see _simplify
         heir = next((node for node in group if node.op_type == op), group[-1])
         group = _corrected(group, heir, old, self.known)
+        if old.op_type == "PRelu" and self.version < 7:
+            group = _with_slopes_of_channels(group, heir, old, self.known)
         heir.doc_string = old.doc_string
         heir.metadata_props.extend(old.metadata_props)
         read = {name for node in group for name in node.input}
@@ -182,6 +184,22 @@ def _corrected(
             heir.attribute.append(helper.make_attribute("axis", wide[0]))
             return [heir]
     return group
+
+
+def _with_slopes_of_channels(
+    group: list[NodeProto], heir: NodeProto, old: NodeProto, known: Known
+) -> list[NodeProto]:
+    """Before opset 7 a row of slopes went along the channels, not the last axis."""
+    x, slopes = (known.sizes(name) for name in old.input)
+    if len(slopes) != 1 or slopes == [1] or len(x) <= 2:
+        return group
+    end = heir.output[0]
+    column = numpy_helper.from_array(np.array([-1, *[1] * (len(x) - 2)]))
+    shape = helper.make_node("Constant", [], [f"{end}.shape"], value=column)
+    turned = helper.make_node("Reshape", [heir.input[1], shape.output[0]], [f"{end}.slopes"])
+    heir.input[1] = turned.output[0]
+    position = group.index(heir)
+    return [*group[:position], shape, turned, *group[position:]]
 
 
 def _cast_float(tensor: TensorProto, elem_type: int) -> None:

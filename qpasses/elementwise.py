@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpasses.choices import ActivationForm
 from qpasses.graph import (
     Graph,
     Node,
@@ -70,7 +71,7 @@ COMBINING = frozenset(
 
 ELEMENTWISE = UNARY | COMBINING
 
-PAIRING = frozenset({"Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub"})
+PAIRING = frozenset({"Add", "Div", "Max", "Mean", "Min", "Mul", "PRelu", "Pow", "Sub"})
 """Functions of two tensors that a table of all pairs of codes may hold."""
 
 
@@ -93,9 +94,9 @@ def objection(node: Node) -> str:
     if any(not _is_float32(tensor) for tensor in [*x, *node.outputs]):
         return f"{node.op} of other types than float32"
     shapes = [tensor.shape for tensor in x]
-    if not all(_keeps(shape, value) for shape in shapes for value in _constants(node)):
+    if not all(keeps_shape(shape, value) for shape in shapes for value in _constants(node)):
         return f"{node.op} with a constant that changes the shape"
-    if len(_axes(node)) > 1:
+    if len(_axes(node)) > 1 and slopes_of(node) is None:
         return f"{node.op} with a constant that differs along several axes"
     return ""
 
@@ -109,7 +110,7 @@ def _constants(node: Node) -> list[NDArray[Any]]:
     return [value for t in node.inputs if (value := constant(t)) is not None]
 
 
-def _keeps(shape: Sequence[int | str] | None, value: NDArray[Any]) -> bool:
+def keeps_shape(shape: Sequence[int | str] | None, value: NDArray[Any]) -> bool:
     """Whether a tensor of ``shape`` keeps it when ``value`` is broadcast with it."""
     if value.ndim == 0:
         return True
@@ -130,17 +131,41 @@ def _axes(node: Node) -> set[int]:
     }
 
 
-def channel_axis(nodes: Sequence[Node]) -> int | None:
-    """The axis along which constants of ``nodes`` differ; None where they are numbers."""
-    axes = set().union(*map(_axes, nodes))
-    return max(axes, default=None)
+def differing_axes(nodes: Sequence[Node]) -> set[int]:
+    """The axes along which constants of ``nodes`` differ; none where they are numbers."""
+    return set().union(*map(_axes, nodes))
+
+
+def slopes_of(node: Node) -> NDArray[Any] | None:
+    """The slopes below zero of a LeakyRelu or a PRelu, if they are constant and finite."""
+    slopes = None
+    if node.op == "LeakyRelu":
+        slopes = np.array(node.attrs.get("alpha", 0.01), np.float32)
+    elif node.op == "PRelu" and varies(node.inputs[0]):
+        slopes = constant(node.inputs[1])
+    return slopes if slopes is not None and np.isfinite(slopes).all() else None
+
+
+def takes_multipliers(nodes: Sequence[Node], form: ActivationForm) -> bool:
+    """Whether a chain is a LeakyRelu or PRelu alone, by multipliers as ``form`` says.
+
+    Or because no table holds it: its slopes differ along several axes.
+    """
+    if len(nodes) != 1 or slopes_of(nodes[0]) is None:
+        return False
+    return form == "multiplier" or len(_axes(nodes[0])) > 1
 
 
 def pair_objection(node: Node) -> str:
-    """Why ``node``, whose op is in PAIRING, is no function of two float32 tensors."""
+    """Why ``node``, whose op is in PAIRING, is no function of two float32 tensors.
+
+    One of them may be a constant, which is stored like the other.
+    """
     first, *others = node.inputs
-    if len(others) != 1 or others[0] is first or not (varies(first) and varies(others[0])):
+    if len(others) != 1 or others[0] is first or not any(map(varies, node.inputs)):
         return f"{node.op} of other than two tensors has no integer form in this version"
+    if not all(value.size and np.isfinite(value).all() for value in _constants(node)):
+        return f"{node.op} with a constant that is empty or not finite"
     if node.domain not in _STANDARD:
         return f"{node.op} of domain {node.domain} has no integer form in this version"
     if not all(map(_is_float32, node.inputs)):
@@ -186,25 +211,26 @@ class Chains:
 
     members: list[Node] = field(default_factory=list)
     _sources: dict[int, Tensor] = field(default_factory=dict)
-    _axes: dict[int, int] = field(default_factory=dict)
+    _axes: dict[int, set[int]] = field(default_factory=dict)
 
     def source(self, tensor: Tensor) -> Tensor:
         """What ``tensor`` is a function of; itself, if no member writes it."""
         return self._sources.get(id(tensor), tensor)
 
     def is_inside(self, tensor: Tensor) -> bool:
-        """Whether a member writes ``tensor``."""
-        return id(tensor) in self._sources
+        """Whether a member writes ``tensor``, and its chain may go on behind it."""
+        return id(tensor) in self._sources and len(self._axes[id(tensor)]) <= 1
 
     def join(self, node: Node) -> str:
         """Make ``node`` a member, whose inputs are known, or say why not.
 
-        It begins a chain where its constants differ along another axis than those before.
+        It begins a chain where its constants differ along another axis than those before:
+        what differs along several axes is a chain of its own.
         """
         if reason := objection(node):
             return reason
         inputs = {id(t): t for t in node.inputs if varies(t)}
-        axes = _axes(node) | {self._axes[i] for i in inputs if i in self._axes}
+        axes = _axes(node).union(*(self._axes.get(i, ()) for i in inputs))
         sources = {id(s): s for s in map(self.source, inputs.values())}
         if len(axes) > 1:
             sources, axes = inputs, _axes(node)
@@ -212,9 +238,7 @@ class Chains:
             return f"{node.op} of two tensors has no integer form in this version"
         (source,), output = sources.values(), id(node.outputs[0])
         self.members.append(node)
-        self._sources[output] = source
-        if axes:
-            self._axes[output] = max(axes)
+        self._sources[output], self._axes[output] = source, axes
         return ""
 
     def ends(self, graph: Graph) -> list[Tensor]:
@@ -244,6 +268,6 @@ def goes_on(graph: Graph, clamp: Node) -> bool:
         if not is_elementwise(reader):
             return False
         tensor = reader.outputs[0]
-    if reader is None or not is_elementwise(reader):
+    if reader is None or not is_elementwise(reader) or len(_axes(reader)) > 1:
         return False
     return all(each is tensor for each in filter(varies, reader.inputs))

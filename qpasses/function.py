@@ -101,6 +101,11 @@ class Function:
         """The op types, in order."""
         return [node.op_type for node in self.model.graph.node]
 
+    @property
+    def slopes(self) -> NDArray[np.float64]:
+        """What it makes of -1, negated: the slopes of a LeakyRelu or PRelu, [1] or [C]."""
+        return -self.real(self.inputs(np.array([-1.0]))).ravel()
+
     def _feed(self, values: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
         names = [value.name for value in self.model.graph.input]
         if len(names) != len(values):

@@ -16,6 +16,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.bodies import constants_of
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.prove import prove
+from qpasses.function import Function
 from qpasses.graph import Node
 from qpasses.integer_model import read_integer_model
 from qpasses.record import NodeRecord, Record
@@ -44,7 +45,8 @@ class Row:
     """One node of an integer graph.
 
     ``inputs`` and ``outputs``: the stored tensors around it. ``multiplier`` and ``shift`` per
-    channel (IntAdd: of a and of b), ``real_scale`` what multiplier / 2**shift stands for.
+    channel (IntAdd: of a and of b; IntPRelu: above zero, then of each slope), ``real_scale``
+    what multiplier / 2**shift stands for.
     ``clamp``: stored bounds of the output. ``constants``: by name of the op's signature.
     ``proof`` is None for nodes that are not integer, ``reason`` says why those are float.
     ``writes`` names all its outputs.
@@ -119,9 +121,6 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
     is_op = node.domain == DOMAIN
     given = constants_of(node) if is_op else {}
     names = list(OPS[node.op].inputs) if is_op else [str(i) for i in range(len(node.inputs))]
-    multipliers = [
-        name for name in ("multiplier", "a_multiplier", "b_multiplier") if name in given
-    ]
     ends = [int(given[name]) for name in ("y_min", "y_max") if name in given]
     attributes = {} if kind(node) is Kind.FLOAT else _plain(node.attrs)
     return Row(
@@ -132,8 +131,8 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
         source=list(entry.source),
         inputs=_stored(names, node.inputs, record),
         outputs=_stored(["y"] * len(node.outputs), node.outputs, record),
-        multiplier=[int(v) for name in multipliers for v in np.ravel(given[name])],
-        shift=[int(v) for v in np.ravel(given["shift"])] if "shift" in given else [],
+        multiplier=_numbers(given, _MULTIPLIERS),
+        shift=_numbers(given, ("shift", "slope_shift")),
         real_scale=_real_scales(node, entry),
         clamp=(ends[0], ends[1]) if ends else None,
         rule=entry.rule,
@@ -145,13 +144,25 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
     )
 
 
+_MULTIPLIERS = "multiplier", "slope_multiplier", "a_multiplier", "b_multiplier"
+
+
+def _numbers(given: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[int]:
+    """Those of all inputs with one of ``names``, one input after the other."""
+    return [int(v) for name in names if name in given for v in np.ravel(given[name])]
+
+
 def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
     if node.op in ("IntAdd", "LutPair"):
         y = entry.scales["y"][0]
         return [entry.scales["a"][0] / y, entry.scales["b"][0] / y]
     if node.domain != DOMAIN or not entry.scales or node.op.startswith("Lut"):
         return []
-    return [float(scale) for scale in entry.real_scales()]
+    scales = [float(scale) for scale in entry.real_scales()]
+    if node.op == "IntPRelu":
+        slopes = Function.from_text(entry.function).slopes
+        return [*scales, *(scales[0] * slopes).tolist()]
+    return scales
 
 
 def _stored(

@@ -1,6 +1,7 @@
 """Reading an emitted integer model: its graph, its record, and whether they are whole."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import onnx
@@ -11,6 +12,7 @@ from opsets.fixed_point import ROUNDINGS
 from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of
+from qpasses.elementwise import keeps_shape
 from qpasses.emit.integer import read_record
 from qpasses.evidence.prove import PROOFS
 from qpasses.function import Function
@@ -131,7 +133,7 @@ _TYPES = {
 }
 
 
-_SCALAR_SCALED = ("IntAdd", "IntCountedAveragePool", "IntMul", "IntReduce")
+_SCALAR_SCALED = ("IntAdd", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce")
 """Ops with one multiplier for everything, a number."""
 
 
@@ -143,11 +145,24 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return value.shape == ((65536,) if node.op == "LutPair" else (256,))
     if name in ("indices", "coefficients"):
         return value.shape == (2, sum(node.attrs["y_sizes"]))
+    if name in ("slope_multiplier", "slope_shift"):
+        shape = node.inputs[0].shape
+        return shape is None or keeps_shape(shape, value)
     if name == "tables":
         return value.ndim == 2 and value.shape[1] == 256
     scaled = name in ("multiplier", "shift") and node.op not in _SCALAR_SCALED
     per_channel = name == "bias" or scaled
     return value.ndim == (1 if per_channel else 0)
+
+
+def _has_slopes(node: Node, entry: NodeRecord) -> bool:
+    """Whether the record of an IntPRelu has a slope for each of its multipliers and shifts."""
+    function = Function.from_text(entry.function)
+    given = [constant(tensor) for tensor in node.inputs[4:6]]
+    shapes = {value.shape for value in given if value is not None}
+    sizes = {prod(shape) for shape in shapes}
+    wanted = {max(function.channels, 1)}
+    return function.ops in (["LeakyRelu"], ["PRelu"]) and len(shapes) == 1 and sizes == wanted
 
 
 def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
@@ -160,6 +175,8 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if node.op in ("Lut", "LutPerChannel"):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
+    if node.op == "IntPRelu" and not _has_slopes(node, entry):
+        return False
     pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
     sizes = {name: value.size for name, t in pairs if (value := constant(t)) is not None}
     channels = sizes.get("bias", 1)

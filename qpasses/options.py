@@ -9,7 +9,13 @@ from typing import Any, get_args
 import click
 
 from opsets.errors import UsageError
-from qpasses.choices import ActivationType, CalibrationMethod, EngineName, OnBadSample
+from qpasses.choices import (
+    ActivationType,
+    Alignment,
+    CalibrationMethod,
+    EngineName,
+    OnBadSample,
+)
 
 FILE = click.Path(path_type=Path)
 
@@ -239,6 +245,14 @@ SELECTION = _options(
         metavar="TYPE",
         help="Make only nodes of this op type integer; several with commas, or repeated.",
     ),
+)
+
+ALIGNMENT = click.option(
+    "--alignment",
+    type=click.Choice(get_args(Alignment)),
+    default="qpasses",
+    show_default=True,
+    help="Which tensors share a range: by our rules, or by those of TPU-MLIR for BM1684X.",
 )
 
 SHARING = click.option(

@@ -7,7 +7,7 @@ from inspect import getdoc
 import onnx
 
 from calibration import Run, Samples
-from qpasses.alignment import align, clipped_constants, few_codes, observed
+from qpasses.alignment import Join, aligned, clipped_constants, few_codes, to_observe
 from qpasses.choosing import choose_bodies
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
@@ -43,9 +43,10 @@ class Integerized:
     """An emitted model with the graph, record and evidence it was made from.
 
     ``ranges``: what was calibrated, if that was reached. ``few_codes``: by tensor, the codes
-    it uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
-    into. ``unfinished``: why the graph is not integer yet, or nothing.
-    ``sharing``: what came of tying scales for tables, where that was asked for.
+    it uses where they are few. ``unfinished``: why the graph is not integer yet, or nothing.
+    ``sharing``: what came of tying scales for tables, where that was asked for. ``joins``:
+    what was decided at the inputs of Concat and Where. ``clipped``: by node, a constant
+    beyond the range it is moved into.
     """
 
     model: onnx.ModelProto
@@ -56,6 +57,7 @@ class Integerized:
     few_codes: Mapping[str, int] = field(default_factory=dict)
     unfinished: str = ""
     sharing: Sharing | None = None
+    joins: Sequence[Join] = ()
     clipped: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -102,13 +104,14 @@ def integerize(
     advance = progress("calibrate", 1 if calibration.given else len(samples))
     rules = settings.rules
     run = Run(rules.histograms, calibration.skip_bad, calibration.workers, advance)
-    names = observed(graph, chosen)
+    names = to_observe(graph, chosen, settings)
     found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run)
 
     advance = progress("integerize", 1)
     if settings.table_ranges == "function":
         found = with_function_ranges(graph, chosen, found, settings)
-    shared, tying = align(graph, chosen, found.ranges, found.of_functions), None
+    alignment, tying = aligned(graph, chosen, found, settings), None
+    shared, joins = alignment.ranges, alignment.joins
     if settings.share_tables is not None:
         shared, tying = share(graph, chosen, shared, settings.share_tables, context)
     few = few_codes(found.ranges, shared, settings.codes)
@@ -121,13 +124,15 @@ def integerize(
         advance()
         qdq = emit_qdq(graph, provenance)
         why = stopped or "emitted as Q/DQ"
-        return Integerized(qdq, graph, record, (), found, few, why, tying, clipped)
+        return Integerized(qdq, graph, record, (), found, few, why, tying, joins, clipped)
     run_passes(integerizing(settings), graph, context, watch)
     choose_bodies(graph, context)
     advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)
-        return Integerized(partial, graph, record, (), found, few, stopped, tying, clipped)
+        return Integerized(
+            partial, graph, record, (), found, few, stopped, tying, joins, clipped
+        )
 
     evidence = []
     advance = progress("prove", len(record.nodes))
@@ -137,4 +142,4 @@ def integerize(
     made = emit_integer(graph, record, provenance)
     if settings.emit == "standard":
         made = emit_standard(made)
-    return Integerized(made, graph, record, evidence, found, few, "", tying, clipped)
+    return Integerized(made, graph, record, evidence, found, few, "", tying, joins, clipped)

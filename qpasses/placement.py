@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Range
+from qpasses.elementwise import PAIRING
 from qpasses.graph import (
     Graph,
     Node,
@@ -24,6 +25,7 @@ from qpasses.passes.base import Context
 from qpasses.patterns import absorbed, bias_row, multiplies_stacks
 from qpasses.planning import Plan
 from qpasses.record import Quantization
+from qpasses.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.settings import Settings
 
 WEIGHT_LIMIT = 127
@@ -47,12 +49,17 @@ def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Cont
 def place_parameters(
     graph: Graph, chosen: Plan, parameters: Mapping[str, Quantization], context: Context
 ) -> None:
-    """``place`` with the parameters of each activation already decided."""
+    """``place`` with the parameters of each activation already decided.
+
+    A moving node whose tensors differ in them moves tensors that are stored anew.
+    """
+    unlike = unlike_edges(graph, chosen, parameters)
     for name, tensor in chosen.tensors.items():
         _quantize_activation(graph, tensor, chosen, parameters[name], context)
         context.record.tensors[chosen.stored[name]] = parameters[name]
         if name in context.sizes:
             context.sizes[chosen.stored[name]] = context.sizes[name]
+    store_anew(graph, unlike, context)
     for node in chosen.computing:
         if node.op in _MATRIX_OPS and not multiplies_stacks(node):
             _quantize_weights(graph, node, context)
@@ -158,13 +165,7 @@ def _quantize_activation(
         for index, read in enumerate(reader.inputs):
             if read is tensor:
                 reader.inputs[index] = source if inside else real
-    scale = context.constant(f"{name}_scale", np.array(parameters.scale, np.float32))
-    zero = context.constant(f"{name}_zero_point", parameters.zero)
-    for op, end, start, result in (
-        ("QuantizeLinear", "quantize", source, stored),
-        ("DequantizeLinear", "dequantize", stored, real),
-    ):
-        add_node(graph, op, context.fresh(f"{name}_{end}"), [start, scale, zero], [result])
+    quantize_and_back(graph, (source, stored, real), parameters, name, context)
 
 
 def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
@@ -218,10 +219,10 @@ def _bias_home(graph: Graph, node: Node) -> tuple[Node, int]:
 
 
 def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
-    """Constant operands of Add and MatMul are stored like activations, at their own scale."""
+    """Constant operands are stored like activations, each at its own scale."""
     for index, tensor in enumerate(node.inputs):
         values = constant(tensor)
-        if node.op not in ("Add", "MatMul") or values is None:
+        if node.op not in (*PAIRING, "MatMul") or values is None:
             continue
         extremes = Range(float(values.min(initial=0)), float(values.max(initial=0)))
         parameters = activation_parameters(extremes, context.settings)

@@ -1,6 +1,6 @@
 """Plan: which nodes become integer, and which tensors carry a scale."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -16,8 +16,7 @@ from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
 REDUCING = frozenset({"ReduceMean", "ReduceSum"})
-"""Ops that become integer where what they read is on integers: like those of two tensors,
-they stay float inside a normalization that is written out."""
+"""Sums and means, which follow like ops of two tensors."""
 
 
 Guard = Callable[[Graph, Node], Declined | None]
@@ -52,10 +51,11 @@ def plan(graph: Graph, context: Context) -> Plan:
     touched: set[str] = set()
     inner: set[str] = set()
     moving: list[Node] = []
-    followers: list[Node] = []
+    followers: list[list[Node]] = []
+    taken: set[int] = set()
     chains = Chains()
     for node in graph.nodes:
-        if id(node) in result.integer or not is_float(node.outputs[0]):
+        if id(node) in taken or not is_float(node.outputs[0]):
             continue
         unwanted = context.selection.leave(node, node.op in QUANTIZABLE)
         if unwanted:
@@ -64,22 +64,15 @@ def plan(graph: Graph, context: Context) -> Plan:
         if node.op in ELEMENTWISE and _may_join(graph, chains, node):
             if not (objection := chains.join(node)):
                 context.record.declined.pop(node.name, None)
-                if node.op == "Add":  # computes wherever it stands
-                    touched.add(chains.source(node.outputs[0]).name)
                 continue
             context.record.declined[node.name] = objection
-        if node.op in PAIRING and not pair_objection(node):
-            followers.append(node)
-            continue
         takers = [each for each in INTEGERIZE if each.takes(node)]
-        if not takers or node.op in PAIRING:
+        if not takers or (node.op in PAIRING and pair_objection(node)):
             continue
         context.record.declined.pop(node.name, None)  # what prepare could not fold
         declined = _declined(graph, node, [each.guard for each in takers])
         if declined:
             context.record.declined[node.name] = declined.reason
-        elif node.op in REDUCING or (multiplies_stacks(node) and len(activations(node)) > 1):
-            followers.append(node)
         elif moves(node) or node.op in CLAMPING:
             moving.append(node)
             ends = results(graph, node) if moves(node) else node.outputs
@@ -88,23 +81,30 @@ def plan(graph: Graph, context: Context) -> Plan:
                 reach.tie(*pair)
                 (result.ties if moves(node) else result.clamps).append(pair)
         else:
-            result.computing.append(node)
-            chain = [node, *absorbed(graph, node, context.selection.excluded)]
-            result.integer.update(map(id, chain))
-            inner.update(each.outputs[0].name for each in chain[:-1])
-            touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
+            chain = [node, *_taken_in(graph, node, context)]
+            taken.update(map(id, chain))
+            if _follows(node):
+                followers.append(chain)
+            else:
+                _compute(result, chain, inner)
+                touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
     ends = chains.ends(graph)
     for tensor in ends:
         reach.tie(chains.source(tensor).name, tensor.name)
-    through = [{reach.of(t.name) for t in each} for each in (graph.inputs, graph.outputs)]
-    touched.update(t.name for t in ends if all(reach.of(t.name) in each for each in through))
+    given, wanted = (
+        {reach.of(t.name) for t in each} for each in (graph.inputs, graph.outputs)
+    )
+    moved_on = [t for node in moving for t in node.outputs]
+    touched.update(t.name for t in [*ends, *moved_on] if reach.of(t.name) in given & wanted)
     active = {reach.of(name) for name in touched}
-    for node in followers:
-        context.record.declined.pop(node.name, None)
-        if all(reach.of(tensor.name) in active for tensor in activations(node)):
-            result.computing.append(node)
-            result.integer.add(id(node))
-            active.add(reach.of(node.outputs[0].name))
+    for chain in followers:
+        node, end = chain[0], reach.of(chain[-1].outputs[0].name)
+        operands = {reach.of(tensor.name) for tensor in activations(node)}
+        from_inputs = given if node.op not in REDUCING or end in wanted else set()
+        joins = operands <= active | from_inputs or (node.op == "Add" and operands & active)
+        if joins or context.selection.unlisted:
+            _compute(result, chain, inner)
+            active |= {*operands, end}
         else:
             context.record.declined[node.name] = _not_followed(node)
     for node in chains.members:
@@ -124,10 +124,37 @@ def plan(graph: Graph, context: Context) -> Plan:
     return result
 
 
+def _follows(node: Node) -> bool:
+    """Whether ``node`` becomes integer only where what it reads is on integers.
+
+    So it stays float inside a normalization that is written out. An Add needs one such
+    operand: it is what ends a residual branch. Inputs are on integers if nothing else is read,
+    and for sums and means if nothing else is made of them. The op types that the user lists
+    do not follow.
+    """
+    if multiplies_stacks(node):
+        return len(activations(node)) > 1
+    return node.op in PAIRING or node.op in REDUCING
+
+
+def _taken_in(graph: Graph, node: Node, context: Context) -> list[Node]:
+    """What becomes part of ``node``: of those that follow, only an Add takes anything in."""
+    is_apart = _follows(node) and node.op != "Add"
+    return [] if is_apart else absorbed(graph, node, context.selection.excluded)
+
+
+def _compute(result: Plan, chain: Sequence[Node], inner: set[str]) -> None:
+    """``chain`` computes on integers: its first node, with the others inside of it."""
+    result.computing.append(chain[0])
+    result.integer.update(map(id, chain))
+    inner.update(each.outputs[0].name for each in chain[:-1])
+
+
 def _not_followed(node: Node) -> str:
     if node.op in REDUCING:
         return f"{node.op} of a tensor that is not on integers: it would only be rounded"
-    return f"{node.op} of two tensors that are not both on integers"
+    which = "none of which is" if node.op == "Add" else "that are not both"
+    return f"{node.op} of two tensors {which} on integers"
 
 
 def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:

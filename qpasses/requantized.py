@@ -97,7 +97,7 @@ def emit_requantized(
     )
     flavour = context.flavour if choice.exact.all() else "portable"
     record.overload = OPS[op].body(flavour, known, attributes).overload
-    record.rule = _rule(choice, context)
+    record.rule = rule_of(choice, context)
     context.record.nodes[node.name] = record
     constants = [
         context.constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
@@ -116,7 +116,8 @@ def emit_requantized(
     return None
 
 
-def _rule(choice: Choice, context: Context) -> str:
+def rule_of(choice: Choice, context: Context) -> str:
+    """How the multipliers were found, for the record of their node."""
     form = f"{context.target.multiplier_bits}-bit, {context.target.rounding}"
     if not context.target.fast_kernels:
         return f"{form}: nearest to real arithmetic, within {choice.farthest} ulp"

@@ -11,7 +11,15 @@ from calibration.rules import Override, Rules, checked_percentile
 from opsets.errors import ModelError, UsageError
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.choices import ActivationType, CalibrationMethod, Emit, TableRanges, WeightType
+from qpasses.choices import (
+    ActivationForm,
+    ActivationType,
+    Alignment,
+    CalibrationMethod,
+    Emit,
+    TableRanges,
+    WeightType,
+)
 from qpasses.record import Quantization, code_limits, middle_code
 
 
@@ -20,7 +28,9 @@ class Settings:
     """How a graph is quantized. Raises UsageError, naming the culprit, for what cannot be.
 
     ``activation_bits``: 2 to 8, of the codes in ``activation_type``; ``narrow_range``: without
-    the lowest of them. ``table_ranges``: where the range of what a table gives comes from.
+    the lowest of them. ``activation_form``: what a LeakyRelu or PRelu on its own becomes, a
+    table or multipliers. ``alignment``: whose rules say which tensors share a range (see
+    qpasses.alignment). ``table_ranges``: where the range of what a table gives comes from.
     ``nodes_to_exclude``: regular expressions for whole names of nodes, or of tensors that they
     write. ``op_types_to_quantize``: empty stands for all. ``percentile``: of the values that
     the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
@@ -37,6 +47,8 @@ class Settings:
     weight_type: WeightType = "int8"
     per_channel: bool = True
     symmetric: bool = False
+    activation_form: ActivationForm = "table"
+    alignment: Alignment = "qpasses"
     table_ranges: TableRanges = "calibrated"
     calibration_method: CalibrationMethod = "minmax"
     percentile: float = 99.999
@@ -155,6 +167,8 @@ _CHOICES: dict[str, Any] = {
     "bodies": Flavour,
     "activation_type": ActivationType,
     "weight_type": WeightType,
+    "activation_form": ActivationForm,
+    "alignment": Alignment,
     "table_ranges": TableRanges,
     "calibration_method": CalibrationMethod,
     "emit": Emit,

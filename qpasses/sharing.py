@@ -10,6 +10,7 @@ from typing import Any
 
 from calibration import Range
 from qpasses.chains import Chain, find_chains
+from qpasses.elementwise import takes_multipliers
 from qpasses.graph import Graph
 from qpasses.passes.base import Context
 from qpasses.passes.integerize_chain import tabulate
@@ -61,7 +62,11 @@ def share(
     """
     settings = context.settings
     own = {name: each.with_zero() for name, each in ranges.items()}
-    chains = find_chains(graph, chosen)
+    chains = [
+        each
+        for each in find_chains(graph, chosen)
+        if not takes_multipliers(each.nodes, settings.activation_form)
+    ]
     groups = Groups.aligned(chosen, own, settings.symmetric)
     tie_chains(chains, groups, limit)
     shared = {name: groups.range_of(name) for name in own}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibration import Range
-from qpasses.alignment import align
+from qpasses.alignment import aligned
 from qpasses.chains import find_chains
 from qpasses.edges import dequantize
 from qpasses.function import Function
@@ -28,7 +28,7 @@ def with_function_ranges(
     for chain in find_chains(graph, chosen):
         if settings.rules.override(chain.end) is not None:
             continue
-        shared = align(graph, chosen, found.ranges, found.of_functions)
+        shared = aligned(graph, chosen, found, settings).ranges
         extremes = _extremes(chain.function, shared[chain.source], settings)
         if extremes is not None:
             found = replace(

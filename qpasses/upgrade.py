@@ -1,6 +1,7 @@
 """Upgrade: an older model at an opset the bodies can be written in, with its results."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,29 @@ OLDEST_USABLE = 18
 
 _TOLERANCE = 1e-3  # of the largest output: folding reorders float32 arithmetic
 _SMALL = 64  # elements: shape inference reads shapes and axes, never weights
+
+
+OLDEST_RUNNABLE = 7
+"""The oldest opset that onnxruntime runs."""
+
+
+def runnable(model: ModelProto, path: Path) -> ModelProto:
+    """``model``, raised to opset 7 if it is older.
+
+    Nothing here can run it as it was, so the results are those that ONNX's converter says.
+    Raises ModelError naming the node that has no counterpart.
+    """
+    model = _standard_domain(model)
+    version = _opset(model)
+    if version >= OLDEST_RUNNABLE:
+        return model
+    try:
+        return _raised(model, _known(model, None), version, OLDEST_RUNNABLE)
+    except ModelError as error:
+        raise ModelError(
+            f"{path}: onnxruntime runs opset {OLDEST_RUNNABLE} and later, and opset {version} "
+            f"cannot be raised: {error}"
+        ) from error
 
 
 def upgrade(model: ModelProto, sample: Arrays | None, newest: int = OPSET) -> ModelProto:

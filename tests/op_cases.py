@@ -186,6 +186,21 @@ def int_mul(draw):
 
 
 @st.composite
+def int_p_relu(draw):
+    """Slopes of any shape that broadcasts to x, of any sign, some of them zero."""
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    slope = [draw(st.sampled_from([1, n])) for n in shape][draw(st.integers(0, len(shape))) :]
+    zero, count = zero_point(rng, dtype), prod(slope)
+    m, s = (each.reshape(()) for each in multiplier_and_shift(rng, 1, 256))
+    slope_m, slope_s = multiplier_and_shift(rng, count, 256)
+    slope_m = slope_m * rng.choice(np.array([-1, 0, 1, 1], np.int32), count)
+    scale = m, s, slope_m.reshape(slope), np.broadcast_to(slope_s, count).reshape(slope)
+    inputs = [codes(rng, shape, zero), zero, *scale, *output_ends(rng, dtype)]
+    return Case(inputs, {"rounding": draw(rounding)})
+
+
+@st.composite
 def geometry_of(draw, kernel, max_dilation):
     """Strides, dilations, pads, and spatial sizes in which the window fits."""
     dims = len(kernel)
@@ -311,6 +326,9 @@ def int_reduce(draw):
     axes = draw(st.lists(st.integers(-len(shape), -1), min_size=1, unique=True))
     zero = zero_point(rng, dtype)
     m, s = multiplier_and_shift(rng, 1, 256 * prod(shape))
+    if draw(st.booleans()):  # as short as the fast body wants them
+        cut = max(0, int(s[0]) - 20, int(m[0]).bit_length() - 22)
+        m, s = m >> cut, s - cut
     scale = m.reshape(()), np.minimum(s, 52).reshape(())  # cells * 2**s stays below 2**62
     switches = {"keepdims": draw(st.integers(0, 1)), "mean": draw(st.integers(0, 1))}
     attributes = {"axes": sorted(axes), "rounding": draw(rounding), **switches}
@@ -349,6 +367,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "Lut16": lut16(),
     "LutInterpolated": lut_interpolated(),
     "IntMul": int_mul(),
+    "IntPRelu": int_p_relu(),
     "IntConv": int_conv(),
     "IntGemm": int_gemm(),
     "IntMatMul": int_mat_mul(),
@@ -474,6 +493,15 @@ def _plain_mul(a, a_zero, b, b_zero, m, s, *ends, rounding):
     return _larger(a, b), code_at
 
 
+def _plain_p_relu(x, x_zero, m, s, slope_m, slope_s, *ends, rounding):
+    def code_at(*at):
+        level = int(x[at]) - int(x_zero)
+        scale = (m, s) if level >= 0 else (slope_m, slope_s)
+        return _clamped(level, *(_read(each, at) for each in scale), ends, rounding)
+
+    return x.shape, code_at
+
+
 def _plain_pair(a, b, table):
     def code_at(*at):
         return int(table[_read(a, at) % 256 * 256 + _read(b, at) % 256])
@@ -588,6 +616,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "Lut16": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 65536])),
     "LutInterpolated": _plain_interpolated,
     "IntMul": _plain_mul,
+    "IntPRelu": _plain_p_relu,
     "Lut": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 256])),
     "IntConv": _plain_conv,
     "IntGemm": _plain_gemm,

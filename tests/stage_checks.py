@@ -72,15 +72,18 @@ class Stages:
     ranges: dict[str, Range]
 
 
-def stages(made, feeds, **options):
-    """The stages of the pipeline, calibrated on ``feeds``; ``options`` are settings."""
+def stages(made, feeds, aligning=align, **options):
+    """The stages of the pipeline, calibrated on ``feeds``; ``options`` are settings.
+
+    ``aligning`` makes of the graph, its plan and the range of each tensor those to store.
+    """
     context = Context(Settings(load_target("onnx"), **options))
     graph = prepare(made, feeds, context)
     chosen = plan(graph, context)
     samples = open_samples([feeds], input_specs(made))
     found = collect(prepared_model(graph), list(chosen.tensors), samples).tensors
     ranges = {name: seen.range for name, seen in found.items()}
-    place(graph, chosen, align(graph, chosen, ranges), context)
+    place(graph, chosen, aligning(graph, chosen, ranges), context)
     tidy(graph)
     placed = prepared_model(graph)
     run_passes(INTEGERIZE, graph, context)

@@ -128,9 +128,13 @@ def test_an_excluded_node_stands_in_the_emitted_graph_as_it_was(name):
         np.testing.assert_array_equal(ours, theirs)
 
 
+LEFT_WITH = {"product": {"bias"}}
+"""Behind a float MatMul its bias would only be rounded."""
+
+
 @pytest.mark.parametrize("name", EXCLUDED)
 def test_nothing_but_the_excluded_node_is_left_in_float(name):
-    assert floats(without(name)).keys() == {name}
+    assert floats(without(name)).keys() == {name, *LEFT_WITH.get(name, ())}
     assert without(name).report["accuracy"]["outputs"][0]["sqnr_db"] > 30
 
 
@@ -158,9 +162,9 @@ def test_a_moving_node_without_a_name_can_be_excluded():
 
 
 def test_a_pattern_is_a_regular_expression_for_whole_names():
-    assert floats(without("conv[23]")).keys() == {"conv2", "conv3"}
-    assert floats(without("o?conv3|.*uct")).keys() == {"conv3", "product"}
-    assert floats(without(".*onv1", "prod.*")).keys() == {"conv1", "product"}
+    assert floats(without("conv[13]")).keys() == {"conv1", "conv3"}
+    assert floats(without("o?conv3|.*uct")).keys() == {"conv3", "product", "bias"}
+    assert floats(without(".*onv1", "prod.*")).keys() == {"conv1", "product", "bias"}
 
 
 def test_the_reason_names_the_pattern_that_matched():

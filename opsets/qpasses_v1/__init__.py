@@ -9,6 +9,7 @@ from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
 from opsets.qpasses_v1.int_mul import INT_MUL
+from opsets.qpasses_v1.int_p_relu import INT_P_RELU
 from opsets.qpasses_v1.int_reduce import INT_REDUCE
 from opsets.qpasses_v1.int_resize import INT_RESIZE
 from opsets.qpasses_v1.lut import LUT
@@ -32,6 +33,7 @@ OPS: dict[str, Op] = {
         INT_MAT_MUL,
         INT_ADD,
         INT_MUL,
+        INT_P_RELU,
         INT_AVERAGE_POOL,
         INT_COUNTED_AVERAGE_POOL,
         INT_GLOBAL_AVERAGE_POOL,

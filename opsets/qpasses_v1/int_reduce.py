@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
-from opsets.op import Attributes, Body, Constants, Op, all_of
+from opsets.op import Attributes, Body, Constants, Guard, Op, all_of
 from opsets.portable import STORE, portable_overload, rounds
 
 _AXES = """
@@ -79,6 +79,63 @@ _SCALE = """
     level     = Where (below, negated, rounded)
 """
 
+_DOUBLE = """
+    axes     = Constant <value_ints: ints = @axes> ()
+    wide     = Cast <to = 11> (x)                                          # 11 is DOUBLE
+    total    = ReduceSum <keepdims: int = @keepdims> (wide, axes)
+    x_shape  = Shape (x)
+    extents  = Gather <axis = 0> (x_shape, axes)
+    number   = ReduceProd <keepdims = 0> (extents)
+    count    = Cast <to = 11> (number)
+    origin   = Cast <to = 11> (x_zero)
+    offset   = Mul (count, origin)
+    acc      = Sub (total, offset)
+    m        = Cast <to = 11> (multiplier)
+    scaled   = Mul (acc, m)
+    unit     = Constant <value = uint64 {{1}}> ()
+    bits     = Cast <to = 13> (shift)                                      # 13 is UINT64
+    step_bit = BitShift <direction = "LEFT"> (unit, bits)
+    step     = Cast <to = 11> (step_bit)
+    {divisor}
+    quotient = Div (scaled, divisor)
+    level    = Round (quotient)
+    zero     = Cast <to = 11> (y_zero)
+    low      = Cast <to = 11> (y_min)
+    high     = Cast <to = 11> (y_max)
+    stored   = Add (level, zero)
+    clamped  = Clip (stored, low, high)
+    y        = CastLike (clamped, y_zero)
+"""
+
+_DIVISORS = (
+    "divisor  = Identity (step)",
+    """one      = Constant <value = double {1}> ()
+    some     = Max (count, one)
+    divisor  = Mul (some, step)""",
+)
+"""For a sum and for a mean."""
+
+DOUBLE_MULTIPLIER = 1 << 22
+DOUBLE_SHIFTS = 42, 20
+"""Of a sum and of a mean: up to there arithmetic in double precision is exact.
+
+The sum fits int32, so sum * multiplier is below 2**53, and the divisor, a mean having up to
+2**23 cells of 8 bits, is at most D = 2**43. A quotient that is no tie is 1 / (2 * D) or more
+away from one; below 2**9, where the clamp leaves it alone, its rounding error is at most
+2**-45. So Round, which takes ties to even, gives what the integers give.
+"""
+
+
+def _is_exact_in_double(constants: Constants, attributes: Attributes) -> bool:
+    shift = int(constants["shift"])
+    within = shift <= DOUBLE_SHIFTS[attributes["mean"]]
+    return within and int(constants["multiplier"]) < DOUBLE_MULTIPLIER
+
+
+def _mean_is(mean: int) -> Guard:
+    return lambda _constants, attributes: attributes["mean"] == mean
+
+
 _TIES: dict[Rounding, str] = {
     "half_to_even": """two       = Add (one, one)
     half      = Div (whole, two)
@@ -99,7 +156,16 @@ def _reduces_the_last(_constants: Constants, attributes: Attributes) -> bool:
 
 
 def _bodies() -> Sequence[Body]:
-    found = []
+    accepted = rounds("half_to_even"), _is_exact_in_double
+    found = [
+        Body(
+            f"onnxruntime_{name}",
+            "onnxruntime",
+            _DOUBLE.format(divisor=_DIVISORS[mean]),
+            accepts=all_of(*accepted, _mean_is(mean)),
+        )
+        for mean, name in enumerate(("sum", "mean"))
+    ]
     for rounding in ROUNDINGS:
         name = portable_overload(rounding)
         after = _SCALE.format(tie=_TIES[rounding]) + STORE

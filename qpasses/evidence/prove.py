@@ -19,6 +19,7 @@ from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
 from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
+from qpasses.evidence.slopes import slope_differences
 from qpasses.evidence.tables import table_differences
 from qpasses.evidence.taps import taps_problem, total_of
 from qpasses.evidence.thresholds import (
@@ -198,6 +199,33 @@ def mul_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
         body=entry.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(gaps.max()),
+        problem=problem_of(node, given, record),
+    )
+
+
+def rectified(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 256 codes under every slope, through onnxruntime itself."""
+    entry, body = record.nodes[node.name], body_of(node, record)
+    x, y = (
+        Quantization(
+            entry.scales[name][0], int(given[f"{name}_zero"]), given[f"{name}_zero"].dtype.name
+        )
+        for name in "xy"
+    )
+    slopes = Function.from_text(entry.function).slopes
+    if not np.isfinite(slopes).all():
+        raise ModelError(f"node {node.name!r}: its recorded slopes are not finite")
+    found = slope_differences(body, given, node.attrs["rounding"], x, y, slopes)
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=256 * slopes.size,
+        mismatches=found.mismatches,
+        body=entry.overload,
+        reference_moved=found.moved,
+        reference_max_lsb=found.max_lsb,
+        channels=slopes.size,
         problem=problem_of(node, given, record),
     )
 
@@ -390,6 +418,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntCountedAveragePool": counted_means,
     "IntAdd": add_pairs,
     "IntMul": mul_pairs,
+    "IntPRelu": rectified,
     "IntReduce": reduced,
     "IntResize": thresholds,
     "Lut": lookup,

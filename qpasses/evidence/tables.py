@@ -85,8 +85,11 @@ def _stored(
     return [(places % 256).astype(np.uint8).view(types[0])], places
 
 
-def _codes(shape: Sequence[int], computed: bool) -> Iterator[Places]:
-    """Places of a table of 256 for each of the channels that ``shape`` may have."""
+def code_places(shape: Sequence[int], computed: bool) -> Iterator[Places]:
+    """Places of a table of 256 for each of the channels that ``shape`` may have.
+
+    If they are ``computed``, each at every place of a vector and in every remainder.
+    """
     channels = 256 * np.arange(shape[0])[:, None] if len(shape) > 1 else np.int64(0)
     codes = np.arange(256)
     if not computed:
@@ -109,4 +112,4 @@ def _pairs(shape: Sequence[int], computed: bool) -> Iterator[Places]:
             yield everything[start : start + 9973]
 
 
-_PLACES = {"Lut": _codes, "LutPerChannel": _codes, "LutPair": _pairs}
+_PLACES = {"Lut": code_places, "LutPerChannel": code_places, "LutPair": _pairs}

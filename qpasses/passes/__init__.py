@@ -18,10 +18,12 @@ from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_mat_mul import IntegerizeMatMul
 from qpasses.passes.integerize_moving import IntegerizeMoving
 from qpasses.passes.integerize_mul import IntegerizeMul
+from qpasses.passes.integerize_p_relu import IntegerizePRelu
 from qpasses.passes.integerize_pair import IntegerizePair
 from qpasses.passes.integerize_reduce import IntegerizeReduce
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
 from qpasses.passes.integerize_resize import IntegerizeResize
+from qpasses.passes.invert_constant import InvertConstant
 from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.remove_identity import RemoveIdentity
@@ -38,9 +40,11 @@ PREPARE: tuple[Pass, ...] = (
     FoldAddIntoConv(),
     FoldBatchNormalization(),
     ConvTransposeToConv(),
+    InvertConstant(),
 )
 
 INTEGERIZE: tuple[Pass, ...] = (
+    IntegerizePRelu(),
     IntegerizeChain(),
     IntegerizeConv(),
     IntegerizeGemm(),

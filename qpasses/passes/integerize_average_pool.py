@@ -8,8 +8,8 @@ import numpy as np
 from qpasses.evidence.thresholds import Interval
 from qpasses.graph import Graph, Node, spatial_shape
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.passes.integerize_reduce import put_reduction
 from qpasses.patterns import stored_input, stored_output
+from qpasses.reduction import put_reduction
 from qpasses.requantized import Accumulation, Site, emit_requantized
 
 

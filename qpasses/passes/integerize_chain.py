@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.edges import codes, dequantize, quantize
-from qpasses.elementwise import channel_axis, made_of
+from qpasses.elementwise import differing_axes, made_of
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
@@ -35,6 +35,9 @@ class IntegerizeChain(Pass):
         nodes, source = made_of(end, context.selection.excluded)
         if source is None or all(each.op in CLAMPING for each in nodes):
             return None  # of several tensors, nothing, or exact without a table
+        axes = differing_axes(nodes)
+        if len(axes) > 1:
+            return None
         x = stored_input(source, context.settings)
         if x is None or y is None:
             return None
@@ -45,8 +48,7 @@ class IntegerizeChain(Pass):
             for each in nodes:
                 context.record.declined.setdefault(each.name, reason)
             return None
-        axis = channel_axis(nodes)
-        op = "Lut" if axis is None else "LutPerChannel"
+        op = "LutPerChannel" if axes else "Lut"
         name = nodes[-1].name
         context.record.nodes[name] = NodeRecord(
             source=[each.name for each in nodes],
@@ -57,7 +59,7 @@ class IntegerizeChain(Pass):
             undefined=undefined,
         )
         values = [x.tensor, context.table(f"{name}.table", table)]
-        attributes = {} if axis is None else {"axis": axis}
+        attributes = {"axis": max(axes)} if axes else {}
         made = add_node(
             graph, op, name, values, [y.tensor], attributes=attributes, domain=DOMAIN
         )

@@ -9,11 +9,12 @@ from qpasses.passes.base import Context, Declined, Pass
 
 
 class MeanToPool(Pass):
-    """Replace ReduceMean over everything behind batch and channels.
+    """Replace ReduceMean over the spatial dimensions of images or volumes.
 
     before: ``y = ReduceMean <keepdims = 0> (x, axes)`` with axes [2, 3] of a rank of 4
     after:  ``p = GlobalAveragePool (x); y = Squeeze (p, axes)``
-    **Exact:** both are the mean over the same elements.
+    **Exact:** both are the mean over the same elements. Rows of rank 3 stay as they are: their
+    mean may be the first step of a normalization, which is no pool.
     """
 
     op_types: ClassVar = frozenset({"ReduceMean"})
@@ -23,12 +24,10 @@ class MeanToPool(Pass):
         dims, axes = rank(node.inputs[0]), constant(input_at(node, 1))
         if axes is None and "axes" in node.attrs:
             axes = np.asarray(node.attrs["axes"])
-        if dims is None or dims < 3 or axes is None:
+        if dims is None or axes is None:
             return Declined("ReduceMean over axes or a rank that is not known")
-        if sorted(int(axis) % dims for axis in axes) != list(range(2, dims)):
-            return Declined(
-                "ReduceMean over other axes than all spatial ones: no integer form yet"
-            )
+        if dims < 4 or sorted(int(axis) % dims for axis in axes) != list(range(2, dims)):
+            return Declined("ReduceMean over other axes than the spatial ones of images")
         x, y = node.inputs[0], node.outputs[0]
         keep = bool(node.attrs.get("keepdims", 1))
         node.op, node.inputs = "GlobalAveragePool", [x]

@@ -164,11 +164,11 @@ def _considered(costs: Mapping[str, int | None]) -> str:
 def _channels(row: Row) -> Table:
     """Multiplier and shift beside the real scale they stand for, channel by channel."""
     bias = row.constants.get("bias")
-    names = (
-        ["a", "b"]
-        if "a_multiplier" in row.constants
-        else list(map(str, range(len(row.multiplier))))
-    )
+    names = list(map(str, range(len(row.multiplier))))
+    if "a_multiplier" in row.constants:
+        names = ["a", "b"]
+    if "slope_multiplier" in row.constants:
+        names = ["above zero", *(f"slope {i}" for i in range(len(names) - 1))]
     table = Table(box=None, pad_edge=False)
     columns = [
         "channel",
@@ -209,7 +209,10 @@ def _proof(row: Row) -> tuple[str, str]:
 
 def _constants(row: Row) -> dict[str, str]:
     """Each constant that is not shown per channel."""
-    apart = ("multiplier", "a_multiplier", "b_multiplier", "shift", "table", "tables")
+    apart = (
+        *("multiplier", "a_multiplier", "b_multiplier", "shift", "table", "tables"),
+        *("slope_multiplier", "slope_shift"),
+    )
     return {
         name: f"{value}" if value.ndim == 0 else _array(value)
         for name, value in row.constants.items()

@@ -100,6 +100,7 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
     print_samples(console, report)
     _print_evidence(console, report["evidence"]["nodes"])
     _print_summary(console, report)
+    _print_joins(console, report.get("joins", []))
     _print_tied(console, report.get("sharing"))
     _print_accuracy(console, report)
     summary = report["summary"]
@@ -241,6 +242,32 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             f"{bodies['elements_differing_unoptimized']} elements differ unoptimized, "
             f"{bodies['elements_differing_optimized']} optimized",
         )
+    console.print(table)
+    console.print()
+
+
+def _print_joins(console: Console, joins: list[dict[str, Any]]) -> None:
+    """The tables at inputs of Concat and Where, and what one scale would lose instead."""
+    tables = [each for each in joins if each["table"]]
+    if not tables:
+        return
+    console.print(
+        f"Tables at joins: {len(tables)} of {counted(len(joins), 'input')}, losses predicted "
+        f"from {tables[0]['energies']}",
+        style="italic",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False)
+    for name in ("tensor", "read by"):
+        table.add_column(name, overflow="fold")
+    for name in ("range", "joined range", "loss tied", "by a table"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in tables:
+        ends = (
+            f"{low:.5g} .. {high:.5g}" for low, high in (each["range"], each["joined_range"])
+        )
+        losses = (f"{each[key]:.2e}" for key in ("tied_loss", "table_loss"))
+        table.add_row(escape(each["tensor"]), escape(each["node"]), *ends, *losses)
     console.print(table)
     console.print()
 

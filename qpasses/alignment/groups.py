@@ -1,6 +1,6 @@
-"""Align: tensors that an op ties together get one range, decided before Q/DQ are placed."""
+"""Groups: tensors that moving ops tie together get one range."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,6 @@ from qpasses.patterns import value_of
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
-
-_ROUNDING = 1 / 512
-"""Of the range: half a step of 8 bits, by which every number may be off."""
 
 
 def observed(graph: Graph, chosen: Plan) -> list[str]:
@@ -32,28 +29,49 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
         if name in clamped
         or _is_joined(tensor)
         or is_graph_output(graph, tensor)
-        or not all(_moves(graph, chosen, reader) for reader in tensor.outputs)
+        or not all(is_moved_by(graph, chosen, reader) for reader in tensor.outputs)
     ]
 
 
-def _moves(graph: Graph, chosen: Plan, reader: Node) -> bool:
+def is_moved_by(graph: Graph, chosen: Plan, reader: Node) -> bool:
     """Whether ``reader`` is an integer node that moves what it reads to where it is used."""
     is_moving = moves(reader) and id(reader) in chosen.integer
     return is_moving and bool(results(graph, reader))
 
 
 def _is_joined(tensor: Tensor) -> bool:
-    """Whether a Concat, Where or Pad adds to ``tensor``, which no moving node writes."""
-    writer = producer(tensor)
-    if writer is not None and moves(writer):
-        return False
-    return any(moves(r) and (len(moved(r)) > 1 or _fill(r).any()) for r in tensor.outputs)
+    """Whether a Concat, Where or Pad reads ``tensor``, which itself is no Pad's."""
+    joined = any(joins(reader) or fill_of(reader).any() for reader in tensor.outputs)
+    return joined and not is_padded(tensor)
 
 
-def _fill(node: Node) -> NDArray[Any]:
+def fill_of(node: Node) -> NDArray[Any]:
     """The constant that a Pad puts around its input, if it is one; nothing else."""
     value = value_of(input_at(node, 2)) if node.op == "Pad" else None
     return np.zeros(0) if value is None else value
+
+
+def joins(node: Node) -> bool:
+    """Whether a node moves several tensors into one: Concat and Where."""
+    return moves(node) and len(moved(node)) > 1
+
+
+def is_padded(tensor: Tensor) -> bool:
+    """Whether a Pad writes ``tensor``, or what moving nodes made it of.
+
+    It may fill with minus infinity, which is no range.
+    """
+    waiting, seen = [tensor], set[int]()
+    while waiting:
+        each = waiting.pop()
+        writer = producer(each)
+        if id(each) in seen or writer is None or not moves(writer):
+            continue
+        if writer.op == "Pad":
+            return True
+        seen.add(id(each))
+        waiting += moved(writer)
+    return False
 
 
 def align(
@@ -61,10 +79,12 @@ def align(
     chosen: Plan,
     ranges: Mapping[str, Range],
     wanted: Collection[str] = (),
+    apart: Collection[tuple[str, str]] = (),
 ) -> dict[str, Range]:
     """One range per group of tied tensors, given to each of its tensors.
 
-    ``ranges`` holds at least the ``observed`` tensors, and those in ``wanted``.
+    ``ranges`` holds at least the ``observed`` tensors, and those in ``wanted``. Of the ties
+    those in ``apart`` do not count: what is read there keeps its range for its other readers.
 
     A group takes the union of what is read of it: of the tensors that something other than a
     moving node reads, of outputs, and of those in ``wanted``. Another tensor that only moves
@@ -72,9 +92,11 @@ def align(
     Relu or Clip whose output would use less than three quarters of the shared range gets its
     own, by a table.
     """
-    clamps = list(chosen.clamps)
+    clamps, kept_apart = list(chosen.clamps), {*apart}
+    ties = [pair for pair in chosen.ties if pair not in kept_apart]
+    needed = {*wanted, *(name for name, _ in apart)}
     while True:
-        found = _shared_ranges(graph, chosen, ranges, clamps, wanted)
+        found = _shared_ranges(graph, chosen, ranges, [*ties, *clamps], needed)
         narrow = [
             (x, y)
             for x, y in clamps
@@ -89,18 +111,18 @@ def _shared_ranges(
     graph: Graph,
     chosen: Plan,
     ranges: Mapping[str, Range],
-    clamps: Sequence[tuple[str, str]],
+    pairs: Sequence[tuple[str, str]],
     wanted: Collection[str],
 ) -> dict[str, Range]:
     groups = Ties()
-    for first, second in [*chosen.ties, *clamps]:
+    for first, second in pairs:
         groups.tie(first, second)
     needed: dict[str, Range] = {}
     for name, tensor in chosen.tensors.items():
         group = groups.of(name)
         moves_on = tensor.outputs and not is_graph_output(graph, tensor)
         moves_on = moves_on and all(
-            _moves(graph, chosen, reader) or _clamps(chosen, reader, groups, group)
+            is_moved_by(graph, chosen, reader) or _clamps(chosen, reader, groups, group)
             for reader in tensor.outputs
         )
         if not moves_on or name in wanted:
@@ -128,32 +150,3 @@ def few_codes(
         if name in shared and own.with_zero().width > 0 < shared[name].with_zero().width
     }
     return {name: max(count, 1) for name, count in used.items() if count**2 < codes}
-
-
-def clipped_constants(
-    graph: Graph, chosen: Plan, ranges: Mapping[str, Range], shared: Mapping[str, Range]
-) -> dict[str, float]:
-    """By integer node that moves constants, one of them that is beyond its range.
-
-    Of nodes whose result is observed: behind a fill of minus infinity before a MaxPool
-    nothing asks for it. Infinities saturate wherever they are wanted.
-    """
-    found = {}
-    for node in graph.nodes:
-        name = node.outputs[0].name
-        if not moves(node) or id(node) not in chosen.integer or name not in ranges:
-            continue
-        wanted = shared[name].with_zero()
-        for value in _moved_constants(node):
-            beyond = max(value - wanted.high, wanted.low - value)
-            if np.isfinite(value) and beyond > _ROUNDING * wanted.width:
-                found[node.name] = float(value)
-    return found
-
-
-def _moved_constants(node: Node) -> Iterator[np.floating[Any]]:
-    """The extremes of each constant that a node moves, and what a Pad fills with."""
-    constants = [value_of(tensor) for tensor in moved(node)]
-    for value in [*constants, _fill(node)]:
-        if value is not None and value.size:
-            yield from (value.min(), value.max())

@@ -1,0 +1,144 @@
+"""IntPRelu: LeakyRelu and PRelu as two multipliers, one on each side of zero."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.op import Op
+from opsets.portable import portable_bodies
+
+_PORTABLE = """
+    wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
+    zero_x   = Cast <to = 7> (x_zero)
+    distance = Sub (wide_x, zero_x)
+    origin   = Sub (zero_x, zero_x)
+    sloped   = Less (distance, origin)
+    m        = Where (sloped, slope_multiplier, multiplier)
+    s        = Where (sloped, slope_shift, shift)
+    wide_m   = Cast <to = 7> (m)
+    scaled   = Mul (distance, wide_m)
+"""
+
+_ONNXRUNTIME = (
+    WEIGHT_SCALE
+    + """
+    slope_m    = Cast <to = 1> (slope_multiplier)
+    slope_s    = Cast <to = 1> (slope_shift)
+    slope_step = Pow (half, slope_s)
+    slope      = Mul (slope_m, slope_step)
+    # one of the two is zero; onnxruntime's PRelu branches, which mixed signs slow down
+    above      = Max (X, X_ZERO)
+    below      = Min (X, X_ZERO)
+    upper      = DequantizeLinear (above, scale, X_ZERO)
+    level      = DequantizeLinear (below, one, X_ZERO)
+    lower      = Mul (level, slope)
+    real       = Add (upper, lower)
+    RESULT     = QuantizeLinear (real, one, Y_ZERO)
+"""
+)
+
+
+def reference(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    slope_multiplier: NDArray[np.int32],
+    slope_shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    rounding: Rounding,
+) -> NDArray[Any]:
+    """Stored integers shaped as ``x``, to which those of the slope broadcast.
+
+    ``multiplier`` and ``shift`` are numbers; ``slope_multiplier`` may be negative.
+    """
+    level = x.astype(np.int64) - x_zero
+    above = requantize(np.maximum(level, 0), multiplier, shift, rounding)
+    below = requantize(np.minimum(level, 0), slope_multiplier, slope_shift, rounding)
+    return saturate(above + below, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _zero_maps_to_zero_point(
+    x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **a: Any
+) -> None:
+    y_zero, y_min, y_max = args[4:]
+    stored = reference(np.full_like(x, x_zero), x_zero, *args, **a)
+    assert (stored == np.clip(y_zero, y_min, y_max)).all()
+
+
+def _codes(x: NDArray[Any]) -> NDArray[Any]:
+    """All codes of the type of ``x`` in order, along a new first axis."""
+    limits = np.iinfo(x.dtype)
+    column = np.arange(limits.min, limits.max + 1).astype(x.dtype)
+    return column.reshape(-1, *[1] * x.ndim)
+
+
+def _a_slope_of_one_rescales(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    *rest: Any,
+    rounding: Rounding,
+) -> None:
+    y_zero, y_min, y_max = rest[2:]
+    scale = multiplier, shift
+    stored = reference(x, x_zero, *scale, *scale, *rest[2:], rounding=rounding)
+    level = requantize(x.astype(np.int64) - x_zero, *scale, rounding)
+    np.testing.assert_array_equal(stored, saturate(level, y_zero, y_min, y_max))
+
+
+def _unit_multipliers_are_the_identity(
+    x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **attributes: Any
+) -> None:
+    one, limits = (np.array(1 << 23), np.array(23)), np.iinfo(x.dtype)
+    ends = x_zero, *(np.array(end, x.dtype) for end in (limits.min, limits.max))
+    np.testing.assert_array_equal(reference(x, x_zero, *one, *one, *ends, **attributes), x)
+
+
+def _monotone_for_slopes_that_are_not_negative(
+    x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **attributes: Any
+) -> None:
+    multiplier, shift, slope_multiplier, *rest = args
+    upward = multiplier, shift, np.abs(slope_multiplier), *rest
+    stored = reference(_codes(x), x_zero, *upward, **attributes)
+    assert (np.diff(stored.astype(np.int64), axis=0) >= 0).all()
+
+
+INT_P_RELU = Op(
+    name="IntPRelu",
+    inputs={
+        "x": "T",
+        "x_zero": "T",
+        "multiplier": "int32",
+        "shift": "int32",
+        "slope_multiplier": "int32",
+        "slope_shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("rounding",),
+    reference=reference,
+    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE, shift="s")],
+    evidence="exhaustive",
+    laws={
+        "zero maps to the zero point": _zero_maps_to_zero_point,
+        "a slope of one rescales": _a_slope_of_one_rescales,
+        "unit multipliers are the identity": _unit_multipliers_are_the_identity,
+        "monotone for slopes that are not negative": (
+            _monotone_for_slopes_that_are_not_negative
+        ),
+    },
+    doc="level = x - x_zero; y = clamp(round(level * multiplier / 2**shift) + y_zero, y_min, "
+    "y_max) for level >= 0, else the same with slope_multiplier and slope_shift, one for "
+    "each element of the slope, which broadcasts to x. Source: TFLite's LeakyRelu and PRelu, "
+    "with one rounding.",
+)

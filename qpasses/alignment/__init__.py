@@ -1,0 +1,57 @@
+"""Align: which tensors get one range, decided before Q/DQ are placed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from calibration import Range
+from qpasses.alignment.constants import clipped_constants
+from qpasses.alignment.groups import align, few_codes, is_padded, observed
+from qpasses.alignment.joins import Join, judge_joins
+from qpasses.alignment.tpu_mlir import spread
+from qpasses.graph import Graph
+from qpasses.planning import Plan
+from qpasses.ranges import Ranges
+from qpasses.settings import Settings
+
+__all__ = [
+    "Aligned",
+    "Join",
+    "align",
+    "aligned",
+    "clipped_constants",
+    "few_codes",
+    "observed",
+    "to_observe",
+]
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """The range of each tensor of a plan, and what was decided at its joins."""
+
+    ranges: dict[str, Range]
+    joins: Sequence[Join] = ()
+
+
+def to_observe(graph: Graph, chosen: Plan, settings: Settings) -> list[str]:
+    """The tensors whose ranges ``aligned`` starts from."""
+    needed = observed(graph, chosen)
+    if settings.alignment == "qpasses":
+        return needed
+    return [n for n, t in chosen.tensors.items() if n in needed or not is_padded(t)]
+
+
+def aligned(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Aligned:
+    """The ranges that tensors are stored with, from those that were ``found``."""
+    if settings.alignment == "tpu-mlir":
+        ranges = spread(graph, found.ranges)
+        return Aligned({**align(graph, chosen, ranges), **ranges})
+    joins = judge_joins(
+        graph, chosen, found.ranges, found.statistics, settings, found.of_functions
+    )
+    apart = [(each.tensor, each.result) for each in joins if each.table]
+    ranges = align(graph, chosen, found.ranges, found.of_functions, apart)
+    unlike = [
+        replace(each, table=ranges[each.tensor] != ranges[each.result]) for each in joins
+    ]
+    return Aligned(ranges, unlike)

@@ -1,0 +1,146 @@
+"""All codes under all slopes: the multipliers of IntPRelu, chosen and judged on them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64, Rounding
+from opsets.kernels import Kernel
+from opsets.op import Body
+from opsets.qpasses_v1 import OPS
+from opsets.target import Target
+from qpasses.edges import byte_codes
+from qpasses.evidence.multipliers import Choice, choose_multipliers
+from qpasses.evidence.tables import code_places
+from qpasses.evidence.thresholds import Interval, levels
+from qpasses.record import Quantization
+from qpasses.runtime import run_op
+
+_BLOCK = 4096
+"""So many slopes are looked at together."""
+
+_SATURATING = 1 << 20
+"""Levels beyond this are the same to every stored type."""
+
+
+def choose_slopes(
+    x: Quantization, y: Quantization, slopes: NDArray[Any], kernel: Kernel, target: Target
+) -> Choice:
+    """A multiplier and shift for x / y, then one for each of ``slopes`` in order.
+
+    The kernel computes them exactly on all codes of x where it can; multipliers of negative
+    slopes are negative.
+    """
+    ratio = Fraction(x.scale) / Fraction(y.scale)
+    steps = levels(y.zero_point, *y.limits)
+    low, high = (end - x.zero_point for end in x.type_limits)
+    unique, places = np.unique(slopes, return_inverse=True)
+    falling = unique < 0
+    scales = [ratio, *(ratio * abs(Fraction(float(slope))) for slope in unique)]
+    ends = np.append(0, np.where(falling, 0, low)), np.append(high, falling * -low)
+    found = [
+        choose_multipliers(
+            scales[part], steps, Interval(*(end[part] for end in ends)), kernel, target
+        )
+        for part in _blocks(len(scales))
+    ]
+    order = np.append(0, 1 + places.ravel())
+    sign = np.append(1, np.where(falling, -1, 1))
+    multiplier, shift, exact = (
+        np.concatenate([getattr(each, name) for each in found])
+        for name in ("multiplier", "shift", "exact")
+    )
+    farthest = max(each.farthest for each in found)
+    return Choice((sign * multiplier)[order], shift[order], exact[order], farthest)
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    for start in range(0, count, _BLOCK):
+        yield slice(start, start + _BLOCK)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """On how many codes and slopes the body is not the meaning, and that not the real."""
+
+    mismatches: int
+    moved: int
+    max_lsb: int
+
+
+def slope_differences(
+    body: Body,
+    given: dict[str, NDArray[Any]],
+    rounding: Rounding,
+    x: Quantization,
+    y: Quantization,
+    slopes: NDArray[np.float64],
+) -> Differences:
+    """All 256 codes under each of ``slopes``: onnxruntime, the meaning, real arithmetic.
+
+    Slopes of equal multipliers are looked at once and counted as often as they are there.
+    """
+    names = "slope_multiplier", "slope_shift"
+    rows = np.stack([slopes, *(given[name].ravel().astype(np.float64) for name in names)])
+    columns, counts = np.unique(rows, axis=1, return_counts=True)
+    codes, bounds = byte_codes(x), (int(given["y_min"]), int(given["y_max"]))
+    mismatches, moved, max_lsb = 0, 0, 0
+    for part in _blocks(counts.size):
+        scales = {
+            name: row[part].astype(np.int32)
+            for name, row in zip(names, columns[1:], strict=True)
+        }
+        inputs = {"x": np.tile(codes[:, None], counts[part].size), **given, **scales}
+        meaning = OPS["IntPRelu"].reference(*inputs.values(), rounding=rounding)
+        real = np.clip(real_levels(x, y, columns[0, part]) + y.zero_point, *bounds)
+        gaps = np.abs(meaning.astype(np.int64) - real)
+        wrong = _wrong(body, inputs, meaning, rounding)
+        mismatches += int((wrong.sum(axis=0) * counts[part]).sum())
+        moved += int(((gaps > 0).sum(axis=0) * counts[part]).sum())
+        max_lsb = max(max_lsb, int(gaps.max()))
+    return Differences(mismatches, moved, max_lsb)
+
+
+def _wrong(
+    body: Body, inputs: dict[str, NDArray[Any]], meaning: NDArray[Any], rounding: Rounding
+) -> NDArray[np.bool_]:
+    """[256, slopes]: where ``body`` differs, slopes across or down, optimized and not.
+
+    The first slope also with each code at every place of a vector and in every remainder.
+    """
+    attributes = {"rounding": rounding}
+    wrong = np.zeros(meaning.shape, bool)
+    turned = {
+        name: value.reshape(-1, 1) if name.startswith("slope") else value
+        for name, value in inputs.items()
+    } | {"x": inputs["x"].T}
+    first = {name: value[:1] for name, value in inputs.items() if name.startswith("slope")}
+    for optimize in (False, True):
+        found = run_op("IntPRelu", body, [*inputs.values()], attributes, optimize=optimize)
+        wrong |= found != meaning
+        found = run_op("IntPRelu", body, [*turned.values()], attributes, optimize=optimize)
+        wrong |= meaning != found.T
+        for places in code_places((256,), body.flavour == "onnxruntime"):
+            given = {**inputs, **first, "x": inputs["x"][places, 0]}
+            found = run_op("IntPRelu", body, [*given.values()], attributes, optimize=optimize)
+            wrong[places[found != meaning[places, 0]], 0] = True
+    return wrong
+
+
+def real_levels(x: Quantization, y: Quantization, slopes: NDArray[np.float64]) -> Int64:
+    """[256, slopes]: the level of y at each code, rounded half to even, in byte order."""
+    level = byte_codes(x).astype(np.int64)[:, None] - x.zero_point
+    ratio = Fraction(x.scale) / Fraction(y.scale)
+    scales = [ratio * Fraction(float(slope)) for slope in slopes]
+    estimate = level * np.where(level < 0, [float(scale) for scale in scales], float(ratio))
+    estimate = np.clip(estimate, -_SATURATING, _SATURATING)
+    found = np.rint(estimate).astype(np.int64)
+    ties = np.abs(estimate - np.floor(estimate) - 0.5) <= np.abs(estimate) * 2.0**-48
+    for code, place in np.argwhere(ties):
+        at = int(level[code, 0])
+        found[code, place] = round(at * (scales[place] if at < 0 else ratio))
+    return found
