@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo methods costs bench clean
+.PHONY: help demo test check zoo methods costs bench detections losses clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -62,6 +62,12 @@ bench: $(VENV)/bench  ## latency, tables, calibration's time and memory, beside 
 	@$(BIN)/python -m tests.bench.latency --threads 2 $(BENCH)
 	@$(BIN)/python -m tests.bench.tables
 	@$(BIN)/python -m tests.bench.calibration $(CALIBRATION)
+
+detections: $(VENV)/test  ## draw what the zoo's detectors find, float beside integers
+	@$(BIN)/python -m tests.bench.detections
+
+losses: $(VENV)/test  ## the SQNR of every stored tensor: make losses MODEL=yolox_nano
+	@$(BIN)/python -m tests.bench.losses $(MODEL)
 
 clean:  ## remove .venv, build and every cache
 	@rm -rf $(VENV) build *.egg-info calibration/_counting.*.so .pytest_cache .mypy_cache .ruff_cache

@@ -16,6 +16,9 @@ REMAINDERS = (*range(1, 18), 33)
 ROLLS = 65
 """Each code is tried at so many places in a row, beyond the width of every vector kernel."""
 
+CHANNEL_ROLLS = 17
+"""The same under constants of channels: their kernels take up to 16 float32 at a time."""
+
 
 def table_differences(
     op: str,
@@ -49,9 +52,12 @@ def _differences(
     table = np.frombuffer(content, dtype).reshape(shape)
     given = dict(attributes)
     wrong = np.zeros(shape, bool)
+    runs = _PLACES[op](shape, bool(body.proto))
+    if given.get("axis") == 0:  # no room for rows in front
+        runs = (row for places in runs for row in np.split(places, places.shape[1], 1))
+    parts = [_stored(op, places, types, given, rank) for places in runs]
     for optimize in (False, True) if body.proto else (False,):
-        for places in _PLACES[op](shape, bool(body.proto)):
-            stored, entries = _stored(op, places, types, given, rank)
+        for stored, entries in parts:
             found = run_op(op, body, [*stored, table], given, optimize=optimize)
             differs = found != table.reshape(-1)[entries]
             wrong.reshape(-1)[entries[differs]] = True
@@ -79,26 +85,52 @@ def _stored(
                 b = b.take([0], axis)
         return [a, b], places
     if op == "LutPerChannel":
-        axis, rank = int(given["axis"]), max(rank, int(given["axis"]) + 1, 2)
-        moved = places.reshape(*places.shape, *[1] * (rank - 2))  # [C, n, 1...]
-        places = np.moveaxis(moved, (0, 1), (axis, rank - 1 if axis < rank - 1 else 0))
+        axis = int(given["axis"])
+        places = _laid_out(places, axis, max(rank, axis + 1, 2))
     return [(places % 256).astype(np.uint8).view(types[0])], places
 
 
+def _laid_out(places: Places, axis: int, rank: int) -> Places:
+    """[C, rows, n] places with channels along ``axis``, n along the last if that is free."""
+    channels, rows, count = places.shape
+    shape = [rows, *[1] * (rank - 1)]
+    if axis == rank - 1:
+        shape[0] = rows * count
+        order = places.transpose(1, 2, 0)
+    else:
+        shape[-1] = count
+        order = places.transpose(1, 0, 2)
+    shape[axis] = channels
+    return order.reshape(shape)
+
+
 def code_places(shape: Sequence[int], computed: bool) -> Iterator[Places]:
-    """Places of a table of 256 for each of the channels that ``shape`` may have.
+    """Places of a table of 256.
 
     If they are ``computed``, each at every place of a vector and in every remainder.
     """
-    channels = 256 * np.arange(shape[0])[:, None] if len(shape) > 1 else np.int64(0)
-    codes = np.arange(256)
+    codes = np.arange(*shape)
+    if not computed:
+        yield codes
+        return
+    yield np.concatenate([np.roll(codes, shift) for shift in range(ROLLS)])
+    for size in REMAINDERS:
+        for start in range(0, 256, size):
+            yield codes[start : start + size]
+
+
+def _channel_places(shape: Sequence[int], computed: bool) -> Iterator[Places]:
+    """[C, rows, n]: the same for each of C channels, remainders of one size in rows.
+
+    A kernel that broadcasts constants along the channels goes through each row by itself.
+    """
+    channels, codes = 256 * np.arange(shape[0])[:, None, None], np.arange(256)
     if not computed:
         yield channels + codes
         return
-    yield channels + np.concatenate([np.roll(codes, shift) for shift in range(ROLLS)])
+    yield channels + np.concatenate([np.roll(codes, shift) for shift in range(CHANNEL_ROLLS)])
     for size in REMAINDERS:
-        for start in range(0, 256, size):
-            yield channels + codes[start : start + size]
+        yield channels + np.resize(codes, (-(-256 // size), size))
 
 
 def _pairs(shape: Sequence[int], computed: bool) -> Iterator[Places]:
@@ -112,4 +144,4 @@ def _pairs(shape: Sequence[int], computed: bool) -> Iterator[Places]:
             yield everything[start : start + 9973]
 
 
-_PLACES = {"Lut": code_places, "LutPerChannel": code_places, "LutPair": _pairs}
+_PLACES = {"Lut": code_places, "LutPerChannel": _channel_places, "LutPair": _pairs}
