@@ -60,15 +60,15 @@ class Collected:
         return Collected(tensors, done, {**self.skipped, **other.skipped})
 
     def checked(self, tensors: Sequence[str]) -> "Collected":
-        """This, if it is of all ``tensors``; DataError if samples or values are missing."""
+        """This; DataError if there are no samples, or no values of any of ``tensors``."""
         if self.samples == 0:
             why = next(iter(sorted(self.skipped.items())), ("", "there are none"))[1]
             raise DataError(f"none of {len(self.skipped)} samples could be used: {why}")
-        for name in tensors:
-            if name not in self.tensors:
-                raise DataError(
-                    f"tensor {name!r} held no values in any of {self.samples} samples"
-                )
+        if tensors and not self.tensors:
+            raise DataError(
+                f"tensor {tensors[0]!r} held no values in any of {self.samples} samples, nor "
+                "did any other"
+            )
         return self
 
 
@@ -108,8 +108,8 @@ def collect(
     """Statistics of each of ``tensors`` (names in ``model``) over ``samples``.
 
     Goes on from ``start``. One pass; memory does not grow with the number of samples. Raises
-    DataError or ModelError for the first bad sample, DataError for want of any good one and
-    for a tensor that held no values.
+    DataError or ModelError for the first bad sample, DataError for want of any good one or of
+    any value. A tensor that held no values is not among those that were found.
     """
     return collect_part(model, tensors, samples, run, start).checked(tensors)
 

@@ -25,7 +25,13 @@ from qpasses.arguments import (
     skips_bad,
     tool_version,
 )
-from qpasses.cautions import code_warnings, data_warnings, graph_warnings, range_warnings
+from qpasses.cautions import (
+    code_warnings,
+    constant_warnings,
+    data_warnings,
+    graph_warnings,
+    range_warnings,
+)
 from qpasses.choices import (
     ActivationForm,
     ActivationType,
@@ -223,6 +229,7 @@ def quantize(
             *data_warnings(feeds, ranges.random, feeds.random),
             *range_warnings(ranges, settings.rules),
             *code_warnings(made.few_codes, settings),
+            *constant_warnings(made.clipped),
             *graph_warnings(made.graph, settings, summary, accuracy),
         ],
     }

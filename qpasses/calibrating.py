@@ -173,6 +173,12 @@ def calibrate(
     left = len(feeds) - sum(end - first for first, end in start.done)
     run = replace(run, progress=progress("calibrate", left))
     found = collect(prepared, tensors, feeds, run, start)
+    for name in tensors:
+        if name not in found.tensors:
+            raise DataError(
+                f"tensor {name!r} held no values in any of {found.samples} samples: a table "
+                "cannot tell, leave it to quantize"
+            )
     table = replace(
         blank,
         samples=found.samples,

@@ -7,7 +7,7 @@ from typing import Any
 from calibration import Samples
 from calibration.rules import Rules
 from qpasses.graph import Graph, is_float
-from qpasses.ranges import Ranges
+from qpasses.ranges import EMPTY, Ranges
 from qpasses.settings import Settings
 
 SLOW_SHARE = 0.1
@@ -41,13 +41,19 @@ def data_warnings(
 
 
 def range_warnings(found: Ranges, rules: Rules) -> list[str]:
-    """What to know of ranges: skipped samples, constants, too few values for a percentile."""
+    """What to know of ranges: skipped samples, no or one value, too few for a percentile."""
     warnings = []
     if found.skipped:
         count = len(found.skipped)
         names = ", ".join(list(found.skipped)[:_SHOWN]) + ", ..." * (count > _SHOWN)
         what = "bad sample was" if count == 1 else "bad samples were"
         warnings.append(f"{count} {what} skipped: {names}")
+    warnings += [
+        f"tensor {name!r} held no values in any sample: its scale is of what it is joined "
+        "with, or 1"
+        for name, method in found.methods.items()
+        if method == EMPTY
+    ]
     warnings += [
         f"tensor {name!r} is {seen.low:g} throughout: do the samples reach it?"
         for name, seen in found.statistics.items()
@@ -75,6 +81,15 @@ def code_warnings(few_codes: Mapping[str, int], settings: Settings) -> list[str]
         f"tensor {name!r} uses {used} of {settings.codes} codes: it shares the scale of a "
         "wider one"
         for name, used in few_codes.items()
+    ]
+
+
+def constant_warnings(clipped: Mapping[str, float]) -> list[str]:
+    """Which nodes move constants that the range of their result does not hold."""
+    return [
+        f"node {name!r} moves in {value:g}, beyond the range of its result: it is stored as "
+        "the nearest end (an override of the range holds it)"
+        for name, value in clipped.items()
     ]
 
 

@@ -144,7 +144,7 @@ _TYPES = {
 }
 
 
-_SCALAR_SCALED = ("IntAdd", "IntMul", "IntPRelu", "IntReduce")
+_SCALAR_SCALED = ("IntAdd", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce")
 """Ops with one multiplier for everything, a number."""
 
 

@@ -7,7 +7,7 @@ from inspect import getdoc
 import onnx
 
 from calibration import Run, Samples
-from qpasses.alignment import Join, aligned, few_codes, to_observe
+from qpasses.alignment import Join, aligned, clipped_constants, few_codes, to_observe
 from qpasses.choosing import choose_bodies
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
@@ -45,7 +45,8 @@ class Integerized:
     ``ranges``: what was calibrated, if that was reached. ``few_codes``: by tensor, the codes
     it uses where they are few. ``unfinished``: why the graph is not integer yet, or nothing.
     ``sharing``: what came of tying scales for tables, where that was asked for. ``joins``:
-    what was decided at the inputs of Concat and Where.
+    what was decided at the inputs of Concat and Where. ``clipped``: by node, a constant
+    beyond the range it is moved into.
     """
 
     model: onnx.ModelProto
@@ -57,6 +58,7 @@ class Integerized:
     unfinished: str = ""
     sharing: Sharing | None = None
     joins: Sequence[Join] = ()
+    clipped: Mapping[str, float] = field(default_factory=dict)
 
 
 PLACE = "place"
@@ -113,6 +115,7 @@ def integerize(
     if settings.share_tables is not None:
         shared, tying = share(graph, chosen, shared, settings.share_tables, context)
     few = few_codes(found.ranges, shared, settings.codes)
+    clipped = clipped_constants(graph, chosen, found.ranges, shared)
     place(graph, chosen, shared, context)
     watch.after(PLACE, graph)
     if settings.emit == "qdq" or watch.stop_after == PLACE:
@@ -121,13 +124,15 @@ def integerize(
         advance()
         qdq = emit_qdq(graph, provenance)
         why = stopped or "emitted as Q/DQ"
-        return Integerized(qdq, graph, record, (), found, few, why, tying, joins)
+        return Integerized(qdq, graph, record, (), found, few, why, tying, joins, clipped)
     run_passes(integerizing(settings), graph, context, watch)
     choose_bodies(graph, context)
     advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)
-        return Integerized(partial, graph, record, (), found, few, stopped, tying, joins)
+        return Integerized(
+            partial, graph, record, (), found, few, stopped, tying, joins, clipped
+        )
 
     evidence = []
     advance = progress("prove", len(record.nodes))
@@ -137,4 +142,4 @@ def integerize(
     made = emit_integer(graph, record, provenance)
     if settings.emit == "standard":
         made = emit_standard(made)
-    return Integerized(made, graph, record, evidence, found, few, "", tying, joins)
+    return Integerized(made, graph, record, evidence, found, few, "", tying, joins, clipped)

@@ -224,7 +224,7 @@ def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
         values = constant(tensor)
         if node.op not in (*PAIRING, "MatMul") or values is None:
             continue
-        extremes = Range(float(values.min()), float(values.max()))
+        extremes = Range(float(values.min(initial=0)), float(values.max(initial=0)))
         parameters = activation_parameters(extremes, context.settings)
         levels = np.rint(values.astype(np.float64) / parameters.scale) + parameters.zero_point
         stored = np.clip(levels, *parameters.limits).astype(parameters.dtype)

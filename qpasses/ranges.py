@@ -1,7 +1,7 @@
 """Ranges: which real numbers the integers of each observed tensor span, and why these."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from opsets.errors import DataError, UsageError
 
 FUNCTION = "function"
 """In place of a method: the extremes of a function over the codes of its input."""
+
+EMPTY = "empty"
+"""In place of a method: no sample gave the tensor a value."""
 
 _SHOWN = 3
 """So many names are listed where there are more."""
@@ -201,7 +204,25 @@ def find_ranges(
         return how.given.of(observed, known, rules)
     found = how.engine(model, observed, samples, run, Collected())
     skipped = dict(sorted(found.skipped.items()))
-    return chosen(rules, found.tensors, skipped, samples.random, "the run")
+    ranges = chosen(rules, found.tensors, skipped, samples.random, "the run")
+    return _with_empty(ranges, observed, rules)
+
+
+def _with_empty(found: Ranges, observed: Sequence[str], rules: Rules) -> Ranges:
+    """``found``, in the order of ``observed``; a tensor without values asks for no range."""
+    own = {name: rules.override(name) for name in observed if name not in found.ranges}
+    given = {name: o.range for name, o in own.items() if o is not None and o.range is not None}
+    ranges = {**dict.fromkeys(own, Range(0.0, 0.0)), **given, **found.ranges}
+    methods = {
+        **dict.fromkeys(own, EMPTY),
+        **dict.fromkeys(given, "given"),
+        **found.methods,
+    }
+    return replace(
+        found,
+        ranges={name: ranges[name] for name in observed},
+        methods={name: methods[name] for name in observed},
+    )
 
 
 def chosen(

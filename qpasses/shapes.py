@@ -8,30 +8,35 @@ import onnx
 from calibration import Session
 from qpasses.runtime import Arrays
 
-_SIZED = frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean", "Resize"})
-"""Ops whose integer form depends on the sizes of what they read."""
+_SIZED = frozenset(
+    {"AveragePool", "ConvTranspose", "GlobalAveragePool", "ReduceMean", "Resize"}
+)
+"""Ops whose integer form depends on the sizes of what they read, or gives others."""
 
 
 def true_shapes(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProto:
     """``infer_types``, without sizes that are others on ``sample``.
 
     ONNX's rule for ceil_mode below opset 22 counts windows that start in the padding, which
-    onnxruntime does not have: 4 for 3 behind a MaxPool.
+    onnxruntime does not have: 4 for 3 behind a MaxPool. That for ConvTranspose with auto_pad
+    adds output_padding twice.
     """
     inferred = infer_types(model, sample)
     if sample is None:
         return inferred
-    values = {value.name: value for value in inferred.graph.value_info}
+    values = {
+        value.name: value for value in [*inferred.graph.value_info, *inferred.graph.output]
+    }
     asked = [
-        node.input[0]
+        name
         for node in inferred.graph.node
         if node.op_type in _SIZED or any(a.name == "auto_pad" for a in node.attribute)
+        for name in (node.input[0], node.output[0])
     ]
     if not _mistaken(inferred, sample, [values[name] for name in asked if name in values]):
         return inferred
     fixed = all(_is_fixed(value) for value in inferred.graph.input)
-    everything = [*values.values(), *inferred.graph.output]
-    for value, sizes in _mistaken(inferred, sample, everything):
+    for value, sizes in _mistaken(inferred, sample, values.values()):
         shape = value.type.tensor_type.shape
         if len(shape.dim) != len(sizes):
             del shape.dim[:]

@@ -303,6 +303,23 @@ def pool(draw, window_name):
 
 
 @st.composite
+def counted_pool(draw):
+    """Some of the padding counts as cells; small inputs leave windows without any."""
+    rng, dtype, channels = draw(generator), draw(stored_type), draw(st.integers(1, 17))
+    kernel = draw(window)
+    geometry, size = draw(geometry_of(kernel, 2))
+    geometry = {"pads": [0] * (2 * len(kernel)), **geometry}
+    zero = zero_point(rng, dtype)
+    x = codes(rng, (draw(st.integers(1, 2)), channels, *size), zero)
+    m, s = multiplier_and_shift(rng, 1, 256)
+    scale = m.reshape(()), np.minimum(s, 52).reshape(())
+    uncounted = [int(rng.integers(0, n, endpoint=True)) for n in geometry["pads"]]
+    attributes = {"channels": channels, "kernel_shape": kernel, "rounding": draw(rounding)}
+    attributes |= {**geometry, "uncounted_pads": uncounted}
+    return Case([x, zero, *scale, *output_ends(rng, dtype)], attributes)
+
+
+@st.composite
 def int_reduce(draw):
     rng, dtype = draw(generator), draw(stored_type)
     shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
@@ -378,6 +395,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntResize": int_resize(),
     "TableSoftmax": table_softmax(),
     "IntAveragePool": pool("kernel_shape"),
+    "IntCountedAveragePool": counted_pool(),
     "IntGlobalAveragePool": pool("spatial_shape"),
 }
 
@@ -589,6 +607,46 @@ def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
     return _plain_conv(*inputs, rounding=rounding, group=channels, **geometry)
 
 
+def _plain_counted_pool(
+    x,
+    x_zero,
+    m,
+    s,
+    *ends,
+    channels,
+    kernel_shape,
+    dilations,
+    pads,
+    strides,
+    uncounted_pads,
+    rounding,
+):
+    dims = len(kernel_shape)
+    sizes = x.shape[2:]
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel_shape, dilations, strict=True)]
+    out = [
+        (sizes[i] + pads[i] + pads[i + dims] - reach[i]) // strides[i] + 1 for i in range(dims)
+    ]
+
+    def code_at(batch, channel, *at):
+        acc = cells = 0
+        for tap in product(*map(range, kernel_shape)):
+            place = [at[i] * strides[i] + tap[i] * dilations[i] - pads[i] for i in range(dims)]
+            if all(0 <= place[i] < sizes[i] for i in range(dims)):
+                acc += int(x[(batch, channel, *place)]) - int(x_zero)
+            cells += all(
+                uncounted_pads[i] - pads[i]
+                <= place[i]
+                < sizes[i] + pads[i + dims] - uncounted_pads[i + dims]
+                for i in range(dims)
+            )
+        y_zero, y_min, y_max = map(int, ends)
+        level = exact_round(Fraction(acc * int(m), max(cells, 1) << int(s)), rounding)
+        return min(max(level + y_zero, y_min), y_max)
+
+    return (x.shape[0], channels, *out), code_at
+
+
 PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "Requantize": _plain_requantize,
     "LutPerChannel": _plain_channels,
@@ -606,5 +664,6 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntResize": _plain_resize,
     "TableSoftmax": _plain_softmax,
     "IntAveragePool": _plain_pool,
+    "IntCountedAveragePool": _plain_counted_pool,
     "IntGlobalAveragePool": _plain_pool,
 }

@@ -4,6 +4,7 @@ from opsets.op import Op
 from opsets.qpasses_v1.int_add import INT_ADD
 from opsets.qpasses_v1.int_average_pool import INT_AVERAGE_POOL
 from opsets.qpasses_v1.int_conv import INT_CONV
+from opsets.qpasses_v1.int_counted_average_pool import INT_COUNTED_AVERAGE_POOL
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
@@ -35,6 +36,7 @@ OPS: dict[str, Op] = {
         INT_MUL,
         INT_P_RELU,
         INT_AVERAGE_POOL,
+        INT_COUNTED_AVERAGE_POOL,
         INT_GLOBAL_AVERAGE_POOL,
         INT_REDUCE,
         INT_RESIZE,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from calibration import Range
+from qpasses.alignment.constants import clipped_constants
 from qpasses.alignment.groups import align, few_codes, is_padded, observed
 from qpasses.alignment.joins import Join, judge_joins
 from qpasses.alignment.tpu_mlir import spread
@@ -12,7 +13,16 @@ from qpasses.planning import Plan
 from qpasses.ranges import Ranges
 from qpasses.settings import Settings
 
-__all__ = ["Aligned", "Join", "align", "aligned", "few_codes", "observed", "to_observe"]
+__all__ = [
+    "Aligned",
+    "Join",
+    "align",
+    "aligned",
+    "clipped_constants",
+    "few_codes",
+    "observed",
+    "to_observe",
+]
 
 
 @dataclass(frozen=True)

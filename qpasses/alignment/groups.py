@@ -1,10 +1,15 @@
 """Groups: tensors that moving ops tie together get one range."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calibration import Range
-from qpasses.graph import Graph, Node, Tensor, is_graph_output, producer
+from qpasses.graph import Graph, Node, Tensor, input_at, is_graph_output, producer
 from qpasses.moving import moved, moves, results
+from qpasses.patterns import value_of
 from qpasses.planning import Plan
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
@@ -35,8 +40,15 @@ def is_moved_by(graph: Graph, chosen: Plan, reader: Node) -> bool:
 
 
 def _is_joined(tensor: Tensor) -> bool:
-    """Whether a Concat or Where reads ``tensor``, which is no Pad's, of whatever it fills."""
-    return any(joins(reader) for reader in tensor.outputs) and not is_padded(tensor)
+    """Whether a Concat, Where or Pad reads ``tensor``, which itself is no Pad's."""
+    joined = any(joins(reader) or fill_of(reader).any() for reader in tensor.outputs)
+    return joined and not is_padded(tensor)
+
+
+def fill_of(node: Node) -> NDArray[Any]:
+    """The constant that a Pad puts around its input, if it is one; nothing else."""
+    value = value_of(input_at(node, 2)) if node.op == "Pad" else None
+    return np.zeros(0) if value is None else value
 
 
 def joins(node: Node) -> bool:

@@ -147,8 +147,11 @@ class _Losses:
         return own / sum(counts)
 
     def _square(self, name: str) -> float:
-        """The mean square of a tensor; without a histogram that of a uniform distribution."""
-        if self.energies == "histograms":
+        """The mean square of a tensor; without a histogram that of a uniform distribution.
+
+        A tensor without values has no energy.
+        """
+        if self.energies == "histograms" and name in self._statistics:
             found = moments(self._statistics[name])
             return found.mean**2 + found.std**2
         low, high = self._ranges[name].low, self._ranges[name].high

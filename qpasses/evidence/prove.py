@@ -33,6 +33,7 @@ from qpasses.evidence.thresholds import (
     products,
     real_thresholds,
 )
+from qpasses.evidence.windows import differing_means, window_sizes
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant
 from qpasses.record import Quantization, Record
@@ -283,6 +284,35 @@ def softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
 _HALF = Fraction(1, 2)
 
 
+def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """Every step of the output, for each number of cells that a window can have."""
+    entry, body = record.nodes[node.name], body_of(node, record)
+    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    domain = wrong = count = largest = 0
+    for cells in window_sizes(node.attrs["kernel_shape"]):
+        reachable = sums(cells, int(given["x_zero"]), given["x_zero"].dtype.name)
+        ours = reduced_thresholds(given, cells, node.attrs["rounding"])
+        real = real_thresholds(replace(entry, cells=cells).real_scales(), steps)
+        wrong += differing_means(body, given, cells, node.attrs, ours, reachable)
+        count += int(moved(ours, real, reachable).sum())
+        largest = max(largest, largest_gap(ours, real, reachable))
+        domain += reachable.count()
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="thresholds",
+        domain=domain,
+        mismatches=wrong,
+        body=body.overload,
+        reference_moved=count,
+        reference_max_lsb=largest,
+        channels=1,
+        accumulator=(int(reachable.low[0]), int(reachable.high[0])),
+        problem=problem_of(node, given, record)
+        or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
+    )
+
+
 def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """All 256 codes, of every channel: the body against the table, the table against real."""
     table = given["table" if node.op == "Lut" else "tables"]
@@ -414,6 +444,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntMatMul": thresholds,
     "IntAveragePool": thresholds,
     "IntGlobalAveragePool": thresholds,
+    "IntCountedAveragePool": counted_means,
     "IntAdd": add_pairs,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,

@@ -51,7 +51,7 @@ def differing_sums(
     wrong = 0
     for start in range(0, len(points), rows):
         part = points[start : start + rows]
-        x = _summing_to(part, count, int(zero)).astype(zero.dtype)
+        x = summing_to(part, count, int(zero)).astype(zero.dtype)
         x = x.reshape(_shape(len(part), count, attributes["axes"]))
         inputs = [x, *(given[name] for name in _CONSTANTS)]
         for optimize in (False, True):
@@ -63,7 +63,7 @@ def differing_sums(
 _CONSTANTS = ("x_zero", "multiplier", "shift", "y_zero", "y_min", "y_max")
 
 
-def _summing_to(points: Int64, count: int, zero_point: int) -> Int64:
+def summing_to(points: Int64, count: int, zero_point: int) -> Int64:
     """[P, count] codes, as equal as they can be, whose levels sum to each of ``points``."""
     base, more = np.divmod(points, count)
     return base[:, None] + (np.arange(count) < more[:, None]) + zero_point

@@ -4,6 +4,7 @@ from qpasses.elementwise import ELEMENTWISE
 from qpasses.passes.base import Pass
 from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
 from qpasses.passes.clip_codes import ClipCodes
+from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
 from qpasses.passes.integer_edges import IntegerEdges
@@ -12,6 +13,7 @@ from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
 from qpasses.passes.integerize_chain import IntegerizeChain
 from qpasses.passes.integerize_clamp import IntegerizeClamp
 from qpasses.passes.integerize_conv import IntegerizeConv
+from qpasses.passes.integerize_counted_average_pool import IntegerizeCountedAveragePool
 from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_mat_mul import IntegerizeMatMul
 from qpasses.passes.integerize_moving import IntegerizeMoving
@@ -40,6 +42,7 @@ PREPARE: tuple[Pass, ...] = (
     CanonicalizeGemm(),
     FoldAddIntoConv(),
     FoldBatchNormalization(),
+    ConvTransposeToConv(),
     InvertConstant(),
 )
 
@@ -53,6 +56,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeMul(),
     IntegerizePair(),
     IntegerizeAveragePool(),
+    IntegerizeCountedAveragePool(),
     IntegerizeReduce(),
     IntegerizeResize(),
     IntegerizeSoftmax(),
@@ -75,7 +79,7 @@ def integerizing(settings: Settings) -> tuple[Pass, ...]:
 
 
 QUANTIZABLE = (
-    frozenset({"BatchNormalization", "Sum"})
+    frozenset({"BatchNormalization", "ConvTranspose", "Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", *MEASURING, *LOCATING}

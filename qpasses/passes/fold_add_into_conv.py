@@ -1,4 +1,4 @@
-"""FoldAddIntoConv: a constant per channel added to a Conv is its bias."""
+"""FoldAddIntoConv: a constant per channel added to a convolution is its bias."""
 
 from typing import Any, ClassVar
 
@@ -16,9 +16,12 @@ from qpasses.graph import (
 )
 from qpasses.passes.base import Context, Declined, Pass
 
+CONVOLVING = frozenset({"Conv", "ConvTranspose"})
+"""Ops with a bias per output channel."""
+
 
 class FoldAddIntoConv(Pass):
-    """Move an added per-channel constant into the bias of the Conv before it.
+    """Move an added per-channel constant into the bias of the Conv or ConvTranspose before it.
 
     before: ``c = Conv (x, w, b); y = Add (c, k)`` with k shaped [1, C, 1, 1] or [C, 1, 1]
     after:  ``y = Conv (x, w, b + k)``
@@ -31,7 +34,7 @@ class FoldAddIntoConv(Pass):
         """Rewrite where one operand is such a Conv and the other such a constant."""
         for data, other in (node.inputs, node.inputs[::-1]):
             conv, added = producer(data), constant(other)
-            if conv is None or conv.op != "Conv" or added is None:
+            if conv is None or conv.op not in CONVOLVING or added is None:
                 continue
             alone = sole_consumer(graph, data) is node
             if alone and _absorb(conv, added, node, context):
@@ -46,7 +49,8 @@ def _absorb(conv: Node, added: NDArray[Any], node: Node, context: Context) -> bo
     start = np.zeros(1) if bias is None else constant(bias)
     if weights is None or start is None:
         return False
-    channels = weights.shape[0]
+    by_group = conv.op == "ConvTranspose"
+    channels = weights.shape[1] * conv.attrs.get("group", 1) if by_group else len(weights)
     if not _is_per_channel(added.shape, channels, weights.ndim):
         return False
     total = np.broadcast_to(added.reshape(-1), (channels,)).astype(np.float64) + start

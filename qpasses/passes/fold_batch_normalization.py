@@ -21,7 +21,7 @@ from qpasses.passes.base import Context, Declined, Pass
 
 
 class FoldBatchNormalization(Pass):
-    """Fold BatchNormalization into the Conv or Gemm before it; alone it becomes a 1x1 Conv.
+    """Fold BatchNormalization into Conv, ConvTranspose or Gemm; alone it is a 1x1 Conv.
 
     before: ``c = Conv (x, w, b); y = BatchNormalization (c, gamma, beta, mean, var)``
     after:  ``y = Conv (x, w * k, (b - mean) * k + beta)`` with ``k = gamma / sqrt(var + eps)``
@@ -69,7 +69,7 @@ def _affine(
 def _can_absorb(graph: Graph, before: Node, node: Node) -> bool:
     """Whether ``before`` has constants to scale, one bias per channel, and no other reader."""
     alone = sole_consumer(graph, before.outputs[0]) is node
-    if before.op not in ("Conv", "Gemm") or not alone:
+    if before.op not in ("Conv", "ConvTranspose", "Gemm") or not alone:
         return False
     if any(before.attrs.get(factor, 1.0) != 1.0 for factor in ("alpha", "beta")):
         return False
@@ -85,14 +85,22 @@ def _scale_outputs(
     offset: NDArray[np.float64],
     context: Context,
 ) -> None:
-    weights = _values(before, 1)
-    by_column = before.op == "Gemm" and not before.attrs.get("transB", 0)
-    column = (1, -1) if by_column else (-1,) + (1,) * (weights.ndim - 1)
     bias = _values(before, 2) if input_at(before, 2) is not None else np.zeros_like(offset)
-    folded = _constants(
-        before, weights * factor.reshape(column), bias.reshape(-1) * factor + offset, context
-    )
+    weights = _values(before, 1) * _along_outputs(before, factor)
+    folded = _constants(before, weights, bias.reshape(-1) * factor + offset, context)
     before.inputs = [before.inputs[0], *folded]
+
+
+def _along_outputs(before: Node, factor: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``factor`` of each output channel, shaped to multiply the weights of ``before``."""
+    shape = before.inputs[1].shape
+    if before.op == "ConvTranspose":  # [C, M / group, ...], C by group
+        by_group = factor.reshape(-1, shape[1])
+        rows = by_group.repeat(shape[0] // len(by_group), axis=0)
+        return rows.reshape(*shape[:2], *[1] * (len(shape) - 2))
+    if before.op == "Gemm" and not before.attrs.get("transB", 0):
+        return factor.reshape(1, -1)
+    return factor.reshape(-1, *[1] * (len(shape) - 1))
 
 
 def _become_depthwise(

@@ -25,12 +25,15 @@ class IntegerizeAveragePool(Pass):
 
     op_types: ClassVar = frozenset({"AveragePool", "GlobalAveragePool"})
 
+    def takes(self, node: Node) -> bool:
+        """Those with the same number of cells under every window."""
+        return node.op in self.op_types and (
+            node.op == "GlobalAveragePool" or has_equal_windows(node)
+        )
+
     def guard(self, graph: Graph, node: Node) -> Declined | None:
-        """Known channels, and the same number of cells under every window."""
-        x = node.inputs[0]
-        if x.shape is None or len(x.shape) < 3 or not isinstance(x.shape[1], int):
-            return Declined(f"{node.op} over an unknown number of channels")
-        return None if node.op == "GlobalAveragePool" else _guard_windows(node)
+        """Pads that are written out, and a known number of channels."""
+        return guard_pool(node)
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put IntAveragePool or IntGlobalAveragePool in place."""
@@ -50,7 +53,7 @@ class IntegerizeAveragePool(Pass):
         else:
             op, kernel = "IntAveragePool", list(node.attrs["kernel_shape"])
             cells = prod(kernel)
-            attributes |= {"kernel_shape": kernel, **_geometry(node)}
+            attributes |= {"kernel_shape": kernel, **geometry_of(node)}
         zero_point = x.quantization.zero_point
         low, high = ((limit - zero_point) * cells for limit in x.quantization.type_limits)
         reachable = Interval(np.array([low], np.int64), np.array([high], np.int64))
@@ -61,7 +64,39 @@ class IntegerizeAveragePool(Pass):
         )
 
 
-def _geometry(node: Node) -> dict[str, list[int]]:
+def guard_pool(node: Node) -> Declined | None:
+    """Why a pool can have no integer form, judged by its attributes and what it reads."""
+    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
+        return Declined("AveragePool with auto_pad over a dynamic spatial size")
+    x = node.inputs[0]
+    if x.shape is None or len(x.shape) < 3 or not isinstance(x.shape[1], int):
+        return Declined(f"{node.op} over an unknown number of channels")
+    spatial = spatial_shape(x)
+    if node.op == "AveragePool" and spatial is not None:
+        padded = spatial + np.reshape(all_pads(node), (2, -1)).sum(axis=0)
+        if (padded < reach_of(node)).any():  # onnxruntime 1.31 makes one output all the same
+            return Declined("AveragePool whose window is larger than what it reads")
+    return None
+
+
+def all_pads(node: Node) -> list[int]:
+    """The padding of an AveragePool, with what ceil_mode adds behind.
+
+    That goes on for as long as a window can begin before it: by stride - 1 cells, but to less
+    than the window reaches.
+    """
+    geometry = geometry_of(node)
+    if not node.attrs.get("ceil_mode", 0):
+        return geometry["pads"]
+    reach = reach_of(node)
+    behind = geometry["pads"][len(reach) :]
+    steps = zip(behind, geometry["strides"], reach, strict=True)
+    ends = [min(end + stride - 1, size - 1) for end, stride, size in steps]
+    return [*geometry["pads"][: len(reach)], *ends]
+
+
+def geometry_of(node: Node) -> dict[str, list[int]]:
+    """Dilations, pads and strides as they are stated, written out."""
     dims = len(node.attrs["kernel_shape"])
     return {
         "dilations": list(node.attrs.get("dilations") or [1] * dims),
@@ -70,26 +105,21 @@ def _geometry(node: Node) -> dict[str, list[int]]:
     }
 
 
-def _guard_windows(node: Node) -> Declined | None:
-    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
-        return Declined("AveragePool with auto_pad over a dynamic spatial size")
-    geometry = _geometry(node)
+def reach_of(node: Node) -> list[int]:
+    """How far the window goes along each axis, in cells."""
+    pairs = zip(node.attrs["kernel_shape"], geometry_of(node)["dilations"], strict=True)
+    return [(size - 1) * dilation + 1 for size, dilation in pairs]
+
+
+def has_equal_windows(node: Node) -> bool:
+    """Whether each window of an AveragePool has as many cells, as far as sizes are known."""
+    geometry = geometry_of(node)
     if any(geometry["pads"]) and not node.attrs.get("count_include_pad", 0):
-        return Declined(
-            "AveragePool whose windows differ in size (padding is not counted): no "
-            "integer form yet"
-        )
+        return False
     if not node.attrs.get("ceil_mode", 0):
-        return None
+        return True
     spatial = spatial_shape(node.inputs[0])
     if spatial is None:
-        return Declined("AveragePool with ceil_mode over a dynamic spatial size")
-    dims = len(spatial)
-    for i, size in enumerate(spatial):
-        padded = size + geometry["pads"][i] + geometry["pads"][i + dims]
-        reach = (node.attrs["kernel_shape"][i] - 1) * geometry["dilations"][i] + 1
-        if (padded - reach) % geometry["strides"][i]:
-            return Declined(
-                "AveragePool whose last windows are cut off by ceil_mode: no integer form yet"
-            )
-    return None
+        return False
+    begin, end = np.reshape(geometry["pads"], (2, -1))
+    return not ((spatial + begin + end - reach_of(node)) % geometry["strides"]).any()

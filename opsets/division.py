@@ -1,0 +1,100 @@
+"""The closing statements of bodies that divide by a number of cells known at run time."""
+
+from opsets.fixed_point import Rounding
+from opsets.portable import STORE
+
+_TIES: dict[Rounding, str] = {
+    "half_to_even": """two_of    = Add (unit, unit)
+    halved    = Div (whole, two_of)
+    even      = Mul (halved, two_of)
+    odd       = Greater (whole, even)
+    tie_up    = And (tie, odd)""",
+    "half_up": """minus_one = Neg (unit)
+    positive  = Greater (scaled, minus_one)
+    tie_up    = And (tie, positive)""",
+    "half_away": "tie_up    = And (tie, tie)",
+}
+
+_DIVISOR = """
+    # cells * 2**shift
+    unit      = Constant <value = int64 {1}> ()
+    one_bit   = Cast <to = 13> (unit)                                      # 13 is UINT64
+    bits      = Cast <to = 13> (shift)
+    step_bit  = BitShift <direction = "LEFT"> (one_bit, bits)
+    step      = Cast <to = 7> (step_bit)                                   # 7 is INT64
+    counted   = Cast <to = 7> (cells)
+    divisor   = Mul (counted, step)
+"""
+
+_QUOTIENT = """
+    # acc * multiplier / divisor, rounded: whole part, rest, and the sign
+    wide_acc  = Cast <to = 7> (acc)
+    wide_m    = Cast <to = 7> (multiplier)
+    scaled    = Mul (wide_acc, wide_m)
+    size      = Abs (scaled)
+    whole     = Div (size, divisor)
+    back      = Mul (whole, divisor)
+    left      = Sub (size, back)
+    twice     = Add (left, left)
+    more      = Greater (twice, divisor)
+    tie       = Equal (twice, divisor)
+    TIE
+    goes_up   = Or (more, tie_up)
+    up        = Cast <to = 7> (goes_up)
+    rounded   = Add (whole, up)
+    # not Sign, which onnxruntime 1.31 gets wrong for int64 beyond 32 bits
+    nothing   = Sub (unit, unit)
+    below     = Less (scaled, nothing)
+    negated   = Neg (rounded)
+    level     = Where (below, negated, rounded)
+"""
+
+_DOUBLES = """
+    # the same in double, exactly: see opsets/division.py
+    wide_acc  = Cast <to = 11> (acc)                                       # 11 is DOUBLE
+    wide_m    = Cast <to = 11> (multiplier)
+    scaled    = Mul (wide_acc, wide_m)
+    wide_by   = Cast <to = 11> (divisor)
+    quotient  = Div (scaled, wide_by)
+    level     = Round (quotient)
+    zero      = Cast <to = 11> (y_zero)
+    low       = Cast <to = 11> (y_min)
+    high      = Cast <to = 11> (y_max)
+    stored    = Add (level, zero)
+    clamped   = Clip (stored, low, high)
+    y         = CastLike (clamped, y_zero)
+"""
+
+LARGEST_PRODUCT = 1 << 53
+"""Up to here doubles hold every integer: ``fits_double``."""
+
+LARGEST_DIVISOR = 1 << 43
+"""Below it no quotient is rounded to a tie that it is not: ``fits_double``."""
+
+
+def divided(rounding: Rounding) -> str:
+    """Statements from ``acc`` and ``cells`` (integers > 0) to y, on integers.
+
+    y = clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, y_max), where
+    |acc * multiplier| and twice the divisor stay below 2**63.
+    """
+    return _DIVISOR + _QUOTIENT.replace("TIE", _TIES[rounding]) + STORE
+
+
+DIVIDED_IN_DOUBLE = _DIVISOR + _DOUBLES
+"""``divided("half_to_even")`` in double, right where ``fits_double``."""
+
+
+def fits_double(multiplier: int, shift: int, largest_sum: int, most_cells: int) -> bool:
+    """Whether ``DIVIDED_IN_DOUBLE`` rounds as integers do.
+
+    Let a = acc * multiplier and b = cells * 2**shift, integers with |a| <= 2**53 and
+    b < 2**43: doubles hold both. The quotient is rounded correctly, so monotonically, and
+    every h = k + 1/2 with |k| < 2**9 is a double: a quotient never passes to the other side
+    of h. Could it become h without being it? If a / b is not h, then |a / b - h| =
+    |2 a - (2 k + 1) b| / (2 b) >= 1 / (2 b) > 2**-44; doubles next to h, |h| < 2**9, are at
+    most 2**-44 apart, so h is not the nearest to a / b. Round is half to even, as wanted.
+    Beyond 2**9 every output saturates, and the quotient is no smaller than 2**9.
+    """
+    product = largest_sum * multiplier
+    return product <= LARGEST_PRODUCT and (most_cells << shift) < LARGEST_DIVISOR
