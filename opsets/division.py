@@ -68,7 +68,7 @@ _DOUBLES = """
 LARGEST_PRODUCT = 1 << 53
 """Up to here doubles hold every integer: ``fits_double``."""
 
-LARGEST_DIVISOR = 1 << 43
+LARGEST_DIVISOR = 1 << 44
 """Below it no quotient is rounded to a tie that it is not: ``fits_double``."""
 
 
@@ -89,11 +89,11 @@ def fits_double(multiplier: int, shift: int, largest_sum: int, most_cells: int) 
     """Whether ``DIVIDED_IN_DOUBLE`` rounds as integers do.
 
     Let a = acc * multiplier and b = cells * 2**shift, integers with |a| <= 2**53 and
-    b < 2**43: doubles hold both. The quotient is rounded correctly, so monotonically, and
+    b < 2**44: doubles hold both. The quotient is rounded correctly, so monotonically, and
     every h = k + 1/2 with |k| < 2**9 is a double: a quotient never passes to the other side
     of h. Could it become h without being it? If a / b is not h, then |a / b - h| =
-    |2 a - (2 k + 1) b| / (2 b) >= 1 / (2 b) > 2**-44; doubles next to h, |h| < 2**9, are at
-    most 2**-44 apart, so h is not the nearest to a / b. Round is half to even, as wanted.
+    |2 a - (2 k + 1) b| / (2 b) >= 1 / (2 b) > 2**-45; doubles next to h, |h| < 2**9, are at
+    most 2**-44 apart, so another is nearer to a / b. Round is half to even, as wanted.
     Beyond 2**9 every output saturates, and the quotient is no smaller than 2**9.
     """
     product = largest_sum * multiplier

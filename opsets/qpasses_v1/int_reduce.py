@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
-from opsets.op import Attributes, Body, Constants, Guard, Op, all_of
-from opsets.portable import STORE, portable_overload, rounds
+from opsets.op import Attributes, Body, Constants, Op, all_of
+from opsets.portable import portable_overload, rounds
 
 _AXES = """
     axes     = Constant <value_ints: ints = @axes> ()
@@ -46,107 +47,37 @@ _MATRIX_SUM = """
     acc      = Reshape (sums, y_shape)
 """
 
-_SCALE = """
-    # acc * multiplier / (cells * 2**shift), rounded: whole part, rest, and the sign
-    one       = Constant <value = int64 {{1}}> ()
-    mean      = Constant <value_int: int = @mean> ()
-    is_mean   = Equal (mean, one)
-    some      = Max (count, one)
-    cells     = Where (is_mean, some, one)
-    one_bit   = Cast <to = 13> (one)                                       # 13 is UINT64
-    bits      = Cast <to = 13> (shift)
-    step_bit  = BitShift <direction = "LEFT"> (one_bit, bits)
-    step      = Cast <to = 7> (step_bit)                                   # 7 is INT64
-    divisor   = Mul (cells, step)
-    wide_acc  = Cast <to = 7> (acc)
-    m         = Cast <to = 7> (multiplier)
-    scaled    = Mul (wide_acc, m)
-    size      = Abs (scaled)
-    whole     = Div (size, divisor)
-    back      = Mul (whole, divisor)
-    left      = Sub (size, back)
-    twice     = Add (left, left)
-    more      = Greater (twice, divisor)
-    tie       = Equal (twice, divisor)
-    {tie}
-    goes_up   = Or (more, tie_up)
-    up        = Cast <to = 7> (goes_up)
-    rounded   = Add (whole, up)
-    # not Sign, which onnxruntime 1.31 gets wrong for int64 beyond 32 bits
-    none      = Sub (one, one)
-    below     = Less (scaled, none)
-    negated   = Neg (rounded)
-    level     = Where (below, negated, rounded)
-"""
-
-_DOUBLE = """
-    axes     = Constant <value_ints: ints = @axes> ()
+_DOUBLE_SUM = """
+    # double holds every sum
     wide     = Cast <to = 11> (x)                                          # 11 is DOUBLE
     total    = ReduceSum <keepdims: int = @keepdims> (wide, axes)
-    x_shape  = Shape (x)
-    extents  = Gather <axis = 0> (x_shape, axes)
-    number   = ReduceProd <keepdims = 0> (extents)
-    count    = Cast <to = 11> (number)
+    many     = Cast <to = 11> (count)
     origin   = Cast <to = 11> (x_zero)
-    offset   = Mul (count, origin)
+    offset   = Mul (many, origin)
     acc      = Sub (total, offset)
-    m        = Cast <to = 11> (multiplier)
-    scaled   = Mul (acc, m)
-    unit     = Constant <value = uint64 {{1}}> ()
-    bits     = Cast <to = 13> (shift)                                      # 13 is UINT64
-    step_bit = BitShift <direction = "LEFT"> (unit, bits)
-    step     = Cast <to = 11> (step_bit)
-    {divisor}
-    quotient = Div (scaled, divisor)
-    level    = Round (quotient)
-    zero     = Cast <to = 11> (y_zero)
-    low      = Cast <to = 11> (y_min)
-    high     = Cast <to = 11> (y_max)
-    stored   = Add (level, zero)
-    clamped  = Clip (stored, low, high)
-    y        = CastLike (clamped, y_zero)
 """
 
-_DIVISORS = (
-    "divisor  = Identity (step)",
-    """one      = Constant <value = double {1}> ()
+_CELLS = """
+    one      = Constant <value = int64 {1}> ()
+    mean     = Constant <value_int: int = @mean> ()
+    is_mean  = Equal (mean, one)
     some     = Max (count, one)
-    divisor  = Mul (some, step)""",
-)
-"""For a sum and for a mean."""
+    cells    = Where (is_mean, some, one)
+"""
+
+LARGEST_SUM = 1 << 31
+MOST_CELLS = LARGEST_SUM // 255
+"""The sum of 8-bit integers fits int32."""
 
 DOUBLE_MULTIPLIER = 1 << 22
 DOUBLE_SHIFTS = 42, 20
-"""Of a sum and of a mean: up to there arithmetic in double precision is exact.
-
-The sum fits int32, so sum * multiplier is below 2**53, and the divisor, a mean having up to
-2**23 cells of 8 bits, is at most D = 2**43. A quotient that is no tie is 1 / (2 * D) or more
-away from one; below 2**9, where the clamp leaves it alone, its rounding error is at most
-2**-45. So Round, which takes ties to even, gives what the integers give.
-"""
+"""Of a sum and of a mean: up to there arithmetic in double is exact, whatever the size."""
 
 
 def _is_exact_in_double(constants: Constants, attributes: Attributes) -> bool:
-    shift = int(constants["shift"])
-    within = shift <= DOUBLE_SHIFTS[attributes["mean"]]
-    return within and int(constants["multiplier"]) < DOUBLE_MULTIPLIER
-
-
-def _mean_is(mean: int) -> Guard:
-    return lambda _constants, attributes: attributes["mean"] == mean
-
-
-_TIES: dict[Rounding, str] = {
-    "half_to_even": """two       = Add (one, one)
-    half      = Div (whole, two)
-    even      = Mul (half, two)
-    odd       = Greater (whole, even)
-    tie_up    = And (tie, odd)""",
-    "half_up": """minus_one = Neg (one)
-    positive  = Greater (scaled, minus_one)
-    tie_up    = And (tie, positive)""",
-    "half_away": "tie_up    = And (tie, tie)",
-}
+    cells = MOST_CELLS if attributes["mean"] else 1
+    multiplier, shift = int(constants["multiplier"]), int(constants["shift"])
+    return fits_double(multiplier, shift, LARGEST_SUM, cells)
 
 
 def _reduces_the_last(_constants: Constants, attributes: Attributes) -> bool:
@@ -156,19 +87,17 @@ def _reduces_the_last(_constants: Constants, attributes: Attributes) -> bool:
 
 
 def _bodies() -> Sequence[Body]:
-    accepted = rounds("half_to_even"), _is_exact_in_double
     found = [
         Body(
-            f"onnxruntime_{name}",
+            "onnxruntime_double",
             "onnxruntime",
-            _DOUBLE.format(divisor=_DIVISORS[mean]),
-            accepts=all_of(*accepted, _mean_is(mean)),
+            _AXES + _DOUBLE_SUM + _CELLS + DIVIDED_IN_DOUBLE,
+            accepts=all_of(rounds("half_to_even"), _is_exact_in_double),
         )
-        for mean, name in enumerate(("sum", "mean"))
     ]
     for rounding in ROUNDINGS:
         name = portable_overload(rounding)
-        after = _SCALE.format(tie=_TIES[rounding]) + STORE
+        after = _CELLS + divided(rounding)
         found += [
             Body(
                 name.replace("portable", "onnxruntime"),
