@@ -59,7 +59,6 @@ costs: $(VENV)/test  ## measure onnxruntime's kernels, by which bodies of tables
 
 bench: $(VENV)/bench  ## latency, tables, calibration's time and memory, beside onnxruntime's tools
 	@$(BIN)/python -m tests.bench.latency $(BENCH)
-	@$(BIN)/python -m tests.bench.latency --threads 2 $(BENCH)
 	@$(BIN)/python -m tests.bench.tables
 	@$(BIN)/python -m tests.bench.calibration $(CALIBRATION)
 

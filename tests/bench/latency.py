@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Row:
 
     model: str
     graph: str
+    threads: int = 1
     seconds_to_make: float | None = None
     score: float | None = None
     sqnr_db: float | None = None
@@ -90,7 +91,7 @@ def make_graphs(case: Entry, work: Path) -> list[tuple[Row, Model | None]]:
     def timed(graph: str, make: Callable[[], Any]) -> tuple[Row, Any]:
         start = time.perf_counter()
         made = make()
-        return Row(case.name, graph, time.perf_counter() - start), made
+        return Row(case.name, graph, seconds_to_make=time.perf_counter() - start), made
 
     graphs: list[tuple[Row, Model | None]] = [(Row(case.name, FLOAT), original)]
     try:
@@ -134,30 +135,35 @@ def measure(
     return times
 
 
-def bench(case: Entry, work: Path, rounds: int, threads: int) -> list[Row]:
+def bench(case: Entry, work: Path, rounds: int, threads: Sequence[int]) -> list[Row]:
     """All figures of one model; ratios are medians of the ratios within each round."""
     graphs = make_graphs(case, work)
-    present = [(row, model) for row, model in graphs if model is not None]
-    feed = dict(case.test_feeds[0])
-    times = measure([model for _, model in present], feed, rounds, threads)
-    for (row, model), column in zip(present, times.T, strict=True):
-        row.score, sqnr_db = case.score(model)
-        row.sqnr_db = None if row.graph == FLOAT else sqnr_db
-        row.latency_ms = float(np.median(column)) * 1e3
-        row.to_float = float(np.median(column / times[:, 0]))
-        row.to_static = float(np.median(column / times[:, 1]))
-    return [row for row, _ in graphs]
+    feed, found = dict(case.test_feeds[0]), []
+    for row, model in graphs:
+        if model is not None:
+            row.score, sqnr_db = case.score(model)
+            row.sqnr_db = None if row.graph == FLOAT else sqnr_db
+    for count in threads:
+        rows = [replace(row, threads=count) for row, _ in graphs]
+        present = [(row, m) for row, (_, m) in zip(rows, graphs, strict=True) if m is not None]
+        times = measure([model for _, model in present], feed, rounds, count)
+        for (row, _), column in zip(present, times.T, strict=True):
+            row.latency_ms = float(np.median(column)) * 1e3
+            row.to_float = float(np.median(column / times[:, 0]))
+            row.to_static = float(np.median(column / times[:, 1]))
+        found += rows
+    return found
 
 
-def show(rows: Sequence[Row], rounds: int, threads: int) -> None:
-    """One table for all models."""
-    table = Table(title=f"Threads: {threads}, median of {rounds} interleaved rounds")
+def show(rows: Sequence[Row], rounds: int) -> None:
+    """One table for all models and numbers of threads."""
+    table = Table(title=f"Median of {rounds} interleaved rounds")
     for name in ("model", "graph"):
         table.add_column(name)
-    for name in ("score", "SQNR dB", "ms", "/ static", "/ float", "made in s"):
+    for name in ("threads", "score", "SQNR dB", "ms", "/ static", "/ float", "made in s"):
         table.add_column(name, justify="right", no_wrap=True)
-    forms = {"score": ".4g", "sqnr_db": ".2f", "latency_ms": ".4f", "to_static": ".3f"}
-    forms |= {"to_float": ".3f", "seconds_to_make": ".2f"}
+    forms = {"threads": "d", "score": ".4g", "sqnr_db": ".2f", "latency_ms": ".4f"}
+    forms |= {"to_static": ".3f", "to_float": ".3f", "seconds_to_make": ".2f"}
     for row in rows:
         values = {name: getattr(row, name) for name in forms}
         cells = ["-" if v is None else format(v, forms[name]) for name, v in values.items()]
@@ -170,7 +176,7 @@ def main() -> None:
     """Run, print, and write JSON if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200, help="default: %(default)s")
-    parser.add_argument("--threads", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="default: 1 2")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
     parser.add_argument("models", nargs="*", metavar="NAME", help="default: all integer ones")
     options = parser.parse_args()
@@ -180,13 +186,12 @@ def main() -> None:
     for entry in track([e for e in wanted if e.present], "bench", transient=True):
         with tempfile.TemporaryDirectory() as folder:
             rows += bench(entry, Path(folder), options.rounds, options.threads)
-    show(rows, options.rounds, options.threads)
+    show(rows, options.rounds)
     if missing := [entry.name for entry in wanted if not entry.present]:
         print(f"not measured: {', '.join(missing)}: not in {ZOO} (set QPASSES_ZOO)")
     if options.json:
         figures = {
             "rounds": options.rounds,
-            "threads": options.threads,
             "graphs": [asdict(row) for row in rows],
         }
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
