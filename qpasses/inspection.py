@@ -153,7 +153,7 @@ def _numbers(given: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[in
 
 
 def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
-    if node.op in ("IntAdd", "LutPair"):
+    if node.op in ("IntAdd", "IntSub", "LutPair"):
         y = entry.scales["y"][0]
         return [entry.scales["a"][0] / y, entry.scales["b"][0] / y]
     if node.domain != DOMAIN or not entry.scales or node.op.startswith("Lut"):

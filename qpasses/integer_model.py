@@ -144,7 +144,9 @@ _TYPES = {
 }
 
 
-_SCALAR_SCALED = ("IntAdd", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce")
+_SCALAR_SCALED = (
+    *("IntAdd", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce", "IntSub"),
+)
 """Ops with one multiplier for everything, a number."""
 
 

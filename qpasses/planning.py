@@ -162,8 +162,8 @@ def _softmax_in_float(option: SoftmaxForm, is_wanted: bool) -> str:
 
 
 def _taken_in(graph: Graph, node: Node, context: Context) -> list[Node]:
-    """What becomes part of ``node``: of those that follow, only an Add takes anything in."""
-    is_apart = _follows(node) and node.op != "Add"
+    """What becomes part of ``node``; of those that follow only Add and Sub take things in."""
+    is_apart = _follows(node) and node.op not in ("Add", "Sub")
     return [] if is_apart else absorbed(graph, node, context.selection.excluded)
 
 

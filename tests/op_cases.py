@@ -391,6 +391,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntGemm": int_gemm(),
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
+    "IntSub": int_add(),
     "IntReduce": int_reduce(),
     "IntResize": int_resize(),
     "TableSoftmax": table_softmax(),
@@ -501,6 +502,14 @@ def _plain_add(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
     def code_at(*at):
         left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
         return _clamped(left * int(m_a) + right * int(m_b), 1, int(s), ends, rounding)
+
+    return _larger(a, b), code_at
+
+
+def _plain_sub(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
+    def code_at(*at):
+        left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
+        return _clamped(left * int(m_a) - right * int(m_b), 1, int(s), ends, rounding)
 
     return _larger(a, b), code_at
 
@@ -660,6 +669,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntGemm": _plain_gemm,
     "IntMatMul": _plain_mat_mul,
     "IntAdd": _plain_add,
+    "IntSub": _plain_sub,
     "IntReduce": _plain_reduce,
     "IntResize": _plain_resize,
     "TableSoftmax": _plain_softmax,

@@ -78,8 +78,8 @@ def test_a_sum_of_floats_stays_float_and_one_with_a_residual_does_not():
 SEVERAL_AXES = {
     "Add (x, c)": "IntAdd",
     "Add (c, x)": "IntAdd",
-    "Sub (x, c)": "IntAdd",
-    "Sub (c, x)": "LutPair",
+    "Sub (x, c)": "IntSub",
+    "Sub (c, x)": "IntSub",
     "Mul (x, c)": "IntMul",
     "Div (x, c)": "IntMul",
     "Max (x, c)": "LutPair",

@@ -12,6 +12,7 @@ from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.int_p_relu import INT_P_RELU
 from opsets.qpasses_v1.int_reduce import INT_REDUCE
 from opsets.qpasses_v1.int_resize import INT_RESIZE
+from opsets.qpasses_v1.int_sub import INT_SUB
 from opsets.qpasses_v1.lut import LUT
 from opsets.qpasses_v1.lut16 import LUT16
 from opsets.qpasses_v1.lut_interpolated import LUT_INTERPOLATED
@@ -33,6 +34,7 @@ OPS: dict[str, Op] = {
         INT_GEMM,
         INT_MAT_MUL,
         INT_ADD,
+        INT_SUB,
         INT_MUL,
         INT_P_RELU,
         INT_AVERAGE_POOL,

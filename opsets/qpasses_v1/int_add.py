@@ -23,7 +23,7 @@ _PORTABLE = """
     scaled   = Add (scaled_a, scaled_b)
 """
 
-_ONNXRUNTIME = """
+FAST_SUM = """
     m_a      = Cast <to = 1> (a_multiplier)                                # 1 is FLOAT
     m_b      = Cast <to = 1> (b_multiplier)
     s        = Cast <to = 1> (shift)
@@ -32,8 +32,11 @@ _ONNXRUNTIME = """
     scale_a  = Mul (m_a, step)
     scale_b  = Mul (m_b, step)
     one      = Constant <value = float {1.0}> ()
-    RESULT   = com.microsoft.QLinearAdd (a, scale_a, a_zero, b, scale_b, b_zero, one, y_zero)
+    RESULT   = com.microsoft.QLinearAdd (a, scale_a, a_zero, B, scale_b, B_ZERO, one, y_zero)
 """
+"""The sum with stored B and its zero point, to RESULT."""
+
+_ONNXRUNTIME = FAST_SUM.replace("B_ZERO", "b_zero").replace("B,", "b,")
 
 
 def reference(

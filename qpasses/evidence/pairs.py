@@ -51,9 +51,16 @@ def all_pairs(dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def choose_add(
-    a: Quantization, b: Quantization, y: Quantization, bounds: tuple[int, int], target: Target
+    a: Quantization,
+    b: Quantization,
+    y: Quantization,
+    bounds: tuple[int, int],
+    target: Target,
+    op: str = "IntAdd",
 ) -> AddChoice:
-    """Multipliers for a + b with which onnxruntime's kernel equals the meaning on all pairs.
+    """Multipliers for a + b, or a - b where ``op`` is IntSub.
+
+    With them onnxruntime's kernel equals the meaning on all pairs.
 
     The larger one fills the target's width, both share its shift. The nearest neighbours are
     asked first, those that differ from real arithmetic on the fewest pairs before the others.
@@ -72,10 +79,8 @@ def choose_add(
 
     near, far = _changes(target.multiplier_bits)
     near, far = ([c for c in some if _valid(c, start, target)] for some in (near, far))
-    real = real_sum(a, b, y, bounds)
-    meanings = (
-        OPS["IntAdd"].reference(*inputs(c).values(), rounding=target.rounding) for c in near
-    )
+    real = real_sum(a, b, y, bounds, op)
+    meanings = (OPS[op].reference(*inputs(c).values(), rounding=target.rounding) for c in near)
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [change for _, change in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
     if not target.fast_kernels:
@@ -83,7 +88,7 @@ def choose_add(
         return _add_choice(best, shift, False, len(near))
     for tried, change in enumerate([*ranked, *far], start=1):
         given = inputs(change)
-        if kernel_differences(given, fast_overload(given), target.rounding) == 0:
+        if kernel_differences(given, fast_overload(given), target.rounding, op) == 0:
             return _add_choice(
                 (start[0] + change[0], start[1] + change[1]), shift, True, tried
             )
@@ -105,7 +110,7 @@ def add_inputs(
     b_multiplier: int,
     shift: int,
 ) -> dict[str, NDArray[Any]]:
-    """The inputs of IntAdd on all pairs."""
+    """The inputs of IntAdd or IntSub on all pairs."""
     column, row = all_pairs(a.dtype)
     return {
         "a": column,
@@ -128,7 +133,7 @@ def kernel_differences(
 
     onnxruntime's QLinearAdd and QLinearMul have code of their own for two tensors of one
     shape, for a scalar first and a scalar second operand, and may swap the operands: both
-    orders of all three.
+    orders of all three. The operands of IntSub have one order only.
     """
     meaning = OPS[op].reference(*inputs.values(), rounding=rounding)
     wrong = np.zeros(meaning.shape, bool)
@@ -136,7 +141,7 @@ def kernel_differences(
     full = np.broadcast_arrays(column, row)
     for a, b in (full, (column, row), (column.T, row.T)):
         shown = meaning if a.shape[0] == 256 else meaning.T
-        for swap in (False, True):
+        for swap in (False, True) if op != "IntSub" else (False,):
             operands = {**inputs, "a": a, "b": b}
             if swap:
                 operands |= {"a": b, "b": a}
@@ -150,16 +155,21 @@ def kernel_differences(
 
 
 def real_sum(
-    a: Quantization, b: Quantization, y: Quantization, bounds: tuple[int, int]
+    a: Quantization,
+    b: Quantization,
+    y: Quantization,
+    bounds: tuple[int, int],
+    op: str = "IntAdd",
 ) -> Int64:
-    """[256, 256]: the stored sum in real arithmetic, rounded half to even, on all pairs."""
+    """[256, 256]: the stored sum or difference in real arithmetic, on all pairs."""
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
     divisor = int(np.lcm.reduce([ratio.denominator for ratio in ratios], dtype=object))
     wide = [int(ratio * divisor) for ratio in ratios]
     column, row = all_pairs(a.dtype)
     exact = np.int64 if max([divisor, *wide]).bit_length() < 53 else object
     total = (column.astype(exact) - a.zero_point) * wide[0]
-    total = total + (row.astype(exact) - b.zero_point) * wide[1]
+    sign = -1 if op == "IntSub" else 1
+    total = total + (row.astype(exact) - b.zero_point) * (sign * wide[1])
     quotient, remainder = total // divisor, total % divisor
     up = (2 * remainder > divisor) | ((2 * remainder == divisor) & (quotient % 2 == 1))
     level = quotient + up
@@ -167,7 +177,7 @@ def real_sum(
 
 
 def fast_overload(inputs: dict[str, NDArray[Any]]) -> str:
-    """The onnxruntime body of IntAdd or IntMul with these inputs."""
+    """The onnxruntime body of IntAdd, IntSub or IntMul with these inputs."""
     return "onnxruntime" if saturates_at_type_ends(inputs, {}) else "onnxruntime_clamped"
 
 

@@ -151,7 +151,7 @@ def _cells(node: Node, given: Constants) -> int:
 
 
 def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 65,536 pairs, in both orders, through onnxruntime itself."""
+    """All 65,536 pairs, of a sum in both orders, through onnxruntime itself."""
     entry = record.nodes[node.name]
     a, b, y = (
         Quantization(
@@ -163,14 +163,14 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
     multipliers = (int(given[name]) for name in ("a_multiplier", "b_multiplier", "shift"))
     inputs = add_inputs(a, b, y, bounds, *multipliers)
     rounding = node.attrs["rounding"]
-    meaning = OPS["IntAdd"].reference(*inputs.values(), rounding=rounding)
-    gaps = np.abs(meaning.astype(np.int64) - real_sum(a, b, y, bounds))
+    meaning = OPS[node.op].reference(*inputs.values(), rounding=rounding)
+    gaps = np.abs(meaning.astype(np.int64) - real_sum(a, b, y, bounds, node.op))
     return NodeEvidence(
         name=node.name,
         op=node.op,
         kind="exhaustive",
         domain=PAIRS,
-        mismatches=kernel_differences(inputs, entry.overload, rounding),
+        mismatches=kernel_differences(inputs, entry.overload, rounding, node.op),
         body=entry.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(gaps.max()),
@@ -446,6 +446,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntGlobalAveragePool": thresholds,
     "IntCountedAveragePool": counted_means,
     "IntAdd": add_pairs,
+    "IntSub": add_pairs,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,
     "IntReduce": reduced,

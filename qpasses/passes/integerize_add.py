@@ -1,4 +1,4 @@
-"""IntegerizeAdd: Add between DequantizeLinear and QuantizeLinear becomes IntAdd."""
+"""IntegerizeAdd: sums and differences of two stored tensors become IntAdd and IntSub."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from qpasses.record import NodeRecord
 
 
 class IntegerizeAdd(Pass):
-    """Replace a quantized Add (with Relu or Clip behind it) by one integer node.
+    """Replace a quantized Add or Sub (with Relu or Clip behind it) by one integer node.
 
     before: ``y = Q(Relu(Add(DQ(a), DQ(b))))``
     after:  ``y = qpasses.IntAdd(a, a_zero, b, b_zero, a_multiplier, b_multiplier, ...)``
@@ -22,34 +22,35 @@ class IntegerizeAdd(Pass):
     the evidence.
     """
 
-    op_types: ClassVar = frozenset({"Add"})
+    op_types: ClassVar = frozenset({"Add", "Sub"})
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """At least one activation."""
         if not is_float(node.outputs[0]):
             return None  # shape arithmetic
         if not activations(node):
-            return Declined("Add of two constants")
+            return Declined(f"{node.op} of two constants")
         operands = [value for value in map(value_of, node.inputs) if value is not None]
         if not all(np.isfinite(value).all() for value in operands):
-            return Declined("Add of a constant that holds infinite values")
+            return Declined(f"{node.op} of a constant that holds infinite values")
         return None
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
-        """Choose multipliers on all pairs of stored integers, put IntAdd in place."""
+        """Choose multipliers on all pairs of stored integers, put IntAdd or IntSub there."""
         a, b = (stored_input(tensor, context.settings) for tensor in node.inputs)
         found = stored_output(graph, node, context.settings)
         if a is None and b is None and found is None:
             return None  # float or integers on both sides
         if a is None or b is None or found is None:
-            return Declined("an operand or the sum is not quantized per tensor to 8 bits")
+            return Declined("an operand or the result is not quantized per tensor to 8 bits")
         y, absorbed = found
         kinds = {each.quantization.dtype for each in (a, b, y)}
         if len(kinds) > 1:
-            return Declined("operands and sum are stored in different types")
+            return Declined("operands and result are stored in different types")
+        op = f"Int{node.op}"
         bounds = clamp(absorbed, y.quantization)
         choice = choose_add(
-            a.quantization, b.quantization, y.quantization, bounds, context.target
+            a.quantization, b.quantization, y.quantization, bounds, context.target, op
         )
         attributes = {"rounding": context.target.rounding}
         ends = [
@@ -62,7 +63,7 @@ class IntegerizeAdd(Pass):
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name, *(each.name for each in absorbed)],
             rule=f"{form}: {_rule(choice, context)}",
-            overload=OPS["IntAdd"].body(flavour, clamps, attributes).overload,
+            overload=OPS[op].body(flavour, clamps, attributes).overload,
             scales={
                 "a": [a.quantization.scale],
                 "b": [b.quantization.scale],
@@ -81,7 +82,7 @@ class IntegerizeAdd(Pass):
             inputs.append(context.constant(f"{node.name}.{name}", value))
         add_node(
             graph,
-            "IntAdd",
+            op,
             node.name,
             [*inputs, *ends],
             [y.tensor],

@@ -25,7 +25,7 @@ class IntegerizePair(Pass):
     defined (NaN: 0 / 0), it holds the stored zero; infinities saturate.
     """
 
-    op_types: ClassVar = PAIRING - {"Add"}
+    op_types: ClassVar = PAIRING - {"Add", "Sub"}
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put a table between the three stored tensors."""

@@ -1,4 +1,4 @@
-"""InvertConstant: write x - c as x + (-c), and x / c as x * (1 / c)."""
+"""InvertConstant: write x / c as x * (1 / c)."""
 
 from typing import ClassVar
 
@@ -8,30 +8,27 @@ from qpasses.elementwise import objection, pair_objection
 from qpasses.graph import Graph, Node, constant
 from qpasses.passes.base import Context, Declined, Pass
 
-_INVERSES = {"Sub": ("Add", np.negative), "Div": ("Mul", np.reciprocal)}
-
 
 class InvertConstant(Pass):
-    """Replace Sub and Div by a constant that no table can hold: Add and Mul have kernels.
+    """Replace Div by a constant that no table can hold: Mul has a kernel.
 
     before: ``y = Div (x, c)``, c differing along several axes
     after:  ``y = Mul (x, 1 / c)``
-    **Exact** for Sub; a quotient may change by the rounding of 1 / c, half a unit in the last
-    place of float32. Stored in 8 bits a small divisor would become zero, its inverse not.
+    A quotient may change by the rounding of 1 / c, **half a unit in the last place** of
+    float32. Stored in 8 bits a small divisor would become zero, its inverse not.
     """
 
-    op_types: ClassVar = frozenset(_INVERSES)
+    op_types: ClassVar = frozenset({"Div"})
 
     def rewrite(self, _graph: Graph, node: Node, context: Context) -> Declined | None:
-        """Put the inverse op with the inverse constant in place."""
+        """Put Mul with the inverse constant in place."""
         c = constant(node.inputs[1])
         if c is None or not objection(node) or pair_objection(node):
             return None  # a table holds it, or nothing does
-        op, invert = _INVERSES[node.op]
         with np.errstate(divide="ignore", over="ignore"):
-            inverse = invert(c)
+            inverse = np.reciprocal(c)
         if not np.isfinite(inverse).all():
             return Declined("Div by a constant with zeros, or too small for a float32 inverse")
-        inverse_constant = context.constant(f"{node.name}.inverse", inverse)
-        node.op, node.inputs = op, [node.inputs[0], inverse_constant]
+        node.op = "Mul"
+        node.inputs = [node.inputs[0], context.constant(f"{node.name}.inverse", inverse)]
         return None
