@@ -13,7 +13,7 @@ from qpasses.emit.integer import with_bodies
 
 pytestmark = zoo_models.NEEDS_ZOO
 
-NETWORKS = {"ppocr_v2_cls": 36, "yolox_nano": 110, "fsanet_1x1": 70, "mtcnn_rnet": 4}
+NETWORKS = {"ppocr_v2_cls": 36, "yolox_nano": 110, "fsanet_1x1": 68, "mtcnn_rnet": 4}
 """So many lookups and products; two of fsanet_1x1 at the inputs of a Concat."""
 
 LOOKUPS = ("Lut", "LutPerChannel", "LutPair", "IntMul")
