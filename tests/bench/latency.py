@@ -36,6 +36,9 @@ from tests.bench.manifest import ZOO, Entry, Model, entries
 BLOCK_SECONDS = 0.01
 """In each round every graph runs for about so long before it is the next one's turn."""
 
+SPINNING_SECONDS = 0.06
+"""After a run the threads of a session take a core for so long; then it is another's turn."""
+
 FLOAT, STATIC, OURS = "float", "quantize_static", "qpasses"
 RESCUED = "quantize_static on our prepared graph"
 
@@ -135,6 +138,8 @@ def measure(
         repeats[i] = max(1, round(BLOCK_SECONDS / min(block(i) for _ in range(10))))
     for turn in range(rounds):
         for i in range(turn, turn + len(models)):  # the order rotates
+            if threads > 1:
+                time.sleep(SPINNING_SECONDS)
             times[turn, i % len(models)] = block(i % len(models))
     return times
 
