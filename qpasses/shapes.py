@@ -22,11 +22,7 @@ def true_shapes(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
     if sample is None:
         return inferred
     values = {value.name: value for value in inferred.graph.value_info}
-    asked = [
-        node.input[0]
-        for node in inferred.graph.node
-        if node.op_type in _SIZED or any(a.name == "auto_pad" for a in node.attribute)
-    ]
+    asked = [name for node in inferred.graph.node for name in _asked(node)]
     if not _mistaken(inferred, sample, [values[name] for name in asked if name in values]):
         return inferred
     fixed = all(_is_fixed(value) for value in inferred.graph.input)
@@ -42,6 +38,14 @@ def true_shapes(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
             if fixed:
                 dim.dim_value = size
     return inferred
+
+
+def _asked(node: onnx.NodeProto) -> list[str]:
+    """The tensors whose sizes the passes, or onnxruntime's optimizer, go by."""
+    named = {attribute.name for attribute in node.attribute}
+    if "ceil_mode" in named:
+        return [node.input[0], node.output[0]]
+    return [node.input[0]] if node.op_type in _SIZED or "auto_pad" in named else []
 
 
 def _is_fixed(value: onnx.ValueInfoProto) -> bool:

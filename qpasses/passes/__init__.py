@@ -26,6 +26,7 @@ from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
+from qpasses.passes.resolve_ceil_mode import ResolveCeilMode
 from qpasses.passes.sum_to_add import SumToAdd
 from qpasses.settings import Settings
 
@@ -34,6 +35,7 @@ PREPARE: tuple[Pass, ...] = (
     RemoveIdentity(),
     MeanToPool(),
     ResolveAutoPad(),
+    ResolveCeilMode(),
     CanonicalizeGemm(),
     FoldAddIntoConv(),
     FoldBatchNormalization(),
