@@ -16,6 +16,8 @@ from rich.progress import track
 from tests.bench.fuzzing.graphs import Case, case
 from tests.bench.fuzzing.judge import Failure, Seen, judge
 from tests.bench.fuzzing.shrinking import shrunk
+from tests.bench.fuzzing.single_ops import single_op
+from tests.op_cases import PLAIN
 
 LARGE = 64
 """Constants of more elements are printed by their ONNX text alone."""
@@ -49,6 +51,11 @@ def main() -> int:
     console, seen, start = Console(width=120), Seen(), perf_counter()
     first, count = (given.first, given.count) if given.case is None else (given.case, 1)
     failures: Counter[str] = Counter()
+    if given.case is None:
+        for name in track(PLAIN, "ops", console=console):
+            if failure := single_op(name, given.seed, examples=count // 10 + 1):
+                failures[failure.kind] += 1
+                console.print(f"FAILED {failure.kind}: {failure.detail}", markup=False)
     judged = 0
     for number in track(range(first, first + count), "graphs", console=console):
         made = case(given.seed, number)
@@ -73,8 +80,8 @@ def main() -> int:
     counts(console, "failures", failures)
     seconds = perf_counter() - start
     console.print(
-        f"seed {given.seed}: {judged} graphs of {count} drawn (the others are not finite or do "
-        f"not run), {seconds:.0f} s"
+        f"seed {given.seed}: {judged} graphs (of {count} drawn, the others are not finite or "
+        f"do not run) in {seconds:.0f} s"
     )
     return int(bool(failures))
 

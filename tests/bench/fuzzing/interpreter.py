@@ -1,4 +1,4 @@
-"""A plain interpreter of integer graphs: references for qpasses ops, floats for moving ones."""
+"""A plain interpreter of integer graphs: references of qpasses ops, floats for moving ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -115,11 +115,8 @@ def _moved(
     imports = [helper.make_opsetid("", OPSET_OF_MOVES)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     found = iter(Session(model, optimize=False, threads=1).run(None, feeds))
-    results = [next(found) if name else None for name in node.output]
-    return [
-        each.astype(dtype) if each is not None and each.dtype == np.float32 else each
-        for each in results
-    ]
+    results = [next(found) if name else np.array(0) for name in node.output]
+    return [each.astype(dtype) if each.dtype == np.float32 else each for each in results]
 
 
 OPSET_OF_MOVES = 21

@@ -32,7 +32,7 @@ class Failure:
 
 @dataclass
 class Seen:
-    """What was covered: op types of the float and of the integer graphs, verdicts, refusals."""
+    """What was covered: op types of float and of integer graphs, verdicts, refusals."""
 
     float_ops: Counter[str] = field(default_factory=Counter)
     integer_ops: Counter[str] = field(default_factory=Counter)
@@ -96,13 +96,13 @@ def _bodies(case: Case, made: onnx.ModelProto) -> Failure | None:
         }.items():
             names = [n for node in model.graph.node for n in node.output if n]
             every = _watching(model, names, optimize=False)
-            several = [dict(zip(names, every.run(names, feed), strict=True)) for feed in feeds]
+            several = [_run(every, names, feed) for feed in feeds]
             edge = [each for some in split(model, several[0] | feeds[0]) for each in some]
             best = _watching(model, edge, optimize=True)
             for feed, values in zip(feeds, several, strict=True):
                 if failure := _unlike(f"{name}, unoptimized", model, feed, values, rng):
                     return failure
-                fused = dict(zip(edge, best.run(edge, feed), strict=True)) if edge else {}
+                fused = _run(best, edge, feed)
                 if failure := _unlike(f"{name}, optimized", model, feed, fused, rng):
                     return failure
     except WrongReferenceError as error:
@@ -126,6 +126,11 @@ def _unlike(
                 f"node {node.name!r} ({node.overload}): {_first(values[name], expected)}",
             )
     return None
+
+
+def _run(session: Session, names: Sequence[str], feed: Arrays) -> Arrays:
+    """The tensors ``names``; of no names onnxruntime would give every output."""
+    return dict(zip(names, session.run(names, feed), strict=True)) if names else {}
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from tests.bench.fuzzing.builder import Builder, Shape
 
+Attributes = dict[str, Any]
 Step = Callable[[Builder, str], object]
 """Append nodes that read a tensor; where its shape does not suit, nothing."""
 
@@ -25,9 +27,11 @@ def _axes(b: Builder, shape: Shape) -> list[int]:
     return [axis - len(shape) if b.chance(0.3) else axis for axis in chosen]
 
 
-def _geometry(b: Builder, shape: Shape, kernel: Sequence[int], dilated: bool = True) -> dict:
+def _geometry(
+    b: Builder, shape: Shape, kernel: Sequence[int], dilated: bool = True
+) -> Attributes:
     dims = len(kernel)
-    geometry: dict = {"strides": [b.whole(1, 2) for _ in range(dims)]}
+    geometry: Attributes = {"strides": [b.whole(1, 2) for _ in range(dims)]}
     if b.chance(0.2):
         geometry["auto_pad"] = b.one_of(["SAME_UPPER", "SAME_LOWER", "VALID"])
     else:
@@ -67,7 +71,7 @@ def gemm(b: Builder, x: str) -> object:
     inner, columns, trans_b = shape[1], b.whole(1, 6), b.whole(0, 1)
     w = b.weights(columns, inner) if trans_b else b.weights(inner, columns)
     bias = [b.weights(*b.one_of([(), (columns,), (1, columns), (1, 1)]))]
-    extra = {"alpha": 0.5, "beta": 2.0} if b.chance(0.2) else {}
+    extra: Attributes = {"alpha": 0.5, "beta": 2.0} if b.chance(0.2) else {}
     return b.add("Gemm", [x, w, *(bias if b.chance(0.7) else [])], transB=trans_b, **extra)
 
 
@@ -169,8 +173,6 @@ def reduce(b: Builder, x: str) -> object:
     """ReduceMean, ReduceSum, ReduceMax, ReduceMin; axes as input or attribute by opset."""
     op = b.one_of(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"])
     axes, keepdims = _axes(b, b.shapes[x]), b.whole(0, 1)
-    if not keepdims and len(axes) == len(b.shapes[x]):
-        keepdims = 1
     if op == "ReduceSum" or b.opset >= 18:
         return b.add(op, [x, b.fixed(axes)], keepdims=keepdims)
     return b.add(op, [x], axes=axes, keepdims=keepdims)

@@ -12,7 +12,7 @@ from tests.bench.mutation.fault import Fault, Model, one_of
 ORIGIN = {"float_sha256", "version", "configuration"}
 """Digests are not attacked; the settings are, by ``change_setting``."""
 
-SETTINGS = {
+SETTINGS: dict[str, list[Any]] = {
     "activation_type": ["uint8", "int8"],
     "activation_bits": [8, 7, 4],
     "narrow_range": [False, True],
@@ -63,9 +63,11 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
 
 def _owners(model: Model) -> Iterator[tuple[str, Any]]:
     yield "the model", model.metadata_props
-    for kind in ("node", "value_info", "input", "output", "initializer"):
-        for part in getattr(model.graph, kind):
-            yield part.name, part.metadata_props
+    graph = model.graph
+    for values in (graph.value_info, graph.input, graph.output):
+        yield from ((value.name, value.metadata_props) for value in values)
+    yield from ((node.name, node.metadata_props) for node in graph.node)
+    yield from ((tensor.name, tensor.metadata_props) for tensor in graph.initializer)
 
 
 def _altered(value: Any, rng: np.random.Generator) -> Any:
