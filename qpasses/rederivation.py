@@ -96,9 +96,10 @@ def proto_differences(found: onnx.ModelProto, expected: onnx.ModelProto) -> Iter
     )
     if len({tuple(each) for each in imports}) > 1:
         yield "the imported operator sets are not those derived"
-    ours, theirs = (_entries(model) for model in (found, expected))
-    for key in sorted(ours.keys() | theirs.keys()):
-        if ours.get(key) != theirs.get(key):
+    about = ({e.key: e.value for e in m.metadata_props} for m in (found, expected))
+    ours_about, theirs_about = about
+    for key in sorted(ours_about.keys() | theirs_about.keys()):
+        if key.startswith(PREFIX) and ours_about.get(key) != theirs_about.get(key):
             yield f"the model's metadata {key!r} are not what is derived"
     if _rest(found) != _rest(expected):
         yield "the IR version or other parts of the model are not what is derived"
@@ -113,14 +114,6 @@ def _by_name(parts: Iterable[Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for part in parts:
         found.setdefault(_called(part), []).append(part)
-    return found
-
-
-def _entries(model: onnx.ModelProto) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for entry in model.metadata_props:
-        if entry.key.startswith(PREFIX):
-            found.setdefault(entry.key, []).append(entry.value)
     return found
 
 
