@@ -226,3 +226,15 @@ def test_every_window_of_ceil_mode_is_that_of_the_padding():
 
 def test_nodes_of_the_tool_are_there_to_be_attacked(digits):
     assert sum(node.domain == DOMAIN for node in digits.made.graph.node) > 10
+
+
+@pytest.mark.parametrize("activation_type", ["uint8", "int8"])
+def test_a_resize_of_negative_numbers_alone_is_probed(activation_type):
+    """Its zero point is the largest code: the probe lies below it."""
+    text = """g (float[1, 1, 2, 2] x) => (float[A, B, C, D] y) {
+        y = Resize <mode = "linear"> (x, "", factors)
+    }"""
+    original = model(text, factors=np.array([1, 1, 2, 2], np.float32))
+    feeds = [{"x": -np.abs(numbers(1, 1, 2, 2, seed=seed))} for seed in range(3)]
+    made = qpasses.quantize(original, feeds, activation_type=activation_type)
+    assert qpasses.verify(made.model, original, feeds).verdict == made.verdict == "ok"
