@@ -77,6 +77,7 @@ def main() -> int:
     counts(console, "integer graphs", seen.integer_ops)
     counts(console, "verdicts", seen.verdicts)
     counts(console, "refused samples", seen.refusals)
+    counts(console, "not judged in float64 by onnx's evaluator", seen.not_evaluated)
     counts(console, "failures", failures)
     seconds = perf_counter() - start
     console.print(

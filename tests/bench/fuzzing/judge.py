@@ -17,6 +17,10 @@ from qpasses.emit.integer import read_record, with_bodies
 from tests.bench.fuzzing.builder import Arrays
 from tests.bench.fuzzing.graphs import Case
 from tests.bench.fuzzing.interpreter import WrongReferenceError, interpret, split
+from tests.stage_checks import check_against_real_arithmetic, stages
+
+STAGED = {"activation_type", "symmetric", "per_channel", "narrow_range", "activation_form"}
+"""Options under which single nodes are compared with real arithmetic."""
 
 FAR = 100
 """So many times a sample is far outside of the calibrated range."""
@@ -38,6 +42,7 @@ class Seen:
     integer_ops: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+    not_evaluated: Counter[str] = field(default_factory=Counter)
 
 
 def judge(case: Case, seen: Seen | None = None) -> Failure | None:
@@ -57,7 +62,12 @@ def judge(case: Case, seen: Seen | None = None) -> Failure | None:
     assert made is not None
     seen.verdicts[result.verdict] += 1
     seen.integer_ops.update(node.op_type for node in made.graph.node)
-    return _reported(result) or _bodies(case, made) or _verified(case, made, result.verdict)
+    return (
+        _reported(result)
+        or _bodies(case, made)
+        or _verified(case, made, result.verdict)
+        or _real(case, seen)
+    )
 
 
 def _reported(result: qpasses.Result) -> Failure | None:
@@ -70,6 +80,19 @@ def _reported(result: qpasses.Result) -> Failure | None:
         return Failure("incomplete without a reason", "")
     silent = [each["name"] for each in summary["float_nodes"] if not each["reason"]]
     return Failure("a float node without a reason", silent[0]) if silent else None
+
+
+def _real(case: Case, seen: Seen) -> Failure | None:
+    """Each stored tensor from those before it, in float64: within what its evidence counts."""
+    options = {name: value for name, value in case.options.items() if name in STAGED}
+    found = stages(case.model, case.feeds[0], **options)
+    try:
+        check_against_real_arithmetic(found, case.feeds[-1])
+    except AssertionError as error:
+        return Failure("real arithmetic", str(error))
+    except Exception as error:  # onnx's evaluator lacks cases of some ops
+        seen.not_evaluated[type(error).__name__] += 1
+    return None
 
 
 def _verified(case: Case, made: onnx.ModelProto, verdict: str) -> Failure | None:
