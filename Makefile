@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo methods costs bench detections losses clean
+.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -50,6 +50,14 @@ check: $(VENV)/dev  ## lint, format, types, layers
 
 zoo: $(VENV)/test  ## quantize, verify and score every model of models/zoo.toml
 	@$(BIN)/python -m tests.bench.zoo $(ZOO)
+
+mutate: $(VENV)/test  ## 1,000 single faults in emitted models, all of which verify must find
+	@$(BIN)/python -m tests.bench.mutation $(MUTATE)
+
+N = 300
+SEED = 0
+fuzz: $(VENV)/test  ## random float graphs, checked on exact integers: make fuzz N=5000 SEED=1
+	@$(BIN)/python -m tests.bench.fuzzing --count $(N) --seed $(SEED) $(FUZZ)
 
 methods: $(VENV)/test  ## every calibration method on every integer model: docs/calibration.md
 	@$(BIN)/python -m tests.bench.methods $(METHODS)

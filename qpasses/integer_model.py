@@ -8,7 +8,7 @@ import onnx
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from opsets.fixed_point import ROUNDINGS
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
 from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of
@@ -86,6 +86,8 @@ def _node_problem(node: Node, record: Record) -> str:
         return f"unknown op {node.op} in node {node.name!r}"
     if not _is_well_formed(node):
         return f"node {node.name!r} has not the inputs and attributes of {node.op}"
+    if (shift := _impossible_shift(node)) is not None:
+        return f"node {node.name!r} shifts by {shift}: shifts are 1 to {LARGEST_SHIFT}"
     if entry is None:
         return f"node {node.name!r} has no record"
     try:
@@ -130,6 +132,19 @@ def _counts_from_the_end(node: Node) -> bool:
 
 
 _LARGEST_RANK = 64
+
+
+def _impossible_shift(node: Node) -> int | None:
+    """A shift that no multiplier comes with, if there is one: 2**shift might fill memory."""
+    for name, tensor in zip(OPS[node.op].inputs, node.inputs, strict=True):
+        values = constant(tensor)
+        if name in ("shift", "slope_shift") and values is not None:
+            wrong = values[(values < 1) | (values > LARGEST_SHIFT)].ravel()
+            if len(wrong):
+                return int(wrong[0])
+    return None
+
+
 _DATA = ("x", "a", "b", "acc")
 _STORED = ("uint8", "int8")
 _TYPES = {

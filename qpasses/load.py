@@ -42,8 +42,6 @@ def checked_model(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         _check(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise _invalid(path, error) from error
-    if not model.graph.node:
-        raise ModelError(f"{path}: the model has no nodes")
     return model
 
 
@@ -84,6 +82,8 @@ def external_files(path: Path) -> list[Path]:
 
 def check_float(model: onnx.ModelProto, path: Path) -> None:
     """Raise ModelError for a model that is integer already, of another float type, or NaN."""
+    if not model.graph.node:
+        raise ModelError(f"{path}: the model has no nodes")
     for node in model.graph.node:
         if _is_integer(node):
             raise ModelError(

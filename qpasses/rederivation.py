@@ -1,7 +1,7 @@
 """Deriving an integer graph again from its float original, and comparing the two."""
 
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -84,23 +84,52 @@ def proto_differences(found: onnx.ModelProto, expected: onnx.ModelProto) -> Iter
     The last word: it names less than ``differences``, but passes over nothing, subgraphs and
     what they read from outside included.
     """
-    for part in ("node", "initializer", "value_info", "input", "output"):
-        ours, theirs = (
-            {_called(e): e for e in getattr(m.graph, part)} for m in (found, expected)
-        )
+    for part in PARTS:
+        ours, theirs = (_by_name(getattr(m.graph, part)) for m in (found, expected))
         for name in sorted(ours.keys() | theirs.keys()):
             if name not in ours or name not in theirs:
                 yield f"{part} {name!r} stands on one side only"
             elif ours[name] != theirs[name]:
                 yield f"{part} {name!r} is not what is derived"
-    imports = ({o.domain: o.version for o in m.opset_import} for m in (found, expected))
-    if len({tuple(sorted(each.items())) for each in imports}) > 1:
+    imports = (
+        sorted((o.domain, o.version) for o in m.opset_import) for m in (found, expected)
+    )
+    if len({tuple(each) for each in imports}) > 1:
         yield "the imported operator sets are not those derived"
-    entries = ({e.key: e.value for e in m.metadata_props} for m in (found, expected))
-    ours_about, theirs_about = entries
+    about = ({e.key: e.value for e in m.metadata_props} for m in (found, expected))
+    ours_about, theirs_about = about
     for key in sorted(ours_about.keys() | theirs_about.keys()):
         if key.startswith(PREFIX) and ours_about.get(key) != theirs_about.get(key):
             yield f"the model's metadata {key!r} are not what is derived"
+    if _rest(found) != _rest(expected):
+        yield "the IR version or other parts of the model are not what is derived"
+
+
+PARTS = ("node", "initializer", "value_info", "input", "output")
+"""What of a graph is compared one by one."""
+
+
+def _by_name(parts: Iterable[Any]) -> dict[str, list[Any]]:
+    """All parts of each name: none may hide another."""
+    found: dict[str, list[Any]] = {}
+    for part in parts:
+        found.setdefault(_called(part), []).append(part)
+    return found
+
+
+def _rest(model: onnx.ModelProto) -> onnx.ModelProto:
+    """What is compared by nothing else, texts and functions apart."""
+    rest = onnx.ModelProto()
+    rest.CopyFrom(model)
+    for part in PARTS:
+        rest.graph.ClearField(part)
+    for part in ("functions", "metadata_props", "opset_import", *TEXTS):
+        rest.ClearField(part)
+    return rest
+
+
+TEXTS = ("doc_string", "producer_name", "producer_version")
+"""What a model says to people."""
 
 
 def _called(entry: Any) -> str:

@@ -27,12 +27,7 @@ def true_shapes(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
     values = {
         value.name: value for value in [*inferred.graph.value_info, *inferred.graph.output]
     }
-    asked = [
-        name
-        for node in inferred.graph.node
-        if node.op_type in _SIZED or any(a.name == "auto_pad" for a in node.attribute)
-        for name in (node.input[0], node.output[0])
-    ]
+    asked = [name for node in inferred.graph.node for name in _asked(node)]
     if not _mistaken(inferred, sample, [values[name] for name in asked if name in values]):
         return inferred
     fixed = all(_is_fixed(value) for value in inferred.graph.input)
@@ -47,6 +42,13 @@ def true_shapes(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
             if fixed:
                 dim.dim_value = size
     return inferred
+
+
+def _asked(node: onnx.NodeProto) -> list[str]:
+    """The tensors whose sizes the passes, or onnxruntime's optimizer, go by."""
+    named = {attribute.name for attribute in node.attribute}
+    is_asked = node.op_type in _SIZED or named & {"auto_pad", "ceil_mode"}
+    return [node.input[0], node.output[0]] if is_asked else []
 
 
 def _is_fixed(value: onnx.ValueInfoProto) -> bool:

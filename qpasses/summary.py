@@ -65,7 +65,7 @@ def summarize(
 
 def _tables(graph: Graph, record: Record) -> dict[str, Any]:
     """How many lookups there are, how many tables, and their bytes; shared and not shared."""
-    lookups = [node for node in graph.nodes if node.op in LOOKUPS]
+    lookups = [n for n in graph.nodes if n.op in LOOKUPS and n.name in record.nodes]
     used = [node.inputs[-1] for node in lookups]
     stored = {id(tensor): tensor for tensor in used}
     return {

@@ -490,12 +490,8 @@ def _plain_mat_mul(a, a_zero, b, b_zero, m, s, *ends, inner, rounding):
             acc += left * (_read(b, (*stack, k, column)) - int(b_zero))
         return _clamped(acc, int(m[0]), int(s[0]), ends, rounding)
 
-    stack = max(a.shape[:-2], b.shape[:-2], key=lambda shape: (len(shape), prod(shape)))
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return (*stack, a.shape[-2], b.shape[-1]), code_at
-
-
-def _larger(a, b):
-    return max(a.shape, b.shape, key=lambda shape: (len(shape), prod(shape)))
 
 
 def _plain_add(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
@@ -503,7 +499,7 @@ def _plain_add(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
         left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
         return _clamped(left * int(m_a) + right * int(m_b), 1, int(s), ends, rounding)
 
-    return _larger(a, b), code_at
+    return np.broadcast_shapes(a.shape, b.shape), code_at
 
 
 def _plain_sub(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
@@ -519,7 +515,7 @@ def _plain_mul(a, a_zero, b, b_zero, m, s, *ends, rounding):
         product = (_read(a, at) - int(a_zero)) * (_read(b, at) - int(b_zero))
         return _clamped(product, int(m), int(s), ends, rounding)
 
-    return _larger(a, b), code_at
+    return np.broadcast_shapes(a.shape, b.shape), code_at
 
 
 def _plain_p_relu(x, x_zero, m, s, slope_m, slope_s, *ends, rounding):
@@ -535,7 +531,7 @@ def _plain_pair(a, b, table):
     def code_at(*at):
         return int(table[_read(a, at) % 256 * 256 + _read(b, at) % 256])
 
-    return _larger(a, b), code_at
+    return np.broadcast_shapes(a.shape, b.shape), code_at
 
 
 def _plain_interpolated(x, table, shift, *ends, rounding):

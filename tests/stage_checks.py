@@ -7,7 +7,6 @@ import onnx
 from hypothesis import settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
-from small_models import model, numbers
 
 from calibration import Range, Session, collect, input_specs, open_samples
 from opsets.target import load_target
@@ -25,6 +24,7 @@ from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
 from qpasses.runtime import IR_VERSION, OPSET
 from qpasses.settings import Settings
+from tests.small_models import model, numbers
 
 NEAR_A_TIE = 1e-6
 """So close to a tie, in LSB, float64 cannot tell which way real arithmetic rounds."""

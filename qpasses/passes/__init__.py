@@ -30,6 +30,7 @@ from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.recognize_softmax import RecognizeSoftmax
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
+from qpasses.passes.resolve_ceil_mode import ResolveCeilMode
 from qpasses.passes.sum_to_add import SumToAdd
 from qpasses.settings import Settings
 
@@ -39,6 +40,7 @@ PREPARE: tuple[Pass, ...] = (
     RecognizeSoftmax(),
     MeanToPool(),
     ResolveAutoPad(),
+    ResolveCeilMode(),
     CanonicalizeGemm(),
     FoldAddIntoConv(),
     FoldBatchNormalization(),

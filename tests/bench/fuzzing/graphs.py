@@ -1,0 +1,115 @@
+"""Cases from a seed: a legal float graph, samples of it, and options."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from calibration import Session
+from opsets.errors import QPassesError
+from tests.bench.fuzzing.builder import Arrays, Builder, Shape
+from tests.bench.fuzzing.steps import STEPS, clip, pair, relu, unary
+
+OPSETS = range(13, 22)
+SAMPLES = 3
+
+OPTIONS: Sequence[Mapping[str, Any]] = (
+    *({} for _ in range(8)),
+    *({"activation_type": "int8"}, {"symmetric": True}, {"per_channel": False}),
+    *({"integer_io": True}, {"activation_bits": 5}, {"narrow_range": True}, {"exact": True}),
+    *({"activation_form": "multiplier"}, {"alignment": "tpu-mlir"}),
+    *({"table_ranges": "function"}, {"bodies": "portable"}, {"share_tables": 3.0}),
+    *({"activation_type": "int8", "symmetric": True}, {"activation_type": "int8"}),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A float model, feeds to calibrate on, and options of ``qpasses.quantize``."""
+
+    model: onnx.ModelProto
+    feeds: Sequence[Arrays]
+    options: Mapping[str, Any]
+
+    def with_model(self, model: onnx.ModelProto, feeds: Sequence[Arrays]) -> "Case":
+        """The same options for another model."""
+        return replace(self, model=model, feeds=feeds)
+
+
+def case(seed: int, number: int) -> Case | None:
+    """Case ``number`` of ``seed``; None where what was drawn does not run to finite values."""
+    rng = np.random.default_rng([seed, number])
+    builder = Builder(rng, int(rng.choice(OPSETS)))
+    for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
+        builder.input(_shape(builder))
+    functions, weights = zip(*STEPS, strict=True)
+    chances = np.array(weights) / sum(weights)
+    length = builder.whole(1, 8)
+    for _ in range(4 * length):
+        names = list(builder.shapes)
+        source = builder.one_of(names[-2:] if builder.chance(0.7) else names)
+        step = functions[rng.choice(len(functions), p=chances)]
+        if builder.shapes[source] or step in (pair, unary, relu, clip):
+            step(builder, source)
+        if len(builder.nodes) >= length:
+            break
+    written = [name for node in builder.nodes for name in node.output]
+    if not written:
+        return None
+    read = {name for node in builder.nodes for name in node.input}
+    ends = [n for n in written if n not in read and builder.chance(0.8)] or written[-1:]
+    inner = [name for name in written if name in read and builder.chance(0.1)]
+    feeds = _feeds(builder)
+    made = Case(builder.model([*ends, *inner]), feeds, builder.one_of(OPTIONS))
+    return made if is_legal(made) else None
+
+
+def is_legal(made: Case) -> bool:
+    """Whether onnxruntime runs the model and every tensor of it is finite."""
+    try:
+        onnx.checker.check_model(made.model)
+        exposed = onnx.ModelProto()
+        exposed.CopyFrom(made.model)
+        present = {value.name for value in exposed.graph.output}
+        for node in exposed.graph.node:
+            for name in node.output:
+                if name not in present:
+                    exposed.graph.output.add(name=name)
+        session = Session(exposed, optimize=False, threads=1)
+        found = [value for feed in made.feeds for value in session.run(None, feed)]
+    except (QPassesError, onnx.checker.ValidationError):
+        return False
+    return all(np.isfinite(each).all() for each in found)
+
+
+def _shape(b: Builder) -> Shape:
+    if b.inputs and b.chance(0.6):
+        return b.shapes[b.inputs[0]]
+    rank = b.one_of([1, 2, 2, 3, 3, 4, 4, 4, 4, 4, 4, 5])
+    return (b.whole(1, 3), *(b.whole(1, 6) for _ in range(rank - 1)))
+
+
+def _feeds(b: Builder) -> list[Arrays]:
+    """Samples around zero, on one side of it, on a grid of powers of two, or extreme."""
+    ways = {name: (b.rng.random(), b.rng.normal(0, 2)) for name in b.inputs}
+    feeds = []
+    for _ in range(SAMPLES):
+        feed: Arrays = {}
+        for name, (kind, offset) in ways.items():
+            values: NDArray[Any] = b.rng.standard_normal(b.shapes[name])
+            if kind < 0.2:
+                values = np.rint(values * 8) / 8
+            elif kind < 0.4:
+                values = values + offset
+            elif kind < 0.44:
+                values = values * 1e-30
+            elif kind < 0.48:
+                values = values * 1e12
+            elif kind < 0.6:
+                values = np.abs(values) * np.sign(offset)
+            feed[name] = values.astype(np.float32)
+        feeds.append(feed)
+    return feeds

@@ -1,0 +1,194 @@
+"""What is checked of each random graph."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+import qpasses
+from calibration import Session, input_specs
+from opsets.errors import DataError, QPassesError
+from qpasses.edges import Edges
+from qpasses.emit.integer import read_record, with_bodies
+from tests.bench.fuzzing.builder import Arrays
+from tests.bench.fuzzing.graphs import Case
+from tests.bench.fuzzing.interpreter import WrongReferenceError, interpret, split
+from tests.stage_checks import check_against_real_arithmetic, stages
+
+STAGED = {"activation_type", "symmetric", "per_channel", "activation_form"}
+"""Options under which single nodes are compared with real arithmetic."""
+
+UNSURE = {"Ceil", "Cos", "Floor", "Pow", "Round", "Sign", "Sin"} | {"Celu", "Elu", "Selu"}
+"""Of these onnx's evaluator is no judge: the float32 of a large number makes another result
+than its float64, or a small one cancels."""
+
+FAR = 100
+"""So many times a sample is far outside of the calibrated range."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is wrong: ``kind`` stays the same while a case is shrunk, ``detail`` need not."""
+
+    kind: str
+    detail: str
+
+
+@dataclass
+class Seen:
+    """What was covered: op types of float and of integer graphs, verdicts, refusals."""
+
+    float_ops: Counter[str] = field(default_factory=Counter)
+    integer_ops: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    not_evaluated: Counter[str] = field(default_factory=Counter)
+
+
+def judge(case: Case, seen: Seen | None = None) -> Failure | None:
+    """The first check that ``case`` fails."""
+    seen = seen or Seen()
+    seen.float_ops.update(node.op_type for node in case.model.graph.node)
+    try:
+        result = qpasses.quantize(case.model, list(case.feeds), **case.options)
+    except DataError as error:
+        seen.refusals[str(error)[:60]] += 1
+        return None
+    except QPassesError as error:
+        return Failure(f"quantize refuses: {type(error).__name__}", str(error))
+    except Exception as error:
+        return Failure(f"quantize: {type(error).__name__}", str(error))
+    made = result.model
+    assert made is not None
+    seen.verdicts[result.verdict] += 1
+    seen.integer_ops.update(node.op_type for node in made.graph.node)
+    return (
+        _reported(result)
+        or _bodies(case, made)
+        or _verified(case, made, result.verdict)
+        or _real(case, seen)
+    )
+
+
+def _reported(result: qpasses.Result) -> Failure | None:
+    """Never failed, incomplete for a reason, every float node with its own."""
+    summary = result.report["summary"]
+    if result.verdict == "failed":
+        wrong = [e for e in result.evidence if e.mismatches or e.problem]
+        return Failure("quantize: verdict failed", str(wrong[:1]))
+    if result.verdict == "incomplete" and not summary["because"]:
+        return Failure("incomplete without a reason", "")
+    silent = [each["name"] for each in summary["float_nodes"] if not each["reason"]]
+    return Failure("a float node without a reason", silent[0]) if silent else None
+
+
+def _real(case: Case, seen: Seen) -> Failure | None:
+    """Each stored tensor from those before it, in float64: within what its evidence counts."""
+    if UNSURE & {node.op_type for node in case.model.graph.node}:
+        seen.not_evaluated["functions that jump or cancel"] += 1
+        return None
+    options = {name: value for name, value in case.options.items() if name in STAGED}
+    found = stages(case.model, case.feeds[0], **options)
+    try:
+        check_against_real_arithmetic(found, case.feeds[-1])
+    except AssertionError as error:
+        return Failure("real arithmetic", str(error))
+    except Exception as error:  # onnx's evaluator lacks cases of some ops
+        seen.not_evaluated[type(error).__name__] += 1
+    return None
+
+
+def _verified(case: Case, made: onnx.ModelProto, verdict: str) -> Failure | None:
+    try:
+        found = qpasses.verify(made, case.model, list(case.feeds[:1]))
+    except Exception as error:
+        return Failure(f"verify: {type(error).__name__}", str(error))
+    if found.verdict == verdict:
+        return None
+    problems = found.report["summary"]["problems"]
+    return Failure(f"verify: verdict {found.verdict}", f"quantize: {verdict}; {problems[:2]}")
+
+
+def _bodies(case: Case, made: onnx.ModelProto) -> Failure | None:
+    """Both bodies, optimized or not, inside and far outside of the range, against meanings."""
+    try:
+        record, _ = read_record(made)
+        edges = Edges.between([spec.name for spec in input_specs(case.model)], made, record)
+        rng = np.random.default_rng(0)
+        feeds = [edges.feed(feed) for feed in _stretched(case.feeds, rng)]
+        for name, model in {
+            "as given": made,
+            "portable": with_bodies(made, "portable"),
+        }.items():
+            names = [n for node in model.graph.node for n in node.output if n]
+            every = _watching(model, names, optimize=False)
+            several = [_run(every, names, feed) for feed in feeds]
+            edge = [each for some in split(model, several[0] | feeds[0]) for each in some]
+            best = _watching(model, edge, optimize=True)
+            for feed, values in zip(feeds, several, strict=True):
+                if failure := _unlike(f"{name}, unoptimized", model, feed, values, rng):
+                    return failure
+                fused = _run(best, edge, feed)
+                if failure := _unlike(f"{name}, optimized", model, feed, fused, rng):
+                    return failure
+    except WrongReferenceError as error:
+        return Failure("reference", str(error))
+    except Exception as error:
+        return Failure(f"bodies: {type(error).__name__}", str(error))
+    return None
+
+
+def _unlike(
+    how: str, model: onnx.ModelProto, feed: Arrays, values: Arrays, rng: np.random.Generator
+) -> Failure | None:
+    """The first tensor of ``values`` that is not what the meanings make of the others."""
+    found = interpret(model, {**feed, **values}, rng)
+    writers = {name: node for node in model.graph.node for name in node.output}
+    for name, expected in found.items():
+        if name in values and not _same(values[name], expected):
+            node = writers[name]
+            return Failure(
+                f"body differs: {node.op_type}, {how}",
+                f"node {node.name!r} ({node.overload}): {_first(values[name], expected)}",
+            )
+    return None
+
+
+def _run(session: Session, names: Sequence[str], feed: Arrays) -> Arrays:
+    """The tensors ``names``; of no names onnxruntime would give every output."""
+    return dict(zip(names, session.run(names, feed), strict=True)) if names else {}
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return one.dtype == other.dtype and np.array_equal(one, other)
+
+
+def _first(found: NDArray[Any], expected: NDArray[Any]) -> str:
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return f"{found.dtype}{found.shape}, should be {expected.dtype}{expected.shape}"
+    at = tuple(np.argwhere(found != expected)[0].tolist())
+    return f"at {at} {found[at]}, should be {expected[at]}"
+
+
+def _stretched(feeds: Sequence[Arrays], rng: np.random.Generator) -> list[Arrays]:
+    first = feeds[0]
+    far = {name: value * np.float32(FAR) for name, value in first.items()}
+    other = {
+        name: (rng.standard_normal(value.shape) * FAR).astype(np.float32)
+        for name, value in first.items()
+    }
+    return [first, {name: -value for name, value in first.items()}, far, other]
+
+
+def _watching(model: onnx.ModelProto, names: Sequence[str], *, optimize: bool) -> Session:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    present = {value.name for value in copy.graph.output}
+    copy.graph.output.extend(
+        onnx.ValueInfoProto(name=name) for name in dict.fromkeys(names) if name not in present
+    )
+    return Session(copy, optimize=optimize, threads=1)

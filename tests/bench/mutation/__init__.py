@@ -1,0 +1,1 @@
+"""Single faults in emitted models: verify must find every one of them."""

@@ -1,0 +1,144 @@
+"""Making faults from a seed and judging each: caught, changes nothing, or survived."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+import qpasses
+from qpasses.emit.provenance import PREFIX
+from qpasses.load import read_model
+from tests.bench.manifest import Entry, entries
+from tests.bench.mutation.constants import KINDS_OF_INPUTS, change_constant
+from tests.bench.mutation.fault import Fault, Model
+from tests.bench.mutation.records import change_record, change_setting
+from tests.bench.mutation.structure import (
+    change_attribute,
+    change_body,
+    declare,
+    drop_node,
+    other_body,
+    rewire,
+    swap_inputs,
+)
+
+Change = Callable[[Model, np.random.Generator], Fault | None]
+
+KINDS: dict[str, Change] = {
+    **{kind: partial(change_constant, kind) for kind in KINDS_OF_INPUTS},
+    "attribute": change_attribute,
+    "edge": rewire,
+    "swapped inputs": swap_inputs,
+    "dropped node": drop_node,
+    "other body": other_body,
+    "changed body": change_body,
+    "record": change_record,
+    "setting": change_setting,
+    "declaration": declare,
+}
+"""What changes one thing in a model, in place; None where there is no such thing."""
+
+MODELS = (
+    "digits_cnn",
+    "textures_cnn",
+    "cifar10_resnet20",
+    "mtcnn_rnet",
+    "mlperf_tiny_dscnn_kws",
+)
+CALIBRATION_SAMPLES = 10
+ATTEMPTS = 20
+"""A change that leaves the model as it is is drawn again so often."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A model under attack: its float original, what was made of it, and one sample."""
+
+    name: str
+    original: Model
+    made: Model
+    feeds: Sequence[Any]
+
+    @classmethod
+    def of(cls, entry: Entry) -> "Target":
+        """The model of a line of models/zoo.toml, calibrated on a few samples."""
+        given: dict[str, Any] = {"preprocessing": entry.preprocess} if entry.preprocess else {}
+        data = entry.calibration
+        if entry.data:
+            given["samples"] = CALIBRATION_SAMPLES
+        else:
+            data = data[:CALIBRATION_SAMPLES]
+        made = qpasses.quantize(entry.model, data, **given).model
+        assert made is not None
+        return cls(entry.name, read_model(entry.model), made, list(entry.test_feeds[:1]))
+
+    @cached_property
+    def content(self) -> bytes:
+        """What of the model has a meaning."""
+        return meaning(self.made)
+
+    def mutant(self, kind: str, seed: int, number: int) -> tuple[Model, Fault] | None:
+        """Fault ``number`` of ``seed``; None if the model has no place for its kind."""
+        rng = np.random.default_rng([seed, number])
+        before = self.made.SerializeToString(deterministic=True)
+        for _ in range(ATTEMPTS):
+            model = Model.FromString(before)
+            fault = KINDS[kind](model, rng)
+            if fault and model.SerializeToString(deterministic=True) != before:
+                return model, fault
+        return None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one fault; ``result`` is one of ``RESULTS``."""
+
+    result: str
+    fault: Fault
+    said: str = ""
+
+
+RESULTS = ("caught", "changes nothing", "survived", "crashed")
+
+
+def judge(target: Target, model: Model, fault: Fault) -> Outcome:
+    """Whether verify finds the fault, and if not, whether there is one."""
+    try:
+        found = qpasses.verify(model, target.original, target.feeds)
+    except qpasses.QPassesError as error:
+        return Outcome("caught", fault, str(error))
+    except Exception as error:  # a traceback is no verdict
+        return Outcome("crashed", fault, f"{type(error).__name__}: {error}")
+    if found.verdict == "failed":
+        return Outcome("caught", fault, found.report["summary"]["problems"][0])
+    same = meaning(model) == target.content
+    return Outcome("changes nothing" if same else "survived", fault, found.verdict)
+
+
+def meaning(model: Model) -> bytes:
+    """``model`` without what ONNX gives no meaning: texts, producers, the order of parts."""
+    bare = Model()
+    bare.CopyFrom(model)
+    for field in ("doc_string", "producer_name", "producer_version"):
+        bare.ClearField(field)
+    graph = bare.graph
+    graph.ClearField("doc_string")
+    owners = [bare, *graph.node, *graph.value_info, *graph.input, *graph.output]
+    for owner in [*owners, *graph.initializer]:
+        entries_of = sorted(owner.metadata_props, key=lambda each: each.key)
+        del owner.metadata_props[:]
+        owner.metadata_props.extend(e for e in entries_of if e.key.startswith(PREFIX))
+    for part in (graph.initializer, graph.value_info, bare.functions, bare.opset_import):
+        ordered = sorted(part, key=lambda each: each.SerializeToString(deterministic=True))
+        del part[:]
+        part.extend(ordered)
+    content: bytes = bare.SerializeToString(deterministic=True)
+    return content
+
+
+def targets(names: Sequence[str] = ()) -> list[Target]:
+    """The models that are here, those of ``names`` if any are named."""
+    wanted = [each for each in entries() if each.name in (names or MODELS)]
+    return [Target.of(each) for each in wanted if each.present]

@@ -1,0 +1,94 @@
+"""Faults in the metadata: what a model says of its nodes, tensors and edges."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from qpasses.emit.provenance import PREFIX
+from tests.bench.mutation.fault import Fault, Model, one_of
+
+ORIGIN = {"float_sha256", "version", "configuration"}
+"""Digests are not attacked; the settings are, by ``change_setting``."""
+
+SETTINGS: dict[str, list[Any]] = {
+    "activation_type": ["uint8", "int8"],
+    "activation_bits": [8, 7, 4],
+    "narrow_range": [False, True],
+    "weight_type": ["int8", "uint8"],
+    "per_channel": [True, False],
+    "symmetric": [False, True],
+    "integer_io": [False, True],
+    "emit": ["integer", "qdq", "standard"],
+    "bodies": ["onnxruntime", "portable"],
+    "nodes_to_exclude": [[], [".*"]],
+    "op_types_to_quantize": [[], ["Conv"]],
+}
+"""Recorded settings that say how the graph follows from the scales, and values of theirs."""
+
+
+def change_record(model: Model, rng: np.random.Generator) -> Fault | None:
+    """One entry of the metadata of a node, a tensor or the model changes or goes."""
+    ours = [
+        (place, owner, entry)
+        for place, owner in _owners(model)
+        for entry in owner
+        if entry.key.startswith(PREFIX) and entry.key.removeprefix(PREFIX) not in ORIGIN
+    ]
+    found = one_of(ours, rng)
+    if found is None:
+        return None
+    place, owner, entry = found
+    key, old = entry.key, entry.value
+    if rng.random() < 0.1:
+        owner.remove(entry)
+        return Fault("record", place, key, old, "none")
+    entry.value = json.dumps(_altered(json.loads(old), rng), sort_keys=True)
+    return Fault("record", place, key, old, entry.value)
+
+
+def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
+    """One recorded setting is another."""
+    entry = next(e for e in model.metadata_props if e.key == f"{PREFIX}configuration")
+    settings = json.loads(entry.value)
+    name = one_of(sorted(SETTINGS), rng)
+    if name is None:
+        return None
+    old = settings[name]
+    settings[name] = one_of([each for each in SETTINGS[name] if each != old], rng)
+    entry.value = json.dumps(settings, sort_keys=True)
+    return Fault("setting", "the model", name, str(old), str(settings[name]))
+
+
+def _owners(model: Model) -> Iterator[tuple[str, Any]]:
+    yield "the model", model.metadata_props
+    graph = model.graph
+    for values in (graph.value_info, graph.input, graph.output):
+        yield from ((value.name, value.metadata_props) for value in values)
+    yield from ((node.name, node.metadata_props) for node in graph.node)
+    yield from ((tensor.name, tensor.metadata_props) for tensor in graph.initializer)
+
+
+def _altered(value: Any, rng: np.random.Generator) -> Any:
+    """The same kind of value, another in one place."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + int(rng.choice([-1, 1]))
+    if isinstance(value, float):
+        above = np.nextafter(np.float32(value), np.float32(np.inf))
+        return float(above) if rng.random() < 0.5 else value * 1.5
+    if isinstance(value, str):
+        return value[:-1] if value else "x"
+    if isinstance(value, dict) and value:
+        key = sorted(value)[int(rng.integers(len(value)))]
+        return value | {key: _altered(value[key], rng)}
+    if isinstance(value, list) and value:
+        at = int(rng.integers(len(value)))
+        return [
+            *value[:at],
+            *([] if rng.random() < 0.2 else [_altered(value[at], rng)]),
+            *value[at + 1 :],
+        ]
+    return {"x": "y"} if isinstance(value, dict) else [1] if isinstance(value, list) else 1.0
