@@ -507,7 +507,7 @@ def _plain_sub(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
         left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
         return _clamped(left * int(m_a) - right * int(m_b), 1, int(s), ends, rounding)
 
-    return _larger(a, b), code_at
+    return np.broadcast_shapes(a.shape, b.shape), code_at
 
 
 def _plain_mul(a, a_zero, b, b_zero, m, s, *ends, rounding):
