@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,25 @@ from opsets.qpasses_v1 import OPS
 from opsets.target import load_target, target_names
 from qpasses.accuracy import Accuracy
 from qpasses.bodies import constants_of
+from qpasses.checking import check
 from qpasses.edges import Edges, RealSession
-from qpasses.emit.integer import changed_bodies, emit_integer, with_bodies
-from qpasses.emit.provenance import Provenance
+from qpasses.emit.integer import changed_bodies, with_bodies
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.probe import probe_kernels, probe_saturation
 from qpasses.evidence.prove import prove, prove_node
 from qpasses.graph import Graph
 from qpasses.integer_model import IntegerModel
 from qpasses.load import digest
+from qpasses.macs import measure
 from qpasses.passes.base import Context
 from qpasses.pipeline import Progress
+from qpasses.prepare import prepare
 from qpasses.record import Record
-from qpasses.rederivation import derive, differences, proto_differences
+from qpasses.runtime import IR_VERSION, Arrays
 from qpasses.settings import Settings
 
 MOST_DIFFERENCES = 10
-"""So many differences from the derivation are listed; all are counted."""
+"""So many differences from the float model are listed; all are counted."""
 
 INSIDE_SAMPLES = 5
 """On so many samples every stored tensor is compared, not the outputs alone."""
@@ -40,7 +43,8 @@ INSIDE_SAMPLES = 5
 class Verification:
     """What was checked and what was found; ``problems`` is empty if all is well.
 
-    ``record`` is what the file says of itself, ``derived`` what the float model says of it.
+    ``record`` is what the file says of itself, with the multiply-accumulates of the float
+    model. ``unchecked``: what could not be checked, for want of the float model or samples.
     """
 
     graph: Graph
@@ -48,63 +52,121 @@ class Verification:
     settings: Settings
     evidence: list[NodeEvidence]
     accuracy: Accuracy
-    edges: Edges
-    derived: Record = field(default_factory=Record)
     checks: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
     random_data: bool = False
 
 
 def verify_integer(
     read: IntegerModel,
-    original: onnx.ModelProto,
-    samples: Samples,
+    original: onnx.ModelProto | None,
+    samples: Samples | None,
     progress: Progress,
     name: str = "the model",
 ) -> Verification:
-    """Recompute the evidence, probe the kernels, run both bodies and the float model.
+    """Recompute the evidence, compare with the float model, probe kernels, run all of them.
 
-    Raises VerificationError, saying ``name``, if ``original`` has not the tensors that the
-    record speaks of.
+    What needs ``original`` or ``samples`` is left out where there are none. Raises
+    VerificationError, saying ``name``, if ``original`` has not the tensors that the record
+    speaks of.
     """
     integer, about = read.model, read.about
     graph, record, settings = read.graph, read.record, read.settings
-    edges = _edges(integer, original, record, name)
-    evidence = list(prove(graph, record))
-    accuracy = Accuracy([output.name for output in original.graph.output])
-    result = Verification(graph, record, settings, evidence, accuracy, edges)
+    ends = [] if original is None else [output.name for output in original.graph.output]
+    edges = None if original is None else _edges(integer, original, record, name)
+    evidence, accuracy = list(prove(graph, record)), Accuracy(ends)
+    result = Verification(graph, record, settings, evidence, accuracy)
     result.random_data = about["configuration"].get("random_data", False)
-    if about["float_sha256"] != digest(original):
-        result.problems.append("the integer model was made from another float model")
     result.problems += _unlike_settings(record, settings)
-    advance = progress("derive again", 1)
-    try:
-        derived = derive(original, next(iter(samples))[1], record, Context(settings))
-    except UsageError as error:  # the recorded settings do not fit the float model
-        raise VerificationError(
-            f"{name} was not made from this float model: {error}"
-        ) from error
-    found = differences(graph, record, derived)
-    origin = Provenance(about["float_sha256"], about["version"], about["configuration"])
-    again = emit_integer(derived.graph, derived.record, origin)
-    found = found or list(proto_differences(integer, again))
-    result.derived = derived.record
-    result.checks["derivation"] = {
-        "nodes": len(derived.graph.nodes),
-        "differences": len(found),
-    }
-    result.problems += found[:MOST_DIFFERENCES] + changed_bodies(integer, graph, record)
-    advance()
+    if original is None:
+        result.unchecked.append("not compared with a float model (--against)")
+        counts = {key: entry.macs for key, entry in record.nodes.items()}
+        result.record = replace(record, macs=counts)
+    else:
+        advance = progress("compare with the float graph", 1)
+        sample = _sample(original, samples, record)
+        result.problems += _compare(result, read, original, sample, name)
+        advance()
+    result.problems += changed_bodies(integer, graph, record)
     for each in evidence:
         if each.mismatches or each.problem:
             what = each.problem or f"{each.mismatches} mismatches of body and meaning"
             result.problems.append(f"node {each.name!r} ({each.op}): {what}")
     try:
         _probe(result, progress)
-        _run_samples(result, integer, original, samples, progress)
+        if original is None or samples is None or edges is None:
+            result.unchecked.append("not run on samples (--data)")
+        else:
+            _run_samples(result, integer, original, edges, samples, progress)
     except ModelError as error:  # a graph that was changed need not run
         result.problems.append(str(error))
     return result
+
+
+def _compare(
+    result: Verification,
+    read: IntegerModel,
+    original: onnx.ModelProto,
+    sample: Arrays,
+    name: str,
+) -> list[str]:
+    """How the integer graph is not that of ``original``."""
+    found = []
+    if read.about["float_sha256"] != digest(original):
+        found.append("the integer model was made from another float model")
+    context = Context(read.settings)
+    try:
+        real = prepare(original, sample, context)
+    except UsageError as error:  # the recorded settings do not fit the float model
+        raise VerificationError(
+            f"{name} was not made from this float model: {error}"
+        ) from error
+    context.record.sizes = read.record.sizes
+    try:
+        measure(real, context)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise VerificationError(
+            "the record has no sizes that fit the float model's inputs"
+        ) from error
+    result.record = replace(read.record, macs=context.record.macs)
+    excluded = context.selection.excluded | context.selection.unlisted
+    checked = check(read.graph, read.record, read.settings, read.about, real, excluded)
+    differences = [*checked.differences, *_unlike_file(read, real.opset)]
+    result.checks["float_graph"] = {
+        "nodes": len(read.graph.nodes),
+        "float_nodes": len(real.nodes),
+        "differences": len(differences),
+        "rules": checked.coverage,
+    }
+    return found + differences[:MOST_DIFFERENCES]
+
+
+def _unlike_file(read: IntegerModel, opset: int) -> list[str]:
+    """What the file holds besides its graph: versions, and nodes that nothing reads."""
+    model, found = read.model, []
+    versions = {each.domain: each.version for each in model.opset_import}
+    if versions.get("") != opset or model.ir_version > IR_VERSION:
+        found.append("the imported operator sets are not those of the float graph")
+    known = {tensor.name for node in read.graph.nodes for tensor in node.outputs}
+    for node in model.graph.node:
+        if not known & set(node.output):
+            found.append(f"node {node.name!r} ({node.op_type}): nothing reads what it writes")
+    return found
+
+
+def _sample(original: onnx.ModelProto, samples: Samples | None, record: Record) -> Arrays:
+    """One feed of the float model: the first, or numbers of the recorded sizes."""
+    if samples is not None:
+        return next(iter(samples))[1]
+    made = {}
+    for spec in input_specs(original):
+        sizes = record.sizes.get(spec.name) if isinstance(record.sizes, dict) else None
+        if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
+            raise VerificationError(f"the record has no sizes of input {spec.name!r}")
+        values = np.linspace(-1, 1, prod(sizes)) if spec.dtype.kind == "f" else 0
+        made[spec.name] = np.resize(values, sizes).astype(spec.dtype)
+    return made
 
 
 def _unlike_settings(record: Record, settings: Settings) -> list[str]:
@@ -112,6 +174,12 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
     wanted = settings.activation_type, settings.activation_bits, settings.narrow_range
     problems = []
     for name, stored in record.tensors.items():
+        try:
+            settings.quantization(stored.scale, stored.zero_point, stored.dtype)
+        except ValueError as error:
+            raise VerificationError(
+                f"the record of {name!r} is unlike the recorded settings: {error}"
+            ) from error
         if (stored.dtype, stored.bits, stored.narrow) != wanted:
             problems.append(
                 f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "
@@ -182,6 +250,7 @@ def _run_samples(
     result: Verification,
     integer: onnx.ModelProto,
     original: onnx.ModelProto,
+    edges: Edges,
     samples: Samples,
     progress: Progress,
 ) -> None:
@@ -189,7 +258,7 @@ def _run_samples(
     fast = with_bodies(integer, "onnxruntime", only=_proved_fast(result))
     pair = fast, with_bodies(integer, "portable")
     reference = Session(original)
-    as_given = RealSession(Session(integer), result.edges)
+    as_given = RealSession(Session(integer), edges)
     runners = {
         optimize: [Session(model, optimize=optimize) for model in pair]
         for optimize in (False, True)
@@ -201,7 +270,7 @@ def _run_samples(
     advance = progress("run samples", len(samples))
     for position, (name, feed) in enumerate(samples):
         result.accuracy.update(reference.run(None, feed), as_given.run(None, feed))
-        given = result.edges.feed(feed)
+        given = edges.feed(feed)
         for optimize, sessions in runners.items():
             differing[optimize] += _differences(*(each.run(None, given) for each in sessions))
         if watched and position < INSIDE_SAMPLES and not first:

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qpasses.checking.edges import compare_outputs, parameters_of, read_inputs
-from qpasses.checking.meaning import Different, Meaning, Pair, Site, Unknown, is_integer
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Meaning,
+    Pair,
+    Site,
+    UnknownError,
+    is_integer,
+)
+from qpasses.checking.moving import what_is_moved
 from qpasses.checking.rules import APART, CODES, EDGES, LEFT, MOVING, RECORDED, RULES, Rule
 from qpasses.checking.whole import (
     counted,
@@ -20,7 +28,7 @@ from qpasses.checking.whole import (
     unlike_metadata,
     unplaced,
 )
-from qpasses.graph import Graph, Node, constant
+from qpasses.graph import Graph, Node, Tensor, constant, is_float, is_used
 from qpasses.record import Quantization, Record
 from qpasses.settings import Settings
 
@@ -65,9 +73,9 @@ def check(
             _tell(site, rule)
             for problem in rule(site):
                 found.append(f"{_called(node)}: {problem}")
-        except Different as error:
+        except DifferenceError as error:
             found.append(f"{_called(node)}: {error}")
-        except Unknown as error:
+        except UnknownError as error:
             unknown.append(f"{_called(node)}: nothing is known of {str(error)!r}")
         nodes[name] += 1
         macs[name] += record.nodes[node.name].macs if node.name in record.nodes else 0
@@ -120,7 +128,7 @@ def _tell(site: Site, rule: Rule) -> None:
     for place, name in enumerate(_stands_for(site)):
         output = node.outputs[place]
         if not output.is_empty():
-            pair.meanings[output.name] = Meaning(name, _stored(site, rule, output.name))
+            pair.meanings[output.name] = Meaning(name, _stored(site, rule, output, name))
 
 
 def _stands_for(site: Site) -> Iterator[str]:
@@ -133,14 +141,19 @@ def _stands_for(site: Site) -> Iterator[str]:
         return
     real = site.chain[-1].outputs
     if len(site.node.outputs) != len(real):
-        raise Different(f"has {len(site.node.outputs)} outputs, the float node {len(real)}")
+        raise DifferenceError(
+            f"has {len(site.node.outputs)} outputs, the float node {len(real)}"
+        )
     yield from (tensor.name for tensor in real)
 
 
-def _stored(site: Site, rule: Rule, name: str) -> Quantization | None:
-    """How an output is stored; floats and shapes are not."""
+def _stored(site: Site, rule: Rule, output: Tensor, name: str) -> Quantization | None:
+    """How an output is stored; floats and shapes are not, what nothing reads has no record."""
     if rule in (LEFT, APART, EDGES["DequantizeLinear"]):
         return None
-    if rule is EDGES["QuantizeLinear"] and name not in site.pair.record.tensors:
+    found = site.pair.record.tensors.get(output.name)
+    if found is None and rule is EDGES["QuantizeLinear"]:
         return parameters_of(site.node)
-    return site.pair.record.tensors.get(name)
+    if found is None and rule is MOVING and is_float(site.pair.float_tensors[name]):
+        return None if is_used(site.pair.integer, output) else what_is_moved(site)
+    return found

@@ -28,7 +28,7 @@ _NEAR, _FAR, _OUTERMOST = 8, 512, 16
 
 
 def nearest(scale: Fraction, bits: int) -> tuple[int, int]:
-    """``(multiplier, shift)`` of ``bits`` significant bits, nearest to ``scale``, ties to even.
+    """``(multiplier, shift)`` nearest to ``scale``, of ``bits`` significant bits.
 
     The largest shift is 61, with fewer bits there; scales of 2**(bits - 2) and above become
     that power of two.
@@ -48,7 +48,7 @@ def shifted(products: Int64, shift: int, rounding: Rounding) -> Int64:
     """``products / 2**shift``, rounded as named, by adding half of a step and shifting."""
     if shift == 0:
         return products
-    half = np.int64(1) << np.int64(shift - 1)
+    half = np.full(products.shape, 1 << (shift - 1), np.int64)
     if rounding == "half_to_even":
         half = half - 1 + ((products >> shift) & 1)
     elif rounding == "half_away":

@@ -10,7 +10,7 @@ import numpy as np
 from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
 from qpasses.checking.arithmetic import nearest
 from qpasses.checking.clamps import check_end, clamps_behind
-from qpasses.checking.meaning import Different, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
 from qpasses.checking.products import check_record, check_requantized
 from qpasses.evidence.thresholds import Interval
 from qpasses.graph import Node, constant, input_at, rank, spatial_shape
@@ -29,7 +29,7 @@ def int_average_pool(site: Site) -> Iterator[str]:
         "strides": list(node.attrs.get("strides") or [1] * dims),
     }
     if _windows_differ(node, geometry["pads"], geometry["strides"], geometry["dilations"]):
-        raise Different(f"the windows of {node.name!r} differ in size")
+        raise DifferenceError(f"the windows of {node.name!r} differ in size")
     yield from _pool(site, prod(kernel), {"kernel_shape": kernel, **geometry})
 
 
@@ -38,7 +38,7 @@ def int_global_average_pool(site: Site) -> Iterator[str]:
     site.is_op("GlobalAveragePool")
     spatial = spatial_shape(site.first.inputs[0])
     if spatial is None:
-        raise Different(f"the size that {site.first.name!r} reduces is not known")
+        raise DifferenceError(f"the size that {site.first.name!r} reduces is not known")
     yield from _pool(site, prod(spatial), {"spatial_shape": list(spatial)})
 
 
@@ -54,7 +54,9 @@ def _windows_differ(
     sizes, dims = spatial_shape(node.inputs[0]), len(strides)
     if sizes is None:
         return True
-    reach = [(k - 1) * d + 1 for k, d in zip(node.attrs["kernel_shape"], dilations, strict=True)]
+    reach = [
+        (k - 1) * d + 1 for k, d in zip(node.attrs["kernel_shape"], dilations, strict=True)
+    ]
     left = [sizes[i] + pads[i] + pads[i + dims] - reach[i] for i in range(dims)]
     return any(rest % stride for rest, stride in zip(left, strides, strict=True))
 
@@ -97,7 +99,7 @@ def int_reduce(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, expected)
     shape = site.pair.sizes.get(node.inputs[0].name)
     if shape is None:
-        raise Different("how many numbers it adds is not known")
+        raise DifferenceError("how many numbers it adds is not known")
     cells = max(1, prod(shape[axis] for axis in axes))
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, cells)
     multiplier, shift = _scaled(Fraction(x.scale) / Fraction(y.scale), mean, site)
@@ -109,16 +111,16 @@ def _axes(node: Node) -> list[int]:
     """The axes that are reduced, counted from the end."""
     dims = rank(node.inputs[0])
     if dims is None:
-        raise Different(f"the rank of what {node.name!r} reads is not known")
+        raise DifferenceError(f"the rank of what {node.name!r} reads is not known")
     if node.op == "GlobalAveragePool":
         return list(range(2 - dims, 0))
     tensor = input_at(node, 1)
     given = constant(tensor)
     if given is None and tensor is not None:
-        raise Different(f"the axes of {node.name!r} vary")
+        raise DifferenceError(f"the axes of {node.name!r} vary")
     axes = list(node.attrs.get("axes", [])) if given is None else given.ravel().tolist()
     if not axes and node.attrs.get("noop_with_empty_axes", 0):
-        raise Different(f"{node.name!r} reduces nothing")
+        raise DifferenceError(f"{node.name!r} reduces nothing")
     return sorted(axis % dims - dims for axis in axes or range(dims))
 
 

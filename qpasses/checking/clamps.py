@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from qpasses.checking.arithmetic import store
-from qpasses.checking.meaning import Different, Site, float_constant, unlike
+from qpasses.checking.meaning import DifferenceError, Site, float_constant, unlike
 from qpasses.graph import Node, constant
 from qpasses.record import Quantization
 
@@ -21,7 +21,7 @@ def bounds_of(chain: Sequence[Node]) -> tuple[float, float]:
             least = -np.inf if ends[0] is None else float(ends[0].reshape(()))
             most = np.inf if ends[1] is None else float(ends[1].reshape(()))
         else:
-            raise Different(f"{node.op} {node.name!r} is no clamp")
+            raise DifferenceError(f"{node.op} {node.name!r} is no clamp")
         low, high = min(max(low, least), most), min(max(high, least), most)
     return low, high
 
@@ -62,6 +62,6 @@ def check_ends(site: Site, ends: tuple[int, int]) -> Iterator[str]:
     """The bounds of a Clip, which are constants."""
     found = [constant(tensor) for tensor in site.node.inputs[1:]]
     if len(found) != len(ends) or any(value is None for value in found):
-        raise Different("its bounds are not constants")
+        raise DifferenceError("its bounds are not constants")
     for name, value, end in zip(("min", "max"), found, ends, strict=True):
         yield from unlike(name, value, np.array(end, site.y.dtype))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpasses.checking.meaning import Different, Site
+from qpasses.checking.meaning import DifferenceError, Site
 from qpasses.graph import Tensor, constant
 from qpasses.record import Quantization
 from qpasses.settings import Settings
@@ -46,7 +46,10 @@ def stored_matrix(
     real = np.zeros(channels) if bias is None else bias.astype(np.float64)
     size = np.abs(real)
     if not per_channel:
-        largest, worst = largest.max(initial=0.0, keepdims=True), size.max(initial=0.0, keepdims=True)
+        largest, worst = (
+            largest.max(initial=0.0, keepdims=True),
+            size.max(initial=0.0, keepdims=True),
+        )
     else:
         worst = size
     needed = worst / (x_scale * 2.0**30) * (1 + 2.0**-20)
@@ -80,7 +83,7 @@ def meaning_of_constant(values: NDArray[Any], settings: Settings) -> Quantizatio
 
 
 def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
-    """How an operand is stored, constants included. Raises Different, Unknown."""
+    """How an operand is stored, constants included. Raises DifferenceError, UnknownError."""
     values = constant(theirs)
     if values is None:
         return site.operand(ours, theirs)
@@ -89,9 +92,9 @@ def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
     expected = np.clip(levels, *meaning.limits).astype(meaning.dtype)
     found = constant(ours)
     if found is None or found.dtype != expected.dtype or not np.array_equal(found, expected):
-        raise Different(f"{ours.name!r} does not store the constant {theirs.name!r}")
+        raise DifferenceError(f"{ours.name!r} does not store the constant {theirs.name!r}")
     if site.pair.record.tensors.get(ours.name) != meaning:
-        raise Different(f"the record of {ours.name!r} is not that of its constant")
+        raise DifferenceError(f"the record of {ours.name!r} is not that of its constant")
     return meaning
 
 

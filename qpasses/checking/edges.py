@@ -5,7 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from qpasses.checking.clamps import check_ends
-from qpasses.checking.meaning import Different, Meaning, Pair, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Meaning,
+    Pair,
+    Site,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.graph import Node, constant, input_at, producer
 from qpasses.record import IN_GRAPHS, Quantization
 
@@ -14,13 +21,13 @@ def parameters_of(node: Node) -> Quantization:
     """Those of a Q or DQ of a whole tensor: its codes are all of the type."""
     scale, zero = constant(input_at(node, 1)), constant(input_at(node, 2))
     if scale is None or zero is None or scale.ndim or zero.ndim:
-        raise Different("its scale and zero point are not constant numbers")
+        raise DifferenceError("its scale and zero point are not constant numbers")
     if scale.dtype != np.float32 or zero.dtype.name not in IN_GRAPHS:
-        raise Different(f"its scale is {scale.dtype}, its zero point {zero.dtype}")
+        raise DifferenceError(f"its scale is {scale.dtype}, its zero point {zero.dtype}")
     try:
         return Quantization(float(scale), int(zero), zero.dtype.name)
     except ValueError as error:
-        raise Different(str(error)) from error
+        raise DifferenceError(str(error)) from error
 
 
 def quantize_linear(site: Site) -> Iterator[str]:
@@ -28,7 +35,7 @@ def quantize_linear(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, {})
     given, output = site.node.inputs[0], site.node.outputs[0]
     if site.pair.meaning(given).stored is not None:
-        raise Different(f"reads {given.name!r}, which is stored already")
+        raise DifferenceError(f"reads {given.name!r}, which is stored already")
     before = producer(given)
     if before is not None and before.op == "DequantizeLinear":
         yield "stores in float again what was stored before"
@@ -46,7 +53,7 @@ def dequantize_linear(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, {})
     stored, found = site.pair.meaning(given).stored, parameters_of(site.node)
     if stored is None:
-        raise Different(f"reads {given.name!r}, which is not stored as integers")
+        raise DifferenceError(f"reads {given.name!r}, which is not stored as integers")
     for what in ("scale", "zero_point", "dtype"):
         expected = getattr(stored, what)
         yield from unlike(what, np.array(getattr(found, what)), np.array(expected))

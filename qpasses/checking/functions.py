@@ -7,19 +7,19 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from qpasses.checking.meaning import Different, Site, same
+from qpasses.checking.meaning import DifferenceError, Site, same
 from qpasses.function import Function
 from qpasses.graph import Node, Tensor, constant
 
 
 def recorded_function(site: Site, sources: Sequence[Tensor]) -> Function:
-    """The recorded function, which is ``site.chain`` of ``sources``. Raises Different."""
+    """The recorded function, which is ``site.chain`` of ``sources``. Raises DifferenceError."""
     function = Function.from_text(site.entry.function)
     for problem in _unlike_nodes(function.model.graph, site.chain, sources):
-        raise Different(f"its recorded function is not the float nodes: {problem}")
+        raise DifferenceError(f"its recorded function is not the float nodes: {problem}")
     opset = next(each.version for each in function.model.opset_import if not each.domain)
     if opset != site.pair.real.opset:
-        raise Different(f"its recorded function is of opset {opset}")
+        raise DifferenceError(f"its recorded function is of opset {opset}")
     return function
 
 
@@ -57,7 +57,7 @@ def _is_same(
     name: str, tensor: Tensor, known: Mapping[str, Tensor], numbers: Mapping[str, Any]
 ) -> bool:
     value = constant(tensor)
-    if value is None:
+    if value is None or name in known:
         return (name == "" and tensor.is_empty()) or known.get(name) is tensor
     found = numbers.get(name)
     form = () if value.size == 1 else (-1, 1)

@@ -16,11 +16,11 @@ from qpasses.record import NodeRecord, Quantization, Record
 from qpasses.settings import Settings
 
 
-class Different(Exception):
+class DifferenceError(Exception):
     """What a rule finds where nothing behind it can be compared."""
 
 
-class Unknown(Exception):
+class UnknownError(Exception):
     """A tensor stands for nothing that is known: what writes it is different already."""
 
 
@@ -60,14 +60,14 @@ class Pair:
 
     @cached_property
     def sizes(self) -> Mapping[str, Sequence[int]]:
-        """The sizes of float tensors for the recorded sizes of inputs, where they are known."""
+        """The sizes of float tensors for the recorded ones of inputs, where known."""
         return sizes_of(self.real, self.record.sizes)
 
     def meaning(self, tensor: Tensor) -> Meaning:
-        """What a tensor that varies stands for. Raises Unknown."""
+        """What a tensor that varies stands for. Raises UnknownError."""
         found = self.meanings.get(tensor.name)
         if found is None:
-            raise Unknown(tensor.name)
+            raise UnknownError(tensor.name)
         return found
 
 
@@ -91,9 +91,9 @@ class Site:
 
     @property
     def first(self) -> Node:
-        """The float node that computes; clamps may follow. Raises Different without one."""
+        """The float node that computes; clamps may follow. Raises DifferenceError without one."""
         if not self.chain:
-            raise Different("its record names no node of the float model")
+            raise DifferenceError("its record names no node of the float model")
         return self.chain[0]
 
     @cached_property
@@ -113,33 +113,37 @@ class Site:
         return stored_as(self.pair, self.node.outputs[0])
 
     def is_op(self, *ops: str) -> None:
-        """Raise Different unless the first float node is a standard one of ``ops``."""
+        """Raise DifferenceError unless the first float node is a standard one of ``ops``."""
         if self.first.op not in ops or self.first.domain not in (None, "", "ai.onnx"):
-            raise Different(
+            raise DifferenceError(
                 f"computes {self.first.op} {self.first.name!r}, which is none of "
                 f"{', '.join(ops)}"
             )
 
     def operand(self, ours: Tensor, theirs: Tensor) -> Quantization:
-        """How ``ours`` stores the float tensor ``theirs``. Raises Different, Unknown."""
+        """How ``ours`` stores the float tensor ``theirs``. Raises DifferenceError, UnknownError."""
         found = self.pair.meaning(ours)
         if found.real != theirs.name:
-            raise Different(f"reads {ours.name!r}, which is {found.real!r}, not {theirs.name!r}")
+            raise DifferenceError(
+                f"reads {ours.name!r}, which is {found.real!r}, not {theirs.name!r}"
+            )
         if found.stored is None:
-            raise Different(f"reads {ours.name!r}, which is not stored as integers")
+            raise DifferenceError(f"reads {ours.name!r}, which is not stored as integers")
         return found.stored
 
     def follows(self, before: Node, node: Node) -> None:
-        """Raise Different unless ``node`` reads what ``before`` writes, at its input 0."""
+        """Raise DifferenceError unless ``node`` reads at input 0 what ``before`` writes."""
         if node.inputs[0] is not before.outputs[0]:
-            raise Different(f"{node.name!r} does not follow {before.name!r} in the float model")
+            raise DifferenceError(
+                f"{node.name!r} does not follow {before.name!r} in the float model"
+            )
 
 
 def stored_as(pair: Pair, tensor: Tensor) -> Quantization:
-    """How ``tensor`` is stored by the record. Raises Different if it is not."""
+    """How ``tensor`` is stored by the record. Raises DifferenceError if it is not."""
     found = pair.record.tensors.get(tensor.name)
     if found is None:
-        raise Different(f"the record does not say how {tensor.name!r} is stored")
+        raise DifferenceError(f"the record does not say how {tensor.name!r} is stored")
     return found
 
 
@@ -184,10 +188,10 @@ def same(ours: Any, theirs: Any) -> bool:
 def float_constant(node: Node, index: int) -> NDArray[Any] | None:
     """The constant at ``index`` of a float node, None where it has none.
 
-    Raises Different where the input varies.
+    Raises DifferenceError where the input varies.
     """
     tensor = input_at(node, index)
     value = constant(tensor)
     if value is None and tensor is not None:
-        raise Different(f"input {index} of {node.name!r} varies in the float model")
+        raise DifferenceError(f"input {index} of {node.name!r} varies in the float model")
     return value

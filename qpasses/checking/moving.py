@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 
 from qpasses.checking.arithmetic import store, stored_float32
-from qpasses.checking.meaning import Different, Site, float_constant, same, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    float_constant,
+    same,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.products import check_record
 from qpasses.graph import constant, is_used
 from qpasses.record import Quantization
@@ -45,21 +52,31 @@ def moving(site: Site) -> Iterator[str]:
     """One scale for all that is moved; Pad fills with a code, constants are stored alike."""
     ours, theirs = site.node, site.first
     if ours.op not in MOVED or ours.domain not in (None, "", "ai.onnx"):
-        raise Different("it does not only move values")
+        raise DifferenceError("it does not only move values")
     site.is_op(ours.op)
     if ours.op == "Resize" and not _only_picks(theirs.attrs):
-        raise Different("it does not only move values")
+        raise DifferenceError("it does not only move values")
     yield from unlike_attributes(ours.attrs, theirs.attrs)
     read, written = MOVED[ours.op]
     if len(ours.outputs) != len(theirs.outputs) or len(site.chain) != 1:
-        raise Different(f"has {len(ours.outputs)} outputs")
+        raise DifferenceError(f"has {len(ours.outputs)} outputs")
+    meaning = what_is_moved(site)
+    record = site.pair.record.tensors
     ends = [t for t in ours.outputs[written] if is_used(site.pair.integer, t)]
-    meanings = [site.pair.record.tensors.get(tensor.name) for tensor in ends]
-    meaning = meanings[0] if meanings else None
-    if meaning is None or any(each != meaning for each in meanings):
-        raise Different("its outputs are not stored in one way")
+    if any(record.get(tensor.name) != meaning for tensor in ends):
+        yield "its outputs are not stored as its inputs are"
     yield from check_record(site, {"y": [meaning.scale]})
     yield from _inputs(site, read, meaning)
+
+
+def what_is_moved(site: Site) -> Quantization:
+    """How the first of the inputs that are moved, but for constants, is stored."""
+    place = MOVED[site.node.op][0] if site.node.op in MOVED else _ONE
+    pairs = zip(site.node.inputs[place], site.first.inputs[place], strict=False)
+    for ours, theirs in pairs:
+        if constant(theirs) is None:
+            return site.operand(ours, theirs)
+    raise DifferenceError("it moves nothing that varies")
 
 
 def _inputs(site: Site, read: slice, meaning: Quantization) -> Iterator[str]:
@@ -70,11 +87,11 @@ def _inputs(site: Site, read: slice, meaning: Quantization) -> Iterator[str]:
         code = store(meaning, 0.0 if fill is None else float(fill.reshape(())))
         found = constant(ours.pop(2)) if len(ours) > 2 else None
         if found is None:
-            raise Different("it fills with something that is not constant")
+            raise DifferenceError("it fills with something that is not constant")
         yield from unlike("what it fills with", found, np.array(code, meaning.dtype))
         theirs = [*theirs[:2], *theirs[3:]]
     if len(ours) != len(theirs):
-        raise Different(f"has {len(ours)} inputs")
+        raise DifferenceError(f"has {len(ours)} inputs")
     for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
         value = constant(other)
         if value is not None:

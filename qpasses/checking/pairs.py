@@ -12,7 +12,7 @@ from opsets.target import Target
 from qpasses.checking.arithmetic import nearest, shifted
 from qpasses.checking.clamps import check_end, clamps_behind
 from qpasses.checking.constants import operand
-from qpasses.checking.meaning import Different, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
 from qpasses.checking.products import check_record
 from qpasses.evidence.pairs import (
     add_inputs,
@@ -41,7 +41,7 @@ def int_mul(site: Site) -> Iterator[str]:
     """Mul of two tensors, or of a tensor and a constant."""
     site.is_op("Mul")
     if len(site.chain) > 1:
-        raise Different("its record names nodes behind the product")
+        raise DifferenceError("its record names nodes behind the product")
     yield from check_end(site, ())
     a, b, y = yield from _operands(site)
     expected = _product_multiplier(a, b, y, site.settings.target)
@@ -54,7 +54,7 @@ def _operands(
     """Check operands, zero points, attributes and record; the meanings of a, b and y."""
     theirs = site.first.inputs
     if len(theirs) != 2:
-        raise Different(f"{site.first.name!r} has {len(theirs)} operands")
+        raise DifferenceError(f"{site.first.name!r} has {len(theirs)} operands")
     a, b = (operand(site, site.inputs[n], t) for n, t in zip("ab", theirs, strict=True))
     for name, meaning in (("a_zero", a), ("b_zero", b)):
         yield from unlike(name, site.given[name], meaning.zero)
@@ -63,7 +63,7 @@ def _operands(
     rounding = {"rounding": site.settings.target.rounding}
     yield from unlike_attributes(site.node.attrs, rounding)
     if len({each.dtype for each in (a, b, site.y)}) > 1:
-        raise Different("its operands and its result are stored in different types")
+        raise DifferenceError("its operands and its result are stored in different types")
     return a, b, site.y
 
 
@@ -86,7 +86,9 @@ def _sum_multipliers(
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
     top, shift = nearest(max(ratios), target.multiplier_bits)
     start = [min(top, round(ratio * (1 << shift))) for ratio in ratios]
-    start = [top if ratio == max(ratios) else m for ratio, m in zip(ratios, start, strict=True)]
+    start = [
+        top if ratio == max(ratios) else m for ratio, m in zip(ratios, start, strict=True)
+    ]
     column, row = (codes.astype(np.int64) for codes in all_pairs(a.dtype))
     first, second = column - a.zero_point, row - b.zero_point
     real = real_sum(a, b, y, bounds)
@@ -115,9 +117,7 @@ def _sum_multipliers(
 def _changes(bits: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """The near changes of both multipliers, and the far ones, in order."""
     less = max(24 - bits, 0)
-    everything = sorted(
-        (abs(i) + abs(j), i, j) for i, j in product(range(-6, 7), repeat=2)
-    )
+    everything = sorted((abs(i) + abs(j), i, j) for i, j in product(range(-6, 7), repeat=2))
     ring = [(total, (i, j)) for total, i, j in everything if total <= 6 >> less]
     near = [change for total, change in ring if total <= 3 >> less]
     far = [change for total, change in ring if total > 3 >> less]

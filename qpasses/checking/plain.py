@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from qpasses.checking.constants import stores_nearest
-from qpasses.checking.meaning import Different, Meaning, Pair, Site, same
+from qpasses.checking.meaning import DifferenceError, Pair, Site, same
 from qpasses.graph import Graph, Node, Tensor, constant, dequantized, is_graph
 
 _SHAPES = frozenset({"Shape", "Size"})
@@ -16,7 +16,7 @@ _PLACES = frozenset({"ArgMax", "ArgMin"})
 def left(site: Site) -> Iterator[str]:
     """A node as it is in the float model: the same op, attributes and inputs."""
     if not site.chain:
-        raise Different("the float model has no such node")
+        raise DifferenceError("the float model has no such node")
     yield from _same_node(site.node, site.first, site.pair, {})
 
 
@@ -73,9 +73,9 @@ def _unlike_input(
         return "" if theirs.is_empty() and ours.is_empty() else f"reads {ours.name!r}"
     value = constant(theirs)
     if value is not None:
-        found = constant(ours)
-        if found is not None:
-            return "" if same(found, value) else f"{ours.name!r} is another constant"
+        given = constant(ours)
+        if given is not None:
+            return "" if same(given, value) else f"{ours.name!r} is another constant"
         return "" if _dequantizes(ours, value) else f"{ours.name!r} is not its constant"
     if ours.name in inside:
         return "" if inside[ours.name] == theirs.name else f"reads {ours.name!r}"
@@ -101,7 +101,11 @@ def _branch(
 ) -> Iterator[str]:
     """The body of an If or a Loop: its nodes in order, its inputs and outputs by place."""
     inside = dict(outside)
-    ends = [(ours.inputs, theirs.inputs), (ours.outputs, theirs.outputs), (ours.nodes, theirs.nodes)]
+    ends = [
+        (ours.inputs, theirs.inputs),
+        (ours.outputs, theirs.outputs),
+        (ours.nodes, theirs.nodes),
+    ]
     if any(len(mine) != len(other) for mine, other in ends):
         yield "a branch has another number of nodes, inputs or outputs"
         return
@@ -113,13 +117,10 @@ def _branch(
         for mine, other in zip(node.outputs, real.outputs, strict=False):
             inside[mine.name] = other.name
     for mine, other in zip(ours.outputs, theirs.outputs, strict=True):
-        if problem := _unlike_input(real_reader(theirs), mine, other, pair, inside):
+        if problem := _unlike_input(_reader(theirs), mine, other, pair, inside):
             yield f"a branch gives another output: {problem}"
 
 
-def real_reader(graph: Graph) -> Node:
+def _reader(graph: Graph) -> Node:
     """A node of ``graph`` that reads numbers, for what its outputs are read as."""
     return graph.nodes[-1]
-
-
-__all__ = ["Meaning", "apart", "left"]

@@ -11,7 +11,13 @@ from opsets.fixed_point import Int64
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.clamps import check_end, clamps_behind
 from qpasses.checking.constants import Matrix, operand, stored_matrix
-from qpasses.checking.meaning import Different, Site, float_constant, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    float_constant,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.graph import Node, input_at, rank
@@ -44,13 +50,13 @@ def int_gemm(site: Site) -> Iterator[str]:
     if node.op == "Gemm":
         plain = {"transA": 0, "transB": 0, "alpha": 1.0, "beta": 1.0}
         if any(node.attrs.get(name, value) != value for name, value in plain.items()):
-            raise Different(f"{node.name!r} transposes or scales what it multiplies")
+            raise DifferenceError(f"{node.name!r} transposes or scales what it multiplies")
         bias = float_constant(node, 2)
     elif len(site.chain) > 1 and site.chain[1].op == "Add":
         bias, count = _row(site), 2
     weights = _weights(node)
     if bias is not None and bias.shape != weights.shape[1:]:
-        raise Different(f"the bias of {node.name!r} is not one number per column")
+        raise DifferenceError(f"the bias of {node.name!r} is not one number per column")
     clamps = clamps_behind(site, count)
     attributes = {"rank": rank(node.inputs[0]) or 0}
     yield from _matrix(site, weights, bias, 1, clamps, attributes)
@@ -59,7 +65,7 @@ def int_gemm(site: Site) -> Iterator[str]:
 def _weights(node: Node) -> NDArray[Any]:
     weights = float_constant(node, 1)
     if weights is None:
-        raise Different(f"{node.name!r} has no weights")
+        raise DifferenceError(f"{node.name!r} has no weights")
     return weights
 
 
@@ -68,7 +74,7 @@ def _row(site: Site) -> NDArray[Any] | None:
     product, add = site.first.outputs[0], site.chain[1]
     place = next((i for i, tensor in enumerate(add.inputs) if tensor is product), None)
     if place is None:
-        raise Different(f"{add.name!r} does not follow {site.first.name!r}")
+        raise DifferenceError(f"{add.name!r} does not follow {site.first.name!r}")
     return float_constant(add, 1 - place)
 
 
@@ -93,7 +99,9 @@ def _matrix(
         yield from unlike(name, site.given[name], value)
     reachable = _reachable(matrix, axis, x)
     if matrix.scale.size == 1:
-        reachable = Interval(reachable.low.min(keepdims=True), reachable.high.max(keepdims=True))
+        reachable = Interval(
+            reachable.low.min(keepdims=True), reachable.high.max(keepdims=True)
+        )
     scales = {"x": [x.scale], "w": matrix.scale.tolist()}
     macs = products_of(node, site.pair.sizes)
     yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
@@ -129,9 +137,7 @@ def int_mat_mul(site: Site) -> Iterator[str]:
     reachable = Interval(np.array([min(ends)], np.int64), np.array([max(ends)], np.int64))
     scales = {"a": [a.scale], "b": [b.scale]}
     macs = products_of(node, site.pair.sizes)
-    yield from check_requantized(
-        site, clamps, {"inner": inner}, scales, reachable, macs=macs
-    )
+    yield from check_requantized(site, clamps, {"inner": inner}, scales, reachable, macs=macs)
 
 
 def _inner(site: Site) -> int:
@@ -141,7 +147,7 @@ def _inner(site: Site) -> int:
         known = tensor is not None and (site.pair.sizes.get(tensor.name) or tensor.shape)
         if known and isinstance(size := known[axis], int):
             return size
-    raise Different("how many products it sums is not known")
+    raise DifferenceError("how many products it sums is not known")
 
 
 def check_requantized(
@@ -160,7 +166,7 @@ def check_requantized(
     yield from check_end(site, clamps)
     yield from check_record(site, {**scales, "y": [y.scale]}, cells, macs)
     if not reachable.fits_int32():
-        raise Different("its accumulator can leave int32")
+        raise DifferenceError("its accumulator can leave int32")
     kernel = judged_kernel(site.node.op, _known(site), attributes, target)
     rule = ruled_multipliers(
         _ratios(scales, y, cells), _steps(site), reachable, kernel, target

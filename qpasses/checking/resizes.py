@@ -9,7 +9,7 @@ import numpy as np
 
 from qpasses.checking.averages import sums_of
 from qpasses.checking.clamps import clamps_behind
-from qpasses.checking.meaning import Different, Site, float_constant, unlike
+from qpasses.checking.meaning import DifferenceError, Site, float_constant, unlike
 from qpasses.checking.products import check_requantized
 from qpasses.graph import Node
 
@@ -21,6 +21,10 @@ class Line:
     before: int
     after: int
     factor: Fraction
+
+    def within(self, index: int, mode: str) -> Fraction:
+        """``place``, moved to the nearest end of the axis where it lies outside."""
+        return min(max(self.place(index, mode), Fraction(0)), Fraction(self.before - 1))
 
     def place(self, index: int, mode: str) -> Fraction:
         """Where ``index`` behind the Resize lies before it, by ONNX's formulas."""
@@ -36,7 +40,7 @@ class Line:
             return Fraction(self.before, 2) * (1 - self.after / size) + pixel
         if mode in ("half_pixel", "pytorch_half_pixel"):
             return pixel
-        raise Different(f"coordinates {mode!r} have no integer form")
+        raise DifferenceError(f"coordinates {mode!r} have no integer form")
 
 
 def int_resize(site: Site) -> Iterator[str]:
@@ -50,8 +54,8 @@ def int_resize(site: Site) -> Iterator[str]:
     padded = [Line(1, 1, Fraction(1))] * (3 - len(lines)) + lines
     indices, coefficients, total = [], [], 1
     for line in padded:
-        places = [min(max(line.place(i, mode), 0), line.before - 1) for i in range(line.after)]
-        parts = lcm(*(Fraction(place).denominator for place in places))
+        places = [line.within(i, mode) for i in range(line.after)]
+        parts = lcm(*(place.denominator for place in places))
         for place in places:
             first = floor(place)
             behind = int((place - first) * parts)
@@ -75,29 +79,33 @@ def _lines(node: Node) -> list[Line]:
     plain = {"antialias": 0, "exclude_outside": 0, "keep_aspect_ratio_policy": "stretch"}
     wrong = any(node.attrs.get(name, value) != value for name, value in plain.items())
     if wrong or node.attrs.get("mode", "nearest") != "linear":
-        raise Different(f"{node.name!r} is another kind of Resize")
+        raise DifferenceError(f"{node.name!r} is another kind of Resize")
     shapes = node.inputs[0].shape, node.outputs[0].shape
     if None in shapes:
-        raise Different(f"the sizes of {node.name!r} are not known")
+        raise DifferenceError(f"the sizes of {node.name!r} are not known")
     lines = [
         Line(before, after, factor)
         for before, after, factor in zip(*shapes, _factors(node, shapes[0]), strict=True)
     ]
     first = next((i for i, line in enumerate(lines) if line.factor != 1), len(lines) - 1)
-    if not all(isinstance(s, int) for line in lines[first:] for s in (line.before, line.after)):
-        raise Different(f"the sizes of {node.name!r} are not known")
+    if not all(
+        isinstance(s, int) for line in lines[first:] for s in (line.before, line.after)
+    ):
+        raise DifferenceError(f"the sizes of {node.name!r} are not known")
     return lines[first:]
 
 
 def _factors(node: Node, before: Sequence[int]) -> list[Fraction]:
     factors, sizes = float_constant(node, 2), float_constant(node, 3)
-    given, by_size = (factors, False) if factors is not None and factors.size else (sizes, True)
+    given, by_size = (
+        (factors, False) if factors is not None and factors.size else (sizes, True)
+    )
     if given is None:
-        raise Different(f"the factors of {node.name!r} are not known")
+        raise DifferenceError(f"the factors of {node.name!r} are not known")
     found = [Fraction(1)] * len(before)
     axes = node.attrs.get("axes") or range(len(before))
     for axis, value in zip(axes, given.tolist(), strict=True):
         if by_size and not isinstance(before[axis], int):
-            raise Different(f"the sizes of {node.name!r} are not known")
+            raise DifferenceError(f"the sizes of {node.name!r} are not known")
         found[axis] = Fraction(value) / (before[axis] if by_size else 1)
     return found

@@ -8,7 +8,13 @@ import numpy as np
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.clamps import check_end
 from qpasses.checking.functions import recorded_function
-from qpasses.checking.meaning import Different, Site, float_constant, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    float_constant,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.products import check_record
 from qpasses.evidence.thresholds import Interval, levels
 
@@ -20,11 +26,11 @@ def int_p_relu(site: Site) -> Iterator[str]:
     site.is_op("LeakyRelu", "PRelu")
     node = site.first
     if len(site.chain) != 1:
-        raise Different("its record names more than one node")
+        raise DifferenceError("its record names more than one node")
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
     recorded_function(site, [node.inputs[0]])
     if x.dtype != y.dtype:
-        raise Different("its input and output are stored in different types")
+        raise DifferenceError("its input and output are stored in different types")
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, ())
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
@@ -35,7 +41,7 @@ def int_p_relu(site: Site) -> Iterator[str]:
     if node.op == "LeakyRelu":
         slopes = np.array(node.attrs.get("alpha", 0.01), np.float32)
     if slopes is None or not np.isfinite(slopes).all():
-        raise Different(f"{node.name!r} has no finite slopes")
+        raise DifferenceError(f"{node.name!r} has no finite slopes")
     slopes = slopes.reshape(()) if slopes.size == 1 else slopes
     kernel = judged_kernel("IntPRelu", site.given, attributes, target)
     ratio = Fraction(x.scale) / Fraction(y.scale)
@@ -43,7 +49,12 @@ def int_p_relu(site: Site) -> Iterator[str]:
     known = {1.0: (ratio, 0, high, 1)}
     unique, places = np.unique(slopes, return_inverse=True)
     sides = [known[1.0]] + [
-        (ratio * abs(Fraction(float(s))), 0 if s < 0 else low, -low if s < 0 else 0, -1 if s < 0 else 1)
+        (
+            ratio * abs(Fraction(float(s))),
+            0 if s < 0 else low,
+            -low if s < 0 else 0,
+            -1 if s < 0 else 1,
+        )
         for s in unique
     ]
     steps = levels(y.zero_point, *y.limits)

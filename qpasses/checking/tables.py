@@ -11,7 +11,7 @@ from qpasses.checking.arithmetic import bytes_of, real_float32, stored_float32
 from qpasses.checking.clamps import bounds_of, clamps_behind, stored_bounds
 from qpasses.checking.constants import operand
 from qpasses.checking.functions import recorded_function
-from qpasses.checking.meaning import Different, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
 from qpasses.checking.products import check_record
 from qpasses.graph import Tensor, constant
 from qpasses.record import Quantization
@@ -30,7 +30,7 @@ def lut(site: Site) -> Iterator[str]:
     else:
         known = site.pair.meaning(source).stored
         if known is None:
-            raise Different(f"{source.name!r} is not stored as integers")
+            raise DifferenceError(f"{source.name!r} is not stored as integers")
         x = known
     low, high = bounds_of(chain)
     bounds = [None if np.isinf(end) else end for end in (low, high)]
@@ -49,14 +49,14 @@ def _rescaled(code: int, x: Quantization, y: Quantization) -> int:
 def lut_per_channel(site: Site) -> Iterator[str]:
     """A function whose constants differ along one axis."""
     if not site.chain:
-        raise Different("its record names no node of the float model")
+        raise DifferenceError("its record names no node of the float model")
     axes: set[int] = set()
     for node in site.chain:
         dims = len(node.outputs[0].shape)
-        for value in filter(lambda v: v is not None, map(constant, node.inputs)):
+        for value in [v for v in map(constant, node.inputs) if v is not None]:
             axes |= {dims - value.ndim + i for i, size in enumerate(value.shape) if size > 1}
     if len(axes) != 1:
-        raise Different("its constants do not differ along one axis")
+        raise DifferenceError("its constants do not differ along one axis")
     yield from unlike_attributes(site.node.attrs, {"axis": max(axes)})
     yield from _function(site, "tables")
 
@@ -65,7 +65,7 @@ def _function(site: Site, name: str) -> Iterator[str]:
     source = site.inputs["x"]
     real = site.pair.float_tensors.get(site.pair.meaning(source).real)
     if real is None or not site.chain:
-        raise Different(f"the float model has no {source.name!r} behind its nodes")
+        raise DifferenceError(f"the float model has no {source.name!r} behind its nodes")
     x, y = site.operand(source, real), site.y
     function = recorded_function(site, [real])
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
@@ -90,7 +90,7 @@ def _filled(row: NDArray[np.float32], codes: NDArray[Any]) -> NDArray[np.float32
     """Where there is no result, that of the nearest code that has one, the lower of two."""
     defined = np.flatnonzero(~np.isnan(row))
     if not len(defined):
-        raise Different("its function is not defined for any code")
+        raise DifferenceError("its function is not defined for any code")
     known = codes[defined].astype(np.int64)
     result = row.copy()
     for place in np.flatnonzero(np.isnan(row)):
@@ -104,7 +104,7 @@ def lut_pair(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, {})
     theirs: Sequence[Tensor] = site.first.inputs
     if len(site.chain) != 1 or len(theirs) != 2:
-        raise Different("its record names no node of two tensors")
+        raise DifferenceError("its record names no node of two tensors")
     a, b = (operand(site, site.inputs[n], t) for n, t in zip("ab", theirs, strict=True))
     y, function = site.y, recorded_function(site, theirs)
     yield from check_record(site, {"a": [a.scale], "b": [b.scale], "y": [y.scale]})

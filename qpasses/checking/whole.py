@@ -40,8 +40,8 @@ def misshapen(pair: Pair) -> Iterator[str]:
     written = [tensor for node in pair.integer.nodes for tensor in node.outputs]
     for tensor in [*pair.integer.inputs, *written]:
         meaning = pair.meanings.get(tensor.name)
-        real = meaning and pair.float_tensors.get(meaning.real)
-        if not meaning or real is None or tensor.is_empty():
+        real = pair.float_tensors.get(meaning.real) if meaning else None
+        if meaning is None or real is None or tensor.is_empty():
             continue
         dtype = meaning.stored.dtype if meaning.stored else real.dtype
         if dtype is None:
@@ -49,7 +49,8 @@ def misshapen(pair: Pair) -> Iterator[str]:
         if tensor.dtype is None or np.dtype(tensor.dtype) != np.dtype(dtype):
             yield f"tensor {tensor.name!r} is said to be {_shown(tensor)}, it is {dtype}"
         elif _sizes(tensor) != _sizes(real):
-            yield f"tensor {tensor.name!r} is said to have sizes {tensor.shape}, they are {real.shape}"
+            sizes = f"sizes {tensor.shape}, they are {real.shape}"
+            yield f"tensor {tensor.name!r} is said to have {sizes}"
 
 
 def _shown(tensor: Tensor) -> str:

@@ -225,17 +225,18 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             f"{len(channels)} channels, whose bias would not fit int32",
         )
     checks = report.get("checks", {})
-    if checks:
-        probe, bodies, derived = (checks[k] for k in ("kernel_probe", "bodies", "derivation"))
+    if compared := checks.get("float_graph"):
         table.add_row(
-            "derived again from the float model",
-            f"{derived['nodes']} nodes: {derived['differences']} differences",
+            "compared with the float graph",
+            f"{compared['nodes']} nodes: {compared['differences']} differences",
         )
+    if probe := checks.get("kernel_probe"):
         table.add_row(
             "kernel probe",
             f"{probe['accumulators']:,} accumulators on {probe['nodes']} nodes: "
             f"{probe['mismatches']} differ",
         )
+    if bodies := checks.get("bodies"):
         table.add_row(
             "both bodies",
             f"{bodies['samples']} samples: "
