@@ -38,7 +38,7 @@ class Checked:
     """What differs, one sentence each, and how much was checked: by rule, nodes and macs."""
 
     differences: list[str] = field(default_factory=list)
-    coverage: dict[str, dict[str, int]] = field(default_factory=dict)
+    coverage: list[dict[str, Any]] = field(default_factory=list)
 
 
 def check(
@@ -83,7 +83,7 @@ def check(
     found += unplaced(pair, claims)
     found += excluded_by_the_user(claims, excluded)
     found += misshapen(pair)
-    found += unlike_metadata(pair, about, ())
+    found += unlike_metadata(pair, about)
     return Checked(found or unknown, counted(nodes, macs))
 
 

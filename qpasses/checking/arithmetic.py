@@ -84,8 +84,24 @@ def ruled_multipliers(
     Of the nearest and its neighbours, up to 8 units in the last place away, the one that the
     kernel computes exactly and that differs from real arithmetic for the fewest accumulators,
     then the nearest, then the larger. Else the first exact one up to 512 away (at 24 bits),
-    else the nearest.
+    else the nearest. Channels that are alike are asked once.
     """
+    ends = zip(scales, reachable.low.tolist(), reachable.high.tolist(), strict=True)
+    places: dict[tuple[Fraction, int, int], int] = {}
+    order = [places.setdefault(each, len(places)) for each in ends]
+    low, high = (np.array([each[k] for each in places], np.int64) for k in (1, 2))
+    unlike = [each[0] for each in places]
+    found = _ruled(unlike, steps, Interval(low, high), kernel, target)
+    return Ruled(found.multiplier[order], found.shift[order])
+
+
+def _ruled(
+    scales: Sequence[Fraction],
+    steps: Int64,
+    reachable: Interval,
+    kernel: Kernel,
+    target: Target,
+) -> Ruled:
     bits = target.multiplier_bits
     pairs = [nearest(scale, bits) for scale in scales]
     start, shift = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -106,18 +122,18 @@ def ruled_multipliers(
             continue
         mismatches, ours = wrong(rows, distance, steps)
         cost = moved(ours, real[rows], Interval(reachable.low[rows], reachable.high[rows]))
-        better = rows[(mismatches == 0) & (cost < fewest[rows])]
-        found[better] = start[better] + distance
-        fewest[better] = cost[np.isin(rows, better)]
+        is_better = (mismatches == 0) & (cost < fewest[rows])
+        found[rows[is_better]] = start[rows[is_better]] + distance
+        fewest[rows[is_better]] = cost[is_better]
     ends = np.unique(np.concatenate([steps[:_OUTERMOST], steps[-_OUTERMOST:]]))
-    missing = np.flatnonzero(fewest == np.iinfo(np.int64).max)
+    is_missing = fewest == np.iinfo(np.int64).max
     for distance in _outwards(min(_NEAR, largest) + 1, largest):
-        rows = _within(missing, start + distance, distance, bits)
+        rows = _within(np.flatnonzero(is_missing), start + distance, distance, bits)
         for at in (ends, steps):
             rows = rows[wrong(rows, distance, at)[0] == 0] if len(rows) else rows
         found[rows] = start[rows] + distance
-        missing = np.setdiff1d(missing, rows)
-        if not len(missing):
+        is_missing[rows] = False
+        if not is_missing.any():
             break
     return Ruled(found, shift)
 

@@ -13,7 +13,7 @@ from qpasses.graph import Node, Tensor, constant
 
 
 def recorded_function(site: Site, sources: Sequence[Tensor]) -> Function:
-    """The recorded function, which is ``site.chain`` of ``sources``. Raises DifferenceError."""
+    """The recorded function, if it is ``site.chain`` of ``sources``, else DifferenceError."""
     function = Function.from_text(site.entry.function)
     for problem in _unlike_nodes(function.model.graph, site.chain, sources):
         raise DifferenceError(f"its recorded function is not the float nodes: {problem}")

@@ -91,7 +91,7 @@ class Site:
 
     @property
     def first(self) -> Node:
-        """The float node that computes; clamps may follow. Raises DifferenceError without one."""
+        """The float node that computes, clamps may follow. Raises DifferenceError."""
         if not self.chain:
             raise DifferenceError("its record names no node of the float model")
         return self.chain[0]
@@ -121,7 +121,10 @@ class Site:
             )
 
     def operand(self, ours: Tensor, theirs: Tensor) -> Quantization:
-        """How ``ours`` stores the float tensor ``theirs``. Raises DifferenceError, UnknownError."""
+        """How ``ours`` stores the float tensor ``theirs``.
+
+        Raises DifferenceError if it stores another one, UnknownError.
+        """
         found = self.pair.meaning(ours)
         if found.real != theirs.name:
             raise DifferenceError(

@@ -6,11 +6,16 @@ from math import prod
 from qpasses.graph import Graph, Node, constant, export_graph, import_graph
 from qpasses.shapes import infer_shapes
 
+_LARGE = 1024
+
 
 def sizes_of(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
     """By tensor, where all sizes are numbers once free ones take those of ``inputs``."""
     model = export_graph(graph)
     del model.graph.value_info[:]
+    for tensor in model.graph.initializer:
+        if prod(tensor.dims) > _LARGE:  # no size is computed from so many numbers
+            tensor.ClearField("raw_data")
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     for value in model.graph.input:

@@ -61,9 +61,7 @@ def _sizes(tensor: Tensor) -> list[Any] | None:
     return None if tensor.shape is None else list(tensor.shape)
 
 
-def unlike_metadata(
-    pair: Pair, about: Mapping[str, Any], extra: Container[str]
-) -> Iterator[str]:
+def unlike_metadata(pair: Pair, about: Mapping[str, Any]) -> Iterator[str]:
     """What the model says of its edges, its sizes, its weights and its float nodes."""
     for kind in ("inputs", "outputs"):
         found = pair.record.tensors
@@ -98,6 +96,6 @@ def _fit(pair: Pair) -> bool:
     return True
 
 
-def counted(claims: Counter[str], macs: Counter[str]) -> dict[str, dict[str, int]]:
+def counted(nodes: Counter[str], macs: Counter[str]) -> list[dict[str, Any]]:
     """By rule, how many nodes it checked and how many multiply-accumulates these have."""
-    return {rule: {"nodes": claims[rule], "macs": macs[rule]} for rule in sorted(claims)}
+    return [{"rule": rule, "nodes": nodes[rule], "macs": macs[rule]} for rule in sorted(nodes)]
