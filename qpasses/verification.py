@@ -130,8 +130,8 @@ def _compare(
             "the record has no sizes that fit the float model's inputs"
         ) from error
     result.record = replace(read.record, macs=context.record.macs)
-    excluded = context.selection.excluded | context.selection.unlisted
-    checked = check(read.graph, read.record, read.settings, read.about, real, excluded)
+    left = context.selection.excluded, context.selection.unlisted
+    checked = check(read.graph, read.record, read.settings, read.about, real, *left)
     differences = [*checked.differences, *_unlike_file(read, real.opset)]
     result.checks["float_graph"] = {
         "nodes": len(read.graph.nodes),

@@ -23,10 +23,10 @@ from qpasses.checking.moving import what_is_moved
 from qpasses.checking.rules import APART, CODES, EDGES, LEFT, MOVING, RECORDED, RULES, Rule
 from qpasses.checking.whole import (
     counted,
-    excluded_by_the_user,
     misshapen,
     unlike_metadata,
     unplaced,
+    unwanted,
 )
 from qpasses.graph import Graph, Node, Tensor, constant, is_float, is_used
 from qpasses.record import Quantization, Record
@@ -48,15 +48,17 @@ def check(
     about: Mapping[str, Any],
     real: Graph,
     excluded: Container[str] = (),
+    unlisted: Container[str] = (),
 ) -> Checked:
     """Check ``integer`` against ``real``, the float graph as prepared.
 
     ``about`` holds what the integer model says of itself, ``excluded`` the float nodes that
-    the user wanted in float.
+    the user wanted in float, ``unlisted`` those that only others may take in.
     """
     pair = Pair(integer, record, settings, real)
     found = list(read_inputs(pair))
     claims: dict[str, list[Node]] = {}
+    heads: dict[str, list[Node]] = {}
     nodes: Counter[str] = Counter()
     macs: Counter[str] = Counter()
     unknown = []
@@ -65,6 +67,8 @@ def check(
         name, rule = _rule_of(node, chain, pair)
         for each in chain:
             claims.setdefault(each.name, []).append(node)
+        for each in chain[:1]:
+            heads.setdefault(each.name, []).append(node)
         if stray:
             found.append(f"{_called(node)}: the float model has no node {stray[0]!r}")
             continue
@@ -81,7 +85,8 @@ def check(
         macs[name] += record.nodes[node.name].macs if node.name in record.nodes else 0
     found += compare_outputs(pair)
     found += unplaced(pair, claims)
-    found += excluded_by_the_user(claims, excluded)
+    found += unwanted(claims, excluded)
+    found += unwanted(heads, unlisted)
     found += misshapen(pair)
     found += unlike_metadata(pair, about)
     return Checked(found or unknown, counted(nodes, macs))
@@ -136,6 +141,8 @@ def _stands_for(site: Site) -> Iterator[str]:
 
     Without a float node, what the node reads.
     """
+    if not site.chain and not site.node.inputs:
+        raise DifferenceError("the float model has no such node")
     if not site.chain:
         yield site.pair.meaning(site.node.inputs[0]).real
         return

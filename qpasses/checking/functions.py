@@ -17,9 +17,9 @@ def recorded_function(site: Site, sources: Sequence[Tensor]) -> Function:
     function = Function.from_text(site.entry.function)
     for problem in _unlike_nodes(function.model.graph, site.chain, sources):
         raise DifferenceError(f"its recorded function is not the float nodes: {problem}")
-    opset = next(each.version for each in function.model.opset_import if not each.domain)
-    if opset != site.pair.real.opset:
-        raise DifferenceError(f"its recorded function is of opset {opset}")
+    opsets = [each.version for each in function.model.opset_import if not each.domain]
+    if opsets != [site.pair.real.opset]:
+        raise DifferenceError(f"its recorded function is of opset {opsets}")
     return function
 
 
@@ -27,7 +27,8 @@ def _unlike_nodes(
     graph: onnx.GraphProto, chain: Sequence[Node], sources: Sequence[Tensor]
 ) -> Iterator[str]:
     numbers = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    if len(graph.node) != len(chain) or len(graph.input) != len(sources):
+    ends = [(graph.node, chain), (graph.input, sources), (graph.output, [None])]
+    if any(len(ours) != len(theirs) for ours, theirs in ends):
         yield "their number differs"
         return
     known = dict(zip((value.name for value in graph.input), sources, strict=True))
@@ -37,7 +38,7 @@ def _unlike_nodes(
         attributes = {each.name: helper.get_attribute_value(each) for each in ours.attribute}
         if not _same_attributes(attributes, theirs.attrs):
             yield f"{theirs.name!r} has other attributes"
-        if len(ours.input) != len(theirs.inputs):
+        if (len(ours.input), len(ours.output)) != (len(theirs.inputs), 1):
             yield f"{theirs.name!r} has {len(theirs.inputs)} inputs"
             return
         for name, tensor in zip(ours.input, theirs.inputs, strict=True):

@@ -25,14 +25,19 @@ def unplaced(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[str]:
             yield f"node {name!r} ({node.op}) of the float model is computed by {places}"
 
 
-def excluded_by_the_user(
-    claims: Mapping[str, list[Node]], excluded: Container[str]
+def unwanted(
+    claims: Mapping[str, list[Node]], wanted_in_float: Container[str]
 ) -> Iterator[str]:
     """Float nodes that are computed on integers though the user wanted them in float."""
     for name, nodes in claims.items():
-        for node in nodes:
-            if name in excluded and (is_integer(node) or node.name != name):
+        for node in nodes if name in wanted_in_float else ():
+            if is_integer(node) or is_stored(node):
                 yield f"node {node.name!r} computes {name!r} on integers, which is excluded"
+
+
+def is_stored(node: Node) -> bool:
+    """Whether a standard node writes codes."""
+    return node.outputs[0].dtype in ("uint8", "int8")
 
 
 def misshapen(pair: Pair) -> Iterator[str]:
@@ -74,7 +79,11 @@ def unlike_metadata(pair: Pair, about: Mapping[str, Any]) -> Iterator[str]:
     if not _fit(pair):
         yield "the model's metadata on sizes do not fit the float model's inputs"
     known = pair.float_nodes.keys() | {node.name for node in pair.integer.nodes}
-    for name, reason in dict(pair.record.declined).items():
+    declined = pair.record.declined
+    if not isinstance(declined, dict):
+        yield "the model's metadata on declined nodes are damaged"
+        return
+    for name, reason in declined.items():
         if name not in known or not isinstance(reason, str):
             yield f"the model's metadata decline a node {name!r} that there is not"
 
