@@ -117,6 +117,7 @@ class NodeRecord:
         sound = sound and all(isinstance(name, str) for name in self.source)
         sound = sound and all(isinstance(code, int) for code in self.undefined)
         sound = sound and isinstance(self.costs, dict)
+        sound = sound and all(type(end) in (int, float, type(None)) for end in self.bounds)
         if not sound or len(self.bounds) != 2 or not isinstance(self.function, str):
             raise ValueError("scales, cells, macs, source, bounds or function of a node")
 

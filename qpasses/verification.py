@@ -84,6 +84,7 @@ def verify_integer(
         counts = {key: entry.macs for key, entry in record.nodes.items()}
         result.record = replace(record, macs=counts)
     else:
+        _check_sizes(record)
         advance = progress("compare with the float graph", 1)
         sample = _sample(original, samples, record)
         result.problems += _compare(result, read, original, sample, name)
@@ -149,10 +150,26 @@ def _unlike_file(read: IntegerModel, opset: int) -> list[str]:
     if versions.get("") != opset or model.ir_version > IR_VERSION:
         found.append("the imported operator sets are not those of the float graph")
     known = {tensor.name for node in read.graph.nodes for tensor in node.outputs}
+    functions = {(each.domain, each.name, each.overload) for each in model.functions}
     for node in model.graph.node:
         if not known & set(node.output):
             found.append(f"node {node.name!r} ({node.op_type}): nothing reads what it writes")
+        function = node.domain, node.op_type, node.overload
+        if function not in functions and (node.overload or node.domain == DOMAIN):
+            found.append(
+                f"node {node.name!r} ({node.op_type}) calls a function that is not there"
+            )
     return found
+
+
+def _check_sizes(record: Record) -> None:
+    """Raise VerificationError unless the record has sizes by input."""
+    sizes = record.sizes.values() if isinstance(record.sizes, dict) else [None]
+    for each in sizes:
+        if not isinstance(each, list) or not all(type(n) is int and n >= 0 for n in each):
+            raise VerificationError(
+                "the record has no sizes that fit the float model's inputs"
+            )
 
 
 def _sample(original: onnx.ModelProto, samples: Samples | None, record: Record) -> Arrays:
@@ -161,8 +178,8 @@ def _sample(original: onnx.ModelProto, samples: Samples | None, record: Record) 
         return next(iter(samples))[1]
     made = {}
     for spec in input_specs(original):
-        sizes = record.sizes.get(spec.name) if isinstance(record.sizes, dict) else None
-        if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
+        sizes = record.sizes.get(spec.name)
+        if sizes is None:
             raise VerificationError(f"the record has no sizes of input {spec.name!r}")
         values = np.linspace(-1, 1, prod(sizes)) if spec.dtype.kind == "f" else 0
         made[spec.name] = np.resize(values, sizes).astype(spec.dtype)

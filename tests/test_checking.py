@@ -448,3 +448,62 @@ def test_a_node_of_a_strange_domain_is_one_line(emitted):
     node.domain = "elsewhere"
     assert any("'pool'" in each for each in found_in(changed, original, feeds))
     assert node.domain != DOMAIN
+
+
+def change_entry(node, key, value):
+    entry = next(e for e in node.metadata_props if e.key == f"qpasses.{key}")
+    entry.value = value
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *[("source", "[3]"), ("source", '["one", "two"]'), ("bounds", "[1.0, null]")],
+        *[("bounds", "[{}, null]"), ("macs", "7"), ("cells", "2"), ("scales", "{}")],
+    ],
+)
+def test_a_record_that_was_edited_is_one_line(key, value, emitted):
+    original, made, feeds = emitted
+    changed = onnx.ModelProto()
+    changed.CopyFrom(made)
+    change_entry(node_of(changed, "two"), key, value)
+    found = found_in(changed, original, feeds)
+    assert found and not any("\n" in each for each in found)
+
+
+@pytest.mark.parametrize("sizes", ["[1]", '{"x": [-1, 2, 8, 8]}', '{"x": 3}', "{}"])
+@pytest.mark.parametrize("with_data", [True, False])
+def test_recorded_sizes_that_cannot_be_are_refused(sizes, with_data, emitted):
+    original, made, feeds = emitted
+    changed = onnx.ModelProto()
+    changed.CopyFrom(made)
+    entry = next(e for e in changed.metadata_props if e.key == "qpasses.sizes")
+    entry.value = sizes
+    try:
+        assert (
+            qpasses.verify(changed, original, [feeds] if with_data else None).verdict
+            == "failed"
+        )
+    except qpasses.VerificationError as error:
+        assert "sizes" in str(error)
+
+
+def test_a_body_that_the_file_lacks_is_found_without_running_it(emitted):
+    original, made, _ = emitted
+    for name in ("one", "pool"):
+        changed = onnx.ModelProto()
+        changed.CopyFrom(made)
+        node_of(changed, name).overload += "x"
+        try:
+            assert qpasses.verify(changed, original).verdict == "failed"
+        except qpasses.ModelError as error:
+            assert "body" in str(error)
+
+
+def test_the_probe_of_a_resize_can_look_at_any_zero_point():
+    original = small("resized")
+    feeds = [{"x": -np.abs(random_feeds(original, seed)["x"])} for seed in range(3)]
+    text = 'y = Resize <mode = "linear"> (x, , factors)'
+    made = onnx.shape_inference.infer_shapes(net([1, 2, 6, 6], text, **CONSTANTS))
+    integer = quantize(made, feeds).model
+    assert qpasses.verify(integer, made, feeds).verdict == "ok"

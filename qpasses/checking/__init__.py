@@ -18,6 +18,7 @@ from qpasses.checking.meaning import (
     Site,
     UnknownError,
     is_integer,
+    unasked,
 )
 from qpasses.checking.moving import what_is_moved
 from qpasses.checking.rules import APART, CODES, EDGES, LEFT, MOVING, RECORDED, RULES, Rule
@@ -82,7 +83,9 @@ def check(
         except UnknownError as error:
             unknown.append(f"{_called(node)}: nothing is known of {str(error)!r}")
         nodes[name] += 1
-        macs[name] += record.nodes[node.name].macs if node.name in record.nodes else 0
+        if entry := record.nodes.get(node.name):
+            found += [f"{_called(node)}: {problem}" for problem in unasked(node, entry)]
+            macs[name] += entry.macs
     found += compare_outputs(pair)
     found += unplaced(pair, claims)
     found += unwanted(claims, excluded)

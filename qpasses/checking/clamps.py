@@ -55,7 +55,7 @@ def clip(site: Site) -> Iterator[str]:
     if x != y:
         yield "its input and output are stored in different ways"
     yield from check_ends(site, stored_bounds(y, site.chain))
-    yield from unlike("scales", [*site.entry.scales], [])
+    yield from unlike("the recorded scales", [*site.entry.scales], [])
 
 
 def check_ends(site: Site, ends: tuple[int, int]) -> Iterator[str]:

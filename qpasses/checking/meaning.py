@@ -14,6 +14,7 @@ from qpasses.checking.sizes import sizes_of
 from qpasses.graph import Graph, Node, Tensor, constant, input_at
 from qpasses.record import NodeRecord, Quantization, Record
 from qpasses.settings import Settings
+from qpasses.stages import LOOKUPS
 
 
 class DifferenceError(Exception):
@@ -148,6 +149,22 @@ def stored_as(pair: Pair, tensor: Tensor) -> Quantization:
     if found is None:
         raise DifferenceError(f"the record does not say how {tensor.name!r} is stored")
     return found
+
+
+def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
+    """What a record says that no node of the op has."""
+    tabulated = node.op in LOOKUPS
+    empty: list[tuple[str, bool]] = [
+        ("function", bool(entry.function) and not tabulated and node.op != "IntPRelu"),
+        ("undefined", bool(entry.undefined) and not (tabulated and entry.function)),
+        (
+            "bounds",
+            list(entry.bounds) != [None, None] and (node.op != "Lut" or bool(entry.function)),
+        ),
+        ("cells", entry.cells != 1 and not is_integer(node)),
+        ("macs", entry.macs != 0 and not is_integer(node)),
+    ]
+    yield from (f"its record has {name}, which it has not" for name, wrong in empty if wrong)
 
 
 def is_integer(node: Node) -> bool:

@@ -83,7 +83,10 @@ def _run(
         return run_op("IntGemm", overload, inputs, attributes, optimize=optimize)
     if node.op == "IntResize":
         level = 1 if zero < np.iinfo(zero.dtype).max else -1
-        x, tables = np.full((1, 1), zero + level, zero.dtype), _column(acc * np.int32(level))
+        x, tables = (
+            np.full((1, 1), int(zero) + level, zero.dtype),
+            _column(acc * np.int32(level)),
+        )
         attributes |= {"dims": 2, "x_sizes": [1, 1, 1], "y_sizes": [1, acc.size, 1]}
         inputs = [x, zero, *tables, multiplier[:1], shift[:1], *ends]
         return run_op("IntResize", overload, inputs, attributes, optimize=optimize)
