@@ -142,6 +142,11 @@ BODIES = {
     "reduced": "c = Conv (x, w) y = ReduceSum <keepdims = 0> (c, last)",
     "pooled": "c = Conv (x, w) p = AveragePool <kernel_shape = [2, 2]> (c) y = Relu (p)",
     "gaps": "s = Softmax (x) y = AveragePool <kernel_shape = [2, 2], dilations = [2, 2]> (s)",
+    "counted": """c = Conv (x, w)
+        y = AveragePool <kernel_shape = [2, 2], pads = [0, 1, 1, 0]> (c)""",
+    "cut off": """c = Conv (x, w)
+        y = AveragePool <kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1> (c)""",
+    "turned": "c = ConvTranspose <strides = [2, 2]> (x, w) y = Relu (c)",
     "rows": "c = MatMul (x, matrix) d = Add (row, c) y = Relu (d)",
     "stacks": "c = Conv (x, w) t = Transpose <perm = [0, 1, 3, 2]> (c) y = MatMul (c, t)",
     "clipped": "c = Conv (x, w) m = MaxPool <kernel_shape = [2, 2]> (c) y = Clip (m, , half)",
