@@ -180,9 +180,12 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return shape is None or keeps_shape(shape, value)
     if name == "tables":
         return value.ndim == 2 and value.shape[1] == 256
+    if name == "bias":
+        weights = constant(node.inputs[2])
+        channels = weights.shape[node.op == "IntGemm"] if weights is not None else 0
+        return value.shape == (channels,)
     scaled = name in ("multiplier", "shift") and node.op not in _SCALAR_SCALED
-    per_channel = name == "bias" or scaled
-    return value.ndim == (1 if per_channel else 0)
+    return value.ndim == (1 if scaled else 0)
 
 
 def _has_slopes(node: Node, entry: NodeRecord) -> bool:

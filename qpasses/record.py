@@ -114,8 +114,10 @@ class NodeRecord:
         sound = all(isinstance(each, list) and all(map(_is_scale, each)) for each in lists)
         sound = sound and all(isinstance(each, int) for each in (self.cells, self.macs))
         sound = sound and self.cells > 0 and isinstance(self.source, Sequence)
+        sound = sound and all(isinstance(name, str) for name in self.source)
         sound = sound and all(isinstance(code, int) for code in self.undefined)
         sound = sound and isinstance(self.costs, dict)
+        sound = sound and all(type(end) in (int, float, type(None)) for end in self.bounds)
         if not sound or len(self.bounds) != 2 or not isinstance(self.function, str):
             raise ValueError("scales, cells, macs, source, bounds or function of a node")
 

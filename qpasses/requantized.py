@@ -19,11 +19,15 @@ from qpasses.record import NodeRecord, Quantization
 
 @dataclass(frozen=True)
 class Site:
-    """A float node with the stored tensor it gives and the nodes it absorbs."""
+    """A float node with the stored tensor it gives and the clamps it absorbs.
+
+    ``added``: the Add of a bias behind it, if there is one.
+    """
 
     node: Node
     y: Stored
     absorbed: Sequence[Node]
+    added: Sequence[Node] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def emit_requantized(
     kernel = OPS[op].body(judged, known, attributes).kernel
     assert kernel is not None, op
     record = NodeRecord(
-        source=[node.name, *(each.name for each in site.absorbed)],
+        source=[each.name for each in (node, *site.added, *site.absorbed)],
         scales={name: list(each) for name, each in acc.scales.items()} | {"y": [y.scale]},
         cells=acc.cells,
         macs=context.record.macs.get(node.name, 0),

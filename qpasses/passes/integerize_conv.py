@@ -111,12 +111,13 @@ def matrix_operands(
     if stored_bias is None:
         return Declined("the bias is not a constant that fits int32")
     y, behind = found
-    clamps = [each for each in behind if each.op != "Add"]  # the Add of a bias is in the sum
+    added = [each for each in behind if each.op == "Add"]  # of a bias: it is in the sum
+    clamps = behind[len(added) :]
     reachable = accumulators(weights, stored_bias, axis, x.quantization)
     if view.scale.size == 1:  # one multiplier for all channels
         reachable, scale = reachable.hull(), view.scale.reshape(1)
     acc = Accumulation(reachable, {"x": [x.quantization.scale], "w": scale.tolist()})
-    return Operands(Site(node, y, clamps), x, weights, stored_bias, acc)
+    return Operands(Site(node, y, clamps, added), x, weights, stored_bias, acc)
 
 
 def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:

@@ -1,0 +1,181 @@
+"""Own arithmetic of the checker: rounding, multipliers and codes, on exact integers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64, Rounding
+from opsets.kernels import Kernel
+from opsets.op import Attributes, Constants
+from opsets.qpasses_v1 import OPS
+from opsets.target import Target
+from qpasses.evidence.thresholds import (
+    Interval,
+    kernel_mismatches,
+    meaning_thresholds,
+    moved,
+    real_thresholds,
+)
+from qpasses.record import Quantization
+
+_LARGEST_SHIFT = 61
+
+_NEAR, _FAR, _OUTERMOST = 8, 512, 16
+
+
+def nearest(scale: Fraction, bits: int) -> tuple[int, int]:
+    """``(multiplier, shift)`` nearest to ``scale``, of ``bits`` significant bits.
+
+    The largest shift is 61, with fewer bits there; scales of 2**(bits - 2) and above become
+    that power of two.
+    """
+    if scale == 0:
+        return 0, _LARGEST_SHIFT
+    if scale >= Fraction(2) ** (bits - 2):
+        return 1 << (bits - 1), 1
+    shift = bits - scale.numerator.bit_length() + scale.denominator.bit_length()
+    shift -= scale * Fraction(2) ** shift >= 1 << bits
+    shift = min(shift, _LARGEST_SHIFT)
+    multiplier = round(scale * (1 << shift))
+    return (multiplier // 2, shift - 1) if multiplier == 1 << bits else (multiplier, shift)
+
+
+def shifted(products: Int64, shift: int, rounding: Rounding) -> Int64:
+    """``products / 2**shift``, rounded as named, by adding half of a step and shifting."""
+    if shift == 0:
+        return products
+    half = np.full(products.shape, 1 << (shift - 1), np.int64)
+    if rounding == "half_to_even":
+        half = half - 1 + ((products >> shift) & 1)
+    elif rounding == "half_away":
+        half = half - (products < 0)
+    return np.asarray((products + half) >> shift, np.int64)
+
+
+def judged_kernel(op: str, given: Constants, attributes: Attributes, target: Target) -> Kernel:
+    """The kernel by which multipliers of a node are judged, whatever body it has."""
+    flavour = "onnxruntime" if target.fast_kernels else "portable"
+    kernel = OPS[op].body(flavour, given, attributes).kernel  # type: ignore[arg-type]
+    assert kernel is not None, op
+    return kernel
+
+
+@dataclass(frozen=True)
+class Ruled:
+    """Multiplier and shift of each channel (int64 [C]) by the rule of a target."""
+
+    multiplier: Int64
+    shift: Int64
+
+
+def ruled_multipliers(
+    scales: Sequence[Fraction],
+    steps: Int64,
+    reachable: Interval,
+    kernel: Kernel,
+    target: Target,
+) -> Ruled:
+    """The multipliers that the rule asks for (docs/decisions/0024-verification.md).
+
+    Of the nearest and its neighbours, up to 8 units in the last place away, the one that the
+    kernel computes exactly and that differs from real arithmetic for the fewest accumulators,
+    then the nearest, then the larger. Else the first exact one up to 512 away (at 24 bits),
+    else the nearest. Channels that are alike are asked once.
+    """
+    ends = zip(scales, reachable.low.tolist(), reachable.high.tolist(), strict=True)
+    places: dict[tuple[Fraction, int, int], int] = {}
+    order = [places.setdefault(each, len(places)) for each in ends]
+    low, high = (np.array([each[k] for each in places], np.int64) for k in (1, 2))
+    unlike = [each[0] for each in places]
+    found = _ruled(unlike, steps, Interval(low, high), kernel, target)
+    return Ruled(found.multiplier[order], found.shift[order])
+
+
+def _ruled(
+    scales: Sequence[Fraction],
+    steps: Int64,
+    reachable: Interval,
+    kernel: Kernel,
+    target: Target,
+) -> Ruled:
+    bits = target.multiplier_bits
+    pairs = [nearest(scale, bits) for scale in scales]
+    start, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    found, fewest = start.copy(), np.full(len(start), np.iinfo(np.int64).max)
+    real = reachable.clip(real_thresholds(scales, steps))
+    rounding = target.rounding
+
+    def wrong(rows: NDArray[np.intp], distance: int, at: Int64) -> tuple[Int64, Int64]:
+        some = Interval(reachable.low[rows], reachable.high[rows])
+        candidate = start[rows] + distance
+        ours = meaning_thresholds(candidate, shift[rows], at, rounding)
+        return kernel_mismatches(kernel, candidate, shift[rows], ours, at, some), ours
+
+    largest = _FAR >> max(24 - bits, 0)
+    for distance in _outwards(0, min(_NEAR, largest)):
+        rows = _within(np.flatnonzero(fewest > 0), start + distance, distance, bits)
+        if not len(rows):
+            continue
+        mismatches, ours = wrong(rows, distance, steps)
+        cost = moved(ours, real[rows], Interval(reachable.low[rows], reachable.high[rows]))
+        is_better = (mismatches == 0) & (cost < fewest[rows])
+        found[rows[is_better]] = start[rows[is_better]] + distance
+        fewest[rows[is_better]] = cost[is_better]
+    ends = np.unique(np.concatenate([steps[:_OUTERMOST], steps[-_OUTERMOST:]]))
+    is_missing = fewest == np.iinfo(np.int64).max
+    for distance in _outwards(min(_NEAR, largest) + 1, largest):
+        rows = _within(np.flatnonzero(is_missing), start + distance, distance, bits)
+        for at in (ends, steps):
+            rows = rows[wrong(rows, distance, at)[0] == 0] if len(rows) else rows
+        found[rows] = start[rows] + distance
+        is_missing[rows] = False
+        if not is_missing.any():
+            break
+    return Ruled(found, shift)
+
+
+def _outwards(first: int, last: int) -> Iterator[int]:
+    for distance in range(first, last + 1):
+        yield distance
+        if distance:
+            yield -distance
+
+
+def _within(
+    rows: NDArray[np.intp], candidates: Int64, distance: int, bits: int
+) -> NDArray[np.intp]:
+    fits = (candidates[rows] > 0) & (candidates[rows] < 1 << bits)
+    return np.asarray(rows[fits | ((candidates[rows] == 0) & (distance == 0))])
+
+
+def store(meaning: Quantization, real: float) -> int:
+    """The code of one number: rounded half to even, the zero point added, saturated."""
+    low, high = meaning.limits
+    if np.isinf(real):
+        return high if real > 0 else low
+    level = round(Fraction(real) / Fraction(meaning.scale)) + meaning.zero_point
+    return max(low, min(high, level))
+
+
+def bytes_of(meaning: Quantization) -> NDArray[Any]:
+    """All 256 codes in the order of their bytes."""
+    return np.frombuffer(bytes(range(256)), meaning.dtype)
+
+
+def real_float32(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float32]:
+    """What codes mean, as DequantizeLinear computes it."""
+    steps = codes.astype(np.int32) - np.int32(meaning.zero_point)
+    return np.asarray(steps.astype(np.float32) * np.float32(meaning.scale))
+
+
+def stored_float32(values: NDArray[np.float32], meaning: Quantization) -> NDArray[Any]:
+    """The codes of float32 values, as QuantizeLinear computes them; no value is NaN."""
+    with np.errstate(over="ignore"):
+        steps = np.rint(values / np.float32(meaning.scale))
+    low, high = (end - meaning.zero_point for end in meaning.limits)
+    codes = np.clip(steps, low, high).astype(np.int32) + meaning.zero_point
+    return np.asarray(codes.astype(meaning.dtype))

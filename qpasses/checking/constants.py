@@ -1,0 +1,116 @@
+"""How the constants of a float graph are stored: weights, biases and other operands."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.checking.meaning import DifferenceError, Site
+from qpasses.graph import Tensor, constant
+from qpasses.record import Quantization
+from qpasses.settings import Settings
+
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Stored weights and bias with the scale of each channel, or the one of all of them.
+
+    ``raised``: the channels whose scale is wider because of their bias.
+    """
+
+    weights: NDArray[np.int8]
+    bias: NDArray[np.int32]
+    scale: NDArray[np.float32]
+    raised: list[int]
+
+
+def stored_matrix(
+    weights: NDArray[Any],
+    bias: NDArray[Any] | None,
+    axis: int,
+    x_scale: float,
+    per_channel: bool,
+) -> Matrix:
+    """Symmetric int8 weights, channels along ``axis``, and int32 biases in their steps.
+
+    The largest weight is 127, unless the bias needs a wider scale to stay below 2**30. A
+    channel of zeros stores its bias in 24 bits. The step of a bias is 2**-120 at least.
+    """
+    channels = weights.shape[axis]
+    rows = np.moveaxis(np.abs(weights).astype(np.float64), axis, 0).reshape(channels, -1)
+    largest = rows.max(axis=1, initial=0.0)
+    real = np.zeros(channels) if bias is None else bias.astype(np.float64)
+    size = np.abs(real)
+    if not per_channel:
+        largest, worst = (
+            largest.max(initial=0.0, keepdims=True),
+            size.max(initial=0.0, keepdims=True),
+        )
+    else:
+        worst = size
+    needed = worst / (x_scale * 2.0**30) * (1 + 2.0**-20)
+    wanted = largest / 127
+    widened = (needed > wanted) & (largest > 0)
+    scale = np.where(largest > 0, np.maximum(wanted, needed), worst / (x_scale * 2.0**24))
+    scale = np.where(scale > 0, np.maximum(scale, 2.0**-120 / x_scale), 1.0)
+    step = scale.astype(np.float32)
+    columns = [channels if per_channel and k == axis else 1 for k in range(weights.ndim)]
+    levels = np.rint(weights.astype(np.float64) / step.astype(np.float64).reshape(columns))
+    bias_levels = np.rint(real / (np.float64(x_scale) * step.astype(np.float64)))
+    raised = np.flatnonzero(widened & (size == worst)).tolist()
+    return Matrix(
+        np.clip(levels, -127, 127).astype(np.int8), bias_levels.astype(np.int32), step, raised
+    )
+
+
+def meaning_of_constant(values: NDArray[Any], settings: Settings) -> Quantization:
+    """Its extremes and zero span all codes; symmetric settings: as far on both sides."""
+    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    first, last = settings.limits
+    middle = settings.middle
+    span, codes = (
+        (max(-low, high), last - middle) if settings.symmetric else (high - low, last - first)
+    )
+    scale = float(np.float32(span / codes))
+    scale = scale if scale >= _TINY else 1.0
+    if not settings.symmetric:
+        middle = min(max(first + round(Fraction(-low) / Fraction(scale)), first), last)
+    return settings.quantization(scale, middle, settings.activation_type)
+
+
+def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
+    """How an operand is stored, constants included. Raises DifferenceError, UnknownError."""
+    values = constant(theirs)
+    if values is None:
+        return site.operand(ours, theirs)
+    meaning = meaning_of_constant(values, site.settings)
+    levels = np.rint(values.astype(np.float64) / meaning.scale) + meaning.zero_point
+    expected = np.clip(levels, *meaning.limits).astype(meaning.dtype)
+    found = constant(ours)
+    if found is None or found.dtype != expected.dtype or not np.array_equal(found, expected):
+        raise DifferenceError(f"{ours.name!r} does not store the constant {theirs.name!r}")
+    if site.pair.record.tensors.get(ours.name) != meaning:
+        raise DifferenceError(f"the record of {ours.name!r} is not that of its constant")
+    return meaning
+
+
+def stores_nearest(
+    real: NDArray[Any],
+    stored: NDArray[Any],
+    scale: NDArray[Any],
+    zero: NDArray[Any],
+    axis: int,
+) -> bool:
+    """Whether each number of ``real`` is stored as the nearest level, none saturated."""
+    if stored.shape != real.shape:
+        return False
+    column = [1] * real.ndim
+    if scale.ndim:
+        column[axis] = -1
+        scale, zero = scale.reshape(column), zero.reshape(column)
+    levels = np.rint(real.astype(np.float64) / scale.astype(np.float64))
+    return bool(np.array_equal(stored.astype(np.int64) - zero.astype(np.int64), levels))

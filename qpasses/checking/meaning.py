@@ -1,0 +1,217 @@
+"""What each tensor of an integer graph stands for, and what rules ask of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.checking.sizes import sizes_of
+from qpasses.graph import Graph, Node, Tensor, constant, input_at
+from qpasses.record import NodeRecord, Quantization, Record
+from qpasses.settings import Settings
+from qpasses.stages import LOOKUPS
+
+
+class DifferenceError(Exception):
+    """What a rule finds where nothing behind it can be compared."""
+
+
+class UnknownError(Exception):
+    """A tensor stands for nothing that is known: what writes it is different already."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The float tensor called ``real``; ``stored``: as integers, None for itself."""
+
+    real: str
+    stored: Quantization | None = None
+
+
+@dataclass
+class Pair:
+    """An integer graph and the float graph it is to compute, with what is known so far.
+
+    ``meanings`` are by the name of a tensor of the integer graph. ``raised``: by float node,
+    the channels whose weights have a wider scale because of their bias.
+    """
+
+    integer: Graph
+    record: Record
+    settings: Settings
+    real: Graph
+    meanings: dict[str, Meaning] = field(default_factory=dict)
+    raised: dict[str, list[int]] = field(default_factory=dict)
+
+    @cached_property
+    def float_nodes(self) -> Mapping[str, Node]:
+        """The float nodes, by name."""
+        return {node.name: node for node in self.real.nodes}
+
+    @cached_property
+    def float_tensors(self) -> Mapping[str, Tensor]:
+        """The float graph's own inputs and what its nodes write, by name."""
+        written = [tensor for node in self.real.nodes for tensor in node.outputs]
+        return {tensor.name: tensor for tensor in [*self.real.inputs, *written]}
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Sequence[int]]:
+        """The sizes of float tensors for the recorded ones of inputs, where known."""
+        return sizes_of(self.real, self.record.sizes)
+
+    def meaning(self, tensor: Tensor) -> Meaning:
+        """What a tensor that varies stands for. Raises UnknownError."""
+        found = self.meanings.get(tensor.name)
+        if found is None:
+            raise UnknownError(tensor.name)
+        return found
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node of the integer graph, and the float nodes that it is to compute, in order."""
+
+    node: Node
+    chain: Sequence[Node]
+    pair: Pair
+
+    @property
+    def entry(self) -> NodeRecord:
+        """What the record says of the node."""
+        return self.pair.record.nodes[self.node.name]
+
+    @property
+    def settings(self) -> Settings:
+        """Those that the model was made with."""
+        return self.pair.settings
+
+    @property
+    def first(self) -> Node:
+        """The float node that computes, clamps may follow. Raises DifferenceError."""
+        if not self.chain:
+            raise DifferenceError("its record names no node of the float model")
+        return self.chain[0]
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Tensor]:
+        """By the names of the op's signature."""
+        return dict(zip(OPS[self.node.op].inputs, self.node.inputs, strict=True))
+
+    @cached_property
+    def given(self) -> Mapping[str, NDArray[Any]]:
+        """The constant inputs, by the names of the op's signature."""
+        pairs = self.inputs.items()
+        return {name: value for name, t in pairs if (value := constant(t)) is not None}
+
+    @property
+    def y(self) -> Quantization:
+        """How the node's first output is stored."""
+        return stored_as(self.pair, self.node.outputs[0])
+
+    def is_op(self, *ops: str) -> None:
+        """Raise DifferenceError unless the first float node is a standard one of ``ops``."""
+        if self.first.op not in ops or self.first.domain not in (None, "", "ai.onnx"):
+            raise DifferenceError(
+                f"computes {self.first.op} {self.first.name!r}, which is none of "
+                f"{', '.join(ops)}"
+            )
+
+    def operand(self, ours: Tensor, theirs: Tensor) -> Quantization:
+        """How ``ours`` stores the float tensor ``theirs``.
+
+        Raises DifferenceError if it stores another one, UnknownError.
+        """
+        found = self.pair.meaning(ours)
+        if found.real != theirs.name:
+            raise DifferenceError(
+                f"reads {ours.name!r}, which is {found.real!r}, not {theirs.name!r}"
+            )
+        if found.stored is None:
+            raise DifferenceError(f"reads {ours.name!r}, which is not stored as integers")
+        return found.stored
+
+    def follows(self, before: Node, node: Node) -> None:
+        """Raise DifferenceError unless ``node`` reads at input 0 what ``before`` writes."""
+        if node.inputs[0] is not before.outputs[0]:
+            raise DifferenceError(
+                f"{node.name!r} does not follow {before.name!r} in the float model"
+            )
+
+
+def stored_as(pair: Pair, tensor: Tensor) -> Quantization:
+    """How ``tensor`` is stored by the record. Raises DifferenceError if it is not."""
+    found = pair.record.tensors.get(tensor.name)
+    if found is None:
+        raise DifferenceError(f"the record does not say how {tensor.name!r} is stored")
+    return found
+
+
+def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
+    """What a record says that no node of the op has."""
+    tabulated = node.op in LOOKUPS
+    empty: list[tuple[str, bool]] = [
+        ("function", bool(entry.function) and not tabulated and node.op != "IntPRelu"),
+        ("undefined", bool(entry.undefined) and not (tabulated and entry.function)),
+        (
+            "bounds",
+            list(entry.bounds) != [None, None] and (node.op != "Lut" or bool(entry.function)),
+        ),
+        ("cells", entry.cells != 1 and not is_integer(node)),
+        ("macs", entry.macs != 0 and not is_integer(node)),
+    ]
+    yield from (f"its record has {name}, which it has not" for name, wrong in empty if wrong)
+
+
+def is_integer(node: Node) -> bool:
+    """Whether it is a node of domain ``qpasses``."""
+    return bool(node.domain == DOMAIN)
+
+
+def unlike(what: str, found: Any, expected: Any) -> Iterator[str]:
+    """The first place where two arrays, numbers or texts differ, and how many more do."""
+    ours, theirs = np.asarray(found), np.asarray(expected)
+    if ours.shape != theirs.shape:
+        yield f"{what} has shape {list(ours.shape)}, expected {list(theirs.shape)}"
+        return
+    if ours.dtype.kind not in "OU" and ours.dtype != theirs.dtype:
+        yield f"{what} is {ours.dtype}, expected {theirs.dtype}"
+        return
+    wrong = np.argwhere(~((ours == theirs) | ((ours != ours) & (theirs != theirs))))
+    if len(wrong):
+        first = tuple(wrong[0].tolist())
+        place = f"[{', '.join(map(str, first))}]" if first else ""
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        yield f"{what}{place} is {ours[first]}, expected {theirs[first]}{more}"
+
+
+def unlike_attributes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[str]:
+    """Attributes that differ, or that one side lacks."""
+    for name in sorted(found.keys() | expected.keys()):
+        if name not in found or name not in expected:
+            side = "missing" if name in expected else "not expected"
+            yield f"attribute {name} is {side}"
+        elif not same(found[name], expected[name]):
+            yield f"attribute {name} is {found[name]}, expected {expected[name]}"
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """Whether two attributes are equal, tensors by their values."""
+    values = [np.asarray(getattr(each, "values", each)) for each in (ours, theirs)]
+    return bool(values[0].shape == values[1].shape) and not any(unlike("", *values))
+
+
+def float_constant(node: Node, index: int) -> NDArray[Any] | None:
+    """The constant at ``index`` of a float node, None where it has none.
+
+    Raises DifferenceError where the input varies.
+    """
+    tensor = input_at(node, index)
+    value = constant(tensor)
+    if value is None and tensor is not None:
+        raise DifferenceError(f"input {index} of {node.name!r} varies in the float model")
+    return value

@@ -1,0 +1,126 @@
+"""What stands in both graphs: float nodes that were left, shape arithmetic, branches."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from qpasses.checking.constants import stores_nearest
+from qpasses.checking.meaning import DifferenceError, Pair, Site, same
+from qpasses.graph import Graph, Node, Tensor, constant, dequantized, is_graph
+
+_SHAPES = frozenset({"Shape", "Size"})
+_PLACES = frozenset({"ArgMax", "ArgMin"})
+
+
+def left(site: Site) -> Iterator[str]:
+    """A node as it is in the float model: the same op, attributes and inputs."""
+    if not site.chain:
+        raise DifferenceError("the float model has no such node")
+    yield from _same_node(site.node, site.first, site.pair, {})
+
+
+def apart(site: Site) -> Iterator[str]:
+    """A Max of one tensor, which is that tensor."""
+    if site.pair.meaning(site.node.inputs[0]).stored is not None:
+        yield "reads stored integers"
+
+
+def _same_node(
+    ours: Node, theirs: Node, pair: Pair, inside: Mapping[str, str]
+) -> Iterator[str]:
+    if (ours.op, ours.domain or "") != (theirs.op, theirs.domain or ""):
+        yield f"the op should be {theirs.op}"
+        return
+    yield from _attributes(ours, theirs, pair, inside)
+    if len(ours.inputs) != len(theirs.inputs) or len(ours.outputs) != len(theirs.outputs):
+        yield f"has other numbers of inputs or outputs than {theirs.name!r}"
+        return
+    expected = theirs.inputs
+    if ours.op == "Add" and constant(theirs.inputs[0]) is not None:
+        swapped = constant(ours.inputs[0]) is None and dequantized(ours.inputs[1]) is not None
+        expected = expected[::-1] if swapped else expected
+    for mine, other in zip(ours.inputs, expected, strict=True):
+        if problem := _unlike_input(theirs, mine, other, pair, inside):
+            yield problem
+
+
+def _attributes(
+    ours: Node, theirs: Node, pair: Pair, inside: Mapping[str, str]
+) -> Iterator[str]:
+    found, expected = _plain(ours), _plain(theirs)
+    for name in sorted(found.keys() | expected.keys()):
+        mine, other = found.get(name), expected.get(name)
+        if is_graph(mine) and is_graph(other):
+            yield from _branch(mine, other, pair, inside)
+        elif mine is None or other is None or not same(mine, other):
+            yield f"attribute {name} is {mine}, expected {other}"
+
+
+def _plain(node: Node) -> dict[str, Any]:
+    """The attributes; windows of pools without gaps say nothing of dilations."""
+    found = dict(node.attrs)
+    if node.op == "AveragePool" and all(n == 1 for n in found.get("dilations") or []):
+        found.pop("dilations", None)
+    return found
+
+
+def _unlike_input(
+    node: Node, ours: Tensor, theirs: Tensor, pair: Pair, inside: Mapping[str, str]
+) -> str:
+    """How what ``ours`` stands for is not ``theirs``, or nothing."""
+    if theirs.is_empty() or ours.is_empty():
+        return "" if theirs.is_empty() and ours.is_empty() else f"reads {ours.name!r}"
+    value = constant(theirs)
+    if value is not None:
+        given = constant(ours)
+        if given is not None:
+            return "" if same(given, value) else f"{ours.name!r} is another constant"
+        return "" if _dequantizes(ours, value) else f"{ours.name!r} is not its constant"
+    if ours.name in inside:
+        return "" if inside[ours.name] == theirs.name else f"reads {ours.name!r}"
+    found = pair.meaning(ours)
+    if found.real != theirs.name:
+        return f"reads {ours.name!r}, which is {found.real!r}, not {theirs.name!r}"
+    if found.stored is not None and node.op not in _SHAPES | _PLACES:
+        return f"reads the stored integers {ours.name!r} as numbers"
+    return ""
+
+
+def _dequantizes(ours: Tensor, value: np.ndarray) -> bool:
+    """Whether ``ours`` is ``value``, stored and back."""
+    view = dequantized(ours)
+    stored = constant(view.stored) if view else None
+    if view is None or stored is None:
+        return False
+    return stores_nearest(value, stored, view.scale, view.zero_point, view.axis)
+
+
+def _branch(
+    ours: Graph, theirs: Graph, pair: Pair, outside: Mapping[str, str]
+) -> Iterator[str]:
+    """The body of an If or a Loop: its nodes in order, its inputs and outputs by place."""
+    inside = dict(outside)
+    ends = [
+        (ours.inputs, theirs.inputs),
+        (ours.outputs, theirs.outputs),
+        (ours.nodes, theirs.nodes),
+    ]
+    if any(len(mine) != len(other) for mine, other in ends):
+        yield "a branch has another number of nodes, inputs or outputs"
+        return
+    for mine, other in zip(ours.inputs, theirs.inputs, strict=True):
+        inside[mine.name] = other.name
+    for node, real in zip(ours.nodes, theirs.nodes, strict=True):
+        for problem in _same_node(node, real, pair, inside):
+            yield f"{node.op} {node.name!r} inside: {problem}"
+        for mine, other in zip(node.outputs, real.outputs, strict=False):
+            inside[mine.name] = other.name
+    for mine, other in zip(ours.outputs, theirs.outputs, strict=True):
+        if problem := _unlike_input(_reader(theirs), mine, other, pair, inside):
+            yield f"a branch gives another output: {problem}"
+
+
+def _reader(graph: Graph) -> Node:
+    """A node of ``graph`` that reads numbers, for what its outputs are read as."""
+    return graph.nodes[-1]

@@ -1,0 +1,54 @@
+"""The rules, one for each op of an integer graph."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from qpasses.checking.averages import (
+    int_average_pool,
+    int_counted_average_pool,
+    int_global_average_pool,
+    int_reduce,
+)
+from qpasses.checking.clamps import clip
+from qpasses.checking.edges import clip_codes, dequantize_linear, quantize_linear
+from qpasses.checking.meaning import Site
+from qpasses.checking.moving import moving
+from qpasses.checking.pairs import int_add, int_mul
+from qpasses.checking.plain import apart, left
+from qpasses.checking.products import int_conv, int_gemm, int_mat_mul
+from qpasses.checking.resizes import int_resize
+from qpasses.checking.slopes import int_p_relu
+from qpasses.checking.softmax import table_softmax
+from qpasses.checking.tables import lut, lut_pair, lut_per_channel
+
+Rule = Callable[[Site], Iterator[str]]
+
+RULES: Mapping[str, Rule] = {
+    "IntAdd": int_add,
+    "IntAveragePool": int_average_pool,
+    "IntConv": int_conv,
+    "IntCountedAveragePool": int_counted_average_pool,
+    "IntGemm": int_gemm,
+    "IntGlobalAveragePool": int_global_average_pool,
+    "IntMatMul": int_mat_mul,
+    "IntMul": int_mul,
+    "IntPRelu": int_p_relu,
+    "IntReduce": int_reduce,
+    "IntResize": int_resize,
+    "IntSub": int_add,
+    "Lut": lut,
+    "LutPair": lut_pair,
+    "LutPerChannel": lut_per_channel,
+    "TableSoftmax": table_softmax,
+}
+"""By op of domain ``qpasses``."""
+
+EDGES: Mapping[str, Rule] = {
+    "DequantizeLinear": dequantize_linear,
+    "QuantizeLinear": quantize_linear,
+}
+"""By op: where float and integers meet."""
+
+RECORDED: Mapping[str, Rule] = {"Clip": clip}
+"""Standard ops on stored integers that a record says the source of; others only move."""
+
+MOVING, CODES, APART, LEFT = moving, clip_codes, apart, left

@@ -1,0 +1,45 @@
+"""Sizes of the tensors of a float graph, for recorded sizes of its inputs."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from qpasses.graph import Graph, Node, constant, export_graph, import_graph
+from qpasses.shapes import infer_shapes
+
+_LARGE = 1024
+
+
+def sizes_of(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+    """By tensor, where all sizes are numbers once free ones take those of ``inputs``."""
+    model = export_graph(graph)
+    del model.graph.value_info[:]
+    for tensor in model.graph.initializer:
+        if prod(tensor.dims) > _LARGE:  # no size is computed from so many numbers
+            tensor.ClearField("raw_data")
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        for dim, size in zip(dims, inputs.get(value.name, []), strict=False):
+            dim.dim_value = size
+    sized = import_graph(infer_shapes(model))
+    tensors = [*sized.inputs, *(t for node in sized.nodes for t in node.outputs)]
+    shapes = {tensor.name: tensor.shape for tensor in tensors}
+    return {
+        name: list(shape)
+        for name, shape in shapes.items()
+        if shape is not None and all(isinstance(size, int) for size in shape)
+    }
+
+
+def products_of(node: Node, sizes: Mapping[str, Sequence[int]]) -> int:
+    """The multiply-accumulates of a Conv, Gemm or MatMul; 0 where sizes are not known."""
+    y, weights = sizes.get(node.outputs[0].name), constant(node.inputs[1])
+    if y is None or (weights is None and node.inputs[1].name not in sizes):
+        return 0
+    if node.op == "Conv" and weights is not None:
+        return int(prod(y) * prod(weights.shape[1:]))
+    x = sizes.get(node.inputs[0].name)
+    if x is None and (value := constant(node.inputs[0])) is not None:
+        x = value.shape
+    return int(prod(y) * x[-1]) if x else 0

@@ -1,0 +1,119 @@
+"""Tables: Lut, LutPerChannel and LutPair, every entry computed again."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.checking.arithmetic import bytes_of, real_float32, stored_float32
+from qpasses.checking.clamps import bounds_of, clamps_behind, stored_bounds
+from qpasses.checking.constants import operand
+from qpasses.checking.functions import recorded_function
+from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.products import check_record
+from qpasses.graph import Tensor, constant
+from qpasses.record import Quantization
+
+
+def lut(site: Site) -> Iterator[str]:
+    """One function of one tensor, of clamps at another scale, or another scale alone."""
+    yield from unlike_attributes(site.node.attrs, {})
+    if site.entry.function:
+        yield from _function(site, "table")
+        return
+    chain, source = site.chain, site.inputs["x"]
+    if chain:
+        clamps_behind(site)
+        x = site.operand(source, chain[0].inputs[0])
+    else:
+        known = site.pair.meaning(source).stored
+        if known is None:
+            raise DifferenceError(f"{source.name!r} is not stored as integers")
+        x = known
+    low, high = bounds_of(chain)
+    bounds = [None if np.isinf(end) else end for end in (low, high)]
+    yield from unlike("the recorded bounds", [*site.entry.bounds], bounds)
+    yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]})
+    first, last = stored_bounds(site.y, chain)
+    entries = [min(max(_rescaled(int(code), x, site.y), first), last) for code in bytes_of(x)]
+    yield from unlike("table", site.given["table"], np.array(entries, site.y.dtype))
+
+
+def _rescaled(code: int, x: Quantization, y: Quantization) -> int:
+    """A code of x as the nearest level of y, half to even."""
+    return round(Fraction(x.scale) * (code - x.zero_point) / Fraction(y.scale)) + y.zero_point
+
+
+def lut_per_channel(site: Site) -> Iterator[str]:
+    """A function whose constants differ along one axis."""
+    if not site.chain:
+        raise DifferenceError("its record names no node of the float model")
+    axes: set[int] = set()
+    for node in site.chain:
+        dims = len(node.outputs[0].shape)
+        for value in [v for v in map(constant, node.inputs) if v is not None]:
+            axes |= {dims - value.ndim + i for i, size in enumerate(value.shape) if size > 1}
+    if len(axes) != 1:
+        raise DifferenceError("its constants do not differ along one axis")
+    yield from unlike_attributes(site.node.attrs, {"axis": max(axes)})
+    yield from _function(site, "tables")
+
+
+def _function(site: Site, name: str) -> Iterator[str]:
+    source = site.inputs["x"]
+    real = site.pair.float_tensors.get(site.pair.meaning(source).real)
+    if real is None or not site.chain:
+        raise DifferenceError(f"the float model has no {source.name!r} behind its nodes")
+    x, y = site.operand(source, real), site.y
+    function = recorded_function(site, [real])
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
+    codes = bytes_of(x)
+    values = real_float32(codes, x)
+    count = function.channels
+    found = function.run(np.tile(values, (count, 1)) if count else values)
+    rows = found.reshape(-1, 256)
+    missing = np.isnan(rows)
+    low, high = x.limits
+    undefined = codes[missing.any(axis=0) & (codes >= low) & (codes <= high)]
+    yield from unlike("the recorded undefined codes", *_lists(site, undefined))
+    filled = np.stack([_filled(row, codes) for row in rows]).reshape(found.shape)
+    yield from unlike(name, site.given[name], stored_float32(filled, y))
+
+
+def _lists(site: Site, undefined: NDArray[Any]) -> tuple[list[int], list[int]]:
+    return list(site.entry.undefined), sorted(undefined.tolist())
+
+
+def _filled(row: NDArray[np.float32], codes: NDArray[Any]) -> NDArray[np.float32]:
+    """Where there is no result, that of the nearest code that has one, the lower of two."""
+    defined = np.flatnonzero(~np.isnan(row))
+    if not len(defined):
+        raise DifferenceError("its function is not defined for any code")
+    known = codes[defined].astype(np.int64)
+    result = row.copy()
+    for place in np.flatnonzero(np.isnan(row)):
+        away = np.abs(known - int(codes[place]))
+        result[place] = row[defined[np.lexsort((known, away))[0]]]
+    return result
+
+
+def lut_pair(site: Site) -> Iterator[str]:
+    """A function of two tensors, on all pairs of codes."""
+    yield from unlike_attributes(site.node.attrs, {})
+    theirs: Sequence[Tensor] = site.first.inputs
+    if len(site.chain) != 1 or len(theirs) != 2:
+        raise DifferenceError("its record names no node of two tensors")
+    a, b = (operand(site, site.inputs[n], t) for n, t in zip("ab", theirs, strict=True))
+    y, function = site.y, recorded_function(site, theirs)
+    yield from check_record(site, {"a": [a.scale], "b": [b.scale], "y": [y.scale]})
+    first, second = bytes_of(a), bytes_of(b)
+    reals = np.repeat(real_float32(first, a), 256), np.tile(real_float32(second, b), 256)
+    found = function.run(*(each.reshape(256, 256) for each in reals))
+    missing = np.isnan(found)
+    occur = [(q.limits[0] <= c) & (c <= q.limits[1]) for c, q in ((first, a), (second, b))]
+    undefined = first[missing[:, occur[1]].any(axis=1) & occur[0]]
+    yield from unlike("the recorded undefined codes", *_lists(site, undefined))
+    entries = stored_float32(np.where(missing, np.float32(0), found), y)
+    yield from unlike("table", site.given["table"], entries.reshape(-1))

@@ -1,0 +1,110 @@
+"""What no single node shows: every float node has its place, every tensor its form."""
+
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from qpasses.checking.meaning import Pair, is_integer
+from qpasses.graph import Node, Tensor
+from qpasses.stages import LOOKUPS
+
+
+def unplaced(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[str]:
+    """Float nodes that nothing computes, or that are computed twice.
+
+    Tables may hold a node each: a chain with two ends has two.
+    """
+    for name, node in pair.float_nodes.items():
+        found = claims.get(name, [])
+        if not found:
+            yield f"node {name!r} ({node.op}) of the float model is computed nowhere"
+        elif len(found) > 1 and sum(each.op not in LOOKUPS for each in found) > 1:
+            places = ", ".join(repr(each.name) for each in found)
+            yield f"node {name!r} ({node.op}) of the float model is computed by {places}"
+
+
+def unwanted(
+    claims: Mapping[str, list[Node]], wanted_in_float: Container[str]
+) -> Iterator[str]:
+    """Float nodes that are computed on integers though the user wanted them in float."""
+    for name, nodes in claims.items():
+        for node in nodes if name in wanted_in_float else ():
+            if is_integer(node) or is_stored(node):
+                yield f"node {node.name!r} computes {name!r} on integers, which is excluded"
+
+
+def is_stored(node: Node) -> bool:
+    """Whether a standard node writes codes."""
+    return node.outputs[0].dtype in ("uint8", "int8")
+
+
+def misshapen(pair: Pair) -> Iterator[str]:
+    """Tensors whose type or size is not said, or not as the float model has it."""
+    written = [tensor for node in pair.integer.nodes for tensor in node.outputs]
+    for tensor in [*pair.integer.inputs, *written]:
+        meaning = pair.meanings.get(tensor.name)
+        real = pair.float_tensors.get(meaning.real) if meaning else None
+        if meaning is None or real is None or tensor.is_empty():
+            continue
+        dtype = meaning.stored.dtype if meaning.stored else real.dtype
+        if dtype is None:
+            continue
+        if tensor.dtype is None or np.dtype(tensor.dtype) != np.dtype(dtype):
+            yield f"tensor {tensor.name!r} is said to be {_shown(tensor)}, it is {dtype}"
+        elif _sizes(tensor) != _sizes(real):
+            sizes = f"sizes {tensor.shape}, they are {real.shape}"
+            yield f"tensor {tensor.name!r} is said to have {sizes}"
+
+
+def _shown(tensor: Tensor) -> str:
+    return "of no type" if tensor.dtype is None else str(np.dtype(tensor.dtype))
+
+
+def _sizes(tensor: Tensor) -> list[Any] | None:
+    return None if tensor.shape is None else list(tensor.shape)
+
+
+def unlike_metadata(pair: Pair, about: Mapping[str, Any]) -> Iterator[str]:
+    """What the model says of its edges, its sizes, its weights and its float nodes."""
+    for kind in ("inputs", "outputs"):
+        found = pair.record.tensors
+        ends = [tensor.name for tensor in getattr(pair.integer, kind)]
+        expected = {name: found[name].as_json() if name in found else None for name in ends}
+        if about.get(kind) != expected:
+            yield f"the model's metadata on its {kind} are not what its graph says"
+    if pair.record.raised_weight_scales != pair.raised:
+        yield "the model's metadata on raised_weight_scales are not what its weights say"
+    if not _fit(pair):
+        yield "the model's metadata on sizes do not fit the float model's inputs"
+    known = pair.float_nodes.keys() | {node.name for node in pair.integer.nodes}
+    declined = pair.record.declined
+    if not isinstance(declined, dict):
+        yield "the model's metadata on declined nodes are damaged"
+        return
+    for name, reason in declined.items():
+        if name not in known or not isinstance(reason, str):
+            yield f"the model's metadata decline a node {name!r} that there is not"
+
+
+def _fit(pair: Pair) -> bool:
+    sizes, inputs = pair.record.sizes, pair.real.inputs
+    if not isinstance(sizes, dict) or sizes.keys() != {tensor.name for tensor in inputs}:
+        return False
+    for tensor in inputs:
+        known = sizes[tensor.name]
+        if not isinstance(known, list) or not all(isinstance(size, int) for size in known):
+            return False
+        said = tensor.shape
+        if said is None:
+            continue
+        fixed = zip(known, said, strict=False)
+        if len(known) != len(said) or any(isinstance(b, int) and a != b for a, b in fixed):
+            return False
+    return True
+
+
+def counted(nodes: Counter[str], macs: Counter[str]) -> list[dict[str, Any]]:
+    """By rule, how many nodes it checked and how many multiply-accumulates these have."""
+    return [{"rule": rule, "nodes": nodes[rule], "macs": macs[rule]} for rule in sorted(nodes)]
