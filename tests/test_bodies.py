@@ -219,8 +219,8 @@ SLOPE = numbers(4, 1, 1)
         "c = Mul (a, scale) y = Add (c, b)": "LutPerChannel",
         "c = Add (a, columns) y = Add (c, b)": "LutPerChannel",
         "y = Max (a, b)": "LutPair",
-        "y = Max (a, b)": "LutPair",
-        "c = ReduceMax <keepdims = 1> (b, last) y = Sub (a, c)": "LutPair",
+        "y = Min (a, b)": "LutPair",
+        "c = ReduceMax <keepdims = 1> (b, last) y = Min (a, c)": "LutPair",
         "c = Exp (b) y = Div (a, c)": "LutPair",
     }.items(),
 )
