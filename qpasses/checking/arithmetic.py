@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64, Rounding
 from opsets.kernels import Kernel
-from opsets.op import Attributes, Constants
+from opsets.op import Attributes, Constants, Flavour
 from opsets.qpasses_v1 import OPS
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
@@ -58,8 +58,8 @@ def shifted(products: Int64, shift: int, rounding: Rounding) -> Int64:
 
 def judged_kernel(op: str, given: Constants, attributes: Attributes, target: Target) -> Kernel:
     """The kernel by which multipliers of a node are judged, whatever body it has."""
-    flavour = "onnxruntime" if target.fast_kernels else "portable"
-    kernel = OPS[op].body(flavour, given, attributes).kernel  # type: ignore[arg-type]
+    flavour: Flavour = "onnxruntime" if target.fast_kernels else "portable"
+    kernel = OPS[op].body(flavour, given, attributes).kernel
     assert kernel is not None, op
     return kernel
 
