@@ -54,7 +54,8 @@ from qpasses.integer_model import read_integer_model
 from qpasses.load import digest, external_files
 from qpasses.passes import INTEGER_IO
 from qpasses.passes.base import Watch
-from qpasses.pipeline import Progress, integerize, no_progress, pass_table
+from qpasses.pipeline import integerize, pass_table
+from qpasses.progress import Progress, no_progress
 from qpasses.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
 from qpasses.reporting import described, report_head, write_report
 from qpasses.settings import Settings
@@ -241,8 +242,8 @@ def quantize(
 
 def verify(
     integer: str | Path | onnx.ModelProto,
-    against: str | Path | onnx.ModelProto,
-    data: Data,
+    against: str | Path | onnx.ModelProto | None = None,
+    data: Data | None = None,
     *,
     json_file: str | Path | None = None,
     samples: int | None = None,
@@ -251,35 +252,50 @@ def verify(
 ) -> Result:
     """Check the integer model against its float original on this machine.
 
-    The evidence is recomputed, the kernels probed, both bodies and the float model run on the
-    samples. Pictures take the preprocessing that the integer model records where none is
-    given. The verdict is ``failed`` if anything differs. Raises UsageError or ModelError.
+    The evidence is recomputed, every node compared with the float nodes it stands for, the
+    kernels probed, both bodies and the float model run on the samples. Pictures take the
+    preprocessing that the integer model records where none is given. The verdict is
+    ``failed`` if anything differs, ``incomplete`` without ``against`` or ``data``. Raises
+    UsageError, ModelError or VerificationError.
     """
-    (model, path), (original, source) = given_model(integer), given_float_model(against)
+    model, path = given_model(integer)
+    original, source = (None, None) if against is None else given_float_model(against)
+    if original is None and data is not None:
+        raise UsageError("data are for the float model too: give it (--against, against)")
+    if data is None and (samples is not None or preprocessing is not None):
+        raise UsageError("samples and preprocessing are about data: give them (--data, data)")
     check_count("samples", samples)
     read = read_integer_model(model, str(path))
     how = given_preprocessing(preprocessing)
     usual = recorded_preprocessing(read)
-    feeds = open_samples(data, input_specs(original), samples, how, usual)
-    models = [path, source, *external_files(path), *external_files(source)]
-    check_outputs(given_paths(json_file), [*models, *feeds.paths])
+    feeds = None
+    if original is not None and data is not None:
+        feeds = open_samples(data, input_specs(original), samples, how, usual)
+    models = [each for each in (path, source) if each is not None]
+    files = [file for each in models for file in external_files(each)]
+    check_outputs(given_paths(json_file), [*models, *files, *(feeds.paths if feeds else [])])
     found = verify_integer(read, original, feeds, progress, str(path))
-    summary = summarize(found.graph, found.derived, found.evidence)
+    summary = summarize(found.graph, found.record, found.evidence)
     if found.problems:
         summary |= {"verdict": "failed", "because": []}
-    configuration = {"samples": len(feeds)}
-    report = report_head("verify", source, original, configuration)
-    accuracy = found.accuracy.as_json()
+    elif found.unchecked:
+        because = [*summary["because"], *found.unchecked]
+        summary |= {"verdict": "incomplete", "because": because}
+    count = len(feeds) if feeds else 0
+    report = report_head("verify", source, original, {"samples": count})
+    accuracy = found.accuracy.as_json() if feeds else []
+    doubts = data_warnings(feeds, found.random_data, feeds.random) if feeds else []
+    doubts += found.warnings
     report |= {
         "target": found.settings.target.name,
         "integer_model": {"path": str(path), "sha256": digest(model)},
-        "samples": described(feeds) | {"accuracy": len(feeds)},
+        "samples": described(feeds) | {"accuracy": count},
         "summary": summary | {"problems": found.problems},
         "evidence": {"nodes": [each.as_json() for each in found.evidence]},
         "checks": found.checks,
         "accuracy": {"outputs": accuracy},
         "warnings": [
-            *data_warnings(feeds, found.random_data, feeds.random),
+            *doubts,
             *graph_warnings(found.graph, found.settings, summary, accuracy),
         ],
     }

@@ -42,9 +42,9 @@ from qpasses.choices import (
 from qpasses.emit.files import check_outputs, write_whole
 from qpasses.load import external_files
 from qpasses.passes.base import Context
-from qpasses.pipeline import Progress, no_progress
 from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
+from qpasses.progress import Progress, no_progress
 from qpasses.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
 from qpasses.reporting import described, report_head, write_report
 from qpasses.runtime import Arrays

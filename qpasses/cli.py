@@ -25,6 +25,7 @@ from qpasses.options import (
     CODES,
     CONFIG,
     DATA,
+    DATA_IF_WANTED,
     DATA_OR_TABLE,
     ENGINE,
     FILE,
@@ -315,18 +316,17 @@ def _split_types(options: dict[str, Any]) -> None:
 @click.option(
     "--against",
     type=FILE,
-    required=True,
     metavar="MODEL",
-    help="The float model INTEGER was made from.",
+    help="The float model INTEGER was made from. Without it each node is judged alone.",
 )
-@DATA
+@DATA_IF_WANTED
 @SAMPLES
 @OUTPUT
 def verify(integer: Path, **options: Any) -> None:
     """Check the integer model INTEGER on this machine against its float original.
 
     Pictures are preprocessed as they were for quantize, if nothing else is said. Exit code 1
-    if anything differs.
+    if anything differs. Without --against or --data the verdict is incomplete at best.
     """
     from qpasses.api import verify as run
 

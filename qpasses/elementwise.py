@@ -18,6 +18,7 @@ from qpasses.graph import (
     producer,
     sole_consumer,
 )
+from qpasses.shapes import keeps_shape
 from qpasses.stages import CLAMPING
 
 UNARY = frozenset(
@@ -108,16 +109,6 @@ def is_elementwise(node: Node) -> bool:
 
 def _constants(node: Node) -> list[NDArray[Any]]:
     return [value for t in node.inputs if (value := constant(t)) is not None]
-
-
-def keeps_shape(shape: Sequence[int | str] | None, value: NDArray[Any]) -> bool:
-    """Whether a tensor of ``shape`` keeps it when ``value`` is broadcast with it."""
-    if value.ndim == 0:
-        return True
-    if shape is None or value.ndim > len(shape):
-        return False
-    ends = list(shape)[len(shape) - value.ndim :]
-    return all(size in (1, end) for size, end in zip(value.shape, ends, strict=True))
 
 
 def _axes(node: Node) -> set[int]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from qpasses.function import Function
 from qpasses.graph import Node
 from qpasses.integer_model import read_integer_model
 from qpasses.record import NodeRecord, Record
-from qpasses.stages import Kind, kind
+from qpasses.stages import LOOKUPS, Kind, kind
 from qpasses.summary import reason
 
 
@@ -47,7 +48,8 @@ class Row:
     ``inputs`` and ``outputs``: the stored tensors around it. ``multiplier`` and ``shift`` per
     channel (IntAdd: of a and of b; IntPRelu: above zero, then of each slope), ``real_scale``
     what multiplier / 2**shift stands for.
-    ``clamp``: stored bounds of the output. ``constants``: by name of the op's signature.
+    ``rule``: how far from it they are. ``clamp``: stored bounds of the output.
+    ``constants``: by name of the op's signature.
     ``proof`` is None for nodes that are not integer, ``reason`` says why those are float.
     ``writes`` names all its outputs.
     """
@@ -132,10 +134,10 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
         inputs=_stored(names, node.inputs, record),
         outputs=_stored(["y"] * len(node.outputs), node.outputs, record),
         multiplier=_numbers(given, _MULTIPLIERS),
-        shift=_numbers(given, ("shift", "slope_shift")),
+        shift=_numbers(given, _SHIFTS),
         real_scale=_real_scales(node, entry),
         clamp=(ends[0], ends[1]) if ends else None,
-        rule=entry.rule,
+        rule=_rule(node, entry, given),
         attributes=attributes,
         constants=given,
         proof=proof,
@@ -145,6 +147,7 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
 
 
 _MULTIPLIERS = "multiplier", "slope_multiplier", "a_multiplier", "b_multiplier"
+_SHIFTS = "shift", "slope_shift"
 
 
 def _numbers(given: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[int]:
@@ -163,6 +166,24 @@ def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
         slopes = Function.from_text(entry.function).slopes
         return [*scales, *(scales[0] * slopes).tolist()]
     return scales
+
+
+def _rule(node: Node, entry: NodeRecord, given: Mapping[str, NDArray[Any]]) -> str:
+    """How the multipliers or the table of a node follow from its scales."""
+    if node.op in LOOKUPS:
+        ops = Function.from_text(entry.function).ops if entry.function else []
+        return f"{', '.join(ops) or 'another scale'} of every code"
+    multipliers, shifts = (_numbers(given, names) for names in (_MULTIPLIERS, _SHIFTS))
+    if not multipliers:
+        return ""
+    scales, count = _real_scales(node, entry), len(multipliers)
+    away = max(
+        abs(multipliers[i] - round(Fraction(scales[i % len(scales)]) * (1 << shift)))
+        for i, shift in enumerate(shifts * (count // len(shifts)))
+    )
+    bits = max(each.bit_length() for each in multipliers)
+    distance = f"within {away} of the nearest" if away else "the nearest"
+    return f"{bits}-bit multipliers, {distance}, {node.attrs['rounding']}"
 
 
 def _stored(

@@ -12,13 +12,13 @@ from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
 from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of
-from qpasses.elementwise import keeps_shape
-from qpasses.emit.integer import read_record
 from qpasses.evidence.prove import PROOFS
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant, import_graph
+from qpasses.metadata import read_record
 from qpasses.record import NodeRecord, Record
 from qpasses.settings import Settings
+from qpasses.shapes import keeps_shape
 
 
 @dataclass(frozen=True)

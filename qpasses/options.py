@@ -152,6 +152,7 @@ _DATA_HELP = (
 )
 
 DATA = click.option("--data", required=True, metavar="PATH|random:N", help=_DATA_HELP)
+DATA_IF_WANTED = click.option("--data", metavar="PATH|random:N", help=_DATA_HELP)
 
 DATA_OR_TABLE = click.option(
     "--data",

@@ -1,6 +1,6 @@
 """The stages in order: the table of contents of the toolkit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import getdoc
 
@@ -22,20 +22,12 @@ from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.placement import place
 from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
+from qpasses.progress import Progress, no_progress
 from qpasses.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.record import Record
 from qpasses.settings import Settings
 from qpasses.sharing import Sharing, share
 from qpasses.table_ranges import with_function_ranges
-
-Advance = Callable[[], None]
-Progress = Callable[[str, int], Advance]
-"""(what is being done, how many steps) -> a function to call after each step."""
-
-
-def no_progress(_stage: str, _steps: int) -> Advance:
-    """Show nothing."""
-    return lambda: None
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,6 @@ class NodeRecord:
 
     source: Sequence[str]
     scales: dict[str, list[float]]
-    rule: str = ""
     overload: str = ""
     cells: int = 1
     macs: int = 0

@@ -54,7 +54,6 @@ def put_reduction(
     context.record.nodes[node.name] = NodeRecord(
         source=[node.name, *(each.name for each in absorbed)],
         scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-        rule=f"{multiplier.bit_length()}-bit, {target.rounding}: nearest to real arithmetic",
         overload=OPS["IntReduce"].body(context.flavour, scaling, attributes).overload,
         cells=count,
     )

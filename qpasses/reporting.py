@@ -15,20 +15,30 @@ SCHEMA = "qpasses.report/1"
 
 
 def report_head(
-    command: str, path: Path, model: onnx.ModelProto, configuration: dict[str, Any]
+    command: str,
+    path: Path | None,
+    model: onnx.ModelProto | None,
+    configuration: dict[str, Any],
 ) -> dict[str, Any]:
-    """The entries that every report begins with."""
+    """The entries that every report begins with; ``model`` is the float model, if given."""
+    about = model and {
+        "path": str(path),
+        "sha256": digest(model),
+        "nodes": len(model.graph.node),
+    }
     return {
         "schema": SCHEMA,
         "tool": {"name": "qpasses", "version": tool_version()},
         "command": command,
         "configuration": configuration,
-        "model": {"path": str(path), "sha256": digest(model), "nodes": len(model.graph.node)},
+        "model": about,
     }
 
 
-def described(feeds: Samples) -> dict[str, Any]:
+def described(feeds: Samples | None) -> dict[str, Any]:
     """Where samples come from, and what pictures among them become."""
+    if feeds is None:
+        return {"source": "none", "preprocessing": None}
     how = feeds.preprocessing
     return {"source": feeds.description, "preprocessing": None if how is None else str(how)}
 

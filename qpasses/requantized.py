@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
-from qpasses.evidence.multipliers import Choice, choose_multipliers
+from qpasses.evidence.multipliers import choose_multipliers
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.graph import Graph, Node, Tensor, add_node, constant
 from qpasses.passes.base import Context, Declined
@@ -101,7 +101,6 @@ def emit_requantized(
     )
     flavour = context.flavour if choice.exact.all() else "portable"
     record.overload = OPS[op].body(flavour, known, attributes).overload
-    record.rule = rule_of(choice, context)
     context.record.nodes[node.name] = record
     constants = [
         context.constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
@@ -118,14 +117,3 @@ def emit_requantized(
         domain=DOMAIN,
     )
     return None
-
-
-def rule_of(choice: Choice, context: Context) -> str:
-    """How the multipliers were found, for the record of their node."""
-    form = f"{context.target.multiplier_bits}-bit, {context.target.rounding}"
-    if not context.target.fast_kernels:
-        return f"{form}: nearest to real arithmetic, within {choice.farthest} ulp"
-    inexact = int((~choice.exact).sum())
-    if inexact:
-        return f"{form}: nearest; the kernel is not exact in {inexact} channels"
-    return f"{form}: nearest the kernel computes exactly, within {choice.farthest} ulp"

@@ -1,36 +1,41 @@
 """Verify: an emitted model, its float original and samples, checked on this machine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 
 from calibration import Preprocessing, Samples, Session, input_specs
 from opsets.errors import ModelError, UsageError, VerificationError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.target import load_target, target_names
 from qpasses.accuracy import Accuracy
-from qpasses.bodies import constants_of
+from qpasses.checking import check
+from qpasses.checking.bodies import proved_fast, unlike_bodies
+from qpasses.checking.file import unlike_file
+from qpasses.checking.simulated import Simulated
 from qpasses.edges import Edges, RealSession
-from qpasses.emit.integer import changed_bodies, emit_integer, with_bodies
-from qpasses.emit.provenance import Provenance
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.probe import probe_kernels, probe_saturation
-from qpasses.evidence.prove import prove, prove_node
+from qpasses.evidence.probe import probe_kernels, probe_saturation, saturating
+from qpasses.evidence.prove import prove
 from qpasses.graph import Graph
 from qpasses.integer_model import IntegerModel
 from qpasses.load import digest
+from qpasses.macs import measure
+from qpasses.overloads import changed_bodies
 from qpasses.passes.base import Context
-from qpasses.pipeline import Progress
+from qpasses.prepare import prepare
+from qpasses.progress import Progress
 from qpasses.record import Record
-from qpasses.rederivation import derive, differences, proto_differences
+from qpasses.runtime import Arrays
+from qpasses.sample_runs import BothBodies, Simulation
 from qpasses.settings import Settings
 
 MOST_DIFFERENCES = 10
-"""So many differences from the derivation are listed; all are counted."""
+"""So many differences from the float model are listed; all are counted."""
 
 INSIDE_SAMPLES = 5
 """On so many samples every stored tensor is compared, not the outputs alone."""
@@ -40,7 +45,10 @@ INSIDE_SAMPLES = 5
 class Verification:
     """What was checked and what was found; ``problems`` is empty if all is well.
 
-    ``record`` is what the file says of itself, ``derived`` what the float model says of it.
+    ``record`` is what the file says of itself, with the multiply-accumulates of the float
+    model. ``unchecked``: what could not be checked, for want of the float model or samples.
+    ``fast``: by node, the onnxruntime body that is right to run. ``simulated``: the Q/DQ
+    graph, if the integer graph is that of the float model.
     """
 
     graph: Graph
@@ -48,63 +56,126 @@ class Verification:
     settings: Settings
     evidence: list[NodeEvidence]
     accuracy: Accuracy
-    edges: Edges
-    derived: Record = field(default_factory=Record)
     checks: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    fast: Mapping[str, str] = field(default_factory=dict)
+    simulated: Simulated | None = None
     random_data: bool = False
 
 
 def verify_integer(
     read: IntegerModel,
-    original: onnx.ModelProto,
-    samples: Samples,
+    original: onnx.ModelProto | None,
+    samples: Samples | None,
     progress: Progress,
     name: str = "the model",
 ) -> Verification:
-    """Recompute the evidence, probe the kernels, run both bodies and the float model.
+    """Recompute the evidence, compare with the float model, probe kernels, run all of them.
 
-    Raises VerificationError, saying ``name``, if ``original`` has not the tensors that the
-    record speaks of.
+    What needs ``original`` or ``samples`` is left out where there are none. Raises
+    VerificationError, saying ``name``, if ``original`` has not the tensors that the record
+    speaks of.
     """
     integer, about = read.model, read.about
     graph, record, settings = read.graph, read.record, read.settings
-    edges = _edges(integer, original, record, name)
-    evidence = list(prove(graph, record))
-    accuracy = Accuracy([output.name for output in original.graph.output])
-    result = Verification(graph, record, settings, evidence, accuracy, edges)
+    ends = [] if original is None else [output.name for output in original.graph.output]
+    edges = None if original is None else _edges(integer, original, record, name)
+    evidence, accuracy = list(prove(graph, record)), Accuracy(ends)
+    result = Verification(graph, record, settings, evidence, accuracy)
     result.random_data = about["configuration"].get("random_data", False)
-    if about["float_sha256"] != digest(original):
-        result.problems.append("the integer model was made from another float model")
     result.problems += _unlike_settings(record, settings)
-    advance = progress("derive again", 1)
-    try:
-        derived = derive(original, next(iter(samples))[1], record, Context(settings))
-    except UsageError as error:  # the recorded settings do not fit the float model
-        raise VerificationError(
-            f"{name} was not made from this float model: {error}"
-        ) from error
-    found = differences(graph, record, derived)
-    origin = Provenance(about["float_sha256"], about["version"], about["configuration"])
-    again = emit_integer(derived.graph, derived.record, origin)
-    found = found or list(proto_differences(integer, again))
-    result.derived = derived.record
-    result.checks["derivation"] = {
-        "nodes": len(derived.graph.nodes),
-        "differences": len(found),
-    }
-    result.problems += found[:MOST_DIFFERENCES] + changed_bodies(integer, graph, record)
-    advance()
+    if original is None:
+        result.unchecked.append("not compared with a float model (--against)")
+        counts = {key: entry.macs for key, entry in record.nodes.items()}
+        result.record = replace(record, macs=counts)
+    else:
+        _check_sizes(record)
+        advance = progress("compare with the float graph", 1)
+        sample = _sample(original, samples, record)
+        result.problems += _compare(result, read, original, sample, name)
+        advance()
+    result.fast = proved_fast(graph, record, evidence)
+    result.problems += changed_bodies(integer, graph, record)
+    result.problems += unlike_bodies(graph, record, settings, result.fast)
     for each in evidence:
         if each.mismatches or each.problem:
             what = each.problem or f"{each.mismatches} mismatches of body and meaning"
             result.problems.append(f"node {each.name!r} ({each.op}): {what}")
     try:
+        session = _load(result, integer)
         _probe(result, progress)
-        _run_samples(result, integer, original, samples, progress)
+        if original is None or samples is None or edges is None:
+            result.unchecked.append("not run on samples (--data)")
+        else:
+            _run_samples(result, session, read, original, edges, samples, progress)
     except ModelError as error:  # a graph that was changed need not run
         result.problems.append(str(error))
     return result
+
+
+def _compare(
+    result: Verification,
+    read: IntegerModel,
+    original: onnx.ModelProto,
+    sample: Arrays,
+    name: str,
+) -> list[str]:
+    """How the integer graph is not that of ``original``."""
+    found = []
+    if read.about["float_sha256"] != digest(original):
+        found.append("the integer model was made from another float model")
+    context = Context(read.settings)
+    try:
+        real = prepare(original, sample, context)
+    except UsageError as error:  # the recorded settings do not fit the float model
+        raise VerificationError(
+            f"{name} was not made from this float model: {error}"
+        ) from error
+    context.record.sizes = read.record.sizes
+    try:
+        measure(real, context)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise VerificationError(
+            "the record has no sizes that fit the float model's inputs"
+        ) from error
+    result.record = replace(read.record, macs=context.record.macs)
+    left = context.selection.excluded, context.selection.unlisted
+    checked = check(read.graph, read.record, read.settings, read.about, real, *left)
+    result.simulated = checked.simulated
+    differences = [*checked.differences, *unlike_file(read.model, real.opset)]
+    result.checks["float_graph"] = {
+        "nodes": len(read.graph.nodes),
+        "float_nodes": len(real.nodes),
+        "differences": len(differences),
+        "rules": checked.coverage,
+    }
+    return found + differences[:MOST_DIFFERENCES]
+
+
+def _check_sizes(record: Record) -> None:
+    """Raise VerificationError unless the record has sizes by input."""
+    sizes = record.sizes.values() if isinstance(record.sizes, dict) else [None]
+    for each in sizes:
+        if not isinstance(each, list) or not all(type(n) is int and n >= 0 for n in each):
+            raise VerificationError(
+                "the record has no sizes that fit the float model's inputs"
+            )
+
+
+def _sample(original: onnx.ModelProto, samples: Samples | None, record: Record) -> Arrays:
+    """One feed of the float model: the first, or numbers of the recorded sizes."""
+    if samples is not None:
+        return next(iter(samples))[1]
+    made = {}
+    for spec in input_specs(original):
+        sizes = record.sizes.get(spec.name)
+        if sizes is None:
+            raise VerificationError(f"the record has no sizes of input {spec.name!r}")
+        values = np.linspace(-1, 1, prod(sizes)) if spec.dtype.kind == "f" else 0
+        made[spec.name] = np.resize(values, sizes).astype(spec.dtype)
+    return made
 
 
 def _unlike_settings(record: Record, settings: Settings) -> list[str]:
@@ -112,6 +183,12 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
     wanted = settings.activation_type, settings.activation_bits, settings.narrow_range
     problems = []
     for name, stored in record.tensors.items():
+        try:
+            settings.quantization(stored.scale, stored.zero_point, stored.dtype)
+        except ValueError as error:
+            raise VerificationError(
+                f"the record of {name!r} is unlike the recorded settings: {error}"
+            ) from error
         if (stored.dtype, stored.bits, stored.narrow) != wanted:
             problems.append(
                 f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "
@@ -153,6 +230,17 @@ def _edges(
     return edges
 
 
+def _load(result: Verification, integer: onnx.ModelProto) -> Session:
+    """The model in onnxruntime, which refuses versions that it does not know."""
+    opsets = {each.domain or "ai.onnx": each.version for each in integer.opset_import}
+    result.checks["runtime"] = {
+        "onnxruntime": onnxruntime.__version__,
+        "ir_version": integer.ir_version,
+        "opsets": opsets,
+    }
+    return Session(integer)
+
+
 def _probe(result: Verification, progress: Progress) -> None:
     advance = progress("probe kernels", 1)
     probed = probe_kernels(result.graph, result.record)
@@ -169,89 +257,61 @@ def _probe(result: Verification, progress: Progress) -> None:
         f"{count} thresholds on this machine"
         for name, count in wrong.items()
     ]
-    fast = any(each.body.startswith("onnxruntime") for each in result.evidence)
-    if saturated and fast:
-        result.problems.append(
-            "this machine's int8 kernels saturate in int16 (x86 without "
-            "VNNI): bodies 'onnxruntime' are not exact here"
+    if saturated:
+        result.warnings.append(
+            "this machine's int8 kernels saturate in int16 (x86 without VNNI): run the model "
+            "where they do not"
         )
+        result.problems += [
+            f"node {name!r}: its products saturate on this machine"
+            for name in saturating(result.graph, result.record)
+        ]
     advance()
 
 
 def _run_samples(
     result: Verification,
-    integer: onnx.ModelProto,
+    session: Session,
+    read: IntegerModel,
     original: onnx.ModelProto,
+    edges: Edges,
     samples: Samples,
     progress: Progress,
 ) -> None:
-    """Float against integer, and both bodies bit for bit at each optimization level."""
-    fast = with_bodies(integer, "onnxruntime", only=_proved_fast(result))
-    pair = fast, with_bodies(integer, "portable")
-    reference = Session(original)
-    as_given = RealSession(Session(integer), result.edges)
-    runners = {
-        optimize: [Session(model, optimize=optimize) for model in pair]
-        for optimize in (False, True)
-    }
-    watched = _stored_tensors(result.graph)
-    inside = [Session(_watch(model, watched), optimize=False) for model in pair]
-    differing = {False: 0, True: 0}
-    first = ""
+    """Float against integer, both bodies at each optimization level, the Q/DQ graph."""
+    written = [tensor.name for node in read.graph.nodes for tensor in node.outputs]
+    stored = [name for name in written if name in read.record.tensors]
+    bodies = BothBodies(read.model, stored, result.fast)
+    simulation = None
+    if result.simulated:
+        simulation = Simulation(result.simulated, _allowed(read, result.evidence))
+    reference, as_given = Session(original), RealSession(session, edges)
     advance = progress("run samples", len(samples))
     for position, (name, feed) in enumerate(samples):
         result.accuracy.update(reference.run(None, feed), as_given.run(None, feed))
-        given = result.edges.feed(feed)
-        for optimize, sessions in runners.items():
-            differing[optimize] += _differences(*(each.run(None, given) for each in sessions))
-        if watched and position < INSIDE_SAMPLES and not first:
-            found = zip(watched, *(each.run(watched, given) for each in inside), strict=True)
-            unlike = [tensor for tensor, a, b in found if not np.array_equal(a, b)]
-            first = f", first in tensor {unlike[0]!r} of {name}" if unlike else ""
+        given = edges.feed(feed)
+        bodies.compare(given)
+        if position < INSIDE_SAMPLES:
+            found = bodies.compare_inside(given, name)
+            if simulation is not None:
+                simulation.compare(feed, {**given, **found}, name)
         advance()
-    result.checks["bodies"] = {
-        "samples": len(samples),
-        "elements_differing_unoptimized": differing[False],
-        "elements_differing_optimized": differing[True],
-        "tensors_compared": len(watched),
+    result.checks["bodies"] = bodies.as_json(len(samples))
+    if simulation is not None:
+        result.checks["qdq"] = simulation.as_json()
+    problems = [bodies.problem, simulation.problem if simulation else ""]
+    result.problems += filter(None, problems)
+
+
+def _allowed(read: IntegerModel, evidence: Sequence[NodeEvidence]) -> Mapping[str, int]:
+    """By tensor, how far it may be from float arithmetic: a tie, and what is proved.
+
+    Anything where the function of a table is not defined for some codes.
+    """
+    farthest = {each.name: each.reference_max_lsb for each in evidence}
+    undefined = {name for name, entry in read.record.nodes.items() if entry.undefined}
+    return {
+        tensor.name: 255 if node.name in undefined else 1 + farthest.get(node.name, 0)
+        for node in read.graph.nodes
+        for tensor in node.outputs
     }
-    if any(differing.values()) or first:
-        result.problems.append(
-            f"the two bodies differ in {differing[False]} output elements unoptimized, "
-            f"{differing[True]} optimized{first}"
-        )
-
-
-def _proved_fast(result: Verification) -> set[str]:
-    """The nodes whose onnxruntime body is proved, in use or not: those it is right to run."""
-    proved = {each.name for each in result.evidence if each.body.startswith("onnxruntime")}
-    for node in result.graph.nodes:
-        if node.domain != DOMAIN or node.name in proved:
-            continue
-        fast = OPS[node.op].body("onnxruntime", constants_of(node), node.attrs)
-        entry = replace(result.record.nodes[node.name], overload=fast.overload)
-        record = Record(tensors=result.record.tensors, nodes={node.name: entry})
-        if fast.flavour == "onnxruntime" and prove_node(node, record).proved:
-            proved.add(node.name)
-    return proved
-
-
-def _stored_tensors(graph: Graph) -> list[str]:
-    return [node.outputs[0].name for node in graph.nodes if node.domain == DOMAIN]
-
-
-def _watch(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    known = {value.name: value for value in model.graph.value_info}
-    present = {value.name for value in model.graph.output}
-    model.graph.output.extend(known[name] for name in names if name not in present)
-    return model
-
-
-def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> int:
-    """How many elements differ; NaN, which a float tail may give, is like NaN."""
-    return sum(
-        int(((a != b) & ~((a != a) & (b != b))).sum())
-        if a.shape == b.shape
-        else max(a.size, b.size)
-        for a, b in zip(ours, theirs, strict=True)
-    )

@@ -16,7 +16,7 @@ import qpasses
 from calibration import Range
 from calibration.methods import Wanted, expected_error, threshold
 from opsets.target import load_target
-from qpasses.emit.integer import read_record
+from qpasses.metadata import read_record
 from qpasses.placement import activation_parameters
 from qpasses.record import Quantization
 from qpasses.requantized import accumulators

@@ -21,9 +21,10 @@ from qpasses import inspect, quantize, verify
 from qpasses.bodies import MADE, body_of, form, made_bodies
 from qpasses.costs import FILE, TWO, Costs, measured
 from qpasses.elementwise import COMBINING, ELEMENTWISE
-from qpasses.emit.integer import read_record, with_bodies
 from qpasses.evidence import tables
 from qpasses.graph import import_graph
+from qpasses.metadata import read_record
+from qpasses.overloads import with_bodies
 from qpasses.runtime import OPSET
 from qpasses.stages import LOOKUPS
 

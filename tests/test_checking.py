@@ -36,14 +36,17 @@ from qpasses.prepare import prepare
 
 ROOT = Path(qpasses.__file__).parent
 
+PREPARE = {"qpasses.prepare", "qpasses.passes.base"}
+"""The stage before the rewriting, which is shared: what it imports is not looked at."""
+
 SHARED = {
     *("qpasses.record", "qpasses.graph", "qpasses.settings", "qpasses.choices"),
     *("qpasses.function", "qpasses.runtime", "qpasses.shapes", "qpasses.edges"),
-    *("qpasses.stages", "qpasses.moving"),
-    *("qpasses.evidence", "qpasses.evidence.thresholds", "qpasses.evidence.pairs"),
-    *("qpasses.evidence.products", "qpasses.evidence.softmax"),
+    *("qpasses.stages", "qpasses.moving", "qpasses.load", "qpasses.progress"),
+    *("qpasses.metadata", "qpasses.integer_model", "qpasses.accuracy", "qpasses.macs"),
+    *("qpasses.bodies", "qpasses.overloads", "qpasses.checking", "qpasses.evidence"),
 }
-"""What the checker may share with the rewriting side: data types, and what judges."""
+"""What verification may share with the rewriting side: data types, reading, what judges."""
 
 NAMES = {
     "qpasses.stages": {"LOOKUPS"},
@@ -73,15 +76,16 @@ CHECKING = ["qpasses.checking"] + [
 ]
 
 
-def test_the_checker_shares_no_code_with_what_it_judges():
-    waiting, seen = list(CHECKING), set()
+def test_verification_shares_no_code_with_what_it_judges():
+    waiting, seen = ["qpasses.verification", *CHECKING], set()
     while waiting:
         module = waiting.pop()
-        for imported, _ in imports_of(module):
+        for imported, _ in imports_of(module) if module not in PREPARE else ():
             if imported not in seen:
                 seen.add(imported)
                 waiting.append(imported)
-    assert seen - SHARED - set(CHECKING) == set()
+    packages = ("qpasses.checking.", "qpasses.evidence.")
+    assert {name for name in seen if not name.startswith(packages)} - SHARED == PREPARE
 
 
 @pytest.mark.parametrize("module", CHECKING)
@@ -381,6 +385,48 @@ def test_the_coverage_counts_every_node_once(emitted):
     assert convolutions == {"rule": "IntConv", "nodes": 3, "macs": 3 * 8 * 8 * 2 * 2 * 9}
 
 
+def test_names_of_constants_and_files_do_not_matter(emitted, tmp_path):
+    original, made, feeds = emitted
+    renamed = onnx.ModelProto()
+    renamed.CopyFrom(made)
+    names = {t.name: f"constant_{i}" for i, t in enumerate(renamed.graph.initializer)}
+    for tensor in renamed.graph.initializer:
+        tensor.name = names[tensor.name]
+    for node in renamed.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    (tmp_path / "elsewhere").mkdir()
+    for position, each in enumerate((made, renamed)):
+        path = tmp_path / "elsewhere" / f"{position}.onnx"
+        onnx.save(each, path, save_as_external_data=True, location=f"{position}.bin")
+        assert qpasses.verify(path, original, [feeds]).verdict == "ok"
+
+
+def test_without_float_model_or_data_the_verdict_is_incomplete(emitted):
+    original, made, feeds = emitted
+    alone = qpasses.verify(made)
+    assert alone.verdict == "incomplete" and alone.report["model"] is None
+    assert len(alone.report["summary"]["because"]) == 2
+    compared = qpasses.verify(made, original)
+    assert compared.verdict == "incomplete"
+    assert compared.report["summary"]["because"] == ["not run on samples (--data)"]
+    assert qpasses.verify(made, original, [feeds]).verdict == "ok"
+    with pytest.raises(qpasses.UsageError, match="--against"):
+        qpasses.verify(made, data=[feeds])
+
+
+def test_without_data_a_changed_weight_is_found_all_the_same(emitted):
+    original, made, _ = emitted
+    changed = onnx.ModelProto()
+    changed.CopyFrom(made)
+    tensor = next(t for t in changed.graph.initializer if "weight_int8" in t.name)
+    values = numpy_helper.to_array(tensor).copy()
+    values.reshape(-1)[3] ^= 1
+    tensor.raw_data = values.tobytes()
+    found = qpasses.verify(changed, original)
+    assert found.verdict == "failed"
+    assert any("'one' (IntConv): w" in each for each in found.report["summary"]["problems"])
+
+
 def test_a_node_that_nothing_reads_is_found(emitted):
     original, made, feeds = emitted
     changed = onnx.ModelProto()
@@ -432,6 +478,35 @@ def test_a_record_that_was_edited_is_one_line(key, value, emitted):
     change_entry(node_of(changed, "two"), key, value)
     found = found_in(changed, original, feeds)
     assert found and not any("\n" in each for each in found)
+
+
+@pytest.mark.parametrize("sizes", ["[1]", '{"x": [-1, 2, 8, 8]}', '{"x": 3}', "{}"])
+@pytest.mark.parametrize("with_data", [True, False])
+def test_recorded_sizes_that_cannot_be_are_refused(sizes, with_data, emitted):
+    original, made, feeds = emitted
+    changed = onnx.ModelProto()
+    changed.CopyFrom(made)
+    entry = next(e for e in changed.metadata_props if e.key == "qpasses.sizes")
+    entry.value = sizes
+    try:
+        assert (
+            qpasses.verify(changed, original, [feeds] if with_data else None).verdict
+            == "failed"
+        )
+    except qpasses.VerificationError as error:
+        assert "sizes" in str(error)
+
+
+def test_a_body_that_the_file_lacks_is_found_without_running_it(emitted):
+    original, made, _ = emitted
+    for name in ("one", "pool"):
+        changed = onnx.ModelProto()
+        changed.CopyFrom(made)
+        node_of(changed, name).overload += "x"
+        try:
+            assert qpasses.verify(changed, original).verdict == "failed"
+        except qpasses.ModelError as error:
+            assert "body" in str(error)
 
 
 def test_the_probe_of_a_resize_can_look_at_any_zero_point():

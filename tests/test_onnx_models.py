@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 import qpasses
 from calibration import Session
-from qpasses.emit.integer import with_bodies
+from qpasses.overloads import with_bodies
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 

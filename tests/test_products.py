@@ -12,11 +12,11 @@ from stage_checks import check, net, random_feeds, seeds, stages, thoroughly
 from opsets.errors import ModelError
 from qpasses import inspect, quantize, verify
 from qpasses.bodies import constants_of
-from qpasses.emit.integer import read_record
 from qpasses.evidence.probe import operands_of, probe_node
 from qpasses.evidence.prove import prove
 from qpasses.evidence.thresholds import products
 from qpasses.graph import import_graph
+from qpasses.metadata import read_record
 
 SETTINGS = {
     "uint8": {},

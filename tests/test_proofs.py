@@ -19,11 +19,12 @@ from opsets.kernels import float32_kernel
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import constants_of
-from qpasses.emit.integer import read_record, with_bodies
 from qpasses.evidence import tables
 from qpasses.evidence.probe import probe_kernels, probe_node, probe_saturation
 from qpasses.evidence.prove import accumulator_interval, prove
 from qpasses.graph import import_graph
+from qpasses.metadata import read_record
+from qpasses.overloads import with_bodies
 from qpasses.record import NodeRecord, Quantization, Record
 from qpasses.runtime import run_op
 

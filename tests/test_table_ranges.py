@@ -8,8 +8,8 @@ from small_models import every_tensor, model, numbers, pictures
 import qpasses
 from calibration import Range
 from opsets.target import load_target
-from qpasses.emit.integer import read_record
 from qpasses.function import Function
+from qpasses.metadata import read_record
 from qpasses.placement import activation_parameters
 from qpasses.settings import Settings
 

@@ -13,7 +13,7 @@ from calibration import input_specs, open_samples
 from opsets.errors import ModelError
 from qpasses import quantize, verify
 from qpasses.integer_model import read_integer_model
-from qpasses.pipeline import no_progress
+from qpasses.progress import no_progress
 from qpasses.verification import verify_integer
 
 CONSTANTS = {

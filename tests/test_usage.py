@@ -34,7 +34,10 @@ MISTAKES = {
     "convert without a format": (["calibrate", "convert", "DATA", "-o", "OUTPUT"], "--format"),
     "verify nothing": (["verify"], "INTEGER"),
     "verify against nothing": (["verify", "MODEL", "--data", "DATA"], "--against"),
-    "verify without data": (["verify", "MODEL", "--against", "MODEL"], "--data"),
+    "samples of no data": (
+        ["verify", "MODEL", "--against", "MODEL", "--samples", "2"],
+        "--data",
+    ),
     "an option of quantize for verify": (["verify", "MODEL", "--symmetric"], "--symmetric"),
     "inspect nothing": (["inspect"], "INTEGER"),
     "inspect with samples": (["inspect", "MODEL", "--data", "DATA"], "--data"),

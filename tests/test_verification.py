@@ -15,7 +15,7 @@ from opsets.op import DOMAIN
 from qpasses import quantize
 from qpasses.integer_model import read_integer_model
 from qpasses.load import read_model
-from qpasses.pipeline import no_progress
+from qpasses.progress import no_progress
 from qpasses.verification import verify_integer
 
 DIGITS = Path(__file__).parents[1] / "models" / "digits_cnn"

@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 import qpasses
 from calibration import Session, input_specs, open_samples
-from qpasses.emit.integer import with_bodies
+from qpasses.overloads import with_bodies
 
 pytestmark = zoo_models.NEEDS_ZOO
 

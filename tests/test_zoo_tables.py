@@ -9,7 +9,7 @@ import zoo_models
 import qpasses
 from calibration import Session
 from qpasses.elementwise import UNARY
-from qpasses.emit.integer import with_bodies
+from qpasses.overloads import with_bodies
 
 pytestmark = zoo_models.NEEDS_ZOO
 

@@ -7,10 +7,10 @@ from the float graph. Nothing of what made the graph is asked.
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from qpasses.checking.edges import compare_outputs, parameters_of, read_inputs
+from qpasses.checking.edges import compare_outputs, left_in_float, parameters_of, read_inputs
 from qpasses.checking.meaning import (
     DifferenceError,
     Meaning,
@@ -22,6 +22,7 @@ from qpasses.checking.meaning import (
 )
 from qpasses.checking.moving import what_is_moved
 from qpasses.checking.rules import APART, CODES, EDGES, LEFT, MOVING, RECORDED, RULES, Rule
+from qpasses.checking.simulated import Simulated, simulated
 from qpasses.checking.whole import (
     counted,
     misshapen,
@@ -36,10 +37,14 @@ from qpasses.settings import Settings
 
 @dataclass
 class Checked:
-    """What differs, one sentence each, and how much was checked: by rule, nodes and macs."""
+    """What differs, one sentence each, and how much was checked: by rule, nodes and macs.
 
-    differences: list[str] = field(default_factory=list)
-    coverage: list[dict[str, Any]] = field(default_factory=list)
+    ``simulated``: the Q/DQ graph, if nothing differs.
+    """
+
+    differences: list[str]
+    coverage: list[dict[str, Any]]
+    simulated: Simulated | None
 
 
 def check(
@@ -87,12 +92,14 @@ def check(
             found += [f"{_called(node)}: {problem}" for problem in unasked(node, entry)]
             macs[name] += entry.macs
     found += compare_outputs(pair)
+    found += left_in_float(pair)
     found += unplaced(pair, claims)
     found += unwanted(claims, excluded)
     found += unwanted(heads, unlisted)
     found += misshapen(pair)
     found += unlike_metadata(pair, about)
-    return Checked(found or unknown, counted(nodes, macs))
+    found = found or unknown
+    return Checked(found, counted(nodes, macs), None if found else simulated(pair))
 
 
 def _called(node: Node) -> str:

@@ -79,7 +79,7 @@ def ruled_multipliers(
     kernel: Kernel,
     target: Target,
 ) -> Ruled:
-    """The multipliers that the rule asks for (docs/decisions/0024-verification.md).
+    """The multipliers that the rule asks for (docs/decisions/0025-verification.md).
 
     Of the nearest and its neighbours, up to 8 units in the last place away, the one that the
     kernel computes exactly and that differs from real arithmetic for the fewest accumulators,

@@ -10,10 +10,11 @@ from qpasses.checking.meaning import (
     Meaning,
     Pair,
     Site,
+    same,
     unlike,
     unlike_attributes,
 )
-from qpasses.graph import Node, constant, input_at, producer
+from qpasses.graph import Node, constant, input_at, is_graph_output, producer
 from qpasses.record import IN_GRAPHS, Quantization
 
 
@@ -81,14 +82,37 @@ def read_inputs(pair: Pair) -> Iterator[str]:
         pair.meanings[mine.name] = Meaning(other.name, stored)
 
 
+def left_in_float(pair: Pair) -> Iterator[str]:
+    """Edges that stay float though the user wanted integers, and nothing is in the way."""
+    graph = pair.integer
+    for tensor in graph.inputs if pair.settings.integer_io else ():
+        readers = [node.op for node in tensor.outputs if node.op not in UNCHANGED]
+        if readers == ["QuantizeLinear"] and not is_graph_output(graph, tensor):
+            yield f"input {tensor.name!r} is float, unlike the recorded settings"
+    for tensor in graph.outputs if pair.settings.integer_io else ():
+        node = producer(tensor)
+        if node is None or node.op != "DequantizeLinear" or tensor.outputs:
+            continue
+        stored = node.inputs[0]
+        if producer(stored) is not None and not is_graph_output(graph, stored):
+            yield f"output {tensor.name!r} is float, unlike the recorded settings"
+
+
+UNCHANGED = frozenset({"Shape", "Size", "ArgMax", "ArgMin"})
+"""What gives the same of stored integers as of the numbers that these stand for."""
+
+
 def compare_outputs(pair: Pair) -> Iterator[str]:
     """Whether the outputs stand for those of the float model, in order."""
     ours, theirs = pair.integer.outputs, pair.real.outputs
     if len(ours) != len(theirs):
         yield f"the graph has {len(ours)} outputs, the float model {len(theirs)}"
     for mine, other in zip(ours, theirs, strict=False):
-        found = pair.meanings.get(mine.name)
-        if found is None:
+        found, value = pair.meanings.get(mine.name), constant(other)
+        if value is not None:
+            if (given := constant(mine)) is None or not same(given, value):
+                yield f"output {mine.name!r} is not the constant {other.name!r}"
+        elif found is None:
             yield f"output {mine.name!r}: what it stands for is not known"
         elif found.real != other.name:
             yield f"output {mine.name!r} is {found.real!r}, not {other.name!r}"

@@ -1,14 +1,12 @@
 """Where an emitted model comes from, as entries of its metadata."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import onnx
 
-PREFIX = "qpasses."
-"""What the keys of all entries begin with; the values are JSON."""
+from qpasses.metadata import PREFIX, note
 
 
 @dataclass(frozen=True)
@@ -46,9 +44,3 @@ def sign(model: onnx.ModelProto, provenance: Provenance) -> None:
         version=provenance.version,
         configuration=provenance.configuration,
     )
-
-
-def note(target: Any, **entries: Any) -> None:
-    """Add ``entries`` to the metadata of a model, node or tensor, sorted by key."""
-    for key, value in sorted(entries.items()):
-        target.add(key=PREFIX + key, value=json.dumps(value, sort_keys=True))

@@ -31,15 +31,11 @@ _SCREEN = 16
 
 @dataclass(frozen=True)
 class Choice:
-    """Multipliers and shifts per channel (int64 [C]), and for which the kernel is exact.
-
-    ``farthest``: the largest change of a multiplier, in units in the last place.
-    """
+    """Multipliers and shifts per channel (int64 [C]), and for which the kernel is exact."""
 
     multiplier: Int64
     shift: Int64
     exact: NDArray[np.bool_]
-    farthest: int
 
 
 def choose_multipliers(
@@ -66,8 +62,7 @@ def choose_multipliers(
         if len(missing) == 0:
             break
         search.attempt(distance, search.screened(distance, missing))
-    change = np.abs(search.best - search.start)
-    return Choice(search.best, search.shift, search.exact, int(change.max(initial=0)))
+    return Choice(search.best, search.shift, search.exact)
 
 
 class _Search:

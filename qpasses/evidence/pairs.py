@@ -37,7 +37,6 @@ class AddChoice:
     b_multiplier: NDArray[np.int32]
     shift: NDArray[np.int32]
     exact: bool
-    tried: int
 
 
 @lru_cache(maxsize=2)
@@ -85,14 +84,12 @@ def choose_add(
     ranked = [change for _, change in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
     if not target.fast_kernels:
         best = start[0] + ranked[0][0], start[1] + ranked[0][1]
-        return _add_choice(best, shift, False, len(near))
-    for tried, change in enumerate([*ranked, *far], start=1):
+        return _add_choice(best, shift, False)
+    for change in [*ranked, *far]:
         given = inputs(change)
         if kernel_differences(given, fast_overload(given), target.rounding, op) == 0:
-            return _add_choice(
-                (start[0] + change[0], start[1] + change[1]), shift, True, tried
-            )
-    return _add_choice((start[0], start[1]), shift, False, len(near) + len(far))
+            return _add_choice((start[0] + change[0], start[1] + change[1]), shift, True)
+    return _add_choice((start[0], start[1]), shift, False)
 
 
 def _valid(change: tuple[int, int], start: Sequence[int], target: Target) -> bool:
@@ -181,8 +178,8 @@ def fast_overload(inputs: dict[str, NDArray[Any]]) -> str:
     return "onnxruntime" if saturates_at_type_ends(inputs, {}) else "onnxruntime_clamped"
 
 
-def _add_choice(pair: tuple[int, int], shift: int, exact: bool, tried: int) -> AddChoice:
-    return AddChoice(_scalar(pair[0]), _scalar(pair[1]), _scalar(shift), exact, tried)
+def _add_choice(pair: tuple[int, int], shift: int, exact: bool) -> AddChoice:
+    return AddChoice(_scalar(pair[0]), _scalar(pair[1]), _scalar(shift), exact)
 
 
 def _scalar(value: int) -> NDArray[np.int32]:

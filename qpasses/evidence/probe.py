@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.bodies import constants_of
+from qpasses.bodies import body_of, constants_of
 from qpasses.evidence.prove import Constants, accumulator_interval
 from qpasses.evidence.thresholds import end_levels, levels, meaning_thresholds
 from qpasses.graph import Graph, Node
 from qpasses.record import Record
-from qpasses.runtime import run_op
+from qpasses.runtime import OPSET, run_op
 
 _CHUNK = 1 << 16
 """So many accumulators are probed in one run."""
@@ -168,6 +168,7 @@ def probe_saturation() -> int:
     """How many outputs of a convolution of the largest products are wrong on this machine.
 
     x86 without VNNI adds pairs of u8 x s8 products in int16, which saturates: 0 means sound.
+    Both bodies are run: that of portable ops multiplies by the same kernels.
     """
     rng = np.random.default_rng(0)
     x = rng.choice(np.array([0, 255], np.uint8), (1, 64, 8, 8), p=[0.1, 0.9])
@@ -194,5 +195,30 @@ def probe_saturation() -> int:
     }
     arrays = [np.asarray(each) for each in inputs]
     expected = OPS["IntConv"].reference(*arrays, **attributes)
-    found = run_op("IntConv", "onnxruntime", arrays, attributes, optimize=True)
-    return int((found != expected).sum())
+    return sum(
+        int((run_op("IntConv", body, arrays, attributes, optimize=True) != expected).sum())
+        for body in ("onnxruntime", "portable")
+    )
+
+
+def saturating(graph: Graph, record: Record) -> list[str]:
+    """The nodes that are wrong for some inputs where pairs of products saturate in int16.
+
+    Those whose body multiplies by an 8-bit kernel, unless two products of any codes with
+    its weights fit: 2 * 255 * 64 does.
+    """
+    found = []
+    for node in graph.nodes:
+        if node.op in ("IntConv", "IntGemm", "IntMatMul"):
+            weights = constants_of(node).get("w")
+            is_small = weights is not None and np.abs(weights.astype(np.int32)).max() <= 64
+            statements = OPS[node.op].function(body_of(node, record), OPSET).node
+            if not is_small and any(each.op_type in _PRODUCTS for each in statements):
+                found.append(node.name)
+    return found
+
+
+_PRODUCTS = frozenset(
+    {"QLinearConv", "QLinearMatMul", "QGemm", "ConvInteger", "MatMulInteger"}
+)
+"""Kernels of onnxruntime that add products of 8-bit integers."""

@@ -28,7 +28,6 @@ class MulChoice:
     multiplier: NDArray[np.int32]
     shift: NDArray[np.int32]
     exact: bool
-    tried: int
 
 
 def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target) -> MulChoice:
@@ -56,15 +55,15 @@ def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [m for _, m in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
     candidates = [*ranked, *far] if target.fast_kernels else []
-    for tried, each in enumerate(candidates, start=1):
+    for each in candidates:
         given = inputs(each)
         if kernel_differences(given, fast_overload(given), target.rounding, "IntMul") == 0:
-            return _choice(each, shift, True, tried)
-    return _choice(ranked[0], shift, False, len(candidates))
+            return _choice(each, shift, True)
+    return _choice(ranked[0], shift, False)
 
 
-def _choice(multiplier: int, shift: int, exact: bool, tried: int) -> MulChoice:
-    return MulChoice(np.array(multiplier, np.int32), np.array(shift, np.int32), exact, tried)
+def _choice(multiplier: int, shift: int, exact: bool) -> MulChoice:
+    return MulChoice(np.array(multiplier, np.int32), np.array(shift, np.int32), exact)
 
 
 def mul_inputs(

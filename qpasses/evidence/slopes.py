@@ -54,8 +54,7 @@ def choose_slopes(
         np.concatenate([getattr(each, name) for each in found])
         for name in ("multiplier", "shift", "exact")
     )
-    farthest = max(each.farthest for each in found)
-    return Choice((sign * multiplier)[order], shift[order], exact[order], farthest)
+    return Choice((sign * multiplier)[order], shift[order], exact[order])
 
 
 def _blocks(count: int) -> Iterator[slice]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.evidence.pairs import AddChoice, choose_add
+from qpasses.evidence.pairs import choose_add
 from qpasses.graph import Graph, Node, add_node, is_float
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import activations, clamp, stored_input, stored_output, value_of
@@ -59,10 +59,8 @@ class IntegerizeAdd(Pass):
         ]
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
         flavour = context.flavour if choice.exact else "portable"
-        form = f"{context.target.multiplier_bits}-bit, {context.target.rounding}"
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name, *(each.name for each in absorbed)],
-            rule=f"{form}: {_rule(choice, context)}",
             overload=OPS[op].body(flavour, clamps, attributes).overload,
             scales={
                 "a": [a.quantization.scale],
@@ -90,11 +88,3 @@ class IntegerizeAdd(Pass):
             domain=DOMAIN,
         )
         return None
-
-
-def _rule(choice: AddChoice, context: Context) -> str:
-    if not context.target.fast_kernels:
-        return "nearest to real arithmetic"
-    if not choice.exact:
-        return "nearest; the kernel is not exact"
-    return f"candidate {choice.tried} in all pairs and both orders"

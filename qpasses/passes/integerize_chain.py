@@ -53,7 +53,6 @@ class IntegerizeChain(Pass):
         context.record.nodes[name] = NodeRecord(
             source=[each.name for each in nodes],
             scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
-            rule=f"{', '.join(function.ops)} of every code, by onnxruntime",
             overload=OPS[op].body(context.flavour, {"table": table}, {}).overload,
             function=function.as_text(),
             undefined=undefined,

@@ -47,11 +47,9 @@ class IntegerizeClamp(Pass):
         low, high = clamp(nodes, y.quantization)
         record = NodeRecord([each.name for each in nodes], {})
         if x.quantization == y.quantization:
-            record.rule = "the bounds, stored"
             ends = [context.scalar(y.quantization.dtype, value) for value in (low, high)]
             add_node(graph, "Clip", node.name, [x.tensor, *ends], [y.tensor])
         else:
-            record.rule = "every code clamped and rescaled in real arithmetic"
             record.scales = {"x": [x.quantization.scale], "y": [y.quantization.scale]}
             record.bounds = [end if np.isfinite(end) else None for end in bounds(nodes)]
             record.overload = OPS["Lut"].body(context.flavour, {}, {}).overload

@@ -66,7 +66,6 @@ class IntegerizeCountedAveragePool(Pass):
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name, *(each.name for each in found[1])],
             scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            rule=f"{target.multiplier_bits}-bit, {target.rounding}: nearest to real scales",
             overload=body.overload,
         )
         _put(graph, node, x, found, constants, attributes, context)

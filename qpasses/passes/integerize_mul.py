@@ -44,14 +44,8 @@ class IntegerizeMul(Pass):
         ends = [context.scalar(meanings[2].dtype, value) for value in (zero, *limits)]
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
         flavour = context.flavour if choice.exact else "portable"
-        how = (
-            f"candidate {choice.tried} in all pairs and both orders"
-            if choice.exact
-            else "nearest to real arithmetic"
-        )
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name],
-            rule=f"{context.target.multiplier_bits}-bit, {context.target.rounding}: {how}",
             overload=OPS["IntMul"].body(flavour, clamps, attributes).overload,
             scales={n: [q.scale] for n, q in zip("aby", meanings, strict=True)},
         )

@@ -13,7 +13,6 @@ from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import quantized_by, stored_input
 from qpasses.record import NodeRecord
-from qpasses.requantized import rule_of
 
 
 class IntegerizePRelu(Pass):
@@ -56,7 +55,6 @@ class IntegerizePRelu(Pass):
         context.record.nodes[name] = NodeRecord(
             source=[name],
             scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            rule=rule_of(choice, context),
             overload=op.body(flavour, clamps, attributes).overload,
             function=Function.of(nodes, [source], end, graph.opset).as_text(),
         )

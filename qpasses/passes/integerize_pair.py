@@ -49,7 +49,6 @@ class IntegerizePair(Pass):
                 name: [each.quantization.scale]
                 for name, each in (("a", a), ("b", b), ("y", y))
             },
-            rule=f"{node.op} of every pair of codes, by onnxruntime",
             overload=OPS["LutPair"].body(context.flavour, {"table": table}, {}).overload,
             function=function.as_text(),
             undefined=undefined,

@@ -40,7 +40,6 @@ class IntegerizeRescaling(Pass):
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name],
             scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
-            rule="every code rescaled in real arithmetic",
             overload=OPS["Lut"].body(context.flavour, {}, {}).overload,
         )
         add_node(

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.evidence.softmax import softmax_bound
 from qpasses.graph import Graph, Node, add_node, is_float, rank
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import Stored, clamp, stored_input, stored_output
@@ -21,8 +20,8 @@ class IntegerizeSoftmax(Pass):
 
     before: ``y = Q(Softmax(DQ(x)))``
     after:  ``y = qpasses.TableSoftmax <axis> (x, denominators, numerators, y_zero, ...)``
-    **Approximate:** within the bound that the record states, for rows as long as on the first
-    sample: the tables hold rounded exponentials. It is a follower: what it reads is on
+    **Approximate:** within the bound that its evidence states, for rows as long as on the
+    first sample: the tables hold rounded exponentials. It is a follower: what it reads is on
     integers already, or it stays float.
     """
 
@@ -79,19 +78,12 @@ def _put(
     context: Context,
 ) -> None:
     """TableSoftmax in place of the site, and its record."""
-    name, bits, rounding = (
-        site.node.name,
-        context.settings.softmax_bits,
-        context.target.rounding,
-    )
+    name, rounding = site.node.name, context.target.rounding
     scales = x.quantization.scale, site.y.quantization.scale
     attributes = {"axis": axis, "published": 0, "rounding": rounding}
-    bound = softmax_bound(given, *scales, length)
     context.record.nodes[name] = NodeRecord(
         source=[name, *(each.name for each in site.absorbed)],
         scales={"x": [scales[0]], "y": [scales[1]]},
-        rule=f"sums of up to {length} codes in {bits} bits, {rounding}: at most {bound:.3g} "
-        "steps from real arithmetic",
         overload=OPS["TableSoftmax"].body(context.flavour, given, attributes).overload,
         cells=length,
     )

@@ -225,17 +225,25 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             f"{len(channels)} channels, whose bias would not fit int32",
         )
     checks = report.get("checks", {})
-    if checks:
-        probe, bodies, derived = (checks[k] for k in ("kernel_probe", "bodies", "derivation"))
+    if compared := checks.get("float_graph"):
         table.add_row(
-            "derived again from the float model",
-            f"{derived['nodes']} nodes: {derived['differences']} differences",
+            "compared with the float graph",
+            f"{compared['nodes']} nodes, {sum(each['macs'] for each in compared['rules']):,} "
+            f"multiply-accumulates: {compared['differences']} differences",
         )
+    if probe := checks.get("kernel_probe"):
         table.add_row(
             "kernel probe",
             f"{probe['accumulators']:,} accumulators on {probe['nodes']} nodes: "
             f"{probe['mismatches']} differ",
         )
+    if qdq := checks.get("qdq"):
+        table.add_row(
+            "against the Q/DQ graph",
+            f"{qdq['codes']:,} codes of {qdq['tensors']} tensors: {qdq['codes_differing']:,} "
+            f"differ, by at most {qdq['max_lsb']}",
+        )
+    if bodies := checks.get("bodies"):
         table.add_row(
             "both bodies",
             f"{bodies['samples']} samples: "
@@ -304,6 +312,8 @@ def _print_tied(console: Console, sharing: dict[str, Any] | None) -> None:
 
 def _print_accuracy(console: Console, report: dict[str, Any]) -> None:
     count = report["samples"]["accuracy"]
+    if not count:
+        return  # verify without data
     calibrated_on = "calibration" in report["samples"]
     calibrated_on &= not report["configuration"].get("calibration_table")
     used = counted(count, "calibration sample" if calibrated_on else "sample")

@@ -16,7 +16,7 @@ from rich.table import Table
 from calibration import Session
 from opsets.target import load_target
 from qpasses.api import quantize
-from qpasses.emit.integer import read_record
+from qpasses.metadata import read_record
 from qpasses.passes.base import Context
 from qpasses.prepare import prepare, prepared_model
 from qpasses.settings import Settings

@@ -23,9 +23,11 @@ from opsets.errors import DataError
 from qpasses.api import quantize
 from qpasses.bodies import form, made_bodies
 from qpasses.elementwise import UNARY
-from qpasses.emit.integer import emit_integer, read_record, with_bodies
+from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
 from qpasses.graph import import_graph
+from qpasses.metadata import read_record
+from qpasses.overloads import with_bodies
 from qpasses.runtime import IR_VERSION, OPSET
 from qpasses.stages import CLAMPING
 

@@ -13,7 +13,8 @@ import qpasses
 from calibration import Session, input_specs
 from opsets.errors import DataError, QPassesError
 from qpasses.edges import Edges
-from qpasses.emit.integer import read_record, with_bodies
+from qpasses.metadata import read_record
+from qpasses.overloads import with_bodies
 from tests.bench.fuzzing.builder import Arrays
 from tests.bench.fuzzing.graphs import Case
 from tests.bench.fuzzing.interpreter import WrongReferenceError, interpret, split

@@ -1,6 +1,7 @@
 """Making faults from a seed and judging each: caught, changes nothing, or survived."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -8,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import qpasses
-from qpasses.emit.provenance import PREFIX
 from qpasses.load import read_model
+from qpasses.metadata import PREFIX
 from tests.bench.manifest import Entry, entries
 from tests.bench.mutation.constants import KINDS_OF_INPUTS, change_constant
 from tests.bench.mutation.fault import Fault, Model
@@ -118,7 +119,11 @@ def judge(target: Target, model: Model, fault: Fault) -> Outcome:
 
 
 def meaning(model: Model) -> bytes:
-    """``model`` without what ONNX gives no meaning: texts, producers, the order of parts."""
+    """``model`` without what has no meaning: texts, producers, the order of parts.
+
+    Of the record, texts are the reasons for nodes left in float, and what bodies were
+    estimated to cost but for which is the cheapest and which were refused.
+    """
     bare = Model()
     bare.CopyFrom(model)
     for field in ("doc_string", "producer_name", "producer_version"):
@@ -130,12 +135,29 @@ def meaning(model: Model) -> bytes:
         entries_of = sorted(owner.metadata_props, key=lambda each: each.key)
         del owner.metadata_props[:]
         owner.metadata_props.extend(e for e in entries_of if e.key.startswith(PREFIX))
+        for entry in owner.metadata_props:
+            if entry.key in TEXTS:
+                entry.value = TEXTS[entry.key](json.loads(entry.value))
     for part in (graph.initializer, graph.value_info, bare.functions, bare.opset_import):
         ordered = sorted(part, key=lambda each: each.SerializeToString(deterministic=True))
         del part[:]
         part.extend(ordered)
     content: bytes = bare.SerializeToString(deterministic=True)
     return content
+
+
+def _choice(costs: dict[str, Any]) -> str:
+    """What costs say: by body, whether it is the cheapest, None for one that was refused."""
+    known = [cost for cost in costs.values() if cost is not None]
+    choice = {name: None if c is None else c == min(known) for name, c in costs.items()}
+    return json.dumps(choice, sort_keys=True)
+
+
+TEXTS: Mapping[str, Callable[[Any], str]] = {
+    f"{PREFIX}declined": lambda _: "",
+    f"{PREFIX}costs": _choice,
+}
+"""By key of the record, what of it is no text."""
 
 
 def targets(names: Sequence[str] = ()) -> list[Target]:

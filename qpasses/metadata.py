@@ -1,0 +1,70 @@
+"""The record as entries of a model's metadata: writing them and reading them."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import onnx
+
+from opsets.errors import ModelError
+from qpasses.record import IN_GRAPHS, NodeRecord, Quantization, Record
+
+PREFIX = "qpasses."
+"""What the keys of all entries begin with; the values are JSON."""
+
+
+def note(target: Any, **entries: Any) -> None:
+    """Add ``entries`` to the metadata of a model, node or tensor, sorted by key."""
+    for key, value in sorted(entries.items()):
+        target.add(key=PREFIX + key, value=json.dumps(value, sort_keys=True))
+
+
+def edge_entries(
+    values: Iterable[onnx.ValueInfoProto], record: Record
+) -> dict[str, dict[str, Any] | None]:
+    """What stored inputs or outputs mean, None for others: runtimes show this metadata."""
+    return {
+        value.name: record.tensors[value.name].as_json()
+        if value.name in record.tensors
+        else None
+        for value in values
+    }
+
+
+def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
+    """The record of an emitted model, and the model's own entries (digest, version, ...)."""
+    record = Record()
+    graph = model.graph
+    try:
+        for value in [*graph.value_info, *graph.output, *graph.input, *graph.initializer]:
+            if entries := _read(value.metadata_props):
+                record.tensors[value.name] = _in_graphs(Quantization(**entries))
+        for node in graph.node:
+            if entries := _read(node.metadata_props):
+                record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
+    except (TypeError, ValueError) as error:  # an entry is missing, unknown or impossible
+        raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
+    about = _read(model.metadata_props)
+    if not isinstance(about.get("configuration", {}), dict):
+        raise ModelError("the record in the model's metadata is damaged: its configuration")
+    record.declined = about.get("declined", {})
+    record.sizes = about.get("sizes", {})
+    record.raised_weight_scales = about.get("raised_weight_scales", {})
+    return record, about
+
+
+def _in_graphs(stored: Quantization) -> Quantization:
+    if stored.dtype not in IN_GRAPHS:
+        raise ValueError(f"stored type {stored.dtype!r}")
+    return stored
+
+
+def _read(entries: Any) -> dict[str, Any]:
+    try:
+        return {
+            entry.key.removeprefix(PREFIX): json.loads(entry.value)
+            for entry in entries
+            if entry.key.startswith(PREFIX)
+        }
+    except json.JSONDecodeError as error:
+        raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
