@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.multipliers import choose_multipliers
+from qpasses.evidence.prove import prove_node
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.graph import Graph, Node, Tensor, add_node, constant
 from qpasses.passes.base import Context, Declined
@@ -70,7 +71,9 @@ def emit_requantized(
 ) -> Declined | None:
     """Put ``op`` in place of the site: ``inputs``, multiplier, shift, zero point, clamp.
 
-    The multipliers do not depend on the wanted bodies, so that all bodies mean the same.
+    The multipliers do not depend on the wanted bodies, so that all bodies mean the same. Where
+    the search found none that the kernel computes exactly for all channels together, the proof
+    decides, which knows what each can reach.
     Declines if an accumulator could leave int32.
     """
     node, y = site.node, site.y.quantization
@@ -99,15 +102,14 @@ def emit_requantized(
     choice = choose_multipliers(
         record.real_scales(), steps, acc.reachable, kernel, context.target
     )
-    flavour = context.flavour if choice.exact.all() else "portable"
-    record.overload = OPS[op].body(flavour, known, attributes).overload
+    record.overload = OPS[op].body(context.flavour, known, attributes).overload
     context.record.nodes[node.name] = record
     constants = [
         context.constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
         context.constant(f"{node.name}.shift", choice.shift.astype(np.int32)),
         *(context.scalar(y.dtype, value) for value in (y.zero_point, *bounds)),
     ]
-    add_node(
+    made = add_node(
         graph,
         op,
         node.name,
@@ -116,4 +118,6 @@ def emit_requantized(
         attributes=attributes,
         domain=DOMAIN,
     )
+    if not choice.exact.all() and not prove_node(made, context.record).proved:
+        record.overload = OPS[op].body("portable", known, attributes).overload
     return None

@@ -88,6 +88,8 @@ class Simulation:
         self._samples += 1
         given = {name: codes[ours] for ours, name in self._simulated.given.items()}
         names = self._simulated.codes
+        if not names:
+            return
         expected = self._session.run(list(names.values()), {**feed, **given})
         for name, other in zip(names, expected, strict=True):
             apart = np.abs(codes[name].astype(np.int32) - other.astype(np.int32))

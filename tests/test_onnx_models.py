@@ -1,17 +1,14 @@
 """The models that the onnx package brings along: converted from PyTorch, and classic CNNs."""
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
+from onnx_package import DATA, classic
 
 import qpasses
 from calibration import Session
 from qpasses.overloads import with_bodies
-
-DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
 OTHER_FAMILIES = {
     "Embedding": "a Gather of float weights",
@@ -30,13 +27,6 @@ CONVERTED = sorted(
 )
 
 CLASSICS = ("squeezenet", "shufflenet", "inception_v2", "resnet50", "densenet121")
-
-ROLES = {
-    ("BatchNormalization", 1): (1, 0.2),
-    ("BatchNormalization", 4): (1, 0.2),
-    ("Mul", 1): (1, 0.2),
-}
-"""Mean and deviation of what an op reads at an input, where it is no weight or bias."""
 
 
 def given(folder):
@@ -79,32 +69,6 @@ def test_a_model_converted_from_pytorch_is_integer_and_close_to_its_output(name)
     assert found.shape == expected.shape
     assert sqnr_db(expected, found) > 35
     assert qpasses.verify(result.model, model, [feed]).verdict == "ok"
-
-
-def classic(name, seed=0):
-    """The logits of a network with random weights: in the package all are equal."""
-    model = onnx.load(DATA / "light" / f"light_{name}.onnx")
-    if model.graph.node[-1].op_type == "Softmax":
-        model.graph.output[0].name = model.graph.node.pop().input[0]
-    rng = np.random.default_rng(seed)
-    sizes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    readers = {name: node for node in reversed(model.graph.node) for name in node.input}
-    for node in model.graph.node:
-        if node.op_type != "ConstantOfShape":
-            continue
-        shape, name = sizes[node.input[0]].tolist(), node.output[0]
-        while readers[name].op_type == "Unsqueeze":
-            name = readers[name].output[0]
-        reader = readers[name]
-        place = ROLES.get((reader.op_type, list(reader.input).index(name)))
-        mean, deviation = place or (0, np.sqrt(2 / max(np.prod(shape[1:]), 20)))
-        values = (mean + deviation * rng.standard_normal(shape)).astype(np.float32)
-        values = np.abs(values) if place else values
-        made = helper.make_node(
-            "Constant", [], list(node.output), value=numpy_helper.from_array(values)
-        )
-        node.CopyFrom(made)
-    return model
 
 
 @pytest.mark.parametrize("name", CLASSICS)
