@@ -45,6 +45,7 @@ SHARED = {
     *("qpasses.stages", "qpasses.moving", "qpasses.load", "qpasses.progress"),
     *("qpasses.metadata", "qpasses.integer_model", "qpasses.accuracy", "qpasses.macs"),
     *("qpasses.bodies", "qpasses.overloads", "qpasses.checking", "qpasses.evidence"),
+    "qpasses.sample_runs",
 }
 """What verification may share with the rewriting side: data types, reading, what judges."""
 
