@@ -98,7 +98,7 @@ def take(into, sample, groups=(COUNTED,)):
 
 
 def accumulator(counter, histograms=True):
-    return Accumulator(NAMES, JOINED, counter, histograms)
+    return Accumulator(NAMES, JOINED, counter, NAMES if histograms else ())
 
 
 # Values

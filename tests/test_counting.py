@@ -67,7 +67,7 @@ def window_of(array):
 
 def tally_with(window=None, counted=True):
     """An empty one of three tensors; ROW has a window: an exponent and a first bin."""
-    tally = Tally(ROWS, counted)
+    tally = Tally(ROWS, range(ROWS) if counted else ())
     if window is not None:
         tally.exponents[ROW], tally.firsts[ROW] = window
     return tally
