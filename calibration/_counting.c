@@ -98,7 +98,8 @@ static int bins_of(const float *values, int size, float scale, int32_t first, in
 typedef struct {
     int64_t batch, rows, slot;
     int32_t *exponents, *firsts;
-    uint32_t *counts; /* [rows][BINS], NULL for extremes alone */
+    int64_t *places;  /* in counts, below 0 for extremes alone */
+    uint32_t *counts; /* [][BINS] */
     float *lows, *highs;
     float *sample_lows, *sample_highs; /* [slots][rows] */
     int64_t *values, *zeros;
@@ -155,7 +156,7 @@ static int least_exponent(double low, double high) {
 
 static Window window_of(const Desk *desk, int64_t row) {
     int exponent = desk->exponents[row];
-    Window window = {0, desk->firsts[row], 0, 0, desk->counts + row * BINS};
+    Window window = {0, desk->firsts[row], 0, 0, desk->counts + desk->places[row] * BINS};
     if (exponent != NO_WINDOW) {
         window.scale = (float)ldexp(1, -exponent);
         window.bottom = ldexp(window.first, exponent);
@@ -170,7 +171,7 @@ static int fits(Window window, Seen seen) {
 
 /* Move the window of a row so that it holds what is seen beside what was counted. */
 static Window widen(const Desk *desk, int64_t row, Seen seen) {
-    uint32_t moved[BINS], *counts = desk->counts + row * BINS;
+    uint32_t moved[BINS], *counts = desk->counts + desk->places[row] * BINS;
     int32_t before = desk->exponents[row], *first = desk->firsts + row;
     int held = desk->lows[row] <= desk->highs[row];
     if (held)
@@ -288,7 +289,8 @@ static Seen count(const Desk *desk, int64_t row, const float *values, size_t siz
 EXPORTED void observe(const int64_t *words, int64_t row, const float *values, size_t size) {
     const Desk *desk = (const Desk *)words;
     Seen all = NOTHING;
-    if (!desk->counts || desk->batch > 1)
+    int counted = desk->places[row] >= 0;
+    if (!counted || desk->batch > 1)
         for (int64_t k = 0; k < desk->batch; k++) {
             size_t part = size / (size_t)desk->batch;
             int64_t place = (desk->slot + k) * desk->rows + row;
@@ -297,7 +299,7 @@ EXPORTED void observe(const int64_t *words, int64_t row, const float *values, si
             desk->sample_highs[place] = seen.high;
             join(&all, seen);
         }
-    if (!desk->counts)
+    if (!counted)
         hold(desk, row, all);
     else
         all = count(desk, row, values, size);

@@ -1,6 +1,6 @@
 """The accumulator: statistics in the making, a tally and exact sums."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from calibration.counting import Counter, Values
 from calibration.histogram import least_exponent
 from calibration.statistics import Statistics
-from calibration.tally import SLOTS, Tally
+from calibration.tally import NO_PLACE, SLOTS, Tally
 
 _EXPONENTS = 280
 """A float32 is m * 2**(k - 173), m a whole number below 2**24, with k in 0..279."""
@@ -47,7 +47,8 @@ class Accumulator:
     """Statistics in the making of ``names``.
 
     ``joined`` gives some of them as others (not of ``joined``) that hold the same values
-    together, like the inputs of a Concat: these are never counted themselves.
+    together, like the inputs of a Concat: these are never counted themselves. ``histograms``:
+    the names that get one; so do those whose values are counted for these.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Accumulator:
         names: Sequence[str],
         joined: Mapping[str, Sequence[str]],
         counter: Counter,
-        histograms: bool,
+        histograms: Collection[str],
     ) -> None:
         self._names, self._joined, self._counter = names, joined, counter
         self._row = {name: row for row, name in enumerate(names)}
@@ -64,7 +65,8 @@ class Accumulator:
             for name, parts in joined.items()
         ]
         rows = len(names)
-        self.tally = Tally(rows, histograms)
+        parts = [self._parts_of(row) for name, row in self._row.items() if name in histograms]
+        self.tally = Tally(rows, sorted({part for each in parts for part in each}))
         self._samples = np.zeros(rows, np.int64)
         self._low_sums, self._high_sums = Sums(rows), Sums(rows)
 
@@ -109,7 +111,7 @@ class Accumulator:
 
     def beside(self) -> "Accumulator":
         """An empty one for samples that may have to be dropped; see Tally.beside."""
-        other = Accumulator(self._names, self._joined, self._counter, self.tally.counted)
+        other = Accumulator(self._names, self._joined, self._counter, ())
         other.tally = self.tally.beside()
         return other
 
@@ -130,12 +132,17 @@ class Accumulator:
             if self.tally.lows[row] <= self.tally.highs[row]
         }
 
+    def _parts_of(self, row: int) -> list[int]:
+        """The rows whose values are those of ``row``."""
+        return [self._row[part] for part in self._joined.get(self._names[row], ())] or [row]
+
     def _of(self, row: int) -> Statistics:
         tally = self.tally
         low, high = float(tally.lows[row]), float(tally.highs[row])
-        parts = [self._row[p] for p in self._joined.get(self._names[row], ())] or [row]
+        parts = self._parts_of(row)
+        counted = (tally.places[parts] != NO_PLACE).all()
         histogram = None
-        if tally.counted:
+        if counted:
             exponent = least_exponent(low, high)
             first, *others = filter(None, map(tally.histogram, parts))
             histogram = first.coarsened(exponent)
@@ -145,7 +152,7 @@ class Accumulator:
             low,
             high,
             int(tally.values[parts].sum()),
-            int(tally.zeros[parts].sum()),
+            int(tally.zeros[parts].sum()) if counted else 0,
             int(self._samples[row]),
             self._low_sums.of(row),
             self._high_sums.of(row),

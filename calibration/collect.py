@@ -82,17 +82,24 @@ NOTHING = Collected()
 class Run:
     """How samples are collected.
 
-    ``histograms``: not extremes alone. ``skip_bad``: go on without samples that are damaged,
+    ``histograms``: of which tensors not extremes alone: of all, or of those with these names
+    and of what they are joined of. ``skip_bad``: go on without samples that are damaged,
     do not fit or make a tensor NaN or infinite; else the first is an error. ``workers``: None
     for one a core. ``save`` is given what was found so far every CHECKPOINT_SECONDS and when
     the run is interrupted.
     """
 
-    histograms: bool = False
+    histograms: bool | frozenset[str] = False
     skip_bad: bool = False
     workers: int | None = None
     progress: Callable[[], None] = lambda: None
     save: Save | None = None
+
+    def histograms_of(self, tensors: Sequence[str]) -> frozenset[str]:
+        """Those of ``tensors`` that histograms are wanted of."""
+        if isinstance(self.histograms, bool):
+            return frozenset(tensors if self.histograms else ())
+        return self.histograms.intersection(tensors)
 
 
 EXTREMES = Run()
@@ -129,8 +136,10 @@ def collect_part(
     written = [name for name in tensors if name not in {*fed, *parts}]
     rows = {name: row for row, name in enumerate(tensors)}
 
+    counted = run.histograms_of(tensors)
+
     def make() -> Accumulator:
-        return Accumulator(tensors, parts, counter, run.histograms)
+        return Accumulator(tensors, parts, counter, counted)
 
     with observed_model(model, written, counter, rows) as observed:
         crew = _Crew(observed, fed, samples, run, start, make)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.histogram import BINS
-from calibration.tally import Tally
+from calibration.tally import NO_PLACE, Tally
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class NumpyCounter:
         if not (np.isfinite(low) and np.isfinite(high)):
             tally.finite[row] = False
             return
-        if tally.counted:
+        if tally.places[row] != NO_PLACE:
             _count(tally, row, array, float(low), float(high))
         tally.lows[row] = min(tally.lows[row], low)
         tally.highs[row] = max(tally.highs[row], high)
@@ -75,7 +75,7 @@ def _count(
         tally.widen(row, low, high)
     bins = np.floor(np.ldexp(array.astype(np.float64), -tally.exponents[row]))
     own = (bins - tally.firsts[row]).astype(np.int64)
-    tally.counts[row] += np.bincount(own, minlength=BINS).astype(np.uint32)
+    tally.counts_of(row)[:] += np.bincount(own, minlength=BINS).astype(np.uint32)
     tally.zeros[row] += array.size - np.count_nonzero(array)
 
 

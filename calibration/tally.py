@@ -1,5 +1,6 @@
 """The tally: what a run remembers of each tensor, one row each, in arrays that C fills too."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ldexp
 
@@ -22,6 +23,9 @@ FULL = 1 << 31
 """So many values of a tensor are counted, and as many again in one sample, before ``counts``
 are emptied."""
 
+NO_PLACE = -1
+"""Of a row whose values are not counted."""
+
 NO_WINDOW = int(np.iinfo(np.int32).min)
 """The exponent of a row that counted nothing yet."""
 
@@ -30,8 +34,9 @@ NO_WINDOW = int(np.iinfo(np.int32).min)
 class Tally:
     """Extremes and counts of ``rows`` tensors, real float32 values of any number.
 
-    Row r counts ``counts[r, floor(x / 2**exponents[r]) - firsts[r]]``, if there are ``counts``
-    at all (uint32 [rows, BINS]; ``stored`` is what was counted before they were emptied).
+    Row r counts ``counts[places[r], floor(x / 2**exponents[r]) - firsts[r]]`` if it is one of
+    the rows ``counted``, else its place is -1 (uint32 [number of these, BINS]; ``stored`` is
+    what was counted before they were emptied).
     ``lows`` and ``highs`` are of all values, ``sample_lows`` and ``sample_highs``, [SLOTS,
     rows], of each sample by itself: ``batch`` samples are taken in at once, into ``slot`` and
     those behind it. ``values`` and ``zeros`` are numbers of values, zeros only if counted.
@@ -40,13 +45,16 @@ class Tally:
     """
 
     rows: int
-    counted: bool
+    counted: Sequence[int]
 
     def __post_init__(self) -> None:
         rows = self.rows
         self.exponents = np.full(rows, NO_WINDOW, np.int32)
         self.firsts = np.zeros(rows, np.int32)
-        self.counts = np.zeros((rows if self.counted else 0, BINS), np.uint32)
+        self.places = np.full(rows, NO_PLACE, np.int64)
+        self._counted = np.array(self.counted, np.intp)
+        self.places[self._counted] = np.arange(len(self._counted))
+        self.counts = np.zeros((len(self._counted), BINS), np.uint32)
         self.stored: dict[int, Histogram] = {}
         self._stored_values = np.zeros(rows, np.int64)
         self.lows, self.highs = _nothing_yet(rows)
@@ -56,7 +64,14 @@ class Tally:
         addresses = [
             array.ctypes.data if array.size else 0
             for array in (
-                *(self.exponents, self.firsts, self.counts, self.lows, self.highs),
+                *(
+                    self.exponents,
+                    self.firsts,
+                    self.places,
+                    self.counts,
+                    self.lows,
+                    self.highs,
+                ),
                 *(self.sample_lows, self.sample_highs, self.values, self.zeros, self.finite),
             )
         ]
@@ -71,6 +86,11 @@ class Tally:
     def slot(self) -> int:
         """Where the first of them is put."""
         return int(self.desk[2])
+
+    def counts_of(self, row: int) -> NDArray[np.uint32]:
+        """A view of the counts of ``row``, which is counted."""
+        own: NDArray[np.uint32] = self.counts[self.places[row]]
+        return own
 
     def place(self, batch: int, slot: int) -> None:
         """Set them."""
@@ -102,7 +122,7 @@ class Tally:
         bottom, top = bin_of(low, exponent), bin_of(high, exponent)
         self.exponents[row] = exponent
         self.firsts[row] = bottom - (BINS - 1 - (top - bottom)) // 2
-        self.counts[row] = 0
+        self.counts_of(row).fill(0)
         if held is not None:
             self.add(row, held)
 
@@ -110,7 +130,7 @@ class Tally:
         """Add values that the window of ``row`` holds, from bins that are not wider."""
         fitting = histogram.coarsened(int(self.exponents[row]))
         start = fitting.first - int(self.firsts[row])
-        own = self.counts[row, start : start + len(fitting.counts)]
+        own = self.counts_of(row)[start : start + len(fitting.counts)]
         own += fitting.counts.astype(np.uint32)
 
     def in_window(self, row: int) -> Histogram | None:
@@ -120,13 +140,13 @@ class Tally:
         if low > high or exponent == NO_WINDOW:  # or it is joined of others
             return None
         if row in self.stored:  # the extremes may be in there
-            used = np.flatnonzero(self.counts[row])
+            used = np.flatnonzero(self.counts_of(row))
             start, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 0)
         else:
             start, end = bin_of(low, exponent) - first, bin_of(high, exponent) - first + 1
         if start == end:
             return None
-        counts: Counts = self.counts[row, start:end].astype(np.int64)
+        counts: Counts = self.counts_of(row)[start:end].astype(np.int64)
         return Histogram(exponent, first + start, counts)
 
     def histogram(self, row: int) -> Histogram | None:
@@ -145,9 +165,10 @@ class Tally:
         """Empty the counts if ``values`` more might be too many for 32 bits."""
         if not self.counted:
             return
-        if int((self.values - self._stored_values).max(initial=0)) + values < FULL:
+        held = (self.values - self._stored_values)[self._counted]
+        if int(held.max()) + values < FULL:
             return
-        found = {row: self.histogram(row) for row in range(self.rows)}
+        found = {row: self.histogram(row) for row in self.counted}
         self.stored = {row: held for row, held in found.items() if held is not None}
         self.counts[:] = 0
         self._stored_values[:] = self.values
@@ -168,7 +189,7 @@ class Tally:
             moved = (self.exponents != other.exponents) | (self.firsts != other.firsts)
             for row in map(int, np.flatnonzero(moved)):
                 held = other.in_window(row)
-                other.counts[row] = 0
+                other.counts_of(row).fill(0)
                 if held is not None:
                     ends = float(other.lows[row]), float(other.highs[row])
                     self.widen(row, *ends, held.exponent)

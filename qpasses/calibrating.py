@@ -20,7 +20,7 @@ from calibration.rules import Rules
 from calibration.table import Table, read_table
 from opsets.errors import DataError, UsageError
 from opsets.target import load_target
-from qpasses.alignment import to_observe
+from qpasses.alignment import concerned, to_observe
 from qpasses.arguments import (
     check_count,
     given_engine,
@@ -97,7 +97,8 @@ def calibrate(
     """Collect the statistics of all tensors of ``model`` that ``quantize`` gives a scale.
 
     The table holds histograms, so that every method, and symmetric or not, follows from it
-    without another run; ``histograms`` False leaves them away, for minmax and moving-average.
+    without another run; ``histograms`` False leaves them away, for minmax and moving-average,
+    but for those that say where joins get tables (docs/decisions/0021).
     Method, percentile and overrides choose the ranges of the report, and those of a table in
     the format of ``tpumlir`` or ``onnxruntime``. ``shard`` (i, n) takes the i-th of n parts of
     the samples, from 1 on: ``merge_tables`` puts the tables together. A run with an ``output``
@@ -143,20 +144,20 @@ def calibrate(
     blank = Table(report["model"]["sha256"], tool_version(), 1, {}, data_kind)
 
     advance = progress("prepare", 1)
-    prepared, tensors = _to_observe(source, feeds.first(skip_bad), settings)
+    prepared, tensors, judged = _to_observe(source, feeds.first(skip_bad), settings)
     del source
     give_back()
     settings.rules.check(tensors)
     advance()
 
-    run = Run(histograms, skip_bad, workers)
+    run = Run(histograms or judged, skip_bad, workers)
     checkpoint, start = None, NOTHING
     if checkpoint_file is not None:
-        about = [
+        about: list[Any] = [
             blank.model,
             tool_version(),
             tensors,
-            histograms,
+            sorted(run.histograms_of(tensors)),
             data_kind,
             feeds.names,
         ]
@@ -209,11 +210,16 @@ def calibrate(
 
 def _to_observe(
     model: onnx.ModelProto, sample: Arrays, settings: Settings
-) -> tuple[onnx.ModelProto, list[str]]:
-    """The prepared model, and its tensors that will carry a scale."""
+) -> tuple[onnx.ModelProto, list[str], frozenset[str]]:
+    """The prepared model, its tensors that will carry a scale, and those joins are judged by.
+
+    The last whatever the alignment is: the table may be used with another.
+    """
     context = Context(settings)
     graph = prepare(model, sample, context)
-    return prepared_model(graph), to_observe(graph, plan(graph, context), settings)
+    planned = plan(graph, context)
+    names = to_observe(graph, planned, settings)
+    return prepared_model(graph), names, frozenset(concerned(graph, planned))
 
 
 def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:

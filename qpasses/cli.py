@@ -229,7 +229,8 @@ def calibrate() -> None:
     "--histograms/--no-histograms",
     default=True,
     show_default=True,
-    help="Without them: extremes only, for minmax and moving-average.",
+    help="Without them: extremes only, for minmax and moving-average, but of tensors that a "
+    "Concat or Where may get tables for.",
 )
 @METHOD
 @ALIGNMENT

@@ -7,7 +7,14 @@ from inspect import getdoc
 import onnx
 
 from calibration import Run, Samples
-from qpasses.alignment import Join, aligned, clipped_constants, few_codes, to_observe
+from qpasses.alignment import (
+    Join,
+    aligned,
+    clipped_constants,
+    concerned,
+    few_codes,
+    to_observe,
+)
 from qpasses.choosing import choose_bodies
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
@@ -95,7 +102,9 @@ def integerize(
     chosen = plan(graph, context)
     advance = progress("calibrate", 1 if calibration.given else len(samples))
     rules = settings.rules
-    run = Run(rules.histograms, calibration.skip_bad, calibration.workers, advance)
+    judged = concerned(graph, chosen) if settings.alignment == "qpasses" else ()
+    histograms = rules.histograms or frozenset(judged)
+    run = Run(histograms, calibration.skip_bad, calibration.workers, advance)
     names = to_observe(graph, chosen, settings)
     found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run)
 

@@ -25,6 +25,7 @@ LEAST = 2.0**-149
 LARGEST = float(np.finfo(np.float32).max)
 NAMES = ["a", "b", "c", "twice", "all"]
 JOINED = {"twice": ["a", "a"], "all": ["b", "a", "c"]}
+some_names = st.sets(st.sampled_from(NAMES))
 COUNTED = ["a", "b", "c"]
 
 every_counter = pytest.mark.parametrize(
@@ -74,12 +75,16 @@ def reference(per_sample, histogram=True):
     )
 
 
-def references(data, histogram=True):
-    """Of all NAMES, those apart that held nothing."""
-    parts = {name: JOINED.get(name, [name]) for name in NAMES}
+PARTS = {name: JOINED.get(name, [name]) for name in NAMES}
+
+
+def references(data, histograms=NAMES):
+    """Of all NAMES, those apart that held nothing; ``histograms`` of these and their parts."""
+    counted = {part for name in histograms for part in PARTS[name]}
     found = {
         name: reference(
-            [[x for part in parts[name] for x in sample[part]] for sample in data], histogram
+            [[x for part in PARTS[name] for x in sample[part]] for sample in data],
+            counted.issuperset(PARTS[name]),
         )
         for name in NAMES
     }
@@ -97,7 +102,7 @@ def take(into, sample, groups=(COUNTED,)):
     into.end_sample()
 
 
-def accumulator(counter, histograms=True):
+def accumulator(counter, histograms=NAMES):
     return Accumulator(NAMES, JOINED, counter, histograms)
 
 
@@ -106,7 +111,7 @@ def accumulator(counter, histograms=True):
 
 @every_counter
 @thoroughly(150)
-@given(st.lists(samples, max_size=6), st.booleans())
+@given(st.lists(samples, max_size=6), some_names)
 def test_statistics_are_those_of_the_raw_values(counter, data, histograms):
     total = accumulator(counter, histograms)
     for sample in data:
@@ -116,9 +121,9 @@ def test_statistics_are_those_of_the_raw_values(counter, data, histograms):
 
 @every_counter
 @thoroughly(150)
-@given(st.lists(st.tuples(samples, st.booleans(), st.booleans()), max_size=7))
-def test_samples_beside_count_once_absorbed_and_dropped_ones_never(counter, steps):
-    total, kept = accumulator(counter), []
+@given(st.lists(st.tuples(samples, st.booleans(), st.booleans()), max_size=7), some_names)
+def test_samples_beside_count_once_absorbed_and_dropped_ones_never(counter, steps, histograms):
+    total, kept = accumulator(counter, histograms), []
     for sample, beside, dropped in steps:
         into = total.beside() if beside else total
         take(into, sample)
@@ -126,7 +131,7 @@ def test_samples_beside_count_once_absorbed_and_dropped_ones_never(counter, step
             total.absorb(into)
         if into is total or not dropped:
             kept.append(sample)
-    assert total.statistics() == references(kept)
+    assert total.statistics() == references(kept, histograms)
 
 
 @every_counter
@@ -228,8 +233,9 @@ def take_batch(into, group):
 
 @every_counter
 @thoroughly(40)
-@given(st.lists(st.tuples(batches(), st.booleans()), max_size=8), st.booleans())
-@example([([{"a": [k], "b": [], "c": [-k]}], False) for k in range(SLOTS + 3)], True)
+@given(st.lists(st.tuples(batches(), st.booleans()), max_size=8), some_names)
+@example([([{"a": [k], "b": [], "c": [-k]}], False) for k in range(SLOTS + 3)], {*NAMES})
+@example([([{"a": [k], "b": [], "c": [-k]}], False) for k in range(SLOTS + 3)], {"twice"})
 def test_samples_may_come_in_batches_of_any_sizes(counter, groups, histograms):
     total = accumulator(counter, histograms)
     for group, beside in groups:
@@ -275,6 +281,12 @@ def test_many_samples_of_large_tensors_whose_counts_are_emptied(counter, counts,
     assert found["b"] == statistics_of(data, samples=len(data))
     assert found["twice"].histogram.counts.sum() == found["twice"].count == 2 * len(data)
     assert found["all"].histogram == Histogram.of(np.append(data, data[:, 0]))
+
+
+def test_nothing_is_kept_for_what_is_not_counted():
+    assert len(accumulator(NumpyCounter(), ()).tally.counts) == 0
+    assert len(accumulator(NumpyCounter(), {"twice"}).tally.counts) == 1
+    assert len(accumulator(NumpyCounter(), {"all"}).tally.counts) == 3
 
 
 # Windows

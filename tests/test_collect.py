@@ -73,6 +73,31 @@ def test_any_number_of_workers_finds_the_same(histograms):
     assert (found[0][0]["x"].histogram is not None) == histograms
 
 
+@every_workers
+@pytest.mark.parametrize("skip_bad", [True, False])
+@pytest.mark.parametrize("wanted", [{"a"}, {"y", "x"}, {"twice"}, {"b", "unknown"}])
+def test_histograms_of_some_tensors_are_those_of_all(workers, skip_bad, wanted):
+    samples = open_samples(list(numbers(9, 1, 4)), input_specs(GROWING))
+    both = [frozenset(wanted), True]
+    some, whole = (
+        collect(GROWING, GROWN, samples, Run(each, skip_bad, workers)).tensors for each in both
+    )
+    parts = {"twice": {"a"}, "y": {"b"}}
+    counted = {part for name in wanted for part in parts.get(name, {name})}
+    for name, found in some.items():
+        known = counted >= parts.get(name, {name})
+        bare = replace(whole[name], histogram=None, zeros=0)
+        assert found == (whole[name] if known else bare)
+
+
+def test_a_run_of_some_histograms_goes_on_from_a_part():
+    samples, run = samples_of(), Run(frozenset({"a"}))
+    start = collect_part(CNN, TENSORS, samples.between(0, 5), run)
+    found = collect(CNN, TENSORS, samples, run, start)
+    assert found.tensors == collect(CNN, TENSORS, samples, run).tensors
+    assert [n for n, each in found.tensors.items() if each.histogram] == ["a"]
+
+
 @pytest.mark.parametrize("repeat", range(3))
 @every_workers
 def test_what_is_found_is_what_the_raw_values_give(workers, repeat):

@@ -67,7 +67,7 @@ def window_of(array):
 
 def tally_with(window=None, counted=True):
     """An empty one of three tensors; ROW has a window: an exponent and a first bin."""
-    tally = Tally(ROWS, counted)
+    tally = Tally(ROWS, range(ROWS) if counted else ())
     if window is not None:
         tally.exponents[ROW], tally.firsts[ROW] = window
     return tally
@@ -441,3 +441,33 @@ def test_values_are_a_view_of_an_array_in_memory(counter):
     seen = Values.of(array)
     assert np.shares_memory(seen.array(), array)
     np.testing.assert_array_equal(seen.array(), array.ravel())
+
+
+@every_counter
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("order", [[ROW], [ROW, 2], [2, ROW]])
+def test_a_row_is_counted_wherever_its_place_is(counter, order, batch):
+    array = np.linspace(-3, 5, 3000, dtype=np.float32)
+    some, whole = Tally(ROWS, order), Tally(ROWS, range(ROWS))
+    for tally in (some, whole):
+        for part in (array[:999], array):  # the window is widened
+            tally.place(batch, 0)
+            counter.observe(tally, ROW, Values.of(part))
+    np.testing.assert_array_equal(some.counts_of(ROW), whole.counts_of(ROW))
+    assert some.histogram(ROW) == whole.histogram(ROW)
+    assert some.counts.sum() == some.values[ROW] == 3999
+    assert some.zeros[ROW] == whole.zeros[ROW]
+
+
+@every_counter
+@pytest.mark.parametrize("batch", [1, 3])
+def test_beside_rows_that_are_counted_others_have_extremes_alone(counter, batch):
+    array = np.linspace(-3, 5, 3000, dtype=np.float32)
+    some, bare = Tally(ROWS, [0, 2]), Tally(ROWS, ())
+    for tally in (some, bare):
+        tally.place(batch, 0)
+        counter.observe(tally, ROW, Values.of(array))
+    assert not some.counts.any() and some.histogram(ROW) is None
+    for name in ARRAYS:
+        if name not in ("counts", "places"):
+            np.testing.assert_array_equal(getattr(some, name), getattr(bare, name), name)

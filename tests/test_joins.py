@@ -1,6 +1,8 @@
 """At the inputs of Concat and Where: one scale, or a table where that loses less."""
 
 import json
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,8 @@ from stage_checks import CONSTANTS, net, networks, thoroughly
 from calibration import Range, Statistics
 from calibration.histogram import Histogram
 from opsets.target import load_target
-from qpasses import quantize
-from qpasses.alignment import aligned, joins, observed
+from qpasses import calibrate, merge_tables, quantize
+from qpasses.alignment import aligned, concerned, joins, observed
 from qpasses.graph import import_graph
 from qpasses.passes.base import Context
 from qpasses.planning import plan
@@ -131,21 +133,75 @@ def test_what_is_tied_by_another_way_gets_no_table():
 ALMOST = {"x": OTHER, "a": NARROW, "b": (-1.3, 1.3), "y": (-1.3, 1.3), "s": OTHER}
 
 
-def test_histograms_say_how_much_the_noise_is_worth():
-    seen = {name: statistics(np.linspace(*ends, 1001)) for name, ends in ALMOST.items()}
+def evenly_spread():
+    return {name: statistics(np.linspace(*ends, 1001)) for name, ends in ALMOST.items()}
+
+
+TAILS = np.concatenate([np.linspace(-0.1, 0.1, 1001), [-1, 1]])
+"""Hardly anything beyond a tenth of the extremes."""
+
+
+@pytest.mark.parametrize("method", ["minmax", "moving-average", "mse"])
+def test_histograms_say_how_much_the_noise_is_worth(method):
+    seen = evenly_spread()
     ends = f"{BRANCHES} {READ} {CONCAT}", "float[] y, float[] s", seen
-    _, joined = judged(*ends, "mse", **ALMOST)
+    _, joined = judged(*ends, method, **ALMOST)
     assert (tables(joined), joined["a"].energies) == (set(), "histograms")
-    seen["a"] = statistics(np.concatenate([np.linspace(-0.1, 0.1, 1001), [-1, 1]]))
-    _, joined = judged(*ends, "mse", **ALMOST)
+    seen["a"] = statistics(TAILS)
+    _, joined = judged(*ends, method, **ALMOST)
     assert tables(joined) == {"a"}
 
 
-def test_extremes_decide_where_the_method_needs_no_more_be_there_histograms_or_not():
-    seen = {name: statistics(np.linspace(*ends, 1001)) for name, ends in ALMOST.items()}
-    seen["a"] = statistics(np.concatenate([np.linspace(-0.1, 0.1, 1001), [-1, 1]]))
-    _, joined = judged(f"{BRANCHES} {READ} {CONCAT}", "float[] y, float[] s", seen, **ALMOST)
+@pytest.mark.parametrize("without", ["a", "y"])
+def test_extremes_decide_where_a_tensor_that_is_concerned_has_no_histogram(without):
+    seen = evenly_spread() | {"a": statistics(TAILS)}
+    seen[without] = replace(seen[without], histogram=None)
+    ends = f"{BRANCHES} {READ} {CONCAT}", "float[] y, float[] s", seen
+    _, joined = judged(*ends, **ALMOST)
     assert (tables(joined), joined["a"].energies) == (set(), "extremes")
+
+
+def test_what_the_joins_do_not_concern_needs_no_histogram():
+    seen = evenly_spread() | {"a": statistics(TAILS)}
+    seen |= {name: replace(seen[name], histogram=None) for name in ("x", "b", "s")}
+    ends = f"{BRANCHES} {READ} {CONCAT}", "float[] y, float[] s", seen
+    _, joined = judged(*ends, **ALMOST)
+    assert (tables(joined), joined["a"].energies) == ({"a"}, "histograms")
+
+
+def test_a_tensor_without_values_has_no_energy_whatever_its_range_is():
+    seen = evenly_spread()
+    del seen["a"]
+    ends = f"{BRANCHES} {READ} {CONCAT}", "float[] y, float[] s", seen
+    _, joined = judged(*ends, **ALMOST)
+    noise = (2.6 / 255) ** 2 / 12
+    assert joined["a"].tied_loss == pytest.approx(
+        noise / np.mean(np.square(np.linspace(-1.3, 1.3, 1001))), rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("y = Conv (x, w)", set()),
+        (f"{BRANCHES} {CONCAT}", {"y"}),
+        (f"{BRANCHES} {READ} {CONCAT}", {"a", "y"}),
+        (
+            f"""{BRANCHES} {READ} p = Transpose (a) q = Transpose (b)
+            y = Concat <axis = 2> (p, q)""",
+            {"a", "y"},
+        ),
+        (
+            f"{BRANCHES} {READ} c = Concat <axis = 2> (a, b) r = Relu (c) y = Conv (r, w)",
+            {"a", "c", "r"},
+        ),
+        (f"{BRANCHES} {READ} y = Add (a, b)", set()),
+    ],
+)
+def test_concerned_is_what_computing_nodes_read_of_the_tensors_tied_to_joins(body, names):
+    outputs = "float[] y, float[] s" if READ in body else "float[] y"
+    graph = import_graph(infer_shapes(net([1, 2, 4, 4], body, outputs=outputs, **CONSTANTS)))
+    assert {*concerned(graph, plan(graph, Context(Settings(load_target("onnx")))))} == names
 
 
 def test_a_tensor_that_is_zero_throughout_loses_nothing():
@@ -226,7 +282,7 @@ def test_the_order_of_nodes_does_not_matter():
 def test_the_terminal_shows_the_tables(tmp_path):
     desk = Desk(tmp_path, unlike(), numbers(8, 2, 4, 4))
     lines = desk.quantize().out.splitlines()
-    assert "Tables at joins: 1 of 2 inputs, losses predicted from extremes" in lines
+    assert "Tables at joins: 1 of 2 inputs, losses predicted from histograms" in lines
     assert [line.split()[0] for line in lines if "e-0" in line and ".." in line] == ["a"]
 
 
@@ -238,3 +294,129 @@ def test_the_report_names_the_joins_and_every_key_is_described():
     assert [key for key in entries[0] if f"`{key}`" not in section] == []
     assert json.dumps(entries)
     assert quantize(unlike(), samples(), alignment="tpu-mlir").report["joins"] == []
+
+
+# Histograms of the tensors concerned alone
+
+
+def tailed():
+    """A Concat of a, which has heavy tails and another reader, and z, which is 1.3 as wide."""
+    text = """g (float[N, 2, 4, 4] x, float[N, 2, 4, 4] u) =>
+        (float[N, 2, 4, 4] v, float[N, 2, 4, 4] y) {
+            a = Conv (x, w)
+            v = Conv (a, w)
+            z = Conv (u, w)
+            c = Concat <axis = 1> (a, z)
+            y = Conv (c, both)
+        }"""
+    return model(text, w=EYE, both=np.concatenate([EYE, EYE], axis=1))
+
+
+def tailed_samples(count=6):
+    """Of x one value in 32 is 1 or -1, the others are within 0.05; u is spread evenly."""
+    random = np.random.default_rng(4)
+    feeds = []
+    for sign in range(count):
+        x, u = (random.uniform(-1, 1, (1, 2, 4, 4)).astype(np.float32) for _ in range(2))
+        x *= np.float32(0.05)
+        x.flat[3] = (-1) ** sign
+        feeds.append({"x": x, "u": np.float32(1.3) * u})
+    return feeds
+
+
+def graph_bytes(result):
+    return result.model.graph.SerializeToString(deterministic=True)
+
+
+def joined_by(result):
+    return [
+        (each["tensor"], each["table"], each["energies"]) for each in result.report["joins"]
+    ]
+
+
+def test_minmax_collects_the_histograms_that_say_where_a_table_pays():
+    found = quantize(tailed(), tailed_samples())
+    assert joined_by(found) == [("a", True, "histograms"), ("z", False, "histograms")]
+    entries = {each["name"]: each for each in found.report["calibration"]["tensors"]}
+    counted = {name for name, each in entries.items() if each["zeros"] is not None}
+    assert counted == {"a", "z", "c"}  # c is joined of the others
+    assert {name for name, each in entries.items() if each["std"] is not None} == counted
+    assert {each["method"] for each in entries.values()} == {"minmax"}
+
+
+@pytest.mark.parametrize("options", [{}, {"histograms": False}, {"alignment": "tpu-mlir"}])
+@pytest.mark.parametrize("alignment", ["qpasses", "tpu-mlir"])
+def test_a_run_and_a_table_of_the_same_samples_give_one_model(options, alignment, tmp_path):
+    made, feeds, parts = tailed(), tailed_samples(), [tmp_path / "1", tmp_path / "2"]
+    direct = quantize(made, feeds, alignment=alignment)
+    options = {"alignment": alignment} | options
+    for number, path in enumerate(parts, 1):
+        calibrate(made, feeds, path, shard=(number, 2), **options)
+    merge_tables(parts, tmp_path / "whole")
+    one = calibrate(made, feeds, tmp_path / "one", **options)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "one").read_bytes()
+    for table in (one.table, tmp_path / "whole"):
+        found = quantize(made, None, calibration_table=table, alignment=alignment)
+        assert joined_by(found) == joined_by(direct)
+        assert graph_bytes(found) == graph_bytes(direct)
+
+
+def test_a_run_that_was_stopped_goes_on_with_its_histograms(tmp_path):
+    made, feeds, steps = tailed(), tailed_samples(), []
+
+    def stopping(stage, total):
+        def advance():
+            steps.append(stage)
+            if steps.count("calibrate") == 3:
+                raise KeyboardInterrupt
+
+        return advance
+
+    path, options = tmp_path / "table", {"histograms": False, "workers": 1}
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(made, feeds, path, progress=stopping, **options)
+    assert (tmp_path / "table.checkpoint").exists()
+    resumed = calibrate(made, feeds, path, **options)
+    assert resumed.report["samples"]["resumed"] > 0
+    assert resumed.table == calibrate(made, feeds, **options).table
+    assert {n for n, each in resumed.table.tensors.items() if each.histogram} == {
+        "a",
+        "c",
+        "z",
+    }
+
+
+def test_a_table_without_histograms_is_judged_by_extremes():
+    made, feeds = tailed(), tailed_samples()
+    table = calibrate(made, feeds, histograms=False).table
+    bare = {name: replace(each, histogram=None) for name, each in table.tensors.items()}
+    found = quantize(made, None, calibration_table=replace(table, tensors=bare))
+    assert joined_by(found) == [("a", False, "extremes"), ("z", False, "extremes")]
+
+
+def test_ranges_of_another_tool_are_judged_by_extremes(tmp_path):
+    made, feeds, path = tailed(), tailed_samples(), tmp_path / "table"
+    calibrate(made, feeds, path, table_format="onnxruntime")
+    found = quantize(made, feeds, calibration_table=path)
+    assert {each["energies"] for each in found.report["joins"]} == {"extremes"}
+
+
+def test_the_rules_of_tpu_mlir_collect_no_histograms():
+    entries = quantize(tailed(), tailed_samples(), alignment="tpu-mlir").report["calibration"]
+    assert {each["zeros"] for each in entries["tensors"]} == {None}
+
+
+def test_memory_does_not_grow_with_the_number_of_samples():
+    made = tailed()
+    feed = {name: np.tile(x, (64, 1, 1, 1)) for name, x in tailed_samples(1)[0].items()}
+
+    def peak(count):
+        tracemalloc.start()
+        calibrate(made, [feed] * count, histograms=False, workers=1)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak(10)
+    each = (peak(510) - peak(10)) / 500
+    assert each < feed["x"].nbytes / 50  # its name and position, not its values

@@ -79,7 +79,7 @@ def observed(made, tensors, counter):
 
 def counted(tensors, counter, take):
     """The statistics of a sample that ``take`` gives an accumulator; that it is not finite."""
-    into = Accumulator(tensors, {}, counter, True)
+    into = Accumulator(tensors, {}, counter, tensors)
     take(into)
     try:
         into.end_sample()
@@ -416,7 +416,7 @@ def test_threads_may_run_one_model_at_once(counter):
 def test_accumulators_may_be_of_other_tensors_too_and_of_several_samples(counter):
     made, names = cnn(), ["y", "other", "a", "r"]
     rows = {name: row for row, name in enumerate(names)}
-    into = Accumulator(names, {}, counter, True)
+    into = Accumulator(names, {}, counter, names)
     with observed_model(made, ["a", "y"], counter, rows) as model:
         for batch in (2, 3):
             into.begin(batch)
@@ -602,7 +602,7 @@ def test_the_temporary_folder_is_removed_on_errors_too(counter, temporary):
         pytest.raises(ModelError, match=r"cannot run the model on it \("),
         observed(cnn(), ["a"], counter) as seen,
     ):
-        into = Accumulator(["a"], {}, counter, True)
+        into = Accumulator(["a"], {}, counter, ["a"])
         seen.observe({"x": numbers(1, 2, 8, 8)}, into, "it")
     assert list(temporary.iterdir()) == []
     with pytest.raises(ZeroDivisionError), observed(cnn(), ["a"], counter):

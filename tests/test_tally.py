@@ -60,7 +60,7 @@ class Family:
 
     def __init__(self, counter):
         self.counter = counter
-        self.tallies, self.parents, self.seen = [Tally(2, True)], [0], [[[], []]]
+        self.tallies, self.parents, self.seen = [Tally(2, range(2))], [0], [[[], []]]
         self.alive = [0]
 
     def observe(self, which, tensors):
@@ -73,7 +73,7 @@ class Family:
     def fresh(self, which, beside):
         at = self._of(which)
         self.alive.append(len(self.tallies))
-        self.tallies.append(self.tallies[at].beside() if beside else Tally(2, True))
+        self.tallies.append(self.tallies[at].beside() if beside else Tally(2, range(2)))
         self.parents.append(at)
         self.seen.append([[], []])
 
@@ -152,9 +152,9 @@ def test_all_values_are_in_the_histograms_however_they_came_together(counter, dr
 @every_counter
 def test_so_many_values_that_32_bits_cannot_count_them_are_counted(counter):
     most = FULL - 1
-    total, expected = Tally(2, True), 0
+    total, expected = Tally(2, range(2)), 0
     for value in (1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 5.0):
-        part = observed(counter, Tally(2, True), [value, value], [0.0])
+        part = observed(counter, Tally(2, range(2)), [value, value], [0.0])
         part.counts[0] *= np.uint32(most // 2)
         part.values[0] = 2 * (most // 2)
         expected += 2 * (most // 2)
@@ -171,7 +171,7 @@ def test_so_many_values_that_32_bits_cannot_count_them_are_counted(counter):
 
 @every_counter
 def test_a_sample_may_bring_as_many_values_as_were_there(counter):
-    tally = observed(counter, Tally(1, True), [3.0])
+    tally = observed(counter, Tally(1, range(1)), [3.0])
     tally.counts[tally.counts > 0], tally.values[0] = FULL - 1, FULL - 1
     tally.make_room()
     assert tally.stored == {}
@@ -184,7 +184,7 @@ def test_a_sample_may_bring_as_many_values_as_were_there(counter):
 
 def test_counts_are_emptied_only_if_they_might_overflow(monkeypatch):
     monkeypatch.setattr(module, "FULL", 10)
-    tally = Tally(2, True)
+    tally = Tally(2, range(2))
     for done, emptied in enumerate([False, False, True, False, False, True], 1):
         observed(NumpyCounter(), tally, [1.0], [2.0, 3.0, 4.0, 5.0])
         assert (not tally.counts.any()) == emptied, done
@@ -201,7 +201,7 @@ def test_counts_are_emptied_only_if_they_might_overflow(monkeypatch):
 @thoroughly(100)
 @given(st.lists(st.tuples(palettes, palettes), max_size=4), st.integers(0, 4))
 def test_extremes_alone_are_absorbed_too(counter, samples, cut):
-    one, other = Tally(2, False), Tally(2, False)
+    one, other = Tally(2, ()), Tally(2, ())
     for at, sample in enumerate(samples):
         observed(counter, one if at < cut else other, *sample)
     one.absorb(other)
@@ -220,10 +220,10 @@ def test_extremes_alone_are_absorbed_too(counter, samples, cut):
 
 @every_counter
 def test_one_beside_another_has_its_windows_and_nothing_else(counter):
-    tally = observed(counter, Tally(3, True), [1.0, 9.0], [-2.0], [])
+    tally = observed(counter, Tally(3, range(3)), [1.0, 9.0], [-2.0], [])
     tally.place(3, 5)
     other = tally.beside()
-    fresh = Tally(3, True)
+    fresh = Tally(3, range(3))
     for name, array in vars(fresh).items():
         if name in ("exponents", "firsts"):
             np.testing.assert_array_equal(getattr(other, name), getattr(tally, name))
@@ -237,7 +237,7 @@ def test_one_beside_another_has_its_windows_and_nothing_else(counter):
 
 @every_counter
 def test_what_is_beside_another_leaves_that_as_it_was(counter):
-    tally = observed(counter, Tally(1, True), [1.0, 9.0])
+    tally = observed(counter, Tally(1, range(1)), [1.0, 9.0])
     before = tally.histogram(0)
     observed(counter, tally.beside(), [1e9, -1e9, 0.0])
     assert tally.histogram(0) == before
@@ -246,7 +246,7 @@ def test_what_is_beside_another_leaves_that_as_it_was(counter):
 
 @every_counter
 def test_what_fits_into_the_windows_of_another_moves_none(counter):
-    tally = observed(counter, Tally(1, True), [1.0, 9.0])
+    tally = observed(counter, Tally(1, range(1)), [1.0, 9.0])
     window = tally.window(0)
     other = observed(counter, tally.beside(), [2.0, 3.0])
     assert other.window(0) == window
@@ -259,13 +259,22 @@ def test_what_fits_into_the_windows_of_another_moves_none(counter):
 
 
 POINTED_AT = [
-    *["exponents", "firsts", "counts", "lows", "highs", "sample_lows", "sample_highs"],
+    *[
+        "exponents",
+        "firsts",
+        "places",
+        "counts",
+        "lows",
+        "highs",
+        "sample_lows",
+        "sample_highs",
+    ],
     *["values", "zeros", "finite"],
 ]
 
 
 def test_the_desk_holds_what_c_reads_word_by_word():
-    tally = Tally(5, True)
+    tally = Tally(5, range(5))
     tally.place(7, 11)
     assert tally.desk.dtype == np.int64
     assert tally.desk[:3].tolist() == [7, 5, 11]
@@ -284,13 +293,14 @@ def test_the_desk_holds_what_c_reads_word_by_word():
 
 
 def test_types_and_shapes_are_those_that_c_knows():
-    tally = Tally(5, True)
+    tally = Tally(5, range(5))
     kinds = {
         name: (getattr(tally, name).dtype, getattr(tally, name).shape) for name in POINTED_AT
     }
     assert kinds == {
         "exponents": (np.int32, (5,)),
         "firsts": (np.int32, (5,)),
+        "places": (np.int64, (5,)),
         "counts": (np.uint32, (5, 4096)),
         "lows": (np.float32, (5,)),
         "highs": (np.float32, (5,)),
@@ -304,13 +314,13 @@ def test_types_and_shapes_are_those_that_c_knows():
 
 
 def test_the_desk_of_extremes_alone_has_no_counts():
-    assert Tally(5, False).desk[3 + POINTED_AT.index("counts")] == 0
-    assert not Tally(0, True).desk[3:].any()
+    assert Tally(5, ()).desk[3 + POINTED_AT.index("counts")] == 0
+    assert not Tally(0, range(0)).desk[3:].any()
 
 
 def test_the_arrays_are_never_replaced(monkeypatch):
     monkeypatch.setattr(module, "FULL", 4)
-    tally = Tally(2, True)
+    tally = Tally(2, range(2))
     desk, arrays = tally.desk.tolist(), [getattr(tally, name) for name in POINTED_AT]
     for k in range(4):
         observed(NumpyCounter(), tally, [1.0, 0.0, k * 1e6], [2.0])
@@ -325,7 +335,7 @@ def test_the_arrays_are_never_replaced(monkeypatch):
 
 @every_counter
 def test_extremes_of_samples_are_forgotten_on_demand_only(counter):
-    tally = Tally(2, True)
+    tally = Tally(2, range(2))
     for slot in range(SLOTS):
         tally.place(1, slot)
         observed(counter, tally, [float(slot), -1.0], [])
@@ -338,7 +348,7 @@ def test_extremes_of_samples_are_forgotten_on_demand_only(counter):
 
 
 def test_a_row_that_counted_nothing_has_no_window_and_no_histogram():
-    tally = Tally(2, True)
+    tally = Tally(2, range(2))
     assert tally.window(1) == (0, 0)
     assert tally.histogram(1) is None
     tally.make_room(FULL)
@@ -347,7 +357,7 @@ def test_a_row_that_counted_nothing_has_no_window_and_no_histogram():
 
 def test_a_row_that_is_not_counted_itself_is_left_out_where_counts_are_emptied(monkeypatch):
     monkeypatch.setattr(module, "FULL", 2)
-    tally = Tally(2, True)
+    tally = Tally(2, range(2))
     tally.lows[1], tally.highs[1] = 1, 7  # of tensors joined
     observed(NumpyCounter(), tally, [1.0, 7.0, 3.0])
     assert set(tally.stored) == {0}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from calibration import Range
 from qpasses.alignment.constants import clipped_constants
 from qpasses.alignment.groups import align, few_codes, is_padded, observed
-from qpasses.alignment.joins import Join, judge_joins
+from qpasses.alignment.joins import Join, concerned, judge_joins
 from qpasses.alignment.tpu_mlir import spread
 from qpasses.graph import Graph
 from qpasses.planning import Plan
@@ -19,6 +19,7 @@ __all__ = [
     "align",
     "aligned",
     "clipped_constants",
+    "concerned",
     "few_codes",
     "observed",
     "to_observe",

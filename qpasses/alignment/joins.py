@@ -29,7 +29,8 @@ class Join:
     """Input ``tensor`` of ``node``, with the loss if both have one scale and by a table.
 
     ``range``: that of its group on its own, ``joined_range`` of what the node writes;
-    ``energies``: what the mean squares of tensors are taken from.
+    ``energies``: what the mean squares of tensors are taken from, ``histograms`` if each
+    tensor that is ``concerned`` has one, else ``extremes``: both in one sum would be unfair.
     """
 
     node: str
@@ -57,6 +58,28 @@ class _Edge:
     @property
     def pair(self) -> tuple[str, str]:
         return self.tensor.name, self.result.name
+
+
+def concerned(graph: Graph, chosen: Plan) -> list[str]:
+    """The tensors whose mean squares may say where tables are, in graph order.
+
+    They are tied to an end of a Concat or Where, and something reads them that computes.
+    """
+    ties, ends = Ties(), set[str]()
+    for pair in [*chosen.ties, *chosen.clamps]:
+        ties.tie(*pair)
+    for node in graph.nodes:
+        if joins(node) and is_moved_by(graph, chosen, node):
+            ends.add(ties.of(node.outputs[0].name))
+    return [
+        name
+        for name, tensor in chosen.tensors.items()
+        if ties.of(name) in ends
+        and (
+            is_graph_output(graph, tensor)
+            or not all(is_moved_by(graph, chosen, reader) for reader in tensor.outputs)
+        )
+    ]
 
 
 def judge_joins(
@@ -114,7 +137,10 @@ class _Losses:
     ) -> None:
         self._own, self._ranges, self._statistics = own, ranges, statistics
         self.settings = settings
-        self.energies = "histograms" if settings.rules.histograms else "extremes"
+        names = {*concerned(graph, chosen)}
+        seen = [statistics[name] for name in names if name in statistics]
+        counted = bool(seen) and all(each.histogram is not None for each in seen)
+        self.energies = "histograms" if counted else "extremes"
         self.at: dict[str, float] = {}
         self.beyond: dict[str, float] = {}
         for name, tensor in reversed(chosen.tensors.items()):
@@ -124,7 +150,8 @@ class _Losses:
                 if is_moved_by(graph, chosen, each) or self._shares(chosen, each, name)
             ]
             reads = len(tensor.outputs) - len(movers) + is_graph_output(graph, tensor)
-            self.at[name] = reads / square if reads and (square := self._square(name)) else 0.0
+            asked = reads and name in names
+            self.at[name] = reads / square if asked and (square := self._square(name)) else 0.0
             self.beyond[name] = self.at[name] + sum(
                 self.share(each, tensor) * self.beyond.get(end.name, 0.0)
                 for each in movers
@@ -151,7 +178,9 @@ class _Losses:
 
         A tensor without values has no energy.
         """
-        if self.energies == "histograms" and name in self._statistics:
+        if self.energies == "histograms":
+            if name not in self._statistics:
+                return 0.0
             found = moments(self._statistics[name])
             return found.mean**2 + found.std**2
         low, high = self._ranges[name].low, self._ranges[name].high

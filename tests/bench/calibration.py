@@ -88,11 +88,14 @@ def run_plain(ready: Ready, feeds: Sequence[Feed]) -> Seconds:
 
 
 def run_ours(ready: Ready, feeds: Sequence[Feed], histograms: bool) -> Seconds:
-    """Our collection on the prepared model; set-up ends when the first sample is read."""
+    """Our collection on the prepared model; set-up ends when the first sample is read.
+
+    Without ``histograms`` there are those that joins are judged by.
+    """
     opened = open_samples(feeds, input_specs(ready.original))
     samples = Watched(opened.source, opened.specs, opened.chosen)
     start = perf_counter()
-    collect(ready.prepared, ready.tensors, samples, Run(histograms=histograms))
+    collect(ready.prepared, ready.tensors, samples, Run(histograms or ready.concerned))
     return Seconds(samples.first_read - start, perf_counter() - samples.first_read)
 
 

@@ -11,7 +11,7 @@ import tests.bench.onnxruntime_calibration as theirs
 from calibration import input_specs
 from calibration.inputs import Feed
 from opsets.target import load_target
-from qpasses.alignment import observed
+from qpasses.alignment import concerned, observed
 from qpasses.passes.base import Context
 from qpasses.planning import plan
 from qpasses.prepare import prepare, prepared_model
@@ -70,12 +70,13 @@ CASES = [
 
 @dataclass(frozen=True)
 class Ready:
-    """A case in memory and on disk."""
+    """A case in memory and on disk; ``concerned``: the tensors that joins are judged by."""
 
     case: Case
     original: onnx.ModelProto
     prepared: onnx.ModelProto
     tensors: Sequence[str]
+    concerned: frozenset[str]
     feeds: Sequence[Feed]
     work: Path
 
@@ -95,8 +96,9 @@ def make_ready(case: Case, work: Path) -> Ready:
     original = onnx.load(case.path)
     context = Context(Settings(load_target("onnx")))
     graph = prepare(original, feeds[0], context)
-    tensors = observed(graph, plan(graph, context))
-    ready = Ready(case, original, prepared_model(graph), tensors, feeds, work)
+    chosen = plan(graph, context)
+    tensors, judged = observed(graph, chosen), frozenset(concerned(graph, chosen))
+    ready = Ready(case, original, prepared_model(graph), tensors, judged, feeds, work)
     onnx.save(ready.prepared, ready.file)
     return ready
 
