@@ -11,8 +11,8 @@ from qpasses.settings import Settings
 def why_body(node: Node, record: Record, settings: Settings) -> str:
     """What chose the body of a node of domain ``qpasses``.
 
-    The wanted bodies, the cheapest of several for a table, the first that takes the node, or
-    the proof, where no onnxruntime body gives the meaning.
+    The wanted bodies, the cheapest of several for a table, the first that computes the node,
+    or the proof, where no onnxruntime body gives the meaning.
     """
     assert node.domain == DOMAIN, node.op
     if settings.bodies == "portable":
@@ -21,10 +21,10 @@ def why_body(node: Node, record: Record, settings: Settings) -> str:
     if entry.costs:
         return _cheapest(entry)
     if body_of(node, record).flavour == "onnxruntime":
-        return f"the first onnxruntime body of {node.op} that takes such a node"
+        return f"the first onnxruntime body of {node.op} that computes such a node"
     first = OPS[node.op].body("onnxruntime", constants_of(node), node.attrs)
     if first.flavour == "portable":
-        return f"portable, as no onnxruntime body of {node.op} takes such a node"
+        return f"portable, as no onnxruntime body of {node.op} computes such a node"
     return f"portable, as body {first.overload!r} would not give the meaning: {entry.rule}"
 
 

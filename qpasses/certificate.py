@@ -41,7 +41,7 @@ def certificate(
     nodes = {node.name: node for node in graph.nodes}
     computing = [each for each in evidence if each.kind != "structural"]
     moving = [each for each in evidence if each.kind == "structural"]
-    return {
+    content = {
         "schema": SCHEMA,
         "tool": {"name": "qpasses", "version": origin.version},
         "float_model": {"sha256": origin.float_sha256},
@@ -54,6 +54,7 @@ def certificate(
         "moved": [_moved(nodes[each.name], each, record) for each in moving],
         "float_nodes": summary["float_nodes"],
     }
+    return dict(json.loads(json.dumps(content)))  # tuples are lists, as in the file
 
 
 _OF_SUMMARY = (
