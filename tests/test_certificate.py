@@ -155,9 +155,9 @@ def test_why_a_body_was_chosen(content, tmp_path):
 
 
 def test_a_body_that_is_portable_against_the_wish_says_why():
-    text = """g (float[N, 2, H, W] x) => (float[N, 2] y) {
+    text = """g (float[N, 2, H, W] x) => (float[N, H, W] y) {
         c = Conv (x, w)
-        y = ReduceMean <axes = [2, 3], keepdims = 0> (c)
+        y = ReduceMean <axes = [1], keepdims = 0> (c)
     }"""
     made = model(text, w=numbers(2, 2, 1, 1))
     feeds = [{"x": numbers(1, 2, 4, 4, seed=seed)} for seed in range(3)]
@@ -293,7 +293,7 @@ def test_model_and_evidence_appear_together_or_not_at_all(tmp_path, which, older
     replace = Path.replace
 
     def refusing(self, target):
-        if Path(target) == fails and ".older" not in self.name and not refused:
+        if Path(target) == fails and not refused:
             refused.append(target)
             raise OSError(28, "No space left on device")
         return replace(self, target)
