@@ -160,8 +160,7 @@ def quantize(
     and ``emit`` need. ``after`` is called with name and graph after each pass; ``stop_after``
     ends behind one of them, with the graph as it is then. ``output`` is written with its
     certificate, in ``evidence_file`` or beside it, both or none, and ``json_file`` whole or
-    not at all. Raises UsageError (paths, options, samples) or ModelError (the
-    model).
+    not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
     """
     rules = given_target(target, exact)
     portable = emit == "standard" or not rules.fast_kernels
