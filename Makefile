@@ -37,7 +37,7 @@ demo: $(VENV)/package  ## quantize the digits model, verify it, print both repor
 	@$(BIN)/qpasses verify $(DEMO)/digits_cnn.int8.onnx --against $(DIGITS)/digits_cnn.onnx \
 	    --data $(DIGITS)/test.npz --json $(DEMO)/verify.json
 	@echo
-	@echo "the integer model and both reports as JSON: $(DEMO)"
+	@echo "the integer model, its evidence and both reports as JSON: $(DEMO)"
 
 test: $(VENV)/test  ## run all tests
 	@$(BIN)/python -m pytest

@@ -32,6 +32,8 @@ from qpasses.cautions import (
     graph_warnings,
     range_warnings,
 )
+from qpasses.certificate import Certificate, certificate
+from qpasses.certificate_check import Compared, compare_certificate
 from qpasses.choices import (
     ActivationForm,
     ActivationType,
@@ -45,9 +47,15 @@ from qpasses.choices import (
     WeightType,
 )
 from qpasses.edges import Edges, RealSession
-from qpasses.emit.files import check_outputs, write_whole
+from qpasses.emit.files import check_outputs
 from qpasses.emit.provenance import Provenance
 from qpasses.evidence.certificate import NodeEvidence
+from qpasses.evidence_file import (
+    place_to_read,
+    place_to_write,
+    read_certificate,
+    write_outputs,
+)
 from qpasses.graph import Graph
 from qpasses.inspection import Inspection, inspect_model
 from qpasses.integer_model import read_integer_model
@@ -71,11 +79,16 @@ Data = Any
 
 @dataclass(frozen=True)
 class Result:
-    """The emitted model (None from ``verify``), the report of docs/report.md, the evidence."""
+    """The emitted model (None from ``verify``), the report of docs/report.md, the evidence.
+
+    ``certificate``: the evidence file of docs/evidence.md, by ``verify`` what it recomputed;
+    None where no integer model was emitted.
+    """
 
     model: onnx.ModelProto | None
     report: dict[str, Any]
     evidence: Sequence[NodeEvidence]
+    certificate: Certificate | None = None
 
     def __repr__(self) -> str:
         return f"Result(verdict={self.verdict!r}, {len(self.evidence)} integer nodes)"
@@ -85,12 +98,26 @@ class Result:
         """``ok``, ``incomplete`` or ``failed``."""
         return str(self.report["summary"]["verdict"])
 
+    def save(self, output: str | Path, evidence_file: str | Path | None = None) -> None:
+        """Write model and certificate as ``quantize`` does: both or none of them.
+
+        ``evidence_file``: beside ``output`` where it is None. Raises UsageError for a path
+        that cannot be written, and for the result of ``verify``, which holds no model.
+        """
+        if self.model is None:
+            raise UsageError(f"{output}: the result of verify holds no model to write")
+        made = self.report["configuration"]
+        evidence = place_to_write(evidence_file, output, made["emit"], made["stop_after"])
+        check_outputs(given_paths(output, evidence), [])
+        write_outputs(self.model, self.certificate, output, evidence)
+
 
 def quantize(
     model: str | Path | onnx.ModelProto,
     data: Data = None,
     output: str | Path | None = None,
     *,
+    evidence_file: str | Path | None = None,
     json_file: str | Path | None = None,
     samples: int | None = None,
     preprocessing: Preprocessing | str | None = None,
@@ -132,9 +159,9 @@ def quantize(
     ``preprocessing``, or the name of one, says what pictures become. The settings are those of
     ``Settings``; ``exact`` stands for the target ``exact``; ``bodies`` None for what target
     and ``emit`` need. ``after`` is called with name and graph after each pass; ``stop_after``
-    ends behind one of them, with the graph as it is then. ``output`` and ``json_file`` are
-    written whole or not at all. Raises UsageError (paths, options, samples) or ModelError (the
-    model).
+    ends behind one of them, with the graph as it is then. ``output`` is written with its
+    certificate, in ``evidence_file`` or beside it, both or none, and ``json_file`` whole or
+    not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
     """
     rules = given_target(target, exact)
     portable = emit == "standard" or not rules.fast_kernels
@@ -162,6 +189,7 @@ def quantize(
         emit=emit,
     )
     _check_stop(stop_after, settings)
+    evidence = place_to_write(evidence_file, output, emit, stop_after)
     check_count("samples", samples)
     check_count("workers", workers)
     runs_on, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
@@ -181,7 +209,7 @@ def quantize(
     target_file = [] if isinstance(target, Target) else given_paths(target)
     target_file = [each for each in target_file if each.suffix == ".toml"]
     check_outputs(
-        given_paths(output, json_file),
+        given_paths(output, evidence, json_file),
         [
             path,
             *external_files(path),
@@ -234,10 +262,15 @@ def quantize(
             *graph_warnings(made.graph, settings, summary, accuracy),
         ],
     }
-    if output is not None:
-        write_whole(Path(output), made.model.SerializeToString(deterministic=True))
+    certified = None
+    if not made.unfinished:
+        graph, record = made.graph, made.record
+        certified = certificate(
+            made.model, origin, graph, record, made.evidence, settings, summary
+        )
+    write_outputs(made.model, certified, output, evidence)
     write_report(json_file, report)
-    return Result(made.model, report, made.evidence)
+    return Result(made.model, report, made.evidence, certified)
 
 
 def verify(
@@ -245,6 +278,7 @@ def verify(
     against: str | Path | onnx.ModelProto | None = None,
     data: Data | None = None,
     *,
+    evidence_file: str | Path | None = None,
     json_file: str | Path | None = None,
     samples: int | None = None,
     preprocessing: Preprocessing | str | None = None,
@@ -255,8 +289,9 @@ def verify(
     The evidence is recomputed, every node compared with the float nodes it stands for, the
     kernels probed, both bodies and the float model run on the samples. Pictures take the
     preprocessing that the integer model records where none is given. The verdict is
-    ``failed`` if anything differs, ``incomplete`` without ``against`` or ``data``. Raises
-    UsageError, ModelError or VerificationError.
+    ``failed`` if anything differs, also if ``evidence_file``, or the certificate beside
+    ``integer`` if there is one, does not say what was recomputed; ``incomplete`` without
+    ``against`` or ``data``. Raises UsageError, ModelError or VerificationError.
     """
     model, path = given_model(integer)
     original, source = (None, None) if against is None else given_float_model(against)
@@ -273,9 +308,26 @@ def verify(
         feeds = open_samples(data, input_specs(original), samples, how, usual)
     models = [each for each in (path, source) if each is not None]
     files = [file for each in models for file in external_files(each)]
-    check_outputs(given_paths(json_file), [*models, *files, *(feeds.paths if feeds else [])])
+    beside = place_to_read(evidence_file, integer)
+    kept = None if beside is None else read_certificate(beside)
+    inputs = [*models, *files, *(feeds.paths if feeds else []), *given_paths(beside)]
+    check_outputs(given_paths(json_file), inputs)
     found = verify_integer(read, original, feeds, progress, str(path))
     summary = summarize(found.graph, found.record, found.evidence)
+    sha256 = read.about["float_sha256"] if original is None else digest(original)
+    origin = Provenance(sha256, read.about["version"], {})
+    recomputed = certificate(
+        model, origin, found.graph, found.record, found.evidence, found.settings, summary
+    )
+    compared = Compared()
+    if kept is not None:
+        compared = compare_certificate(kept, recomputed, str(beside))
+    found.problems += compared.problems
+    found.checks["evidence_file"] = beside and {
+        "path": str(beside),
+        "nodes": len(found.evidence),
+        "differences": compared.differences,
+    }
     if found.problems:
         summary |= {"verdict": "failed", "because": []}
     elif found.unchecked:
@@ -296,11 +348,12 @@ def verify(
         "accuracy": {"outputs": accuracy},
         "warnings": [
             *doubts,
+            *compared.notes,
             *graph_warnings(found.graph, found.settings, summary, accuracy),
         ],
     }
     write_report(json_file, report)
-    return Result(None, report, found.evidence)
+    return Result(None, report, found.evidence, recomputed)
 
 
 def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:

@@ -28,7 +28,9 @@ from qpasses.options import (
     DATA_IF_WANTED,
     DATA_OR_TABLE,
     ENGINE,
+    EVIDENCE,
     FILE,
+    KEPT_EVIDENCE,
     METHOD,
     OUTPUT,
     SAMPLES,
@@ -154,17 +156,21 @@ def cli() -> None:
 @click.option(
     "--stop-after", metavar="PASS", help="Stop after a pass and write the graph as it is."
 )
+@EVIDENCE
 @OUTPUT
 def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
     """Turn the float MODEL into an integer model, with evidence for every node."""
     from qpasses.api import check_pass
     from qpasses.api import quantize as run
+    from qpasses.evidence_file import place_to_write
 
     for name in print_after:
         check_pass(name)
     _split_types(options)
     shown = {"model": model, **options, "print_after": print_after}
     shown["no_per_channel"] = not options["per_channel"]
+    wanted = (options[name] for name in ("evidence_file", "output", "emit", "stop_after"))
+    shown["evidence_file"] = place_to_write(*wanted)
     _run("qpasses quantize", shown, options | {"model": model}, run, print_after)
 
 
@@ -322,6 +328,7 @@ def _split_types(options: dict[str, Any]) -> None:
 )
 @DATA_IF_WANTED
 @SAMPLES
+@KEPT_EVIDENCE
 @OUTPUT
 def verify(integer: Path, **options: Any) -> None:
     """Check the integer model INTEGER on this machine against its float original.
@@ -330,9 +337,11 @@ def verify(integer: Path, **options: Any) -> None:
     if anything differs. Without --against or --data the verdict is incomplete at best.
     """
     from qpasses.api import verify as run
+    from qpasses.evidence_file import place_to_read
 
     options = {"integer": integer, **options}
-    _run("qpasses verify", options, options, run)
+    shown = options | {"evidence_file": place_to_read(options["evidence_file"], integer)}
+    _run("qpasses verify", shown, options, run)
 
 
 @cli.command()
@@ -390,7 +399,7 @@ def _run(
     )
 
     config = click.get_current_context().meta.get(CONFIG)
-    for name in ("output", "json_file"):
+    for name in ("output", "evidence_file", "json_file"):
         if config and options.get(name) and options[name].resolve() == config.resolve():
             raise UsageError(f"{config}: is an input: choose another name")
     quiet, verbose = options.pop("quiet"), options.pop("verbose")

@@ -317,6 +317,24 @@ ENGINE = _options(
     ),
 )
 
+EVIDENCE = click.option(
+    "--evidence",
+    "evidence_file",
+    type=FILE,
+    metavar="FILE",
+    help="What is known of every node, as JSON (docs/evidence.md); default: OUT.evidence.json "
+    "beside OUT.onnx.",
+)
+
+KEPT_EVIDENCE = click.option(
+    "--evidence",
+    "evidence_file",
+    type=FILE,
+    metavar="FILE",
+    help="What quantize wrote, to compare with what is recomputed; default: what lies beside "
+    "INTEGER, if anything does.",
+)
+
 OUTPUT = _options(
     click.option(
         "--json",

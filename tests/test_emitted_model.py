@@ -274,7 +274,8 @@ qpasses.quantize({str(DIGITS / "digits_cnn.onnx")!r}, {str(DIGITS / "calibration
                  {str(output)!r}, json_file={str(report)!r})"""
         environment = os.environ | {"PYTHONHASHSEED": seed}
         subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-        written.append((output.read_bytes(), report.read_bytes()))
+        files = output, output.with_suffix(".evidence.json"), report
+        written.append([each.read_bytes() for each in files])
     assert written[0] == written[1]
 
 
@@ -284,7 +285,7 @@ def test_the_inputs_stay_as_they_were_and_nothing_else_is_written(tmp_path):
     made = qpasses.quantize(path, data, tmp_path / "o.onnx", json_file=tmp_path / "r.json")
     assert {each: each.read_bytes() for each in (path, data)} == before
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(
-        ["m.onnx", "d.npy", "o.onnx", "r.json"]
+        ["m.onnx", "d.npy", "o.onnx", "o.evidence.json", "r.json"]
     )
     assert onnx.load(tmp_path / "o.onnx") == made.model
     assert json.loads((tmp_path / "r.json").read_text()) == json.loads(json.dumps(made.report))

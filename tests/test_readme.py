@@ -70,6 +70,23 @@ def test_the_lines_that_feed_stored_integers_work(tmp_path):
     assert logits.dtype == np.uint8 and len(np.unique(logits)) > 5
 
 
+def test_the_lines_that_read_the_evidence_print_every_node(tmp_path, capsys):
+    written = tmp_path / "model.int8.onnx"
+    quantize(DIGITS / "digits_cnn.onnx", DIGITS / "calibration.npz", written)
+    start = README.index("evidence = json.loads")
+    beside = str(tmp_path / "model.int8.evidence.json")
+    code = README[start : README.index("```", start)].replace(
+        "model.int8.evidence.json", beside
+    )
+    exec(code, {"json": json, "Path": Path})
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 12
+    assert printed[0] == (
+        "stem/conv thresholds 0 of 2269771 - the first onnxruntime body of IntConv that "
+        "computes such a node"
+    )
+
+
 def test_the_lines_that_make_wide_tables_print_what_is_shown(capsys):
     start = README.index("x = qpasses.Quantization")
     end = README.index("```", start)

@@ -1,8 +1,11 @@
 """Files that appear whole or not at all."""
 
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from opsets.errors import UsageError
@@ -45,22 +48,55 @@ def _check_writable(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside ``path`` and move it into place.
+    """``write_together`` for one file."""
+    write_together({path: content})
 
-    Raises UsageError if the disk refuses; then nothing is left behind and an older file stays.
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write each file to a temporary name beside its own, then move all into place.
+
+    Raises UsageError if the disk refuses one; then nothing is left behind and older files
+    stay. Of all but the last an older file is copied, in case a later one cannot be moved.
     """
+    with ExitStack() as leftovers, ExitStack() as undo:
+        staged = {
+            path: _staged(path, content, leftovers) for path, content in contents.items()
+        }
+        for count, (path, temporary) in enumerate(staged.items(), 1):
+            with _refusals(path):
+                if count < len(staged):
+                    undo.callback(_way_back(path, leftovers))
+                temporary.replace(path)
+        undo.pop_all()
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            Path(temporary).chmod(0o666 & ~_umask())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        yield
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _staged(path: Path, content: bytes, leftovers: ExitStack) -> Path:
+    """A new file beside ``path`` that holds ``content``, removed with ``leftovers``."""
+    with _refusals(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        leftovers.callback(temporary.unlink, missing_ok=True)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        temporary.chmod(0o666 & ~_umask())
+    return temporary
+
+
+def _way_back(path: Path, leftovers: ExitStack) -> Callable[[], object]:
+    """What makes ``path`` again what it is now."""
+    if not path.exists():
+        return partial(path.unlink, missing_ok=True)
+    before = _staged(path, path.read_bytes(), leftovers)
+    shutil.copystat(path, before)
+    return partial(before.replace, path)
 
 
 def _umask() -> int:

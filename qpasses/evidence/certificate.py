@@ -1,4 +1,4 @@
-"""The certificate: per integer node, what was proved, on how many inputs, and what differs."""
+"""Evidence: per integer node, what was proved, on how many inputs, and what differs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,8 +20,10 @@ class NodeEvidence:
     codes; 0 for ops that move integers). ``mismatches``: body against meaning.
     ``reference_moved``: inputs on which the meaning differs from real arithmetic,
     ``reference_max_lsb``: by how much at most. ``accumulator``: what the int32 sum can reach,
-    with ``headroom_bits`` left. ``costs_ns``: of a table, what each body that was considered
-    is estimated to cost, None for one that gives other entries.
+    with ``headroom_bits`` left. ``bound``: where the kind is bounded, how far a result can be
+    from the real one before it is rounded, in steps of the output. ``costs_ns``: of a table,
+    what each body that was considered is estimated to cost, None for one that gives other
+    entries.
     """
 
     name: str
@@ -35,6 +37,7 @@ class NodeEvidence:
     channels: int = 0
     accumulator: tuple[int, int] | None = None
     headroom_bits: int | None = None
+    bound: float | None = None
     costs_ns: Mapping[str, int | None] = field(default_factory=dict)
     problem: str = ""
 

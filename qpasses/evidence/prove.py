@@ -86,10 +86,15 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         reference_max_lsb=largest_gap(ours, real, reachable),
         channels=channels,
         accumulator=(low, high),
-        headroom_bits=31 - max((~low).bit_length() if low < 0 else 0, high.bit_length()),
+        headroom_bits=_headroom(low, high),
         problem=problem_of(node, given, record)
         or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
     )
+
+
+def _headroom(low: int, high: int) -> int:
+    """How many bits of int32 the sums from ``low`` to ``high`` leave unused."""
+    return 31 - max((~low).bit_length() if low < 0 else 0, high.bit_length())
 
 
 def problem_of(node: Node, given: Constants, record: Record) -> str:
@@ -241,6 +246,7 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     real = np.array(real_thresholds(replace(entry, cells=cells).real_scales(), steps))
     attributes = {name: node.attrs[name] for name in OPS["IntReduce"].attributes}
+    low, high = int(reachable.low[0]), int(reachable.high[0])
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -251,7 +257,8 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
         reference_moved=int(moved(ours, real, reachable).sum()),
         reference_max_lsb=largest_gap(ours, real, reachable),
         channels=1,
-        accumulator=(int(reachable.low[0]), int(reachable.high[0])),
+        accumulator=(low, high),
+        headroom_bits=_headroom(low, high),
         problem=problem_of(node, given, record)
         or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
     )
@@ -276,7 +283,8 @@ def softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
         reference_moved=sum(error > _HALF for part in errors for error in part),
         reference_max_lsb=int(bound + 1),
         accumulator=(0, total),
-        headroom_bits=31 - total.bit_length(),
+        headroom_bits=_headroom(0, total),
+        bound=bound,
         problem=problem or ("" if total < 1 << 31 else "the accumulator can leave int32"),
     )
 
@@ -297,6 +305,7 @@ def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
         count += int(moved(ours, real, reachable).sum())
         largest = max(largest, largest_gap(ours, real, reachable))
         domain += reachable.count()
+    low, high = int(reachable.low[0]), int(reachable.high[0])
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -307,7 +316,8 @@ def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
         reference_moved=count,
         reference_max_lsb=largest,
         channels=1,
-        accumulator=(int(reachable.low[0]), int(reachable.high[0])),
+        accumulator=(low, high),
+        headroom_bits=_headroom(low, high),
         problem=problem_of(node, given, record)
         or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
     )

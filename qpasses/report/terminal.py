@@ -250,6 +250,13 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             f"{bodies['elements_differing_unoptimized']} elements differ unoptimized, "
             f"{bodies['elements_differing_optimized']} optimized",
         )
+    if kept := checks.get("evidence_file"):
+        table.add_row(
+            "evidence file",
+            escape(
+                f"{kept['path']}: {kept['nodes']} nodes, {kept['differences']} differences"
+            ),
+        )
     console.print(table)
     console.print()
 
