@@ -17,7 +17,7 @@ ENDING = ".evidence.json"
 def evidence_path(model: Path) -> Path:
     """Where the evidence of ``model`` lies: model.evidence.json beside model.onnx."""
     stem = model.stem if model.suffix.lower() == ".onnx" else model.name
-    return model.with_name(stem + ENDING)
+    return model.parent / (stem + ENDING)
 
 
 def place_to_write(
@@ -48,7 +48,10 @@ def place_to_read(
     if isinstance(integer, onnx.ModelProto):
         return None
     beside = evidence_path(Path(integer))
-    return beside if beside.exists() else None
+    try:
+        return beside if beside.exists() else None
+    except OSError:  # a name too long for a file
+        return None
 
 
 def write_outputs(

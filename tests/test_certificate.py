@@ -234,6 +234,14 @@ def test_it_lies_beside_the_model(output, evidence):
     assert evidence_path(Path("a.b") / output) == Path("a.b") / evidence
 
 
+@pytest.mark.parametrize("output", ["", ".", "/", "x" * 300, "x" * 250])
+def test_a_path_beside_which_no_evidence_can_lie_ends_in_one_line(tmp_path, output):
+    desk = fresh(tmp_path)
+    given = "--data", desk.data
+    assert_refused(run("quantize", desk.model, *given, "-o", output), USAGE)
+    assert_refused(run("verify", output, *given, "--against", desk.model), USAGE)
+
+
 def fresh(folder):
     return Desk(folder, cnn(), pictures())
 

@@ -109,7 +109,9 @@ OF_PICTURES = {
     "resize": ('"pad"', ["--resize", "pad"]),
 }
 
-GIVEN = {"data", "output", "json", "against", "calibration-table", "ray-address"}
+GIVEN = {
+    *("data", "output", "evidence", "json", "against", "calibration-table", "ray-address"),
+}
 """What test_paths_may_stand_in_the_file_too gives, and tests of their own."""
 
 COMMANDS = {
@@ -182,15 +184,20 @@ def test_underscores_do_for_dashes(desk, name):
 
 def test_paths_may_stand_in_the_file_too(desk):
     config = desk.folder / "config.toml"
+    evidence = desk.folder / "evidence.json"
     paths = {"data": desk.data, "output": desk.output, "json": desk.report}
+    paths["evidence"] = evidence
     config.write_text("\n".join(f"{name} = '{path}'" for name, path in paths.items()))
     assert run("quantize", desk.model, "--config", config).code == 0
     assert desk.output.exists()
     assert desk.report.exists()
     paths = {"data": desk.data, "against": desk.model, "json": desk.report}
+    paths["evidence"] = evidence
     config.write_text("\n".join(f"{name} = '{path}'" for name, path in paths.items()))
     assert run("verify", desk.output, "--config", config).code == 0
-    assert read_json(desk.report)["command"] == "verify"
+    report = read_json(desk.report)
+    assert report["command"] == "verify"
+    assert report["checks"]["evidence_file"]["path"] == str(evidence)
 
 
 def test_verify_takes_a_file_as_well(desk):
