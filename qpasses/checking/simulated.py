@@ -4,7 +4,7 @@ Cut at each of these tensors: what reads one reads the codes that the integer gr
 so that a code that differs is of the nodes right before it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from opsets.qpasses_v1 import OPS
 from qpasses.checking.meaning import Pair, Site
-from qpasses.graph import Node, export_graph, nested_graphs
+from qpasses.edges import dequantize
+from qpasses.graph import Node, constant, export_graph, is_graph, producer
 from qpasses.record import Quantization
 from qpasses.runtime import IR_VERSION
 
@@ -47,9 +49,9 @@ def simulated(pair: Pair) -> Simulated:
     _take_weights(graph, pair)
     sources = {ours: real for real, (ours, _) in stored.items()}
     apart = [n for node in pair.integer.nodes for n in _apart(node, pair, graph, sources)]
-    for each in nested_graphs(graph):
-        for node in each.node:
-            node.input[:] = [_given(name) if name in stored else name for name in node.input]
+    left = _left_in_float(pair)
+    for node in graph.node:
+        _read_codes(node, {*stored} & left.get(node.name, {*stored}))
     own = {name for node in apart for name in node.output}
     before: list[onnx.NodeProto] = []
     behind: list[onnx.NodeProto] = []
@@ -68,6 +70,34 @@ def simulated(pair: Pair) -> Simulated:
         {ours: _codes(_given(real)) for ours, real in sources.items()},
         {ours: _codes(real) for ours, real in sources.items()},
     )
+
+
+def _left_in_float(pair: Pair) -> Mapping[str, set[str]]:
+    """By node that both graphs have: what it reads of dequantized codes, branches included."""
+    found = {}
+    for node in pair.integer.nodes:
+        if node.name in pair.float_nodes and node.name not in pair.record.nodes:
+            read = (tensor for each in _within(node) for tensor in each.inputs)
+            back = [t for t in read if (made := producer(t)) and made.op == "DequantizeLinear"]
+            known = (pair.meanings.get(tensor.name) for tensor in back)
+            found[node.name] = {meaning.real for meaning in known if meaning}
+    return found
+
+
+def _within(node: Node) -> Iterator[Node]:
+    """A node and those of its branches."""
+    yield node
+    for branch in filter(is_graph, node.attrs.values()):
+        for inner in branch.nodes:
+            yield from _within(inner)
+
+
+def _read_codes(node: onnx.NodeProto, names: Container[str]) -> None:
+    """Let a node, and those of its branches, read ``names`` as the integer graph has them."""
+    node.input[:] = [_given(name) if name in names else name for name in node.input]
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            _read_codes(inner, names)
 
 
 def _given(name: str) -> str:
@@ -137,6 +167,8 @@ def _take_weights(graph: onnx.GraphProto, pair: Pair) -> None:
     """Let what multiplies by constants multiply by those of the integer graph."""
     protos = {node.name: node for node in graph.node}
     for node in pair.integer.nodes:
+        if "a" in getattr(OPS.get(node.op), "inputs", ()):
+            _take_operands(graph, node, protos[pair.record.nodes[node.name].source[0]], pair)
         if node.op not in ("IntConv", "IntGemm"):
             continue
         entry = pair.record.nodes[node.name]
@@ -158,3 +190,19 @@ def _take_weights(graph: onnx.GraphProto, pair: Pair) -> None:
         elif len(chain) > 1 and chain[1].op == "Add":
             row = int(chain[1].inputs[0] is chain[0].outputs[0])
             protos[chain[1].name].input[row] = f"{node.name}::bias"
+
+
+def _take_operands(
+    graph: onnx.GraphProto, node: Node, proto: onnx.NodeProto, pair: Pair
+) -> None:
+    """Let a node of two tensors take what is stored of a constant."""
+    real = pair.float_nodes[proto.name].inputs
+    stored = [tensor for tensor in node.inputs[:3] if tensor.name in pair.record.tensors]
+    constants = [(t, value) for t in stored if (value := constant(t)) is not None]
+    for place, theirs in enumerate(real):
+        if constant(theirs) is not None and constants:
+            tensor, codes = constants.pop(0)
+            name = f"{node.name}::{place}"
+            value = dequantize(codes, pair.record.tensors[tensor.name])
+            graph.initializer.append(numpy_helper.from_array(value, name))
+            proto.input[place] = name
