@@ -65,10 +65,11 @@ methods: $(VENV)/test  ## every calibration method on every integer model: docs/
 costs: $(VENV)/test  ## measure onnxruntime's kernels, by which bodies of tables are chosen
 	@$(BIN)/python -m tests.bench.costs
 
-bench: $(VENV)/bench  ## latency, tables, calibration's time and memory, beside onnxruntime's tools
+bench: $(VENV)/bench  ## latency, tables, calibration's time and memory beside onnxruntime's tools; verify's time
 	@$(BIN)/python -m tests.bench.latency $(BENCH)
 	@$(BIN)/python -m tests.bench.tables
 	@$(BIN)/python -m tests.bench.calibration $(CALIBRATION)
+	@$(BIN)/python -m tests.bench.verifying
 
 detections: $(VENV)/test  ## draw what the zoo's detectors find, float beside integers
 	@$(BIN)/python -m tests.bench.detections

@@ -8,7 +8,9 @@ of its own. They are right where they give the same 256 codes, which is asked of
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,22 +58,46 @@ def form(overload: str) -> str:
     return next((each for each in MADE if overload.startswith(each)), overload)
 
 
-def made_bodies(node: Node, record: Record) -> Iterator[Body]:
+def made_bodies(node: Node, record: Record) -> Sequence[Body]:
     """What might compute the table of ``node`` besides the bodies that its op declares."""
-    entry, op = record.nodes[node.name], OPS[node.op]
-    stored = node.inputs[: len(op.inputs) - 1]
-    x = [record.tensors[tensor.name] for tensor in stored]
-    y = record.tensors[node.outputs[0].name]
-    function = Function.from_text(entry.function) if entry.function else None
-    if node.op == "Lut" and (slopes := _slopes(function)):
-        yield _leaky_relu(node, x[0], y, *slopes)
-    if node.op == "Lut" and function and function.ops == ["Sigmoid"]:
-        yield _one_kernel(node, "onnxruntime_sigmoid", "QLinearSigmoid", x[0], y)
+    table = constant(node.inputs[-1])
+    assert table is not None, node.name
+    stored = node.inputs[: len(OPS[node.op].inputs) - 1]
+    return _of_table(
+        _Table(node.op, table.tobytes(), node.attrs.get("axis", 0), rank_of(node)),
+        record.nodes[node.name].function,
+        tuple(record.tensors[tensor.name] for tensor in stored),
+        record.tensors[node.outputs[0].name],
+    )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The op that looks up, its entries byte by byte, along which axis of how many."""
+
+    op: str
+    entries: bytes
+    axis: int
+    rank: int | None
+
+
+@lru_cache(maxsize=4096)
+def _of_table(
+    table: _Table, text: str, x: Sequence[Quantization], y: Quantization
+) -> Sequence[Body]:
+    """The bodies for the function ``text``, asked again and again."""
+    function = Function.from_text(text) if text else None
+    found, single = [], table.op == "Lut"
+    if single and (slopes := _slopes(function)):
+        found.append(_leaky_relu(x[0], y, *slopes))
+    if single and function and function.ops == ["Sigmoid"]:
+        found.append(_one_kernel("onnxruntime_sigmoid", "QLinearSigmoid", x[0], y))
     unsigned = all(each.dtype == "uint8" for each in (*x, y))  # int8: no fast float edges
-    if function and unsigned and (rank := rank_of(node)) is not None:
-        if node.op == "Lut" and (fused := _fused(node, function, x[0], y)):
-            yield _in_float(node, fused, x, y, rank, "onnxruntime_fused")
-        yield _in_float(node, function, x, y, rank, "onnxruntime_float")
+    if function and unsigned and table.rank is not None:
+        if single and (fused := _fused(table, function, x[0], y)):
+            found.append(_in_float(table, fused, x, y, "onnxruntime_fused"))
+        found.append(_in_float(table, function, x, y, "onnxruntime_float"))
+    return found
 
 
 def rank_of(node: Node) -> int | None:
@@ -93,16 +119,16 @@ FUSED: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
 
 
 def _fused(
-    node: Node, function: Function, x: Quantization, y: Quantization
+    table: _Table, function: Function, x: Quantization, y: Quantization
 ) -> Function | None:
     """The one kernel that gives the entries of the table of a chain, if there is one."""
-    table, opset = constant(node.inputs[-1]), function.model.opset_import[0].version
+    opset = function.model.opset_import[0].version
     codes = np.arange(256, dtype=np.uint8)
     for op, domain, since, attributes in FUSED if len(function.ops) > 1 else ():
         if domain == "" and opset < since:
             continue
         single = Function.single(op, domain, opset, attributes)
-        if (quantize(single.run(dequantize(codes, x)), y) == table).all():
+        if quantize(single.run(dequantize(codes, x)), y).tobytes() == table.entries:
             return single
     return None
 
@@ -121,13 +147,10 @@ def _slopes(function: Function | None) -> tuple[float, float] | None:
     return (above, -below) if above > 0 else None
 
 
-def _leaky_relu(
-    node: Node, x: Quantization, y: Quantization, above: float, below: float
-) -> Body:
+def _leaky_relu(x: Quantization, y: Quantization, above: float, below: float) -> Body:
     steeper = np.float32(x.scale) * np.float32(above)
     alpha = float(np.float32(below) / np.float32(above))
     return _one_kernel(
-        node,
         "onnxruntime_leaky_relu",
         "QLinearLeakyRelu",
         Quantization(float(steeper), x.zero_point, x.dtype) if 0 < steeper < np.inf else x,
@@ -137,20 +160,15 @@ def _leaky_relu(
 
 
 def _one_kernel(
-    node: Node, name: str, kernel: str, x: Quantization, y: Quantization, **attributes: Any
+    name: str, kernel: str, x: Quantization, y: Quantization, **attributes: Any
 ) -> Body:
     inputs = ["x", "x_scale", "x_zero", "y_scale", "y_zero"]
     call = helper.make_node(kernel, inputs, ["y"], domain="com.microsoft", **attributes)
-    return _made(node, name, [*_meaning("x", x), *_meaning("y", y), call], opset=None)
+    return _made("Lut", name, [*_meaning("x", x), *_meaning("y", y), call], opset=None)
 
 
 def _in_float(
-    node: Node,
-    function: Function,
-    x: Sequence[Quantization],
-    y: Quantization,
-    rank: int,
-    name: str,
+    table: _Table, function: Function, x: Sequence[Quantization], y: Quantization, name: str
 ) -> Body:
     """DequantizeLinear, the function's own nodes, QuantizeLinear, Clip to fewer codes."""
     names = [value.name for value in function.model.graph.input]
@@ -163,7 +181,7 @@ def _in_float(
     for tensor in function.model.graph.initializer:
         value = numpy_helper.to_array(tensor)
         if value.ndim:  # one number for each channel, along the axis
-            behind = rank - 1 - int(node.attrs["axis"])
+            behind = (table.rank or 0) - 1 - table.axis
             value = value.reshape(-1, *[1] * behind)
         nodes.append(_constant(tensor.name, value))
     for original in function.model.graph.node:
@@ -180,15 +198,14 @@ def _in_float(
         for end_name, end in zip(ends, y.limits, strict=True):
             nodes.append(_constant(end_name, np.array(end, y.dtype)))
         nodes.append(helper.make_node("Clip", ["unclipped", *ends], ["y"]))
-    return _made(node, name, nodes, function.model.opset_import[0].version)
+    return _made(table.op, name, nodes, function.model.opset_import[0].version)
 
 
-def _made(node: Node, name: str, nodes: Sequence[NodeProto], opset: int | None) -> Body:
-    op = OPS[node.op]
-    proto = FunctionProto(domain=DOMAIN, name=op.name, node=nodes)
-    proto.input.extend(op.inputs)
-    proto.output.extend(op.outputs)
-    proto.attribute.extend(op.attributes)
+def _made(op: str, name: str, nodes: Sequence[NodeProto], opset: int | None) -> Body:
+    proto = FunctionProto(domain=DOMAIN, name=op, node=nodes)
+    proto.input.extend(OPS[op].inputs)
+    proto.output.extend(OPS[op].outputs)
+    proto.attribute.extend(OPS[op].attributes)
     if opset:
         proto.opset_import.append(helper.make_opsetid("", opset))
     content = proto.SerializeToString(deterministic=True)

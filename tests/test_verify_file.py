@@ -5,8 +5,8 @@ import json
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from small_models import cnn, convolutions_around, numbers, pictures
-from test_checking import BODIES, SETTINGS, random_feeds, small
+from small_models import cnn, convolutions_around, model, numbers, pictures
+from test_checking import BODIES, CONSTANTS, SETTINGS, random_feeds, small
 
 import qpasses
 from qpasses import verification
@@ -234,6 +234,25 @@ def test_every_stored_tensor_is_what_float_arithmetic_makes_of_the_codes(body, o
     assert found["tensors"] >= len(stored) - anew > 0 or options == "edges"
     assert found["max_lsb"] <= 1
     assert found["codes_differing"] <= found["codes"] / 100
+
+
+def test_a_chain_with_two_ends_is_compared_from_its_beginning():
+    original = model(
+        """g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y, float[1, 2, 5, 5] z) {
+            c = Conv <pads = [1, 1, 1, 1]> (x, w)
+            p = PRelu (c, columns)
+            s = Clip (p, "", half)
+            y = Softsign (s)
+            z = MaxPool <kernel_shape = [2, 2]> (s)
+        }""",
+        **{name: CONSTANTS[name] for name in ("w", "columns", "half")},
+    )
+    feeds = [random_feeds(original, seed) for seed in range(3)]
+    made = qpasses.quantize(original, feeds).model
+    tables = [node for node in made.graph.node if node.op_type == "LutPerChannel"]
+    assert len(tables) == 2 and tables[0].input[0] == tables[1].input[0]
+    found = qpasses.verify(made, original, feeds)
+    assert found.verdict == "ok" and found.report["checks"]["qdq"]["max_lsb"] <= 1
 
 
 def test_a_tensor_far_from_float_arithmetic_is_a_problem(made, monkeypatch):

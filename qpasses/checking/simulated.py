@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from qpasses.checking.meaning import Pair, Site, is_integer
-from qpasses.graph import constant, export_graph, nested_graphs
+from qpasses.graph import Node, constant, export_graph, nested_graphs
 from qpasses.record import Quantization
 from qpasses.runtime import IR_VERSION
 
@@ -45,9 +45,12 @@ def simulated(pair: Pair) -> Simulated:
         if meaning.stored and ours in pair.record.tensors and meaning.real in known
     }
     _take_constants(graph, pair)
+    sources = {ours: real for real, (ours, _) in stored.items()}
+    apart = [n for node in pair.integer.nodes for n in _apart(node, pair, graph, sources)]
     for each in nested_graphs(graph):
         for node in each.node:
             node.input[:] = [_given(name) if name in stored else name for name in node.input]
+    own = {name for node in apart for name in node.output}
     before: list[onnx.NodeProto] = []
     behind: list[onnx.NodeProto] = []
     for real, (_, how) in stored.items():
@@ -55,16 +58,15 @@ def simulated(pair: Pair) -> Simulated:
         graph.input.append(helper.make_tensor_value_info(_codes(_given(real)), kind, None))
         graph.output.append(helper.make_tensor_value_info(_codes(real), kind, None))
         before += _meaning(real, how)
-        behind += _rounding(real, how)
-    nodes = [*before, *graph.node, *behind]
+        behind += _rounding(_own(real) if _own(real) in own else real, real, how)
+    nodes = [*before, *graph.node, *apart, *behind]
     del graph.node[:]
     del graph.value_info[:]
     graph.node.extend(nodes)
-    names = {ours: real for real, (ours, _) in stored.items()}
     return Simulated(
         model,
-        {ours: _codes(_given(real)) for ours, real in names.items()},
-        {ours: _codes(real) for ours, real in names.items()},
+        {ours: _codes(_given(real)) for ours, real in sources.items()},
+        {ours: _codes(real) for ours, real in sources.items()},
     )
 
 
@@ -77,6 +79,35 @@ def _codes(name: str) -> str:
     return f"{name}::codes"
 
 
+def _own(name: str) -> str:
+    """A tensor as the one node makes it that passes over what is stored on the way."""
+    return f"{name}::own"
+
+
+def _apart(
+    node: Node, pair: Pair, graph: onnx.GraphProto, sources: Mapping[str, str]
+) -> list[onnx.NodeProto]:
+    """The float nodes of a chain once more, where a tensor inside of it is stored as well.
+
+    Chains with two ends have tables of their own, which do not read what the other stores.
+    """
+    entry, real = pair.record.nodes.get(node.name), sources.get(node.outputs[0].name)
+    chain = [pair.float_nodes[name] for name in entry.source] if entry and real else []
+    inner = {tensor.name for each in chain[:-1] for tensor in each.outputs}
+    if real is None or not inner & {*sources.values()}:
+        return []
+    renamed = {name: f"{real}::{name}" for name in inner} | {real: _own(real)}
+    stored, found = {*sources.values()} - inner, []
+    protos = {each.name: each for each in graph.node}
+    for each in chain:
+        copy = onnx.NodeProto.FromString(protos[each.name].SerializeToString())
+        copy.name = f"{real}::{each.name}"
+        copy.input[:] = [_given(n) if n in stored else renamed.get(n, n) for n in copy.input]
+        copy.output[:] = [renamed.get(name, name) for name in copy.output]
+        found.append(copy)
+    return found
+
+
 def _meaning(real: str, how: Quantization) -> Iterator[onnx.NodeProto]:
     """What the codes of the integer graph stand for."""
     yield _constant(f"{real}::scale", np.array(how.scale, np.float32))
@@ -85,9 +116,9 @@ def _meaning(real: str, how: Quantization) -> Iterator[onnx.NodeProto]:
     yield helper.make_node("DequantizeLinear", ends, [_given(real)])
 
 
-def _rounding(real: str, how: Quantization) -> Iterator[onnx.NodeProto]:
-    """The codes of what was computed."""
-    ends, codes = [real, f"{real}::scale", f"{real}::zero"], _codes(real)
+def _rounding(source: str, real: str, how: Quantization) -> Iterator[onnx.NodeProto]:
+    """The codes of what was computed to ``source``."""
+    ends, codes = [source, f"{real}::scale", f"{real}::zero"], _codes(real)
     if how.limits == how.type_limits:
         yield helper.make_node("QuantizeLinear", ends, [codes])
         return
