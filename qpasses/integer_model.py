@@ -6,6 +6,7 @@ from typing import Any
 
 import onnx
 from numpy.typing import NDArray
+from onnx import TensorProto
 
 from opsets.errors import ModelError
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
@@ -14,7 +15,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of
 from qpasses.evidence.prove import PROOFS
 from qpasses.function import Function
-from qpasses.graph import Graph, Node, constant, import_graph
+from qpasses.graph import Graph, Node, constant, import_graph, nested_graphs, rank
 from qpasses.metadata import read_record
 from qpasses.record import NodeRecord, Record
 from qpasses.settings import Settings
@@ -42,7 +43,7 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     """
     try:
         record, about = read_record(model)
-        graph = import_graph(model)
+        graph = _imported(model)
         problem = _problem(graph, record, about) or _other_version(model)
         if problem:
             raise ModelError(
@@ -56,11 +57,39 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     return IntegerModel(model, graph, record, settings, about)
 
 
+def _imported(model: onnx.ModelProto) -> Graph:
+    """The graph. Raises ModelError for parts that ONNX's checker lets pass."""
+    graphs = list(nested_graphs(model.graph))
+    for node in (node for graph in graphs for node in graph.node):
+        names = [each.name for each in node.attribute]
+        if len(set(names)) < len(names) or any(each.ref_attr_name for each in node.attribute):
+            raise ModelError(f"node {node.name!r} is damaged: its attributes")
+    types = {tensor.data_type for graph in graphs for tensor in graph.initializer}
+    if TensorProto.BFLOAT16 in types:
+        raise ModelError("there are constants of type bfloat16")
+    try:
+        return import_graph(model)
+    except (LookupError, TypeError, ValueError) as error:  # types and texts that are none
+        raise ModelError(f"the graph is damaged: {error}") from error
+
+
 def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
     if not {"float_sha256", "configuration", "version"} <= about.keys():
         return "there is no record (are the two models swapped?)"
+    if not all(isinstance(about[name], str) for name in ("float_sha256", "version")):
+        return "what it was made from and with are no texts"
+    if any(not isinstance(about.get(name, {}), dict) for name in _BY_NAME):
+        return f"{', '.join(_BY_NAME)} are not by name"
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
+    for node in graph.nodes:
+        if node.name in record.nodes and not all(map(_is_plain, node.attrs.values())):
+            return f"the attributes of node {node.name!r} are no numbers and texts"
     return next(filter(None, (_node_problem(node, record) for node in nodes)), "")
+
+
+def _is_plain(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return all(isinstance(each, int | float | str) for each in values)
 
 
 def _other_version(model: onnx.ModelProto) -> str:
@@ -108,27 +137,53 @@ def _node_problem(node: Node, record: Record) -> str:
 def _is_well_formed(node: Node) -> bool:
     """Whether a qpasses node has every attribute, and constants of the right form."""
     op = OPS[node.op]
+    if not all(_is_attribute(name, value) for name, value in node.attrs.items()):
+        return False
     needed = set(op.attributes) - {"auto_pad", "pads"}
     if len(node.inputs) != len(op.inputs) or not needed <= node.attrs.keys():
         return False
     if node.attrs.get("rounding", "half_to_even") not in ROUNDINGS:
         return False
-    if node.attrs.get("inner", 0) not in range(1 << 31):
-        return False
-    if node.op == "TableSoftmax" and not _counts_from_the_end(node):
+    if not _has_axes(node):
         return False
     pairs = zip(op.inputs.items(), node.inputs, strict=True)
     given = {name: (kind, constant(t)) for (name, kind), t in pairs if name not in _DATA}
-    return all(
+    stored = {str(getattr(v, "dtype", "")) for kind, v in given.values() if kind == "T"}
+    return len(stored) <= 1 and all(
         value is not None and value.dtype.name in _TYPES[kind] and _has_rank(name, value, node)
         for name, (kind, value) in given.items()
     )
 
 
-def _counts_from_the_end(node: Node) -> bool:
-    """Whether the axis of a Softmax is one before the end, and its codes are subtracted."""
-    axis, published = node.attrs["axis"], node.attrs["published"]
-    return isinstance(axis, int) and -_LARGEST_RANK <= axis < 0 and published == 0
+_TEXTS = ("rounding", "auto_pad")
+_LISTS = (
+    *("axes", "dilations", "kernel_shape", "pads", "spatial_shape", "strides"),
+    *("uncounted_pads", "x_sizes", "y_sizes"),
+)
+
+
+def _is_attribute(name: str, value: Any) -> bool:
+    """Whether it is a text, a list of numbers or a number, as its name wants, none large."""
+    if name in _TEXTS:
+        return isinstance(value, str)
+    numbers = value if name in _LISTS and isinstance(value, list) else [value]
+    is_listed = isinstance(value, list) == (name in _LISTS)
+    return is_listed and all(type(n) is int and abs(n) < 1 << 31 for n in numbers)
+
+
+def _has_axes(node: Node) -> bool:
+    """Whether the axes are those of the tensor; a Softmax subtracts its codes."""
+    dims = rank(node.inputs[0])
+    last = _LARGEST_RANK if dims is None else dims
+    if node.op == "LutPerChannel":
+        return bool(0 <= node.attrs["axis"] < last)
+    if node.op == "TableSoftmax":
+        return bool(-last <= node.attrs["axis"] < 0 and node.attrs["published"] == 0)
+    if node.op != "IntReduce":
+        return True
+    axes = node.attrs["axes"]
+    in_order = axes == sorted(set(axes)) and axes != []
+    return in_order and all(-last <= axis < 0 for axis in axes)
 
 
 _LARGEST_RANK = 64
@@ -144,6 +199,9 @@ def _impossible_shift(node: Node) -> int | None:
                 return int(wrong[0])
     return None
 
+
+_BY_NAME = ("declined", "raised_weight_scales", "inputs", "outputs")
+"""What a model says of its parts, each an object of JSON."""
 
 _DATA = ("x", "a", "b", "acc")
 _STORED = ("uint8", "int8")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import onnx
 
 from opsets.errors import ModelError
@@ -11,6 +12,10 @@ from qpasses.record import IN_GRAPHS, NodeRecord, Quantization, Record
 
 PREFIX = "qpasses."
 """What the keys of all entries begin with; the values are JSON."""
+
+
+_OF_NODES = {"source", "scales", "cells", "macs", "bounds"}
+"""What the record of every node says; of tables there is more."""
 
 
 def note(target: Any, **entries: Any) -> None:
@@ -41,10 +46,12 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
                 record.tensors[value.name] = _in_graphs(Quantization(**entries))
         for node in graph.node:
             if entries := _read(node.metadata_props):
+                if missing := _OF_NODES - entries.keys():
+                    raise ValueError(f"a node without {', '.join(sorted(missing))}")
                 record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
-    except (TypeError, ValueError) as error:  # an entry is missing, unknown or impossible
+        about = _read(model.metadata_props)
+    except (TypeError, ValueError, RecursionError) as error:  # missing, unknown or impossible
         raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
-    about = _read(model.metadata_props)
     if not isinstance(about.get("configuration", {}), dict):
         raise ModelError("the record in the model's metadata is damaged: its configuration")
     record.declined = about.get("declined", {})
@@ -56,15 +63,27 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
 def _in_graphs(stored: Quantization) -> Quantization:
     if stored.dtype not in IN_GRAPHS:
         raise ValueError(f"stored type {stored.dtype!r}")
+    with np.errstate(over="ignore"):
+        if float(np.float32(stored.scale)) != stored.scale:
+            raise ValueError(f"scale {stored.scale!r}, which is no float32")
     return stored
 
 
 def _read(entries: Any) -> dict[str, Any]:
-    try:
-        return {
-            entry.key.removeprefix(PREFIX): json.loads(entry.value)
-            for entry in entries
-            if entry.key.startswith(PREFIX)
-        }
-    except json.JSONDecodeError as error:
-        raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
+    return {
+        entry.key.removeprefix(PREFIX): json.loads(
+            entry.value, object_pairs_hook=_unique, parse_constant=_no_number
+        )
+        for entry in entries
+        if entry.key.startswith(PREFIX)
+    }
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number of JSON")

@@ -46,7 +46,7 @@ class Quantization:
         if not isinstance(self.narrow, bool):
             raise ValueError(f"narrow {self.narrow!r}")
         low, high = self.limits
-        if not isinstance(self.zero_point, int) or not low <= self.zero_point <= high:
+        if type(self.zero_point) is not int or not low <= self.zero_point <= high:
             raise ValueError(f"zero point {self.zero_point!r} of {self.dtype}")
         if not _is_scale(self.scale):
             raise ValueError(f"scale {self.scale!r}")
@@ -111,10 +111,11 @@ class NodeRecord:
     def __post_init__(self) -> None:
         lists = [*self.scales.values()] if isinstance(self.scales, dict) else [None]
         sound = all(isinstance(each, list) and all(map(_is_scale, each)) for each in lists)
-        sound = sound and all(isinstance(each, int) for each in (self.cells, self.macs))
-        sound = sound and self.cells > 0 and isinstance(self.source, Sequence)
+        sound = sound and all(type(each) is int for each in (self.cells, self.macs))
+        sound = sound and 0 < self.cells < _MANY and 0 <= self.macs < _MANY
+        sound = sound and isinstance(self.source, Sequence)
         sound = sound and all(isinstance(name, str) for name in self.source)
-        sound = sound and all(isinstance(code, int) for code in self.undefined)
+        sound = sound and all(type(code) is int for code in self.undefined)
         sound = sound and isinstance(self.costs, dict)
         sound = sound and all(type(end) in (int, float, type(None)) for end in self.bounds)
         if not sound or len(self.bounds) != 2 or not isinstance(self.function, str):
@@ -141,6 +142,10 @@ class Record:
     raised_weight_scales: dict[str, list[int]] = field(default_factory=dict)
     macs: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)
+
+
+_MANY = 1 << 53
+"""Counts below are numbers of JSON everywhere."""
 
 
 def _is_scale(value: Any) -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
-from math import inf
+from sys import float_info
 from typing import Any, get_args
 
 from calibration.methods import Wanted
@@ -101,7 +101,7 @@ class Settings:
         for pattern in self.nodes_to_exclude:
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise UsageError(
                     f"nodes_to_exclude: {pattern!r} is no regular expression: {error}"
                 ) from error
@@ -122,7 +122,7 @@ class Settings:
         given = self.share_tables
         if given is None:
             return
-        if type(given) not in (int, float) or not 0 <= given < inf:
+        if type(given) not in (int, float) or not 0 <= given <= float_info.max:
             raise UsageError(
                 "share_tables (--share-tables): a number of decibels from 0 on is needed, got "
                 f"{given!r}"

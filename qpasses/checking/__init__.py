@@ -18,6 +18,7 @@ from qpasses.checking.meaning import (
     Site,
     UnknownError,
     is_integer,
+    is_standard,
     unasked,
 )
 from qpasses.checking.moving import what_is_moved
@@ -27,6 +28,7 @@ from qpasses.checking.whole import (
     counted,
     misshapen,
     unlike_metadata,
+    unmeant,
     unplaced,
     unwanted,
 )
@@ -97,6 +99,7 @@ def check(
     found += unwanted(claims, excluded)
     found += unwanted(heads, unlisted)
     found += misshapen(pair)
+    found += unmeant(pair)
     found += unlike_metadata(pair, about)
     found = found or unknown
     return Checked(found, counted(nodes, macs), None if found else simulated(pair))
@@ -124,13 +127,15 @@ def _rule_of(node: Node, chain: list[Node], pair: Pair) -> tuple[str, Rule]:
     """The rule for ``node``, and what the coverage calls it."""
     if is_integer(node):
         return node.op, RULES[node.op]
-    if node.op in EDGES and not chain:
-        return node.op, EDGES[node.op]
     if node.name in pair.record.nodes:
         return f"{node.op} on stored integers", RECORDED.get(node.op, MOVING)
-    if node.op == "Clip" and not chain:
+    if chain or not is_standard(node):
+        return "as in the float model", LEFT
+    if node.op in EDGES:
+        return node.op, EDGES[node.op]
+    if node.op == "Clip":
         return "Clip to codes", CODES
-    if node.op == "Max" and len(node.inputs) == 1 and not chain:
+    if node.op == "Max" and len(node.inputs) == 1:
         return "Max of one tensor", APART
     return "as in the float model", LEFT
 

@@ -95,6 +95,7 @@ def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
         raise DifferenceError(f"{ours.name!r} does not store the constant {theirs.name!r}")
     if site.pair.record.tensors.get(ours.name) != meaning:
         raise DifferenceError(f"the record of {ours.name!r} is not that of its constant")
+    site.pair.operands.add(ours.name)
     return meaning
 
 

@@ -106,6 +106,8 @@ def _metadata(model: onnx.ModelProto) -> Iterator[str]:
     ours = [entry.key.removeprefix(PREFIX) for entry in _ours(model)]
     for key in sorted(set(ours) - ABOUT):
         yield f"the model's metadata have {key!r}, which nothing compares"
+    for key in sorted(ABOUT - set(ours)):
+        yield f"the model's metadata lack {key!r}"
     if any(_ours(graph)):
         yield "the graph has metadata of the tool, which the model should have"
     parts = (*graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer)

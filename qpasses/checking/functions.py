@@ -7,9 +7,22 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from qpasses.checking.meaning import DifferenceError, Site, same
+from qpasses.checking.meaning import DifferenceError, Site, is_standard, same
 from qpasses.function import Function
 from qpasses.graph import Node, Tensor, constant
+from qpasses.shapes import keeps_shape
+
+POINTWISE = frozenset(
+    {
+        *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Clip"),
+        *("Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
+        *("LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Shrink"),
+        *("Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh"),
+        *("ThresholdedRelu", "Add", "Div", "Max", "Mean", "Min", "Mod", "Mul", "PRelu", "Pow"),
+        *("Sub", "Sum"),
+    }
+)
+"""Standard ops whose every result is made of the numbers at its own place."""
 
 
 def recorded_function(site: Site, sources: Sequence[Tensor]) -> Function:
@@ -31,6 +44,13 @@ def _unlike_nodes(
     if any(len(ours) != len(theirs) for ours, theirs in ends):
         yield "their number differs"
         return
+    for node in chain:
+        if node.op not in POINTWISE or not is_standard(node):
+            yield f"{node.op} {node.name!r} looks at more than one number"
+        others = [t for t in node.inputs if not any(t is each for each in sources)]
+        values = [value for value in map(constant, others) if value is not None]
+        if not all(keeps_shape(each.shape, value) for each in sources for value in values):
+            yield f"a constant of {node.name!r} changes the shape"
     known = dict(zip((value.name for value in graph.input), sources, strict=True))
     for ours, theirs in zip(graph.node, chain, strict=True):
         if (ours.op_type, ours.domain) != (theirs.op, theirs.domain or ""):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.checking.sizes import sizes_of
-from qpasses.graph import Graph, Node, Tensor, constant, input_at
+from qpasses.graph import Graph, Node, Tensor, constant, input_at, is_graph
 from qpasses.record import NodeRecord, Quantization, Record
 from qpasses.settings import Settings
 from qpasses.stages import LOOKUPS
@@ -37,8 +37,9 @@ class Meaning:
 class Pair:
     """An integer graph and the float graph it is to compute, with what is known so far.
 
-    ``meanings`` are by the name of a tensor of the integer graph. ``raised``: by float node,
-    the channels whose weights have a wider scale because of their bias.
+    ``meanings`` are by the name of a tensor of the integer graph. ``operands``: the constants
+    that a record may say the scale of. ``raised``: by float node, the channels whose weights
+    have a wider scale because of their bias.
     """
 
     integer: Graph
@@ -46,6 +47,7 @@ class Pair:
     settings: Settings
     real: Graph
     meanings: dict[str, Meaning] = field(default_factory=dict)
+    operands: set[str] = field(default_factory=set)
     raised: dict[str, list[int]] = field(default_factory=dict)
 
     @cached_property
@@ -115,7 +117,7 @@ class Site:
 
     def is_op(self, *ops: str) -> None:
         """Raise DifferenceError unless the first float node is a standard one of ``ops``."""
-        if self.first.op not in ops or self.first.domain not in (None, "", "ai.onnx"):
+        if self.first.op not in ops or not is_standard(self.first):
             raise DifferenceError(
                 f"computes {self.first.op} {self.first.name!r}, which is none of "
                 f"{', '.join(ops)}"
@@ -153,7 +155,7 @@ def stored_as(pair: Pair, tensor: Tensor) -> Quantization:
 
 def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
     """What a record says that no node of the op has."""
-    tabulated = node.op in LOOKUPS
+    tabulated = is_integer(node) and node.op in LOOKUPS
     empty: list[tuple[str, bool]] = [
         ("function", bool(entry.function) and not tabulated and node.op != "IntPRelu"),
         ("undefined", bool(entry.undefined) and not (tabulated and entry.function)),
@@ -163,8 +165,14 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
         ),
         ("cells", entry.cells != 1 and not is_integer(node)),
         ("macs", entry.macs != 0 and not is_integer(node)),
+        ("costs", bool(entry.costs) and not tabulated),
     ]
     yield from (f"its record has {name}, which it has not" for name, wrong in empty if wrong)
+
+
+def is_standard(node: Node) -> bool:
+    """Whether ONNX itself defines its op."""
+    return node.domain in (None, "", "ai.onnx")
 
 
 def is_integer(node: Node) -> bool:
@@ -201,6 +209,8 @@ def unlike_attributes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> 
 
 def same(ours: Any, theirs: Any) -> bool:
     """Whether two attributes are equal, tensors by their values."""
+    if is_graph(ours) or is_graph(theirs):
+        return False
     values = [np.asarray(getattr(each, "values", each)) for each in (ours, theirs)]
     return bool(values[0].shape == values[1].shape) and not any(unlike("", *values))
 

@@ -10,6 +10,7 @@ from qpasses.checking.meaning import (
     DifferenceError,
     Site,
     float_constant,
+    is_standard,
     same,
     unlike,
     unlike_attributes,
@@ -51,7 +52,7 @@ MOVED: Mapping[str, tuple[slice, slice]] = {
 def moving(site: Site) -> Iterator[str]:
     """One scale for all that is moved; Pad fills with a code, constants are stored alike."""
     ours, theirs = site.node, site.first
-    if ours.op not in MOVED or ours.domain not in (None, "", "ai.onnx"):
+    if ours.op not in MOVED or not is_standard(ours):
         raise DifferenceError("it does not only move values")
     site.is_op(ours.op)
     if ours.op == "Resize" and not _only_picks(theirs.attrs):
@@ -100,6 +101,8 @@ def _inputs(site: Site, read: slice, meaning: Quantization) -> Iterator[str]:
             found = constant(mine)
             if found is None or not same(found, value):
                 yield f"input {index} is not the constant {other.name!r}"
+            if index in moved and site.pair.record.tensors.get(mine.name) == meaning:
+                site.pair.operands.add(mine.name)
         elif index in moved:
             if site.operand(mine, other) != meaning:
                 yield f"{mine.name!r} is not stored as its outputs are"

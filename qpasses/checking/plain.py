@@ -41,7 +41,7 @@ def _same_node(
         swapped = constant(ours.inputs[0]) is None and dequantized(ours.inputs[1]) is not None
         expected = expected[::-1] if swapped else expected
     for mine, other in zip(ours.inputs, expected, strict=True):
-        if problem := _unlike_input(theirs, mine, other, pair, inside):
+        if problem := _unlike_input(theirs.op, mine, other, pair, inside):
             yield problem
 
 
@@ -66,9 +66,9 @@ def _plain(node: Node) -> dict[str, Any]:
 
 
 def _unlike_input(
-    node: Node, ours: Tensor, theirs: Tensor, pair: Pair, inside: Mapping[str, str]
+    op: str, ours: Tensor, theirs: Tensor, pair: Pair, inside: Mapping[str, str]
 ) -> str:
-    """How what ``ours`` stands for is not ``theirs``, or nothing."""
+    """How what ``ours`` stands for, to a node of ``op``, is not ``theirs``, or nothing."""
     if theirs.is_empty() or ours.is_empty():
         return "" if theirs.is_empty() and ours.is_empty() else f"reads {ours.name!r}"
     value = constant(theirs)
@@ -82,7 +82,7 @@ def _unlike_input(
     found = pair.meaning(ours)
     if found.real != theirs.name:
         return f"reads {ours.name!r}, which is {found.real!r}, not {theirs.name!r}"
-    if found.stored is not None and node.op not in _SHAPES | _PLACES:
+    if found.stored is not None and op not in _SHAPES | _PLACES:
         return f"reads the stored integers {ours.name!r} as numbers"
     return ""
 
@@ -111,16 +111,35 @@ def _branch(
         return
     for mine, other in zip(ours.inputs, theirs.inputs, strict=True):
         inside[mine.name] = other.name
-    for node, real in zip(ours.nodes, theirs.nodes, strict=True):
+    for node, real in zip(_in_order(ours), _in_order(theirs), strict=True):
         for problem in _same_node(node, real, pair, inside):
             yield f"{node.op} {node.name!r} inside: {problem}"
         for mine, other in zip(node.outputs, real.outputs, strict=False):
             inside[mine.name] = other.name
     for mine, other in zip(ours.outputs, theirs.outputs, strict=True):
-        if problem := _unlike_input(_reader(theirs), mine, other, pair, inside):
+        if problem := _unlike_input("", mine, other, pair, inside):
             yield f"a branch gives another output: {problem}"
 
 
-def _reader(graph: Graph) -> Node:
-    """A node of ``graph`` that reads numbers, for what its outputs are read as."""
-    return graph.nodes[-1]
+def _in_order(graph: Graph) -> list[Node]:
+    """The nodes of a branch in an order that follows from what reads what, not of the file."""
+    own, found = {id(node) for node in graph.nodes}, dict[int, Node]()
+    waiting = list(reversed(graph.nodes))
+    waiting += [node for tensor in reversed(graph.outputs) for node in tensor.inputs]
+    while waiting:
+        node = waiting[-1]
+        before = [each for tensor in _read(node) for each in tensor.inputs if id(each) in own]
+        if missing := [each for each in before if id(each) not in found]:
+            waiting += reversed(missing)
+        else:
+            found.setdefault(id(node), waiting.pop())
+    return list(found.values())
+
+
+def _read(node: Node) -> Iterator[Tensor]:
+    """What a node reads, in its branches too."""
+    yield from node.inputs
+    for _, graph in sorted(node.attrs.items()):
+        for inner in graph.nodes if is_graph(graph) else ():
+            yield from _read(inner)
+        yield from graph.outputs if is_graph(graph) else ()

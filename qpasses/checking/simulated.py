@@ -13,9 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from opsets.qpasses_v1 import OPS
-from qpasses.checking.meaning import Pair, Site
-from qpasses.edges import dequantize
+from qpasses.checking.meaning import Pair, Site, is_integer
 from qpasses.graph import Node, constant, export_graph, is_graph, producer
 from qpasses.record import Quantization
 from qpasses.runtime import IR_VERSION
@@ -34,7 +32,7 @@ def simulated(pair: Pair) -> Simulated:
     """The float graph of ``pair`` in float arithmetic, on the numbers that integers stand for.
 
     Each tensor that is stored is rounded and saturated behind what writes it, at the first of
-    its scales; weights and biases of Conv, Gemm and MatMul are those of the integer graph.
+    its scales; constants that are stored are those of the integer graph.
     """
     model = export_graph(pair.real)
     model.ir_version = IR_VERSION
@@ -46,7 +44,7 @@ def simulated(pair: Pair) -> Simulated:
         for ours, meaning in reversed(pair.meanings.items())
         if meaning.stored and ours in pair.record.tensors and meaning.real in known
     }
-    _take_weights(graph, pair)
+    _take_constants(graph, pair)
     sources = {ours: real for real, (ours, _) in stored.items()}
     apart = [n for node in pair.integer.nodes for n in _apart(node, pair, graph, sources)]
     left = _left_in_float(pair)
@@ -163,46 +161,46 @@ def _constant(name: str, value: NDArray[Any]) -> onnx.NodeProto:
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
 
 
-def _take_weights(graph: onnx.GraphProto, pair: Pair) -> None:
-    """Let what multiplies by constants multiply by those of the integer graph."""
+def _take_constants(graph: onnx.GraphProto, pair: Pair) -> None:
+    """Let what computes with constants do so with those of the integer graph."""
     protos = {node.name: node for node in graph.node}
-    for node in pair.integer.nodes:
-        if "a" in getattr(OPS.get(node.op), "inputs", ()):
-            _take_operands(graph, node, protos[pair.record.nodes[node.name].source[0]], pair)
-        if node.op not in ("IntConv", "IntGemm"):
-            continue
-        entry = pair.record.nodes[node.name]
-        chain = [pair.float_nodes[name] for name in entry.source]
-        given = Site(node, chain, pair).given
-        x, w = (np.array(entry.scales[name]) for name in "xw")
-        behind = given["w"].ndim - 1 if node.op == "IntConv" else 0
-        real = {
-            "weights": given["w"] * w.reshape(-1, *[1] * behind),
-            "bias": given["bias"] * (x * w),
-        }
-        for name, value in real.items():
-            tensor = numpy_helper.from_array(value.astype(np.float32), f"{node.name}::{name}")
-            graph.initializer.append(tensor)
-        first = protos[chain[0].name]
-        first.input[1] = f"{node.name}::weights"
-        if len(first.input) > 2:
-            first.input[2] = f"{node.name}::bias"
-        elif len(chain) > 1 and chain[1].op == "Add":
-            row = int(chain[1].inputs[0] is chain[0].outputs[0])
-            protos[chain[1].name].input[row] = f"{node.name}::bias"
+    for node in filter(is_integer, pair.integer.nodes):
+        chain = [pair.float_nodes.get(name) for name in pair.record.nodes[node.name].source]
+        site = Site(node, [each for each in chain if each is not None], pair)
+        if node.op in ("IntConv", "IntGemm"):
+            _take_weights(graph, site, protos)
+        operands = [tensor for name, tensor in site.inputs.items() if name in ("a", "b")]
+        for place, tensor in enumerate(operands):
+            if tensor.name in pair.operands:
+                how, codes = pair.record.tensors[tensor.name], constant(tensor)
+                assert codes is not None, tensor.name
+                name = f"{node.name}::{'ab'[place]}"
+                protos[site.first.name].input[place] = name
+                graph.initializer.append(
+                    _float32(name, (codes.astype(np.int32) - how.zero_point) * how.scale)
+                )
 
 
-def _take_operands(
-    graph: onnx.GraphProto, node: Node, proto: onnx.NodeProto, pair: Pair
+def _take_weights(
+    graph: onnx.GraphProto, site: Site, protos: Mapping[str, onnx.NodeProto]
 ) -> None:
-    """Let a node of two tensors take what is stored of a constant."""
-    real = pair.float_nodes[proto.name].inputs
-    stored = [tensor for tensor in node.inputs[:3] if tensor.name in pair.record.tensors]
-    constants = [(t, value) for t in stored if (value := constant(t)) is not None]
-    for place, theirs in enumerate(real):
-        if constant(theirs) is not None and constants:
-            tensor, codes = constants.pop(0)
-            name = f"{node.name}::{place}"
-            value = dequantize(codes, pair.record.tensors[tensor.name])
-            graph.initializer.append(numpy_helper.from_array(value, name))
-            proto.input[place] = name
+    node, given, chain = site.node, site.given, site.chain
+    x, w = (np.array(site.entry.scales[name]) for name in "xw")
+    behind = given["w"].ndim - 1 if node.op == "IntConv" else 0
+    real = {
+        "weights": given["w"] * w.reshape(-1, *[1] * behind),
+        "bias": given["bias"] * (x * w),
+    }
+    for name, value in real.items():
+        graph.initializer.append(_float32(f"{node.name}::{name}", value))
+    first = protos[site.first.name]
+    first.input[1] = f"{node.name}::weights"
+    if len(first.input) > 2:
+        first.input[2] = f"{node.name}::bias"
+    elif len(chain) > 1 and chain[1].op == "Add":
+        row = int(chain[1].inputs[0] is chain[0].outputs[0])
+        protos[chain[1].name].input[row] = f"{node.name}::bias"
+
+
+def _float32(name: str, values: NDArray[Any]) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.asarray(values, np.float32), name)

@@ -13,7 +13,7 @@ from qpasses.checking.constants import operand
 from qpasses.checking.functions import recorded_function
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
 from qpasses.checking.products import check_record
-from qpasses.graph import Tensor, constant
+from qpasses.graph import Tensor, constant, rank
 from qpasses.record import Quantization
 
 
@@ -52,7 +52,10 @@ def lut_per_channel(site: Site) -> Iterator[str]:
         raise DifferenceError("its record names no node of the float model")
     axes: set[int] = set()
     for node in site.chain:
-        dims = len(node.outputs[0].shape)
+        around = [rank(tensor) for tensor in (*node.outputs, *node.inputs)]
+        dims = max((each for each in around if each is not None), default=None)
+        if dims is None:
+            raise DifferenceError(f"the rank of what {node.name!r} writes is not known")
         for value in [v for v in map(constant, node.inputs) if v is not None]:
             axes |= {dims - value.ndim + i for i, size in enumerate(value.shape) if size > 1}
     if len(axes) != 1:

@@ -58,6 +58,18 @@ def misshapen(pair: Pair) -> Iterator[str]:
             yield f"tensor {tensor.name!r} is said to have {sizes}"
 
 
+def unmeant(pair: Pair) -> Iterator[str]:
+    """Tensors that are recorded as stored and are not: floats, and constants of nodes."""
+    constants = pair.integer.tensors().keys() - {
+        tensor.name for node in pair.integer.nodes for tensor in node.outputs
+    }
+    for name in sorted(pair.record.tensors.keys() - pair.operands):
+        meaning = pair.meanings.get(name)
+        known = meaning is not None or name in constants
+        if known and (meaning is None or meaning.stored is None):
+            yield f"tensor {name!r} is recorded as stored, which it is not"
+
+
 def _shown(tensor: Tensor) -> str:
     return "of no type" if tensor.dtype is None else str(np.dtype(tensor.dtype))
 
