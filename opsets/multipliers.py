@@ -1,7 +1,7 @@
-"""Multipliers: the named rules by which a real scale becomes a multiplier and a right shift."""
+"""Multipliers: the named rules by which a scale becomes a multiplier and a right shift."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -24,13 +24,13 @@ class ScaleError(UsageError, ValueError):
 class MultiplierRule:
     """``derive(scale, bits)`` for scales > 0 of the ``source`` system.
 
-    ``bits`` are the widths it takes, from the least to the most, without the sign; ``shifts``
-    are the least and the largest total right shift it gives. ``formula`` says all of it.
+    ``bits`` are the widths it takes, without the sign; ``shifts`` the least and the largest
+    total right shift it gives. ``formula`` says all of it.
     """
 
     formula: str
     source: str
-    bits: tuple[int, int]
+    bits: Sequence[int]
     shifts: tuple[int, int]
     derive: Callable[[Scale, int], Pair]
 
@@ -158,7 +158,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "the multiplier of so many bits, and its shift, nearest to the scale as a real "
             "number, ties to even; at the largest shift fewer bits, down to 0",
             "this project; 24 bits are a float32 mantissa",
-            bits=(1, 31),
+            bits=range(1, 32),
             shifts=(1, 61),
             derive=nearest,
         ),
@@ -166,7 +166,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**31); shift = "
             "31 - e; 0 where e < -31",
             "TFLite QuantizeMultiplier",
-            bits=(31, 31),
+            bits=(31,),
             shifts=(0, 62),
             derive=quantize_multiplier,
         ),
@@ -174,7 +174,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**31); shift = "
             "31 - e; 0 where e < -31, (2**31 - 1) / 2 for 2**30",
             "TFLite QuantizeMultiplier with TFLITE_SINGLE_ROUNDING",
-            bits=(31, 31),
+            bits=(31,),
             shifts=(1, 62),
             derive=quantize_multiplier_single,
         ),
@@ -190,7 +190,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "n from -32 to 30, multiplier = round_half_away(float32(scale) * 2**n) < "
             "2**bits - 1: the first with the least |multiplier / 2**n - scale| in float32",
             "TPU-MLIR get_scale_and_shift",
-            bits=(1, 31),
+            bits=range(1, 32),
             shifts=(-32, 30),
             derive=get_scale_and_shift,
         ),
@@ -198,15 +198,15 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "n from 0 to 30, multiplier = round_half_away(float32(scale) * 2**n) < "
             "2**bits - 1: the first with the least |multiplier / 2**n - scale| in float32",
             "TPU-MLIR get_scale_and_shift_positive",
-            bits=(1, 31),
+            bits=range(1, 32),
             shifts=(0, 30),
             derive=get_scale_and_shift_positive,
         ),
         "rshift_and_multiplier": MultiplierRule(
-            "the first shift r from 0 to 62 with scale * 2**(r+1) >= 2**bits - 1; multiplier = "
-            "trunc(scale * 2**r)",
+            "the first shift r from 0 to 62 with scale * 2**(r + 1) >= 2**bits - 1; multiplier "
+            "= trunc(scale * 2**r)",
             "TPU-MLIR getRShiftAndMultiplierFromQScale",
-            bits=(1, 31),
+            bits=range(1, 32),
             shifts=(0, 62),
             derive=rshift_and_multiplier,
         ),
@@ -214,7 +214,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**31); shift = "
             "31 - e; scales below 1",
             "TPU-MLIR getRShiftAndMultiplierFromQScale with qdm",
-            bits=(31, 31),
+            bits=(31,),
             shifts=(31, 62),
             derive=rshift_and_multiplier_qdm,
         ),
@@ -222,7 +222,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "f, e = frexp(double(scale)); multiplier = round_half_up(f * 2**31), up to 2**31; "
             "shift = 31 - e",
             "I-BERT and I-ViT batch_frexp",
-            bits=(31, 31),
+            bits=(31,),
             shifts=(-992, 1105),
             derive=dyadic,
         ),
