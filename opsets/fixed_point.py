@@ -30,8 +30,6 @@ def scale_to_multiplier(scale: Fraction | float, bits: int) -> tuple[int, int]:
     exact = _fraction(scale)
     if exact < 0:
         raise ValueError(f"a scale is never negative, got {float(exact)!r}")
-    if exact == 0:
-        return 0, LARGEST_SHIFT
     if exact >= Fraction(2) ** (bits - 2):
         return 1 << (bits - 1), 1
     return nearest(exact, bits, LARGEST_SHIFT)

@@ -1,7 +1,7 @@
 """Multipliers: the named rules by which a scale becomes a multiplier and a right shift."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -22,25 +22,28 @@ class ScaleError(UsageError, ValueError):
 
 @dataclass(frozen=True)
 class MultiplierRule:
-    """``derive(scale, bits)`` for scales > 0 of the ``source`` system.
+    """``derive(scale, bits, largest_shift)`` for scales >= 0, as the ``source`` system does.
 
     ``bits`` are the widths it takes, without the sign; ``shifts`` the least and the largest
-    total right shift it gives. ``formula`` says all of it.
+    total right shift. ``formula`` says all of it.
     """
 
     formula: str
     source: str
-    bits: Sequence[int]
+    bits: range
     shifts: tuple[int, int]
-    derive: Callable[[Scale, int], Pair]
+    derive: Callable[[Scale, int, int], Pair]
 
 
-def nearest(scale: Scale, bits: int, largest_shift: int = 61) -> Pair:
+def nearest(scale: Scale, bits: int, largest_shift: int) -> Pair:
     """The nearest pair whose multiplier has ``bits`` significant bits, ties to even.
 
-    Exact for any scale > 0. Behind ``largest_shift`` the multiplier has fewer bits, down to 0.
+    The scale is taken exactly. Behind ``largest_shift`` the multiplier has fewer bits, down to
+    0.
     """
     exact = Fraction(scale)
+    if exact == 0:
+        return 0, largest_shift
     shift = bits - _exponent(exact)
     if shift > largest_shift:
         return round(exact * (1 << largest_shift)), largest_shift
@@ -50,69 +53,65 @@ def nearest(scale: Scale, bits: int, largest_shift: int = 61) -> Pair:
     return multiplier, shift
 
 
-def quantize_multiplier(scale: Scale, bits: int = 31) -> Pair:
+def quantize_multiplier(scale: Scale, bits: int, largest_shift: int) -> Pair:
     """TFLite's QuantizeMultiplier: f, e = frexp(scale); round_half_away(f * 2**31).
 
-    e below -31 gives multiplier 0. Source: TFLite, kernels/internal/quantization_util.cc.
+    Larger shifts than 62, e below -31, give multiplier 0. Source: TFLite,
+    kernels/internal/quantization_util.cc.
     """
     multiplier, exponent = _mantissa(float(scale), bits)
-    if exponent < -31:
-        return 0, 31
-    return multiplier, 31 - exponent
+    if bits - exponent > largest_shift:
+        return 0, bits
+    return multiplier, bits - exponent
 
 
-def quantize_multiplier_single(scale: Scale, bits: int = 31) -> Pair:
+def quantize_multiplier_single(scale: Scale, bits: int, largest_shift: int) -> Pair:
     """The same as built with TFLITE_SINGLE_ROUNDING: 2**30 becomes (2**31 - 1) / 2.
 
     There every larger scale becomes that too, however large: no target here takes those.
     """
-    pair = quantize_multiplier(scale, bits)
+    pair = quantize_multiplier(scale, bits, largest_shift)
     return ((1 << 31) - 1, 1) if pair == (1 << 30, 0) else pair
 
 
-def tosa(scale: Scale, bits: int = 31) -> Pair:
-    """MLIR's computeMultiplierAndShift for TOSA's RESCALE: shifts above 62 drop low bits.
+def tosa(scale: Scale, bits: int, largest_shift: int) -> Pair:
+    """MLIR's computeMultiplierAndShift for TOSA's RESCALE: shifts beyond 62 drop low bits.
 
     ``bits`` is 31 (scale32) or 15 (scale16). Source: LLVM, Dialect/Tosa/Utils/QuantUtils.cpp.
     """
     multiplier, exponent = _mantissa(float(scale), bits)
     shift = bits - exponent
-    if shift > 62:
-        return multiplier >> min(31, shift - 62), 62
+    if shift > largest_shift:
+        return multiplier >> min(31, shift - largest_shift), largest_shift
     return multiplier, shift
 
 
-def get_scale_and_shift(scale: Scale, bits: int) -> Pair:
+def get_scale_and_shift(scale: Scale, bits: int, largest_shift: int) -> Pair:
     """TPU-MLIR's search over shifts from -32 to 30 for the least error in float32.
 
     The first of the best with |multiplier| < 2**bits - 1: 127 for its 8 bits, INT_MAX for its
     32. Source: TPU-MLIR, lib/Support/MathUtils.cpp, like the four that follow.
     """
-    return _least_error(np.float32(scale), bits, -32)
+    return _least_error(np.float32(scale), bits, range(-32, largest_shift + 1))
 
 
-def get_scale_and_shift_positive(scale: Scale, bits: int) -> Pair:
+def get_scale_and_shift_positive(scale: Scale, bits: int, largest_shift: int) -> Pair:
     """The same with shifts from 0 to 30."""
-    return _least_error(np.float32(scale), bits, 0)
+    return _least_error(np.float32(scale), bits, range(largest_shift + 1))
 
 
-def rshift_and_multiplier(scale: Scale, bits: int) -> Pair:
+def rshift_and_multiplier(scale: Scale, bits: int, largest_shift: int) -> Pair:
     """TPU-MLIR's getRShiftAndMultiplierFromQScale: the first shift r from 0 to 62 with
     scale * 2**(r+1) >= 2**bits - 1, multiplier = trunc(scale * 2**r); (0, 0) if there is none.
     """
     real = float(scale)
-    for shift in range(63):
+    for shift in range(largest_shift + 1):
         if real * 2.0 ** (shift + 1) >= (1 << bits) - 1:
             return int(real * 2.0**shift), shift
     return 0, 0
 
 
-def rshift_and_multiplier_qdm(scale: Scale, bits: int = 31) -> Pair:
-    """Its QDM form: QuantizeMultiplier of scales below 1."""
-    return quantize_multiplier(scale, bits)
-
-
-def dyadic(scale: Scale, bits: int = 31) -> Pair:
+def dyadic(scale: Scale, bits: int, _largest_shift: int) -> Pair:
     """I-BERT's and I-ViT's batch_frexp: round_half_up(f * 2**31), which may be 2**31.
 
     The scale is a quotient in double. Source: I-ViT, models/quantization_utils/quant_utils.py.
@@ -135,9 +134,9 @@ def _half_away(fraction: float, bits: int) -> int:
     return math.floor(Fraction(fraction) * (1 << bits) + Fraction(1, 2))
 
 
-def _least_error(real: np.float32, bits: int, first: int) -> Pair:
+def _least_error(real: np.float32, bits: int, shifts: range) -> Pair:
     best, least = (0, 0), np.finfo(np.float32).max
-    for shift in range(first, 31):
+    for shift in shifts:
         step = 2.0**shift
         multiplier = math.floor(Fraction(float(real)) * Fraction(step) + Fraction(1, 2))
         error = np.float32(abs(multiplier / step - float(real)))
@@ -166,7 +165,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**31); shift = "
             "31 - e; 0 where e < -31",
             "TFLite QuantizeMultiplier",
-            bits=(31,),
+            bits=range(31, 32),
             shifts=(0, 62),
             derive=quantize_multiplier,
         ),
@@ -174,7 +173,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**31); shift = "
             "31 - e; 0 where e < -31, (2**31 - 1) / 2 for 2**30",
             "TFLite QuantizeMultiplier with TFLITE_SINGLE_ROUNDING",
-            bits=(31,),
+            bits=range(31, 32),
             shifts=(1, 62),
             derive=quantize_multiplier_single,
         ),
@@ -182,7 +181,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**bits); shift = "
             "bits - e; behind shift 62 low bits are dropped",
             "MLIR computeMultiplierAndShift",
-            bits=(15, 31),
+            bits=range(15, 32, 16),
             shifts=(2, 62),
             derive=tosa,
         ),
@@ -203,8 +202,8 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             derive=get_scale_and_shift_positive,
         ),
         "rshift_and_multiplier": MultiplierRule(
-            "the first shift r from 0 to 62 with scale * 2**(r + 1) >= 2**bits - 1; multiplier "
-            "= trunc(scale * 2**r)",
+            "the first shift r from 0 to 62 with scale * 2**(r + 1) >= 2**bits - 1; "
+            "multiplier = trunc(scale * 2**r)",
             "TPU-MLIR getRShiftAndMultiplierFromQScale",
             bits=range(1, 32),
             shifts=(0, 62),
@@ -214,16 +213,16 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**31); shift = "
             "31 - e; scales below 1",
             "TPU-MLIR getRShiftAndMultiplierFromQScale with qdm",
-            bits=(31,),
+            bits=range(31, 32),
             shifts=(31, 62),
-            derive=rshift_and_multiplier_qdm,
+            derive=quantize_multiplier,
         ),
         "dyadic": MultiplierRule(
             "f, e = frexp(double(scale)); multiplier = round_half_up(f * 2**31), up to 2**31; "
             "shift = 31 - e",
             "I-BERT and I-ViT batch_frexp",
-            bits=(31,),
-            shifts=(-992, 1105),
+            bits=range(31, 32),
+            shifts=(-31, 62),
             derive=dyadic,
         ),
     }

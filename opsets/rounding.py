@@ -43,10 +43,11 @@ def requantize(
         known = ", ".join(ROUNDING_RULES)
         raise UsageError(f"unknown rounding {rounding!r}: use one of {known}")
     rule = ROUNDING_RULES[rounding]
+    acc = _integers("accumulator", accumulator, 1 << (31 if rule.int32 else 63))
     m, s = _integers("multiplier", multiplier, 1 << 31), _integers("shift", shift, 62)
-    left = max(-int(s.min(initial=0)), 0)
-    widest = ((1 << 63) - 1) // (int(np.abs(m).max(initial=1)) << left)
-    acc = _integers("accumulator", accumulator, (1 << 31) if rule.int32 else widest)
+    largest = _size(acc) * _size(m) << max(-int(s.min(initial=0)), 0)
+    if largest >= 1 << 63 and not rule.int32:
+        raise UsageError(f"requantize: products up to {largest} do not fit 64 bits")
     return np.asarray(rule.levels(acc, m, s), np.int64)
 
 
@@ -180,8 +181,12 @@ def _integers(name: str, given: ArrayLike, most: int) -> Int64:
     if array.dtype.kind not in "iu":
         raise UsageError(f"requantize: {name} must be integers, got {array.dtype}")
     low, high = int(array.min(initial=0)), int(array.max(initial=0))
-    if low < -most or high >= most + (name != "accumulator"):
+    if low < -most or high > most - (name == "accumulator"):
         raise UsageError(
             f"requantize: {name} must be from {-most} to {most}, got {low} to {high}"
         )
     return array.astype(np.int64)
+
+
+def _size(array: Int64) -> int:
+    return max(int(array.max(initial=0)), -int(array.min(initial=0)))

@@ -20,6 +20,7 @@ from qpasses.evidence.thresholds import (
     moved,
     real_thresholds,
 )
+from qpasses.realised import node_rounding
 from qpasses.record import Quantization
 
 _LARGEST_SHIFT = 61
@@ -107,7 +108,7 @@ def _ruled(
     start, shift = np.array(pairs, np.int64).reshape(-1, 2).T
     found, fewest = start.copy(), np.full(len(start), np.iinfo(np.int64).max)
     real = reachable.clip(real_thresholds(scales, steps))
-    rounding = target.rounding
+    rounding = node_rounding(target)
 
     def wrong(rows: NDArray[np.intp], distance: int, at: Int64) -> tuple[Int64, Int64]:
         some = Interval(reachable.low[rows], reachable.high[rows])
