@@ -1,18 +1,22 @@
 """Roundings: the named rules by which an accumulator becomes a level, on exact integers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from opsets.errors import UsageError
-from opsets.fixed_point import Int64, rounding_shift
+from opsets.fixed_point import ROUNDINGS, Int64, Rounding, rounding_shift
 from opsets.kernels import float32_kernel
 
 INT32_MAX = (1 << 31) - 1
+NodeRounding = Literal[Rounding, "tflite_double", "ruy"]
+NODE_ROUNDINGS: Sequence[NodeRounding] = (*ROUNDINGS, "tflite_double", "ruy")
+"""What nodes with a multiplier and a shift may have as their attribute ``rounding``."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,16 @@ def requantize(
     if largest >= 1 << 63 and not rule.int32:
         raise UsageError(f"requantize: products up to {largest} do not fit 64 bits")
     return np.asarray(rule.levels(acc, m, s), np.int64)
+
+
+def wraps(accumulator: ArrayLike, shift: ArrayLike, rounding: str) -> NDArray[np.bool_]:
+    """Where the rule shifts an accumulator to the left beyond int32, so that its result is not
+    near to the product; elsewhere each rule is monotone for a multiplier that is not negative.
+    """
+    acc, places = np.asarray(accumulator, np.int64), np.asarray(shift, np.int64)
+    left = np.clip(31 - places, 0, 32)
+    beyond = (acc >> (31 - np.minimum(left, 31))) != (acc >> 63)
+    return np.asarray(ROUNDING_RULES[rounding].int32 & beyond)
 
 
 def right_shift(value: ArrayLike, shift: ArrayLike, mode: str) -> Int64:

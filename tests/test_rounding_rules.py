@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from op_cases import exact_round
+from op_cases import LAST, exact_round, exact_two_steps
 
 from opsets.errors import UsageError
-from opsets.rounding import ROUNDING_RULES, SHIFT_MODES, requantize, right_shift
+from opsets.kernels import two_step_kernel
+from opsets.rounding import ROUNDING_RULES, SHIFT_MODES, requantize, right_shift, wraps
 
 thoroughly = settings(deadline=None, derandomize=True, database=None, max_examples=500)
 int32 = st.integers(-(2**31), 2**31 - 1) | st.integers(-300, 300)
@@ -49,25 +50,7 @@ def test_one_rounding_is_of_the_exact_product(rounding, acc, m, shift):
         assert requantize(acc, m, shift, rounding) == expected
 
 
-def c_quotient(value, divisor):
-    """C's division, which truncates."""
-    return abs(value) // divisor * (-1 if value < 0 else 1)
-
-
-def multiply_by_quantized_multiplier(x, m, exponent, last):
-    """TFLite's common.h on gemmlowp's fixedpoint.h, line by line."""
-    left, right = max(exponent, 0), max(-exponent, 0)
-    x = (x << left) & 0xFFFFFFFF
-    x -= (x >> 31) << 32
-    product = x * m
-    high = c_quotient(product + ((1 << 30) if product >= 0 else 1 - (1 << 30)), 1 << 31)
-    if last == "up":  # ruy: (high + 2**(right - 1)) >> right
-        return (high + (1 << right >> 1)) >> right
-    mask = (1 << right) - 1
-    return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0))
-
-
-@pytest.mark.parametrize(("rounding", "last"), [("tflite_double", "away"), ("ruy", "up")])
+@pytest.mark.parametrize(("rounding", "last"), LAST.items())
 @thoroughly
 @given(int32, multiplier, st.integers(-31, 31))
 @example(-(2**31), 2**31 - 1, -31)
@@ -75,8 +58,25 @@ def multiply_by_quantized_multiplier(x, m, exponent, last):
 @example(3, 2**30, 31)  # the left shift wraps
 @example(-3, 2**30, -1)
 def test_two_roundings_are_those_of_the_source(rounding, last, acc, m, exponent):
-    expected = multiply_by_quantized_multiplier(acc, m, exponent, last)
+    expected = exact_two_steps(acc, m, 31 - exponent, last)
     assert requantize(acc, m, 31 - exponent, rounding) == expected
+    arrays = (np.int64([each]) for each in (acc, m, 31 - exponent))
+    assert two_step_kernel(last)(*arrays).tolist() == [expected]
+
+
+@pytest.mark.parametrize("rounding", LAST)
+@thoroughly
+@given(int32, multiplier, st.integers(0, 62))
+@example(-(2**31), 1, 31)
+@example(-(2**30), 1, 30)
+@example(2**30, 1, 30)
+@example(-1, 1, 0)
+def test_without_a_wrap_two_roundings_are_within_one_of_the_product(rounding, acc, m, shift):
+    left = max(31 - shift, 0)
+    beyond = not -(2**31) <= acc << left < 2**31
+    assert wraps(acc, shift, rounding) == beyond and not wraps(acc, shift, "half_up")
+    if not beyond:
+        assert abs(requantize(acc, m, shift, rounding) - Fraction(acc * m, 2**shift)) < 1
 
 
 @thoroughly
