@@ -38,7 +38,7 @@ class MultiplierRule:
 def nearest(scale: Scale, bits: int, largest_shift: int) -> Pair:
     """The nearest pair whose multiplier has ``bits`` significant bits, ties to even.
 
-    The scale is taken exactly. Behind ``largest_shift`` the multiplier has fewer bits, down to
+    The scale is taken exactly. Beyond ``largest_shift`` the multiplier has fewer bits, down to
     0.
     """
     exact = Fraction(scale)
@@ -179,7 +179,7 @@ MULTIPLIERS: Mapping[str, MultiplierRule] = MappingProxyType(
         ),
         "tosa": MultiplierRule(
             "f, e = frexp(double(scale)); multiplier = round_half_away(f * 2**bits); shift = "
-            "bits - e; behind shift 62 low bits are dropped",
+            "bits - e; beyond shift 62 low bits are dropped",
             "MLIR computeMultiplierAndShift",
             bits=range(15, 32, 16),
             shifts=(2, 62),

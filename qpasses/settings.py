@@ -10,6 +10,7 @@ from calibration.methods import Wanted
 from calibration.rules import Override, Rules, checked_percentile
 from opsets.errors import ModelError, UsageError
 from opsets.op import Flavour
+from opsets.realised import check_realised
 from opsets.target import Target
 from qpasses.choices import (
     ActivationForm,
@@ -21,7 +22,6 @@ from qpasses.choices import (
     TableRanges,
     WeightType,
 )
-from qpasses.realised import check_realised
 from qpasses.record import Quantization, code_limits, middle_code
 
 SOFTMAX_BITS = (16, 24, 32)

@@ -12,6 +12,7 @@ from opsets.fixed_point import Int64, Rounding
 from opsets.kernels import Kernel
 from opsets.op import Attributes, Constants, Flavour
 from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
     Interval,
@@ -20,7 +21,6 @@ from qpasses.evidence.thresholds import (
     moved,
     real_thresholds,
 )
-from qpasses.realised import node_rounding
 from qpasses.record import Quantization
 
 _LARGEST_SHIFT = 61

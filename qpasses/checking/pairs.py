@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest, shifted
 from qpasses.checking.clamps import check_end, clamps_behind
@@ -22,7 +23,6 @@ from qpasses.evidence.pairs import (
     real_sum,
 )
 from qpasses.evidence.products import mul_inputs, real_product
-from qpasses.realised import node_rounding
 from qpasses.record import Quantization
 
 

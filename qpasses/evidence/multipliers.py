@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64, scale_to_multiplier
 from opsets.kernels import Kernel
+from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
     Interval,
@@ -17,7 +18,6 @@ from qpasses.evidence.thresholds import (
     moved,
     real_thresholds,
 )
-from qpasses.realised import node_rounding
 
 NEAR = 8
 """How many neighbours are compared for the smallest distance to real arithmetic."""
