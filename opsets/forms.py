@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from opsets.fixed_point import Int64
-from opsets.multipliers import Pair, Scale, rshift_and_multiplier
+from opsets.multipliers import Pair, Scale, ScaleError, rshift_and_multiplier
 from opsets.rounding import requantize
 
 Pairs = Sequence[Pair]
@@ -78,7 +78,8 @@ class SlopeForm:
     """``numbers(x_scale, y_scale, slopes, slope_scale, target)``.
 
     The real slopes are ``slopes * slope_scale``: stored integers less their zero point, or
-    real numbers with scale 1; a LeakyRelu has slopes [1] and its alpha as their scale.
+    real numbers with scale 1; a LeakyRelu has slopes [1] and its alpha as their scale. Raises
+    ScaleError for what the target cannot express.
     """
 
     formula: str
@@ -244,7 +245,10 @@ def _common_shift(
         code, shift = _signed(slopes[0] * slope_scale, target)
         return Slopes((1, 0), [(1, shift)], [code])
     real = [each * slope_scale for each in slopes]
-    _, shift = rshift_and_multiplier(max(map(abs, real)), 7, 62)
+    largest = max(map(abs, real))
+    if largest > 127:
+        raise ScaleError(f"no 8-bit code holds the slope {largest:.6g}: 127 is the largest")
+    _, shift = rshift_and_multiplier(largest, 7, 62)
     return Slopes((1, 0), [(1, shift)], [math.trunc(each * 2.0**shift) for each in real])
 
 

@@ -370,6 +370,8 @@ def of_power_of_two(record, _target):
     return right_shift(*record[:2], "half_away")
 
 
+# Of a scale as it is, float32's product decides ties that integers do not see: 15 of 570 here.
+# For graphs of target onnx multipliers are searched with which both agree.
 MATRIX = {
     "tflm_double": "tflite",
     "tflm_single": "tflite-single",
@@ -463,7 +465,7 @@ KINDS = {
         "out": ("ivit", of_quant_act),
         "out_with_identity": ("ivit", of_residual),
     },
-    "ort_qlinear cases QLinearConv_requant": {"ort": ("float32", of_ort_conv)},
+    "ort_qlinear cases QLinearConv_requant": {"ort": ("onnx", of_ort_conv)},
 }
 
 
@@ -576,9 +578,9 @@ def test_every_column_of_every_record_is_compared_or_left_out_for_a_reason():
     assert known.keys() <= {kind for kind, _, _ in every_record()}
 
 
-def test_every_shipped_target_but_exact_and_onnx_is_compared():
+def test_every_shipped_target_is_compared_but_exact_which_no_system_is():
     used = {target for kind in KINDS.values() for target, _ in kind.values()}
-    assert used == TARGETS.keys() - {"exact", "onnx"}
+    assert used == TARGETS.keys() - {"exact"}
 
 
 def test_nothing_is_left_out_that_is_compared():
