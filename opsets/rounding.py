@@ -60,8 +60,7 @@ def wraps(accumulator: ArrayLike, shift: ArrayLike, rounding: str) -> NDArray[np
     near to the product; elsewhere each rule is monotone for a multiplier that is not negative.
     """
     acc, places = np.asarray(accumulator, np.int64), np.asarray(shift, np.int64)
-    left = np.clip(31 - places, 0, 32)
-    beyond = (acc >> (31 - np.minimum(left, 31))) != (acc >> 63)
+    beyond = (acc >> np.clip(places, 0, 31)) != (acc >> 63)
     return np.asarray(ROUNDING_RULES[rounding].int32 & beyond)
 
 
