@@ -148,7 +148,15 @@ def _average_requantized(sums: Int64, _cells: int, pair: Pair, rounding: str) ->
     return requantize(sums, *pair, rounding)
 
 
-def _no_scale(_scale: Scale, _cells: int, _target: Arithmetic) -> Pair:
+def _check_alike(ratio: Scale) -> None:
+    if ratio != 1:
+        raise ScaleError(
+            f"this form needs one scale for input and output, got {float(ratio):.6g} between them"
+        )
+
+
+def _no_scale(scale: Scale, _cells: int, _target: Arithmetic) -> Pair:
+    _check_alike(scale)
     return 1, 0
 
 
@@ -156,7 +164,8 @@ def _divided(sums: Int64, cells: int, _pair: Pair, _rounding: str) -> Int64:
     return np.asarray(np.sign(sums) * ((np.abs(sums) + cells // 2) // cells), np.int64)
 
 
-def _reciprocal(_scale: Scale, cells: int, _target: Arithmetic) -> Pair:
+def _reciprocal(scale: Scale, cells: int, _target: Arithmetic) -> Pair:
+    _check_alike(scale)
     places = (cells - 1).bit_length()
     return (((1 << 30) + 1) << places) // cells, 30 + places
 
@@ -239,8 +248,9 @@ def _quantized(
 
 
 def _common_shift(
-    _x: float, _y: float, slopes: Sequence[float], slope_scale: float, target: Arithmetic
+    x: float, y: float, slopes: Sequence[float], slope_scale: float, target: Arithmetic
 ) -> Slopes:
+    _check_alike(x / y)
     if len(slopes) == 1:
         code, shift = _signed(slopes[0] * slope_scale, target)
         return Slopes((1, 0), [(1, shift)], [code])

@@ -131,3 +131,14 @@ def test_tpu_mlir_truncates_slopes_to_codes_of_one_shift():
 def test_a_slope_that_no_code_holds_is_an_error():
     with pytest.raises(UsageError, match="no 8-bit code holds the slope 200: 127 is"):
         SLOPE_FORMS["common_shift"].numbers(1, 1, [1.0, -200.0], 1.0, load_target("bm1684x"))
+
+
+def test_forms_without_a_rescale_need_one_scale():
+    target = load_target("bm1684x")
+    for made in (
+        lambda: POOL_FORMS["divided"].numbers(0.5, 4, target),
+        lambda: POOL_FORMS["reciprocal"].numbers(0.5, 4, target),
+        lambda: SLOPE_FORMS["common_shift"].numbers(0.5, 1.0, [0.1, 0.2], 1.0, target),
+    ):
+        with pytest.raises(UsageError, match="one scale for input and output, got 0.5"):
+            made()
