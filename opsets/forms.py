@@ -89,7 +89,7 @@ class SlopeForm:
 def _one_shift(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     real = [Fraction(each) / Fraction(y) for each in (a, b)]
     larger, shift = target.elementwise_multiplier(max(real))
-    smaller = round(min(real) * Fraction(2) ** shift)
+    smaller = min(round(min(real) * Fraction(2) ** shift), larger)
     return [(larger if each == max(real) else smaller, shift) for each in real]
 
 
@@ -151,7 +151,7 @@ def _average_requantized(sums: Int64, _cells: int, pair: Pair, rounding: str) ->
 def _check_alike(ratio: Scale) -> None:
     if ratio != 1:
         raise ScaleError(
-            f"this form needs one scale for input and output, got {float(ratio):.6g} between them"
+            f"this form needs one scale for input and output, got {float(ratio):.6g} times it"
         )
 
 

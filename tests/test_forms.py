@@ -140,5 +140,5 @@ def test_forms_without_a_rescale_need_one_scale():
         lambda: POOL_FORMS["reciprocal"].numbers(0.5, 4, target),
         lambda: SLOPE_FORMS["common_shift"].numbers(0.5, 1.0, [0.1, 0.2], 1.0, target),
     ):
-        with pytest.raises(UsageError, match="one scale for input and output, got 0.5"):
+        with pytest.raises(UsageError, match=r"one scale for input and output, got 0\.5"):
             made()
