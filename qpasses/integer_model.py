@@ -1,12 +1,11 @@
 """Reading an emitted integer model: its graph, its record, and whether they are whole."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
 
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto
 
 from opsets.errors import ModelError
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
@@ -64,9 +63,6 @@ def _imported(model: onnx.ModelProto) -> Graph:
         names = [each.name for each in node.attribute]
         if len(set(names)) < len(names) or any(each.ref_attr_name for each in node.attribute):
             raise ModelError(f"node {node.name!r} is damaged: its attributes")
-    types = {tensor.data_type for graph in graphs for tensor in graph.initializer}
-    if TensorProto.BFLOAT16 in types:
-        raise ModelError("there are constants of type bfloat16")
     try:
         return import_graph(model)
     except (LookupError, TypeError, ValueError) as error:  # types and texts that are none
@@ -78,6 +74,8 @@ def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
         return "there is no record (are the two models swapped?)"
     if not all(isinstance(about[name], str) for name in ("float_sha256", "version")):
         return "what it was made from and with are no texts"
+    if unlike := sorted(about["configuration"].keys() ^ _CONFIGURED):
+        return f"its configuration lacks, or should not have, {', '.join(unlike)}"
     if any(not isinstance(about.get(name, {}), dict) for name in _BY_NAME):
         return f"{', '.join(_BY_NAME)} are not by name"
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
@@ -202,6 +200,11 @@ def _impossible_shift(node: Node) -> int | None:
 
 _BY_NAME = ("declined", "raised_weight_scales", "inputs", "outputs")
 """What a model says of its parts, each an object of JSON."""
+
+_CONFIGURED = frozenset(each.name for each in fields(Settings)) | {
+    *("calibration_table", "preprocessing", "random_data", "samples", "stop_after"),
+}
+"""What the configuration of every model says."""
 
 _DATA = ("x", "a", "b", "acc")
 _STORED = ("uint8", "int8")

@@ -1,12 +1,13 @@
 """Reading a model, and refusing what the toolkit cannot treat before any work is done."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
@@ -55,12 +56,45 @@ def _invalid(path: Path, error: Exception) -> ModelError:
 
 def _check(model: onnx.ModelProto) -> None:
     """ONNX's checker; as in runtimes, initializers need not be inputs even in IR 3."""
+    _check_parts(model)
     version = model.ir_version
     model.ir_version = max(version, 4)
     try:
         onnx.checker.check_model(model)
     finally:
         model.ir_version = version
+
+
+def _check_parts(part: Message) -> None:
+    """Raise ValueError for texts that are none, and for tensors of other sizes than they say.
+
+    ONNX's checker lets both pass.
+    """
+    if isinstance(part, onnx.TensorProto) and part.HasField("raw_data"):
+        count, size = prod(part.dims), _SIZES.get(part.data_type)
+        if size is not None and len(part.raw_data) != count * size:
+            raise ValueError(
+                f"tensor {part.name!r} of {count} numbers has {len(part.raw_data)} bytes"
+            )
+    if isinstance(part, onnx.AttributeProto):
+        for text in (part.s, *part.strings):
+            text.decode("utf-8")
+    for _, value in part.ListFields():  # reads texts, as do loops
+        if isinstance(value, Message):
+            _check_parts(value)
+        elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            for each in value if value and isinstance(value[0], Message | str) else ():
+                if isinstance(each, Message):
+                    _check_parts(each)
+
+
+_SIZES = {
+    kind: onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize
+    for name, kind in onnx.TensorProto.DataType.items()
+    if name in {*("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL")}
+    or name.strip("U") in {*("INT8", "INT16", "INT32", "INT64")}
+}
+"""By type, the bytes of one number."""
 
 
 def external_files(path: Path) -> list[Path]:

@@ -171,6 +171,22 @@ def test_constants_of_products_are_stored_in_the_simulation_too():
     assert problems(quantize(original, feeds).model, original, feeds) == []
 
 
+def test_stored_weights_of_a_node_that_stayed_in_float_are_found():
+    original = between("[middle] d = Relu (c)")
+    made = copy_of(quantize(original, FEEDS, nodes_to_exclude=["last"]).model)
+    node, shape = node_of(made, "last"), WEIGHTS["v"].shape
+    weights = next(each for each in made.graph.initializer if each.name == node.input[1])
+    weights.CopyFrom(numpy_helper.from_array(np.zeros(shape, np.int8), weights.name))
+    scale, zero = np.float32(1e30), np.int8(0)
+    made.graph.initializer.append(numpy_helper.from_array(scale, "huge"))
+    made.graph.initializer.append(numpy_helper.from_array(zero, "zero"))
+    edge = helper.make_node("DequantizeLinear", [weights.name, "huge", "zero"], ["real"], "edge")
+    made.graph.node.insert(0, edge)
+    made.graph.value_info.append(helper.make_tensor_value_info("real", 1, shape))
+    node.input[1] = "real"
+    assert any("'last'" in each for each in problems(made, original, FEEDS))
+
+
 STORED = {"scale": "0.5", "zero_point": "3", "dtype": '"uint8"'}
 NODE = {"source": "[]", "scales": "{}", "cells": "1", "macs": "0", "bounds": "[null, null]"}
 

@@ -3,11 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from qpasses.checking.constants import stores_nearest
 from qpasses.checking.meaning import DifferenceError, Pair, Site, same
-from qpasses.graph import Graph, Node, Tensor, constant, dequantized, is_graph
+from qpasses.graph import Graph, Node, Tensor, constant, is_graph
 
 _SHAPES = frozenset({"Shape", "Size"})
 _PLACES = frozenset({"ArgMax", "ArgMin"})
@@ -36,11 +33,7 @@ def _same_node(
     if len(ours.inputs) != len(theirs.inputs) or len(ours.outputs) != len(theirs.outputs):
         yield f"has other numbers of inputs or outputs than {theirs.name!r}"
         return
-    expected = theirs.inputs
-    if ours.op == "Add" and constant(theirs.inputs[0]) is not None:
-        swapped = constant(ours.inputs[0]) is None and dequantized(ours.inputs[1]) is not None
-        expected = expected[::-1] if swapped else expected
-    for mine, other in zip(ours.inputs, expected, strict=True):
+    for mine, other in zip(ours.inputs, theirs.inputs, strict=True):
         if problem := _unlike_input(theirs.op, mine, other, pair, inside):
             yield problem
 
@@ -74,9 +67,8 @@ def _unlike_input(
     value = constant(theirs)
     if value is not None:
         given = constant(ours)
-        if given is not None:
-            return "" if same(given, value) else f"{ours.name!r} is another constant"
-        return "" if _dequantizes(ours, value) else f"{ours.name!r} is not its constant"
+        is_same = given is not None and same(given, value)
+        return "" if is_same else f"{ours.name!r} is not the constant {theirs.name!r}"
     if ours.name in inside:
         return "" if inside[ours.name] == theirs.name else f"reads {ours.name!r}"
     found = pair.meaning(ours)
@@ -85,15 +77,6 @@ def _unlike_input(
     if found.stored is not None and op not in _SHAPES | _PLACES:
         return f"reads the stored integers {ours.name!r} as numbers"
     return ""
-
-
-def _dequantizes(ours: Tensor, value: np.ndarray) -> bool:
-    """Whether ``ours`` is ``value``, stored and back."""
-    view = dequantized(ours)
-    stored = constant(view.stored) if view else None
-    if view is None or stored is None:
-        return False
-    return stores_nearest(value, stored, view.scale, view.zero_point, view.axis)
 
 
 def _branch(

@@ -51,7 +51,7 @@ def misshapen(pair: Pair) -> Iterator[str]:
         dtype = meaning.stored.dtype if meaning.stored else real.dtype
         if dtype is None:
             continue
-        if tensor.dtype is None or np.dtype(tensor.dtype) != np.dtype(dtype):
+        if _shown(tensor) != str(np.dtype(dtype)):
             yield f"tensor {tensor.name!r} is said to be {_shown(tensor)}, it is {dtype}"
         elif _sizes(tensor) != _sizes(real):
             sizes = f"sizes {tensor.shape}, they are {real.shape}"
@@ -71,7 +71,8 @@ def unmeant(pair: Pair) -> Iterator[str]:
 
 
 def _shown(tensor: Tensor) -> str:
-    return "of no type" if tensor.dtype is None else str(np.dtype(tensor.dtype))
+    known = isinstance(tensor.dtype, np.dtype | type)
+    return str(np.dtype(tensor.dtype)) if known else "of no type"
 
 
 def _sizes(tensor: Tensor) -> list[Any] | None:
