@@ -19,7 +19,8 @@ from opsets.target import Target
 _FOLLOWED = {
     *("name", "description", "fast_kernels", "rounding", "scales"),
     *("multiplier", "multiplier_bits", "min_shift", "max_shift"),
-    *("elementwise", "elementwise_bits"),
+    *("elementwise", "elementwise_bits", "accumulator_bits"),
+    *("activations", "non_negative", "conv_weights", "matmul_weights", "tables"),
 }
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
 

@@ -92,7 +92,10 @@ def _matrix(
     attributes: Mapping[str, Any],
 ) -> Iterator[str]:
     x, node = site.operand(site.inputs["x"], site.first.inputs[0]), site.first
-    matrix = stored_matrix(weights, bias, axis, x.scale, site.settings.per_channel)
+    settings, rules = site.settings, site.settings.target
+    rule = rules.conv_weights if site.first.op == "Conv" else rules.matmul_weights
+    per_channel = bool(settings.per_channel) and rule == "per_channel"
+    matrix = stored_matrix(weights, bias, axis, x.scale, per_channel)
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
     for name, value in (
