@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from opsets.fixed_point import ROUNDINGS, Rounding
 from opsets.kernels import PORTABLE_KERNELS, two_step_kernel
 from opsets.op import Body, Guard
-from opsets.rounding import NodeRounding
+from opsets.rounding import LAST_STEP, NodeRounding
 
 _BELOW: dict[Rounding, str] = {  # one where a tie goes down, else zero
     "half_to_even": """odd_bit   = BitwiseAnd (floor_bit, unit_bit)
@@ -54,8 +54,6 @@ _ROUND = """
     rounded   = Add (floor, carry)
     level     = Sub (rounded, back)
 """
-
-_LAST: dict[NodeRounding, Rounding] = {"tflite_double": "half_away", "ruy": "half_up"}
 
 _HIGH = """
     # the left shift wraps, as Cast to INT32 does; floor((x * multiplier + 2**30) / 2**31) is
@@ -162,7 +160,7 @@ def portable_bodies(
             accepts=rounds(rounding),
             kernel=two_step_kernel(last),
         )
-        for rounding, last in _LAST.items()
+        for rounding, last in LAST_STEP.items()
     ]
     product = "scaled = Mul ({}, {})".format(*factors)
     return [*bodies_of_one_rounding(statements + product, shift), *twice]

@@ -16,6 +16,7 @@ from opsets.fixed_point import Int64
 from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
+from opsets.scales import SCALES
 
 _SHIPPED = resources.files("opsets") / "targets"
 
@@ -27,14 +28,15 @@ class Target:
     ``multiplier`` names a rule of opsets.multipliers and ``multiplier_bits`` its width without
     the sign, with total right shifts from ``min_shift`` to ``max_shift``, negative to the
     left; ``elementwise`` and ``elementwise_bits`` are those of Add, Mul, pools and slopes,
-    where they differ. ``rounding`` names a rule of opsets.rounding; ``add``, ``average_pool``,
-    ``mean`` and ``slopes`` name forms of opsets.forms. ``activations`` are asymmetric or
-    symmetric; those whose minimum is not negative are stored ``as_others`` or ``unsigned``;
+    where they differ. ``scales`` names a rule of opsets.scales, ``rounding`` one of
+    opsets.rounding; ``add``, ``average_pool``, ``mean`` and ``slopes`` name forms of
+    opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is not
+    negative are stored ``as_others`` or ``unsigned``;
     scales of weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
     of 256 entries may be used or not.
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's kernels compute them
-    exactly; without it they are the nearest to real arithmetic, and the bodies are portable.
+    exactly; without it they are those of the rule, and the bodies are portable.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Target:
     multiplier: str = "nearest"
     min_shift: int = 1
     max_shift: int = 61
+    scales: str = "exact"
     elementwise: str | None = None
     elementwise_bits: int | None = None
     add: str = "one_rounding"
@@ -165,6 +168,7 @@ _WEIGHTS = ("per_channel", "per_tensor")
 _KNOWN: dict[str, Iterable[str]] = {
     "rounding": ROUNDING_RULES,
     "multiplier": MULTIPLIERS,
+    "scales": SCALES,
     "add": ADD_FORMS,
     "average_pool": POOL_FORMS,
     "mean": MEAN_FORMS,

@@ -80,7 +80,7 @@ def calibrate(
     activation_type: ActivationType = "uint8",
     activation_bits: int = 8,
     narrow_range: bool = False,
-    symmetric: bool = False,
+    symmetric: bool | None = None,
     alignment: Alignment = "qpasses",
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
@@ -258,7 +258,7 @@ def convert_table(
     calibration_method: CalibrationMethod = "minmax",
     percentile: float = 99.999,
     calibration_overrides: Sequence[str] = (),
-    symmetric: bool = False,
+    symmetric: bool | None = None,
     activation_bits: int = 8,
     narrow_range: bool = False,
 ) -> bytes:

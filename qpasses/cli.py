@@ -92,18 +92,16 @@ def cli() -> None:
 )
 @click.option(
     "--per-channel/--no-per-channel",
-    default=True,
-    show_default=True,
-    help="A weight scale per output channel, or one per tensor.",
+    default=None,
+    help="A weight scale per output channel, where the target has them, or one per tensor.",
 )
 @METHOD
 @ALIGNMENT
 @click.option(
     "--activation-form",
     type=click.Choice(get_args(ActivationForm)),
-    default="table",
-    show_default=True,
-    help="A LeakyRelu or PRelu on its own: a table, or a multiplier on each side of zero.",
+    help="A LeakyRelu or PRelu on its own: a table (the default, if the target has tables), "
+    "or a multiplier on each side of zero.",
 )
 @click.option(
     "--table-ranges",
@@ -168,7 +166,7 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
         check_pass(name)
     _split_types(options)
     shown = {"model": model, **options, "print_after": print_after}
-    shown["no_per_channel"] = not options["per_channel"]
+    shown["no_per_channel"] = options["per_channel"] is False
     wanted = (options[name] for name in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)
     _run("qpasses quantize", shown, options | {"model": model}, run, print_after)

@@ -137,7 +137,7 @@ def slopes_of(node: Node) -> NDArray[Any] | None:
     return slopes if slopes is not None and np.isfinite(slopes).all() else None
 
 
-def takes_multipliers(nodes: Sequence[Node], form: ActivationForm) -> bool:
+def takes_multipliers(nodes: Sequence[Node], form: ActivationForm | None) -> bool:
     """Whether a chain is a LeakyRelu or PRelu alone, by multipliers as ``form`` says.
 
     Or because no table holds it: its slopes differ along several axes.

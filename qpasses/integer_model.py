@@ -1,5 +1,6 @@
 """Reading an emitted integer model: its graph, its record, and whether they are whole."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
@@ -8,9 +9,11 @@ import onnx
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
-from opsets.op import DOMAIN, VERSION
+from opsets.fixed_point import ROUNDINGS
+from opsets.op import DOMAIN, VERSION, Op
+from opsets.portable import portable_overload
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import NODE_ROUNDINGS, NodeRounding, node_shifts
 from qpasses.bodies import body_of
 from qpasses.evidence.prove import PROOFS
 from qpasses.function import Function
@@ -113,8 +116,8 @@ def _node_problem(node: Node, record: Record) -> str:
         return f"unknown op {node.op} in node {node.name!r}"
     if not _is_well_formed(node):
         return f"node {node.name!r} has not the inputs and attributes of {node.op}"
-    if (shift := _impossible_shift(node)) is not None:
-        return f"node {node.name!r} shifts by {shift}: shifts are 1 to {LARGEST_SHIFT}"
+    if problem := _impossible_shift(node):
+        return problem
     if entry is None:
         return f"node {node.name!r} has no record"
     try:
@@ -140,7 +143,7 @@ def _is_well_formed(node: Node) -> bool:
     needed = set(op.attributes) - {"auto_pad", "pads"}
     if len(node.inputs) != len(op.inputs) or not needed <= node.attrs.keys():
         return False
-    if node.attrs.get("rounding", "half_to_even") not in ROUNDINGS:
+    if node.attrs.get("rounding", "half_to_even") not in _roundings(op):
         return False
     if not _has_axes(node):
         return False
@@ -187,15 +190,25 @@ def _has_axes(node: Node) -> bool:
 _LARGEST_RANK = 64
 
 
-def _impossible_shift(node: Node) -> int | None:
-    """A shift that no multiplier comes with, if there is one: 2**shift might fill memory."""
+def _roundings(op: Op) -> Sequence[NodeRounding]:
+    """How nodes of ``op`` may round: twice where it has bodies for that."""
+    overloads = {body.overload for body in op.bodies}
+    return NODE_ROUNDINGS if portable_overload("ruy") in overloads else ROUNDINGS
+
+
+def _impossible_shift(node: Node) -> str:
+    """What is wrong with a shift that no multiplier comes with: 2**shift might fill memory."""
+    shifts = node_shifts(node.attrs.get("rounding", "half_to_even"))
     for name, tensor in zip(OPS[node.op].inputs, node.inputs, strict=True):
         values = constant(tensor)
         if name in ("shift", "slope_shift") and values is not None:
-            wrong = values[(values < 1) | (values > LARGEST_SHIFT)].ravel()
+            wrong = values[(values < shifts.start) | (values >= shifts.stop)].ravel()
             if len(wrong):
-                return int(wrong[0])
-    return None
+                return (
+                    f"node {node.name!r} shifts by {wrong[0]}: shifts are {shifts.start} to "
+                    f"{shifts.stop - 1}"
+                )
+    return ""
 
 
 _BY_NAME = ("declined", "raised_weight_scales", "inputs", "outputs")

@@ -206,7 +206,9 @@ METHOD = _options(
     click.option(
         "--symmetric",
         is_flag=True,
-        help="Activation ranges symmetric about a fixed zero point.",
+        default=None,
+        help="Activation ranges symmetric about a fixed zero point; so are those of some "
+        "targets.",
     ),
     click.option(
         "--calibration-method",

@@ -7,7 +7,14 @@ from itertools import product
 import numpy as np
 
 from qpasses.choices import SoftmaxForm
-from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
+from qpasses.elementwise import (
+    ELEMENTWISE,
+    PAIRING,
+    Chains,
+    goes_on,
+    pair_objection,
+    takes_multipliers,
+)
 from qpasses.graph import Graph, Node, Tensor, is_float, is_used
 from qpasses.moving import moves, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
@@ -62,7 +69,14 @@ def plan(graph: Graph, context: Context) -> Plan:
         if unwanted:
             context.record.declined[node.name] = unwanted
             continue
-        if node.op in ELEMENTWISE and _may_join(graph, chains, node):
+        tables = context.target.tables
+        if not tables and _needs_table(node):
+            context.record.declined[node.name] = (
+                f"{node.op} needs a table: target {context.target.name!r} has none"
+            )
+            continue
+        may_join = tables or takes_multipliers([node], "multiplier")
+        if node.op in ELEMENTWISE and may_join and _may_join(graph, chains, node):
             if not (objection := chains.join(node)):
                 context.record.declined.pop(node.name, None)
                 continue
@@ -80,7 +94,8 @@ def plan(graph: Graph, context: Context) -> Plan:
             for tensor, end in product(data_inputs(node), ends):
                 pair = tensor.name, end.name
                 reach.tie(*pair)
-                (result.ties if moves(node) else result.clamps).append(pair)
+                is_tie = moves(node) or not tables
+                (result.ties if is_tie else result.clamps).append(pair)
         else:
             chain = [node, *_taken_in(graph, node, context)]
             taken.update(map(id, chain))
@@ -185,6 +200,15 @@ def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:
     """Whether a table may hold ``node``: a Relu or Clip on its own needs none."""
     inside = any(map(chains.is_inside, node.inputs))
     return node.op not in CLAMPING or inside or goes_on(graph, node)
+
+
+def _needs_table(node: Node) -> bool:
+    """Whether no multipliers compute ``node``."""
+    if node.op in CLAMPING or takes_multipliers([node], "multiplier"):
+        return False
+    if node.op in ("Add", "Mul", "Sub"):
+        return bool(pair_objection(node))
+    return node.op in ELEMENTWISE or node.op == "Softmax"
 
 
 def _declined(graph: Graph, node: Node, guards: Iterable[Guard]) -> Declined | None:

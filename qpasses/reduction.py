@@ -10,6 +10,7 @@ from opsets.fixed_point import scale_to_multiplier
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
+from opsets.realised import quotient_rounding
 from qpasses.evidence.reductions import sums
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined
@@ -45,7 +46,7 @@ def put_reduction(
         "axes": list(axes),
         "keepdims": keepdims,
         "mean": mean,
-        "rounding": target.rounding,
+        "rounding": quotient_rounding(target),
     }
     scaling = {
         "multiplier": np.array(multiplier, np.int32),

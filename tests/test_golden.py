@@ -12,6 +12,7 @@ import onnx
 import onnx.parser
 import onnx.printer
 import pytest
+from plain_targets import plain
 
 from calibration import Session
 from opsets.target import load_target
@@ -29,7 +30,7 @@ from qpasses.shapes import infer_shapes
 FOLDER = Path(__file__).parent / "golden"
 PASSES = {each.name: each for each in (*PREPARE, *INTEGERIZE, *INTEGER_IO)}
 CASES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.txt"))
-AFTER, DECLINED = "# after\n", "# declined: "
+AFTER, DECLINED, TARGET = "# after\n", "# declined: ", "# target: "
 
 FREE_DIMENSION = 5
 """What a symbolic dimension is when a golden graph is run."""
@@ -54,16 +55,27 @@ def read(case):
     return before, after
 
 
+def target_of(before):
+    """The target that the first line names, or onnx."""
+    first = before.partition("\n")[0]
+    return (
+        plain(first.removeprefix(TARGET)) if first.startswith(TARGET) else load_target("onnx")
+    )
+
+
 def parsed(text):
-    return infer_shapes(onnx.parser.parse_model(text))
+    lines = text.splitlines()
+    graph = lines[lines[0].startswith(TARGET) :]
+    return infer_shapes(onnx.parser.parse_model("\n".join(graph)))
 
 
 def rewritten(case):
     """The graph after the pass of the case's folder, and the context it wrote to."""
-    graph, context = (
-        import_graph(parsed(read(case)[0])),
-        Context(Settings(load_target("onnx"))),
-    )
+    before, _ = read(case)
+    target = target_of(before)
+    bodies = "onnxruntime" if target.fast_kernels else "portable"
+    graph = import_graph(parsed(before))
+    context = Context(Settings(target, bodies))
     run_passes([PASSES[Path(case).parent.name]], graph, context)
     return graph, context
 

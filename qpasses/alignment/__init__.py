@@ -47,6 +47,8 @@ def aligned(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Al
     if settings.alignment == "tpu-mlir":
         ranges = spread(graph, found.ranges)
         return Aligned({**align(graph, chosen, ranges), **ranges})
+    if not settings.target.tables:
+        return Aligned(align(graph, chosen, found.ranges, found.of_functions))
     joins = judge_joins(
         graph, chosen, found.ranges, found.statistics, settings, found.of_functions
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
+from opsets.realised import quotient_rounding
 from qpasses.checking.arithmetic import nearest
 from qpasses.checking.clamps import check_end, clamps_behind
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
@@ -57,7 +58,7 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
         "strides": strides,
         "pads": pads,
         "uncounted_pads": [p - c for p, c in zip(pads, counted, strict=True)],
-        "rounding": site.settings.target.rounding,
+        "rounding": quotient_rounding(site.settings.target),
     }
     yield from unlike_attributes(site.node.attrs, expected)
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
@@ -131,7 +132,7 @@ def int_reduce(site: Site) -> Iterator[str]:
         "axes": axes,
         "keepdims": keepdims,
         "mean": mean,
-        "rounding": site.settings.target.rounding,
+        "rounding": quotient_rounding(site.settings.target),
     }
     yield from unlike_attributes(site.node.attrs, expected)
     shape = site.pair.sizes.get(node.inputs[0].name)

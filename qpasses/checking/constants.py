@@ -68,16 +68,19 @@ def stored_matrix(
 
 
 def meaning_of_constant(values: NDArray[Any], settings: Settings) -> Quantization:
-    """Its extremes and zero span all codes; symmetric settings: as far on both sides."""
+    """Its extremes and zero span all codes; symmetric settings: as far on both sides.
+
+    But where the target stores unsigned what is never negative.
+    """
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
     first, last = settings.limits
     middle = settings.middle
-    span, codes = (
-        (max(-low, high), last - middle) if settings.symmetric else (high - low, last - first)
-    )
+    unsigned = settings.target.non_negative == "unsigned" and low == 0
+    symmetric = settings.symmetric and not unsigned
+    span, codes = (max(-low, high), last - middle) if symmetric else (high - low, last - first)
     scale = float(np.float32(span / codes))
     scale = scale if scale >= _TINY else 1.0
-    if not settings.symmetric:
+    if not symmetric:
         middle = min(max(first + round(Fraction(-low) / Fraction(scale)), first), last)
     return settings.quantization(scale, middle, settings.activation_type)
 

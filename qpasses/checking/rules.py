@@ -18,7 +18,7 @@ from qpasses.checking.products import int_conv, int_gemm, int_mat_mul
 from qpasses.checking.resizes import int_resize
 from qpasses.checking.slopes import int_p_relu
 from qpasses.checking.softmax import table_softmax
-from qpasses.checking.tables import lut, lut_pair, lut_per_channel
+from qpasses.checking.tables import lut, lut_pair, lut_per_channel, no_tables
 
 Rule = Callable[[Site], Iterator[str]]
 
@@ -50,5 +50,10 @@ EDGES: Mapping[str, Rule] = {
 
 RECORDED: Mapping[str, Rule] = {"Clip": clip}
 """Standard ops on stored integers that a record says the source of; others only move."""
+
+TABLES = frozenset({"Lut", "LutPair", "LutPerChannel", "TableSoftmax"})
+"""Ops that only targets with tables have; for others the rule is ``NO_TABLES``."""
+
+NO_TABLES: Rule = no_tables
 
 MOVING, CODES, APART, LEFT = moving, clip_codes, apart, left

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from opsets.realised import quotient_rounding
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.clamps import check_end
 from qpasses.checking.functions import recorded_function
@@ -35,7 +36,7 @@ def int_p_relu(site: Site) -> Iterator[str]:
     yield from check_end(site, ())
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     target = site.settings.target
-    attributes = {"rounding": target.rounding}
+    attributes = {"rounding": quotient_rounding(target)}
     yield from unlike_attributes(site.node.attrs, attributes)
     slopes = float_constant(node, 1) if node.op == "PRelu" else None
     if node.op == "LeakyRelu":

@@ -17,6 +17,11 @@ from qpasses.graph import Tensor, constant, rank
 from qpasses.record import Quantization
 
 
+def no_tables(site: Site) -> Iterator[str]:
+    """Any of these nodes, for a target that has none."""
+    yield f"is a table: target {site.settings.target.name!r} has none"
+
+
 def lut(site: Site) -> Iterator[str]:
     """One function of one tensor, of clamps at another scale, or another scale alone."""
     yield from unlike_attributes(site.node.attrs, {})

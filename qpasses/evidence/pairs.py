@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64, scale_to_multiplier
 from opsets.op import saturates_at_type_ends
 from opsets.qpasses_v1 import OPS
+from opsets.realised import quotient_rounding
 from opsets.target import Target
 from qpasses.record import Quantization
 from qpasses.runtime import run_op
@@ -79,7 +80,10 @@ def choose_add(
     near, far = _changes(target.multiplier_bits)
     near, far = ([c for c in some if _valid(c, start, target)] for some in (near, far))
     real = real_sum(a, b, y, bounds, op)
-    meanings = (OPS[op].reference(*inputs(c).values(), rounding=target.rounding) for c in near)
+    meanings = (
+        OPS[op].reference(*inputs(c).values(), rounding=quotient_rounding(target))
+        for c in near
+    )
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [change for _, change in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
     if not target.fast_kernels:
@@ -87,7 +91,7 @@ def choose_add(
         return _add_choice(best, shift, False)
     for change in [*ranked, *far]:
         given = inputs(change)
-        if kernel_differences(given, fast_overload(given), target.rounding, op) == 0:
+        if kernel_differences(given, fast_overload(given), quotient_rounding(target), op) == 0:
             return _add_choice((start[0] + change[0], start[1] + change[1]), shift, True)
     return _add_choice((start[0], start[1]), shift, False)
 

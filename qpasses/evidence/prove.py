@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from opsets.fixed_point import Int64, Rounding
+from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import NodeRounding
 from qpasses.bodies import body_of, constants_of, rank_of
 from qpasses.edges import byte_codes
 from qpasses.evidence.certificate import NodeEvidence
@@ -67,7 +68,7 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         np.broadcast_to(given[name].astype(np.int64), (channels,))
         for name in ("multiplier", "shift")
     )
-    rounding: Rounding = node.attrs["rounding"]
+    rounding: NodeRounding = node.attrs["rounding"]
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     ours = meaning_thresholds(multiplier, shift, steps, rounding)
     kernel = OPS[node.op].overload(entry.overload).kernel
@@ -75,6 +76,7 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
     wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable)
     real = np.broadcast_to(real_thresholds(entry.real_scales(), steps), ours.shape)
     low, high = int(reachable.low.min()), int(reachable.high.max())
+    wraps = reachable.wraps(shift, rounding)
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -88,7 +90,8 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         accumulator=(low, high),
         headroom_bits=_headroom(low, high),
         problem=problem_of(node, given, record)
-        or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
+        or ("" if reachable.fits_int32() else "the accumulator can leave int32")
+        or ("its left shift can leave int32" if wraps else ""),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.realised import quotient_rounding
 from qpasses.evidence.pairs import choose_add
 from qpasses.graph import Graph, Node, add_node, is_float
 from qpasses.passes.base import Context, Declined, Pass
@@ -52,7 +53,7 @@ class IntegerizeAdd(Pass):
         choice = choose_add(
             a.quantization, b.quantization, y.quantization, bounds, context.target, op
         )
-        attributes = {"rounding": context.target.rounding}
+        attributes = {"rounding": quotient_rounding(context.target)}
         ends = [
             context.scalar(y.quantization.dtype, value)
             for value in (y.quantization.zero_point, *bounds)

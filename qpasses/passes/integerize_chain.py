@@ -35,6 +35,8 @@ class IntegerizeChain(Pass):
         nodes, source = made_of(end, context.selection.excluded)
         if source is None or all(each.op in CLAMPING for each in nodes):
             return None  # of several tensors, nothing, or exact without a table
+        if not context.target.tables:
+            return None
         axes = differing_axes(nodes)
         if len(axes) > 1:
             return None

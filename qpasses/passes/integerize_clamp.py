@@ -49,6 +49,11 @@ class IntegerizeClamp(Pass):
         if x.quantization == y.quantization:
             ends = [context.scalar(y.quantization.dtype, value) for value in (low, high)]
             add_node(graph, "Clip", node.name, [x.tensor, *ends], [y.tensor])
+        elif not context.target.tables:
+            return Declined(
+                f"{node.op} to another scale needs a table: target {context.target.name!r} "
+                "has none"
+            )
         else:
             record.scales = {"x": [x.quantization.scale], "y": [y.quantization.scale]}
             record.bounds = [end if np.isfinite(end) else None for end in bounds(nodes)]

@@ -9,6 +9,7 @@ import numpy as np
 from opsets.fixed_point import scale_to_multiplier
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.realised import quotient_rounding
 from qpasses.evidence.reductions import sums
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
@@ -62,7 +63,7 @@ class IntegerizeCountedAveragePool(Pass):
         reachable = sums(cells, x.quantization.zero_point, x.quantization.dtype)
         if not reachable.fits_int32() or (cells << int(shift)) >= LARGEST_DIVISOR:
             return Declined("AveragePool of so many cells that an integer could overflow")
-        attributes = _attributes(node) | {"rounding": target.rounding}
+        attributes = _attributes(node) | {"rounding": quotient_rounding(target)}
         constants = {"multiplier": multiplier, "shift": shift}
         body = OPS["IntCountedAveragePool"].body(context.flavour, constants, attributes)
         context.record.nodes[node.name] = NodeRecord(

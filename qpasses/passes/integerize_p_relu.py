@@ -6,6 +6,7 @@ import numpy as np
 
 from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
+from opsets.realised import quotient_rounding
 from qpasses.elementwise import made_of, slopes_of, takes_multipliers
 from qpasses.evidence.slopes import choose_slopes
 from qpasses.function import Function
@@ -45,7 +46,7 @@ class IntegerizePRelu(Pass):
             context.scalar(meaning.dtype, v) for v in (meaning.zero_point, *meaning.limits)
         ]
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
-        attributes = {"rounding": context.target.rounding}
+        attributes = {"rounding": quotient_rounding(context.target)}
         op = OPS["IntPRelu"]
         judged: Flavour = "onnxruntime" if context.target.fast_kernels else "portable"
         kernel = op.body(judged, clamps, attributes).kernel

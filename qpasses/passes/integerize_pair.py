@@ -32,6 +32,8 @@ class IntegerizePair(Pass):
         stored = [stored_input(tensor, context.settings) for tensor in node.inputs]
         if not any(stored):
             return None  # all in float
+        if node.op == "Mul" and not context.target.fast_kernels:
+            return None  # IntegerizeMul
         if reason := pair_objection(node):
             return Declined(reason)
         a, b = stored

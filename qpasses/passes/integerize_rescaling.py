@@ -36,6 +36,11 @@ class IntegerizeRescaling(Pass):
                     if tensor is y.tensor:
                         reader.inputs[index] = x.tensor
             return None
+        if not context.target.tables:
+            return Declined(
+                f"another scale for {x.tensor.name!r} needs a table: target "
+                f"{context.target.name!r} has none"
+            )
         table = rescaling_table(x.quantization, y.quantization)
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name],

@@ -9,6 +9,7 @@ from rich.table import Table
 from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS
 from opsets.rounding import ROUNDING_RULES
+from opsets.scales import SCALES
 from opsets.target import Target
 
 Row = tuple[str, str, str]
@@ -76,6 +77,8 @@ def _rows(target: Target) -> Iterator[Row]:
     yield _multiplier("multiplier", target.multiplier, target.multiplier_bits)
     shifts = f"{target.min_shift} to {target.max_shift}"
     yield "shift", shifts, "total right shifts, negative to the left"
+    scale = SCALES[target.scales]
+    yield "scales", target.scales, f"{scale.formula} ({scale.source})"
     rule = ROUNDING_RULES[target.rounding]
     yield "rounding", target.rounding, f"{rule.formula} ({rule.source})"
     if target.elementwise is not None and target.elementwise_bits is not None:

@@ -1,0 +1,246 @@
+"""Graphs for the shipped targets, against a plain simulation that is written from formulas."""
+
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from plain_targets import plain
+from small_models import model, numbers, pictures
+
+import qpasses
+from calibration import Session
+from opsets.target import target_names
+
+NET = """
+net (float[N, 1, 8, 8] x) => (float[N, 4, 4, 4] p, float[N, 4, 2, 2] d, float[N, 4, 2, 2] h,
+                              float[N, 4, 2, 2] m, float[N, 3] y) {
+    a = Conv <pads = [1, 1, 1, 1]> (x, w1, b1)
+    r = Relu (a)
+    p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)
+    c = Conv (p, w2)
+    d = Clip (c, zero, end)
+    e = Conv (p, w3)
+    h = Mul (d, e)
+    m = MatMul (h, e)
+    f = Flatten (m)
+    y = Gemm (f, w4, b4)
+}"""
+"""Products, sums of products and clamps: nothing that only one target has a form for."""
+
+WEIGHTS = {
+    "w1": numbers(4, 1, 3, 3),
+    "b1": numbers(4),
+    "w2": numbers(4, 4, 3, 3),
+    "w3": numbers(4, 4, 3, 3, seed=1),
+    "zero": np.float32(0),
+    "end": np.float32(25),
+    "w4": numbers(16, 3),
+    "b4": numbers(3) * 100,
+}
+
+every_target = pytest.mark.parametrize("name", [*target_names(), "ruy"])
+
+
+def net():
+    return model(NET, **WEIGHTS)
+
+
+@cache
+def quantized(name, **options):
+    return qpasses.quantize(net(), pictures(12), target=plain(name), **options)
+
+
+# The simulation: Python's integers and fractions, nothing of the toolkit
+
+
+def half_away(value):
+    return math.floor(abs(value) + Fraction(1, 2)) * (-1 if value < 0 else 1)
+
+
+def half_up(value):
+    return math.floor(value + Fraction(1, 2))
+
+
+def frexp_multiplier(scale, renormalized=True):
+    fraction, exponent = math.frexp(scale)
+    multiplier = half_up(Fraction(fraction) * 2**31)
+    if multiplier == 2**31 and renormalized:
+        return 2**30, 30 - exponent
+    return multiplier, 31 - exponent
+
+
+def tpu_mlir_multiplier(scale, limit):
+    """The first n from -32 to 30 of the least error, with a multiplier below the limit."""
+    real, best, least = Fraction(float(np.float32(scale))), None, None
+    for n in range(-32, 31):
+        m = half_up(real * Fraction(2) ** n)
+        error = abs(m / Fraction(2) ** n - real)
+        if m < limit and (least is None or error < least):
+            best, least = (m, n), error
+    return best
+
+
+def doubling_high(a, b):
+    return (a * b + 2**30) >> 31
+
+
+def tflite_double(acc, multiplier, shift):
+    high = doubling_high(acc << max(31 - shift, 0), multiplier)
+    return half_away(Fraction(high, 2 ** max(shift - 31, 0)))
+
+
+def ruy(acc, multiplier, shift):
+    high = doubling_high(acc << max(31 - shift, 0), multiplier)
+    return half_up(Fraction(high, 2 ** max(shift - 31, 0)))
+
+
+def single(acc, multiplier, shift):
+    return half_up(acc * multiplier / Fraction(2) ** shift)
+
+
+def in_double(acc, multiplier, shift):
+    return round(float(acc) * float(multiplier) / 2.0**shift)
+
+
+def scale_of(name, op, a, b, y):
+    """The scale as the system computes it."""
+    a, b, y = map(np.float32, (a, b, y))
+    if name.startswith("tflite") or name == "ruy":
+        if op == "Mul":
+            return float(a * b / y)
+        return float(a * b) / float(y) if op != "Conv" else float(a) * float(b) / float(y)
+    if name == "ivit":
+        return float(a * b) / float(y)
+    return float(a) * float(b) / float(y)
+
+
+def requantized(name, op, acc, scale):
+    if name == "bm1684x":
+        pair = tpu_mlir_multiplier(scale, 127 if op == "Mul" else 2**31 - 1)
+        return single(acc, *pair)
+    if name == "ivit":
+        return in_double(acc, *frexp_multiplier(scale, renormalized=False))
+    rule = {"tflite": tflite_double, "ruy": ruy, "tflite-single": single, "tosa": single}
+    return rule[name](acc, *frexp_multiplier(scale))
+
+
+class Simulation:
+    """Stored integers of ``NET``, from the ranges that were found and the float weights."""
+
+    def __init__(self, name, ranges):
+        self.name, self.rules = name, plain(name)
+        self.ranges = ranges
+
+    def stored_as(self, tensor):
+        low, high = self.ranges[tensor]
+        low, high = min(low, 0.0), max(high, 0.0)
+        unsigned = self.rules.non_negative == "unsigned" and low == 0
+        if self.rules.activations == "symmetric" and not unsigned:
+            return np.float32(max(-low, high) / 127), 128
+        scale = np.float32((high - low) / 255)
+        return scale, min(max(round(Fraction(-low) / Fraction(float(scale))), 0), 255)
+
+    def levels(self, stored, tensor):
+        return stored.astype(np.int64) - self.stored_as(tensor)[1]
+
+    def weights(self, values, axis, granularity):
+        rows = np.moveaxis(np.abs(values), axis, 0).reshape(values.shape[axis], -1)
+        largest = rows.max(axis=1)
+        if granularity == "per_tensor":
+            largest = np.full_like(largest, largest.max())
+        scale = np.float32(largest.astype(np.float64) / 127)
+        column = [-1 if k == axis else 1 for k in range(values.ndim)]
+        return np.rint(values / scale.astype(np.float64).reshape(column)).astype(int), scale
+
+    def store(self, op, acc, scales, x, y, clip=(-math.inf, math.inf)):
+        """``acc`` [N, C, ...]; one scale for each C, or the same for all of them."""
+        y_scale, zero = self.stored_as(y)
+        ends = [zero + end / float(y_scale) for end in clip]
+        low, high = max(0, round(max(ends[0], 0))), min(255, round(min(ends[1], 255)))
+        found = np.empty(acc.shape, np.uint8)
+        for place in np.ndindex(acc.shape):
+            w_scale = scales[place[1] % len(scales)]
+            scale = scale_of(self.name, op, self.stored_as(x)[0], w_scale, y_scale)
+            level = requantized(self.name, op, int(acc[place]), scale) + zero
+            found[place] = min(max(level, low), high)
+        return found
+
+    def conv(self, stored, x, y, w, b=None, pad=0, **clip):
+        codes, scales = self.weights(WEIGHTS[w], 0, self.rules.conv_weights)
+        around = [(0, 0), (0, 0), (pad, pad), (pad, pad)]
+        levels = np.pad(self.levels(stored, x), around)
+        rows, columns = (size - 2 for size in levels.shape[2:])
+        acc = np.zeros((len(stored), len(codes), rows, columns), np.int64)
+        for i in range(rows):
+            for j in range(columns):
+                window = levels[:, None, :, i : i + 3, j : j + 3]
+                acc[:, :, i, j] = (window * codes).sum(axis=(2, 3, 4))
+        if b is not None:
+            acc += self.bias(b, x, scales)[:, None, None]
+        return self.store("Conv", acc, scales, x, y, **clip)
+
+    def bias(self, b, x, scales):
+        steps = np.float64(self.stored_as(x)[0]) * scales.astype(np.float64)
+        return np.rint(WEIGHTS[b] / steps).astype(np.int64)
+
+    def run(self, stored):
+        inf = math.inf
+        r = self.conv(stored, "x", "p", "w1", "b1", pad=1, clip=(0, inf))
+        p = r.reshape(len(r), 4, 4, 2, 4, 2).max(axis=(3, 5))
+        d = self.conv(p, "p", "d", "w2", clip=(0, 25))
+        e = self.conv(p, "p", "e", "w3")
+        of_e = [self.stored_as("e")[0]]
+        product = self.levels(d, "d") * self.levels(e, "e")
+        h = self.store("Mul", product, of_e, "d", "h")
+        sums = self.levels(h, "h") @ self.levels(e, "e")
+        m = self.store("MatMul", sums, of_e, "h", "m")
+        codes, scales = self.weights(WEIGHTS["w4"], 1, self.rules.matmul_weights)
+        sums = self.levels(m, "m").reshape(len(m), -1) @ codes + self.bias("b4", "m", scales)
+        return [p, d, h, m, self.store("Gemm", sums, scales, "m", "y")]
+
+
+hardware = pytest.mark.parametrize(
+    "name", ["tflite", "ruy", "tflite-single", "tosa", "bm1684x", "ivit"]
+)
+
+
+@hardware
+def test_stored_integers_are_those_of_the_formulas(name):
+    result = quantized(name, integer_io=True)
+    assert result.verdict == "ok"
+    tensors = result.report["calibration"]["tensors"]
+    simulation = Simulation(name, {each["name"]: each["range"] for each in tensors})
+    stored = np.random.default_rng(0).integers(0, 256, (16, 1, 8, 8)).astype(np.uint8)
+    found = Session(result.model).run(None, {"x_quantized": stored})
+    for ours, theirs in zip(found, simulation.run(stored), strict=True):
+        assert len(np.unique(theirs)) > 10
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@every_target
+def test_every_node_is_proved_and_verified(name):
+    result = quantized(name)
+    assert result.verdict == "ok"
+    assert all(each.proved for each in result.evidence)
+    portable = not plain(name).fast_kernels
+    assert all("portable" in e.body for e in result.evidence if e.channels) == portable
+    assert qpasses.verify(result.model, net(), pictures(3)).verdict == "ok"
+
+
+@hardware
+@pytest.mark.parametrize("kind", ["multiplier", "shift", "bias_int32", "weight_int8"])
+def test_a_constant_that_is_one_off_is_found(name, kind):
+    good = quantized(name).model
+    names = [each.name for each in good.graph.initializer if each.name.endswith(kind)]
+    assert names
+    for wrong in names:
+        bad = onnx.ModelProto.FromString(good.SerializeToString())
+        (tensor,) = (each for each in bad.graph.initializer if each.name == wrong)
+        values = numpy_helper.to_array(tensor).copy()
+        values.flat[0] += 1 if values.flat[0] < 127 else -1
+        tensor.CopyFrom(numpy_helper.from_array(values, wrong))
+        assert qpasses.verify(bad, net()).verdict == "failed"
