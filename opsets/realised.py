@@ -3,10 +3,15 @@
 from dataclasses import MISSING, fields
 
 from opsets.errors import UsageError
-from opsets.fixed_point import ROUNDINGS, Rounding
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Rounding
+from opsets.multipliers import Pair, ScaleError
+from opsets.rounding import ROUNDING_RULES
 from opsets.target import Target
 
-_FOLLOWED = {"name", "description", "multiplier_bits", "rounding", "fast_kernels"}
+_FOLLOWED = {
+    *("name", "description", "multiplier_bits", "rounding", "fast_kernels"),
+    *("add", "slopes", "elementwise", "elementwise_bits"),
+}
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
 
 
@@ -39,3 +44,30 @@ def node_rounding(target: Target) -> Rounding:
         if rounding == target.rounding:
             return rounding
     raise UsageError(f"no node rounds as {target.rounding!r}")
+
+
+def searched(target: Target) -> bool:
+    """Whether multipliers of sums and slopes are searched among the neighbours of the nearest.
+
+    Otherwise they are those of the target's rule.
+    """
+    return target.elementwise is None and target.multiplier == "nearest"
+
+
+def node_pair(pair: Pair, rounding: str) -> Pair:
+    """Multiplier and shift of a target's rule as nodes have them: the same levels of values
+    below 2**29, with a multiplier of int32 and, where one step rounds, a shift from 1 to 61.
+
+    Raises ScaleError where there are none.
+    """
+    multiplier, shift = abs(pair[0]), pair[1]
+    lowest, highest = (0, 62) if ROUNDING_RULES[rounding].int32 else (1, LARGEST_SHIFT)
+    if multiplier == 1 << 31:
+        multiplier, shift = multiplier >> 1, shift - 1
+    if multiplier == 0 or shift > highest:
+        multiplier, shift = 0, highest
+    if shift < lowest and highest == LARGEST_SHIFT:
+        multiplier, shift = multiplier << (lowest - shift), lowest
+    if shift < lowest or multiplier >= 1 << 31:
+        raise ScaleError(f"no node has the multiplier {pair[0]} with the shift {pair[1]}")
+    return (multiplier if pair[0] > 0 else -multiplier), shift
