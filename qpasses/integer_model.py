@@ -1,5 +1,6 @@
 """Reading an emitted integer model: its graph, its record, and whether they are whole."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,14 +12,17 @@ from opsets.errors import ModelError
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
 from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import NODE_ROUNDINGS, ROUNDING_RULES
 from qpasses.bodies import body_of
 from qpasses.evidence.prove import PROOFS
+from qpasses.evidence.rescaled import LEFT_SHIFTS
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant, import_graph
 from qpasses.metadata import read_record
 from qpasses.record import NodeRecord, Record
 from qpasses.settings import Settings
 from qpasses.shapes import keeps_shape
+from qpasses.stages import SLOPED
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def _is_well_formed(node: Node) -> bool:
     needed = set(op.attributes) - {"auto_pad", "pads"}
     if len(node.inputs) != len(op.inputs) or not needed <= node.attrs.keys():
         return False
-    if node.attrs.get("rounding", "half_to_even") not in ROUNDINGS:
+    if node.attrs.get("rounding", "half_to_even") not in _roundings(node.op):
         return False
     if node.attrs.get("inner", 0) not in range(1 << 31):
         return False
@@ -125,6 +129,12 @@ def _is_well_formed(node: Node) -> bool:
     )
 
 
+def _roundings(op: str) -> Sequence[str]:
+    """The roundings that a node may have: an op of several steps has all with a body."""
+    in_steps = op == "IntCodedPRelu" or op.startswith("IntRescaled")
+    return (*NODE_ROUNDINGS, "half_to_even_in_double") if in_steps else ROUNDINGS
+
+
 def _counts_from_the_end(node: Node) -> bool:
     """Whether the axis of a Softmax is one before the end, and its codes are subtracted."""
     axis, published = node.attrs["axis"], node.attrs["published"]
@@ -136,10 +146,14 @@ _LARGEST_RANK = 64
 
 def _impossible_shift(node: Node) -> int | None:
     """A shift that no multiplier comes with, if there is one: 2**shift might fill memory."""
+    in_steps = ROUNDING_RULES[node.attrs.get("rounding", "half_to_even")].int32
     for name, tensor in zip(OPS[node.op].inputs, node.inputs, strict=True):
         values = constant(tensor)
-        if name in ("shift", "slope_shift") and values is not None:
-            wrong = values[(values < 1) | (values > LARGEST_SHIFT)].ravel()
+        low, high = (0, LARGEST_SHIFT + 1) if in_steps else (1, LARGEST_SHIFT)
+        if name == "left_shift":
+            low, high = 0, max(LEFT_SHIFTS.values())
+        if name.endswith("shift") and values is not None:
+            wrong = values[(values < low) | (values > high)].ravel()
             if len(wrong):
                 return int(wrong[0])
     return None
@@ -160,7 +174,8 @@ _TYPES = {
 
 
 _SCALAR_SCALED = (
-    *("IntAdd", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce", "IntSub"),
+    *("IntAdd", "IntCodedPRelu", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce"),
+    "IntSub",
 )
 """Ops with one multiplier for everything, a number."""
 
@@ -175,7 +190,7 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return value.shape == (256,)
     if name in ("indices", "coefficients"):
         return value.shape == (2, sum(node.attrs["y_sizes"]))
-    if name in ("slope_multiplier", "slope_shift"):
+    if name in ("slope_codes", "slope_multiplier", "slope_shift"):
         shape = node.inputs[0].shape
         return shape is None or keeps_shape(shape, value)
     if name == "tables":
@@ -189,10 +204,16 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
 
 
 def _has_slopes(node: Node, entry: NodeRecord) -> bool:
-    """Whether the record of an IntPRelu has a slope for each of its multipliers and shifts."""
+    """Whether the record has a slope for each of the codes, multipliers and shifts below zero.
+
+    Of an IntCodedPRelu some of these may be one number for all slopes.
+    """
     function = Function.from_text(entry.function)
-    given = [constant(tensor) for tensor in node.inputs[4:6]]
-    shapes = {value.shape for value in given if value is not None}
+    pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
+    below = [constant(tensor) for name, tensor in pairs if name.startswith("slope")]
+    shapes = {value.shape for value in below if value is not None}
+    if node.op == "IntCodedPRelu" and len(shapes) > 1:
+        shapes -= {()}
     sizes = {prod(shape) for shape in shapes}
     wanted = {max(function.channels, 1)}
     return function.ops in (["LeakyRelu"], ["PRelu"]) and len(shapes) == 1 and sizes == wanted
@@ -208,7 +229,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if node.op in ("Lut", "LutPerChannel", "TableSoftmax"):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
-    if node.op == "IntPRelu" and not _has_slopes(node, entry):
+    if node.op in SLOPED and not _has_slopes(node, entry):
         return False
     pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
     sizes = {name: value.size for name, t in pairs if (value := constant(t)) is not None}
@@ -216,5 +237,5 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     return (
         all(counts.get(name) == 1 for name in single)
         and counts.get("w", 1) in (1, channels)
-        and {sizes.get("multiplier", 1), sizes["shift"]} <= {1, channels}
+        and {sizes.get("multiplier", 1), sizes.get("shift", 1)} <= {1, channels}
     )

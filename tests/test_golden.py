@@ -5,6 +5,8 @@ import hashlib
 import inspect
 import re
 import sys
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,7 @@ from qpasses.shapes import infer_shapes
 FOLDER = Path(__file__).parent / "golden"
 PASSES = {each.name: each for each in (*PREPARE, *INTEGERIZE, *INTEGER_IO)}
 CASES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.txt"))
-AFTER, DECLINED = "# after\n", "# declined: "
+AFTER, DECLINED, RULES = "# after\n", "# declined: ", "# rules = "
 
 FREE_DIMENSION = 5
 """What a symbolic dimension is when a golden graph is run."""
@@ -58,12 +60,20 @@ def parsed(text):
     return infer_shapes(onnx.parser.parse_model(text))
 
 
+def settings_of(text):
+    """Those of target onnx, or with a first line ``# rules = {NAME = VALUE}`` of exact with
+    these rules, in TOML.
+    """
+    if not text.startswith(RULES):
+        return Settings(load_target("onnx"))
+    rules = tomllib.loads(text.splitlines()[0].removeprefix("# "))["rules"]
+    return Settings(replace(load_target("exact"), **rules), bodies="portable")
+
+
 def rewritten(case):
     """The graph after the pass of the case's folder, and the context it wrote to."""
-    graph, context = (
-        import_graph(parsed(read(case)[0])),
-        Context(Settings(load_target("onnx"))),
-    )
+    text = read(case)[0]
+    graph, context = import_graph(parsed(text)), Context(settings_of(text))
     run_passes([PASSES[Path(case).parent.name]], graph, context)
     return graph, context
 

@@ -39,9 +39,9 @@ def reference(
 
 def _nothing_is_left_of_equals(*inputs: Any, **attributes: Any) -> None:
     a, of_a, ends = inputs[:2], inputs[5:7], inputs[11:]
-    scales = *of_a, *of_a, *inputs[9:11]
-    found = reference(*a, *a, inputs[4], *scales, *ends, **attributes)
-    assert (found == saturate(np.zeros(a[0].shape, np.int64), *ends)).all()
+    equals = [*a, *a, inputs[4], *of_a, *of_a, *inputs[9:]]
+    nothing = saturate(np.zeros(a[0].shape, np.int64), *ends)
+    assert (reference(*equals, **attributes) == nothing).all()
 
 
 INT_RESCALED_SUB = Op(

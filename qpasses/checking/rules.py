@@ -15,6 +15,7 @@ from qpasses.checking.moving import moving
 from qpasses.checking.pairs import int_add, int_mul
 from qpasses.checking.plain import apart, left
 from qpasses.checking.products import int_conv, int_gemm, int_mat_mul
+from qpasses.checking.rescaled import int_rescaled_add
 from qpasses.checking.resizes import int_resize
 from qpasses.checking.slopes import int_p_relu
 from qpasses.checking.softmax import table_softmax
@@ -33,6 +34,8 @@ RULES: Mapping[str, Rule] = {
     "IntMul": int_mul,
     "IntPRelu": int_p_relu,
     "IntReduce": int_reduce,
+    "IntRescaledAdd": int_rescaled_add,
+    "IntRescaledSub": int_rescaled_add,
     "IntResize": int_resize,
     "IntSub": int_add,
     "Lut": lut,

@@ -16,7 +16,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of, constants_of, rank_of
 from qpasses.edges import byte_codes
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
+from qpasses.evidence.pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
 from qpasses.evidence.slopes import slope_differences
@@ -165,8 +165,8 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
         for name in ("a", "b", "y")
     )
     bounds = int(given["y_min"]), int(given["y_max"])
-    multipliers = (int(given[name]) for name in ("a_multiplier", "b_multiplier", "shift"))
-    inputs = add_inputs(a, b, y, bounds, *multipliers)
+    pairs = dict(zip("ab", all_pairs(a.dtype), strict=True))
+    inputs = {name: (given | pairs)[name] for name in OPS[node.op].inputs}
     rounding = node.attrs["rounding"]
     meaning = OPS[node.op].reference(*inputs.values(), rounding=rounding)
     gaps = np.abs(meaning.astype(np.int64) - real_sum(a, b, y, bounds, node.op))
@@ -457,6 +457,8 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntCountedAveragePool": counted_means,
     "IntAdd": add_pairs,
     "IntSub": add_pairs,
+    "IntRescaledAdd": add_pairs,
+    "IntRescaledSub": add_pairs,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,
     "IntReduce": reduced,
