@@ -142,6 +142,10 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
 )
 
 
+LEFT_SHIFTS: Mapping[str, int] = MappingProxyType({"shift_20": 20, "operands_rounded": 0})
+"""How far operands are shifted to the left before each is requantized, by form."""
+
+
 def _average_scale(scale: Scale, cells: int, target: Arithmetic) -> Pair:
     return target.elementwise_multiplier(scale / cells)
 

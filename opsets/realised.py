@@ -54,20 +54,28 @@ def searched(target: Target) -> bool:
     return target.elementwise is None and target.multiplier == "nearest"
 
 
-def node_pair(pair: Pair, rounding: str) -> Pair:
-    """Multiplier and shift of a target's rule as nodes have them: the same levels of values
-    below 2**29, with a multiplier of int32 and, where one step rounds, a shift from 1 to 61.
+def slopes_are_coded(target: Target) -> bool:
+    """Whether slopes have codes beside their multipliers, or multipliers by a rule."""
+    usual = target.slopes == "multipliers" and target.rounding in ROUNDINGS
+    return not (usual and searched(target))
 
-    Raises ScaleError where there are none.
+
+def node_pair(pair: Pair, rounding: str) -> Pair:
+    """Multiplier and shift of a target's rule as nodes have them: int32, and a shift from 1 to
+    61, or from 0 to 62 where two steps round. Values below 2**29 become the same levels, but
+    for those that the target's left shift would wrap: no multiplier is left so small that it
+    needs one.
+
+    Raises ScaleError where there is none.
     """
-    multiplier, shift = abs(pair[0]), pair[1]
-    lowest, highest = (0, 62) if ROUNDING_RULES[rounding].int32 else (1, LARGEST_SHIFT)
+    multiplier, shift, in_steps = abs(pair[0]), pair[1], ROUNDING_RULES[rounding].int32
+    lowest, highest = (0, LARGEST_SHIFT + 1) if in_steps else (1, LARGEST_SHIFT)
     if multiplier == 1 << 31:
         multiplier, shift = multiplier >> 1, shift - 1
     if multiplier == 0 or shift > highest:
         multiplier, shift = 0, highest
-    if shift < lowest and highest == LARGEST_SHIFT:
-        multiplier, shift = multiplier << (lowest - shift), lowest
+    room = min(31 - shift, 31 - multiplier.bit_length()) if in_steps else lowest - shift
+    multiplier, shift = multiplier << max(room, 0), shift + max(room, 0)
     if shift < lowest or multiplier >= 1 << 31:
         raise ScaleError(f"no node has the multiplier {pair[0]} with the shift {pair[1]}")
     return (multiplier if pair[0] > 0 else -multiplier), shift

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
+from opsets.forms import LEFT_SHIFTS
 from opsets.op import DOMAIN, VERSION
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import NODE_ROUNDINGS, ROUNDING_RULES
 from qpasses.bodies import body_of
 from qpasses.evidence.prove import PROOFS
-from qpasses.evidence.rescaled import LEFT_SHIFTS
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant, import_graph
 from qpasses.metadata import read_record

@@ -9,6 +9,7 @@ from qpasses.checking.averages import (
     int_reduce,
 )
 from qpasses.checking.clamps import clip
+from qpasses.checking.coded_slopes import int_coded_p_relu
 from qpasses.checking.edges import clip_codes, dequantize_linear, quantize_linear
 from qpasses.checking.meaning import Site
 from qpasses.checking.moving import moving
@@ -26,6 +27,7 @@ Rule = Callable[[Site], Iterator[str]]
 RULES: Mapping[str, Rule] = {
     "IntAdd": int_add,
     "IntAveragePool": int_average_pool,
+    "IntCodedPRelu": int_coded_p_relu,
     "IntConv": int_conv,
     "IntCountedAveragePool": int_counted_average_pool,
     "IntGemm": int_gemm,

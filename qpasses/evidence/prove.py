@@ -222,7 +222,7 @@ def rectified(node: Node, given: Constants, record: Record) -> NodeEvidence:
     slopes = Function.from_text(entry.function).slopes
     if not np.isfinite(slopes).all():
         raise ModelError(f"node {node.name!r}: its recorded slopes are not finite")
-    found = slope_differences(body, given, node.attrs["rounding"], x, y, slopes)
+    found = slope_differences(node.op, body, given, node.attrs["rounding"], x, y, slopes)
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -461,6 +461,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntRescaledSub": add_pairs,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,
+    "IntCodedPRelu": rectified,
     "IntReduce": reduced,
     "IntResize": thresholds,
     "TableSoftmax": softmax,

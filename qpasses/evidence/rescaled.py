@@ -5,16 +5,13 @@ from numpy.typing import NDArray
 
 from opsets.errors import UsageError
 from opsets.fixed_point import Int64
-from opsets.forms import ADD_FORMS
+from opsets.forms import ADD_FORMS, LEFT_SHIFTS
 from opsets.multipliers import Pair, ScaleError
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_pair
 from opsets.rounding import requantize, wraps
 from opsets.target import Target
 from qpasses.record import Quantization
-
-LEFT_SHIFTS = {"shift_20": 20, "operands_rounded": 0}
-"""By form: how far operands are shifted to the left before they are requantized."""
 
 KEPT: Pair = (1 << 30, 30)
 """Multiplier and shift that leave a sum of two levels as it is, by every rounding."""
@@ -33,7 +30,7 @@ def rescaled_numbers(
     left, (of_a, of_b, of_y) = LEFT_SHIFTS[target.add], [*pairs, KEPT][:3]
     terms = [_term(x, left, pair, target) for x, pair in ((a, of_a), (b, of_b))]
     reach = sum(np.abs(each).max() for each in terms)
-    _check_unwrapped(np.array([-reach, reach]), of_y, target)
+    check_unwrapped(np.array([-reach, reach]), of_y, target)
     found = {"left_shift": left}
     for name, (multiplier, shift) in (("a", of_a), ("b", of_b), ("y", of_y)):
         found |= {f"{name}_multiplier": multiplier, f"{name}_shift": shift}
@@ -48,11 +45,12 @@ def rescaled_numbers(
 
 def _term(x: Quantization, left: int, pair: Pair, target: Target) -> Int64:
     ends = np.array([end - x.zero_point for end in x.type_limits], np.int64) << left
-    _check_unwrapped(ends, pair, target)
+    check_unwrapped(ends, pair, target)
     return requantize(ends, *pair, target.rounding)
 
 
-def _check_unwrapped(values: Int64, pair: Pair, target: Target) -> None:
+def check_unwrapped(values: Int64, pair: Pair, target: Target) -> None:
+    """Raise ScaleError if the target's left shift takes one of ``values`` beyond int32."""
     if wraps(values, pair[1], target.rounding).any():
         raise ScaleError(
             f"target {target.name!r} shifts up to {np.abs(values).max()} to the left by "
