@@ -67,7 +67,7 @@ def settings_of(text):
     if not text.startswith(RULES):
         return Settings(load_target("onnx"))
     rules = tomllib.loads(text.splitlines()[0].removeprefix("# "))["rules"]
-    return Settings(replace(load_target("exact"), **rules), bodies="portable")
+    return Settings(replace(load_target("exact"), name="golden", **rules), bodies="portable")
 
 
 def rewritten(case):
