@@ -86,9 +86,14 @@ def ops(result):
     return [node.op_type for node in result.model.graph.node if node.domain == DOMAIN]
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+MADE = [
+    *(("sums", name) for name in ("uint8", "int8", "few codes")),
+    *(("falling", name) for name in OPTIONS),
+]
+
+
+@pytest.mark.parametrize(("body", "options"), MADE)
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("body", ["sums", "falling"])
 def test_a_target_with_forms_of_its_own_makes_proved_graphs(body, target, options):
     result = made(body, target, **OPTIONS[options])
     assert result.verdict == "ok"
@@ -267,9 +272,8 @@ def test_the_pair_of_a_node_gives_the_same_levels(multiplier, shift, rounding):
 # Faults
 
 
-@pytest.mark.parametrize("options", ["uint8", "multiplier"])
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("body", ["sums", "falling"])
+@pytest.mark.parametrize(("body", "options"), [("sums", "uint8"), ("falling", "multiplier")])
 def test_no_number_of_a_node_may_change(body, target, options):
     result = made(body, target, **OPTIONS[options])
     names = [
