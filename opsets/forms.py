@@ -36,14 +36,16 @@ class Arithmetic(Protocol):
 
 @dataclass(frozen=True)
 class AddForm:
-    """``numbers(a_scale, b_scale, y_scale, target)`` and ``levels(a, b, pairs, rounding)``.
+    """``numbers(a_scale, b_scale, y_scale, target)`` and ``levels(a, b, pairs, rounding,
+    sign)``.
 
-    a and b are stored integers less their zero points; those of Sub are b negated.
+    a and b are stored integers less their zero points; with sign -1 b, once it is rounded on
+    its own, is subtracted: Sub.
     """
 
     formula: str
     numbers: Callable[[float, float, float, Arithmetic], Pairs]
-    levels: Callable[[Int64, Int64, Pairs, str], Int64]
+    levels: Callable[[Int64, Int64, Pairs, str, int], Int64]
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,9 @@ def _one_shift(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     return [(larger if each == max(real) else smaller, shift) for each in real]
 
 
-def _sum_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
+def _sum_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> Int64:
     (a_multiplier, shift), (b_multiplier, _) = pairs
-    return requantize(a * a_multiplier + b * b_multiplier, 1, shift, rounding)
+    return requantize(a * a_multiplier + sign * b * b_multiplier, 1, shift, rounding)
 
 
 def _tflite_scales(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
@@ -104,9 +106,9 @@ def _tflite_scales(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     return [target.elementwise_multiplier(each) for each in scales]
 
 
-def _shifted_by_20(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
-    a_pair, b_pair, y_pair = pairs
-    total = requantize(a << 20, *a_pair, rounding) + requantize(b << 20, *b_pair, rounding)
+def _shifted_by_20(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> Int64:
+    *operands, y_pair = pairs
+    total = _operands_rounded(a << 20, b << 20, operands, rounding, sign)
     return requantize(total, *y_pair, rounding)
 
 
@@ -114,8 +116,8 @@ def _each_scale(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     return [target.elementwise_multiplier(each / y) for each in (a, b)]
 
 
-def _operands_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
-    return requantize(a, *pairs[0], rounding) + requantize(b, *pairs[1], rounding)
+def _operands_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> Int64:
+    return requantize(a, *pairs[0], rounding) + sign * requantize(b, *pairs[1], rounding)
 
 
 ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
@@ -138,6 +140,10 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
         ),
     }
 )
+
+
+LEFT_SHIFTS: Mapping[str, int] = MappingProxyType({"shift_20": 20, "operands_rounded": 0})
+"""How far operands are shifted to the left before each is requantized, by form."""
 
 
 def _average_scale(scale: Scale, cells: int, target: Arithmetic) -> Pair:

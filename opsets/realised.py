@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields
 from typing import cast
 
 from opsets.errors import UsageError
-from opsets.fixed_point import LARGEST_SHIFT, Rounding, scale_to_multiplier
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Rounding, scale_to_multiplier
 from opsets.kernels import Kernel, float32_kernel
 from opsets.multipliers import Pair, Scale, ScaleError
 from opsets.rounding import (
@@ -19,7 +19,7 @@ from opsets.target import Target
 _FOLLOWED = {
     *("name", "description", "fast_kernels", "rounding", "scales"),
     *("multiplier", "multiplier_bits", "min_shift", "max_shift"),
-    *("elementwise", "elementwise_bits", "accumulator_bits"),
+    *("elementwise", "elementwise_bits", "accumulator_bits", "add", "slopes"),
     *("activations", "non_negative", "conv_weights", "matmul_weights", "tables"),
 }
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
@@ -111,3 +111,38 @@ def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> 
             f"31 bits, or the shifts {shifts.start} to {shifts.stop - 1}"
         )
     return multiplier, shift
+
+
+def searched(target: Target) -> bool:
+    """Whether multipliers of sums and slopes are searched among the neighbours of the nearest.
+
+    Otherwise they are those of the target's rule.
+    """
+    return target.elementwise is None and target.multiplier == "nearest"
+
+
+def slopes_are_coded(target: Target) -> bool:
+    """Whether slopes have codes beside their multipliers, or multipliers by a rule."""
+    usual = target.slopes == "multipliers" and target.rounding in ROUNDINGS
+    return not (usual and searched(target))
+
+
+def node_pair(pair: Pair, rounding: str) -> Pair:
+    """Multiplier and shift of a target's rule as nodes have them: int32, and a shift from 1 to
+    61, or from 0 to 62 where two steps round. Values below 2**29 become the same levels, but
+    for those that the target's left shift would wrap: no multiplier is left so small that it
+    needs one.
+
+    Raises ScaleError where there is none.
+    """
+    multiplier, shift, in_steps = abs(pair[0]), pair[1], ROUNDING_RULES[rounding].int32
+    lowest, highest = (0, LARGEST_SHIFT + 1) if in_steps else (1, LARGEST_SHIFT)
+    if multiplier == 1 << 31:
+        multiplier, shift = multiplier >> 1, shift - 1
+    if multiplier == 0 or shift > highest:
+        multiplier, shift = 0, highest
+    room = min(31 - shift, 31 - multiplier.bit_length()) if in_steps else lowest - shift
+    multiplier, shift = multiplier << max(room, 0), shift + max(room, 0)
+    if shift < lowest or multiplier >= 1 << 31:
+        raise ScaleError(f"no node has the multiplier {pair[0]} with the shift {pair[1]}")
+    return (multiplier if pair[0] > 0 else -multiplier), shift

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.target import Target
 from qpasses.choices import ActivationForm
 from qpasses.graph import (
     Graph,
@@ -137,14 +138,18 @@ def slopes_of(node: Node) -> NDArray[Any] | None:
     return slopes if slopes is not None and np.isfinite(slopes).all() else None
 
 
-def takes_multipliers(nodes: Sequence[Node], form: ActivationForm | None) -> bool:
+def takes_multipliers(
+    nodes: Sequence[Node], form: ActivationForm | None, target: Target
+) -> bool:
     """Whether a chain is a LeakyRelu or PRelu alone, by multipliers as ``form`` says.
 
-    Or because no table holds it: its slopes differ along several axes.
+    Or because the target has a form of its own or no tables, or because no table holds it: its
+    slopes differ along several axes.
     """
     if len(nodes) != 1 or slopes_of(nodes[0]) is None:
         return False
-    return form == "multiplier" or len(_axes(nodes[0])) > 1
+    wanted = form == "multiplier" or target.slopes != "multipliers" or not target.tables
+    return wanted or len(_axes(nodes[0])) > 1
 
 
 def pair_objection(node: Node) -> str:

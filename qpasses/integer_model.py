@@ -9,11 +9,12 @@ import onnx
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from opsets.fixed_point import ROUNDINGS
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
+from opsets.forms import LEFT_SHIFTS
 from opsets.op import DOMAIN, VERSION, Op
 from opsets.portable import portable_overload
 from opsets.qpasses_v1 import OPS
-from opsets.rounding import NODE_ROUNDINGS, NodeRounding, node_shifts
+from opsets.rounding import NODE_ROUNDINGS, node_shifts
 from qpasses.bodies import body_of
 from qpasses.evidence.prove import PROOFS
 from qpasses.function import Function
@@ -22,6 +23,7 @@ from qpasses.metadata import read_record
 from qpasses.record import NodeRecord, Record
 from qpasses.settings import Settings
 from qpasses.shapes import keeps_shape
+from qpasses.stages import SLOPED
 
 
 @dataclass(frozen=True)
@@ -190,18 +192,24 @@ def _has_axes(node: Node) -> bool:
 _LARGEST_RANK = 64
 
 
-def _roundings(op: Op) -> Sequence[NodeRounding]:
+def _roundings(op: Op) -> Sequence[str]:
     """How nodes of ``op`` may round: twice where it has bodies for that."""
+    if op.name == "IntCodedPRelu" or op.name.startswith("IntRescaled"):
+        return (*NODE_ROUNDINGS, "half_to_even_in_double")
     overloads = {body.overload for body in op.bodies}
     return NODE_ROUNDINGS if portable_overload("ruy") in overloads else ROUNDINGS
 
 
 def _impossible_shift(node: Node) -> str:
     """What is wrong with a shift that no multiplier comes with: 2**shift might fill memory."""
-    shifts = node_shifts(node.attrs.get("rounding", "half_to_even"))
+    rounding = node.attrs.get("rounding", "half_to_even")
+    usual = (
+        node_shifts(rounding) if rounding in NODE_ROUNDINGS else range(1, LARGEST_SHIFT + 1)
+    )
     for name, tensor in zip(OPS[node.op].inputs, node.inputs, strict=True):
         values = constant(tensor)
-        if name in ("shift", "slope_shift") and values is not None:
+        shifts = range(max(LEFT_SHIFTS.values()) + 1) if name == "left_shift" else usual
+        if name.endswith("shift") and values is not None:
             wrong = values[(values < shifts.start) | (values >= shifts.stop)].ravel()
             if len(wrong):
                 return (
@@ -234,7 +242,8 @@ _TYPES = {
 
 
 _SCALAR_SCALED = (
-    *("IntAdd", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce", "IntSub"),
+    *("IntAdd", "IntCodedPRelu", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce"),
+    "IntSub",
 )
 """Ops with one multiplier for everything, a number."""
 
@@ -249,7 +258,7 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return value.shape == (256,)
     if name in ("indices", "coefficients"):
         return value.shape == (2, sum(node.attrs["y_sizes"]))
-    if name in ("slope_multiplier", "slope_shift"):
+    if name in ("slope_codes", "slope_multiplier", "slope_shift"):
         shape = node.inputs[0].shape
         return shape is None or keeps_shape(shape, value)
     if name == "tables":
@@ -263,10 +272,16 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
 
 
 def _has_slopes(node: Node, entry: NodeRecord) -> bool:
-    """Whether the record of an IntPRelu has a slope for each of its multipliers and shifts."""
+    """Whether the record has a slope for each of the codes, multipliers and shifts below zero.
+
+    Of an IntCodedPRelu some of these may be one number for all slopes.
+    """
     function = Function.from_text(entry.function)
-    given = [constant(tensor) for tensor in node.inputs[4:6]]
-    shapes = {value.shape for value in given if value is not None}
+    pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
+    below = [constant(tensor) for name, tensor in pairs if name.startswith("slope")]
+    shapes = {value.shape for value in below if value is not None}
+    if node.op == "IntCodedPRelu" and len(shapes) > 1:
+        shapes -= {()}
     sizes = {prod(shape) for shape in shapes}
     wanted = {max(function.channels, 1)}
     return function.ops in (["LeakyRelu"], ["PRelu"]) and len(shapes) == 1 and sizes == wanted
@@ -282,7 +297,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if node.op in ("Lut", "LutPerChannel", "TableSoftmax"):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
-    if node.op == "IntPRelu" and not _has_slopes(node, entry):
+    if node.op in SLOPED and not _has_slopes(node, entry):
         return False
     pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
     sizes = {name: value.size for name, t in pairs if (value := constant(t)) is not None}
@@ -290,5 +305,5 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     return (
         all(counts.get(name) == 1 for name in single)
         and counts.get("w", 1) in (1, channels)
-        and {sizes.get("multiplier", 1), sizes["shift"]} <= {1, channels}
+        and {sizes.get("multiplier", 1), sizes.get("shift", 1)} <= {1, channels}
     )

@@ -6,12 +6,14 @@ from itertools import product
 
 import numpy as np
 
+from opsets.target import Target
 from qpasses.choices import SoftmaxForm
 from qpasses.elementwise import (
     ELEMENTWISE,
     PAIRING,
     Chains,
     goes_on,
+    made_of,
     pair_objection,
     takes_multipliers,
 )
@@ -35,11 +37,12 @@ class Plan:
     """What is going to be quantized.
 
     ``tensors``: by name, in graph order; ``stored``: each one's name to that of its stored
-    integers; ``ties``: pairs that a moving op forces to share a scale; ``clamps``: input and
-    output of each Relu or Clip on its own, which share one if that loses little; ``chains``:
-    source and end of each elementwise chain, in graph order; ``inner``: ids of an end and of
-    a node that reads it inside its chain; ``computing``: the nodes that compute on integers;
-    ``integer``: the ids of all nodes that will read or write integers.
+    integers; ``ties``: pairs that a moving op, or the target's form of slopes, forces to share
+    a scale; ``clamps``: input and output of each Relu or Clip on its own, which share one if
+    that loses little; ``chains``: source and end of each elementwise chain, in graph order;
+    ``inner``: ids of an end and of a node that reads it inside its chain; ``computing``: the
+    nodes that compute on integers; ``integer``: the ids of all nodes that will read or write
+    integers.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -70,12 +73,12 @@ def plan(graph: Graph, context: Context) -> Plan:
             context.record.declined[node.name] = unwanted
             continue
         tables = context.target.tables
-        if not tables and _needs_table(node):
+        if not tables and _needs_table(node, context.target):
             context.record.declined[node.name] = (
                 f"{node.op} needs a table: target {context.target.name!r} has none"
             )
             continue
-        may_join = tables or takes_multipliers([node], "multiplier")
+        may_join = tables or takes_multipliers([node], "multiplier", context.target)
         if node.op in ELEMENTWISE and may_join and _may_join(graph, chains, node):
             if not (objection := chains.join(node)):
                 context.record.declined.pop(node.name, None)
@@ -139,6 +142,8 @@ def plan(graph: Graph, context: Context) -> Plan:
     inner -= {tensor.name for tensor in ends}
     sources = [(chains.source(tensor), tensor) for tensor in ends]
     result.chains = [each for each in sources if reach.of(each[0].name) in active]
+    if context.target.slopes == "common_shift":
+        result.ties += _ties_of_slopes(result, context)
     result.inner = chains.readers(tensor for _, tensor in result.chains)
     result.integer.update(id(n) for n in moving if reach.of(data_inputs(n)[0].name) in active)
     for tensor in _float_variables(graph):
@@ -146,6 +151,16 @@ def plan(graph: Graph, context: Context) -> Plan:
             result.tensors[tensor.name] = tensor
             result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
     return result
+
+
+def _ties_of_slopes(chosen: Plan, context: Context) -> list[tuple[str, str]]:
+    """Input and output of each LeakyRelu and PRelu by multipliers: they share a scale."""
+    form, target = context.settings.activation_form, context.target
+    return [
+        (source.name, end.name)
+        for source, end in chosen.chains
+        if takes_multipliers(made_of(end, (), {source.name})[0], form, target)
+    ]
 
 
 def _follows(node: Node) -> bool:
@@ -202,9 +217,9 @@ def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:
     return node.op not in CLAMPING or inside or goes_on(graph, node)
 
 
-def _needs_table(node: Node) -> bool:
+def _needs_table(node: Node, target: Target) -> bool:
     """Whether no multipliers compute ``node``."""
-    if node.op in CLAMPING or takes_multipliers([node], "multiplier"):
+    if node.op in CLAMPING or takes_multipliers([node], "multiplier", target):
         return False
     if node.op in ("Add", "Mul", "Sub"):
         return bool(pair_objection(node))

@@ -65,7 +65,7 @@ def share(
     chains = [
         each
         for each in find_chains(graph, chosen)
-        if not takes_multipliers(each.nodes, settings.activation_form)
+        if not takes_multipliers(each.nodes, settings.activation_form, settings.target)
     ]
     groups = Groups.aligned(chosen, own, settings)
     tie_chains(chains, groups, limit)

@@ -180,7 +180,8 @@ def test_stored_weights_of_a_node_that_stayed_in_float_are_found():
     scale, zero = np.float32(1e30), np.int8(0)
     made.graph.initializer.append(numpy_helper.from_array(scale, "huge"))
     made.graph.initializer.append(numpy_helper.from_array(zero, "zero"))
-    edge = helper.make_node("DequantizeLinear", [weights.name, "huge", "zero"], ["real"], "edge")
+    ends = [weights.name, "huge", "zero"]
+    edge = helper.make_node("DequantizeLinear", ends, ["real"], "edge")
     made.graph.node.insert(0, edge)
     made.graph.value_info.append(helper.make_tensor_value_info("real", 1, shape))
     node.input[1] = "real"

@@ -5,6 +5,8 @@ import hashlib
 import inspect
 import re
 import sys
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,8 @@ from qpasses.shapes import infer_shapes
 FOLDER = Path(__file__).parent / "golden"
 PASSES = {each.name: each for each in (*PREPARE, *INTEGERIZE, *INTEGER_IO)}
 CASES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.txt"))
-AFTER, DECLINED, TARGET = "# after\n", "# declined: ", "# target: "
+AFTER, DECLINED = "# after\n", "# declined: "
+TARGET, RULES = "# target: ", "# rules = "
 
 FREE_DIMENSION = 5
 """What a symbolic dimension is when a golden graph is run."""
@@ -65,8 +68,19 @@ def target_of(before):
 
 def parsed(text):
     lines = text.splitlines()
-    graph = lines[lines[0].startswith(TARGET) :]
+    graph = lines[lines[0].startswith((TARGET, RULES)) :]
     return infer_shapes(onnx.parser.parse_model("\n".join(graph)))
+
+
+def settings_of(text):
+    """Those of target onnx, or with a first line ``# rules = {NAME = VALUE}`` of exact with
+    these rules, in TOML.
+    """
+    if not text.startswith(RULES):
+        target = target_of(text)
+        return Settings(target, "onnxruntime" if target.fast_kernels else "portable")
+    rules = tomllib.loads(text.splitlines()[0].removeprefix("# "))["rules"]
+    return Settings(replace(load_target("exact"), name="golden", **rules), bodies="portable")
 
 
 def rewritten(case):
@@ -76,6 +90,8 @@ def rewritten(case):
     bodies = "onnxruntime" if target.fast_kernels else "portable"
     graph = import_graph(parsed(before))
     context = Context(Settings(target, bodies))
+    text = read(case)[0]
+    graph, context = import_graph(parsed(text)), Context(settings_of(text))
     run_passes([PASSES[Path(case).parent.name]], graph, context)
     return graph, context
 

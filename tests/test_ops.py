@@ -29,9 +29,9 @@ INTEGER_OPS = {
     *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
     *("Split", "Where"),
 }
-OF_ONE_MULTIPLIER = {  # they round in two steps too
+IN_TWO_STEPS = {  # nodes that round so too
     *("IntAveragePool", "IntConv", "IntGemm", "IntGlobalAveragePool", "IntMatMul", "IntMul"),
-    *("IntResize", "Requantize"),
+    *("IntResize", "Requantize", "IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"),
 }
 ACTIVATIONS = {"acc", "x", "a", "b"}
 
@@ -194,7 +194,7 @@ def test_every_module_declares_the_op_it_is_named_after():
 @every_op
 def test_each_rounding_has_exactly_one_portable_body(name):
     portable = [body for body in OPS[name].bodies if body.flavour == "portable"]
-    roundings = NODE_ROUNDINGS if name in OF_ONE_MULTIPLIER else ROUNDINGS
+    roundings = NODE_ROUNDINGS if name in IN_TWO_STEPS else ROUNDINGS
     for rounding in roundings if "rounding" in OPS[name].attributes else [None]:
         assert [b.accepts({}, {"rounding": rounding}) for b in portable].count(True) == 1
 

@@ -263,7 +263,7 @@ def test_a_target_that_no_pass_follows_is_refused_and_says_why(name):
         {"rounding": '"half_down"'},
         {"rounding": '"tflite_double"'},
         {"max_shift": "40"},
-        {"add": '"operands_rounded"'},
+        {"average_pool": '"divided"'},
         {"tables": "false"},
         {"accumulator_bits": "24"},
     ],

@@ -43,7 +43,7 @@ from qpasses.checking.whole import (
     unplaced,
     unwanted,
 )
-from qpasses.graph import Graph, Node, Tensor, constant, is_float, is_used
+from qpasses.graph import Graph, Node, Tensor, is_float, is_used
 from qpasses.record import Quantization, Record
 from qpasses.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.realised import quotient_rounding
+from opsets.realised import quotient_rounding, searched
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest, shifted
 from qpasses.checking.clamps import check_end, clamps_behind
@@ -38,7 +38,9 @@ def int_add(site: Site) -> Iterator[str]:
     clamps = clamps_behind(site)
     yield from check_end(site, clamps)
     bounds = int(site.given["y_min"]), int(site.given["y_max"])
-    a, b, y = yield from _operands(site)
+    a, b, y = yield from operands(site)
+    if site.settings.target.add != "one_rounding":
+        raise DifferenceError("its target rounds each operand of a sum")
     names = ("a_multiplier", "b_multiplier", "shift")
     expected = _sum_multipliers(a, b, y, bounds, site.settings.target, site.node.op)
     yield from _unlike_numbers(site, names, expected)
@@ -50,12 +52,12 @@ def int_mul(site: Site) -> Iterator[str]:
     if len(site.chain) > 1:
         raise DifferenceError("its record names nodes behind the product")
     yield from check_end(site, ())
-    a, b, y = yield from _operands(site)
+    a, b, y = yield from operands(site)
     expected = _product_multiplier(a, b, y, site.settings.target)
     yield from _unlike_numbers(site, ("multiplier", "shift"), expected)
 
 
-def _operands(
+def operands(
     site: Site,
 ) -> Any:
     """Check operands, zero points, attributes and record; the meanings of a, b and y."""
@@ -98,6 +100,8 @@ def _sum_multipliers(
     arithmetic on the fewest pairs before the others; then to 6; then by powers of two.
     """
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
+    if not searched(target):
+        return _ruled_sum(ratios, target)
     top, shift = nearest(max(ratios), target.multiplier_bits)
     start = [min(top, round(ratio * (1 << shift))) for ratio in ratios]
     start = [
@@ -128,6 +132,15 @@ def _sum_multipliers(
         if kernel_differences(given, fast_overload(given), quotient_rounding(target), op) == 0:
             return *pair, shift
     return start[0], start[1], shift
+
+
+def _ruled_sum(ratios: Sequence[Fraction], target: Target) -> tuple[int, int, int]:
+    """The larger by the target's rule, the other the nearest at its shift, at least 1."""
+    top, shift = target.elementwise_multiplier(max(ratios))
+    other = min(round(min(ratios) * Fraction(2) ** shift), top)
+    scale = 1 << max(1 - shift, 0)
+    first, second = (scale * (top if ratio == max(ratios) else other) for ratio in ratios)
+    return first, second, max(shift, 1)
 
 
 def _changes(bits: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -17,7 +17,7 @@ from opsets.rounding import NodeRounding
 from qpasses.bodies import body_of, constants_of, rank_of
 from qpasses.edges import byte_codes
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
+from qpasses.evidence.pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
 from qpasses.evidence.slopes import slope_differences
@@ -168,8 +168,8 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
         for name in ("a", "b", "y")
     )
     bounds = int(given["y_min"]), int(given["y_max"])
-    multipliers = (int(given[name]) for name in ("a_multiplier", "b_multiplier", "shift"))
-    inputs = add_inputs(a, b, y, bounds, *multipliers)
+    pairs = dict(zip("ab", all_pairs(a.dtype), strict=True))
+    inputs = {name: (given | pairs)[name] for name in OPS[node.op].inputs}
     rounding = node.attrs["rounding"]
     meaning = OPS[node.op].reference(*inputs.values(), rounding=rounding)
     gaps = np.abs(meaning.astype(np.int64) - real_sum(a, b, y, bounds, node.op))
@@ -225,7 +225,7 @@ def rectified(node: Node, given: Constants, record: Record) -> NodeEvidence:
     slopes = Function.from_text(entry.function).slopes
     if not np.isfinite(slopes).all():
         raise ModelError(f"node {node.name!r}: its recorded slopes are not finite")
-    found = slope_differences(body, given, node.attrs["rounding"], x, y, slopes)
+    found = slope_differences(node.op, body, given, node.attrs["rounding"], x, y, slopes)
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -460,8 +460,11 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntCountedAveragePool": counted_means,
     "IntAdd": add_pairs,
     "IntSub": add_pairs,
+    "IntRescaledAdd": add_pairs,
+    "IntRescaledSub": add_pairs,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,
+    "IntCodedPRelu": rectified,
     "IntReduce": reduced,
     "IntResize": thresholds,
     "TableSoftmax": softmax,

@@ -52,6 +52,7 @@ class IntegerizeChain(Pass):
             return None
         op = "LutPerChannel" if axes else "Lut"
         name = nodes[-1].name
+        context.record.declined.pop(name, None)  # multipliers that no target expresses
         context.record.nodes[name] = NodeRecord(
             source=[each.name for each in nodes],
             scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
