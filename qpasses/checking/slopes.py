@@ -42,6 +42,8 @@ def int_p_relu(site: Site) -> Iterator[str]:
         slopes = np.array(node.attrs.get("alpha", 0.01), np.float32)
     if slopes is None or not np.isfinite(slopes).all():
         raise DifferenceError(f"{node.name!r} has no finite slopes")
+    if site.settings.activation_form == "table" and sum(n > 1 for n in slopes.shape) < 2:
+        yield "has multipliers, unlike the recorded settings"
     slopes = slopes.reshape(()) if slopes.size == 1 else slopes
     kernel = judged_kernel("IntPRelu", site.given, attributes, target)
     ratio = Fraction(x.scale) / Fraction(y.scale)
