@@ -302,6 +302,17 @@ def test_metadata_of_the_model_that_are_not_there_are_missed(key, plain):
     assert refused(changed, original)
 
 
+@pytest.mark.parametrize("sizes", [[10**6] * 4, [0, 2, 6, 6], [1, 2, 7, 6], [1, 2, 6]])
+def test_recorded_sizes_that_no_input_has_are_found(sizes, plain):
+    original, made = plain
+    changed = copy_of(made)
+    entry_of(changed, "sizes").value = json.dumps({"x": sizes})
+    if sizes[1:] != [2, 6, 6]:
+        with pytest.raises(qpasses.VerificationError, match="sizes"):
+            qpasses.verify(changed, original)
+    assert refused(changed, original)
+
+
 HUGE = "1" + "0" * 400
 JSON = [
     *("NaN", "Infinity", "1e999", "true", "null", '"\\ud800"', HUGE, HUGE * 20),
