@@ -41,6 +41,10 @@ INSIDE_SAMPLES = 5
 """On so many samples every stored tensor is compared, not the outputs alone."""
 
 
+_MOST_NUMBERS = 1 << 28
+"""More than any input has; a record that says more is damaged."""
+
+
 @dataclass
 class Verification:
     """What was checked and what was found; ``problems`` is empty if all is well.
@@ -173,6 +177,9 @@ def _sample(original: onnx.ModelProto, samples: Samples | None, record: Record) 
         sizes = record.sizes.get(spec.name)
         if sizes is None:
             raise VerificationError(f"the record has no sizes of input {spec.name!r}")
+        fits = len(sizes) == len(spec.shape) and prod(sizes) <= _MOST_NUMBERS
+        if not fits or any(b not in (None, a) for a, b in zip(sizes, spec.shape, strict=True)):
+            raise VerificationError(f"the recorded sizes of input {spec.name!r} do not fit it")
         values = np.linspace(-1, 1, prod(sizes)) if spec.dtype.kind == "f" else 0
         made[spec.name] = np.resize(values, sizes).astype(spec.dtype)
     return made

@@ -140,6 +140,68 @@ def test_a_change_in_a_branch_is_found(branched):
     assert "inside" in refused(changed, original)
 
 
+def shadow(made):
+    name = node_of(made, "choice").input[0]
+    constant = numpy_helper.from_array(np.float32(3), "c_dequantized")
+    assert "c_dequantized" in branch_of(made, "then_branch").node[0].input and name
+    branch_of(made, "then_branch").initializer.append(constant)
+
+
+def keep_idle(made):
+    constant = numpy_helper.from_array(np.float32(3), "idle")
+    branch_of(made, "then_branch").initializer.append(constant)
+
+
+def note_inside(made):
+    add_entries(branch_of(made, "then_branch").node[0], {"source": '["first"]'})
+
+
+def call_inside(made):
+    branch_of(made, "then_branch").node[0].overload = "other"
+
+
+def declare_inside(made):
+    output = branch_of(made, "then_branch").output[0]
+    output.type.tensor_type.shape.dim[1].dim_value = 7
+
+
+def declare_between(made):
+    branch = branch_of(made, "then_branch")
+    name = branch.node[0].output[0]
+    del branch.value_info[:]
+    branch.value_info.append(helper.make_tensor_value_info(name, 1, [9]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [shadow, keep_idle, note_inside, call_inside, declare_inside, declare_between],
+)
+def test_what_a_branch_declares_is_compared(change, branched):
+    original, made = branched
+    changed = copy_of(made)
+    change(changed)
+    assert refused(changed, original)
+
+
+@pytest.mark.parametrize(
+    ("body", "made_with", "recorded"),
+    [
+        ("[middle] d = Softmax (c)", {}, {"softmax": "float"}),
+        (
+            "[middle] d = LeakyRelu (c)",
+            {"activation_form": "multiplier"},
+            {"activation_form": "table"},
+        ),
+    ],
+)
+def test_settings_that_the_graph_contradicts_are_found(body, made_with, recorded):
+    original = between(body)
+    made = copy_of(quantize(original, FEEDS, **made_with).model)
+    entry = entry_of(made, "configuration")
+    entry.value = json.dumps(json.loads(entry.value) | recorded)
+    assert "recorded settings" in refused(made, original)
+
+
 def test_a_branch_without_nodes_is_compared():
     body = """
         [mean] m = ReduceMean <keepdims = 0> (c)
@@ -180,8 +242,8 @@ def test_stored_weights_of_a_node_that_stayed_in_float_are_found():
     scale, zero = np.float32(1e30), np.int8(0)
     made.graph.initializer.append(numpy_helper.from_array(scale, "huge"))
     made.graph.initializer.append(numpy_helper.from_array(zero, "zero"))
-    ends = [weights.name, "huge", "zero"]
-    edge = helper.make_node("DequantizeLinear", ends, ["real"], "edge")
+    inputs = [weights.name, "huge", "zero"]
+    edge = helper.make_node("DequantizeLinear", inputs, ["real"], "edge")
     made.graph.node.insert(0, edge)
     made.graph.value_info.append(helper.make_tensor_value_info("real", 1, shape))
     node.input[1] = "real"
@@ -237,6 +299,17 @@ def test_metadata_of_the_model_that_are_not_there_are_missed(key, plain):
     original, made = plain
     changed = copy_of(made)
     changed.metadata_props.remove(entry_of(changed, key))
+    assert refused(changed, original)
+
+
+@pytest.mark.parametrize("sizes", [[10**6] * 4, [0, 2, 6, 6], [1, 2, 7, 6], [1, 2, 6]])
+def test_recorded_sizes_that_no_input_has_are_found(sizes, plain):
+    original, made = plain
+    changed = copy_of(made)
+    entry_of(changed, "sizes").value = json.dumps({"x": sizes})
+    if sizes[1:] != [2, 6, 6]:
+        with pytest.raises(qpasses.VerificationError, match="sizes"):
+            qpasses.verify(changed, original)
     assert refused(changed, original)
 
 

@@ -131,7 +131,7 @@ def _claimed(node: Node, pair: Pair) -> tuple[list[Node], list[str]]:
     stray = [name for name in names if name not in pair.float_nodes]
     if entry is None or (node.op == "Lut" and names == [node.name]):
         return known, []
-    return known, stray
+    return known, stray if names else [""]
 
 
 def _rule_of(node: Node, chain: list[Node], pair: Pair) -> tuple[str, Rule]:

@@ -90,6 +90,19 @@ def _doubled(model: onnx.ModelProto) -> Iterator[str]:
         for name, count in Counter(names).items():
             if count > 1 and not (kind == "tensor" and _passes_through(graph, name, count)):
                 yield f"{kind} {name!r} is declared {count} times"
+    yield from _hidden(graph, set())
+
+
+def _hidden(graph: onnx.GraphProto, outside: set[str]) -> Iterator[str]:
+    """Names of a graph around a branch to which the branch gives another meaning."""
+    own = {*_names(graph.input), *_names(graph.initializer)}
+    own |= {name for node in graph.node for name in node.output if name}
+    for name in sorted(own & outside):
+        yield f"tensor {name!r} is hidden by another inside of a branch"
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _hidden(body, outside | own)
 
 
 def _passes_through(graph: onnx.GraphProto, name: str, count: int) -> bool:
@@ -110,12 +123,26 @@ def _metadata(model: onnx.ModelProto) -> Iterator[str]:
         yield f"the model's metadata lack {key!r}"
     if any(_ours(graph)):
         yield "the graph has metadata of the tool, which the model should have"
-    parts = (*graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer)
+    parts = list(_parts(graph))
+    inner = [
+        each
+        for nested in nested_graphs(graph)
+        if nested is not graph
+        for each in _parts(nested)
+    ]
+    for part in inner:
+        if any(_ours(part)):
+            yield f"{part.name!r} inside of a branch has metadata of the tool"
     for part in (model, *parts):
         for key, count in Counter(entry.key for entry in _ours(part)).items():
             if count > 1:
                 called = "the model" if part is model else repr(part.name)
                 yield f"the metadata of {called} have {key!r} {count} times"
+
+
+def _parts(graph: onnx.GraphProto) -> Iterator[Any]:
+    for kind in ("node", "value_info", "input", "output", "initializer"):
+        yield from getattr(graph, kind)
 
 
 def _ours(part: Any) -> Iterator[Any]:
@@ -130,7 +157,7 @@ def _idle(model: onnx.ModelProto) -> Iterator[str]:
     for node in model.graph.node:
         if not read & set(filter(None, node.output)):
             yield f"node {node.name!r} ({node.op_type}): nothing reads what it writes"
-    for tensor in model.graph.initializer:
+    for tensor in (tensor for graph in graphs for tensor in graph.initializer):
         if tensor.name not in read:
             yield f"constant {tensor.name!r}: nothing reads it"
     known = {name for node in model.graph.node for name in node.output}
@@ -142,7 +169,7 @@ def _idle(model: onnx.ModelProto) -> Iterator[str]:
 
 def _missing_functions(model: onnx.ModelProto) -> Iterator[str]:
     functions = {(each.domain, each.name, each.overload) for each in model.functions}
-    for node in model.graph.node:
+    for node in (node for graph in nested_graphs(model.graph) for node in graph.node):
         called = node.domain, node.op_type, node.overload
         if called not in functions and (node.overload or node.domain == DOMAIN):
             yield (

@@ -99,6 +99,12 @@ def _branch(
             yield f"{node.op} {node.name!r} inside: {problem}"
         for mine, other in zip(node.outputs, real.outputs, strict=False):
             inside[mine.name] = other.name
+    declared = [(ours.inputs, theirs.inputs), (ours.outputs, theirs.outputs)]
+    pairs = zip(_in_order(ours), _in_order(theirs), strict=True)
+    declared += [(node.outputs, real.outputs) for node, real in pairs]
+    for mine, other in (pair for sides in declared for pair in zip(*sides, strict=False)):
+        if (mine.dtype, mine.shape) != (other.dtype, other.shape):
+            yield f"a branch declares {mine.name!r} in another way"
     for mine, other in zip(ours.outputs, theirs.outputs, strict=True):
         if problem := _unlike_input("", mine, other, pair, inside):
             yield f"a branch gives another output: {problem}"

@@ -32,6 +32,9 @@ def int_p_relu(site: Site) -> Iterator[str]:
         raise DifferenceError("its target has multipliers of slopes by a rule of its own")
     x, slopes = yield from rectified(site)
     y, attributes = site.y, {"rounding": target.rounding}
+    has_table = site.settings.activation_form == "table" and target.tables
+    if has_table and sum(n > 1 for n in slopes.shape) < 2:
+        yield "has multipliers, unlike the recorded settings"
     kernel = judged_kernel("IntPRelu", site.given, attributes, target)
     ratio = Fraction(x.scale) / Fraction(y.scale)
     low, high = (end - x.zero_point for end in x.type_limits)
