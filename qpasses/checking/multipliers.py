@@ -101,13 +101,14 @@ def _derived(scale: Fraction, rule: str, bits: int, shifts: range) -> tuple[int,
         return _nearest(scale, bits, shifts[-1])
     if rule.startswith("get_scale_and_shift"):
         return _least_error(scale, bits, shifts[-1], -32 if rule.endswith("shift") else 0)
-    if rule == "rshift_and_multiplier":
-        found = (r for r in range(63) if scale * (2 << r) >= (1 << bits) - 1)
-        shift = next(found, 62)
-        return int(Fraction(float(scale)) * (1 << shift)), shift
-    if scale == 0:
-        return (0, shifts[-1]) if rule == "tosa" else (0, bits)
     real = Fraction(float(scale))
+    if rule == "rshift_and_multiplier":
+        for shift in range(shifts.stop):
+            if real * (2 << shift) >= (1 << bits) - 1:
+                return int(real * (1 << shift)), shift
+        return 0, 0
+    if scale == 0:
+        return 0, bits
     exponent = real.numerator.bit_length() - real.denominator.bit_length()
     exponent += real >= Fraction(2) ** exponent
     multiplier, shift = int(real * Fraction(2) ** (bits - exponent) + Fraction(1, 2)), bits
