@@ -20,8 +20,9 @@ from opsets.realised import node_multiplier
 from opsets.rounding import node_shifts, requantize, wraps
 from opsets.target import Target, target_names
 from qpasses.checking.meaning import DifferenceError
-from qpasses.checking.multipliers import expected_pair
-from qpasses.evidence.thresholds import levels, meaning_thresholds
+from qpasses.checking.multipliers import check_computes, expected_pair
+from qpasses.evidence.multipliers import unlike_target
+from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
 from qpasses.metadata import read_record
 from qpasses.settings import Settings
 
@@ -367,3 +368,49 @@ def test_thresholds_are_where_the_rule_takes_each_step(rounding):
             kept = ~wraps(sums, shift, rounding)
             reached = requantize(sums[kept], multiplier, shift, rounding) >= steps[kept]
             np.testing.assert_array_equal(reached, (sums >= found)[kept])
+
+
+# What a target computes in floats, or wraps
+
+
+@pytest.mark.parametrize("shift", [46, 50])
+def test_products_in_float32_are_told_from_integers_exactly_where_they_differ(shift):
+    target = replace(plain("ivit"), rounding="half_to_even_in_float32")
+    steps, low, high = levels(0, -128, 127), -(2**18) << shift - 46, 2**18 << shift - 46
+    reachable, sums = Interval(*np.array([[low], [high]])), np.arange(low, high + 1)
+    for multiplier in (2**30, 2**30 + 2**7, 1518500249, 2**31 - 1):
+        numbers = np.array([[multiplier], [shift]])
+        exact = np.clip(requantize(sums, *numbers, "half_to_even"), -128, 127)
+        real = np.clip(requantize(sums, *numbers, target.rounding), -128, 127)
+        found = unlike_target(*numbers, steps, reachable, target)
+        assert bool(found) == bool((exact != real).any())
+        if found:
+            with pytest.raises(DifferenceError, match="gives other levels"):
+                check_computes(*numbers, steps, reachable, target)
+        else:
+            check_computes(*numbers, steps, reachable, target)
+
+
+def test_a_left_shift_that_wraps_is_told_at_the_first_sum_that_it_loses():
+    target, steps, multiplier = plain("tflite"), levels(0, -128, 127), np.array([2**30])
+    for shift in (0, 7, 20, 30):
+        last = 1 << shift
+        for ends, lost in (
+            ((-last, last - 1), False),
+            ((-last - 1, 0), True),
+            ((0, last), True),
+        ):
+            reachable = Interval(*np.array(ends, np.int64)[:, None])
+            found = unlike_target(multiplier, np.array([shift]), steps, reachable, target)
+            assert bool(found) == lost == reachable.wraps(np.array([shift]), target.rounding)
+            if lost:
+                with pytest.raises(DifferenceError, match="left shift"):
+                    check_computes(multiplier, np.array([shift]), steps, reachable, target)
+
+
+def test_a_fast_kernel_may_give_two_roundings():
+    target = Target("mine", "", 24, "tflite_double")
+    result = qpasses.quantize(net(), pictures(12), target=target)
+    bodies = {each.body for each in result.evidence}
+    assert result.verdict == "ok" and bodies >= {"onnxruntime"}
+    assert qpasses.verify(result.model, net(), pictures(2)).verdict == "ok"

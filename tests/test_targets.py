@@ -272,9 +272,19 @@ def test_every_rule_that_no_pass_follows_is_refused(target_file, rules):
         qpasses.quantize(cnn(), pictures(), target=target_file(**rules))
 
 
-def test_multipliers_of_another_rule_than_nearest_are_not_those_of_fast_kernels(target_file):
-    rules = {"multiplier": '"tosa"', "min_shift": "2"}
-    with pytest.raises(UsageError, match="multiplier = 'tosa' with fast_kernels"):
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"multiplier": '"tosa"', "min_shift": "2"},
+        {"max_shift": "40"},
+        {"scales": '"double"'},
+        {"elementwise": '"nearest"', "elementwise_bits": "20"},
+    ],
+)
+def test_a_rule_of_multipliers_is_followed_without_fast_kernels_alone(target_file, rules):
+    name, value = next(iter(rules.items()))
+    shown = value.replace('"', "'")
+    with pytest.raises(UsageError, match=f"{name} = {shown} with fast_kernels"):
         qpasses.quantize(cnn(), pictures(), target=target_file(**rules))
     portable = target_file(**rules, fast_kernels="false")
     assert qpasses.quantize(cnn(), pictures(), target=portable).verdict == "ok"

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 
 from opsets.fixed_point import Int64
+from opsets.rounding import NODE_ROUNDINGS, NodeRounding
 from opsets.target import Target
 from qpasses.checking.meaning import DifferenceError
 from qpasses.evidence.thresholds import Interval, meaning_thresholds
@@ -17,9 +18,11 @@ _IN_FLOAT = {"half_to_even_in_double": np.float64, "half_to_even_in_float32": np
 _NOTICED = Fraction(1, 1 << 32)
 
 
-def expected_rounding(target: Target) -> str:
+def expected_rounding(target: Target) -> NodeRounding:
     """The attribute of nodes: products in floats are compared with half to even."""
-    return "half_to_even" if target.rounding in _IN_FLOAT else target.rounding
+    if target.rounding in _IN_FLOAT:
+        return "half_to_even"
+    return next(each for each in NODE_ROUNDINGS if each == target.rounding)
 
 
 def expected_pairs(
