@@ -16,14 +16,17 @@ import qpasses
 from calibration import Session
 from opsets.errors import UsageError
 from opsets.multipliers import MULTIPLIERS, ScaleError
+from opsets.portable import portable_overload
+from opsets.qpasses_v1 import OPS
 from opsets.realised import node_multiplier
-from opsets.rounding import node_shifts, requantize, wraps
+from opsets.rounding import NODE_ROUNDINGS, node_shifts, requantize, wraps
 from opsets.target import Target, target_names
 from qpasses.checking.meaning import DifferenceError
 from qpasses.checking.multipliers import check_computes, expected_pair
 from qpasses.evidence.multipliers import unlike_target
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
 from qpasses.metadata import read_record
+from qpasses.runtime import run_op
 from qpasses.settings import Settings
 
 NET = """
@@ -414,3 +417,31 @@ def test_a_fast_kernel_may_give_two_roundings():
     bodies = {each.body for each in result.evidence}
     assert result.verdict == "ok" and bodies >= {"onnxruntime"}
     assert qpasses.verify(result.model, net(), pictures(2)).verdict == "ok"
+
+
+@pytest.mark.parametrize("rounding", NODE_ROUNDINGS)
+def test_portable_bodies_compute_every_shift_that_a_node_may_have(rounding):
+    rng, shifts = np.random.default_rng(7), node_shifts(rounding)
+    ends = np.array([-(1 << 31), (1 << 31) - 1, 0, 1, -1, 1 << 30, -(1 << 30)], np.int32)
+    acc = np.concatenate([ends, rng.integers(-(1 << 31), 1 << 31, 50).astype(np.int32)])
+    multipliers = np.array([0, 1, 1 << 30, (1 << 31) - 1], np.int32)
+    for shift in {*shifts[:3], *shifts[28:36], *shifts[-3:]}:
+        columns = multipliers, np.full(4, shift, np.int32)
+        clamps = (np.array(v, np.int8) for v in (0, -128, 127))
+        inputs = [np.repeat(acc[:, None], 4, axis=1), *columns, *clamps]
+        attributes = {"axis": 1, "rounding": rounding}
+        found = run_op("Requantize", portable_overload(rounding), inputs, attributes)
+        expected = OPS["Requantize"].reference(*inputs, **attributes)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["tflite", "bm1684x"])
+def test_int8_graphs_hold_the_integers_of_uint8_ones_less_128(name):
+    wide, narrow = (
+        quantized(name, integer_io=True, activation_type=kind) for kind in ("uint8", "int8")
+    )
+    stored = np.random.default_rng(1).integers(0, 256, (4, 1, 8, 8))
+    theirs = Session(wide.model).run(None, {"x_quantized": stored.astype(np.uint8)})
+    ours = Session(narrow.model).run(None, {"x_quantized": (stored - 128).astype(np.int8)})
+    for first, second in zip(theirs, ours, strict=True):
+        np.testing.assert_array_equal(first.astype(int), second.astype(int) + 128)
