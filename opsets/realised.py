@@ -24,6 +24,9 @@ _FOLLOWED = {
 }
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
 
+_RULED = ("multiplier", "min_shift", "max_shift", "scales", "elementwise")
+"""Rules that no search for multipliers of fast kernels keeps to, unless they are the usual."""
+
 _IN_FLOAT = {
     "half_to_even_in_double": ROUNDING_RULES["half_to_even_in_double"].levels,
     "half_to_even_in_float32": float32_kernel,
@@ -42,8 +45,9 @@ def unrealised(target: Target) -> list[str]:
     found = [f"{name} = {value!r}" for name, value in given.items() if value != others[name]]
     if target.rounding not in (*NODE_ROUNDINGS, *_IN_FLOAT):
         found.insert(0, f"rounding = {target.rounding!r}")
-    if target.fast_kernels and target.multiplier != "nearest":
-        found.insert(0, f"multiplier = {target.multiplier!r} with fast_kernels")
+    if target.fast_kernels:
+        rules = target.rules()
+        found += [f"{n} = {rules[n]!r} with fast_kernels" for n in _RULED if n in rules]
     return found
 
 

@@ -160,13 +160,17 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
     """Turn the float MODEL into an integer model, with evidence for every node."""
     from qpasses.api import check_pass
     from qpasses.api import quantize as run
+    from qpasses.arguments import given_target
     from qpasses.evidence_file import place_to_write
+    from qpasses.settings import usual_options
 
     for name in print_after:
         check_pass(name)
     _split_types(options)
     shown = {"model": model, **options, "print_after": print_after}
-    shown["no_per_channel"] = options["per_channel"] is False
+    usual = usual_options(given_target(options["target"], options["exact"]))
+    shown |= {name: value for name, value in usual.items() if options[name] is None}
+    shown["no_per_channel"] = not shown["per_channel"]
     wanted = (options[name] for name in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)
     _run("qpasses quantize", shown, options | {"model": model}, run, print_after)

@@ -71,9 +71,9 @@ class Settings:
     emit: Emit = "integer"
 
     def __post_init__(self) -> None:
-        for name, start in _starts(self.target).items():
+        for name, usual in usual_options(self.target).items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, start.usual)
+                object.__setattr__(self, name, usual)
         for name, kind in _CHOICES.items():
             given = getattr(self, name)
             if given not in get_args(kind):
@@ -213,6 +213,11 @@ class _Start:
     usual: bool | str
     free: bool | str
     rule: str
+
+
+def usual_options(target: Target) -> dict[str, bool | str]:
+    """The options that start from ``target``, and what they are where nobody says more."""
+    return {name: start.usual for name, start in _starts(target).items()}
 
 
 def _starts(target: Target) -> dict[str, _Start]:

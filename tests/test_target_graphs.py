@@ -1,6 +1,7 @@
 """Graphs for the shipped targets, against a plain simulation that is written from formulas."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -13,7 +14,20 @@ from small_models import model, numbers, pictures
 
 import qpasses
 from calibration import Session
-from opsets.target import target_names
+from opsets.errors import UsageError
+from opsets.multipliers import MULTIPLIERS, ScaleError
+from opsets.portable import portable_overload
+from opsets.qpasses_v1 import OPS
+from opsets.realised import node_multiplier, node_rounding
+from opsets.rounding import NODE_ROUNDINGS, node_shifts, requantize, wraps
+from opsets.target import Target, target_names
+from qpasses.checking.meaning import DifferenceError
+from qpasses.checking.multipliers import check_computes, expected_pair
+from qpasses.evidence.multipliers import unlike_target
+from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
+from qpasses.metadata import read_record
+from qpasses.runtime import run_op
+from qpasses.settings import Settings
 
 NET = """
 net (float[N, 1, 8, 8] x) => (float[N, 4, 4, 4] p, float[N, 4, 2, 2] d, float[N, 4, 2, 2] h,
@@ -244,3 +258,201 @@ def test_a_constant_that_is_one_off_is_found(name, kind):
         values.flat[0] += 1 if values.flat[0] < 127 else -1
         tensor.CopyFrom(numpy_helper.from_array(values, wrong))
         assert qpasses.verify(bad, net()).verdict == "failed"
+
+
+# What settings start from, and what a target cannot be asked for
+
+
+def test_settings_start_from_the_target():
+    symmetric, usual = (Settings(plain(name), "portable") for name in ("ivit", "tosa"))
+    assert (symmetric.symmetric, usual.symmetric) == (True, False)
+    assert (symmetric.activation_form, usual.activation_form) == ("multiplier", "table")
+    tflite = Settings(plain("tflite"), "portable")
+    assert tflite.per_channel and tflite.has_channels("Conv")
+    assert not tflite.has_channels("Gemm") and not tflite.has_channels("MatMul")
+
+
+@pytest.mark.parametrize(
+    ("rules", "options"),
+    [
+        ({"activations": "symmetric"}, {"symmetric": False}),
+        (
+            {"conv_weights": "per_tensor", "matmul_weights": "per_tensor"},
+            {"per_channel": True},
+        ),
+        ({"tables": False}, {"activation_form": "table"}),
+    ],
+)
+def test_an_option_that_contradicts_the_target_is_an_error_that_names_both(rules, options):
+    target = replace(plain("tosa"), name="narrow", **rules)
+    ((option, value),) = options.items()
+    assert getattr(Settings(target, "portable"), option) != value
+    with pytest.raises(UsageError, match=f"{option}.*{value!r}.*'narrow'"):
+        Settings(target, "portable", **options)
+
+
+@pytest.mark.parametrize("options", [{"symmetric": True}, {"per_channel": False}])
+def test_what_every_target_can_do_may_be_asked_of_each(options):
+    for name in target_names():
+        bodies = "onnxruntime" if plain(name).fast_kernels else "portable"
+        assert Settings(plain(name), bodies, **options).as_json().items() >= options.items()
+
+
+def test_unsigned_tensors_use_all_codes_beside_symmetric_ones():
+    symmetric = quantized("bm1684x", integer_io=True).report["calibration"]["tensors"]
+    assert {each["name"]: each["range"] for each in symmetric}["d"][0] == 0.0
+    record, _ = read_record(quantized("bm1684x").model)
+    zeros = {name: stored.zero_point for name, stored in record.tensors.items()}
+    assert (zeros["x_quantized"], zeros["d_quantized"], zeros["e_quantized"]) == (128, 0, 128)
+
+
+def test_a_method_sees_unsigned_tensors_as_they_are_stored():
+    result = quantized("bm1684x", calibration_method="percentile", percentile=90)
+    ranges = {each["name"]: each["range"] for each in result.report["calibration"]["tensors"]}
+    assert ranges["d"][0] == 0.0 and ranges["e"][0] == -ranges["e"][1]
+
+
+def test_sums_beyond_the_accumulator_of_a_target_stay_float():
+    narrow = replace(plain("tosa"), name="narrow", accumulator_bits=18)
+    result = qpasses.quantize(net(), pictures(12), target=narrow)
+    left = {each["name"]: each["reason"] for each in result.report["summary"]["float_nodes"]}
+    assert any("could overflow its int18 accumulator" in reason for reason in left.values())
+    assert qpasses.verify(result.model, net(), pictures(3)).verdict == "incomplete"
+
+
+@hardware
+def test_a_scale_that_no_accumulator_notices_is_a_multiplier_of_zero(name):
+    target = plain(name)
+    for exponent in (33, 60, 100, 300):
+        pair = node_multiplier(2.0**-exponent, target)
+        assert expected_pair(Fraction(1, 1 << exponent), target, False) == pair
+        ends = requantize([-(2**31), 2**31 - 1], *pair, node_rounding(target))
+        assert ends.tolist() == [0, 0]
+
+
+def test_a_target_without_tables_has_none_in_its_graph():
+    text = "y = Sigmoid (r) z = LeakyRelu (r)"
+    made = model(
+        f"""g (float[N, 1, 8, 8] x) => (float[N, 4, 6, 6] y, float[N, 4, 6, 6] z) {{
+            r = Conv (x, w1) {text}
+        }}""",
+        w1=WEIGHTS["w1"],
+    )
+    result = qpasses.quantize(made, pictures(4), target=plain("ivit"))
+    assert {each.op for each in result.evidence} == {"IntConv", "IntPRelu"}
+    (left,) = result.report["summary"]["float_nodes"]
+    assert left["reason"] == "Sigmoid needs a table: target 'ivit-plain' has none"
+    assert qpasses.verify(result.model, made, pictures(2)).verdict == result.verdict
+
+
+# The checker's own rules of multipliers, and thresholds
+
+
+def scales():
+    rng = np.random.default_rng(3)
+    random = np.exp2(rng.uniform(-34, 20, 400)).tolist()
+    ties = [(2 * k + 1) / 2**34 for k in (2**32 - 1, 2**31 + 5, 2**33 - 1)]
+    return [*random, *ties, *(2.0**k for k in range(-40, 34)), 0.0, 1 - 2.0**-40]
+
+
+@pytest.mark.parametrize("rule", MULTIPLIERS)
+def test_the_checker_derives_the_same_multipliers(rule):
+    bits, (low, high) = MULTIPLIERS[rule].bits[-1], MULTIPLIERS[rule].shifts
+    for rounding in ("half_up", "half_to_even", "tflite_double"):
+        target = Target("t", "", bits, rounding, False, rule, low, high)
+        for scale in scales():
+            try:
+                expected = node_multiplier(scale, target)
+            except ScaleError:
+                with pytest.raises(DifferenceError):
+                    expected_pair(Fraction(scale), target, elementwise=False)
+            else:
+                assert expected_pair(Fraction(scale), target, False) == expected, scale
+
+
+@pytest.mark.parametrize("rounding", ["tflite_double", "ruy", "half_up", "half_away"])
+def test_thresholds_are_where_the_rule_takes_each_step(rounding):
+    rng, steps = np.random.default_rng(5), levels(-100, -128, 127)
+    for shift in [*range(24, 63), *rng.integers(0, 24, 20)]:
+        shift = max(int(shift), node_shifts(rounding).start)
+        multiplier = int(rng.choice([1 << 30, (1 << 31) - 1, rng.integers(1, 1 << 31), 0]))
+        (found,) = meaning_thresholds(*np.array([[multiplier], [shift]]), steps, rounding)
+        for offset in (0, -1):
+            sums = np.clip(found + offset, -(1 << 31), (1 << 31) - 1)
+            kept = ~wraps(sums, shift, rounding)
+            reached = requantize(sums[kept], multiplier, shift, rounding) >= steps[kept]
+            np.testing.assert_array_equal(reached, (sums >= found)[kept])
+
+
+# What a target computes in floats, or wraps
+
+
+@pytest.mark.parametrize("shift", [46, 50])
+def test_products_in_float32_are_told_from_integers_exactly_where_they_differ(shift):
+    target = replace(plain("ivit"), rounding="half_to_even_in_float32")
+    steps, low, high = levels(0, -128, 127), -(2**18) << shift - 46, 2**18 << shift - 46
+    reachable, sums = Interval(*np.array([[low], [high]])), np.arange(low, high + 1)
+    for multiplier in (2**30, 2**30 + 2**7, 1518500249, 2**31 - 1):
+        numbers = np.array([[multiplier], [shift]])
+        exact = np.clip(requantize(sums, *numbers, "half_to_even"), -128, 127)
+        real = np.clip(requantize(sums, *numbers, target.rounding), -128, 127)
+        found = unlike_target(*numbers, steps, reachable, target)
+        assert bool(found) == bool((exact != real).any())
+        if found:
+            with pytest.raises(DifferenceError, match="gives other levels"):
+                check_computes(*numbers, steps, reachable, target)
+        else:
+            check_computes(*numbers, steps, reachable, target)
+
+
+def test_a_left_shift_that_wraps_is_told_at_the_first_sum_that_it_loses():
+    target, steps, multiplier = plain("tflite"), levels(0, -128, 127), np.array([2**30])
+    for shift in (0, 7, 20, 30):
+        last = 1 << shift
+        for ends, lost in (
+            ((-last, last - 1), False),
+            ((-last - 1, 0), True),
+            ((0, last), True),
+        ):
+            reachable = Interval(*np.array(ends, np.int64)[:, None])
+            found = unlike_target(multiplier, np.array([shift]), steps, reachable, target)
+            assert bool(found) == lost == reachable.wraps(np.array([shift]), target.rounding)
+            if lost:
+                with pytest.raises(DifferenceError, match="left shift"):
+                    check_computes(multiplier, np.array([shift]), steps, reachable, target)
+
+
+def test_a_fast_kernel_may_give_two_roundings():
+    target = Target("mine", "", 24, "tflite_double")
+    result = qpasses.quantize(net(), pictures(12), target=target)
+    bodies = {each.body for each in result.evidence}
+    assert result.verdict == "ok" and bodies >= {"onnxruntime"}
+    assert qpasses.verify(result.model, net(), pictures(2)).verdict == "ok"
+
+
+@pytest.mark.parametrize("rounding", NODE_ROUNDINGS)
+def test_portable_bodies_compute_every_shift_that_a_node_may_have(rounding):
+    rng, shifts = np.random.default_rng(7), node_shifts(rounding)
+    ends = np.array([-(1 << 31), (1 << 31) - 1, 0, 1, -1, 1 << 30, -(1 << 30)], np.int32)
+    acc = np.concatenate([ends, rng.integers(-(1 << 31), 1 << 31, 50).astype(np.int32)])
+    multipliers = np.array([0, 1, 1 << 30, (1 << 31) - 1], np.int32)
+    for shift in {*shifts[:3], *shifts[28:36], *shifts[-3:]}:
+        columns = multipliers, np.full(4, shift, np.int32)
+        clamps = (np.array(v, np.int8) for v in (0, -128, 127))
+        inputs = [np.repeat(acc[:, None], 4, axis=1), *columns, *clamps]
+        attributes = {"axis": 1, "rounding": rounding}
+        found = run_op("Requantize", portable_overload(rounding), inputs, attributes)
+        expected = OPS["Requantize"].reference(*inputs, **attributes)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["tflite", "bm1684x"])
+def test_int8_graphs_hold_the_integers_of_uint8_ones_less_128(name):
+    wide, narrow = (
+        quantized(name, integer_io=True, activation_type=kind) for kind in ("uint8", "int8")
+    )
+    stored = np.random.default_rng(1).integers(0, 256, (4, 1, 8, 8))
+    theirs = Session(wide.model).run(None, {"x_quantized": stored.astype(np.uint8)})
+    ours = Session(narrow.model).run(None, {"x_quantized": (stored - 128).astype(np.int8)})
+    for first, second in zip(theirs, ours, strict=True):
+        np.testing.assert_array_equal(first.astype(int), second.astype(int) + 128)

@@ -254,25 +254,40 @@ REALISED = ["exact", "onnx"]
 def test_a_target_that_no_pass_follows_is_refused_and_says_why(name):
     with pytest.raises(UsageError, match=f"target '{name}': no graph can be made") as caught:
         qpasses.quantize(cnn(), pictures(), target=name)
-    assert f"multiplier = {load_target(name).multiplier!r}" in str(caught.value)
+    assert f"add = {load_target(name).add!r}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "rules",
     [
         {"rounding": '"half_down"'},
-        {"rounding": '"tflite_double"'},
-        {"max_shift": "40"},
         {"average_pool": '"divided"'},
-        {"tables": "false"},
-        {"accumulator_bits": "24"},
+        {"mean": '"folded"'},
     ],
 )
 def test_every_rule_that_no_pass_follows_is_refused(target_file, rules):
     ((name, value),) = rules.items()
-    shown = {"false": "False"}.get(value, value.replace('"', "'"))
+    shown = value.replace('"', "'")
     with pytest.raises(UsageError, match=f"no pass follows {name} = {shown}"):
         qpasses.quantize(cnn(), pictures(), target=target_file(**rules))
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"multiplier": '"tosa"', "min_shift": "2"},
+        {"max_shift": "40"},
+        {"scales": '"double"'},
+        {"elementwise": '"nearest"', "elementwise_bits": "20"},
+    ],
+)
+def test_a_rule_of_multipliers_is_followed_without_fast_kernels_alone(target_file, rules):
+    name, value = next(iter(rules.items()))
+    shown = value.replace('"', "'")
+    with pytest.raises(UsageError, match=f"{name} = {shown} with fast_kernels"):
+        qpasses.quantize(cnn(), pictures(), target=target_file(**rules))
+    portable = target_file(**rules, fast_kernels="false")
+    assert qpasses.quantize(cnn(), pictures(), target=portable).verdict == "ok"
 
 
 @pytest.mark.parametrize("name", target_names())

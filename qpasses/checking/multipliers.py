@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 
 from opsets.fixed_point import Int64
+from opsets.rounding import NODE_ROUNDINGS, NodeRounding
 from opsets.target import Target
 from qpasses.checking.meaning import DifferenceError
 from qpasses.evidence.thresholds import Interval, meaning_thresholds
@@ -17,9 +18,11 @@ _IN_FLOAT = {"half_to_even_in_double": np.float64, "half_to_even_in_float32": np
 _NOTICED = Fraction(1, 1 << 32)
 
 
-def expected_rounding(target: Target) -> str:
+def expected_rounding(target: Target) -> NodeRounding:
     """The attribute of nodes: products in floats are compared with half to even."""
-    return "half_to_even" if target.rounding in _IN_FLOAT else target.rounding
+    if target.rounding in _IN_FLOAT:
+        return "half_to_even"
+    return next(each for each in NODE_ROUNDINGS if each == target.rounding)
 
 
 def expected_pairs(
@@ -101,13 +104,14 @@ def _derived(scale: Fraction, rule: str, bits: int, shifts: range) -> tuple[int,
         return _nearest(scale, bits, shifts[-1])
     if rule.startswith("get_scale_and_shift"):
         return _least_error(scale, bits, shifts[-1], -32 if rule.endswith("shift") else 0)
-    if rule == "rshift_and_multiplier":
-        found = (r for r in range(63) if scale * (2 << r) >= (1 << bits) - 1)
-        shift = next(found, 62)
-        return int(Fraction(float(scale)) * (1 << shift)), shift
-    if scale == 0:
-        return (0, shifts[-1]) if rule == "tosa" else (0, bits)
     real = Fraction(float(scale))
+    if rule == "rshift_and_multiplier":
+        for shift in range(shifts.stop):
+            if real * (2 << shift) >= (1 << bits) - 1:
+                return int(real * (1 << shift)), shift
+        return 0, 0
+    if scale == 0:
+        return 0, bits
     exponent = real.numerator.bit_length() - real.denominator.bit_length()
     exponent += real >= Fraction(2) ** exponent
     multiplier, shift = int(real * Fraction(2) ** (bits - exponent) + Fraction(1, 2)), bits

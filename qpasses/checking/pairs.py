@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from opsets.realised import quotient_rounding, searched
 from opsets.target import Target
-from qpasses.checking.arithmetic import nearest, shifted
+from qpasses.checking.arithmetic import nearest, requantized, shifted
 from qpasses.checking.clamps import check_end, clamps_behind
 from qpasses.checking.constants import operand
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
@@ -173,6 +173,7 @@ def _product_multiplier(
         reachable = Interval(np.array([min(ends)]), np.array([max(ends)]))
         check_computes(*numbers, levels(y.zero_point, *y.limits), reachable, target)
         return int(numbers[0][0]), int(numbers[1][0])
+    rounding = expected_rounding(target)
     ratio = Fraction(a.scale) * Fraction(b.scale) / Fraction(y.scale)
     start, shift = nearest(ratio, target.multiplier_bits)
     column, row = (codes.astype(np.int64) for codes in all_pairs(a.dtype))
@@ -180,7 +181,7 @@ def _product_multiplier(
     real = real_product(a, b, y)
 
     def differing(multiplier: int) -> int:
-        found = shifted(products * multiplier, shift, quotient_rounding(target)) + y.zero_point
+        found = requantized(products, multiplier, shift, rounding) + y.zero_point
         return int((np.clip(found, *y.limits) != real).sum())
 
     def fitting(changes: Sequence[int]) -> list[int]:
@@ -194,12 +195,7 @@ def _product_multiplier(
     far = fitting([sign * power for power in powers for sign in (1, -1)])
     for multiplier in (*near, *far):
         given: dict[str, NDArray[Any]] = mul_inputs(a, b, y, multiplier, shift)
-        if (
-            kernel_differences(
-                given, fast_overload(given), quotient_rounding(target), "IntMul"
-            )
-            == 0
-        ):
+        if kernel_differences(given, fast_overload(given), rounding, "IntMul") == 0:
             return multiplier, shift
     return near[0], shift
 

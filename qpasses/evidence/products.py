@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.qpasses_v1 import OPS
-from opsets.realised import node_multiplier, quotient_rounding
+from opsets.realised import node_multiplier, node_rounding
 from opsets.scales import SCALES
 from opsets.target import Target
 from qpasses.evidence.pairs import (
@@ -58,16 +58,14 @@ def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target
     far = valid([sign * step for step in steps for sign in (1, -1)])
     real, op = real_product(a, b, y), OPS["IntMul"]
     meanings = (
-        op.reference(*inputs(m).values(), rounding=quotient_rounding(target)) for m in near
+        op.reference(*inputs(m).values(), rounding=node_rounding(target)) for m in near
     )
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [m for _, m in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
     for each in (*ranked, *far):
         given = inputs(each)
         if (
-            kernel_differences(
-                given, fast_overload(given), quotient_rounding(target), "IntMul"
-            )
+            kernel_differences(given, fast_overload(given), node_rounding(target), "IntMul")
             == 0
         ):
             return _choice(each, shift, True)
