@@ -10,7 +10,7 @@ from onnx import ModelProto, numpy_helper
 from small_models import model, numbers
 from stage_checks import thoroughly
 
-from opsets.errors import UsageError
+from opsets.errors import ModelError, UsageError
 from opsets.forms import ADD_FORMS, LEFT_SHIFTS, SLOPE_FORMS, sloped
 from opsets.multipliers import ScaleError
 from opsets.op import DOMAIN
@@ -299,6 +299,25 @@ def assert_found(integer, tensor, body):
     except QPassesError:
         return
     assert verdict == "failed", tensor.name
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("sums", ["a_multiplier", "y_multiplier"]),
+        ("falling", ["slope_codes", "slope_multiplier"]),
+    ],
+)
+def test_numbers_beyond_64_bits_are_refused(body, names):
+    changed = made(body, "tflite").model
+    for tensor in changed.graph.initializer:
+        formal = tensor.name.rpartition(".")[2]
+        if formal in names or formal in ("a_shift", "slope_shift"):
+            value = 1 if formal in ("a_shift", "slope_shift") else (1 << 31) - 1
+            wrong = np.full_like(numpy_helper.to_array(tensor), value)
+            tensor.CopyFrom(numpy_helper.from_array(wrong, tensor.name))
+    with pytest.raises(ModelError):
+        verify(changed, net(body), samples())
 
 
 def test_usual_targets_have_no_coded_slopes():
