@@ -151,6 +151,34 @@ def test_a_slope_that_the_target_cannot_express_is_a_table_or_stays_float():
         assert not left or "no 8-bit code holds the slope 500" in str(left)
 
 
+WITHOUT_SUMS_OF_PRODUCTS = (
+    "a = LeakyRelu <alpha = 0.1> (i) b = PRelu (j, s) m = MaxPool <kernel_shape = [1, 1]> (b) "
+    "c = Add (a, m) d = LeakyRelu <alpha = -0.4> (c) o = Sub (d, a)"
+)
+STEPS = {
+    "tflite_double": {"add": "shift_20", "slopes": "quantized"},
+    "ruy": {"add": "shift_20", "slopes": "quantized"},
+    "half_to_even_in_double": {"add": "operands_rounded", "slopes": "quantized"},
+}
+
+
+@pytest.mark.parametrize("rounding", STEPS)
+def test_sums_and_slopes_round_as_targets_whose_products_no_pass_makes_yet(
+    rounding, monkeypatch
+):
+    monkeypatch.setattr("qpasses.settings.check_realised", lambda _: None)
+    ends = "(float[N, 4, 6, 5] i, float[N, 4, 6, 5] j) => (float[N, 4, 6, 5] o)"
+    text = f"g {ends} {{ {WITHOUT_SUMS_OF_PRODUCTS} }}"
+    original = model(text, opset=18, s=numbers(4, 1, 1))
+    feeds = [{"i": numbers(2, 4, 6, 5), "j": 3 * numbers(2, 4, 6, 5, seed=1)}]
+    rules = {**STEPS[rounding], "rounding": rounding}
+    target = replace(TARGETS["i-vit"], name="mine", **rules)
+    result = quantize(original, feeds, target=target, bodies="portable")
+    assert [op for op in ops(result) if op != "IntCodedPRelu"] == FORMS["i-vit"]
+    assert len(ops(result)) == 5 and result.verdict == "ok"
+    assert verify(result.model, original, feeds).verdict == "ok"
+
+
 # Numbers
 
 
