@@ -10,7 +10,7 @@ from onnx import ModelProto, numpy_helper
 from small_models import model, numbers
 from stage_checks import thoroughly
 
-from opsets.errors import UsageError
+from opsets.errors import ModelError, UsageError
 from opsets.forms import ADD_FORMS, LEFT_SHIFTS, SLOPE_FORMS, sloped
 from opsets.multipliers import ScaleError
 from opsets.op import DOMAIN
@@ -149,6 +149,34 @@ def test_a_slope_that_the_target_cannot_express_is_a_table_or_stays_float():
         left = result.report["summary"]["float_nodes"]
         assert bool(left) == (found is None)
         assert not left or "no 8-bit code holds the slope 500" in str(left)
+
+
+WITHOUT_SUMS_OF_PRODUCTS = (
+    "a = LeakyRelu <alpha = 0.1> (i) b = PRelu (j, s) m = MaxPool <kernel_shape = [1, 1]> (b) "
+    "c = Add (a, m) d = LeakyRelu <alpha = -0.4> (c) o = Sub (d, a)"
+)
+STEPS = {
+    "tflite_double": {"add": "shift_20", "slopes": "quantized"},
+    "ruy": {"add": "shift_20", "slopes": "quantized"},
+    "half_to_even_in_double": {"add": "operands_rounded", "slopes": "quantized"},
+}
+
+
+@pytest.mark.parametrize("rounding", STEPS)
+def test_sums_and_slopes_round_as_targets_whose_products_no_pass_makes_yet(
+    rounding, monkeypatch
+):
+    monkeypatch.setattr("qpasses.settings.check_realised", lambda _: None)
+    ends = "(float[N, 4, 6, 5] i, float[N, 4, 6, 5] j) => (float[N, 4, 6, 5] o)"
+    text = f"g {ends} {{ {WITHOUT_SUMS_OF_PRODUCTS} }}"
+    original = model(text, opset=18, s=numbers(4, 1, 1))
+    feeds = [{"i": numbers(2, 4, 6, 5), "j": 3 * numbers(2, 4, 6, 5, seed=1)}]
+    rules = {**STEPS[rounding], "rounding": rounding}
+    target = replace(TARGETS["i-vit"], name="mine", **rules)
+    result = quantize(original, feeds, target=target, bodies="portable")
+    assert [op for op in ops(result) if op != "IntCodedPRelu"] == FORMS["i-vit"]
+    assert len(ops(result)) == 5 and result.verdict == "ok"
+    assert verify(result.model, original, feeds).verdict == "ok"
 
 
 # Numbers
@@ -299,6 +327,25 @@ def assert_found(integer, tensor, body):
     except QPassesError:
         return
     assert verdict == "failed", tensor.name
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("sums", ["a_multiplier", "y_multiplier"]),
+        ("falling", ["slope_codes", "slope_multiplier"]),
+    ],
+)
+def test_numbers_beyond_64_bits_are_refused(body, names):
+    changed = made(body, "tflite").model
+    for tensor in changed.graph.initializer:
+        formal = tensor.name.rpartition(".")[2]
+        if formal in names or formal in ("a_shift", "slope_shift"):
+            value = 1 if formal in ("a_shift", "slope_shift") else (1 << 31) - 1
+            wrong = np.full_like(numpy_helper.to_array(tensor), value)
+            tensor.CopyFrom(numpy_helper.from_array(wrong, tensor.name))
+    with pytest.raises(ModelError):
+        verify(changed, net(body), samples())
 
 
 def test_usual_targets_have_no_coded_slopes():

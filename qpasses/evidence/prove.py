@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.errors import ModelError
+from opsets.errors import ModelError, UsageError
 from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
@@ -55,8 +55,14 @@ def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
 
 
 def prove_node(node: Node, record: Record) -> NodeEvidence:
-    """The evidence of one node of domain ``qpasses``, for the body its record names."""
-    return PROOFS[node.op](node, constants_of(node), record)
+    """The evidence of one node of domain ``qpasses``, for the body its record names.
+
+    Raises ModelError for numbers that no arithmetic of 64 bits holds.
+    """
+    try:
+        return PROOFS[node.op](node, constants_of(node), record)
+    except UsageError as error:
+        raise ModelError(f"node {node.name!r}: {error}") from error
 
 
 def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:

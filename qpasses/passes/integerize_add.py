@@ -66,11 +66,11 @@ class IntegerizeAdd(Pass):
             context.scalar(y.quantization.dtype, value)
             for value in (y.quantization.zero_point, *bounds)
         ]
-        clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
+        known = {"y_min": ends[1].values, "y_max": ends[2].values, **numbers}
         flavour = context.flavour if exact else "portable"
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name, *(each.name for each in absorbed)],
-            overload=OPS[op].body(flavour, clamps, attributes).overload,
+            overload=OPS[op].body(flavour, known, attributes).overload,
             scales={
                 "a": [a.quantization.scale],
                 "b": [b.quantization.scale],
