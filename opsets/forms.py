@@ -50,8 +50,8 @@ class AddForm:
 class PoolForm:
     """``numbers(scale, cells, target)``, and ``levels(sums, cells, pair, rounding)``.
 
-    ``scale`` is x_scale / y_scale; ``sums`` are of stored integers less their zero points,
-    each over so many ``cells``, all alike.
+    ``scale`` is x_scale / y_scale; ``sums`` are of stored integers less their zero points, in
+    form ``divided`` of stored integers as they are, each over so many ``cells``, all alike.
     """
 
     formula: str
@@ -180,7 +180,8 @@ POOL_FORMS: Mapping[str, PoolForm] = MappingProxyType(
             "the sum, requantized by s_x / (s_y * cells)", _average_scale, _average_requantized
         ),
         "divided": PoolForm(
-            "the sum divided by its cells, ties away from zero; input and output of one scale",
+            "the sum of codes, zero points left in, divided by its cells, ties away from zero;"
+            " input and output of one scale",
             _no_scale,
             _divided,
         ),

@@ -6,7 +6,11 @@ from opsets.errors import UsageError
 from opsets.fixed_point import ROUNDINGS, Rounding
 from opsets.target import Target
 
-_FOLLOWED = {"name", "description", "multiplier_bits", "rounding", "fast_kernels"}
+_FOLLOWED = {
+    *("name", "description", "multiplier_bits", "rounding", "fast_kernels"),
+    *("elementwise", "elementwise_bits", "average_pool", "mean"),
+    *("table_rounding", "rescaling"),
+}
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
 
 
