@@ -52,11 +52,13 @@ class PoolForm:
 
     ``scale`` is x_scale / y_scale; ``sums`` are of stored integers less their zero points, in
     form ``divided`` of stored integers as they are, each over so many ``cells``, all alike.
+    ``one_scale``: input and output must have the same.
     """
 
     formula: str
     numbers: Callable[[Scale, int, Arithmetic], Pair]
     levels: Callable[[Int64, int, Pair, str], Int64]
+    one_scale: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,12 +186,14 @@ POOL_FORMS: Mapping[str, PoolForm] = MappingProxyType(
             " input and output of one scale",
             _no_scale,
             _divided,
+            one_scale=True,
         ),
         "reciprocal": PoolForm(
             "the sum * (((2**30 + 1) << k) // cells) / 2**(30 + k), k = ceil(log2(cells)); "
             "ties up, input and output of one scale",
             _reciprocal,
             _times_reciprocal,
+            one_scale=True,
         ),
     }
 )

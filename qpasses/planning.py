@@ -6,6 +6,8 @@ from itertools import product
 
 import numpy as np
 
+from opsets.forms import POOL_FORMS
+from opsets.target import Target
 from qpasses.choices import SoftmaxForm
 from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
 from qpasses.graph import Graph, Node, Tensor, is_float, is_used
@@ -28,11 +30,12 @@ class Plan:
     """What is going to be quantized.
 
     ``tensors``: by name, in graph order; ``stored``: each one's name to that of its stored
-    integers; ``ties``: pairs that a moving op forces to share a scale; ``clamps``: input and
-    output of each Relu or Clip on its own, which share one if that loses little; ``chains``:
-    source and end of each elementwise chain, in graph order; ``inner``: ids of an end and of
-    a node that reads it inside its chain; ``computing``: the nodes that compute on integers;
-    ``integer``: the ids of all nodes that will read or write integers.
+    integers; ``ties``: pairs that share a scale as a moving op, or a pool of the target, needs
+    it; ``clamps``: input and output of each Relu or Clip on its own, which share one if that
+    loses little; ``chains``: source and end of each elementwise chain, in graph order;
+    ``inner``: ids of an end and of a node that reads it inside its chain; ``computing``: the
+    nodes that compute on integers; ``integer``: the ids of all nodes that will read or write
+    integers.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -88,6 +91,8 @@ def plan(graph: Graph, context: Context) -> Plan:
                 followers.append(chain)
             else:
                 _compute(result, chain, inner)
+                if _ties_ends(node, context.target):
+                    result.ties.append((node.inputs[0].name, chain[-1].outputs[0].name))
                 touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
     ends = chains.ends(graph)
     for tensor in ends:
@@ -144,6 +149,12 @@ def _follows(node: Node) -> bool:
     if multiplies_stacks(node):
         return len(activations(node)) > 1
     return node.op in PAIRING or node.op in REDUCING
+
+
+def _ties_ends(node: Node, target: Target) -> bool:
+    """Whether ``node`` is a pool to whose form input and output need one scale."""
+    is_pool = node.op in ("AveragePool", "GlobalAveragePool")
+    return is_pool and POOL_FORMS[target.average_pool].one_scale
 
 
 def _reads(node: Node, end: str, active: set[str], reach: Ties) -> bool:

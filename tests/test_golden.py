@@ -5,6 +5,8 @@ import hashlib
 import inspect
 import re
 import sys
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,12 +60,19 @@ def parsed(text):
     return infer_shapes(onnx.parser.parse_model(text))
 
 
+def settings_of(text):
+    """Those of target onnx, or of exact with the rules that the first line names."""
+    rules = re.match(r"# target: (.*)\n", text)
+    if not rules:
+        return Settings(load_target("onnx"))
+    given = tomllib.loads(rules[1].replace("; ", "\n"))
+    return Settings(replace(load_target("exact"), name="other", **given), bodies="portable")
+
+
 def rewritten(case):
     """The graph after the pass of the case's folder, and the context it wrote to."""
-    graph, context = (
-        import_graph(parsed(read(case)[0])),
-        Context(Settings(load_target("onnx"))),
-    )
+    before = read(case)[0]
+    graph, context = import_graph(parsed(before)), Context(settings_of(before))
     run_passes([PASSES[Path(case).parent.name]], graph, context)
     return graph, context
 

@@ -186,6 +186,7 @@ INT_REDUCE = Op(
     evidence="exhaustive",
     laws={"the order along the axes is irrelevant": _order_is_irrelevant},
     doc="acc = sum over `axes` (counted from the end) of (x - x_zero); cells = their sizes "
-    "multiplied if `mean` is 1, else 1 (a sum, or a mean that has 1 / cells in its multiplier); y = clamp(round(acc * multiplier / (cells * 2**shift))"
-    " + y_zero, y_min, y_max).",
+    "multiplied if `mean` is 1, else 1: of a sum (0), or of a mean whose multiplier holds 1 / "
+    "cells (2); y = clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, "
+    "y_max).",
 )
