@@ -1,7 +1,7 @@
 """Averages: which integers a pool or mean gets by the rules of a target, and its node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +19,9 @@ from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context
 from qpasses.patterns import Stored, clamp
 from qpasses.record import NodeRecord, Quantization
+
+_ROUNDINGS = {"divided": "half_away", "reciprocal": "half_up"}
+"""Of the forms that round in their own way."""
 
 _WIDEST = (1 << 31) - 1
 
@@ -62,10 +65,9 @@ def pool_numbers(
             f"got {x.scale:.6g}, {x.zero_point} and {y.scale:.6g}, {y.zero_point}"
         )
     pair = form.numbers(x.scale / y.scale, cells, target)
-    if target.average_pool == "divided":
-        return Numbers(*pair, "half_away", raw=True)
-    once = "half_up" if target.average_pool == "reciprocal" else target.rounding
-    return _numbers(pair, once, reachable)
+    rounding = _ROUNDINGS.get(target.average_pool, target.rounding)
+    found = _numbers(pair, rounding, reachable)
+    return replace(found, raw=target.average_pool == "divided")
 
 
 def mean_numbers(

@@ -93,7 +93,7 @@ def _divided(
     ends = zip(("y_min", "y_max"), stored_bounds(y, clamps), strict=True)
     for name, value in (("x_zero", 0), ("y_zero", 0), *ends):
         yield from unlike(name, site.given[name], np.array(value, y.dtype))
-    yield from _numbers(site, (1, 0))
+    yield from _numbers(site, _to_the_right((1, 0), "half_away"))
 
 
 def _numbers(site: Site, pair: tuple[int, int], shape: Sequence[int] = ()) -> Iterator[str]:

@@ -131,7 +131,7 @@ def _leaves_zeros(node: Node, given: Constants, record: Record) -> bool:
     x, y = (record.tensors.get(t.name) for t in (node.inputs[0], node.outputs[0]))
     if not divides or pads != uncounted or x is None or x != y:
         return False
-    is_one = int(given["multiplier"]) == 1 and int(given["shift"]) == 0
+    is_one = int(given["multiplier"]) == 1 << int(given["shift"])
     return is_one and int(given["x_zero"]) == int(given["y_zero"]) == 0
 
 
