@@ -214,7 +214,6 @@ def test_tflites_averages_are_reproduced(case):
     low = y["zp"] if p["fused_act"] == "RELU" else -128
     found = np.moveaxis(counted(images, p["k"], p["stride"], pads, low), 1, 3)
     assert found.ravel().tolist() == np.ravel(reference(case)).tolist()
-    )
 
 
 @needs_vectors
