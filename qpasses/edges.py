@@ -1,6 +1,6 @@
 """The edges of an integer graph whose inputs or outputs are stored integers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session
+from opsets.fixed_point import Rounding
 from qpasses.record import Quantization, Record
 
 
@@ -80,11 +81,38 @@ def byte_codes(stored: Quantization) -> NDArray[Any]:
     return found
 
 
-def quantize(values: NDArray[Any], stored: Quantization) -> NDArray[Any]:
-    """QuantizeLinear in float32, as onnxruntime computes it: half to even, saturating."""
+def quantize(
+    values: NDArray[Any], stored: Quantization, rounding: Rounding = "half_to_even"
+) -> NDArray[Any]:
+    """QuantizeLinear in float32, as onnxruntime computes it: half to even, saturating.
+
+    Other roundings are those of the quotient in double.
+    """
     with np.errstate(over="ignore"):  # it saturates
-        levels = np.rint(values.astype(np.float32) / np.float32(stored.scale))
+        levels = _LEVELS[rounding](values.astype(np.float32), np.float32(stored.scale))
     return np.asarray(np.clip(levels + stored.zero_point, *stored.limits).astype(stored.dtype))
+
+
+def _half_to_even(values: NDArray[Any], scale: np.float32) -> NDArray[Any]:
+    return np.rint(values / scale)
+
+
+def _half_up(values: NDArray[Any], scale: np.float32) -> NDArray[Any]:
+    quotient = values.astype(np.float64) / np.float64(scale)
+    floor = np.floor(quotient)
+    return np.asarray(floor + (quotient - floor >= _HALF))
+
+
+def _half_away(values: NDArray[Any], scale: np.float32) -> NDArray[Any]:
+    return np.asarray(np.copysign(_half_up(np.abs(values), scale), values))
+
+
+_HALF = 0.5
+_LEVELS: Mapping[Rounding, Callable[[NDArray[Any], np.float32], NDArray[Any]]] = {
+    "half_to_even": _half_to_even,
+    "half_up": _half_up,
+    "half_away": _half_away,
+}
 
 
 def dequantize(values: NDArray[Any], stored: Quantization) -> NDArray[np.float32]:
