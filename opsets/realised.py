@@ -9,7 +9,7 @@ from opsets.target import Target
 _FOLLOWED = {
     *("name", "description", "multiplier_bits", "rounding", "fast_kernels"),
     *("elementwise", "elementwise_bits", "average_pool", "mean"),
-    *("table_rounding", "rescaling"),
+    *("table_rounding", "rescaling", "alignment"),
 }
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from importlib import resources
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -33,7 +33,8 @@ class Target:
     scales of weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
     of 256 entries may be used or not, and hold levels rounded by ``table_rounding``. Where a
     tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by
-    the elementwise multiplier.
+    the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
+    unless a user says it (qpasses.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's kernels compute them
     exactly; without it they are the nearest to real arithmetic, and the bodies are portable.
@@ -61,6 +62,7 @@ class Target:
     tables: bool = True
     table_rounding: Rounding = "half_to_even"
     rescaling: str = "real"
+    alignment: Literal["qpasses", "tpu-mlir"] = "qpasses"
 
     def __post_init__(self) -> None:
         for name in ("name", "description"):
@@ -179,6 +181,7 @@ _KNOWN: dict[str, Iterable[str]] = {
     "matmul_weights": _WEIGHTS,
     "table_rounding": ROUNDINGS,
     "rescaling": ("real", "requantized"),
+    "alignment": ("qpasses", "tpu-mlir"),
 }
 
 

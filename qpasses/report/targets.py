@@ -45,6 +45,10 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
         "requantized": "a tensor stored anew at another scale is requantized by s_x / s_y and "
         "the elementwise multiplier",
     },
+    "alignment": {
+        "qpasses": "tensors share a range where an op, or a table saved, wants it",
+        "tpu-mlir": "ranges spread as TPU-MLIR does it for this chip; --alignment says else",
+    },
     "fast_kernels": {
         True: "multipliers are chosen so that onnxruntime's int8 kernels compute them exactly",
         False: "multipliers are those of the rule, bodies are portable",
