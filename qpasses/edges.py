@@ -84,32 +84,27 @@ def byte_codes(stored: Quantization) -> NDArray[Any]:
 def quantize(
     values: NDArray[Any], stored: Quantization, rounding: Rounding = "half_to_even"
 ) -> NDArray[Any]:
-    """QuantizeLinear in float32, as onnxruntime computes it: half to even, saturating.
+    """QuantizeLinear in float32, as onnxruntime computes it, or rounded otherwise; saturating.
 
-    Other roundings are those of the quotient in double.
+    The quotient is one of float32, whatever the rounding is.
     """
     with np.errstate(over="ignore"):  # it saturates
-        levels = _LEVELS[rounding](values.astype(np.float32), np.float32(stored.scale))
+        levels = _ROUNDED[rounding](values.astype(np.float32) / np.float32(stored.scale))
     return np.asarray(np.clip(levels + stored.zero_point, *stored.limits).astype(stored.dtype))
 
 
-def _half_to_even(values: NDArray[Any], scale: np.float32) -> NDArray[Any]:
-    return np.rint(values / scale)
-
-
-def _half_up(values: NDArray[Any], scale: np.float32) -> NDArray[Any]:
-    quotient = values.astype(np.float64) / np.float64(scale)
+def _half_up(quotient: NDArray[Any]) -> NDArray[Any]:
     floor = np.floor(quotient)
     return np.asarray(floor + (quotient - floor >= _HALF))
 
 
-def _half_away(values: NDArray[Any], scale: np.float32) -> NDArray[Any]:
-    return np.asarray(np.copysign(_half_up(np.abs(values), scale), values))
+def _half_away(quotient: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.copysign(_half_up(np.abs(quotient)), quotient))
 
 
 _HALF = 0.5
-_LEVELS: Mapping[Rounding, Callable[[NDArray[Any], np.float32], NDArray[Any]]] = {
-    "half_to_even": _half_to_even,
+_ROUNDED: Mapping[Rounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "half_to_even": np.rint,
     "half_up": _half_up,
     "half_away": _half_away,
 }

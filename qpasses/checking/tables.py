@@ -108,7 +108,8 @@ def _stored(values: NDArray[np.float32], site: Site) -> NDArray[Any]:
     rounding, y = site.settings.target.table_rounding, site.y
     if rounding == "half_to_even":
         return stored_float32(values, y)
-    size = np.minimum(np.abs(values.astype(np.float64)) / y.scale, 1e6)
+    with np.errstate(over="ignore"):
+        size = np.minimum(np.abs(values) / np.float32(y.scale), np.float32(1e6))
     rest, whole = np.modf(size)
     goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & ((rounding == "half_away") | (values > 0)))
     levels = np.where(values < 0, -1, 1) * (whole + goes_up) + y.zero_point
