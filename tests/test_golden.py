@@ -31,7 +31,7 @@ from qpasses.shapes import infer_shapes
 FOLDER = Path(__file__).parent / "golden"
 PASSES = {each.name: each for each in (*PREPARE, *INTEGERIZE, *INTEGER_IO)}
 CASES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.txt"))
-AFTER, DECLINED = "# after\n", "# declined: "
+AFTER, DECLINED, RULES = "# after\n", "# declined: ", "# rules = "
 
 FREE_DIMENSION = 5
 """What a symbolic dimension is when a golden graph is run."""
@@ -61,18 +61,19 @@ def parsed(text):
 
 
 def settings_of(text):
-    """Those of target onnx, or of exact with the rules that the first line names."""
-    rules = re.match(r"# target: (.*)\n", text)
-    if not rules:
+    """Those of target onnx, or with a first line ``# rules = {NAME = VALUE}`` of exact with
+    these rules, in TOML.
+    """
+    if not text.startswith(RULES):
         return Settings(load_target("onnx"))
-    given = tomllib.loads(rules[1].replace("; ", "\n"))
-    return Settings(replace(load_target("exact"), name="other", **given), bodies="portable")
+    rules = tomllib.loads(text.splitlines()[0].removeprefix("# "))["rules"]
+    return Settings(replace(load_target("exact"), name="golden", **rules), bodies="portable")
 
 
 def rewritten(case):
     """The graph after the pass of the case's folder, and the context it wrote to."""
-    before = read(case)[0]
-    graph, context = import_graph(parsed(before)), Context(settings_of(before))
+    text = read(case)[0]
+    graph, context = import_graph(parsed(text)), Context(settings_of(text))
     run_passes([PASSES[Path(case).parent.name]], graph, context)
     return graph, context
 
