@@ -162,12 +162,15 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
     """Turn the float MODEL into an integer model, with evidence for every node."""
     from qpasses.api import check_pass
     from qpasses.api import quantize as run
+    from qpasses.arguments import given_target
     from qpasses.evidence_file import place_to_write
 
     for name in print_after:
         check_pass(name)
     _split_types(options)
     shown = {"model": model, **options, "print_after": print_after}
+    rules = given_target(options["target"], options["exact"])
+    shown["alignment"] = options["alignment"] or rules.alignment
     shown["no_per_channel"] = not options["per_channel"]
     wanted = (options[name] for name in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)
@@ -260,6 +263,7 @@ def calibrate_model(model: Path, **options: Any) -> None:
     _split_types(options)
     options = {"model": model, **options}
     shown = options | {"format": options["table_format"]}
+    shown["alignment"] = options["alignment"] or "qpasses"
     shown["no_histograms"] = not options["histograms"]
     hidden = ("table_format", "histograms")
     shown = {name: value for name, value in shown.items() if name not in hidden}
