@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from opsets.forms import MEAN_FORMS, POOL_FORMS
 from opsets.multipliers import Pair, ScaleError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
 from opsets.rounding import NodeRounding, wraps
 from opsets.target import Target
 from qpasses.evidence.prove import prove_node
@@ -20,7 +21,7 @@ from qpasses.passes.base import Context
 from qpasses.patterns import Stored, clamp
 from qpasses.record import NodeRecord, Quantization
 
-_ROUNDINGS = {"divided": "half_away", "reciprocal": "half_up"}
+_ROUNDINGS: Mapping[str, NodeRounding] = {"divided": "half_away", "reciprocal": "half_up"}
 """Of the forms that round in their own way."""
 
 _WIDEST = (1 << 31) - 1
@@ -65,7 +66,7 @@ def pool_numbers(
             f"got {x.scale:.6g}, {x.zero_point} and {y.scale:.6g}, {y.zero_point}"
         )
     pair = form.numbers(x.scale / y.scale, cells, target)
-    rounding = _ROUNDINGS.get(target.average_pool, target.rounding)
+    rounding = _ROUNDINGS.get(target.average_pool) or node_rounding(target)
     found = _numbers(pair, rounding, reachable)
     return replace(found, raw=target.average_pool == "divided")
 
@@ -75,7 +76,7 @@ def mean_numbers(
 ) -> Numbers:
     """Of a ReduceMean: the multiplier holds 1 / cells. Raises ScaleError."""
     pair = MEAN_FORMS[target.mean].numbers(x.scale / y.scale, cells, target)
-    return _numbers(pair, target.rounding, reachable)
+    return _numbers(pair, node_rounding(target), reachable)
 
 
 def sum_numbers(
@@ -83,10 +84,10 @@ def sum_numbers(
 ) -> Numbers:
     """Of a ReduceSum. Raises ScaleError."""
     pair = target.scale_to_multiplier(x.scale / y.scale)
-    return _numbers(pair, target.rounding, reachable)
+    return _numbers(pair, node_rounding(target), reachable)
 
 
-def _numbers(pair: Pair, rounding: str, reachable: Interval) -> Numbers:
+def _numbers(pair: Pair, rounding: NodeRounding, reachable: Interval) -> Numbers:
     """A pair as nodes have it: one rounding shifts by one place or more, to the right."""
     multiplier, shift = pair
     if rounding in ROUNDINGS and shift < 1:
@@ -96,7 +97,7 @@ def _numbers(pair: Pair, rounding: str, reachable: Interval) -> Numbers:
     ends = np.concatenate([reachable.low, reachable.high])
     if wraps(ends, shift, rounding).any():
         raise ScaleError(f"its left shift by {31 - shift} could leave int32")
-    return Numbers(multiplier, shift, cast(NodeRounding, rounding))
+    return Numbers(multiplier, shift, rounding)
 
 
 def put_average(

@@ -66,7 +66,7 @@ def plan(graph: Graph, context: Context) -> Plan:
             context.record.declined[node.name] = unwanted
             continue
         if node.op in ELEMENTWISE and _may_join(graph, chains, node):
-            if not (objection := chains.join(node)):
+            if not (objection := chains.join(node, _stands_alone(node, context.target))):
                 context.record.declined.pop(node.name, None)
                 continue
             context.record.declined[node.name] = objection
@@ -149,6 +149,11 @@ def _follows(node: Node) -> bool:
     if multiplies_stacks(node):
         return len(activations(node)) > 1
     return node.op in PAIRING or node.op in REDUCING
+
+
+def _stands_alone(node: Node, target: Target) -> bool:
+    """Whether ``node`` is a slope that the target computes by itself, not in a table."""
+    return node.op in ("LeakyRelu", "PRelu") and target.slopes != "multipliers"
 
 
 def _ties_ends(node: Node, target: Target) -> bool:

@@ -14,6 +14,8 @@ from small_models import model, numbers
 
 from calibration import Session
 from qpasses import quantize, verify
+from qpasses.elementwise import Chains
+from qpasses.graph import import_graph
 
 # The simulator
 
@@ -249,6 +251,17 @@ def test_joins(tmp_path, parts):
     moved = [sim_rescaled(each, (s[name], s["k"])) for name, each in (("a", a), ("x", q))]
     expected = sim_table(np.concatenate(moved, axis=1), np.negative, (s["k"], s["y"]))
     np.testing.assert_array_equal(stored(made, feeds, ["y"])["y"], expected)
+
+
+def test_what_has_a_form_of_its_own_is_in_no_table():
+    """The device rounds what a slope gives, before a function of it."""
+    graph = import_graph(net("a = LeakyRelu (x) s = Sigmoid (a) y = Mul (a, s)"))
+    chains = Chains()
+    for node in graph.nodes:
+        assert chains.join(node, alone=node.op == "LeakyRelu") == ""
+    a, y = chains.ends(graph)
+    assert [chains.source(each).name for each in (a, y)] == ["x", "a"] and a.name == "a"
+    assert not chains.is_inside(a)
 
 
 # All of it

@@ -10,6 +10,7 @@ import numpy as np
 
 from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
+from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest
 from qpasses.checking.clamps import check_end, clamps_behind, stored_bounds
@@ -152,7 +153,7 @@ def _pool(site: Site, cells: int, attributes: dict[str, Any]) -> Iterator[str]:
         scales = {"x": [x.scale]}
         yield from check_requantized(site, clamps, expected, scales, reachable, cells)
         return
-    rounding: str = target.rounding
+    rounding: str = node_rounding(target)
     pair = elementwise(x.scale / site.y.scale / cells, target)
     if target.average_pool == "reciprocal":
         rounding, places = "half_up", math.ceil(math.log2(cells))
@@ -199,9 +200,9 @@ def int_reduce(site: Site) -> Iterator[str]:
         if mean and not all(isinstance(node.inputs[0].shape[axis], int) for axis in axes):
             raise DifferenceError("its target has a multiplier for each number of cells")
         pair = _to_the_right(
-            _ruled(x.scale / y.scale, cells, mean, form, target), target.rounding
+            _ruled(x.scale / y.scale, cells, mean, form, target), node_rounding(target)
         )
-    expected["rounding"] = target.rounding
+    expected["rounding"] = node_rounding(target)
     yield from unlike_attributes(site.node.attrs, expected)
     yield from _numbers(site, pair)
 
