@@ -52,13 +52,15 @@ class AddForm:
 class PoolForm:
     """``numbers(scale, cells, target)``, and ``levels(sums, cells, pair, rounding)``.
 
-    ``scale`` is x_scale / y_scale; ``sums`` are of stored integers less their zero points,
-    each over so many ``cells``, all alike.
+    ``scale`` is x_scale / y_scale; ``sums`` are of stored integers less their zero points, in
+    form ``divided`` of stored integers as they are, each over so many ``cells``, all alike.
+    ``one_scale``: input and output must have the same.
     """
 
     formula: str
     numbers: Callable[[Scale, int, Arithmetic], Pair]
     levels: Callable[[Int64, int, Pair, str], Int64]
+    one_scale: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,15 +188,18 @@ POOL_FORMS: Mapping[str, PoolForm] = MappingProxyType(
             "the sum, requantized by s_x / (s_y * cells)", _average_scale, _average_requantized
         ),
         "divided": PoolForm(
-            "the sum divided by its cells, ties away from zero; input and output of one scale",
+            "the sum of codes, zero points left in, divided by its cells, ties away from zero;"
+            " input and output of one scale",
             _no_scale,
             _divided,
+            one_scale=True,
         ),
         "reciprocal": PoolForm(
             "the sum * (((2**30 + 1) << k) // cells) / 2**(30 + k), k = ceil(log2(cells)); "
             "ties up, input and output of one scale",
             _reciprocal,
             _times_reciprocal,
+            one_scale=True,
         ),
     }
 )

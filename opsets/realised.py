@@ -21,6 +21,7 @@ _FOLLOWED = {
     *("multiplier", "multiplier_bits", "min_shift", "max_shift"),
     *("elementwise", "elementwise_bits", "accumulator_bits", "add", "slopes"),
     *("activations", "non_negative", "conv_weights", "matmul_weights", "tables"),
+    *("average_pool", "mean", "table_rounding", "rescaling", "alignment"),
 }
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
 

@@ -7,12 +7,12 @@ from fractions import Fraction
 from importlib import resources
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
 from opsets.errors import UsageError
-from opsets.fixed_point import Int64
+from opsets.fixed_point import ROUNDINGS, Int64, Rounding
 from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
@@ -33,7 +33,10 @@ class Target:
     opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is not
     negative are stored ``as_others`` or ``unsigned``;
     scales of weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
-    of 256 entries may be used or not.
+    of 256 entries may be used or not, and hold levels rounded by ``table_rounding``. Where a
+    tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by
+    the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
+    unless a user says it (qpasses.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's kernels compute them
     exactly; without it they are those of the rule, and the bodies are portable.
@@ -60,6 +63,9 @@ class Target:
     matmul_weights: str = "per_channel"
     accumulator_bits: int = 32
     tables: bool = True
+    table_rounding: Rounding = "half_to_even"
+    rescaling: str = "real"
+    alignment: Literal["qpasses", "tpu-mlir"] = "qpasses"
 
     def __post_init__(self) -> None:
         for name in ("name", "description"):
@@ -177,6 +183,9 @@ _KNOWN: dict[str, Iterable[str]] = {
     "non_negative": ("as_others", "unsigned"),
     "conv_weights": _WEIGHTS,
     "matmul_weights": _WEIGHTS,
+    "table_rounding": ROUNDINGS,
+    "rescaling": ("real", "requantized"),
+    "alignment": ("qpasses", "tpu-mlir"),
 }
 
 

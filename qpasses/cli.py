@@ -168,7 +168,8 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
         check_pass(name)
     _split_types(options)
     shown = {"model": model, **options, "print_after": print_after}
-    usual = usual_options(given_target(options["target"], options["exact"]))
+    rules = given_target(options["target"], options["exact"])
+    usual = usual_options(rules) | {"alignment": rules.alignment}
     shown |= {name: value for name, value in usual.items() if options[name] is None}
     shown["no_per_channel"] = not shown["per_channel"]
     wanted = (options[name] for name in ("evidence_file", "output", "emit", "stop_after"))
@@ -262,6 +263,7 @@ def calibrate_model(model: Path, **options: Any) -> None:
     _split_types(options)
     options = {"model": model, **options}
     shown = options | {"format": options["table_format"]}
+    shown["alignment"] = options["alignment"] or "qpasses"
     shown["no_histograms"] = not options["histograms"]
     hidden = ("table_format", "histograms")
     shown = {name: value for name, value in shown.items() if name not in hidden}

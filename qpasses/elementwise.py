@@ -208,6 +208,7 @@ class Chains:
     members: list[Node] = field(default_factory=list)
     _sources: dict[int, Tensor] = field(default_factory=dict)
     _axes: dict[int, set[int]] = field(default_factory=dict)
+    _alone: set[int] = field(default_factory=set)
 
     def source(self, tensor: Tensor) -> Tensor:
         """What ``tensor`` is a function of; itself, if no member writes it."""
@@ -215,26 +216,33 @@ class Chains:
 
     def is_inside(self, tensor: Tensor) -> bool:
         """Whether a member writes ``tensor``, and its chain may go on behind it."""
-        return id(tensor) in self._sources and len(self._axes[id(tensor)]) <= 1
+        place = id(tensor)
+        written = place in self._sources and place not in self._alone
+        return written and len(self._axes[place]) <= 1
 
-    def join(self, node: Node) -> str:
+    def join(self, node: Node, alone: bool = False) -> str:
         """Make ``node`` a member, whose inputs are known, or say why not.
 
         It begins a chain where its constants differ along another axis than those before:
-        what differs along several axes is a chain of its own.
+        what differs along several axes is a chain of its own. So is what is ``alone``: no
+        other node is in its chain.
         """
         if reason := objection(node):
             return reason
         inputs = {id(t): t for t in node.inputs if varies(t)}
-        axes = _axes(node).union(*(self._axes.get(i, ()) for i in inputs))
-        sources = {id(s): s for s in map(self.source, inputs.values())}
-        if len(axes) > 1:
+        within = [t for i, t in inputs.items() if i not in self._alone]
+        axes = _axes(node).union(*(self._axes.get(id(t), ()) for t in within))
+        behind = {i: t for i, t in inputs.items() if i in self._alone}
+        sources = behind | {id(s): s for s in map(self.source, within)}
+        if len(axes) > 1 or alone:
             sources, axes = inputs, _axes(node)
         if len(sources) > 1:
             return f"{node.op} of two tensors has no integer form in this version"
         (source,), output = sources.values(), id(node.outputs[0])
         self.members.append(node)
         self._sources[output], self._axes[output] = source, axes
+        if alone:
+            self._alone.add(output)
         return ""
 
     def ends(self, graph: Graph) -> list[Tensor]:

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from opsets.forms import POOL_FORMS
 from opsets.target import Target
 from qpasses.choices import SoftmaxForm
 from qpasses.elementwise import (
@@ -37,9 +38,9 @@ class Plan:
     """What is going to be quantized.
 
     ``tensors``: by name, in graph order; ``stored``: each one's name to that of its stored
-    integers; ``ties``: pairs that a moving op, or the target's form of slopes, forces to share
-    a scale; ``clamps``: input and output of each Relu or Clip on its own, which share one if
-    that loses little; ``chains``: source and end of each elementwise chain, in graph order;
+    integers; ``ties``: pairs that share a scale as a moving op, or a form of the target for
+    pools or slopes, needs it; ``clamps``: input and output of each Relu or Clip on its own,
+    which share one if that loses little; ``chains``: source and end of each elementwise chain;
     ``inner``: ids of an end and of a node that reads it inside its chain; ``computing``: the
     nodes that compute on integers; ``integer``: the ids of all nodes that will read or write
     integers.
@@ -80,7 +81,7 @@ def plan(graph: Graph, context: Context) -> Plan:
             continue
         may_join = tables or takes_multipliers([node], "multiplier", context.target)
         if node.op in ELEMENTWISE and may_join and _may_join(graph, chains, node):
-            if not (objection := chains.join(node)):
+            if not (objection := chains.join(node, _stands_alone(node, context.target))):
                 context.record.declined.pop(node.name, None)
                 continue
             context.record.declined[node.name] = objection
@@ -106,6 +107,8 @@ def plan(graph: Graph, context: Context) -> Plan:
                 followers.append(chain)
             else:
                 _compute(result, chain, inner)
+                if _ties_ends(node, context.target):
+                    result.ties.append((node.inputs[0].name, chain[-1].outputs[0].name))
                 touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
     ends = chains.ends(graph)
     for tensor in ends:
@@ -174,6 +177,17 @@ def _follows(node: Node) -> bool:
     if multiplies_stacks(node):
         return len(activations(node)) > 1
     return node.op in PAIRING or node.op in REDUCING
+
+
+def _stands_alone(node: Node, target: Target) -> bool:
+    """Whether ``node`` is a slope that the target computes by itself, not in a table."""
+    return node.op in ("LeakyRelu", "PRelu") and target.slopes != "multipliers"
+
+
+def _ties_ends(node: Node, target: Target) -> bool:
+    """Whether ``node`` is a pool to whose form input and output need one scale."""
+    is_pool = node.op in ("AveragePool", "GlobalAveragePool")
+    return is_pool and POOL_FORMS[target.average_pool].one_scale
 
 
 def _reads(node: Node, end: str, active: set[str], reach: Ties) -> bool:

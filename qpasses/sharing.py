@@ -183,6 +183,7 @@ def _tables(
     """The tables of ``chains``, equal ones once."""
     made = set()
     for each in chains:
-        ends = [activation_parameters(ranges[n], settings) for n in (each.source, each.end)]
-        made.add(tabulate(each.function, *ends)[0].tobytes())
+        x, y = (activation_parameters(ranges[n], settings) for n in (each.source, each.end))
+        table, _ = tabulate(each.function, x, y, settings.target.table_rounding)
+        made.add(table.tobytes())
     return made

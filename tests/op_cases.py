@@ -364,8 +364,9 @@ def int_reduce(draw):
         cut = max(0, int(s[0]) - 20, int(m[0]).bit_length() - 22)
         m, s = m >> cut, s - cut
     scale = m.reshape(()), np.minimum(s, 52).reshape(())  # cells * 2**s stays below 2**62
-    switches = {"keepdims": draw(st.integers(0, 1)), "mean": draw(st.integers(0, 1))}
-    attributes = {"axes": sorted(axes), "rounding": draw(rounding), **switches}
+    switches = {"keepdims": draw(st.integers(0, 1)), "mean": draw(st.integers(0, 2))}
+    rule = draw(rounding if switches["mean"] == 1 else node_rounding)
+    attributes = {"axes": sorted(axes), "rounding": rule, **switches}
     return Case([codes(rng, shape, zero), zero, *scale, *output_ends(rng, dtype)], attributes)
 
 
@@ -635,7 +636,7 @@ def _plain_reduce(x, x_zero, m, s, *ends, axes, keepdims, mean, rounding):
     places = [axis + x.ndim for axis in axes]
     sizes = [range(n) if i in places else [0] for i, n in enumerate(x.shape)]
     kept = [1 if i in places else n for i, n in enumerate(x.shape)]
-    cells = prod(x.shape[i] for i in places) if mean else 1
+    cells = prod(x.shape[i] for i in places) if mean == 1 else 1
 
     def code_at(*at):
         at = list(at)
@@ -645,6 +646,8 @@ def _plain_reduce(x, x_zero, m, s, *ends, axes, keepdims, mean, rounding):
             cell = tuple(a + b for a, b in zip(full, step, strict=True))
             acc += int(x[cell]) - int(x_zero)
         y_zero, y_min, y_max = map(int, ends)
+        if mean != 1:
+            return _clamped(acc, int(m), int(s), ends, rounding)
         level = exact_round(Fraction(acc * int(m), cells << int(s)), rounding)
         return min(max(level + y_zero, y_min), y_max)
 

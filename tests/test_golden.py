@@ -85,11 +85,6 @@ def settings_of(text):
 
 def rewritten(case):
     """The graph after the pass of the case's folder, and the context it wrote to."""
-    before, _ = read(case)
-    target = target_of(before)
-    bodies = "onnxruntime" if target.fast_kernels else "portable"
-    graph = import_graph(parsed(before))
-    context = Context(Settings(target, bodies))
     text = read(case)[0]
     graph, context = import_graph(parsed(text)), Context(settings_of(text))
     run_passes([PASSES[Path(case).parent.name]], graph, context)

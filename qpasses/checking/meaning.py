@@ -163,6 +163,10 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
             "bounds",
             list(entry.bounds) != [None, None] and (node.op != "Lut" or bool(entry.function)),
         ),
+        (
+            "requantizes",
+            bool(entry.requantizes) and (node.op != "Lut" or bool(entry.function)),
+        ),
         ("cells", entry.cells != 1 and not is_integer(node)),
         ("macs", entry.macs != 0 and not is_integer(node)),
         ("costs", bool(entry.costs) and not tabulated),

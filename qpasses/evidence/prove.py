@@ -13,6 +13,7 @@ from opsets.errors import ModelError, UsageError
 from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
 from qpasses.bodies import body_of, constants_of, rank_of
 from qpasses.edges import byte_codes
@@ -118,7 +119,7 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
         return f"body {entry.overload!r} does not compute such a node"
     tensors = dict(zip(op.inputs, node.inputs, strict=True)) | {"y": node.outputs[0]}
     stored = (name for name in ("x", "a", "b", "y") if f"{name}_zero" in given)
-    for name in stored:
+    for name in () if _leaves_zeros(node, given, record) else stored:
         zero = given[f"{name}_zero"]
         meaning = record.tensors.get(tensors[name].name)
         if meaning is not None and (meaning.zero_point, meaning.dtype) != (
@@ -127,6 +128,20 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
         ):
             return f"{name}_zero is {zero}, the zero point of its tensor {meaning.zero_point}"
     return _beyond(node, record, int(given["y_min"]), int(given["y_max"]))
+
+
+def _leaves_zeros(node: Node, given: Constants, record: Record) -> bool:
+    """Whether a mean leaves the zero point in what it reads and writes, which is the same.
+
+    That adds one number to all codes, and to their mean; padding must not count.
+    """
+    divides = node.attrs.get("mean") == DIVIDES or node.op == "IntCountedAveragePool"
+    pads, uncounted = (node.attrs.get(name) for name in ("pads", "uncounted_pads"))
+    x, y = (record.tensors.get(t.name) for t in (node.inputs[0], node.outputs[0]))
+    if not divides or pads != uncounted or x is None or x != y:
+        return False
+    is_one = int(given["multiplier"]) == 1 << int(given["shift"])
+    return is_one and int(given["x_zero"]) == int(given["y_zero"]) == 0
 
 
 def _beyond(node: Node, record: Record, lowest: int, highest: int) -> str:
@@ -251,8 +266,14 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
     entry, body = record.nodes[node.name], body_of(node, record)
     rounding, cells = node.attrs["rounding"], entry.cells if node.attrs["mean"] else 1
     reachable = sums(entry.cells, int(given["x_zero"]), given["x_zero"].dtype.name)
-    ours = reduced_thresholds(given, cells, rounding)
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    if node.attrs["mean"] == DIVIDES:
+        ours = reduced_thresholds(given, cells, rounding)
+    else:
+        multiplier, shift = (
+            given[name].astype(np.int64).reshape(1) for name in ("multiplier", "shift")
+        )
+        ours = meaning_thresholds(multiplier, shift, steps, rounding)
     real = np.array(real_thresholds(replace(entry, cells=cells).real_scales(), steps))
     attributes = {name: node.attrs[name] for name in OPS["IntReduce"].attributes}
     low, high = int(reachable.low[0]), int(reachable.high[0])
@@ -306,7 +327,7 @@ def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
     entry, body = record.nodes[node.name], body_of(node, record)
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     domain = wrong = count = largest = 0
-    for cells in window_sizes(node.attrs["kernel_shape"]):
+    for cells in window_sizes(node.attrs["kernel_shape"], node.attrs["uncounted_pads"]):
         reachable = sums(cells, int(given["x_zero"]), given["x_zero"].dtype.name)
         ours = reduced_thresholds(given, cells, node.attrs["rounding"])
         real = real_thresholds(replace(entry, cells=cells).real_scales(), steps)

@@ -36,6 +36,20 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
         True: "functions of one tensor may be tables of 256 entries",
         False: "no tables: functions of one tensor are computed",
     },
+    "table_rounding": {
+        "half_to_even": "levels in tables are the nearest, ties to even",
+        "half_up": "levels in tables are the nearest, ties up",
+        "half_away": "levels in tables are the nearest, ties away from zero",
+    },
+    "rescaling": {
+        "real": "a tensor stored anew at another scale takes the nearest code",
+        "requantized": "a tensor stored anew at another scale is requantized by s_x / s_y and "
+        "the elementwise multiplier",
+    },
+    "alignment": {
+        "qpasses": "tensors share a range where an op, or a table saved, wants it",
+        "tpu-mlir": "ranges spread as TPU-MLIR does it for this chip; --alignment says else",
+    },
     "fast_kernels": {
         True: "multipliers are chosen so that onnxruntime's int8 kernels compute them exactly",
         False: "multipliers are those of the rule, bodies are portable",
