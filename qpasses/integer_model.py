@@ -147,7 +147,7 @@ def _is_well_formed(node: Node) -> bool:
         return False
     if node.attrs.get("rounding", "half_to_even") not in _roundings(op):
         return False
-    if not _has_axes(node):
+    if not _has_axes(node) or not _has_windows(node):
         return False
     pairs = zip(op.inputs.items(), node.inputs, strict=True)
     given = {name: (kind, constant(t)) for (name, kind), t in pairs if name not in _DATA}
@@ -188,6 +188,19 @@ def _has_axes(node: Node) -> bool:
     in_order = axes == sorted(set(axes)) and axes != []
     return in_order and all(-last <= axis < 0 for axis in axes)
 
+
+def _has_windows(node: Node) -> bool:
+    """Whether sizes are of as many axes as there are, and none is below one."""
+    attributes = node.attrs
+    sizes = [attributes[name] for name in _SIZES if name in attributes]
+    pads = [attributes[name] for name in ("pads", "uncounted_pads") if name in attributes]
+    dims = {len(each) for each in sizes} | {len(each) / 2 for each in pads}
+    wanted = 3 if node.op == "IntResize" else max(dims, default=0)
+    is_positive = all(n > 0 for each in sizes for n in each)
+    return is_positive and dims <= {wanted} and all(n >= 0 for each in pads for n in each)
+
+
+_SIZES = ("dilations", "kernel_shape", "spatial_shape", "strides", "x_sizes", "y_sizes")
 
 _LARGEST_RANK = 64
 

@@ -1,7 +1,7 @@
 """Reading a model, and refusing what the toolkit cannot treat before any work is done."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 
@@ -79,13 +79,14 @@ def _check_parts(part: Message) -> None:
     if isinstance(part, onnx.AttributeProto):
         for text in (part.s, *part.strings):
             text.decode("utf-8")
-    for _, value in part.ListFields():  # reads texts, as do loops
-        if isinstance(value, Message):
-            _check_parts(value)
-        elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
-            for each in value if value and isinstance(value[0], Message | str) else ():
-                if isinstance(each, Message):
-                    _check_parts(each)
+    for field, value in part.ListFields():
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        for each in [value] if isinstance(value, str | bytes | Message) else value:
+            if isinstance(each, Message):
+                _check_parts(each)
+            elif isinstance(each, bytes):  # what is not UTF-8
+                raise ValueError(f"{part.DESCRIPTOR.name}.{field.name} is no text: {each!r}")
 
 
 _SIZES = {

@@ -347,8 +347,20 @@ def odd_attributes(name):
     yield from (helper.make_attribute(name, value) for value in ([1.5], ["a"], [1 << 62]))
     yield helper.make_attribute(name, numpy_helper.from_array(np.zeros(3, np.float32)))
     yield helper.make_attribute(name, helper.make_graph([], "empty", [], []))
+    yield helper.make_attribute(name, [-1] * 5)
     yield onnx.AttributeProto(name=name, type=onnx.AttributeProto.INTS)
     yield onnx.AttributeProto(name=name, type=onnx.AttributeProto.INT, ref_attr_name="other")
+
+
+def test_a_name_that_is_no_text_is_refused(plain, tmp_path):
+    original, made = plain
+    content = made.SerializeToString()
+    assert b"c_quantized" in content
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(content.replace(b"c_quantized", b"c_\xff\xfeantized"))
+    assert "no text" in refused(path, original)
+    path.write_bytes(original.SerializeToString().replace(b"first", b"fi\xffst"))
+    assert "no text" in refused(made, path)
 
 
 BODIES = {
@@ -358,6 +370,14 @@ BODIES = {
     "pool": (
         "[middle] d = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (c)",
         {},
+    ),
+    "resize": (
+        """[middle] r = Resize <mode = "linear"> (c, , factors)
+           [cut] d = Slice (r, none, six, last)""",
+        {
+            "factors": np.array([1, 1, 1, 2], np.float32),
+            **{"none": np.array([0]), "six": np.array([6]), "last": np.array([3])},
+        },
     ),
     "softmax": ("[middle] d = Softmax (c)", {}),
     "moved": ("[middle] d = Transpose <perm = [0, 1, 3, 2]> (c)", {}),
