@@ -18,7 +18,7 @@ from opsets.errors import UsageError
 from opsets.multipliers import MULTIPLIERS, ScaleError
 from opsets.portable import portable_overload
 from opsets.qpasses_v1 import OPS
-from opsets.realised import node_multiplier
+from opsets.realised import node_multiplier, node_rounding
 from opsets.rounding import NODE_ROUNDINGS, node_shifts, requantize, wraps
 from opsets.target import Target, target_names
 from qpasses.checking.meaning import DifferenceError
@@ -317,6 +317,17 @@ def test_sums_beyond_the_accumulator_of_a_target_stay_float():
     result = qpasses.quantize(net(), pictures(12), target=narrow)
     left = {each["name"]: each["reason"] for each in result.report["summary"]["float_nodes"]}
     assert any("could overflow its int18 accumulator" in reason for reason in left.values())
+    assert qpasses.verify(result.model, net(), pictures(3)).verdict == "incomplete"
+
+
+@hardware
+def test_a_scale_that_no_accumulator_notices_is_a_multiplier_of_zero(name):
+    target = plain(name)
+    for exponent in (33, 60, 100, 300):
+        pair = node_multiplier(2.0**-exponent, target)
+        assert expected_pair(Fraction(1, 1 << exponent), target, False) == pair
+        ends = requantize([-(2**31), 2**31 - 1], *pair, node_rounding(target))
+        assert ends.tolist() == [0, 0]
 
 
 def test_a_target_without_tables_has_none_in_its_graph():

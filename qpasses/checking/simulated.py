@@ -13,8 +13,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from qpasses.checking.meaning import Pair, Site
-from qpasses.graph import export_graph, nested_graphs
+from qpasses.checking.meaning import Pair, Site, is_integer
+from qpasses.graph import Node, constant, dequantized, export_graph, nested_graphs
 from qpasses.record import Quantization
 from qpasses.runtime import IR_VERSION
 
@@ -32,7 +32,8 @@ def simulated(pair: Pair) -> Simulated:
     """The float graph of ``pair`` in float arithmetic, on the numbers that integers stand for.
 
     Each tensor that is stored is rounded and saturated behind what writes it, at the first of
-    its scales; weights and biases of Conv, Gemm and MatMul are those of the integer graph.
+    its scales; weights and biases of Conv, Gemm and MatMul are those of the integer graph,
+    as are constants that a node left in float dequantizes.
     """
     model = export_graph(pair.real)
     model.ir_version = IR_VERSION
@@ -106,6 +107,8 @@ def _take_weights(graph: onnx.GraphProto, pair: Pair) -> None:
     """Let what multiplies by constants multiply by those of the integer graph."""
     protos = {node.name: node for node in graph.node}
     for node in pair.integer.nodes:
+        if node.name in protos and not is_integer(node):
+            _take_dequantized(graph, node, protos[node.name])
         if node.op not in ("IntConv", "IntGemm"):
             continue
         entry = pair.record.nodes[node.name]
@@ -127,3 +130,20 @@ def _take_weights(graph: onnx.GraphProto, pair: Pair) -> None:
         elif len(chain) > 1 and chain[1].op == "Add":
             row = int(chain[1].inputs[0] is chain[0].outputs[0])
             protos[chain[1].name].input[row] = f"{node.name}::bias"
+
+
+def _take_dequantized(graph: onnx.GraphProto, node: Node, real: onnx.NodeProto) -> None:
+    """Let ``real`` read the constants that ``node``, which is the same, has stored."""
+    for place, tensor in enumerate(node.inputs):
+        view = dequantized(tensor)
+        stored = None if view is None else constant(view.stored)
+        if view is None or stored is None:
+            continue
+        column = [1] * stored.ndim
+        if view.scale.size > 1:
+            column[view.axis] = -1
+        scale, zero = (each.reshape(column) for each in (view.scale, view.zero_point))
+        values = (stored.astype(np.int64) - zero.astype(np.int64)).astype(np.float32) * scale
+        name = f"{node.name}::{place}"
+        graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
+        real.input[place] = name
