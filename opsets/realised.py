@@ -14,7 +14,7 @@ from opsets.rounding import (
     NodeRounding,
     node_shifts,
 )
-from opsets.target import Target
+from opsets.target import SMALLEST, Target
 
 _FOLLOWED = {
     *("name", "description", "fast_kernels", "rounding", "scales"),
@@ -91,9 +91,10 @@ def float_kernel(target: Target) -> Kernel | None:
 def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> Pair:
     """``(multiplier, shift)`` of a node, by the rule of ``target``; see its two multipliers.
 
-    The rule nearest lets large scales saturate where its shifts are the usual ones. Of one
-    rounding the quotient counts alone: nodes hold it with a shift of 1 at least. Raises
-    ScaleError for what the target cannot express, or int32 constants cannot hold.
+    The rule nearest lets large scales saturate where its shifts are the usual ones. A scale
+    that the rule does not take is 0 where no int32 accumulator notices it. Of one rounding the
+    quotient counts alone: nodes hold it with a shift of 1 at least. Raises ScaleError for what
+    the target cannot express, or int32 constants cannot hold.
     """
     is_other = elementwise and target.elementwise is not None
     rule = target.elementwise if is_other else target.multiplier
@@ -102,8 +103,13 @@ def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> 
         assert bits is not None, target.name
         return scale_to_multiplier(scale, bits)
     derive = target.elementwise_multiplier if elementwise else target.scale_to_multiplier
-    multiplier, shift = derive(scale)
     rounding = node_rounding(target)
+    try:
+        multiplier, shift = derive(scale)
+    except ScaleError:
+        if not 0 <= scale < SMALLEST:
+            raise
+        return 0, 1
     if rounding in LAST_STEP:
         return multiplier, shift
     shifts, places = node_shifts(rounding), max(1 - shift, 0)

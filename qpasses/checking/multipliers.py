@@ -68,6 +68,8 @@ def expected_pair(scale: Fraction, target: Target, elementwise: bool) -> tuple[i
         return 1 << (bits - 1), 1
     multiplier, shift = _derived(scale, rule, bits, shifts)
     lost = multiplier == 0 and scale >= _NOTICED
+    if shift > shifts[-1] and scale < _NOTICED:
+        return 0, 1
     if lost or shift not in shifts or multiplier > 1 << bits:
         raise DifferenceError(f"its target cannot express the scale {float(scale):.6g}")
     if target.rounding in _TWO_STEPS:
