@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from qpasses.checking.meaning import Pair, Site, is_integer
-from qpasses.graph import Node, constant, export_graph, is_graph, producer
+from qpasses.graph import Node, constant, dequantized, export_graph, is_graph, producer
 from qpasses.record import Quantization
 from qpasses.runtime import IR_VERSION
 
