@@ -60,12 +60,14 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     return record, about
 
 
+_FLOAT32 = np.finfo(np.float32)
+
+
 def _in_graphs(stored: Quantization) -> Quantization:
     if stored.dtype not in IN_GRAPHS:
         raise ValueError(f"stored type {stored.dtype!r}")
-    with np.errstate(over="ignore"):
-        if float(np.float32(stored.scale)) != stored.scale:
-            raise ValueError(f"scale {stored.scale!r}, which is no float32")
+    if not float(_FLOAT32.tiny) <= stored.scale <= float(_FLOAT32.max):
+        raise ValueError(f"scale {stored.scale!r}")
     return stored
 
 

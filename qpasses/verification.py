@@ -196,6 +196,10 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
             raise VerificationError(
                 f"the record of {name!r} is unlike the recorded settings: {error}"
             ) from error
+        with np.errstate(over="ignore", under="ignore"):
+            is_float32 = float(np.float32(stored.scale)) == stored.scale
+        if not is_float32:
+            problems.append(f"the scale of tensor {name!r} is {stored.scale!r}, no float32")
         if (stored.dtype, stored.bits, stored.narrow) != wanted:
             problems.append(
                 f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "

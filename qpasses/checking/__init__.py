@@ -98,6 +98,8 @@ def check(
                 found.append(f"{_called(node)}: {problem}")
         except DifferenceError as error:
             found.append(f"{_called(node)}: {error}")
+        except OverflowError as error:  # scales that no model has
+            found.append(f"{_called(node)}: its numbers are too large: {error}")
         except UnknownError as error:
             unknown.append(f"{_called(node)}: nothing is known of {str(error)!r}")
         nodes[name] += 1
