@@ -70,8 +70,11 @@ def operands(
     scales = {"a": [a.scale], "b": [b.scale], "y": [site.y.scale]}
     yield from check_record(site, scales)
     target = site.settings.target
-    once = site.node.op != "IntMul"
-    rounding = quotient_rounding(target) if once else expected_rounding(target)
+    rounding = target.rounding
+    if site.node.op == "IntMul":
+        rounding = expected_rounding(target)
+    elif site.node.op in ("IntAdd", "IntSub"):
+        rounding = quotient_rounding(target)
     yield from unlike_attributes(site.node.attrs, {"rounding": rounding})
     if len({each.dtype for each in (a, b, site.y)}) > 1:
         raise DifferenceError("its operands and its result are stored in different types")
