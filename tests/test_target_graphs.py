@@ -339,7 +339,7 @@ def test_a_target_without_tables_has_none_in_its_graph():
         w1=WEIGHTS["w1"],
     )
     result = qpasses.quantize(made, pictures(4), target=plain("ivit"))
-    assert {each.op for each in result.evidence} == {"IntConv", "IntPRelu"}
+    assert {each.op for each in result.evidence} == {"IntConv", "IntCodedPRelu"}
     (left,) = result.report["summary"]["float_nodes"]
     assert left["reason"] == "Sigmoid needs a table: target 'ivit-plain' has none"
     assert qpasses.verify(result.model, made, pictures(2)).verdict == result.verdict

@@ -43,7 +43,7 @@ from qpasses.checking.whole import (
     unplaced,
     unwanted,
 )
-from qpasses.graph import Graph, Node, Tensor, is_float, is_used
+from qpasses.graph import Graph, Node, Tensor, constant, is_float, is_used
 from qpasses.record import Quantization, Record
 from qpasses.settings import Settings
 
@@ -158,6 +158,8 @@ def _rule_of(node: Node, chain: list[Node], pair: Pair) -> tuple[str, Rule]:
 def _tell(site: Site, rule: Rule) -> None:
     """Note what the outputs of a node are said to stand for."""
     pair, node = site.pair, site.node
+    if rule is EDGES["DequantizeLinear"] and constant(node.inputs[0]) is not None:
+        return
     for place, name in enumerate(_stands_for(site)):
         output = node.outputs[place]
         if not output.is_empty():

@@ -100,3 +100,21 @@ def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
         raise DifferenceError(f"the record of {ours.name!r} is not that of its constant")
     site.pair.operands.add(ours.name)
     return meaning
+
+
+def stores_nearest(
+    real: NDArray[Any],
+    stored: NDArray[Any],
+    scale: NDArray[Any],
+    zero: NDArray[Any],
+    axis: int,
+) -> bool:
+    """Whether each number of ``real`` is stored as the nearest level, none saturated."""
+    if stored.shape != real.shape:
+        return False
+    column = [1] * real.ndim
+    if scale.ndim:
+        column[axis] = -1
+        scale, zero = scale.reshape(column), zero.reshape(column)
+    levels = np.rint(real.astype(np.float64) / scale.astype(np.float64))
+    return bool(np.array_equal(stored.astype(np.int64) - zero.astype(np.int64), levels))
