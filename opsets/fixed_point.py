@@ -6,6 +6,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from opsets.multipliers import nearest
+
 Int64 = NDArray[np.int64]
 Rounding = Literal["half_to_even", "half_up", "half_away"]
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
@@ -28,17 +30,9 @@ def scale_to_multiplier(scale: Fraction | float, bits: int) -> tuple[int, int]:
     exact = _fraction(scale)
     if exact < 0:
         raise ValueError(f"a scale is never negative, got {float(exact)!r}")
-    if exact == 0:
-        return 0, LARGEST_SHIFT
     if exact >= Fraction(2) ** (bits - 2):
         return 1 << (bits - 1), 1
-    shift = bits - _exponent(exact)
-    if shift > LARGEST_SHIFT:
-        return round(exact * (1 << LARGEST_SHIFT)), LARGEST_SHIFT
-    multiplier = round(exact * Fraction(2) ** shift)
-    if multiplier == 1 << bits:  # rounded up to the next power of two
-        return multiplier >> 1, shift - 1
-    return multiplier, shift
+    return nearest(exact, bits, LARGEST_SHIFT)
 
 
 def rounding_shift(value: ArrayLike, shift: ArrayLike, rounding: Rounding) -> Int64:
@@ -92,9 +86,3 @@ def _fraction(scale: Fraction | float) -> Fraction:
         return Fraction(scale)
     except (OverflowError, ValueError) as error:
         raise ValueError(f"a scale is a finite number, got {scale!r}") from error
-
-
-def _exponent(exact: Fraction) -> int:
-    """The e with 2**(e-1) <= exact < 2**e."""
-    guess = exact.numerator.bit_length() - exact.denominator.bit_length()
-    return guess + 1 if exact >= Fraction(2) ** guess else guess

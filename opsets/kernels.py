@@ -45,6 +45,22 @@ PORTABLE_KERNELS: dict[Rounding, Kernel] = {
 """What the portable body of RoundingShift computes, step by step as its ONNX text does."""
 
 
+def two_step_kernel(last: Rounding) -> Kernel:
+    """What the portable body of two roundings computes, the second as ``last`` says.
+
+    Monotone where the left shift of the accumulator, 31 - shift, stays in int32.
+    """
+
+    def rounded(accumulator: Int64, multiplier: Int64, shift: Int64) -> Int64:
+        left = np.maximum(31 - shift, 0)
+        narrow = (accumulator * np.left_shift(np.int64(1), left)).astype(np.int32)
+        lifted = narrow * multiplier + np.int64((1 << 62) + (1 << 30))
+        step = (lifted.astype(np.uint64) >> np.uint64(31)).astype(np.int64) - (1 << 31)
+        return _uint64_shift(2 * step, np.maximum(shift - 31, 0) + 1, last)
+
+    return rounded
+
+
 def _uint64_shift(value: Int64, shift: Int64, rounding: Rounding) -> Int64:
     offset = np.int64(1 << 62)
     moved = (value + offset).astype(np.uint64)

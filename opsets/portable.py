@@ -7,8 +7,9 @@ inside another function's body.
 from collections.abc import Sequence
 
 from opsets.fixed_point import ROUNDINGS, Rounding
-from opsets.kernels import PORTABLE_KERNELS
+from opsets.kernels import PORTABLE_KERNELS, two_step_kernel
 from opsets.op import Body, Guard
+from opsets.rounding import NodeRounding
 
 _BELOW: dict[Rounding, str] = {  # one where a tie goes down, else zero
     "half_to_even": """odd_bit   = BitwiseAnd (floor_bit, unit_bit)
@@ -54,6 +55,39 @@ _ROUND = """
     level     = Sub (rounded, back)
 """
 
+_LAST: dict[NodeRounding, Rounding] = {"tflite_double": "half_away", "ruy": "half_up"}
+
+_HIGH = """
+    # the left shift wraps, as Cast to INT32 does; floor((x * multiplier + 2**30) / 2**31) is
+    # doubled, so that the second shift, one place further, has a place to round
+    one_place = Constant <value = int64 {{1}}> ()
+    no_place  = Constant <value = int64 {{0}}> ()
+    all_31    = Constant <value = int64 {{31}}> ()
+    total     = Cast <to = 7> ({shift})                                    # 7 is INT64
+    gap       = Sub (all_31, total)
+    has_left  = Greater (gap, no_place)
+    left      = Where (has_left, gap, no_place)
+    right     = Sub (left, gap)
+    places    = Add (right, one_place)
+    left_bits = Cast <to = 13> (left)                                      # 13 is UINT64
+    one_bit   = Cast <to = 13> (one_place)
+    factor_in = BitShift <direction = "LEFT"> (one_bit, left_bits)
+    factor    = Cast <to = 7> (factor_in)
+    moved_acc = Mul ({factors[0]}, factor)
+    narrow    = Cast <to = 6> (moved_acc)                                  # 6 is INT32
+    wrapped   = Cast <to = 7> (narrow)
+    product_2 = Mul (wrapped, {factors[1]})
+    lift      = Constant <value = int64 {{4611686019501129728}}> ()        # 2**62 + 2**30
+    lifted_2  = Add (product_2, lift)
+    lifted_in = Cast <to = 13> (lifted_2)
+    bits_31   = Cast <to = 13> (all_31)
+    step_in   = BitShift <direction = "RIGHT"> (lifted_in, bits_31)
+    step_up   = Cast <to = 7> (step_in)
+    back_31   = Constant <value = int64 {{2147483648}}> ()                 # 2**62 >> 31
+    step      = Sub (step_up, back_31)
+    scaled    = Add (step, step)
+"""
+
 STORE = """
     # the zero point, the clamp, the type; Clip, Min and Max of onnxruntime 1.31 on x86 are
     # wrong for int64 beyond 32 bits (pull request 32475), Less, Greater and Where are right
@@ -96,22 +130,46 @@ def columns(trailing: str) -> str:
 
 
 def scaled_accumulator(trailing: str) -> str:
-    """``columns``, and statements that scale int32 ``acc`` to the int64 product ``scaled``."""
+    """``columns``, and int32 ``acc`` and its multipliers as int64 ``FACTORS``."""
     return (
         columns(trailing)
         + """
     wide_acc   = Cast <to = 7> (acc)                                       # 7 is INT64
     wide_m     = Cast <to = 7> (m_column)
-    scaled     = Mul (wide_acc, wide_m)
     """
     )
 
 
-def portable_bodies(statements: str, shift: str = "s_column") -> Sequence[Body]:
-    """One portable body per rounding; ``statements`` define int64 ``scaled``.
+FACTORS = ("wide_acc", "wide_m")
 
-    ``shift`` names the tensor of right shifts, shaped to broadcast with ``scaled``.
+
+def portable_bodies(
+    statements: str, shift: str = "s_column", factors: tuple[str, str] = FACTORS
+) -> Sequence[Body]:
+    """One portable body per rounding, two steps too; ``statements`` define the int64 factors.
+
+    The accumulator comes first, an int32 by value. ``shift`` names the tensor of right shifts,
+    shaped to broadcast with the product.
     """
+    twice = [
+        Body(
+            overload=portable_overload(rounding),
+            flavour="portable",
+            text=statements
+            + _HIGH.format(factors=factors, shift=shift)
+            + _ROUND.format(shift="places", below=_BELOW[last])
+            + STORE,
+            accepts=rounds(rounding),
+            kernel=two_step_kernel(last),
+        )
+        for rounding, last in _LAST.items()
+    ]
+    product = "scaled = Mul ({}, {})".format(*factors)
+    return [*bodies_of_one_rounding(statements + product, shift), *twice]
+
+
+def bodies_of_one_rounding(statements: str, shift: str) -> Sequence[Body]:
+    """One portable body per rounding of a quotient; ``statements`` define int64 ``scaled``."""
     return [
         Body(
             overload=portable_overload(rounding),
@@ -124,11 +182,11 @@ def portable_bodies(statements: str, shift: str = "s_column") -> Sequence[Body]:
     ]
 
 
-def portable_overload(rounding: Rounding) -> str:
+def portable_overload(rounding: NodeRounding) -> str:
     """The name of the portable body that rounds as ``rounding`` says."""
     return "portable" if rounding == "half_to_even" else f"portable_{rounding}"
 
 
-def rounds(rounding: Rounding) -> Guard:
+def rounds(rounding: NodeRounding) -> Guard:
     """Accept the nodes with this rounding."""
     return lambda _constants, attributes: bool(attributes["rounding"] == rounding)

@@ -1,16 +1,21 @@
 """Targets: data files that name the integer rules of the machine a graph is made for."""
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from importlib import resources
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from opsets.errors import UsageError
-from opsets.fixed_point import ROUNDINGS, Int64, Rounding, requantize, scale_to_multiplier
+from opsets.fixed_point import Int64
+from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
+from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
+from opsets.rounding import ROUNDING_RULES, requantize
 
 _SHIPPED = resources.files("opsets") / "targets"
 
@@ -19,6 +24,15 @@ _SHIPPED = resources.files("opsets") / "targets"
 class Target:
     """The rules by which scales become multipliers and accumulators become stored integers.
 
+    ``multiplier`` names a rule of opsets.multipliers and ``multiplier_bits`` its width without
+    the sign, with total right shifts from ``min_shift`` to ``max_shift``, negative to the
+    left; ``elementwise`` and ``elementwise_bits`` are those of Add, Mul, pools and slopes,
+    where they differ. ``rounding`` names a rule of opsets.rounding; ``add``, ``average_pool``,
+    ``mean`` and ``slopes`` name forms of opsets.forms. ``activations`` are asymmetric or
+    symmetric; those whose minimum is not negative are stored ``as_others`` or ``unsigned``;
+    scales of weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
+    of 256 entries may be used or not.
+
     ``fast_kernels``: multipliers are chosen so that onnxruntime's kernels compute them
     exactly; without it they are the nearest to real arithmetic, and the bodies are portable.
     """
@@ -26,31 +40,155 @@ class Target:
     name: str
     description: str
     multiplier_bits: int
-    rounding: Rounding
+    rounding: str
     fast_kernels: bool = True
+    multiplier: str = "nearest"
+    min_shift: int = 1
+    max_shift: int = 61
+    elementwise: str | None = None
+    elementwise_bits: int | None = None
+    add: str = "one_rounding"
+    average_pool: str = "requantized"
+    mean: str = "requantized"
+    slopes: str = "multipliers"
+    activations: str = "asymmetric"
+    non_negative: str = "as_others"
+    conv_weights: str = "per_channel"
+    matmul_weights: str = "per_channel"
+    accumulator_bits: int = 32
+    tables: bool = True
 
     def __post_init__(self) -> None:
         for name in ("name", "description"):
             if not isinstance(getattr(self, name), str):
                 raise UsageError(f"{name} must be a text, got {getattr(self, name)!r}")
-        bits = self.multiplier_bits
-        if type(bits) is not int or not 1 <= bits <= 31:
-            raise UsageError(f"multiplier_bits must be 1 to 31, got {bits!r}")
-        if self.rounding not in ROUNDINGS:
-            known = ", ".join(ROUNDINGS)
-            raise UsageError(f"unknown rounding {self.rounding!r}: use one of {known}")
-        if not isinstance(self.fast_kernels, bool):
-            raise UsageError(f"fast_kernels must be true or false, got {self.fast_kernels!r}")
+        for name, known in _KNOWN.items():
+            self._check_known(name, known)
+        self._check_width(self.multiplier, "multiplier_bits")
+        self._check_shifts()
+        if self.elementwise is not None:
+            self._check_known("elementwise", MULTIPLIERS)
+            self._check_width(self.elementwise, "elementwise_bits")
+        elif self.elementwise_bits is not None:
+            raise UsageError("elementwise_bits is given without elementwise, its rule")
+        self._check_whole("accumulator_bits", range(16, 65))
+        for name in ("fast_kernels", "tables"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"{name} must be true or false, got {getattr(self, name)!r}")
 
-    def scale_to_multiplier(self, scale: Fraction | float) -> tuple[int, int]:
-        """``(multiplier, shift)``: value = accumulator * multiplier / 2**shift."""
-        return scale_to_multiplier(scale, self.multiplier_bits)
+    def _check_known(self, name: str, known: Iterable[str]) -> None:
+        given = getattr(self, name)
+        if given not in tuple(known):
+            raise UsageError(f"unknown {name} {given!r}: use one of {', '.join(known)}")
+
+    def _check_whole(self, name: str, known: range, whose: str = "") -> None:
+        given = getattr(self, name)
+        if type(given) is not int or given not in known:
+            raise UsageError(f"{name} must be {_named(known)}{whose}, got {given!r}")
+
+    def _check_width(self, rule: str, name: str) -> None:
+        whose = "" if rule == "nearest" else f" with {rule!r}"
+        self._check_whole(name, MULTIPLIERS[rule].bits, whose)
+
+    def _check_shifts(self) -> None:
+        low, high = MULTIPLIERS[self.multiplier].shifts
+        for name in ("min_shift", "max_shift"):
+            self._check_whole(name, range(low, high + 1), f" with {self.multiplier!r}")
+        if self.min_shift > self.max_shift:
+            raise UsageError(
+                f"the shift range is empty: min_shift {self.min_shift} is above max_shift "
+                f"{self.max_shift}"
+            )
+
+    def scale_to_multiplier(self, scale: Scale) -> Pair:
+        """``(multiplier, shift)``: value = accumulator * multiplier / 2**shift.
+
+        ``shift`` is the total right shift, negative to the left. Raises ScaleError, which is a
+        UsageError, for scales that are negative or not finite, and for those that the target
+        cannot express: larger than its largest, or 0 to it though an int32 accumulator would
+        notice them.
+        """
+        shifts = self.min_shift, self.max_shift
+        return self._derived(scale, self.multiplier, self.multiplier_bits, shifts)
+
+    def elementwise_multiplier(self, scale: Scale) -> Pair:
+        """The same for an operand of Add or Mul, a pool, a slope."""
+        if self.elementwise is None or self.elementwise_bits is None:
+            return self.scale_to_multiplier(scale)
+        shifts = MULTIPLIERS[self.elementwise].shifts
+        return self._derived(scale, self.elementwise, self.elementwise_bits, shifts)
+
+    def _derived(self, scale: Scale, rule: str, bits: int, shifts: tuple[int, int]) -> Pair:
+        _check_scale(scale)
+        low, high = shifts
+        multiplier, shift = MULTIPLIERS[rule].derive(scale, bits, high)
+        largest = Fraction((1 << bits) - 1) / Fraction(2) ** low
+        smallest = max(Fraction(2) ** -high, SMALLEST)
+        if shift < low or multiplier > 1 << bits or (multiplier == 0 and scale > largest):
+            raise self._beyond(scale, "largest", largest)
+        if shift > high or (multiplier == 0 and scale >= SMALLEST):
+            raise self._beyond(scale, "smallest", smallest)
+        return multiplier, shift
+
+    def _beyond(self, scale: Scale, which: str, end: Fraction) -> ScaleError:
+        times = float(Fraction(scale) / end)
+        return ScaleError(
+            f"target {self.name!r} cannot express the scale {float(scale):.6g}: it is "
+            f"{times:.6g} times the {which}, {float(end):.6g}"
+        )
 
     def requantize(
         self, accumulator: ArrayLike, multiplier: ArrayLike, shift: ArrayLike
     ) -> Int64:
-        """The rounded product on integer arrays, before zero point and clamp."""
+        """The rounded product on integer arrays, before zero point and clamp.
+
+        Raises UsageError for what opsets.rounding.requantize does not take.
+        """
         return requantize(accumulator, multiplier, shift, self.rounding)
+
+    def rules(self) -> dict[str, Any]:
+        """What a file of it says: the needed rules, fast_kernels, and all that is unusual."""
+        usual = {field.name: field.default for field in fields(self)}
+        given = {name: getattr(self, name) for name in usual}
+        return {
+            name: value
+            for name, value in given.items()
+            if name == "fast_kernels" or value != usual[name]
+        }
+
+
+SMALLEST = Fraction(1, 1 << 32)
+"""Below it every product with an int32 accumulator is less than a half."""
+
+_WEIGHTS = ("per_channel", "per_tensor")
+
+_KNOWN: dict[str, Iterable[str]] = {
+    "rounding": ROUNDING_RULES,
+    "multiplier": MULTIPLIERS,
+    "add": ADD_FORMS,
+    "average_pool": POOL_FORMS,
+    "mean": MEAN_FORMS,
+    "slopes": SLOPE_FORMS,
+    "activations": ("asymmetric", "symmetric"),
+    "non_negative": ("as_others", "unsigned"),
+    "conv_weights": _WEIGHTS,
+    "matmul_weights": _WEIGHTS,
+}
+
+
+def _check_scale(scale: Scale) -> None:
+    try:
+        is_scale = isfinite(scale) and scale >= 0
+    except (TypeError, OverflowError):
+        is_scale = False
+    if not is_scale:
+        raise ScaleError(f"a scale is a finite number from 0 on, got {scale!r}")
+
+
+def _named(known: range) -> str:
+    if len(known) < 3:
+        return " or ".join(map(str, known))
+    return f"{known.start} to {known.stop - 1}"
 
 
 def target_names() -> list[str]:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def certificate(
         "tool": {"name": "qpasses", "version": origin.version},
         "float_model": {"sha256": origin.float_sha256},
         "integer_model": {"sha256": digest(integer), "emit": settings.emit},
-        "target": asdict(settings.target),
+        "target": settings.target.rules(),
         "verdict": summary["verdict"],
         "because": summary["because"],
         "totals": _totals(computing, moving, summary),

@@ -379,6 +379,32 @@ def passes() -> None:
     print_passes(_console(), pass_table())
 
 
+@cli.group(invoke_without_command=True)
+@click.pass_context
+def targets(context: click.Context) -> None:
+    """List the targets that ship with qpasses; `targets show` explains one."""
+    if context.invoked_subcommand is not None:
+        return
+    from opsets.realised import unrealised
+    from opsets.target import load_target, target_names
+    from qpasses.report.targets import print_targets
+
+    shipped = [load_target(name) for name in target_names()]
+    print_targets(_console(), [(target, unrealised(target)) for target in shipped])
+
+
+@targets.command()
+@click.argument("target", metavar="NAME|FILE.toml")
+def show(target: str) -> None:
+    """Explain the rules of a target, shipped or your own, with their formulas."""
+    from opsets.realised import unrealised
+    from opsets.target import load_target
+    from qpasses.report.targets import print_target
+
+    rules = load_target(target)
+    print_target(_console(), rules, unrealised(rules))
+
+
 def _run(
     title: str,
     shown: dict[str, Any],

@@ -90,7 +90,7 @@ def _scaled(ratio: Fraction, mean: int, context: Context) -> tuple[int, int]:
     A mean of 8 bits is off by 2**-13 of a step at most, a sum by 2**-22 of itself.
     """
     target, limit = context.target, DOUBLE_SHIFTS[mean]
-    exact = target.scale_to_multiplier(ratio)
+    exact = scale_to_multiplier(ratio, target.multiplier_bits)
     is_wanted = target.fast_kernels and context.flavour == "onnxruntime"
     if not is_wanted or target.rounding != "half_to_even":
         return exact

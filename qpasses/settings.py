@@ -10,6 +10,7 @@ from calibration.methods import Wanted
 from calibration.rules import Override, Rules, checked_percentile
 from opsets.errors import ModelError, UsageError
 from opsets.op import Flavour
+from opsets.realised import check_realised
 from opsets.target import Target
 from qpasses.choices import (
     ActivationForm,
@@ -105,6 +106,7 @@ class Settings:
                 raise UsageError(
                     f"nodes_to_exclude: {pattern!r} is no regular expression: {error}"
                 ) from error
+        check_realised(self.target)
         if self.bodies != "portable" and not self.target.fast_kernels:
             raise UsageError(
                 f"bodies {self.bodies!r} with target {self.target.name!r}, which wants no "
@@ -160,7 +162,7 @@ class Settings:
 
     def as_json(self) -> dict[str, Any]:
         """The settings for a report and for the record of a model."""
-        return asdict(self)
+        return asdict(self) | {"target": self.target.rules()}
 
     @classmethod
     def from_json(cls, entries: Any) -> "Settings":

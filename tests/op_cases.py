@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Rounding
+from opsets.rounding import NODE_ROUNDINGS, NodeRounding
 from qpasses.runtime import run_op
 
 
@@ -38,6 +39,8 @@ SIGNED_WEIGHT_END = 128 if _byte_products_are_exact() else 64
 generator = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 stored_type = st.sampled_from([np.dtype(np.uint8), np.dtype(np.int8)])
 rounding = st.sampled_from(ROUNDINGS)
+node_rounding = st.sampled_from(NODE_ROUNDINGS)
+LAST = {"tflite_double": "half_away", "ruy": "half_up"}
 window = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 
 
@@ -103,7 +106,7 @@ def requantize(draw):
     acc = rng.integers(-reach - 1, reach, shape, np.int32, endpoint=True)
     scale = multiplier_and_shift(rng, shape[axis], reach)
     ends = output_ends(rng, draw(stored_type))
-    return Case([acc, *scale, *ends], {"axis": axis, "rounding": draw(rounding)})
+    return Case([acc, *scale, *ends], {"axis": axis, "rounding": draw(node_rounding)})
 
 
 @st.composite
@@ -182,7 +185,7 @@ def int_mul(draw):
     rng, dtype = draw(generator), draw(stored_type)
     pair = operands(draw, rng, dtype)
     scale = [each.reshape(()) for each in multiplier_and_shift(rng, 1, 255 * 255)]
-    return Case([*pair, *scale, *output_ends(rng, dtype)], {"rounding": draw(rounding)})
+    return Case([*pair, *scale, *output_ends(rng, dtype)], {"rounding": draw(node_rounding)})
 
 
 @st.composite
@@ -242,7 +245,7 @@ def int_conv(draw):
     w = weight_codes(rng, (group * draw(st.integers(1, 2)), inner, *kernel), zeros[1])
     rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, dtype)
     inputs = [x, zeros[0], w, zeros[1], *rest]
-    return Case(inputs, attributes | {"rounding": draw(rounding)})
+    return Case(inputs, attributes | {"rounding": draw(node_rounding)})
 
 
 @st.composite
@@ -255,7 +258,7 @@ def int_gemm(draw):
     x, w = codes(rng, (*rows, inner), zeros[0]), weight_codes(rng, (inner, columns), zeros[1])
     rest = *bias_and_scale(rng, columns, inner), *output_ends(rng, dtype)
     rank = draw(st.sampled_from([{}, {"rank": 0}, {"rank": x.ndim}]))
-    return Case([x, zeros[0], w, zeros[1], *rest], rank | {"rounding": draw(rounding)})
+    return Case([x, zeros[0], w, zeros[1], *rest], rank | {"rounding": draw(node_rounding)})
 
 
 @st.composite
@@ -272,7 +275,7 @@ def int_mat_mul(draw):
     reach = int(rng.choice([16, 256 * inner, 255 * 255 * inner]))
     scale = multiplier_and_shift(rng, 1, reach)
     inputs = [a, zeros[0], b, zeros[1], *scale, *output_ends(rng, dtype)]
-    return Case(inputs, {"inner": inner, "rounding": draw(rounding)})
+    return Case(inputs, {"inner": inner, "rounding": draw(node_rounding)})
 
 
 @st.composite
@@ -299,7 +302,7 @@ def pool(draw, window_name):
     x = codes(rng, (draw(st.integers(1, 2)), channels, *size), x_zero)
     inputs = [x, x_zero, *multiplier_and_shift(rng, 1, reach), *output_ends(rng, dtype)]
     attributes = {"channels": channels, window_name: cells, **geometry}
-    return Case(inputs, attributes | {"rounding": draw(rounding)})
+    return Case(inputs, attributes | {"rounding": draw(node_rounding)})
 
 
 @st.composite
@@ -356,7 +359,7 @@ def int_resize(draw):
     scale = multiplier_and_shift(rng, 1, 256 * prod(2 * end for end in ends))
     attributes = {"dims": dims, "x_sizes": x_sizes, "y_sizes": y_sizes}
     inputs = [x, zero, *tables, *scale, *output_ends(rng, dtype)]
-    return Case(inputs, attributes | {"rounding": draw(rounding)})
+    return Case(inputs, attributes | {"rounding": draw(node_rounding)})
 
 
 @st.composite
@@ -411,12 +414,32 @@ def exact_round(value: Fraction, rounding: Rounding) -> int:
     return floor(value + half) if value >= 0 else -floor(half - value)
 
 
+def exact_two_steps(acc: int, m: int, shift: int, last: str) -> int:
+    """The oracle of two roundings: TFLite's common.h on gemmlowp's fixedpoint.h, by line."""
+    left, right = max(31 - shift, 0), max(shift - 31, 0)
+    acc = (acc << left) & 0xFFFFFFFF
+    acc -= (acc >> 31) << 32
+    nudged = acc * m + ((1 << 30) if acc * m >= 0 else 1 - (1 << 30))
+    high = abs(nudged) // (1 << 31) * (-1 if nudged < 0 else 1)  # C's division truncates
+    if last == "half_up":  # ruy
+        return (high + (1 << right >> 1)) >> right
+    mask = (1 << right) - 1
+    return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0))
+
+
+def exact_level(acc: int, m: int, shift: int, rounding: NodeRounding) -> int:
+    """``acc * m / 2**shift`` as a node rounds it."""
+    if rounding in LAST:
+        return exact_two_steps(acc, m, shift, LAST[rounding])
+    return exact_round(Fraction(acc * m, 1 << shift), rounding)
+
+
 # In plain loops, an op is the shape of its output and a function from a position to the code.
 
 
 def _clamped(acc, m, s, ends, rounding):
     y_zero, y_min, y_max = map(int, ends)
-    level = exact_round(Fraction(acc * m, 1 << s), rounding)
+    level = exact_level(acc, m, s, rounding)
     return min(max(level + y_zero, y_min), y_max)
 
 

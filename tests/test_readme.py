@@ -1,6 +1,7 @@
 """The README says what is true: the demo's output, the supported ops."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 import qpasses
 from calibration.methods import METHODS
 from opsets.qpasses_v1 import OPS
+from opsets.target import Target, target_names
 from qpasses import quantize
 from qpasses.cli import cli
 from qpasses.moving import MOVING
@@ -93,3 +95,17 @@ def test_the_lines_that_make_wide_tables_print_what_is_shown(capsys):
     exec(README[start:end], {"qpasses": qpasses})
     shown = f"```\n\n```\n{capsys.readouterr().out}```"
     assert README[end:].startswith(shown)
+
+
+def test_the_arithmetic_of_a_target_is_what_the_readme_shows(capsys):
+    shown = README[README.index("import opsets\n") :]
+    code, printed = shown.split("```")[0], shown.split("```\n")[2]
+    exec(code, {})
+    assert capsys.readouterr().out == printed
+
+
+def test_every_shipped_target_and_every_rule_stands_in_the_readme():
+    names = {*target_names(), *(field.name for field in fields(Target))}
+    assert [
+        name for name in names if f"`{name}`" not in README and f"{name} =" not in README
+    ] == []

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from small_models import cnn, pictures
 
@@ -93,7 +94,7 @@ def test_an_unknown_rule_is_named(target_file):
     assert_usage_error(path, path, "unknown rule 'colour'")
 
 
-@pytest.mark.parametrize("rounding", ['"half_down"', '""', "1", "[]"])
+@pytest.mark.parametrize("rounding", ['"half_sideways"', '""', "1", "[]"])
 def test_an_unknown_rounding_is_an_error_that_lists_the_known_ones(target_file, rounding):
     path = target_file(rounding=rounding)
     assert_usage_error(path, path, "rounding", "half_to_even, half_up, half_away")
@@ -118,6 +119,171 @@ def test_impossible_multiplier_bits_are_an_error(target_file, bits, shown):
 @pytest.mark.parametrize("bits", ["1", "31"])
 def test_the_ends_of_multiplier_bits_are_accepted(target_file, bits):
     assert load_target(target_file(multiplier_bits=bits)).multiplier_bits == int(bits)
+
+
+# Rules that name arithmetic
+
+NAMED = {
+    "multiplier": "nearest, quantize_multiplier, ",
+    "elementwise": "nearest, quantize_multiplier, ",
+    "add": "one_rounding, shift_20, operands_rounded",
+    "average_pool": "requantized, divided, reciprocal",
+    "mean": "requantized, folded",
+    "slopes": "multipliers, quantized, common_shift",
+    "activations": "asymmetric, symmetric",
+    "non_negative": "as_others, unsigned",
+    "conv_weights": "per_channel, per_tensor",
+    "matmul_weights": "per_channel, per_tensor",
+}
+
+
+@pytest.mark.parametrize("rule", NAMED)
+@pytest.mark.parametrize("given", ['"other"', "1", "[]", "true"])
+def test_an_unknown_name_of_a_rule_is_an_error_that_lists_the_known_ones(
+    target_file, rule, given
+):
+    path = target_file(**{rule: given})
+    assert_usage_error(path, path, f"unknown {rule}", f"use one of {NAMED[rule]}")
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (
+            {"min_shift": "9", "max_shift": "8"},
+            "the shift range is empty: min_shift 9 is above",
+        ),
+        ({"min_shift": "0"}, "min_shift must be 1 to 61 with 'nearest', got 0"),
+        ({"max_shift": "62"}, "max_shift must be 1 to 61 with 'nearest', got 62"),
+        ({"max_shift": '"40"'}, "max_shift must be 1 to 61 with 'nearest', got '40'"),
+        ({"multiplier": '"tosa"'}, "min_shift must be 2 to 62 with 'tosa', got 1"),
+        (
+            {"multiplier": '"tosa"', "multiplier_bits": "16"},
+            "multiplier_bits must be 15 or 31 with 'tosa', got 16",
+        ),
+        (
+            {"multiplier": '"quantize_multiplier"', "multiplier_bits": "8"},
+            "multiplier_bits must be 31 with 'quantize_multiplier', got 8",
+        ),
+        ({"elementwise": '"nearest"'}, "elementwise_bits must be 1 to 31, got None"),
+        (
+            {"elementwise": '"nearest"', "elementwise_bits": "0"},
+            "elementwise_bits must be 1 to 31, got 0",
+        ),
+        ({"elementwise_bits": "8"}, "elementwise_bits is given without elementwise"),
+        ({"accumulator_bits": "8"}, "accumulator_bits must be 16 to 64, got 8"),
+        ({"accumulator_bits": "32.0"}, "accumulator_bits must be 16 to 64, got 32.0"),
+        ({"tables": "1"}, "tables must be true or false, got 1"),
+    ],
+)
+def test_an_impossible_rule_is_an_error(target_file, rules, said):
+    path = target_file(**rules)
+    assert_usage_error(path, path, said)
+
+
+# Scales
+
+
+@pytest.mark.parametrize("name", target_names())
+@pytest.mark.parametrize("scale", [-1.0, -1e-30, float("inf"), float("nan"), "1", None])
+def test_what_is_no_scale_is_an_error(name, scale):
+    with pytest.raises(UsageError, match="a scale is a finite number from 0 on"):
+        load_target(name).scale_to_multiplier(scale)
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "said"),
+    [
+        ("onnx", 2.0**24, "it is 2 times the largest, 8.38861e+06"),
+        ("exact", 1e300, "it is 9.31323e+290 times the largest, 1.07374e+09"),
+        ("tflite", 2.0**31, "it is 1 times the largest, 2.14748e+09"),
+        ("tflite-single", 2.0**31, "it is 2 times the largest, 1.07374e+09"),
+        ("tosa", 1e12, "it is 1862.65 times the largest, 5.36871e+08"),
+        ("bm1684x", 2.0**64, "it is 2 times the largest, 9.22337e+18"),
+        ("bm1684x", 2.0**-31, "it is 0.5 times the smallest, 9.31323e-10"),
+        ("ivit", 2.0**63, "it is 2 times the largest, 4.61169e+18"),
+    ],
+)
+def test_a_scale_that_a_target_cannot_express_says_by_how_much(name, scale, said):
+    with pytest.raises(
+        UsageError, match=f"target '{name}' cannot express the scale"
+    ) as caught:
+        load_target(name).scale_to_multiplier(scale)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_a_scale_of_zero_has_multiplier_zero(name):
+    target = load_target(name)
+    multiplier, shift = target.scale_to_multiplier(0.0)
+    assert multiplier == 0
+    assert target.requantize([-(2**31), 2**31 - 1], multiplier, shift).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("name", sorted({*target_names()} - {"bm1684x", "ivit"}))
+def test_a_multiplier_of_zero_stands_for_scales_that_no_accumulator_notices(name):
+    target = load_target(name)
+    for exponent in (33, 40, 70, 200):
+        multiplier, shift = target.scale_to_multiplier(2.0**-exponent)
+        ends = target.requantize([-(2**31), 2**31 - 1], multiplier, shift)
+        assert np.abs(ends).max() == 0, exponent
+
+
+def test_elementwise_multipliers_are_those_of_accumulators_unless_a_target_says_more():
+    for name in target_names():
+        target = load_target(name)
+        differ = target.elementwise_multiplier(0.3) != target.scale_to_multiplier(0.3)
+        assert differ == (name == "bm1684x")
+    assert load_target("bm1684x").elementwise_multiplier(0.3) == (77, 8)
+
+
+@pytest.mark.parametrize(
+    "given", [([0.5], 1, 1), ([1], 1.5, 1), ([1], 1, 63), ([2**31], 1, 40), ([1], 2**40, 1)]
+)
+def test_what_cannot_be_requantized_is_an_error(given):
+    with pytest.raises(UsageError, match="requantize: "):
+        load_target("tflite").requantize(*given)
+
+
+# Which of them graphs can be made for
+
+REALISED = ["exact", "onnx"]
+
+
+@pytest.mark.parametrize("name", sorted({*target_names()} - {*REALISED}))
+def test_a_target_that_no_pass_follows_is_refused_and_says_why(name):
+    with pytest.raises(UsageError, match=f"target '{name}': no graph can be made") as caught:
+        qpasses.quantize(cnn(), pictures(), target=name)
+    assert f"multiplier = {load_target(name).multiplier!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"rounding": '"half_down"'},
+        {"rounding": '"tflite_double"'},
+        {"max_shift": "40"},
+        {"add": '"operands_rounded"'},
+        {"tables": "false"},
+        {"accumulator_bits": "24"},
+    ],
+)
+def test_every_rule_that_no_pass_follows_is_refused(target_file, rules):
+    ((name, value),) = rules.items()
+    shown = {"false": "False"}.get(value, value.replace('"', "'"))
+    with pytest.raises(UsageError, match=f"no pass follows {name} = {shown}"):
+        qpasses.quantize(cnn(), pictures(), target=target_file(**rules))
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_the_rules_of_a_target_are_its_file(name):
+    target = load_target(name)
+    assert Target(**target.rules()) == target
+
+
+def test_the_recorded_rules_of_old_targets_are_those_of_before():
+    rules = ["name", "description", "multiplier_bits", "rounding", "fast_kernels"]
+    assert all(list(load_target(name).rules()) == rules for name in REALISED)
 
 
 # Whether multipliers are chosen for onnxruntime's kernels

@@ -293,7 +293,7 @@ def test_verify_is_verbose_too(desk):
     desk.quantize()
     ended = desk.verify("--verbose")
     assert ended.code == 0
-    for stage in ("derive again", "probe kernels", "run samples"):
+    for stage in ("compare with the float graph", "probe kernels", "run samples"):
         assert stage in ended.err
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.op import Body, Op, saturates_at_type_ends
-from opsets.portable import portable_bodies
+from opsets.portable import bodies_of_one_rounding
 
 _PORTABLE = """
     wide_a   = Cast <to = 7> (a)                                           # 7 is INT64
@@ -105,7 +105,7 @@ INT_ADD = Op(
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
         ),
-        *portable_bodies(_PORTABLE, shift="shift"),
+        *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
     laws={"commutes": _commutes},

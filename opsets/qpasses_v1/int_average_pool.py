@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import convolve
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
+from opsets.rounding import NodeRounding, requantize
 
 _ONES = """
     # a depthwise convolution with weights of one sums each window
@@ -56,7 +57,7 @@ def reference(
     *,
     channels: int,
     kernel_shape: Sequence[int],
-    rounding: Rounding,
+    rounding: NodeRounding,
     **geometry: Any,
 ) -> NDArray[Any]:
     """Stored x [N, channels, spatial...] -> stored y; multiplier and shift have one entry.

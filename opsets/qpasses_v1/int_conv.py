@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import convolve
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
+from opsets.rounding import NodeRounding, requantize
 
 _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
         group: int = @group, kernel_shape: ints = @kernel_shape, pads: ints = @pads,
@@ -53,7 +54,7 @@ def reference(
     y_min: NDArray[Any],
     y_max: NDArray[Any],
     *,
-    rounding: Rounding,
+    rounding: NodeRounding,
     group: int = 1,
     **geometry: Any,
 ) -> NDArray[Any]:

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
+from opsets.rounding import NodeRounding, requantize
 
 _PORTABLE = """
     products = MatMulInteger (x, w, x_zero, w_zero)
@@ -59,7 +60,7 @@ def reference(
     y_min: NDArray[Any],
     y_max: NDArray[Any],
     *,
-    rounding: Rounding,
+    rounding: NodeRounding,
     rank: int = 0,
 ) -> NDArray[Any]:
     """Stored x [..., K], w [K, N], bias [N] -> stored y [..., N].

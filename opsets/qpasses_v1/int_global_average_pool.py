@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
+from opsets.rounding import NodeRounding, requantize
 
 _PORTABLE = """
     wide    = Cast <to = 6> (x)                                            # 6 is INT32
@@ -59,7 +60,7 @@ def reference(
     *,
     channels: int,
     spatial_shape: list[int],
-    rounding: Rounding,
+    rounding: NodeRounding,
 ) -> NDArray[Any]:
     """Stored x [N, channels, *spatial_shape] -> stored y [N, channels, 1...].
 

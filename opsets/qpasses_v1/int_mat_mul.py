@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
 from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
+from opsets.rounding import NodeRounding, requantize
 
 _PORTABLE = """
     # int32 from the beginning: MatMulInteger of int8 saturates on x86 without VNNI
@@ -41,7 +42,7 @@ def reference(
     y_max: NDArray[Any],
     *,
     inner: int,
-    rounding: Rounding,
+    rounding: NodeRounding,
 ) -> NDArray[Any]:
     """Stored a [..., M, K], b [..., K, N] -> stored y [..., M, N]; leading axes broadcast.
 

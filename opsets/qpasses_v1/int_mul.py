@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, rounding_shift, saturate
+from opsets.fixed_point import saturate
 from opsets.op import Body, Op, saturates_at_type_ends
 from opsets.portable import portable_bodies
+from opsets.rounding import NodeRounding, requantize
 
 _PORTABLE = """
     wide_a  = Cast <to = 7> (a)                                            # 7 is INT64
@@ -18,7 +19,6 @@ _PORTABLE = """
     level_b = Sub (wide_b, zero_b)
     product = Mul (level_a, level_b)
     m       = Cast <to = 7> (multiplier)
-    scaled  = Mul (product, m)
 """
 
 _ONNXRUNTIME = """
@@ -43,11 +43,11 @@ def reference(
     y_min: NDArray[Any],
     y_max: NDArray[Any],
     *,
-    rounding: Rounding,
+    rounding: NodeRounding,
 ) -> NDArray[Any]:
     """Stored a and b broadcast together; one multiplier and one shift."""
     product = (a.astype(np.int64) - a_zero) * (b.astype(np.int64) - b_zero)
-    level = rounding_shift(product * multiplier.astype(np.int64), shift, rounding)
+    level = requantize(product, multiplier, shift, rounding)
     return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
 
 
@@ -93,7 +93,7 @@ INT_MUL = Op(
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
         ),
-        *portable_bodies(_PORTABLE, shift="shift"),
+        *portable_bodies(_PORTABLE, "shift", ("product", "m")),
     ],
     evidence="exhaustive",
     laws={"commutes": _commutes},

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Rounding, requantize, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
-from opsets.portable import portable_bodies
+from opsets.portable import bodies_of_one_rounding
 
 _PORTABLE = """
     wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
@@ -127,7 +127,7 @@ INT_P_RELU = Op(
     outputs={"y": "T"},
     attributes=("rounding",),
     reference=reference,
-    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE, shift="s")],
+    bodies=[*float32_bodies(_ONNXRUNTIME), *bodies_of_one_rounding(_PORTABLE, "s")],
     evidence="exhaustive",
     laws={
         "zero maps to the zero point": _zero_maps_to_zero_point,

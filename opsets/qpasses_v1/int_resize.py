@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, Rounding, requantize, saturate
+from opsets.fixed_point import Int64, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
+from opsets.rounding import NodeRounding, requantize
 
 LARGEST_BYTE = 127
 """Coefficients that add up to no more are int8, and pairs of their products fit int16."""
@@ -159,7 +160,7 @@ def reference(
     dims: int,
     x_sizes: Sequence[int],
     y_sizes: Sequence[int],
-    rounding: Rounding,
+    rounding: NodeRounding,
 ) -> NDArray[Any]:
     """Stored x [..., the last ``dims`` of x_sizes] -> stored y [..., those of y_sizes].
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.op import Body, Op, saturates_at_type_ends
-from opsets.portable import portable_bodies
+from opsets.portable import bodies_of_one_rounding
 from opsets.qpasses_v1.int_add import FAST_SUM
 
 _PORTABLE = """
@@ -97,7 +97,7 @@ INT_SUB = Op(
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
         ),
-        *portable_bodies(_PORTABLE, shift="shift"),
+        *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
     laws={"nothing is left of equals": _nothing_is_left_of_equals},

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.op import Body, Op
-from opsets.portable import portable_bodies, rounds
+from opsets.portable import bodies_of_one_rounding, rounds
 
 SEGMENT = 128
 """So many codes lie between two knots; the result has as many parts of one."""
@@ -169,7 +169,7 @@ LUT_INTERPOLATED = Op(
             _ONNXRUNTIME + _HALF_UP + _STORE.replace("ROUNDED", "rounded"),
             accepts=rounds("half_up"),
         ),
-        *portable_bodies(_PORTABLE, shift="shift"),
+        *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
     laws={

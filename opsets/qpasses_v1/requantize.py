@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
 from opsets.portable import columns, portable_bodies, scaled_accumulator
+from opsets.rounding import NodeRounding, requantize, wraps
 
 _TRAILING = """
     # behind an axis counted from the front there are rank - 1 - axis dimensions, from the back
@@ -41,7 +42,7 @@ def reference(
     y_max: NDArray[Any],
     *,
     axis: int,
-    rounding: Rounding,
+    rounding: NodeRounding,
 ) -> NDArray[Any]:
     """Stored integers of the type of ``y_zero``, shaped as ``acc`` (any rank >= 1).
 
@@ -62,8 +63,9 @@ def _zero_maps_to_zero_point(acc: NDArray[np.int32], *args: Any, **attributes: A
 def _monotone_in_the_accumulator(
     acc: NDArray[np.int32], *args: Any, **attributes: Any
 ) -> None:
-    axis = attributes["axis"]
-    rows = np.broadcast_to(np.sort(acc.ravel())[:, None], (acc.size, acc.shape[axis]))
+    axis, (_, shift, *_) = attributes["axis"], args
+    kept = np.sort(acc[~wraps(acc, shift.min(), attributes["rounding"])])
+    rows = np.broadcast_to(kept[:, None], (kept.size, acc.shape[axis]))
     stored = reference(rows, *args, **{**attributes, "axis": 1})
     assert (np.diff(stored.astype(np.int64), axis=0) >= 0).all()
 

@@ -12,6 +12,7 @@ from opsets.fixed_point import Int64, Rounding
 from opsets.kernels import Kernel
 from opsets.op import Attributes, Constants, Flavour
 from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
     Interval,
@@ -107,7 +108,7 @@ def _ruled(
     start, shift = np.array(pairs, np.int64).reshape(-1, 2).T
     found, fewest = start.copy(), np.full(len(start), np.iinfo(np.int64).max)
     real = reachable.clip(real_thresholds(scales, steps))
-    rounding = target.rounding
+    rounding = node_rounding(target)
 
     def wrong(rows: NDArray[np.intp], distance: int, at: Int64) -> tuple[Int64, Int64]:
         some = Interval(reachable.low[rows], reachable.high[rows])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest, shifted
 from qpasses.checking.clamps import check_end, clamps_behind
@@ -102,7 +103,7 @@ def _sum_multipliers(
 
     def differing(change: tuple[int, int]) -> int:
         total = first * (start[0] + change[0]) + second * (start[1] + change[1])
-        levels = shifted(total, shift, target.rounding) + y.zero_point
+        levels = shifted(total, shift, node_rounding(target)) + y.zero_point
         return int((np.clip(levels, *bounds) != real).sum())
 
     def fits(change: tuple[int, int]) -> bool:
@@ -150,7 +151,7 @@ def _product_multiplier(
     real = real_product(a, b, y)
 
     def differing(multiplier: int) -> int:
-        levels = shifted(products * multiplier, shift, target.rounding) + y.zero_point
+        levels = shifted(products * multiplier, shift, node_rounding(target)) + y.zero_point
         return int((np.clip(levels, *y.limits) != real).sum())
 
     def fitting(changes: Sequence[int]) -> list[int]:

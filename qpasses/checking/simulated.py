@@ -4,7 +4,7 @@ Cut at each of these tensors: what reads one reads the codes that the integer gr
 so that a code that differs is of the nodes right before it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from qpasses.checking.meaning import Pair, Site, is_integer
-from qpasses.graph import Node, constant, export_graph, nested_graphs
+from qpasses.graph import Node, constant, export_graph, is_graph, producer
 from qpasses.record import Quantization
 from qpasses.runtime import IR_VERSION
 
@@ -47,9 +47,9 @@ def simulated(pair: Pair) -> Simulated:
     _take_constants(graph, pair)
     sources = {ours: real for real, (ours, _) in stored.items()}
     apart = [n for node in pair.integer.nodes for n in _apart(node, pair, graph, sources)]
-    for each in nested_graphs(graph):
-        for node in each.node:
-            node.input[:] = [_given(name) if name in stored else name for name in node.input]
+    left = _left_in_float(pair)
+    for node in graph.node:
+        _read_codes(node, {*stored} & left.get(node.name, {*stored}))
     own = {name for node in apart for name in node.output}
     before: list[onnx.NodeProto] = []
     behind: list[onnx.NodeProto] = []
@@ -68,6 +68,34 @@ def simulated(pair: Pair) -> Simulated:
         {ours: _codes(_given(real)) for ours, real in sources.items()},
         {ours: _codes(real) for ours, real in sources.items()},
     )
+
+
+def _left_in_float(pair: Pair) -> Mapping[str, set[str]]:
+    """By node that both graphs have: what it reads of dequantized codes, branches included."""
+    found = {}
+    for node in pair.integer.nodes:
+        if node.name in pair.float_nodes and node.name not in pair.record.nodes:
+            read = (tensor for each in _within(node) for tensor in each.inputs)
+            back = [t for t in read if (made := producer(t)) and made.op == "DequantizeLinear"]
+            known = (pair.meanings.get(tensor.name) for tensor in back)
+            found[node.name] = {meaning.real for meaning in known if meaning}
+    return found
+
+
+def _within(node: Node) -> Iterator[Node]:
+    """A node and those of its branches."""
+    yield node
+    for branch in filter(is_graph, node.attrs.values()):
+        for inner in branch.nodes:
+            yield from _within(inner)
+
+
+def _read_codes(node: onnx.NodeProto, names: Container[str]) -> None:
+    """Let a node, and those of its branches, read ``names`` as the integer graph has them."""
+    node.input[:] = [_given(name) if name in names else name for name in node.input]
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            _read_codes(inner, names)
 
 
 def _given(name: str) -> str:

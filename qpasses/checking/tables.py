@@ -52,7 +52,8 @@ def lut_per_channel(site: Site) -> Iterator[str]:
         raise DifferenceError("its record names no node of the float model")
     axes: set[int] = set()
     for node in site.chain:
-        dims = rank(node.outputs[0])
+        around = [rank(tensor) for tensor in (*node.outputs, *node.inputs)]
+        dims = max((each for each in around if each is not None), default=None)
         if dims is None:
             raise DifferenceError(f"the rank of what {node.name!r} writes is not known")
         for value in [v for v in map(constant, node.inputs) if v is not None]:

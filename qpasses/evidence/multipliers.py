@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64
+from opsets.fixed_point import Int64, scale_to_multiplier
 from opsets.kernels import Kernel
+from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
     Interval,
@@ -76,7 +77,7 @@ class _Search:
         kernel: Kernel,
         target: Target,
     ) -> None:
-        pairs = [target.scale_to_multiplier(scale) for scale in scales]
+        pairs = [scale_to_multiplier(scale, target.multiplier_bits) for scale in scales]
         self.start, self.shift = np.array(pairs, np.int64).reshape(-1, 2).T
         self.best = self.start.copy()
         self.exact = np.zeros(len(scales), bool)
@@ -84,6 +85,7 @@ class _Search:
         self._real = reachable.clip(real_thresholds(scales, steps))
         self._steps, self._reachable = steps, reachable
         self._kernel, self._target = kernel, target
+        self._rounding = node_rounding(target)
 
     def attempt(self, distance: int, channels: NDArray[np.intp]) -> None:
         """Take the neighbour at ``distance`` in those ``channels`` where it is better."""
@@ -109,7 +111,7 @@ class _Search:
         self, distance: int, channels: NDArray[np.intp], steps: Int64
     ) -> tuple[Int64, Int64]:
         candidate, shift = self.start[channels] + distance, self.shift[channels]
-        thresholds = meaning_thresholds(candidate, shift, steps, self._target.rounding)
+        thresholds = meaning_thresholds(candidate, shift, steps, self._rounding)
         part = self._part(channels)
         return thresholds, kernel_mismatches(
             self._kernel, candidate, shift, thresholds, steps, part

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64
+from opsets.fixed_point import Int64, scale_to_multiplier
 from opsets.op import saturates_at_type_ends
 from opsets.qpasses_v1 import OPS
 from opsets.target import Target
@@ -66,7 +66,7 @@ def choose_add(
     Where none is exact, or the target wants no fast kernels, the nearest stays.
     """
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
-    larger, shift = target.scale_to_multiplier(max(ratios))
+    larger, shift = scale_to_multiplier(max(ratios), target.multiplier_bits)
     start = [
         larger if ratio == max(ratios) else round(ratio * (1 << shift)) for ratio in ratios
     ]

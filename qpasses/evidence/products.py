@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64
+from opsets.fixed_point import Int64, scale_to_multiplier
 from opsets.qpasses_v1 import OPS
 from opsets.target import Target
 from qpasses.evidence.pairs import (
@@ -38,7 +38,7 @@ def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target
     wants no fast kernels, the nearest stays.
     """
     ratio = Fraction(a.scale) * Fraction(b.scale) / Fraction(y.scale)
-    start, shift = target.scale_to_multiplier(ratio)
+    start, shift = scale_to_multiplier(ratio, target.multiplier_bits)
     limit, scale = 1 << target.multiplier_bits, max(24 - target.multiplier_bits, 0)
 
     def inputs(multiplier: int) -> dict[str, NDArray[Any]]:

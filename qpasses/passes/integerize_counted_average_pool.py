@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from opsets.fixed_point import scale_to_multiplier
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.reductions import sums
@@ -54,7 +55,8 @@ class IntegerizeCountedAveragePool(Pass):
         target, meaning = context.target, found[0].quantization
         ratio = Fraction(x.quantization.scale) / Fraction(meaning.scale)
         multiplier, shift = (
-            np.array(each, np.int32) for each in target.scale_to_multiplier(ratio)
+            np.array(each, np.int32)
+            for each in scale_to_multiplier(ratio, target.multiplier_bits)
         )
         cells = prod(node.attrs["kernel_shape"])
         reachable = sums(cells, x.quantization.zero_point, x.quantization.dtype)

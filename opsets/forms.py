@@ -1,0 +1,284 @@
+"""Forms: the named ways in which a target computes an op beyond one requantization.
+
+A form has two halves: ``numbers``, the integers that stand on a node, from real scales, and
+``levels``, what is computed from them on exact integers, before zero point and clamp.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+
+from opsets.fixed_point import Int64
+from opsets.multipliers import Pair, Scale, ScaleError, rshift_and_multiplier
+from opsets.rounding import requantize
+
+Pairs = Sequence[Pair]
+
+
+class Arithmetic(Protocol):
+    """The part of a target that forms need."""
+
+    @property
+    def rounding(self) -> str:
+        """A key of ROUNDING_RULES."""
+
+    def scale_to_multiplier(self, scale: Scale) -> Pair:
+        """Of an accumulator."""
+
+    def elementwise_multiplier(self, scale: Scale) -> Pair:
+        """Of an operand of Add and Mul, of a pool, of a slope."""
+
+
+@dataclass(frozen=True)
+class AddForm:
+    """``numbers(a_scale, b_scale, y_scale, target)`` and ``levels(a, b, pairs, rounding)``.
+
+    a and b are stored integers less their zero points; those of Sub are b negated.
+    """
+
+    formula: str
+    numbers: Callable[[float, float, float, Arithmetic], Pairs]
+    levels: Callable[[Int64, Int64, Pairs, str], Int64]
+
+
+@dataclass(frozen=True)
+class PoolForm:
+    """``numbers(scale, cells, target)``, and ``levels(sums, cells, pair, rounding)``.
+
+    ``scale`` is x_scale / y_scale; ``sums`` are of stored integers less their zero points,
+    each over so many ``cells``, all alike.
+    """
+
+    formula: str
+    numbers: Callable[[Scale, int, Arithmetic], Pair]
+    levels: Callable[[Int64, int, Pair, str], Int64]
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Numbers of a LeakyRelu (one slope) or PRelu (one for each entry of the last axis).
+
+    ``above`` is the pair for levels x >= 0; below zero x is multiplied by its ``codes``, then
+    requantized by ``below``, one pair or one for each; a negative multiplier turns the sign of
+    what its size gives.
+    """
+
+    above: Pair
+    below: Pairs
+    codes: Sequence[int]
+
+
+@dataclass(frozen=True)
+class SlopeForm:
+    """``numbers(x_scale, y_scale, slopes, slope_scale, target)``.
+
+    The real slopes are ``slopes * slope_scale``: stored integers less their zero point, or
+    real numbers with scale 1; a LeakyRelu has slopes [1] and its alpha as their scale. Raises
+    ScaleError for what the target cannot express.
+    """
+
+    formula: str
+    numbers: Callable[[float, float, Sequence[float], float, Arithmetic], Slopes]
+
+
+def _one_shift(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
+    real = [Fraction(each) / Fraction(y) for each in (a, b)]
+    larger, shift = target.elementwise_multiplier(max(real))
+    smaller = min(round(min(real) * Fraction(2) ** shift), larger)
+    return [(larger if each == max(real) else smaller, shift) for each in real]
+
+
+def _sum_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
+    (a_multiplier, shift), (b_multiplier, _) = pairs
+    return requantize(a * a_multiplier + b * b_multiplier, 1, shift, rounding)
+
+
+def _tflite_scales(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
+    twice = 2 * max(a, b)
+    scales = a / twice, b / twice, twice / ((1 << 20) * y)
+    return [target.elementwise_multiplier(each) for each in scales]
+
+
+def _shifted_by_20(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
+    a_pair, b_pair, y_pair = pairs
+    total = requantize(a << 20, *a_pair, rounding) + requantize(b << 20, *b_pair, rounding)
+    return requantize(total, *y_pair, rounding)
+
+
+def _each_scale(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
+    return [target.elementwise_multiplier(each / y) for each in (a, b)]
+
+
+def _operands_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
+    return requantize(a, *pairs[0], rounding) + requantize(b, *pairs[1], rounding)
+
+
+ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
+    {
+        "one_rounding": AddForm(
+            "a * multiplier_a + b * multiplier_b, both at one shift, rounded once",
+            _one_shift,
+            _sum_rounded,
+        ),
+        "shift_20": AddForm(
+            "a << 20 and b << 20 are requantized by s_a / t and s_b / t, t = 2 * max(s_a, "
+            "s_b); their sum by t / (2**20 * s_y): three roundings",
+            _tflite_scales,
+            _shifted_by_20,
+        ),
+        "operands_rounded": AddForm(
+            "a and b are requantized by s_a / s_y and s_b / s_y, then added: two roundings",
+            _each_scale,
+            _operands_rounded,
+        ),
+    }
+)
+
+
+def _average_scale(scale: Scale, cells: int, target: Arithmetic) -> Pair:
+    return target.elementwise_multiplier(scale / cells)
+
+
+def _average_requantized(sums: Int64, _cells: int, pair: Pair, rounding: str) -> Int64:
+    return requantize(sums, *pair, rounding)
+
+
+def _check_alike(ratio: Scale) -> None:
+    if ratio != 1:
+        raise ScaleError(
+            f"this form needs one scale for input and output, got {float(ratio):.6g} times it"
+        )
+
+
+def _no_scale(scale: Scale, _cells: int, _target: Arithmetic) -> Pair:
+    _check_alike(scale)
+    return 1, 0
+
+
+def _divided(sums: Int64, cells: int, _pair: Pair, _rounding: str) -> Int64:
+    return np.asarray(np.sign(sums) * ((np.abs(sums) + cells // 2) // cells), np.int64)
+
+
+def _reciprocal(scale: Scale, cells: int, _target: Arithmetic) -> Pair:
+    _check_alike(scale)
+    places = (cells - 1).bit_length()
+    return (((1 << 30) + 1) << places) // cells, 30 + places
+
+
+def _times_reciprocal(sums: Int64, _cells: int, pair: Pair, _rounding: str) -> Int64:
+    return requantize(sums, *pair, "half_up")
+
+
+POOL_FORMS: Mapping[str, PoolForm] = MappingProxyType(
+    {
+        "requantized": PoolForm(
+            "the sum, requantized by s_x / (s_y * cells)", _average_scale, _average_requantized
+        ),
+        "divided": PoolForm(
+            "the sum divided by its cells, ties away from zero; input and output of one scale",
+            _no_scale,
+            _divided,
+        ),
+        "reciprocal": PoolForm(
+            "the sum * (((2**30 + 1) << k) // cells) / 2**(30 + k), k = ceil(log2(cells)); "
+            "ties up, input and output of one scale",
+            _reciprocal,
+            _times_reciprocal,
+        ),
+    }
+)
+
+
+def _mean_scale(scale: Scale, cells: int, target: Arithmetic) -> Pair:
+    return target.scale_to_multiplier(scale / cells)
+
+
+def _folded(scale: Scale, cells: int, target: Arithmetic) -> Pair:
+    multiplier, shift = target.scale_to_multiplier(scale)
+    leading = 64 - cells.bit_length()
+    places = min(63 - leading, 32, 31 + (31 - shift))
+    return (multiplier << places) // cells, shift + places
+
+
+MEAN_FORMS: Mapping[str, PoolForm] = MappingProxyType(
+    {
+        "requantized": PoolForm(
+            "the sum, requantized by s_x / (s_y * cells)", _mean_scale, _average_requantized
+        ),
+        "folded": PoolForm(
+            "multiplier and shift of s_x / s_y; k = min(floor(log2(cells)), 32, 62 - shift); "
+            "the sum, requantized by (multiplier << k) // cells and shift + k",
+            _folded,
+            _average_requantized,
+        ),
+    }
+)
+
+
+def sloped(x: Int64, numbers: Slopes, rounding: str) -> Int64:
+    """LeakyRelu or PRelu of levels x, in each form."""
+    multiplier, shift = np.transpose(numbers.below)
+    products = np.minimum(x, 0) * np.asarray(numbers.codes)
+    below = np.sign(multiplier) * requantize(products, np.abs(multiplier), shift, rounding)
+    return np.where(x < 0, below, requantize(np.maximum(x, 0), *numbers.above, rounding))
+
+
+def _signed(scale: float, target: Arithmetic) -> Pair:
+    multiplier, shift = target.elementwise_multiplier(abs(scale))
+    return (-multiplier if scale < 0 else multiplier), shift
+
+
+def _multipliers(
+    x: float, y: float, slopes: Sequence[float], slope_scale: float, target: Arithmetic
+) -> Slopes:
+    below = [_signed(x * slope_scale * each / y, target) for each in slopes]
+    return Slopes(target.elementwise_multiplier(x / y), below, [1] * len(slopes))
+
+
+def _quantized(
+    x: float, y: float, slopes: Sequence[float], slope_scale: float, target: Arithmetic
+) -> Slopes:
+    below = [_signed(x * slope_scale / y, target)]
+    return Slopes(target.elementwise_multiplier(x / y), below, [int(each) for each in slopes])
+
+
+def _common_shift(
+    x: float, y: float, slopes: Sequence[float], slope_scale: float, target: Arithmetic
+) -> Slopes:
+    _check_alike(x / y)
+    if len(slopes) == 1:
+        code, shift = _signed(slopes[0] * slope_scale, target)
+        return Slopes((1, 0), [(1, shift)], [code])
+    real = [each * slope_scale for each in slopes]
+    largest = max(map(abs, real))
+    if largest > 127:
+        raise ScaleError(f"no 8-bit code holds the slope {largest:.6g}: 127 is the largest")
+    _, shift = rshift_and_multiplier(largest, 7, 62)
+    return Slopes((1, 0), [(1, shift)], [math.trunc(each * 2.0**shift) for each in real])
+
+
+SLOPE_FORMS: Mapping[str, SlopeForm] = MappingProxyType(
+    {
+        "multipliers": SlopeForm(
+            "x requantized by s_x / s_y where x >= 0, else by s_x * slope / s_y, a multiplier "
+            "for each slope",
+            _multipliers,
+        ),
+        "quantized": SlopeForm(
+            "x requantized by s_x / s_y where x >= 0, else x * code by s_x * s_slope / s_y; "
+            "the code of a LeakyRelu is 1 and s_slope its alpha",
+            _quantized,
+        ),
+        "common_shift": SlopeForm(
+            "x where x >= 0, input and output of one scale; else x * code / 2**r rounded, "
+            "where code = trunc(slope * 2**r) and r is the first from 0 on with max |slope| * "
+            "2**(r + 1) >= 127; code and r of a LeakyRelu are the 8-bit multiplier of alpha",
+            _common_shift,
+        ),
+    }
+)

@@ -1,0 +1,104 @@
+"""Targets as tables in a terminal: all of them, and the rules of one with their formulas."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
+from opsets.multipliers import MULTIPLIERS
+from opsets.rounding import ROUNDING_RULES
+from opsets.target import Target
+
+Row = tuple[str, str, str]
+"""A rule, what the target says, and what that means."""
+
+_WORDS: Mapping[str, Mapping[str | bool, str]] = {
+    "activations": {
+        "asymmetric": "real = (stored - zero_point) * scale, any zero point",
+        "symmetric": "real = (stored - middle) * scale, the middle of the type as zero point",
+    },
+    "non_negative": {
+        "as_others": "activations whose minimum is not negative are stored as the others",
+        "unsigned": "activations whose minimum is not negative are stored unsigned",
+    },
+    "conv_weights": {
+        "per_channel": "a weight scale for each output channel of Conv",
+        "per_tensor": "one weight scale for a Conv",
+    },
+    "matmul_weights": {
+        "per_channel": "a weight scale for each column of Gemm and MatMul",
+        "per_tensor": "one weight scale for a Gemm or MatMul",
+    },
+    "tables": {
+        True: "functions of one tensor may be tables of 256 entries",
+        False: "no tables: functions of one tensor are computed",
+    },
+    "fast_kernels": {
+        True: "multipliers are chosen so that onnxruntime's int8 kernels compute them exactly",
+        False: "multipliers are those of the rule, bodies are portable",
+    },
+}
+
+
+def print_targets(console: Console, targets: Sequence[tuple[Target, Sequence[str]]]) -> None:
+    """A line for each target; graphs are made where there is no rule that no pass follows."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("target", "multipliers", "rounding", "Add", "graphs", "what it is"):
+        table.add_column(column)
+    for target, unfollowed in targets:
+        made = "not yet" if unfollowed else "yes"
+        multipliers = f"{target.multiplier}, {target.multiplier_bits} bits"
+        table.add_row(
+            target.name, multipliers, target.rounding, target.add, made, target.description
+        )
+    console.print(table)
+
+
+def print_target(console: Console, target: Target, unfollowed: Sequence[str]) -> None:
+    """Every rule of ``target`` with its formula; ``unfollowed`` are those no pass follows."""
+    console.print(escape(f"{target.name}: {target.description}"), highlight=False)
+    console.print("value = accumulator * multiplier / 2**shift", highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("rule", "here", "which means"):
+        table.add_column(column, overflow="fold")
+    for row in _rows(target):
+        table.add_row(*map(escape, row))
+    console.print(table)
+    graphs = "are made for it"
+    if unfollowed:
+        graphs = f"cannot be made for it yet, no pass follows {', '.join(unfollowed)}"
+    console.print(escape(f"graphs {graphs}"), highlight=False)
+
+
+def _rows(target: Target) -> Iterator[Row]:
+    yield _multiplier("multiplier", target.multiplier, target.multiplier_bits)
+    shifts = f"{target.min_shift} to {target.max_shift}"
+    yield "shift", shifts, "total right shifts, negative to the left"
+    rule = ROUNDING_RULES[target.rounding]
+    yield "rounding", target.rounding, f"{rule.formula} ({rule.source})"
+    if target.elementwise is not None and target.elementwise_bits is not None:
+        yield _multiplier("elementwise", target.elementwise, target.elementwise_bits)
+    yield "add", target.add, f"Add and Sub: {ADD_FORMS[target.add].formula}"
+    product = "(a - a_zero) * (b - b_zero), requantized by s_a * s_b / s_y"
+    yield "mul", "product", f"Mul: {product}"
+    pool, mean = POOL_FORMS[target.average_pool], MEAN_FORMS[target.mean]
+    yield "average_pool", target.average_pool, f"AveragePool: {pool.formula}"
+    yield "mean", target.mean, f"ReduceMean: {mean.formula}"
+    slopes = SLOPE_FORMS[target.slopes]
+    yield "slopes", target.slopes, f"LeakyRelu and PRelu: {slopes.formula}"
+    yield "accumulator", f"{target.accumulator_bits} bits", "sums of products"
+    for name, words in _WORDS.items():
+        yield _worded(name, getattr(target, name), words)
+
+
+def _multiplier(name: str, rule: str, bits: int) -> Row:
+    found, where = MULTIPLIERS[rule], "Add, Mul, pools and slopes: "
+    meaning = f"{found.formula} ({found.source})"
+    return name, f"{rule}, {bits} bits", (where if name == "elementwise" else "") + meaning
+
+
+def _worded(name: str, value: str | bool, words: Mapping[str | bool, str]) -> Row:
+    shown = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+    return name, shown, words[value]
