@@ -18,7 +18,15 @@ from opsets.rounding import NODE_ROUNDINGS, node_shifts
 from qpasses.bodies import body_of
 from qpasses.evidence.prove import PROOFS
 from qpasses.function import Function
-from qpasses.graph import Graph, Node, constant, import_graph, nested_graphs, rank
+from qpasses.graph import (
+    Graph,
+    Node,
+    constant,
+    import_graph,
+    input_at,
+    nested_graphs,
+    rank,
+)
 from qpasses.metadata import read_record
 from qpasses.record import NodeRecord, Record
 from qpasses.settings import Settings
@@ -85,9 +93,18 @@ def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
         return f"{', '.join(_BY_NAME)} are not by name"
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
     for node in graph.nodes:
+        if node.op == "Split" and _parts(node) != len(node.outputs):  # onnxruntime aborts
+            return f"node {node.name!r} has other outputs than it splits into"
         if node.name in record.nodes and not all(map(_is_plain, node.attrs.values())):
             return f"the attributes of node {node.name!r} are no numbers and texts"
     return next(filter(None, (_node_problem(node, record) for node in nodes)), "")
+
+
+def _parts(node: Node) -> object:
+    """Into how many parts a Split says that it splits."""
+    sizes = constant(input_at(node, 1))
+    stated = node.attrs.get("num_outputs", len(node.outputs))
+    return stated if sizes is None else sizes.size
 
 
 def _is_plain(value: Any) -> bool:

@@ -359,6 +359,14 @@ def odd_attributes(name):
     yield onnx.AttributeProto(name=name, type=onnx.AttributeProto.INT, ref_attr_name="other")
 
 
+@pytest.mark.parametrize("name", ["more", ""])
+def test_a_split_into_more_than_its_sizes_is_refused_before_onnxruntime_aborts(name):
+    original = between("[middle] e, f = Split <axis = 1> (c) d = Concat <axis = 1> (f, e)")
+    made = copy_of(quantize(original, FEEDS).model)
+    node_of(made, "middle").output.append(name)
+    assert "'middle'" in refused(made, original)
+
+
 def test_a_name_that_is_no_text_is_refused(plain, tmp_path):
     original, made = plain
     content = made.SerializeToString()
