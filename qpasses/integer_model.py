@@ -164,7 +164,7 @@ def _is_well_formed(node: Node) -> bool:
         return False
     if node.attrs.get("rounding", "half_to_even") not in _roundings(op):
         return False
-    if not _has_axes(node) or not _has_windows(node):
+    if node.attrs.get("inner", 0) < 0 or not _has_axes(node) or not _has_windows(node):
         return False
     pairs = zip(op.inputs.items(), node.inputs, strict=True)
     given = {name: (kind, constant(t)) for (name, kind), t in pairs if name not in _DATA}
