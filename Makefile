@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses clean
+.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses targets clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -76,6 +76,9 @@ detections: $(VENV)/test  ## draw what the zoo's detectors find, float beside in
 
 losses: $(VENV)/test  ## the SQNR of every stored tensor: make losses MODEL=yolox_nano
 	@$(BIN)/python -m tests.bench.losses $(MODEL)
+
+targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targets MODEL=squeezenet
+	@$(BIN)/python -m tests.bench.targets $(MODEL)
 
 clean:  ## remove .venv, build and every cache
 	@rm -rf $(VENV) build *.egg-info calibration/_counting.*.so .pytest_cache .mypy_cache .ruff_cache

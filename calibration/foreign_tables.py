@@ -29,9 +29,11 @@ def table_kind(path: Path) -> Kind:
     return _recognised(read_text(path), str(path))[0]
 
 
-def read_ranges(path: Path) -> tuple[ForeignKind, dict[str, Range]]:
+def read_ranges(path: Path, symmetric: bool = False) -> tuple[ForeignKind, dict[str, Range]]:
     """Which other tool made the table in a file, and the ranges it gives to tensors.
 
+    ``symmetric``: the codes are, so that those of TPU-MLIR follow from thresholds alone, and
+    no operator may be asymmetric.
     Raises DataError for entries that make no sense, and for a table of qpasses itself: that
     holds statistics, from which ranges have yet to be chosen.
     """
@@ -43,7 +45,15 @@ def read_ranges(path: Path) -> tuple[ForeignKind, dict[str, Range]]:
         )
     if kind == "tpumlir":
         table = read_tpumlir(text, where)
-        ranges = {name: entry.range for name, entry in table.entries.items()}
+        if symmetric and table.asym_ops:
+            raise DataError(
+                f"{where}: wants {table.asym_ops[0]!r} asymmetric, which codes of this target "
+                "are not: leave it away under #asym_op"
+            )
+        ranges = {
+            name: entry.symmetric_range if symmetric else entry.range
+            for name, entry in table.entries.items()
+        }
     elif entries is None:
         ranges = read_onnxruntime_text(text, where)
     else:

@@ -81,11 +81,15 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Rules:
-    """A method for all tensors but those that an override matches; the first one counts."""
+    """A method for all tensors but those that an override matches; the first one counts.
+
+    ``unsigned``: tensors without a negative value are not stored as symmetric.
+    """
 
     method: str
     wanted: Wanted
     overrides: Sequence[Override] = ()
+    unsigned: bool = False
 
     @property
     def histograms(self) -> bool:
@@ -129,6 +133,8 @@ class Rules:
 
     def _of(self, name: str, seen: Statistics) -> Chosen:
         override, method, wanted = self.override(name), self.method, self.wanted
+        if self.unsigned and seen.low >= 0:
+            wanted = replace(wanted, symmetric=False)
         if override is not None:
             if override.range is not None:
                 return Chosen(override.range, "given")

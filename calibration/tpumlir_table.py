@@ -39,6 +39,14 @@ class Entry:
         )
         return Range(low, high)
 
+    @property
+    def symmetric_range(self) -> Range:
+        """As TPU-MLIR imports it for symmetric codes: what lies below zero has no other end.
+
+        From -threshold, or from 0 where the lowest value is not negative, to the threshold.
+        """
+        return Range(-self.threshold if self.low < 0 else 0.0, self.threshold)
+
 
 @dataclass(frozen=True)
 class TpuMlirTable:

@@ -36,27 +36,31 @@ class Arithmetic(Protocol):
 
 @dataclass(frozen=True)
 class AddForm:
-    """``numbers(a_scale, b_scale, y_scale, target)`` and ``levels(a, b, pairs, rounding)``.
+    """``numbers(a_scale, b_scale, y_scale, target)`` and ``levels(a, b, pairs, rounding,
+    sign)``.
 
-    a and b are stored integers less their zero points; those of Sub are b negated.
+    a and b are stored integers less their zero points; with sign -1 b, once it is rounded on
+    its own, is subtracted: Sub.
     """
 
     formula: str
     numbers: Callable[[float, float, float, Arithmetic], Pairs]
-    levels: Callable[[Int64, Int64, Pairs, str], Int64]
+    levels: Callable[[Int64, Int64, Pairs, str, int], Int64]
 
 
 @dataclass(frozen=True)
 class PoolForm:
     """``numbers(scale, cells, target)``, and ``levels(sums, cells, pair, rounding)``.
 
-    ``scale`` is x_scale / y_scale; ``sums`` are of stored integers less their zero points,
-    each over so many ``cells``, all alike.
+    ``scale`` is x_scale / y_scale; ``sums`` are of stored integers less their zero points, in
+    form ``divided`` of stored integers as they are, each over so many ``cells``, all alike.
+    ``one_scale``: input and output must have the same.
     """
 
     formula: str
     numbers: Callable[[Scale, int, Arithmetic], Pair]
     levels: Callable[[Int64, int, Pair, str], Int64]
+    one_scale: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,9 +97,9 @@ def _one_shift(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     return [(larger if each == max(real) else smaller, shift) for each in real]
 
 
-def _sum_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
+def _sum_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> Int64:
     (a_multiplier, shift), (b_multiplier, _) = pairs
-    return requantize(a * a_multiplier + b * b_multiplier, 1, shift, rounding)
+    return requantize(a * a_multiplier + sign * b * b_multiplier, 1, shift, rounding)
 
 
 def _tflite_scales(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
@@ -104,9 +108,9 @@ def _tflite_scales(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     return [target.elementwise_multiplier(each) for each in scales]
 
 
-def _shifted_by_20(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
-    a_pair, b_pair, y_pair = pairs
-    total = requantize(a << 20, *a_pair, rounding) + requantize(b << 20, *b_pair, rounding)
+def _shifted_by_20(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> Int64:
+    *operands, y_pair = pairs
+    total = _operands_rounded(a << 20, b << 20, operands, rounding, sign)
     return requantize(total, *y_pair, rounding)
 
 
@@ -114,8 +118,8 @@ def _each_scale(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     return [target.elementwise_multiplier(each / y) for each in (a, b)]
 
 
-def _operands_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str) -> Int64:
-    return requantize(a, *pairs[0], rounding) + requantize(b, *pairs[1], rounding)
+def _operands_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> Int64:
+    return requantize(a, *pairs[0], rounding) + sign * requantize(b, *pairs[1], rounding)
 
 
 ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
@@ -138,6 +142,10 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
         ),
     }
 )
+
+
+LEFT_SHIFTS: Mapping[str, int] = MappingProxyType({"shift_20": 20, "operands_rounded": 0})
+"""How far operands are shifted to the left before each is requantized, by form."""
 
 
 def _average_scale(scale: Scale, cells: int, target: Arithmetic) -> Pair:
@@ -180,15 +188,18 @@ POOL_FORMS: Mapping[str, PoolForm] = MappingProxyType(
             "the sum, requantized by s_x / (s_y * cells)", _average_scale, _average_requantized
         ),
         "divided": PoolForm(
-            "the sum divided by its cells, ties away from zero; input and output of one scale",
+            "the sum of codes, zero points left in, divided by its cells, ties away from zero;"
+            " input and output of one scale",
             _no_scale,
             _divided,
+            one_scale=True,
         ),
         "reciprocal": PoolForm(
             "the sum * (((2**30 + 1) << k) // cells) / 2**(30 + k), k = ceil(log2(cells)); "
             "ties up, input and output of one scale",
             _reciprocal,
             _times_reciprocal,
+            one_scale=True,
         ),
     }
 )

@@ -4,12 +4,13 @@ Text, not nested functions: onnxruntime 1.31 loses the overload of a function ca
 inside another function's body.
 """
 
+import re
 from collections.abc import Sequence
 
 from opsets.fixed_point import ROUNDINGS, Rounding
 from opsets.kernels import PORTABLE_KERNELS, two_step_kernel
 from opsets.op import Body, Guard
-from opsets.rounding import NodeRounding
+from opsets.rounding import LAST_STEP, NodeRounding
 
 _BELOW: dict[Rounding, str] = {  # one where a tie goes down, else zero
     "half_to_even": """odd_bit   = BitwiseAnd (floor_bit, unit_bit)
@@ -54,8 +55,6 @@ _ROUND = """
     rounded   = Add (floor, carry)
     level     = Sub (rounded, back)
 """
-
-_LAST: dict[NodeRounding, Rounding] = {"tflite_double": "half_away", "ruy": "half_up"}
 
 _HIGH = """
     # the left shift wraps, as Cast to INT32 does; floor((x * multiplier + 2**30) / 2**31) is
@@ -162,10 +161,32 @@ def portable_bodies(
             accepts=rounds(rounding),
             kernel=two_step_kernel(last),
         )
-        for rounding, last in _LAST.items()
+        for rounding, last in LAST_STEP.items()
     ]
     product = "scaled = Mul ({}, {})".format(*factors)
     return [*bodies_of_one_rounding(statements + product, shift), *twice]
+
+
+def rescaled(
+    value: str, multiplier: str, shift: str, result: str, rounding: NodeRounding
+) -> str:
+    """Statements that requantize int64 ``value`` to int64 ``result``, which names them too.
+
+    ``multiplier`` is cast to int64; it and the right ``shift`` broadcast with the value.
+    """
+    factors, last = ("VALUE", "factor_m"), LAST_STEP.get(rounding)
+    text = "\n    factor_m = Cast <to = 7> (MULTIPLIER)\n    "
+    if last is not None:
+        text += _HIGH.format(factors=factors, shift="SHIFT")
+        text += _ROUND.format(shift="places", below=_BELOW[last])
+    else:
+        (once,) = (each for each in ROUNDINGS if each == rounding)
+        text += "scaled = Mul ({}, {})".format(*factors)
+        text += _ROUND.format(shift="SHIFT", below=_BELOW[once])
+    defined = re.findall(r"^\s*(\w+)\s*=", text, re.M)
+    names = {each: f"{each}_{result}" for each in defined} | {"level": result}
+    names |= {"VALUE": value, "MULTIPLIER": multiplier, "SHIFT": shift}
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda name: names[name[0]], text)
 
 
 def bodies_of_one_rounding(statements: str, shift: str) -> Sequence[Body]:

@@ -1,13 +1,38 @@
 """Realised: which targets graphs can be made for, decided here and nowhere else."""
 
 from dataclasses import MISSING, fields
+from typing import cast
 
 from opsets.errors import UsageError
-from opsets.fixed_point import ROUNDINGS, Rounding
-from opsets.target import Target
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Rounding, scale_to_multiplier
+from opsets.kernels import Kernel, float32_kernel
+from opsets.multipliers import Pair, Scale, ScaleError
+from opsets.rounding import (
+    LAST_STEP,
+    NODE_ROUNDINGS,
+    ROUNDING_RULES,
+    NodeRounding,
+    node_shifts,
+)
+from opsets.target import SMALLEST, Target
 
-_FOLLOWED = {"name", "description", "multiplier_bits", "rounding", "fast_kernels"}
+_FOLLOWED = {
+    *("name", "description", "fast_kernels", "rounding", "scales"),
+    *("multiplier", "multiplier_bits", "min_shift", "max_shift"),
+    *("elementwise", "elementwise_bits", "accumulator_bits", "add", "slopes"),
+    *("activations", "non_negative", "conv_weights", "matmul_weights", "tables"),
+    *("average_pool", "mean", "table_rounding", "rescaling", "alignment"),
+}
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
+
+_RULED = ("multiplier", "min_shift", "max_shift", "scales", "elementwise")
+"""Rules that no search for multipliers of fast kernels keeps to, unless they are the usual."""
+
+_IN_FLOAT = {
+    "half_to_even_in_double": ROUNDING_RULES["half_to_even_in_double"].levels,
+    "half_to_even_in_float32": float32_kernel,
+}
+"""Roundings of a product in floats: half to even where that is proved to be the same."""
 
 
 def unrealised(target: Target) -> list[str]:
@@ -19,8 +44,11 @@ def unrealised(target: Target) -> list[str]:
     }
     given = {name: getattr(target, name) for name in others}
     found = [f"{name} = {value!r}" for name, value in given.items() if value != others[name]]
-    if target.rounding not in ROUNDINGS:
+    if target.rounding not in (*NODE_ROUNDINGS, *_IN_FLOAT):
         found.insert(0, f"rounding = {target.rounding!r}")
+    if target.fast_kernels:
+        rules = target.rules()
+        found += [f"{n} = {rules[n]!r} with fast_kernels" for n in _RULED if n in rules]
     return found
 
 
@@ -33,9 +61,99 @@ def check_realised(target: Target) -> None:
         )
 
 
-def node_rounding(target: Target) -> Rounding:
-    """The rounding of the nodes made for ``target``. Raises UsageError as check_realised."""
-    for rounding in ROUNDINGS:
+def node_rounding(target: Target) -> NodeRounding:
+    """The rounding of the nodes made for ``target``. Raises UsageError as check_realised.
+
+    Products in float32 and double are rounded half to even: see ``float_kernel``.
+    """
+    if target.rounding in _IN_FLOAT:
+        return "half_to_even"
+    for rounding in NODE_ROUNDINGS:
         if rounding == target.rounding:
             return rounding
     raise UsageError(f"no node rounds as {target.rounding!r}")
+
+
+def quotient_rounding(target: Target) -> Rounding:
+    """The rounding of a quotient made for ``target``: of two roundings the second."""
+    rounding = node_rounding(target)
+    return LAST_STEP.get(rounding) or cast(Rounding, rounding)
+
+
+def float_kernel(target: Target) -> Kernel | None:
+    """What the target computes in floats, monotone in the accumulator; None if it does not.
+
+    A node may stand for it where both agree on every accumulator that it can reach.
+    """
+    return _IN_FLOAT.get(target.rounding)
+
+
+def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> Pair:
+    """``(multiplier, shift)`` of a node, by the rule of ``target``; see its two multipliers.
+
+    The rule nearest lets large scales saturate where its shifts are the usual ones. A scale
+    that the rule does not take is 0 where no int32 accumulator notices it. Of one rounding the
+    quotient counts alone: nodes hold it with a shift of 1 at least. Raises ScaleError for what
+    the target cannot express, or int32 constants cannot hold.
+    """
+    is_other = elementwise and target.elementwise is not None
+    rule = target.elementwise if is_other else target.multiplier
+    if rule == "nearest" and (target.min_shift, target.max_shift) == (1, LARGEST_SHIFT):
+        bits = target.elementwise_bits if is_other else target.multiplier_bits
+        assert bits is not None, target.name
+        return scale_to_multiplier(scale, bits)
+    derive = target.elementwise_multiplier if elementwise else target.scale_to_multiplier
+    rounding = node_rounding(target)
+    try:
+        multiplier, shift = derive(scale)
+    except ScaleError:
+        if not 0 <= scale < SMALLEST:
+            raise
+        return 0, 1
+    if rounding in LAST_STEP:
+        return multiplier, shift
+    shifts, places = node_shifts(rounding), max(1 - shift, 0)
+    multiplier, shift = multiplier << places, shift + places
+    while multiplier % 2 == 0 and (multiplier >= 1 << 31 or shift >= shifts.stop):
+        multiplier, shift = multiplier >> 1, shift - 1
+    if multiplier >= 1 << 31 or shift not in shifts:
+        raise ScaleError(
+            f"no node holds the scale {float(scale):.6g}: {multiplier} / 2**{shift} leaves "
+            f"31 bits, or the shifts {shifts.start} to {shifts.stop - 1}"
+        )
+    return multiplier, shift
+
+
+def searched(target: Target) -> bool:
+    """Whether multipliers of sums and slopes are searched among the neighbours of the nearest.
+
+    Otherwise they are those of the target's rule.
+    """
+    return target.elementwise is None and target.multiplier == "nearest"
+
+
+def slopes_are_coded(target: Target) -> bool:
+    """Whether slopes have codes beside their multipliers, or multipliers by a rule."""
+    usual = target.slopes == "multipliers" and target.rounding in ROUNDINGS
+    return not (usual and searched(target))
+
+
+def node_pair(pair: Pair, rounding: str) -> Pair:
+    """Multiplier and shift of a target's rule as nodes have them: int32, and a shift from 1 to
+    61, or from 0 to 62 where two steps round. Values below 2**29 become the same levels, but
+    for those that the target's left shift would wrap: no multiplier is left so small that it
+    needs one.
+
+    Raises ScaleError where there is none.
+    """
+    multiplier, shift, in_steps = abs(pair[0]), pair[1], ROUNDING_RULES[rounding].int32
+    lowest, highest = (0, LARGEST_SHIFT + 1) if in_steps else (1, LARGEST_SHIFT)
+    if multiplier == 1 << 31:
+        multiplier, shift = multiplier >> 1, shift - 1
+    if multiplier == 0 or shift > highest:
+        multiplier, shift = 0, highest
+    room = min(31 - shift, 31 - multiplier.bit_length()) if in_steps else lowest - shift
+    multiplier, shift = multiplier << max(room, 0), shift + max(room, 0)
+    if shift < lowest or multiplier >= 1 << 31:
+        raise ScaleError(f"no node has the multiplier {pair[0]} with the shift {pair[1]}")
+    return (multiplier if pair[0] > 0 else -multiplier), shift

@@ -10,13 +10,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from opsets.errors import UsageError
-from opsets.fixed_point import ROUNDINGS, Int64, Rounding, rounding_shift
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Int64, Rounding, rounding_shift
 from opsets.kernels import float32_kernel
 
 INT32_MAX = (1 << 31) - 1
 NodeRounding = Literal[Rounding, "tflite_double", "ruy"]
-NODE_ROUNDINGS: Sequence[NodeRounding] = (*ROUNDINGS, "tflite_double", "ruy")
+LAST_STEP: Mapping[NodeRounding, Rounding] = MappingProxyType(
+    {"tflite_double": "half_away", "ruy": "half_up"}
+)
+"""How the second of two roundings rounds."""
+
+NODE_ROUNDINGS: Sequence[NodeRounding] = (*ROUNDINGS, *LAST_STEP)
 """What nodes with a multiplier and a shift may have as their attribute ``rounding``."""
+
+
+def node_shifts(rounding: NodeRounding) -> range:
+    """The shifts that a node may have, which its portable body takes.
+
+    Half to even the body adds an even multiple of 2**shift, which 2**62 has to be.
+    """
+    if rounding in LAST_STEP:
+        return range(63)
+    return range(1, LARGEST_SHIFT + 1 if rounding == "half_to_even" else 63)
 
 
 @dataclass(frozen=True)

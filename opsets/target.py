@@ -7,15 +7,16 @@ from fractions import Fraction
 from importlib import resources
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
 from opsets.errors import UsageError
-from opsets.fixed_point import Int64
+from opsets.fixed_point import ROUNDINGS, Int64, Rounding
 from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
+from opsets.scales import SCALES
 
 _SHIPPED = resources.files("opsets") / "targets"
 
@@ -27,14 +28,18 @@ class Target:
     ``multiplier`` names a rule of opsets.multipliers and ``multiplier_bits`` its width without
     the sign, with total right shifts from ``min_shift`` to ``max_shift``, negative to the
     left; ``elementwise`` and ``elementwise_bits`` are those of Add, Mul, pools and slopes,
-    where they differ. ``rounding`` names a rule of opsets.rounding; ``add``, ``average_pool``,
-    ``mean`` and ``slopes`` name forms of opsets.forms. ``activations`` are asymmetric or
-    symmetric; those whose minimum is not negative are stored ``as_others`` or ``unsigned``;
+    where they differ. ``scales`` names a rule of opsets.scales, ``rounding`` one of
+    opsets.rounding; ``add``, ``average_pool``, ``mean`` and ``slopes`` name forms of
+    opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is not
+    negative are stored ``as_others`` or ``unsigned``;
     scales of weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
-    of 256 entries may be used or not.
+    of 256 entries may be used or not, and hold levels rounded by ``table_rounding``. Where a
+    tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by
+    the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
+    unless a user says it (qpasses.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's kernels compute them
-    exactly; without it they are the nearest to real arithmetic, and the bodies are portable.
+    exactly; without it they are those of the rule, and the bodies are portable.
     """
 
     name: str
@@ -45,6 +50,7 @@ class Target:
     multiplier: str = "nearest"
     min_shift: int = 1
     max_shift: int = 61
+    scales: str = "exact"
     elementwise: str | None = None
     elementwise_bits: int | None = None
     add: str = "one_rounding"
@@ -57,6 +63,9 @@ class Target:
     matmul_weights: str = "per_channel"
     accumulator_bits: int = 32
     tables: bool = True
+    table_rounding: Rounding = "half_to_even"
+    rescaling: str = "real"
+    alignment: Literal["qpasses", "tpu-mlir"] = "qpasses"
 
     def __post_init__(self) -> None:
         for name in ("name", "description"):
@@ -165,6 +174,7 @@ _WEIGHTS = ("per_channel", "per_tensor")
 _KNOWN: dict[str, Iterable[str]] = {
     "rounding": ROUNDING_RULES,
     "multiplier": MULTIPLIERS,
+    "scales": SCALES,
     "add": ADD_FORMS,
     "average_pool": POOL_FORMS,
     "mean": MEAN_FORMS,
@@ -173,6 +183,9 @@ _KNOWN: dict[str, Iterable[str]] = {
     "non_negative": ("as_others", "unsigned"),
     "conv_weights": _WEIGHTS,
     "matmul_weights": _WEIGHTS,
+    "table_rounding": ROUNDINGS,
+    "rescaling": ("real", "requantized"),
+    "alignment": ("qpasses", "tpu-mlir"),
 }
 
 

@@ -128,10 +128,10 @@ def quantize(
     activation_bits: int = 8,
     narrow_range: bool = False,
     weight_type: WeightType = "int8",
-    per_channel: bool = True,
-    symmetric: bool = False,
-    activation_form: ActivationForm = "table",
-    alignment: Alignment = "qpasses",
+    per_channel: bool | None = None,
+    symmetric: bool | None = None,
+    activation_form: ActivationForm | None = None,
+    alignment: Alignment | None = None,
     table_ranges: TableRanges = "calibrated",
     softmax: SoftmaxForm = "inner",
     softmax_bits: int = 32,
@@ -158,10 +158,11 @@ def quantize(
     iterable of feeds (``calibration.open_samples``); ``samples`` limits how many are used,
     ``preprocessing``, or the name of one, says what pictures become. The settings are those of
     ``Settings``; ``exact`` stands for the target ``exact``; ``bodies`` None for what target
-    and ``emit`` need. ``after`` is called with name and graph after each pass; ``stop_after``
-    ends behind one of them, with the graph as it is then. ``output`` is written with its
-    certificate, in ``evidence_file`` or beside it, both or none, and ``json_file`` whole or
-    not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
+    and ``emit`` need, ``alignment`` None for that of the target. ``after`` is called with name
+    and graph after each pass; ``stop_after`` ends behind one of them, with the graph as it is
+    then. ``output`` is written with its certificate, in ``evidence_file`` or beside it, both
+    or none, and ``json_file`` whole or not at all. Raises UsageError (paths, options, samples)
+    or ModelError (the model).
     """
     rules = given_target(target, exact)
     portable = emit == "standard" or not rules.fast_kernels
@@ -175,7 +176,7 @@ def quantize(
         per_channel=per_channel,
         symmetric=symmetric,
         activation_form=activation_form,
-        alignment=alignment,
+        alignment=alignment or rules.alignment,
         table_ranges=table_ranges,
         softmax=softmax,
         softmax_bits=softmax_bits,
@@ -197,7 +198,7 @@ def quantize(
     how = given_preprocessing(preprocessing)
     sha256, given = digest(source), None
     if calibration_table is not None:
-        given = Given.read(calibration_table, sha256, tool_version())
+        given = Given.read(calibration_table, sha256, tool_version(), rules)
     if data is None:
         _check_dataless(given, samples, how)
     usual = None if given is None else given.preprocessing

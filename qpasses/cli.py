@@ -92,18 +92,16 @@ def cli() -> None:
 )
 @click.option(
     "--per-channel/--no-per-channel",
-    default=True,
-    show_default=True,
-    help="A weight scale per output channel, or one per tensor.",
+    default=None,
+    help="A weight scale per output channel, where the target has them, or one per tensor.",
 )
 @METHOD
 @ALIGNMENT
 @click.option(
     "--activation-form",
     type=click.Choice(get_args(ActivationForm)),
-    default="table",
-    show_default=True,
-    help="A LeakyRelu or PRelu on its own: a table, or a multiplier on each side of zero.",
+    help="A LeakyRelu or PRelu on its own: a table (the default, if the target has tables), "
+    "or a multiplier on each side of zero.",
 )
 @click.option(
     "--table-ranges",
@@ -162,13 +160,18 @@ def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
     """Turn the float MODEL into an integer model, with evidence for every node."""
     from qpasses.api import check_pass
     from qpasses.api import quantize as run
+    from qpasses.arguments import given_target
     from qpasses.evidence_file import place_to_write
+    from qpasses.settings import usual_options
 
     for name in print_after:
         check_pass(name)
     _split_types(options)
     shown = {"model": model, **options, "print_after": print_after}
-    shown["no_per_channel"] = not options["per_channel"]
+    rules = given_target(options["target"], options["exact"])
+    usual = usual_options(rules) | {"alignment": rules.alignment}
+    shown |= {name: value for name, value in usual.items() if options[name] is None}
+    shown["no_per_channel"] = not shown["per_channel"]
     wanted = (options[name] for name in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)
     _run("qpasses quantize", shown, options | {"model": model}, run, print_after)
@@ -260,6 +263,7 @@ def calibrate_model(model: Path, **options: Any) -> None:
     _split_types(options)
     options = {"model": model, **options}
     shown = options | {"format": options["table_format"]}
+    shown["alignment"] = options["alignment"] or "qpasses"
     shown["no_histograms"] = not options["histograms"]
     hidden = ("table_format", "histograms")
     shown = {name: value for name, value in shown.items() if name not in hidden}

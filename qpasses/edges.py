@@ -1,6 +1,6 @@
 """The edges of an integer graph whose inputs or outputs are stored integers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session
+from opsets.fixed_point import Rounding
 from qpasses.record import Quantization, Record
 
 
@@ -80,11 +81,33 @@ def byte_codes(stored: Quantization) -> NDArray[Any]:
     return found
 
 
-def quantize(values: NDArray[Any], stored: Quantization) -> NDArray[Any]:
-    """QuantizeLinear in float32, as onnxruntime computes it: half to even, saturating."""
+def quantize(
+    values: NDArray[Any], stored: Quantization, rounding: Rounding = "half_to_even"
+) -> NDArray[Any]:
+    """QuantizeLinear in float32, as onnxruntime computes it, or rounded otherwise; saturating.
+
+    The quotient is one of float32, whatever the rounding is.
+    """
     with np.errstate(over="ignore"):  # it saturates
-        levels = np.rint(values.astype(np.float32) / np.float32(stored.scale))
+        levels = _ROUNDED[rounding](values.astype(np.float32) / np.float32(stored.scale))
     return np.asarray(np.clip(levels + stored.zero_point, *stored.limits).astype(stored.dtype))
+
+
+def _half_up(quotient: NDArray[Any]) -> NDArray[Any]:
+    floor = np.floor(quotient)
+    return np.asarray(floor + (quotient - floor >= _HALF))
+
+
+def _half_away(quotient: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.copysign(_half_up(np.abs(quotient)), quotient))
+
+
+_HALF = 0.5
+_ROUNDED: Mapping[Rounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "half_to_even": np.rint,
+    "half_up": _half_up,
+    "half_away": _half_away,
+}
 
 
 def dequantize(values: NDArray[Any], stored: Quantization) -> NDArray[np.float32]:

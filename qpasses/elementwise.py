@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.target import Target
 from qpasses.choices import ActivationForm
 from qpasses.graph import (
     Graph,
@@ -137,14 +138,18 @@ def slopes_of(node: Node) -> NDArray[Any] | None:
     return slopes if slopes is not None and np.isfinite(slopes).all() else None
 
 
-def takes_multipliers(nodes: Sequence[Node], form: ActivationForm) -> bool:
+def takes_multipliers(
+    nodes: Sequence[Node], form: ActivationForm | None, target: Target
+) -> bool:
     """Whether a chain is a LeakyRelu or PRelu alone, by multipliers as ``form`` says.
 
-    Or because no table holds it: its slopes differ along several axes.
+    Or because the target has a form of its own or no tables, or because no table holds it: its
+    slopes differ along several axes.
     """
     if len(nodes) != 1 or slopes_of(nodes[0]) is None:
         return False
-    return form == "multiplier" or len(_axes(nodes[0])) > 1
+    wanted = form == "multiplier" or target.slopes != "multipliers" or not target.tables
+    return wanted or len(_axes(nodes[0])) > 1
 
 
 def pair_objection(node: Node) -> str:
@@ -203,6 +208,7 @@ class Chains:
     members: list[Node] = field(default_factory=list)
     _sources: dict[int, Tensor] = field(default_factory=dict)
     _axes: dict[int, set[int]] = field(default_factory=dict)
+    _alone: set[int] = field(default_factory=set)
 
     def source(self, tensor: Tensor) -> Tensor:
         """What ``tensor`` is a function of; itself, if no member writes it."""
@@ -210,26 +216,33 @@ class Chains:
 
     def is_inside(self, tensor: Tensor) -> bool:
         """Whether a member writes ``tensor``, and its chain may go on behind it."""
-        return id(tensor) in self._sources and len(self._axes[id(tensor)]) <= 1
+        place = id(tensor)
+        written = place in self._sources and place not in self._alone
+        return written and len(self._axes[place]) <= 1
 
-    def join(self, node: Node) -> str:
+    def join(self, node: Node, alone: bool = False) -> str:
         """Make ``node`` a member, whose inputs are known, or say why not.
 
         It begins a chain where its constants differ along another axis than those before:
-        what differs along several axes is a chain of its own.
+        what differs along several axes is a chain of its own. So is what is ``alone``: no
+        other node is in its chain.
         """
         if reason := objection(node):
             return reason
         inputs = {id(t): t for t in node.inputs if varies(t)}
-        axes = _axes(node).union(*(self._axes.get(i, ()) for i in inputs))
-        sources = {id(s): s for s in map(self.source, inputs.values())}
-        if len(axes) > 1:
+        within = [t for i, t in inputs.items() if i not in self._alone]
+        axes = _axes(node).union(*(self._axes.get(id(t), ()) for t in within))
+        behind = {i: t for i, t in inputs.items() if i in self._alone}
+        sources = behind | {id(s): s for s in map(self.source, within)}
+        if len(axes) > 1 or alone:
             sources, axes = inputs, _axes(node)
         if len(sources) > 1:
             return f"{node.op} of two tensors has no integer form in this version"
         (source,), output = sources.values(), id(node.outputs[0])
         self.members.append(node)
         self._sources[output], self._axes[output] = source, axes
+        if alone:
+            self._alone.add(output)
         return ""
 
     def ends(self, graph: Graph) -> list[Tensor]:

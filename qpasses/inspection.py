@@ -21,7 +21,7 @@ from qpasses.function import Function
 from qpasses.graph import Node
 from qpasses.integer_model import read_integer_model
 from qpasses.record import NodeRecord, Record
-from qpasses.stages import LOOKUPS, Kind, kind
+from qpasses.stages import LOOKUPS, SLOPED, Kind, kind
 from qpasses.summary import reason
 
 
@@ -46,8 +46,8 @@ class Row:
     """One node of an integer graph.
 
     ``inputs`` and ``outputs``: the stored tensors around it. ``multiplier`` and ``shift`` per
-    channel (IntAdd: of a and of b; IntPRelu: above zero, then of each slope), ``real_scale``
-    what multiplier / 2**shift stands for.
+    channel (IntAdd: of a and of b; IntRescaledAdd: of their sum too; IntPRelu: above zero,
+    then of each slope, with its code), ``real_scale`` what multiplier / 2**shift stands for.
     ``rule``: how far from it they are. ``clamp``: stored bounds of the output.
     ``constants``: by name of the op's signature.
     ``proof`` is None for nodes that are not integer, ``reason`` says why those are float.
@@ -133,7 +133,7 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
         source=list(entry.source),
         inputs=_stored(names, node.inputs, record),
         outputs=_stored(["y"] * len(node.outputs), node.outputs, record),
-        multiplier=_numbers(given, _MULTIPLIERS),
+        multiplier=_multipliers(given),
         shift=_numbers(given, _SHIFTS),
         real_scale=_real_scales(node, entry),
         clamp=(ends[0], ends[1]) if ends else None,
@@ -146,8 +146,19 @@ def _row(node: Node, record: Record, proof: NodeEvidence | None) -> Row:
     )
 
 
-_MULTIPLIERS = "multiplier", "slope_multiplier", "a_multiplier", "b_multiplier"
-_SHIFTS = "shift", "slope_shift"
+_MULTIPLIERS = (
+    *("multiplier", "slope_multiplier", "a_multiplier", "b_multiplier"),
+    "y_multiplier",
+)
+_SHIFTS = "shift", "slope_shift", "a_shift", "b_shift", "y_shift"
+
+
+def _multipliers(given: Mapping[str, NDArray[Any]]) -> list[int]:
+    """Those of a node, in order; of slopes times their codes."""
+    if "slope_codes" not in given:
+        return _numbers(given, _MULTIPLIERS)
+    coded = given["slope_codes"].astype(np.int64) * given["slope_multiplier"]
+    return [int(given["multiplier"]), *map(int, np.ravel(coded))]
 
 
 def _numbers(given: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[int]:
@@ -156,13 +167,17 @@ def _numbers(given: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[in
 
 
 def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
-    if node.op in ("IntAdd", "IntSub", "LutPair"):
-        y = entry.scales["y"][0]
-        return [entry.scales["a"][0] / y, entry.scales["b"][0] / y]
+    if "a" in entry.scales and node.op not in ("IntMul", "IntMatMul"):
+        a, b, y = (entry.scales[name][0] for name in "aby")
+        if not node.op.startswith("IntRescaled"):
+            return [a / y, b / y]
+        left = int(constants_of(node)["left_shift"])
+        middle = 2 * max(a, b) if left else y
+        return [a / middle, b / middle, middle / (2**left * y)]
     if node.domain != DOMAIN or not entry.scales or node.op.startswith("Lut"):
         return []
     scales = [float(scale) for scale in entry.real_scales()]
-    if node.op == "IntPRelu":
+    if node.op in SLOPED:
         slopes = Function.from_text(entry.function).slopes
         return [*scales, *(scales[0] * slopes).tolist()]
     return scales
@@ -173,14 +188,19 @@ def _rule(node: Node, entry: NodeRecord, given: Mapping[str, NDArray[Any]]) -> s
     if node.op in LOOKUPS:
         ops = Function.from_text(entry.function).ops if entry.function else []
         return f"{', '.join(ops) or 'another scale'} of every code"
-    multipliers, shifts = (_numbers(given, names) for names in (_MULTIPLIERS, _SHIFTS))
+    multipliers, shifts = _multipliers(given), _numbers(given, _SHIFTS)
     if not multipliers:
         return ""
+    if "slope_codes" in given:
+        size = int(np.abs(given["slope_codes"]).max())
+        return f"codes of slopes up to {size}, {node.attrs['rounding']}"
     scales, count = _real_scales(node, entry), len(multipliers)
     away = max(
         abs(multipliers[i] - round(Fraction(scales[i % len(scales)]) * (1 << shift)))
         for i, shift in enumerate(shifts * (count // len(shifts)))
     )
+    if "left_shift" in given and not given["left_shift"].any():
+        multipliers = multipliers[:2]  # the sum is kept as it is
     bits = max(each.bit_length() for each in multipliers)
     distance = f"within {away} of the nearest" if away else "the nearest"
     return f"{bits}-bit multipliers, {distance}, {node.attrs['rounding']}"

@@ -1,5 +1,6 @@
 """Reading an emitted integer model: its graph, its record, and whether they are whole."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
@@ -9,8 +10,11 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
-from opsets.op import DOMAIN, VERSION
+from opsets.forms import LEFT_SHIFTS
+from opsets.op import DOMAIN, VERSION, Op
+from opsets.portable import portable_overload
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import NODE_ROUNDINGS, node_shifts
 from qpasses.bodies import body_of
 from qpasses.evidence.prove import PROOFS
 from qpasses.function import Function
@@ -27,6 +31,7 @@ from qpasses.metadata import read_record
 from qpasses.record import NodeRecord, Record
 from qpasses.settings import Settings
 from qpasses.shapes import keeps_shape
+from qpasses.stages import SLOPED
 
 
 @dataclass(frozen=True)
@@ -130,8 +135,8 @@ def _node_problem(node: Node, record: Record) -> str:
         return f"unknown op {node.op} in node {node.name!r}"
     if not _is_well_formed(node):
         return f"node {node.name!r} has not the inputs and attributes of {node.op}"
-    if (shift := _impossible_shift(node)) is not None:
-        return f"node {node.name!r} shifts by {shift}: shifts are 1 to {LARGEST_SHIFT}"
+    if problem := _impossible_shift(node):
+        return problem
     if entry is None:
         return f"node {node.name!r} has no record"
     try:
@@ -157,9 +162,9 @@ def _is_well_formed(node: Node) -> bool:
     needed = set(op.attributes) - {"auto_pad", "pads"}
     if len(node.inputs) != len(op.inputs) or not needed <= node.attrs.keys():
         return False
-    if node.attrs.get("rounding", "half_to_even") not in ROUNDINGS:
+    if node.attrs.get("rounding", "half_to_even") not in _roundings(op):
         return False
-    if not _has_axes(node) or not _has_windows(node):
+    if node.attrs.get("inner", 0) < 0 or not _has_axes(node) or not _has_windows(node):
         return False
     pairs = zip(op.inputs.items(), node.inputs, strict=True)
     given = {name: (kind, constant(t)) for (name, kind), t in pairs if name not in _DATA}
@@ -224,15 +229,31 @@ _MOST_CELLS = _MANY // 255
 """The sum of more codes leaves int32."""
 
 
-def _impossible_shift(node: Node) -> int | None:
-    """A shift that no multiplier comes with, if there is one: 2**shift might fill memory."""
+def _roundings(op: Op) -> Sequence[str]:
+    """How nodes of ``op`` may round: twice where it has bodies for that."""
+    if op.name == "IntCodedPRelu" or op.name.startswith("IntRescaled"):
+        return (*NODE_ROUNDINGS, "half_to_even_in_double")
+    overloads = {body.overload for body in op.bodies}
+    return NODE_ROUNDINGS if portable_overload("ruy") in overloads else ROUNDINGS
+
+
+def _impossible_shift(node: Node) -> str:
+    """What is wrong with a shift that no multiplier comes with: 2**shift might fill memory."""
+    rounding = node.attrs.get("rounding", "half_to_even")
+    usual = (
+        node_shifts(rounding) if rounding in NODE_ROUNDINGS else range(1, LARGEST_SHIFT + 1)
+    )
     for name, tensor in zip(OPS[node.op].inputs, node.inputs, strict=True):
         values = constant(tensor)
-        if name in ("shift", "slope_shift") and values is not None:
-            wrong = values[(values < 1) | (values > LARGEST_SHIFT)].ravel()
+        shifts = range(max(LEFT_SHIFTS.values()) + 1) if name == "left_shift" else usual
+        if name.endswith("shift") and values is not None:
+            wrong = values[(values < shifts.start) | (values >= shifts.stop)].ravel()
             if len(wrong):
-                return int(wrong[0])
-    return None
+                return (
+                    f"node {node.name!r} shifts by {wrong[0]}: shifts are {shifts.start} to "
+                    f"{shifts.stop - 1}"
+                )
+    return ""
 
 
 _BY_NAME = ("declined", "raised_weight_scales", "inputs", "outputs")
@@ -258,7 +279,8 @@ _TYPES = {
 
 
 _SCALAR_SCALED = (
-    *("IntAdd", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce", "IntSub"),
+    *("IntAdd", "IntCodedPRelu", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce"),
+    "IntSub",
 )
 """Ops with one multiplier for everything, a number."""
 
@@ -273,7 +295,7 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return value.shape == (256,)
     if name in ("indices", "coefficients"):
         return value.shape == (2, sum(node.attrs["y_sizes"]))
-    if name in ("slope_multiplier", "slope_shift"):
+    if name in ("slope_codes", "slope_multiplier", "slope_shift"):
         shape = node.inputs[0].shape
         return shape is None or keeps_shape(shape, value)
     if name == "tables":
@@ -287,10 +309,16 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
 
 
 def _has_slopes(node: Node, entry: NodeRecord) -> bool:
-    """Whether the record of an IntPRelu has a slope for each of its multipliers and shifts."""
+    """Whether the record has a slope for each of the codes, multipliers and shifts below zero.
+
+    Of an IntCodedPRelu some of these may be one number for all slopes.
+    """
     function = Function.from_text(entry.function)
-    given = [constant(tensor) for tensor in node.inputs[4:6]]
-    shapes = {value.shape for value in given if value is not None}
+    pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
+    below = [constant(tensor) for name, tensor in pairs if name.startswith("slope")]
+    shapes = {value.shape for value in below if value is not None}
+    if node.op == "IntCodedPRelu" and len(shapes) > 1:
+        shapes -= {()}
     sizes = {prod(shape) for shape in shapes}
     wanted = {max(function.channels, 1)}
     return function.ops in (["LeakyRelu"], ["PRelu"]) and len(shapes) == 1 and sizes == wanted
@@ -306,7 +334,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if node.op in ("Lut", "LutPerChannel", "TableSoftmax"):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
-    if node.op == "IntPRelu" and not _has_slopes(node, entry):
+    if node.op in SLOPED and not _has_slopes(node, entry):
         return False
     pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
     sizes = {name: value.size for name, t in pairs if (value := constant(t)) is not None}
@@ -314,5 +342,5 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     return (
         all(counts.get(name) == 1 for name in single)
         and counts.get("w", 1) in (1, channels)
-        and {sizes.get("multiplier", 1), sizes["shift"]} <= {1, channels}
+        and {sizes.get("multiplier", 1), sizes.get("shift", 1)} <= {1, channels}
     )

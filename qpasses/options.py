@@ -206,7 +206,9 @@ METHOD = _options(
     click.option(
         "--symmetric",
         is_flag=True,
-        help="Activation ranges symmetric about a fixed zero point.",
+        default=None,
+        help="Activation ranges symmetric about a fixed zero point; so are those of some "
+        "targets.",
     ),
     click.option(
         "--calibration-method",
@@ -251,9 +253,8 @@ SELECTION = _options(
 ALIGNMENT = click.option(
     "--alignment",
     type=click.Choice(get_args(Alignment)),
-    default="qpasses",
-    show_default=True,
-    help="Which tensors share a range: by our rules, or by those of TPU-MLIR for BM1684X.",
+    help="Which tensors share a range: by our rules, or by those of TPU-MLIR for BM1684X. "
+    "[default: as the target says, mostly qpasses]",
 )
 
 SHARING = click.option(

@@ -94,11 +94,12 @@ def activation_parameters(real: Range, settings: Settings) -> Quantization:
 
     Asymmetric: scale = (high - low) / 255 as float32, zero_point = round(-low / scale) from
     the smallest code on. Symmetric: scale = max(-low, high) / 127, zero_point 128 (uint8) or 0
-    (int8). Of fewer codes than 256: the steps between them, and half of these.
+    (int8). Of fewer codes than 256: the steps between them, and half of these. Targets with
+    unsigned tensors store so what is never negative, from the smallest code on.
     """
     real, dtype = real.with_zero(), settings.activation_type
     (low, high), middle = settings.limits, settings.middle
-    if settings.symmetric:
+    if settings.is_symmetric(real.low):
         scale = _normal(max(-real.low, real.high) / (high - middle))
         return settings.quantization(scale, middle, dtype)
     scale = _normal(real.width / (high - low))
@@ -175,7 +176,7 @@ def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
     bias = np.asarray(constant(input_at(holder, place_of_bias))) if place_of_bias else None
     values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
     x_scale = float(np.asarray(constant(producer_of(node.inputs[0]).inputs[1])))
-    if context.settings.per_channel:
+    if context.settings.has_channels(node.op):
         scale, raised = weight_scales(weights, values, axis, x_scale)
     else:
         scale, raised = tensor_scale(weights, values, x_scale)

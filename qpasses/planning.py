@@ -6,8 +6,18 @@ from itertools import product
 
 import numpy as np
 
+from opsets.forms import POOL_FORMS
+from opsets.target import Target
 from qpasses.choices import SoftmaxForm
-from qpasses.elementwise import ELEMENTWISE, PAIRING, Chains, goes_on, pair_objection
+from qpasses.elementwise import (
+    ELEMENTWISE,
+    PAIRING,
+    Chains,
+    goes_on,
+    made_of,
+    pair_objection,
+    takes_multipliers,
+)
 from qpasses.graph import Graph, Node, Tensor, is_float, is_used
 from qpasses.moving import moves, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
@@ -28,11 +38,12 @@ class Plan:
     """What is going to be quantized.
 
     ``tensors``: by name, in graph order; ``stored``: each one's name to that of its stored
-    integers; ``ties``: pairs that a moving op forces to share a scale; ``clamps``: input and
-    output of each Relu or Clip on its own, which share one if that loses little; ``chains``:
-    source and end of each elementwise chain, in graph order; ``inner``: ids of an end and of
-    a node that reads it inside its chain; ``computing``: the nodes that compute on integers;
-    ``integer``: the ids of all nodes that will read or write integers.
+    integers; ``ties``: pairs that share a scale as a moving op, or a form of the target for
+    pools or slopes, needs it; ``clamps``: input and output of each Relu or Clip on its own,
+    which share one if that loses little; ``chains``: source and end of each elementwise chain;
+    ``inner``: ids of an end and of a node that reads it inside its chain; ``computing``: the
+    nodes that compute on integers; ``integer``: the ids of all nodes that will read or write
+    integers.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -62,8 +73,15 @@ def plan(graph: Graph, context: Context) -> Plan:
         if unwanted:
             context.record.declined[node.name] = unwanted
             continue
-        if node.op in ELEMENTWISE and _may_join(graph, chains, node):
-            if not (objection := chains.join(node)):
+        tables = context.target.tables
+        if not tables and _needs_table(node, context.target):
+            context.record.declined[node.name] = (
+                f"{node.op} needs a table: target {context.target.name!r} has none"
+            )
+            continue
+        may_join = tables or takes_multipliers([node], "multiplier", context.target)
+        if node.op in ELEMENTWISE and may_join and _may_join(graph, chains, node):
+            if not (objection := chains.join(node, _stands_alone(node, context.target))):
                 context.record.declined.pop(node.name, None)
                 continue
             context.record.declined[node.name] = objection
@@ -80,7 +98,8 @@ def plan(graph: Graph, context: Context) -> Plan:
             for tensor, end in product(data_inputs(node), ends):
                 pair = tensor.name, end.name
                 reach.tie(*pair)
-                (result.ties if moves(node) else result.clamps).append(pair)
+                is_tie = moves(node) or not tables
+                (result.ties if is_tie else result.clamps).append(pair)
         else:
             chain = [node, *_taken_in(graph, node, context)]
             taken.update(map(id, chain))
@@ -88,6 +107,8 @@ def plan(graph: Graph, context: Context) -> Plan:
                 followers.append(chain)
             else:
                 _compute(result, chain, inner)
+                if _ties_ends(node, context.target):
+                    result.ties.append((node.inputs[0].name, chain[-1].outputs[0].name))
                 touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
     ends = chains.ends(graph)
     for tensor in ends:
@@ -124,6 +145,8 @@ def plan(graph: Graph, context: Context) -> Plan:
     inner -= {tensor.name for tensor in ends}
     sources = [(chains.source(tensor), tensor) for tensor in ends]
     result.chains = [each for each in sources if reach.of(each[0].name) in active]
+    if context.target.slopes == "common_shift":
+        result.ties += _ties_of_slopes(result, context)
     result.inner = chains.readers(tensor for _, tensor in result.chains)
     result.integer.update(id(n) for n in moving if reach.of(data_inputs(n)[0].name) in active)
     for tensor in _float_variables(graph):
@@ -131,6 +154,16 @@ def plan(graph: Graph, context: Context) -> Plan:
             result.tensors[tensor.name] = tensor
             result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
     return result
+
+
+def _ties_of_slopes(chosen: Plan, context: Context) -> list[tuple[str, str]]:
+    """Input and output of each LeakyRelu and PRelu by multipliers: they share a scale."""
+    form, target = context.settings.activation_form, context.target
+    return [
+        (source.name, end.name)
+        for source, end in chosen.chains
+        if takes_multipliers(made_of(end, (), {source.name})[0], form, target)
+    ]
 
 
 def _follows(node: Node) -> bool:
@@ -144,6 +177,17 @@ def _follows(node: Node) -> bool:
     if multiplies_stacks(node):
         return len(activations(node)) > 1
     return node.op in PAIRING or node.op in REDUCING
+
+
+def _stands_alone(node: Node, target: Target) -> bool:
+    """Whether ``node`` is a slope that the target computes by itself, not in a table."""
+    return node.op in ("LeakyRelu", "PRelu") and target.slopes != "multipliers"
+
+
+def _ties_ends(node: Node, target: Target) -> bool:
+    """Whether ``node`` is a pool to whose form input and output need one scale."""
+    is_pool = node.op in ("AveragePool", "GlobalAveragePool")
+    return is_pool and POOL_FORMS[target.average_pool].one_scale
 
 
 def _reads(node: Node, end: str, active: set[str], reach: Ties) -> bool:
@@ -185,6 +229,15 @@ def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:
     """Whether a table may hold ``node``: a Relu or Clip on its own needs none."""
     inside = any(map(chains.is_inside, node.inputs))
     return node.op not in CLAMPING or inside or goes_on(graph, node)
+
+
+def _needs_table(node: Node, target: Target) -> bool:
+    """Whether no multipliers compute ``node``."""
+    if node.op in CLAMPING or takes_multipliers([node], "multiplier", target):
+        return False
+    if node.op in ("Add", "Mul", "Sub"):
+        return bool(pair_objection(node))
+    return node.op in ELEMENTWISE or node.op == "Softmax"
 
 
 def _declined(graph: Graph, node: Node, guards: Iterable[Guard]) -> Declined | None:

@@ -14,6 +14,7 @@ from calibration.methods.moments import moments
 from calibration.rules import Rules
 from calibration.table import Table, read_table
 from opsets.errors import DataError, UsageError
+from opsets.target import Target
 
 FUNCTION = "function"
 """In place of a method: the extremes of a function over the codes of its input."""
@@ -56,15 +57,19 @@ class Given:
     ranges: Mapping[str, Range] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, given: str | Path | Table, model: str, version: str) -> "Given":
+    def read(
+        cls, given: str | Path | Table, model: str, version: str, target: Target
+    ) -> "Given":
         """``given``, or what is in that file; made for the model with the SHA-256 ``model``.
 
+        Ranges of TPU-MLIR follow from thresholds alone where ``target`` wants symmetric codes.
         Raises DataError if it is damaged, or of another model or another ``version``.
         """
         path = Path("<Table>") if isinstance(given, Table) else Path(given)
         kind = "qpasses" if isinstance(given, Table) else table_kind(path)
         if kind != "qpasses":
-            return cls(path, kind, ranges=read_ranges(path)[1])
+            symmetric = target.activations == "symmetric"
+            return cls(path, kind, ranges=read_ranges(path, symmetric)[1])
         table = given if isinstance(given, Table) else read_table(path)
         if table.model != model:
             raise DataError(
@@ -146,15 +151,20 @@ class Given:
 
         TPU-MLIR calls tensors ``name_Op`` after the ONNX node that writes them.
         """
-        names, strangers = {}, []
+        names: dict[str, str] = {}
+        strangers = []
         for name in self.names:
-            plain = name.rpartition("_")[0] if self.kind == "tpumlir" else ""
-            if name in known:
-                names[name] = name
-            elif plain in known:
-                names.setdefault(plain, name)
-            else:
+            plain, _, op = name.rpartition("_") if self.kind == "tpumlir" else ("", "", "")
+            tensor = plain if name not in known and op[:1].isupper() else name
+            if tensor not in known:
                 strangers.append(name)
+            elif tensor in names and self.kind == "tpumlir":
+                raise DataError(
+                    f"{self.path}: tensor {tensor!r} occurs twice, as {names[tensor]!r} and "
+                    f"as {name!r}: leave one of them away"
+                )
+            else:
+                names[tensor] = name
         if strangers and (self.table is not None or len(strangers) == len(self.names)):
             raise DataError(
                 f"{self.path}: speaks of {_listed(strangers)}, which the model has not: is it "

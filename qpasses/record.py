@@ -94,8 +94,10 @@ class NodeRecord:
     ``scales`` holds the float32 scales by input name (``w_scale`` per output channel);
     ``cells`` is the number of cells an average divides by, ``bounds`` the real interval to
     which a table clamps. ``function`` is what a table tabulates (function.py), if it does more
-    than that, and ``undefined`` the codes (of ``a``) that lack a result of it. ``costs``: what
-    bodies were estimated to cost in nanoseconds, None for one that gives other entries.
+    than that, and ``undefined`` the codes (of ``a``) that lack a result of it.
+    ``requantizes``: multiplier and total right shift of a table that holds what these give.
+    ``costs``: what bodies were estimated to cost in nanoseconds, None for one that gives other
+    entries.
     """
 
     source: Sequence[str]
@@ -106,6 +108,7 @@ class NodeRecord:
     bounds: Sequence[float | None] = (None, None)
     function: str = ""
     undefined: Sequence[int] = ()
+    requantizes: Sequence[int] = ()
     costs: dict[str, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,6 +119,7 @@ class NodeRecord:
         sound = sound and isinstance(self.source, Sequence)
         sound = sound and all(isinstance(name, str) for name in self.source)
         sound = sound and all(type(code) is int for code in self.undefined)
+        sound = sound and all(type(number) is int for number in self.requantizes)
         sound = sound and isinstance(self.costs, dict)
         sound = sound and all(type(end) in (int, float, type(None)) for end in self.bounds)
         if not sound or len(self.bounds) != 2 or not isinstance(self.function, str):

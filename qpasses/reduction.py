@@ -4,17 +4,24 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 
-import numpy as np
-
 from opsets.fixed_point import scale_to_multiplier
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
-from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
+from opsets.multipliers import ScaleError
+from opsets.qpasses_v1.int_reduce import DIVIDES, DOUBLE_MULTIPLIER, DOUBLE_SHIFTS, FOLDED
+from opsets.realised import node_rounding
+from qpasses.averages import (
+    Numbers,
+    is_usual,
+    mean_numbers,
+    pool_numbers,
+    put_average,
+    sum_numbers,
+)
 from qpasses.evidence.reductions import sums
-from qpasses.graph import Graph, Node, add_node
+from qpasses.evidence.thresholds import Interval
+from qpasses.graph import Graph, Node
 from qpasses.passes.base import Context, Declined
-from qpasses.patterns import Stored, clamp
-from qpasses.record import NodeRecord
+from qpasses.patterns import Stored
+from qpasses.record import Quantization
 
 LARGEST_DIVISOR = 1 << 62
 """cells * 2**shift, and twice a remainder of it, fit int64."""
@@ -30,51 +37,47 @@ def put_reduction(
     context: Context,
 ) -> Declined | None:
     """IntReduce in place of ``node``, which is a sum if its op says so, else a mean."""
-    y, absorbed = found
+    y = found[0].quantization
     count = _count(x, axes, context)
     if count is None:
         return Declined(f"{node.op} of a tensor whose size is not known on the first sample")
-    mean = int(node.op != "ReduceSum")
-    meaning, target = y.quantization, context.target
-    ratio = Fraction(x.quantization.scale) / Fraction(meaning.scale)
-    multiplier, shift = _scaled(ratio, mean, context)
     reachable = sums(count, x.quantization.zero_point, x.quantization.dtype)
-    if not reachable.fits_int32() or (count << shift) >= LARGEST_DIVISOR:
+    try:
+        numbers, mean = _numbers(node, x, y, count, axes, reachable, context)
+    except ScaleError as error:
+        return Declined(f"{node.op}: {error}")
+    is_wide = mean != FOLDED and (count << max(numbers.shift, 0)) >= LARGEST_DIVISOR
+    if not reachable.fits_int32() or is_wide:
         return Declined(f"{node.op} of so many elements that an integer could overflow")
-    attributes = {
-        "axes": list(axes),
-        "keepdims": keepdims,
-        "mean": mean,
-        "rounding": target.rounding,
-    }
-    scaling = {
-        "multiplier": np.array(multiplier, np.int32),
-        "shift": np.array(shift, np.int32),
-    }
-    context.record.nodes[node.name] = NodeRecord(
-        source=[node.name, *(each.name for each in absorbed)],
-        scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-        overload=OPS["IntReduce"].body(context.flavour, scaling, attributes).overload,
-        cells=count,
-    )
-    constants = [
-        *(context.constant(f"{node.name}.{name}", value) for name, value in scaling.items()),
-        *(
-            context.scalar(meaning.dtype, value)
-            for value in (meaning.zero_point, *clamp(absorbed, meaning))
-        ),
-    ]
-    zero = context.scalar(x.quantization.dtype, x.quantization.zero_point)
-    add_node(
-        graph,
-        "IntReduce",
-        node.name,
-        [x.tensor, zero, *constants],
-        [y.tensor],
-        attributes=attributes,
-        domain=DOMAIN,
-    )
+    attributes = {"axes": list(axes), "keepdims": keepdims, "mean": mean}
+    put_average(graph, node, "IntReduce", (x, found), numbers, attributes, count, context)
     return None
+
+
+def _numbers(
+    node: Node,
+    x: Stored,
+    y: Quantization,
+    count: int,
+    axes: Sequence[int],
+    reachable: Interval,
+    context: Context,
+) -> tuple[Numbers, int]:
+    """What the node gets, and its attribute ``mean``. Raises ScaleError."""
+    target = context.target
+    forms = {"GlobalAveragePool": target.average_pool, "ReduceMean": target.mean}
+    form = forms.get(node.op, "requantized")
+    if form == "divided":
+        return pool_numbers(x.quantization, y, count, reachable, target), DIVIDES
+    if form == "requantized" and is_usual(target):
+        ratio = Fraction(x.quantization.scale) / Fraction(y.scale)
+        mean = DIVIDES if node.op != "ReduceSum" else 0
+        return Numbers(*_scaled(ratio, mean, context), node_rounding(target)), mean
+    if node.op == "ReduceSum":
+        return sum_numbers(x.quantization, y, reachable, target), 0
+    if not all(isinstance(x.tensor.shape[axis], int) for axis in axes):
+        raise ScaleError(f"target {target.name!r} has another multiplier for each size")
+    return mean_numbers(x.quantization, y, count, reachable, target), FOLDED
 
 
 def _count(x: Stored, axes: Sequence[int], context: Context) -> int | None:

@@ -2,14 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.multipliers import Scale, ScaleError
 from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
-from qpasses.evidence.multipliers import choose_multipliers
+from opsets.realised import node_rounding
+from opsets.scales import SCALES
+from opsets.target import Target
+from qpasses.evidence.multipliers import (
+    choose_multipliers,
+    derive_multipliers,
+    unlike_target,
+)
 from qpasses.evidence.prove import prove_node
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.graph import Graph, Node, Tensor, add_node, constant
@@ -74,12 +83,13 @@ def emit_requantized(
     The multipliers do not depend on the wanted bodies, so that all bodies mean the same. Where
     the search found none that the kernel computes exactly for all channels together, the proof
     decides, which knows what each can reach.
-    Declines if an accumulator could leave int32.
+    Declines if an accumulator could leave its width, or the target computes something else.
     """
-    node, y = site.node, site.y.quantization
-    if not acc.reachable.fits_int32():
+    node, y, target = site.node, site.y.quantization, context.target
+    bits = min(target.accumulator_bits, 32)
+    if not acc.reachable.fits(bits):
         low, high = acc.reachable.low.min(), acc.reachable.high.max()
-        return Declined(f"{node.op} could overflow its int32 accumulator: [{low}, {high}]")
+        return Declined(f"{node.op} could overflow its int{bits} accumulator: [{low}, {high}]")
     bounds = clamp(site.absorbed, y)
     given = {
         name: constant(tensor) for name, tensor in zip(OPS[op].inputs, inputs, strict=False)
@@ -88,8 +98,8 @@ def emit_requantized(
     known |= {
         name: np.array(v, y.dtype) for name, v in zip(("y_min", "y_max"), bounds, strict=True)
     }
-    attributes = {**attributes, "rounding": context.target.rounding}
-    judged: Flavour = "onnxruntime" if context.target.fast_kernels else "portable"
+    attributes = {**attributes, "rounding": node_rounding(target)}
+    judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
     kernel = OPS[op].body(judged, known, attributes).kernel
     assert kernel is not None, op
     record = NodeRecord(
@@ -99,9 +109,17 @@ def emit_requantized(
         macs=context.record.macs.get(node.name, 0),
     )
     steps = levels(y.zero_point, *bounds)
-    choice = choose_multipliers(
-        record.real_scales(), steps, acc.reachable, kernel, context.target
-    )
+    if target.fast_kernels:
+        choice = choose_multipliers(record.real_scales(), steps, acc.reachable, kernel, target)
+    else:
+        try:
+            choice = derive_multipliers(
+                _scales(op, acc, y, target), target, op not in MATRICES
+            )
+        except ScaleError as error:
+            return Declined(f"{node.op}: {error}")
+    if problem := unlike_target(choice.multiplier, choice.shift, steps, acc.reachable, target):
+        return Declined(f"{node.op}: {problem}")
     record.overload = OPS[op].body(context.flavour, known, attributes).overload
     context.record.nodes[node.name] = record
     constants = [
@@ -121,3 +139,14 @@ def emit_requantized(
     if not choice.exact.all() and not prove_node(made, context.record).proved:
         record.overload = OPS[op].body("portable", known, attributes).overload
     return None
+
+
+MATRICES = ("IntConv", "IntGemm", "IntMatMul")
+"""Ops with the multipliers of accumulators; others have those of elementwise ops."""
+
+
+def _scales(op: str, acc: Accumulation, y: Quantization, target: Target) -> list[Scale]:
+    """The scale of each channel as the system of the target computes it."""
+    rule, channels = SCALES[target.scales], product(*acc.scales.values())
+    found = (rule.derive(op, operands, y.scale) for operands in channels)
+    return [scale if acc.cells == 1 else scale / acc.cells for scale in found]

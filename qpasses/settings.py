@@ -33,8 +33,10 @@ class Settings:
     """How a graph is quantized. Raises UsageError, naming the culprit, for what cannot be.
 
     ``activation_bits``: 2 to 8, of the codes in ``activation_type``; ``narrow_range``: without
-    the lowest of them. ``activation_form``: what a LeakyRelu or PRelu on its own becomes, a
-    table or multipliers. ``alignment``: whose rules say which tensors share a range (see
+    the lowest of them. ``per_channel``: False for one weight scale everywhere, True for one
+    per channel where the target has them. ``activation_form``: what a LeakyRelu or PRelu on
+    its own becomes, a table or multipliers. These two and ``symmetric`` start, as None, from
+    what the target has. ``alignment``: whose rules say which tensors share a range (see
     qpasses.alignment). ``table_ranges``: where the range of what a table gives comes from.
     ``softmax``: which become integer, those between integers, all behind integers, or none;
     ``softmax_bits``: 16, 24 or 32, of the sum of exponentials.
@@ -52,9 +54,9 @@ class Settings:
     activation_bits: int = 8
     narrow_range: bool = False
     weight_type: WeightType = "int8"
-    per_channel: bool = True
-    symmetric: bool = False
-    activation_form: ActivationForm = "table"
+    per_channel: bool | None = None
+    symmetric: bool | None = None
+    activation_form: ActivationForm | None = None
     alignment: Alignment = "qpasses"
     table_ranges: TableRanges = "calibrated"
     softmax: SoftmaxForm = "inner"
@@ -69,6 +71,9 @@ class Settings:
     emit: Emit = "integer"
 
     def __post_init__(self) -> None:
+        for name, usual in usual_options(self.target).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, usual)
         for name, kind in _CHOICES.items():
             given = getattr(self, name)
             if given not in get_args(kind):
@@ -107,6 +112,7 @@ class Settings:
                     f"nodes_to_exclude: {pattern!r} is no regular expression: {error}"
                 ) from error
         check_realised(self.target)
+        self._check_target()
         if self.bodies != "portable" and not self.target.fast_kernels:
             raise UsageError(
                 f"bodies {self.bodies!r} with target {self.target.name!r}, which wants no "
@@ -119,6 +125,27 @@ class Settings:
                 "emit 'qdq' with integer_io: a Q/DQ model has float inputs and outputs, leave "
                 "one of the two away"
             )
+
+    def _check_target(self) -> None:
+        """Raise UsageError for options that contradict the target."""
+        for name, start in _starts(self.target).items():
+            given = getattr(self, name)
+            if given not in (start.usual, start.free):
+                raise UsageError(
+                    f"{name} {given!r} with target {self.target.name!r}, which has "
+                    f"{start.rule}: leave the option away, or take another target"
+                )
+
+    def has_channels(self, op: str) -> bool:
+        """Whether the weights of a float node of ``op`` have a scale per output channel."""
+        target = self.target
+        rule = target.conv_weights if op == "Conv" else target.matmul_weights
+        return bool(self.per_channel) and rule == "per_channel"
+
+    def is_symmetric(self, low: float) -> bool:
+        """Whether a range from ``low`` on is stored around the middle code."""
+        unsigned = self.target.non_negative == "unsigned" and low >= 0
+        return bool(self.symmetric) and not unsigned
 
     def _check_share_tables(self) -> None:
         given = self.share_tables
@@ -135,10 +162,11 @@ class Settings:
     def rules(self) -> Rules:
         """How ranges follow from statistics."""
         wanted = Wanted(
-            self.activation_bits, self.symmetric, self.percentile, self.narrow_range
+            self.activation_bits, bool(self.symmetric), self.percentile, self.narrow_range
         )
         overrides = [Override.parsed(text) for text in self.calibration_overrides]
-        return Rules(self.calibration_method, wanted, overrides)
+        unsigned = self.target.non_negative == "unsigned"
+        return Rules(self.calibration_method, wanted, overrides, unsigned)
 
     @property
     def middle(self) -> int:
@@ -176,6 +204,30 @@ class Settings:
             return cls(**{**given, "target": Target(**given["target"])})
         except (TypeError, AttributeError, UsageError) as error:
             raise ModelError(f"the recorded configuration is damaged: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What an option is by a ``rule`` of the target, and what it may be with any target."""
+
+    usual: bool | str
+    free: bool | str
+    rule: str
+
+
+def usual_options(target: Target) -> dict[str, bool | str]:
+    """The options that start from ``target``, and what they are where nobody says more."""
+    return {name: start.usual for name, start in _starts(target).items()}
+
+
+def _starts(target: Target) -> dict[str, _Start]:
+    weights = {target.conv_weights, target.matmul_weights}
+    table = "table" if target.tables else "multiplier"
+    return {
+        "per_channel": _Start("per_channel" in weights, False, "no weights per channel"),
+        "symmetric": _Start(target.activations == "symmetric", True, "symmetric activations"),
+        "activation_form": _Start(table, "multiplier", "no tables"),
+    }
 
 
 _CHOICES: dict[str, Any] = {

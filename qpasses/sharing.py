@@ -65,9 +65,9 @@ def share(
     chains = [
         each
         for each in find_chains(graph, chosen)
-        if not takes_multipliers(each.nodes, settings.activation_form)
+        if not takes_multipliers(each.nodes, settings.activation_form, settings.target)
     ]
-    groups = Groups.aligned(chosen, own, settings.symmetric)
+    groups = Groups.aligned(chosen, own, settings)
     tie_chains(chains, groups, limit)
     shared = {name: groups.range_of(name) for name in own}
     losses = {name: groups.loss(own[name], shared[name]) for name in own}
@@ -93,19 +93,21 @@ class Groups:
     The span of a range is what its codes span: their step is a fixed part of it.
     """
 
-    symmetric: bool
+    settings: Settings
     ties: Ties
     _ranges: dict[str, Range]
     _least: dict[str, float]
 
     @classmethod
-    def aligned(cls, chosen: Plan, ranges: Mapping[str, Range], symmetric: bool) -> "Groups":
+    def aligned(
+        cls, chosen: Plan, ranges: Mapping[str, Range], settings: Settings
+    ) -> "Groups":
         """Those that ``align`` made: what only moves on, and clamps without a table."""
         ties = Ties()
         for first, second in [*chosen.ties, *chosen.clamps]:
             if first in ranges and ranges[first] == ranges.get(second):
                 ties.tie(first, second)
-        made = cls(symmetric, ties, {}, {})
+        made = cls(settings, ties, {}, {})
         for name, own in ranges.items():
             made._ranges[ties.of(name)] = own
             made._least[ties.of(name)] = made._span(own)
@@ -149,7 +151,11 @@ class Groups:
         return 20 * log10(span / least) if least else inf
 
     def _span(self, real: Range) -> float:
-        return 2 * max(-real.low, real.high) if self.symmetric else real.width
+        return (
+            2 * max(-real.low, real.high)
+            if self.settings.is_symmetric(real.low)
+            else real.width
+        )
 
 
 def tie_chains(chains: Sequence[Chain], groups: Groups, limit: float) -> None:
@@ -177,6 +183,7 @@ def _tables(
     """The tables of ``chains``, equal ones once."""
     made = set()
     for each in chains:
-        ends = [activation_parameters(ranges[n], settings) for n in (each.source, each.end)]
-        made.add(tabulate(each.function, *ends)[0].tobytes())
+        x, y = (activation_parameters(ranges[n], settings) for n in (each.source, each.end))
+        table, _ = tabulate(each.function, x, y, settings.target.table_rounding)
+        made.add(table.tobytes())
     return made

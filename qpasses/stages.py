@@ -14,6 +14,9 @@ CLAMPING = frozenset({"Relu", "Clip"})
 LOOKUPS = frozenset({"Lut", "LutPair", "LutPerChannel"})
 """Ops of domain qpasses that look their result up in their last input."""
 
+SLOPED = frozenset({"IntPRelu", "IntCodedPRelu"})
+"""Ops of domain qpasses for LeakyRelu and PRelu, which record their slopes."""
+
 QUANTIZING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 

@@ -205,12 +205,18 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
                 f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "
                 f"{stored.limits[1]}, unlike the recorded settings"
             )
-        elif settings.symmetric and stored.zero_point != settings.middle:
+        elif settings.symmetric and stored.zero_point not in _zero_points(settings):
             problems.append(f"tensor {name!r} is not symmetric, unlike the recorded settings")
     target = settings.target
     if target.name in target_names() and target != load_target(target.name):
         problems.append(f"the recorded rules are not those of target {target.name!r}")
     return problems
+
+
+def _zero_points(settings: Settings) -> tuple[int, ...]:
+    """Those of symmetric settings: the middle, and the lowest code of unsigned tensors."""
+    lowest = settings.limits[0]
+    return (settings.middle,) if settings.is_symmetric(0.0) else (settings.middle, lowest)
 
 
 def recorded_preprocessing(integer: IntegerModel) -> Preprocessing | None:

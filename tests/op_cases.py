@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import floor, prod
 from typing import Any
@@ -291,6 +292,36 @@ def int_add(draw):
 
 
 @st.composite
+def int_rescaled_add(draw):
+    """TFLite's left shift or none; each pair of 31 bits or fewer, all below a scale of 2."""
+    rng, dtype = draw(generator), draw(stored_type)
+    given = operands(draw, rng, dtype)
+    m = [int(each) for each in multipliers(rng, 3)]
+    shifts = [max(each.bit_length() + int(rng.integers(-1, 6)), 1) for each in m]
+    left = int(rng.choice([0, 20]))
+    shifts[2] += left
+    numbers = [each for pair in zip(m, shifts, strict=True) for each in pair]
+    scalars = (np.array(value, np.int32) for value in (left, *numbers))
+    return Case(
+        [*given, *scalars, *output_ends(rng, dtype)], {"rounding": draw(node_rounding)}
+    )
+
+
+@st.composite
+def int_coded_p_relu(draw):
+    """Slope codes of any shape that broadcasts to x, with one pair or one for each."""
+    case, rng = draw(int_p_relu()), draw(generator)
+    x, zero, m, s, slope_m, slope_s, *ends = case.inputs
+    codes = rng.integers(-255, 255, slope_m.shape, np.int32, endpoint=True)
+    if draw(st.booleans()):
+        codes = np.ones((), np.int32)
+    elif slope_m.size:
+        slope_m, slope_s = slope_m.reshape(-1)[0], slope_s.reshape(-1)[0]
+    scale = m, s, codes, np.asarray(slope_m), np.asarray(slope_s)
+    return Case([x, zero, *scale, *ends], {"rounding": draw(node_rounding)})
+
+
+@st.composite
 def pool(draw, window_name):
     """An average pool: ``kernel_shape`` slides, ``spatial_shape`` covers everything."""
     rng, dtype, channels = draw(generator), draw(stored_type), draw(st.integers(1, 17))
@@ -333,8 +364,9 @@ def int_reduce(draw):
         cut = max(0, int(s[0]) - 20, int(m[0]).bit_length() - 22)
         m, s = m >> cut, s - cut
     scale = m.reshape(()), np.minimum(s, 52).reshape(())  # cells * 2**s stays below 2**62
-    switches = {"keepdims": draw(st.integers(0, 1)), "mean": draw(st.integers(0, 1))}
-    attributes = {"axes": sorted(axes), "rounding": draw(rounding), **switches}
+    switches = {"keepdims": draw(st.integers(0, 1)), "mean": draw(st.integers(0, 2))}
+    rule = draw(rounding if switches["mean"] == 1 else node_rounding)
+    attributes = {"axes": sorted(axes), "rounding": rule, **switches}
     return Case([codes(rng, shape, zero), zero, *scale, *output_ends(rng, dtype)], attributes)
 
 
@@ -390,11 +422,14 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "LutInterpolated": lut_interpolated(),
     "IntMul": int_mul(),
     "IntPRelu": int_p_relu(),
+    "IntCodedPRelu": int_coded_p_relu(),
     "IntConv": int_conv(),
     "IntGemm": int_gemm(),
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
     "IntSub": int_add(),
+    "IntRescaledAdd": int_rescaled_add(),
+    "IntRescaledSub": int_rescaled_add(),
     "IntReduce": int_reduce(),
     "IntResize": int_resize(),
     "TableSoftmax": table_softmax(),
@@ -550,6 +585,32 @@ def _plain_p_relu(x, x_zero, m, s, slope_m, slope_s, *ends, rounding):
     return x.shape, code_at
 
 
+def _plain_coded_p_relu(x, x_zero, m, s, codes, slope_m, slope_s, *ends, rounding):
+    def code_at(*at):
+        level = int(x[at]) - int(x_zero)
+        if level >= 0:
+            return _clamped(level, int(m), int(s), ends, rounding)
+        scale, shift = _read(slope_m, at), _read(slope_s, at)
+        found = exact_level(level * _read(codes, at), abs(scale), shift, rounding)
+        y_zero, y_min, y_max = map(int, ends)
+        return min(max((-found if scale < 0 else found) + y_zero, y_min), y_max)
+
+    return x.shape, code_at
+
+
+def _plain_rescaled(sign, a, a_zero, b, b_zero, left, *numbers, rounding):
+    of_a, of_b, of_y = (tuple(map(int, numbers[i : i + 2])) for i in (0, 2, 4))
+
+    def code_at(*at):
+        first = (_read(a, at) - int(a_zero)) * 2 ** int(left)
+        second = (_read(b, at) - int(b_zero)) * 2 ** int(left)
+        total = exact_level(first, *of_a, rounding)
+        total += sign * exact_level(second, *of_b, rounding)
+        return _clamped(total, *of_y, numbers[6:], rounding)
+
+    return np.broadcast_shapes(a.shape, b.shape), code_at
+
+
 def _plain_pair(a, b, table):
     def code_at(*at):
         return int(table[_read(a, at) % 256 * 256 + _read(b, at) % 256])
@@ -575,7 +636,7 @@ def _plain_reduce(x, x_zero, m, s, *ends, axes, keepdims, mean, rounding):
     places = [axis + x.ndim for axis in axes]
     sizes = [range(n) if i in places else [0] for i, n in enumerate(x.shape)]
     kept = [1 if i in places else n for i, n in enumerate(x.shape)]
-    cells = prod(x.shape[i] for i in places) if mean else 1
+    cells = prod(x.shape[i] for i in places) if mean == 1 else 1
 
     def code_at(*at):
         at = list(at)
@@ -585,6 +646,8 @@ def _plain_reduce(x, x_zero, m, s, *ends, axes, keepdims, mean, rounding):
             cell = tuple(a + b for a, b in zip(full, step, strict=True))
             acc += int(x[cell]) - int(x_zero)
         y_zero, y_min, y_max = map(int, ends)
+        if mean != 1:
+            return _clamped(acc, int(m), int(s), ends, rounding)
         level = exact_round(Fraction(acc * int(m), cells << int(s)), rounding)
         return min(max(level + y_zero, y_min), y_max)
 
@@ -683,12 +746,15 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "LutInterpolated": _plain_interpolated,
     "IntMul": _plain_mul,
     "IntPRelu": _plain_p_relu,
+    "IntCodedPRelu": _plain_coded_p_relu,
     "Lut": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 256])),
     "IntConv": _plain_conv,
     "IntGemm": _plain_gemm,
     "IntMatMul": _plain_mat_mul,
     "IntAdd": _plain_add,
     "IntSub": _plain_sub,
+    "IntRescaledAdd": partial(_plain_rescaled, 1),
+    "IntRescaledSub": partial(_plain_rescaled, -1),
     "IntReduce": _plain_reduce,
     "IntResize": _plain_resize,
     "TableSoftmax": _plain_softmax,

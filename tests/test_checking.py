@@ -50,7 +50,7 @@ SHARED = {
 """What verification may share with the rewriting side: data types, reading, what judges."""
 
 NAMES = {
-    "qpasses.stages": {"LOOKUPS"},
+    "qpasses.stages": {"LOOKUPS", "SLOPED"},
     "qpasses.evidence.pairs": {
         *("add_inputs", "all_pairs", "fast_overload", "kernel_differences", "real_sum")
     },

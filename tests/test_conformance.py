@@ -139,8 +139,8 @@ def of_dense(record, target):
 def of_add(record, target, sign=1):
     t, form = roles(record), ADD_FORMS[target.add]
     numbers = form.numbers(*(t[role]["real"] for role in ("in0", "in1", "out")), target)
-    operands = t["in0"]["level"], sign * t["in1"]["level"]
-    return stored(form.levels(*operands, numbers, target.rounding), t["out"])
+    operands = t["in0"]["level"], t["in1"]["level"]
+    return stored(form.levels(*operands, numbers, target.rounding, sign), t["out"])
 
 
 def of_sub(record, target):
@@ -152,7 +152,7 @@ def of_c_add(record, target):
     numbers = form.numbers(*(record[scale] for scale in ("s1", "s2", "so")), target)
     assert numbers == [q31(record[name]) for name in ("q1", "q2", "qo")]
     a, b = np.array(record["a"]) - record["z1"], np.array(record["b"]) - record["z2"]
-    return stored(form.levels(a, b, numbers, target.rounding), {"zp": record["zo"]})
+    return stored(form.levels(a, b, numbers, target.rounding, 1), {"zp": record["zo"]})
 
 
 def of_mul(record, target):
@@ -346,7 +346,7 @@ def of_quant_act(record, target, identity=False):
     if identity:
         operands = np.array(record["acc"]), np.array(record["identity"])
         numbers = ADD_FORMS[target.add].numbers(pre, other, z, target)
-        level = ADD_FORMS[target.add].levels(*operands, numbers, target.rounding)
+        level = ADD_FORMS[target.add].levels(*operands, numbers, target.rounding, 1)
     return saturate(level, 0, -limit, limit - 1)
 
 

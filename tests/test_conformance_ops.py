@@ -13,6 +13,10 @@ from opsets.fixed_point import ROUNDINGS, saturate, scale_to_multiplier
 from opsets.kernels import float32_kernel
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.lut_interpolated import interpolate
+from opsets.realised import node_pair
+from opsets.target import load_target
+from qpasses.evidence.coded_slopes import coded_slopes
+from qpasses.evidence.rescaled import KEPT, rescaled_numbers
 from qpasses.function import Function
 from qpasses.graph import import_graph
 from qpasses.passes.integerize_chain import tabulate
@@ -180,6 +184,104 @@ def test_tflite_slopes_are_reproduced_but_for_counted_ties(op):
         assert gaps.max() <= 1
         found.append(int((gaps > 0).sum()))
     assert found == TFLITE_SLOPES[op]
+
+
+BUILDS = {"tflm_double": "tflite", "tflm_single": "tflite-single"}
+"""Columns of what was compiled from C, by target."""
+
+
+def quantization_of(tensor):
+    return Quantization(float(float32(tensor["scale_f32_hex"][0])), tensor["zp"], "int8")
+
+
+def of_pair(op, a, b, meanings, target):
+    """What meaning and body give for stored a and b with the numbers of a target."""
+    numbers = rescaled_numbers(*meanings, target)
+    zeros = [each.zero for each in meanings]
+    inputs = [np.int8(a), zeros[0], np.int8(b), zeros[1], *numbers.values(), zeros[2]]
+    return by_meaning_and_body(op, [*inputs, *stored(np.int8, *ends("int8"))], target)
+
+
+def of_slopes(x, numbers, meanings, target):
+    zeros = [each.zero for each in meanings]
+    inputs = [np.int8(x), zeros[0], *numbers.values(), zeros[1]]
+    inputs += stored(np.int8, *ends("int8"))
+    return by_meaning_and_body("IntCodedPRelu", inputs, target)
+
+
+def by_meaning_and_body(op, inputs, target):
+    rounds = {"rounding": target.rounding}
+    meant = OPS[op].reference(*inputs, **rounds)
+    body = OPS[op].body("portable", dict(zip(OPS[op].inputs, inputs, strict=True)), rounds)
+    for optimize in (False, True):
+        found = run_op(op, body, inputs, rounds, optimize=optimize)
+        np.testing.assert_array_equal(found, meant)
+    return meant
+
+
+def reference_of(case):
+    return case.get("expected_all") or case["expected"]["ref"]
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub"])
+def test_tflite_sums_are_reproduced_by_meaning_and_body(op):
+    target, cases = load_target("tflite"), load(f"tflite_{op.lower()}", "cases")
+    for case in cases:
+        meanings = [quantization_of(tensor) for tensor in case["tensors"]]
+        found = of_pair(f"IntRescaled{op}", *case["feeds"], meanings, target)
+        np.testing.assert_array_equal(found, reference_of(case))
+    assert cases
+
+
+@pytest.mark.parametrize("column", BUILDS)
+@each("c_ops", "add")
+def test_tflite_micro_sums_are_reproduced_by_meaning_and_body(case, column):
+    scales, zeros = ([case[f"{k}{i}"] for i in ("1", "2", "o")] for k in "sz")
+    meanings = [Quantization(*pair, "int8") for pair in zip(scales, zeros, strict=True)]
+    target = load_target(BUILDS[column])
+    found = of_pair("IntRescaledAdd", case["a"], case["b"], meanings, target)
+    assert found.tolist() == case[column]
+
+
+def test_tflite_slopes_are_reproduced_by_meaning_and_body():
+    target, count = load_target("tflite"), 0
+    for case in load("tflite_leaky_relu", "cases") + load("tflite_prelu", "cases"):
+        tensors = {each["role"]: each for each in case["tensors"]}
+        x, y = (quantization_of(tensors[role]) for role in ("in0", "out"))
+        alpha = case["params"].get("alpha_f32_hex", ["0000803e"])[0]
+        numbers = coded_slopes(x, y, np.array(float32(alpha)), True, target)
+        if "in1" in tensors:
+            slopes = quantization_of(tensors["in1"])
+            codes = np.int32(tensors["in1"]["const"]) - slopes.zero_point
+            pair = target.elementwise_multiplier(x.scale * slopes.scale / y.scale)
+            names = "slope_codes", "slope_multiplier", "slope_shift"
+            numbers |= dict(zip(names, (codes, *map(np.int32, pair)), strict=True))
+        found = of_slopes(case["feeds"][0], numbers, (x, y), target)
+        np.testing.assert_array_equal(found, reference_of(case))
+        count += 1
+    assert count == len(TFLITE_SLOPES["leaky_relu"]) + len(TFLITE_SLOPES["prelu"])
+
+
+@pytest.mark.parametrize("column", BUILDS)
+@each("c_ops", "leaky_relu")
+def test_tflite_micro_slopes_are_reproduced_by_meaning_and_body(case, column):
+    x, y = (Quantization(case[f"{k}_scale"], case[f"{k}_zp"], "int8") for k in ("in", "out"))
+    target = load_target(BUILDS[column])
+    numbers = coded_slopes(x, y, np.array(case["alpha"], np.float32), True, target)
+    found = of_slopes(np.arange(-128, 128), numbers, (x, y), target)
+    assert found.tolist() == case[column]
+
+
+@each("tpumlir", "MultiplierShift_HalfUp", lambda r: -128 <= r["x"] <= 127)
+def test_tpu_mlir_operands_are_reproduced_by_meaning_and_body(case):
+    """An operand beside zero: its own rounding is all there is."""
+    target, m, s = load_target("bm1684x"), case["multiplier"], case["rshift"]
+    pair = [np.int32(value) for value in node_pair((m, s), target.rounding)]
+    zero, kept = np.int8(0), [np.int32(value) for value in KEPT]
+    inputs = [np.int8([case["x"]]), zero, np.int8([0]), zero, np.int32(0), *pair, *pair]
+    inputs += [*kept, *stored(np.int8, 0, *ends("int8"))]
+    found = by_meaning_and_body("IntRescaledAdd", inputs, target)
+    assert found.tolist() == [min(max(case["y"], -128), 127)]
 
 
 ONE_OVER = "m = Neg (x) e = Exp (m) one = Constant <value_float = 1.0> () s = Add (e, one)"

@@ -102,8 +102,10 @@ def test_the_proof_sees_a_division_that_rounds_otherwise(overload, cells):
 
 
 def test_the_sizes_of_windows():
-    assert window_sizes([3, 3]) == [1, 2, 3, 4, 6, 9]
-    assert window_sizes([4]) == [1, 2, 3, 4]
+    assert window_sizes([3, 3], [1, 0, 0, 1]) == [1, 2, 3, 4, 6, 9]
+    assert window_sizes([3, 3], [0, 1, 0, 0]) == [3, 6, 9]
+    assert window_sizes([4], [0, 2]) == [1, 2, 3, 4]
+    assert window_sizes([4, 2], [0] * 4) == [8]
 
 
 @thoroughly(300)

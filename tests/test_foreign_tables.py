@@ -29,9 +29,13 @@ from table_cases import (
 )
 
 from calibration.foreign_tables import read_ranges, table_kind, written
+from calibration.methods import Wanted
+from calibration.rules import Rules
 from calibration.statistics import Range
 from calibration.tpumlir_table import Entry, read_tpumlir
 from opsets.errors import DataError, UsageError
+from opsets.target import load_target
+from qpasses.ranges import Given
 
 # Tables of TPU-MLIR
 
@@ -275,3 +279,50 @@ def test_another_file_is_refused_with_the_formats_that_are_read(text, tmp_path):
         message = refusal(read, saved(tmp_path / "table", text))
         for tool in ("qpasses", "TPU-MLIR", "onnxruntime"):
             assert tool in message
+
+
+# Tables of TPU-MLIR for targets with symmetric codes
+
+
+def test_symmetric_codes_follow_from_thresholds_alone(tmp_path):
+    text = TPU_MLIR.replace("#asym_op\n122_Conv\ntuned\n", "")
+    _, ranges = read_ranges(saved(tmp_path / "cali_table", text), symmetric=True)
+    assert ranges == {
+        "images": Range(0.0, 1.000008),
+        "122_Conv": Range(-41.0432266, 41.0432266),
+        "tuned": Range(-0.01, 0.01),
+    }
+
+
+def test_no_operator_is_asymmetric_among_symmetric_codes(tmp_path):
+    path = saved(tmp_path / "cali_table", TPU_MLIR)
+    with pytest.raises(DataError, match="wants '122_Conv' asymmetric, which codes of this"):
+        read_ranges(path, symmetric=True)
+
+
+def of_tpu_mlir(folder, lines, target):
+    path = saved(folder / "cali_table", "\n".join(["# op_name threshold min max", *lines]))
+    return Given.read(path, "", "", target).of(
+        ["x", "y"], {"x", "y"}, Rules("minmax", Wanted(8, False, 99.999))
+    )
+
+
+def test_a_target_with_symmetric_codes_reads_thresholds(tmp_path):
+    lines = ["x 2.0 -1.0 1.5", "y_Relu 3.0 0.0 2.5"]
+    found = of_tpu_mlir(tmp_path, lines, load_target("bm1684x")).ranges
+    assert found == {"x": Range(-2.0, 2.0), "y": Range(0.0, 3.0)}
+    found = of_tpu_mlir(tmp_path, lines, load_target("onnx")).ranges
+    assert found == {"x": Range(-1.0, 1.5), "y": Range(0.0, 2.5)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (["x 2 -1 1"], "holds nothing for tensor 'y'"),
+        (["x 2 -1 1", "y_Relu 3 0 2", "x 2 -1 1"], "line 4: tensor 'x' occurs twice"),
+        (["x 2 -1 1", "y 3 0 2", "y_Relu 3 0 2"], "'y' occurs twice, as 'y' and as 'y_Relu'"),
+    ],
+)
+def test_missing_and_double_tensors_are_errors_that_name_them(tmp_path, lines, reason):
+    with pytest.raises(DataError, match=reason):
+        of_tpu_mlir(tmp_path, lines, load_target("bm1684x"))

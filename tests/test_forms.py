@@ -38,7 +38,7 @@ def rounding_error(target):
 def test_a_sum_is_near_to_the_real_one(name, y_scale, to_a, to_b):
     target, (a, b) = load_target(name), PAIRS
     form, scales = ADD_FORMS[target.add], (y_scale * to_a, y_scale * to_b, y_scale)
-    levels = form.levels(a, b, form.numbers(*scales, target), target.rounding)
+    levels = form.levels(a, b, form.numbers(*scales, target), target.rounding, 1)
     real = (a * scales[0] + b * scales[1]) / y_scale
     roundings = 1.0 if target.add == "operands_rounded" else 0.5  # of the last ones
     slack = multiplier_error(target) * (np.abs(a) * to_a + np.abs(b) * to_b)
@@ -50,15 +50,17 @@ def test_the_sum_of_one_rounding_is_the_real_one_rounded():
     form, scales = ADD_FORMS["one_rounding"], (0.375, 0.25, 0.5)
     pairs = form.numbers(*scales, target)
     expected = [exact_round(Fraction(int(n), 4), "half_to_even") for n in (3 * a + 2 * b).flat]
-    assert form.levels(a, b, pairs, target.rounding).ravel().tolist() == expected
+    assert form.levels(a, b, pairs, target.rounding, 1).ravel().tolist() == expected
 
 
 def test_tpu_mlir_rounds_each_operand():
     target, form = load_target("bm1684x"), ADD_FORMS["operands_rounded"]
     pairs = form.numbers(0.5, 0.5, 1.0, target)
     assert pairs == [(1, 1), (1, 1)]
-    levels = form.levels(np.array([1, -1, 3]), np.array([1, -1, -1]), pairs, target.rounding)
-    assert levels.tolist() == [2, 0, 2]  # of 1, -1 and 1
+    operands = np.array([1, -1, 3]), np.array([1, -1, -1])
+    levels = [form.levels(*operands, pairs, target.rounding, sign) for sign in (1, -1)]
+    assert levels[0].tolist() == [2, 0, 2]  # of 1, -1 and 1
+    assert levels[1].tolist() == [0, 0, 2]  # of 0, 0 and 2
 
 
 @each_target

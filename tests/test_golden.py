@@ -5,6 +5,8 @@ import hashlib
 import inspect
 import re
 import sys
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import onnx
 import onnx.parser
 import onnx.printer
 import pytest
+from plain_targets import plain
 
 from calibration import Session
 from opsets.target import load_target
@@ -30,6 +33,7 @@ FOLDER = Path(__file__).parent / "golden"
 PASSES = {each.name: each for each in (*PREPARE, *INTEGERIZE, *INTEGER_IO)}
 CASES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/*.txt"))
 AFTER, DECLINED = "# after\n", "# declined: "
+TARGET, RULES = "# target: ", "# rules = "
 
 FREE_DIMENSION = 5
 """What a symbolic dimension is when a golden graph is run."""
@@ -54,16 +58,35 @@ def read(case):
     return before, after
 
 
+def target_of(before):
+    """The target that the first line names, or onnx."""
+    first = before.partition("\n")[0]
+    return (
+        plain(first.removeprefix(TARGET)) if first.startswith(TARGET) else load_target("onnx")
+    )
+
+
 def parsed(text):
-    return infer_shapes(onnx.parser.parse_model(text))
+    lines = text.splitlines()
+    graph = lines[lines[0].startswith((TARGET, RULES)) :]
+    return infer_shapes(onnx.parser.parse_model("\n".join(graph)))
+
+
+def settings_of(text):
+    """Those of target onnx, or with a first line ``# rules = {NAME = VALUE}`` of exact with
+    these rules, in TOML.
+    """
+    if not text.startswith(RULES):
+        target = target_of(text)
+        return Settings(target, "onnxruntime" if target.fast_kernels else "portable")
+    rules = tomllib.loads(text.splitlines()[0].removeprefix("# "))["rules"]
+    return Settings(replace(load_target("exact"), name="golden", **rules), bodies="portable")
 
 
 def rewritten(case):
     """The graph after the pass of the case's folder, and the context it wrote to."""
-    graph, context = (
-        import_graph(parsed(read(case)[0])),
-        Context(Settings(load_target("onnx"))),
-    )
+    text = read(case)[0]
+    graph, context = import_graph(parsed(text)), Context(settings_of(text))
     run_passes([PASSES[Path(case).parent.name]], graph, context)
     return graph, context
 

@@ -14,7 +14,7 @@ OWN = """
 name = "mine"
 description = "my [chip]"
 multiplier_bits = 15
-rounding = "half_up"
+rounding = "down"
 elementwise = "nearest"
 elementwise_bits = 7
 accumulator_bits = 24
@@ -25,8 +25,7 @@ def test_targets_lists_every_shipped_target_and_whether_graphs_are_made_for_it()
     ended = run("targets")
     lines = [line.split() for line in ended.out.splitlines()]
     assert ended.code == 0 and [line[0] for line in lines] == ["target", *target_names()]
-    made = [line[0] for line in lines if "yes" in line]
-    assert made == ["exact", "onnx"]
+    assert all("yes" in line for line in lines[1:])
     assert all(load_target(line[0]).description in " ".join(line) for line in lines[1:])
 
 
@@ -66,7 +65,7 @@ def test_show_takes_a_users_own_file(tmp_path):
     said = " ".join(run("targets", "show", path).out.split())
     assert said.startswith("mine: my [chip]")
     assert "nearest, 15 bits" in said and "nearest, 7 bits" in said and "24 bits" in said
-    assert "cannot be made for it yet" in said and "accumulator_bits = 24" in said
+    assert "cannot be made for it yet" in said and "rounding = 'down'" in said
 
 
 def test_a_target_that_is_not_there_is_a_users_mistake():
@@ -75,6 +74,8 @@ def test_a_target_that_is_not_there_is_a_users_mistake():
 
 
 def test_quantize_refuses_a_target_that_no_pass_follows(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(OWN)
     arguments = "model.onnx", "--data", "random:1", "-o", tmp_path / "out.onnx"
-    ended = run("quantize", *arguments, "--target", "tflite")
+    ended = run("quantize", *arguments, "--target", path)
     assert ended.code == USAGE and "no graph can be made for it yet" in ended.err

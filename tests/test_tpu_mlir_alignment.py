@@ -9,7 +9,7 @@ import pytest
 
 from calibration import Range
 from qpasses.alignment.spreading import OPS, View, called
-from qpasses.alignment.tpu_mlir import ALL, STAGES, spread
+from qpasses.alignment.tpu_mlir import ALL, STAGES, spread, spread_thresholds
 from qpasses.graph import import_graph
 
 FOLDER = Path(__file__).parent / "golden_ranges"
@@ -67,3 +67,18 @@ def test_spreading_ends_and_keeps_to_the_tensors_that_have_ranges(case, chip):
 
 def test_ops_of_onnx_that_are_called_otherwise_exist():
     assert set(OPS) <= {schema.name for schema in onnx.defs.get_all_schemas()}
+
+
+def thresholds(body, **ranges):
+    head = '<ir_version: 10, opset_import: ["" : 21]>'
+    text = f"{head} g (float[1, 4] x) => (float[1, 4] y) {body}"
+    given = {name: Range(*ends) for name, ends in ranges.items()}
+    return spread_thresholds(import_graph(onnx.parser.parse_model(text)), given)
+
+
+def test_thresholds_are_the_larger_end_and_then_the_maximum():
+    """What a LeakyRelu reads keeps a sign, and takes the threshold of what it writes."""
+    found = thresholds("{ y = LeakyRelu (x) }", x=(-3.0, 1.0), y=(-0.5, 2.0))
+    assert found == {"x": Range(-2.0, 2.0), "y": Range(-2.0, 2.0)}
+    found = thresholds("{ y = Sigmoid (x) }", x=(-3.0, -1.0), y=(0.1, 0.9))
+    assert found == {"x": Range(-3.0, 3.0), "y": Range(0.0, 0.9)}

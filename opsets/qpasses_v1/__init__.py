@@ -3,6 +3,7 @@
 from opsets.op import Op
 from opsets.qpasses_v1.int_add import INT_ADD
 from opsets.qpasses_v1.int_average_pool import INT_AVERAGE_POOL
+from opsets.qpasses_v1.int_coded_p_relu import INT_CODED_P_RELU
 from opsets.qpasses_v1.int_conv import INT_CONV
 from opsets.qpasses_v1.int_counted_average_pool import INT_COUNTED_AVERAGE_POOL
 from opsets.qpasses_v1.int_gemm import INT_GEMM
@@ -11,6 +12,8 @@ from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
 from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.int_p_relu import INT_P_RELU
 from opsets.qpasses_v1.int_reduce import INT_REDUCE
+from opsets.qpasses_v1.int_rescaled_add import INT_RESCALED_ADD
+from opsets.qpasses_v1.int_rescaled_sub import INT_RESCALED_SUB
 from opsets.qpasses_v1.int_resize import INT_RESIZE
 from opsets.qpasses_v1.int_sub import INT_SUB
 from opsets.qpasses_v1.lut import LUT
@@ -35,8 +38,11 @@ OPS: dict[str, Op] = {
         INT_MAT_MUL,
         INT_ADD,
         INT_SUB,
+        INT_RESCALED_ADD,
+        INT_RESCALED_SUB,
         INT_MUL,
         INT_P_RELU,
+        INT_CODED_P_RELU,
         INT_AVERAGE_POOL,
         INT_COUNTED_AVERAGE_POOL,
         INT_GLOBAL_AVERAGE_POOL,

@@ -1,8 +1,9 @@
 """IntReduce: sums and means over any axes, whose sizes may be known at run time only."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.op import Attributes, Body, Constants, Op, all_of
-from opsets.portable import portable_overload, rounds
+from opsets.portable import portable_bodies, portable_overload, rounds
+from opsets.rounding import NodeRounding, requantize
 
 _AXES = """
     axes     = Constant <value_ints: ints = @axes> ()
@@ -65,6 +67,14 @@ _CELLS = """
     cells    = Where (is_mean, some, one)
 """
 
+_WIDE = """
+    wide_acc = Cast <to = 7> (acc)                                         # 7 is INT64
+    wide_m   = Cast <to = 7> (multiplier)
+"""
+
+DIVIDES, FOLDED = 1, 2
+"""Values of ``mean``: divided by its cells, or 1 / cells is in the multiplier; 0 is a sum."""
+
 LARGEST_SUM = 1 << 31
 MOST_CELLS = LARGEST_SUM // 255
 """The sum of 8-bit integers fits int32."""
@@ -75,7 +85,7 @@ DOUBLE_SHIFTS = 42, 20
 
 
 def _is_exact_in_double(constants: Constants, attributes: Attributes) -> bool:
-    cells = MOST_CELLS if attributes["mean"] else 1
+    cells = MOST_CELLS if attributes["mean"] == DIVIDES else 1
     multiplier, shift = int(constants["multiplier"]), int(constants["shift"])
     return fits_double(multiplier, shift, LARGEST_SUM, cells)
 
@@ -84,6 +94,11 @@ def _reduces_the_last(_constants: Constants, attributes: Attributes) -> bool:
     """Whether the axes, counted from the end, are the last ones."""
     axes = sorted(attributes["axes"])
     return axes == list(range(-len(axes), 0))
+
+
+def _has_a_multiplier(_constants: Constants, attributes: Attributes) -> bool:
+    """Whether nothing is divided by a number of cells."""
+    return bool(attributes["mean"] != DIVIDES)
 
 
 def _bodies() -> Sequence[Body]:
@@ -107,7 +122,11 @@ def _bodies() -> Sequence[Body]:
             ),
             Body(name, "portable", _AXES + _SUM + after, accepts=rounds(rounding)),
         ]
-    return found
+    twice = portable_bodies(_AXES + _SUM + _WIDE, "shift")[len(ROUNDINGS) :]
+    return [
+        *found,
+        *(replace(each, accepts=all_of(each.accepts, _has_a_multiplier)) for each in twice),
+    ]
 
 
 def reference(
@@ -122,13 +141,20 @@ def reference(
     axes: Sequence[int],
     keepdims: int,
     mean: int,
-    rounding: Rounding,
+    rounding: NodeRounding,
 ) -> NDArray[Any]:
-    """Stored x, any shape; ``axes`` are negative. One multiplier and one shift."""
+    """Stored x, any shape; ``axes`` are negative. One multiplier and one shift.
+
+    Two steps round only what is not divided: ``mean`` is 0 or 2.
+    """
     level = np.asarray(x).astype(np.int64) - x_zero
     acc = level.sum(axis=tuple(axes), keepdims=bool(keepdims))
-    cells = max(prod(np.shape(x)[axis] for axis in axes), 1) if mean else 1
-    rounded = rounding_divide(acc * int(multiplier), cells << int(shift), rounding)
+    if mean == DIVIDES:
+        cells = max(prod(np.shape(x)[axis] for axis in axes), 1)
+        divided_by = cells << int(shift)
+        rounded = rounding_divide(acc * int(multiplier), divided_by, cast(Rounding, rounding))
+    else:
+        rounded = requantize(acc, multiplier, shift, rounding)
     return saturate(rounded, y_zero, y_min, y_max).astype(y_zero.dtype)
 
 
@@ -160,6 +186,7 @@ INT_REDUCE = Op(
     evidence="exhaustive",
     laws={"the order along the axes is irrelevant": _order_is_irrelevant},
     doc="acc = sum over `axes` (counted from the end) of (x - x_zero); cells = their sizes "
-    "multiplied if `mean` is 1, else 1; y = clamp(round(acc * multiplier / (cells * 2**shift))"
-    " + y_zero, y_min, y_max).",
+    "multiplied if `mean` is 1, else 1: of a sum (0), or of a mean whose multiplier holds 1 / "
+    "cells (2); y = clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, "
+    "y_max).",
 )

@@ -7,7 +7,7 @@ from calibration import Range
 from qpasses.alignment.constants import clipped_constants
 from qpasses.alignment.groups import align, few_codes, is_padded, observed
 from qpasses.alignment.joins import Join, concerned, judge_joins
-from qpasses.alignment.tpu_mlir import spread
+from qpasses.alignment.tpu_mlir import spread, spread_thresholds
 from qpasses.graph import Graph
 from qpasses.planning import Plan
 from qpasses.ranges import Ranges
@@ -45,8 +45,14 @@ def to_observe(graph: Graph, chosen: Plan, settings: Settings) -> list[str]:
 def aligned(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Aligned:
     """The ranges that tensors are stored with, from those that were ``found``."""
     if settings.alignment == "tpu-mlir":
-        ranges = spread(graph, found.ranges)
+        ranges = dict(found.ranges)
+        if settings.target.activations == "symmetric":
+            ranges = spread_thresholds(graph, ranges)
+        else:
+            ranges = spread(graph, ranges)
         return Aligned({**align(graph, chosen, ranges), **ranges})
+    if not settings.target.tables:
+        return Aligned(align(graph, chosen, found.ranges, found.of_functions))
     joins = judge_joins(
         graph, chosen, found.ranges, found.statistics, settings, found.of_functions
     )

@@ -97,3 +97,20 @@ def spread(
             if not any(done):
                 break
     return view.ranges
+
+
+def spread_thresholds(
+    graph: Graph, ranges: Mapping[str, Range], chip: Chip = "bm1684x"
+) -> dict[str, Range]:
+    """``spread`` for symmetric codes: a range is a threshold, and whether it has a sign.
+
+    What TPU-MLIR makes a scale of is the maximum; the minimum says but whether there is a
+    sign (getScale in lib/Support/Module.cpp).
+    """
+    given = {name: _reaching(max(-r.low, r.high), r) for name, r in ranges.items()}
+    found = spread(graph, given, chip)
+    return {name: _reaching(each.high, each) for name, each in found.items()}
+
+
+def _reaching(threshold: float, real: Range) -> Range:
+    return Range(-threshold if real.low < 0 else 0.0, threshold)

@@ -22,7 +22,18 @@ from qpasses.checking.meaning import (
     unasked,
 )
 from qpasses.checking.moving import what_is_moved
-from qpasses.checking.rules import APART, CODES, EDGES, LEFT, MOVING, RECORDED, RULES, Rule
+from qpasses.checking.rules import (
+    APART,
+    CODES,
+    EDGES,
+    LEFT,
+    MOVING,
+    NO_TABLES,
+    RECORDED,
+    RULES,
+    TABLES,
+    Rule,
+)
 from qpasses.checking.simulated import Simulated, simulated
 from qpasses.checking.whole import (
     counted,
@@ -32,7 +43,7 @@ from qpasses.checking.whole import (
     unplaced,
     unwanted,
 )
-from qpasses.graph import Graph, Node, Tensor, is_float, is_used
+from qpasses.graph import Graph, Node, Tensor, constant, is_float, is_used
 from qpasses.record import Quantization, Record
 from qpasses.settings import Settings
 
@@ -128,6 +139,8 @@ def _claimed(node: Node, pair: Pair) -> tuple[list[Node], list[str]]:
 def _rule_of(node: Node, chain: list[Node], pair: Pair) -> tuple[str, Rule]:
     """The rule for ``node``, and what the coverage calls it."""
     if is_integer(node):
+        if node.op in TABLES and not pair.settings.target.tables:
+            return node.op, NO_TABLES
         return node.op, RULES[node.op]
     if node.name in pair.record.nodes:
         return f"{node.op} on stored integers", RECORDED.get(node.op, MOVING)
@@ -145,6 +158,8 @@ def _rule_of(node: Node, chain: list[Node], pair: Pair) -> tuple[str, Rule]:
 def _tell(site: Site, rule: Rule) -> None:
     """Note what the outputs of a node are said to stand for."""
     pair, node = site.pair, site.node
+    if rule is EDGES["DequantizeLinear"] and constant(node.inputs[0]) is not None:
+        return
     for place, name in enumerate(_stands_for(site)):
         output = node.outputs[place]
         if not output.is_empty():

@@ -13,6 +13,7 @@ from opsets.kernels import Kernel
 from opsets.op import Attributes, Constants, Flavour
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
+from opsets.rounding import NodeRounding
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
     Interval,
@@ -55,6 +56,16 @@ def shifted(products: Int64, shift: int, rounding: Rounding) -> Int64:
     elif rounding == "half_away":
         half = half - (products < 0)
     return np.asarray((products + half) >> shift, np.int64)
+
+
+def requantized(sums: Int64, multiplier: int, shift: int, rounding: NodeRounding) -> Int64:
+    """``sums * multiplier / 2**shift``, rounded once or twice; no left shift wraps."""
+    if rounding == "tflite_double" or rounding == "ruy":
+        high = ((sums << max(31 - shift, 0)) * multiplier + (1 << 30)) >> 31
+        return shifted(
+            high, max(shift - 31, 0), "half_up" if rounding == "ruy" else "half_away"
+        )
+    return shifted(sums * multiplier, shift, rounding)
 
 
 def judged_kernel(op: str, given: Constants, attributes: Attributes, target: Target) -> Kernel:

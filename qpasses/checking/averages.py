@@ -1,15 +1,20 @@
 """Sums and means: average pools of three kinds, and IntReduce."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
+from opsets.realised import node_rounding
+from opsets.target import Target
 from qpasses.checking.arithmetic import nearest
-from qpasses.checking.clamps import check_end, clamps_behind
+from qpasses.checking.clamps import check_end, clamps_behind, stored_bounds
+from qpasses.checking.elementwise import accumulators, elementwise
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
 from qpasses.checking.products import check_record, check_requantized
 from qpasses.evidence.thresholds import Interval
@@ -30,6 +35,8 @@ def int_average_pool(site: Site) -> Iterator[str]:
     }
     if _windows_differ(node, geometry["pads"], geometry["strides"], geometry["dilations"]):
         raise DifferenceError(f"the windows of {node.name!r} differ in size")
+    if site.settings.target.average_pool == "divided":
+        raise DifferenceError("its target divides sums by their cells")
     yield from _pool(site, prod(kernel), {"kernel_shape": kernel, **geometry})
 
 
@@ -57,17 +64,56 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
         "strides": strides,
         "pads": pads,
         "uncounted_pads": [p - c for p, c in zip(pads, counted, strict=True)],
-        "rounding": site.settings.target.rounding,
     }
-    yield from unlike_attributes(site.node.attrs, expected)
+    target = site.settings.target
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
+    if target.average_pool == "divided":
+        if any(counted):
+            raise DifferenceError("its target counts no padding")
+        yield from _divided(site, clamps, x, expected)
+        return
+    if target.average_pool != "requantized" or not _is_usual(target):
+        raise DifferenceError("its target has a multiplier for each size of a window")
+    expected["rounding"] = target.rounding
+    yield from unlike_attributes(site.node.attrs, expected)
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, clamps)
-    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     ratio = Fraction(x.scale) / Fraction(y.scale)
-    numbers = nearest(ratio, site.settings.target.multiplier_bits)
-    for name, value in zip(("multiplier", "shift"), numbers, strict=True):
-        yield from unlike(name, site.given[name], np.array(value, np.int32))
+    yield from _numbers(site, nearest(ratio, target.multiplier_bits))
+
+
+def _divided(
+    site: Site, clamps: Sequence[Node], x: Quantization, expected: Mapping[str, Any]
+) -> Iterator[str]:
+    """A sum of codes, zero points left in, divided by its cells: ties away from zero."""
+    y = site.y
+    if x != y:
+        yield "its input and output are stored in different ways"
+    yield from unlike_attributes(site.node.attrs, {**expected, "rounding": "half_away"})
+    ends = zip(("y_min", "y_max"), stored_bounds(y, clamps), strict=True)
+    for name, value in (("x_zero", 0), ("y_zero", 0), *ends):
+        yield from unlike(name, site.given[name], np.array(value, y.dtype))
+    yield from _numbers(site, _to_the_right((1, 0), "half_away"))
+
+
+def _numbers(site: Site, pair: tuple[int, int], shape: Sequence[int] = ()) -> Iterator[str]:
+    for name, value in zip(("multiplier", "shift"), pair, strict=True):
+        yield from unlike(name, site.given[name], np.full(shape, value, np.int32))
+
+
+def _is_usual(target: Target) -> bool:
+    """Whether it has no rule of its own for a sum that is divided later."""
+    shifts = target.min_shift, target.max_shift
+    rule = target.multiplier, target.elementwise, shifts
+    return rule == ("nearest", None, (1, 61)) and target.rounding in ROUNDINGS
+
+
+def _to_the_right(pair: tuple[int, int], rounding: str) -> tuple[int, int]:
+    """What is shifted less than one place by one rounding is so by one place, multiplied."""
+    multiplier, shift = pair
+    less = 1 - shift if rounding in ROUNDINGS else 0
+    return (multiplier * 2**less, 1) if less > 0 else pair
 
 
 def int_global_average_pool(site: Site) -> Iterator[str]:
@@ -99,17 +145,27 @@ def _windows_differ(
 
 
 def _pool(site: Site, cells: int, attributes: dict[str, Any]) -> Iterator[str]:
-    x = site.operand(site.inputs["x"], site.first.inputs[0])
+    x, target = site.operand(site.inputs["x"], site.first.inputs[0]), site.settings.target
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
-    channels = site.first.inputs[0].shape[1]
-    yield from check_requantized(
-        site,
-        clamps_behind(site),
-        {"channels": channels, **attributes},
-        {"x": [x.scale]},
-        sums_of(x, cells),
-        cells,
-    )
+    expected = {"channels": site.first.inputs[0].shape[1], **attributes}
+    clamps, reachable = clamps_behind(site), sums_of(x, cells)
+    if target.average_pool == "requantized" and target.elementwise is None:
+        scales = {"x": [x.scale]}
+        yield from check_requantized(site, clamps, expected, scales, reachable, cells)
+        return
+    rounding: str = node_rounding(target)
+    pair = elementwise(x.scale / site.y.scale / cells, target)
+    if target.average_pool == "reciprocal":
+        rounding, places = "half_up", math.ceil(math.log2(cells))
+        pair = (2**30 + 1) * 2**places // cells, 30 + places
+        if x != site.y:
+            yield "its input and output are stored in different ways"
+    yield from unlike_attributes(site.node.attrs, {**expected, "rounding": rounding})
+    yield from check_end(site, clamps)
+    yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]}, cells)
+    if not reachable.fits_int32():
+        raise DifferenceError("its accumulator can leave int32")
+    yield from _numbers(site, _to_the_right(pair, rounding), (1,))
 
 
 def sums_of(x: Quantization, cells: int) -> Interval:
@@ -122,26 +178,50 @@ def int_reduce(site: Site) -> Iterator[str]:
     """ReduceMean, ReduceSum, and GlobalAveragePool over a size that is free."""
     site.is_op("GlobalAveragePool", "ReduceMean", "ReduceSum")
     node, clamps = site.first, clamps_behind(site)
-    x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
-    yield from unlike("x_zero", site.given["x_zero"], x.zero)
-    yield from check_end(site, clamps)
+    x, y, target = site.operand(site.inputs["x"], node.inputs[0]), site.y, site.settings.target
     axes, mean = _axes(node), int(node.op != "ReduceSum")
     keepdims = 1 if node.op == "GlobalAveragePool" else int(node.attrs.get("keepdims", 1))
-    expected = {
-        "axes": axes,
-        "keepdims": keepdims,
-        "mean": mean,
-        "rounding": site.settings.target.rounding,
-    }
-    yield from unlike_attributes(site.node.attrs, expected)
+    expected = {"axes": axes, "keepdims": keepdims, "mean": mean}
     shape = site.pair.sizes.get(node.inputs[0].name)
     if shape is None:
         raise DifferenceError("how many numbers it adds is not known")
     cells = max(1, prod(shape[axis] for axis in axes))
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, cells)
-    multiplier, shift = _scaled(Fraction(x.scale) / Fraction(y.scale), mean, site)
-    for name, value in (("multiplier", multiplier), ("shift", shift)):
-        yield from unlike(name, site.given[name], np.array(value, np.int32))
+    form = _form(node, target)
+    if form == "divided":
+        yield from _divided(site, clamps, x, expected)
+        return
+    yield from unlike("x_zero", site.given["x_zero"], x.zero)
+    yield from check_end(site, clamps)
+    if form == "requantized" and _is_usual(target):
+        pair = _scaled(Fraction(x.scale) / Fraction(y.scale), mean, site)
+    else:
+        expected["mean"] = 2 * mean
+        if mean and not all(isinstance(node.inputs[0].shape[axis], int) for axis in axes):
+            raise DifferenceError("its target has a multiplier for each number of cells")
+        pair = _to_the_right(
+            _ruled(x.scale / y.scale, cells, mean, form, target), node_rounding(target)
+        )
+    expected["rounding"] = node_rounding(target)
+    yield from unlike_attributes(site.node.attrs, expected)
+    yield from _numbers(site, pair)
+
+
+def _form(node: Node, target: Target) -> str:
+    if node.op == "ReduceSum":
+        return "requantized"
+    return target.mean if node.op == "ReduceMean" else target.average_pool
+
+
+def _ruled(ratio: float, cells: int, mean: int, form: str, target: Target) -> tuple[int, int]:
+    """The pair of a sum, or of a mean that has 1 / cells in its multiplier."""
+    if not mean:
+        return accumulators(ratio, target)
+    if form == "requantized":
+        return accumulators(ratio / cells, target)
+    multiplier, shift = accumulators(ratio, target)
+    places = min(int(math.log2(cells)), 32, 62 - shift)
+    return multiplier * 2**places // cells, shift + places
 
 
 def _axes(node: Node) -> list[int]:

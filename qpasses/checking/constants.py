@@ -68,16 +68,19 @@ def stored_matrix(
 
 
 def meaning_of_constant(values: NDArray[Any], settings: Settings) -> Quantization:
-    """Its extremes and zero span all codes; symmetric settings: as far on both sides."""
+    """Its extremes and zero span all codes; symmetric settings: as far on both sides.
+
+    But where the target stores unsigned what is never negative.
+    """
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
     first, last = settings.limits
     middle = settings.middle
-    span, codes = (
-        (max(-low, high), last - middle) if settings.symmetric else (high - low, last - first)
-    )
+    unsigned = settings.target.non_negative == "unsigned" and low == 0
+    symmetric = settings.symmetric and not unsigned
+    span, codes = (max(-low, high), last - middle) if symmetric else (high - low, last - first)
     scale = float(np.float32(span / codes))
     scale = scale if scale >= _TINY else 1.0
-    if not settings.symmetric:
+    if not symmetric:
         middle = min(max(first + round(Fraction(-low) / Fraction(scale)), first), last)
     return settings.quantization(scale, middle, settings.activation_type)
 
@@ -97,3 +100,21 @@ def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
         raise DifferenceError(f"the record of {ours.name!r} is not that of its constant")
     site.pair.operands.add(ours.name)
     return meaning
+
+
+def stores_nearest(
+    real: NDArray[Any],
+    stored: NDArray[Any],
+    scale: NDArray[Any],
+    zero: NDArray[Any],
+    axis: int,
+) -> bool:
+    """Whether each number of ``real`` is stored as the nearest level, none saturated."""
+    if stored.shape != real.shape:
+        return False
+    column = [1] * real.ndim
+    if scale.ndim:
+        column[axis] = -1
+        scale, zero = scale.reshape(column), zero.reshape(column)
+    levels = np.rint(real.astype(np.float64) / scale.astype(np.float64))
+    return bool(np.array_equal(stored.astype(np.int64) - zero.astype(np.int64), levels))

@@ -47,8 +47,10 @@ def quantize_linear(site: Site) -> Iterator[str]:
 
 
 def dequantize_linear(site: Site) -> Iterator[str]:
-    """Gives the real numbers of a stored tensor."""
+    """Gives the real numbers of a stored tensor; of constants, who reads it is asked."""
     given = site.node.inputs[0]
+    if constant(given) is not None:
+        return
     yield from unlike_attributes(site.node.attrs, {})
     stored, found = site.pair.meaning(given).stored, parameters_of(site.node)
     if stored is None:

@@ -14,7 +14,7 @@ from qpasses.checking.sizes import sizes_of
 from qpasses.graph import Graph, Node, Tensor, constant, input_at, is_graph
 from qpasses.record import NodeRecord, Quantization, Record
 from qpasses.settings import Settings
-from qpasses.stages import LOOKUPS
+from qpasses.stages import LOOKUPS, SLOPED
 
 
 class DifferenceError(Exception):
@@ -157,11 +157,15 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
     """What a record says that no node of the op has."""
     tabulated = is_integer(node) and node.op in LOOKUPS
     empty: list[tuple[str, bool]] = [
-        ("function", bool(entry.function) and not tabulated and node.op != "IntPRelu"),
+        ("function", bool(entry.function) and not (tabulated or node.op in SLOPED)),
         ("undefined", bool(entry.undefined) and not (tabulated and entry.function)),
         (
             "bounds",
             list(entry.bounds) != [None, None] and (node.op != "Lut" or bool(entry.function)),
+        ),
+        (
+            "requantizes",
+            bool(entry.requantizes) and (node.op != "Lut" or bool(entry.function)),
         ),
         ("cells", entry.cells != 1 and not is_integer(node)),
         ("macs", entry.macs != 0 and not is_integer(node)),

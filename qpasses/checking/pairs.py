@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.realised import node_rounding
+from opsets.realised import quotient_rounding, searched
 from opsets.target import Target
-from qpasses.checking.arithmetic import nearest, shifted
+from qpasses.checking.arithmetic import nearest, requantized, shifted
 from qpasses.checking.clamps import check_end, clamps_behind
 from qpasses.checking.constants import operand
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.multipliers import (
+    check_computes,
+    expected_pairs,
+    expected_rounding,
+)
 from qpasses.checking.products import check_record
 from qpasses.evidence.pairs import (
     add_inputs,
@@ -23,6 +28,7 @@ from qpasses.evidence.pairs import (
     real_sum,
 )
 from qpasses.evidence.products import mul_inputs, real_product
+from qpasses.evidence.thresholds import Interval, levels
 from qpasses.record import Quantization
 
 
@@ -32,7 +38,9 @@ def int_add(site: Site) -> Iterator[str]:
     clamps = clamps_behind(site)
     yield from check_end(site, clamps)
     bounds = int(site.given["y_min"]), int(site.given["y_max"])
-    a, b, y = yield from _operands(site)
+    a, b, y = yield from operands(site)
+    if site.settings.target.add != "one_rounding":
+        raise DifferenceError("its target rounds each operand of a sum")
     names = ("a_multiplier", "b_multiplier", "shift")
     expected = _sum_multipliers(a, b, y, bounds, site.settings.target, site.node.op)
     yield from _unlike_numbers(site, names, expected)
@@ -44,12 +52,12 @@ def int_mul(site: Site) -> Iterator[str]:
     if len(site.chain) > 1:
         raise DifferenceError("its record names nodes behind the product")
     yield from check_end(site, ())
-    a, b, y = yield from _operands(site)
+    a, b, y = yield from operands(site)
     expected = _product_multiplier(a, b, y, site.settings.target)
     yield from _unlike_numbers(site, ("multiplier", "shift"), expected)
 
 
-def _operands(
+def operands(
     site: Site,
 ) -> Any:
     """Check operands, zero points, attributes and record; the meanings of a, b and y."""
@@ -61,8 +69,13 @@ def _operands(
         yield from unlike(name, site.given[name], meaning.zero)
     scales = {"a": [a.scale], "b": [b.scale], "y": [site.y.scale]}
     yield from check_record(site, scales)
-    rounding = {"rounding": site.settings.target.rounding}
-    yield from unlike_attributes(site.node.attrs, rounding)
+    target = site.settings.target
+    rounding = target.rounding
+    if site.node.op == "IntMul":
+        rounding = expected_rounding(target)
+    elif site.node.op in ("IntAdd", "IntSub"):
+        rounding = quotient_rounding(target)
+    yield from unlike_attributes(site.node.attrs, {"rounding": rounding})
     if len({each.dtype for each in (a, b, site.y)}) > 1:
         raise DifferenceError("its operands and its result are stored in different types")
     return a, b, site.y
@@ -90,6 +103,8 @@ def _sum_multipliers(
     arithmetic on the fewest pairs before the others; then to 6; then by powers of two.
     """
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
+    if not searched(target):
+        return _ruled_sum(ratios, target)
     top, shift = nearest(max(ratios), target.multiplier_bits)
     start = [min(top, round(ratio * (1 << shift))) for ratio in ratios]
     start = [
@@ -103,8 +118,8 @@ def _sum_multipliers(
 
     def differing(change: tuple[int, int]) -> int:
         total = first * (start[0] + change[0]) + second * (start[1] + change[1])
-        levels = shifted(total, shift, node_rounding(target)) + y.zero_point
-        return int((np.clip(levels, *bounds) != real).sum())
+        found = shifted(total, shift, quotient_rounding(target)) + y.zero_point
+        return int((np.clip(found, *bounds) != real).sum())
 
     def fits(change: tuple[int, int]) -> bool:
         pairs = zip(start, change, strict=True)
@@ -117,9 +132,18 @@ def _sum_multipliers(
     for change in (*near, *far):
         pair = start[0] + change[0], start[1] + change[1]
         given = add_inputs(a, b, y, bounds, *pair, shift)
-        if kernel_differences(given, fast_overload(given), target.rounding, op) == 0:
+        if kernel_differences(given, fast_overload(given), quotient_rounding(target), op) == 0:
             return *pair, shift
     return start[0], start[1], shift
+
+
+def _ruled_sum(ratios: Sequence[Fraction], target: Target) -> tuple[int, int, int]:
+    """The larger by the target's rule, the other the nearest at its shift, at least 1."""
+    top, shift = target.elementwise_multiplier(max(ratios))
+    other = min(round(min(ratios) * Fraction(2) ** shift), top)
+    scale = 1 << max(1 - shift, 0)
+    first, second = (scale * (top if ratio == max(ratios) else other) for ratio in ratios)
+    return first, second, max(shift, 1)
 
 
 def _changes(bits: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -141,9 +165,18 @@ def _product_multiplier(
 ) -> tuple[int, int]:
     """The first multiplier, with its shift, by which the kernel multiplies exactly.
 
-    Up to 3 units from the nearest, those that differ from real arithmetic on the fewest pairs
-    before the others; then 4, 8 ... 512 units away.
+    Without fast kernels that of the target's rule. Else up to 3 units from the nearest, those
+    that differ from real arithmetic on the fewest pairs before the others; then 4, 8 ... 512
+    units away.
     """
+    if not target.fast_kernels:
+        scales = {"a": [a.scale], "b": [b.scale]}
+        numbers = expected_pairs("IntMul", scales, y.scale, 1, target)
+        ends = [p * q for p in _ends(a) for q in _ends(b)]
+        reachable = Interval(np.array([min(ends)]), np.array([max(ends)]))
+        check_computes(*numbers, levels(y.zero_point, *y.limits), reachable, target)
+        return int(numbers[0][0]), int(numbers[1][0])
+    rounding = expected_rounding(target)
     ratio = Fraction(a.scale) * Fraction(b.scale) / Fraction(y.scale)
     start, shift = nearest(ratio, target.multiplier_bits)
     column, row = (codes.astype(np.int64) for codes in all_pairs(a.dtype))
@@ -151,8 +184,8 @@ def _product_multiplier(
     real = real_product(a, b, y)
 
     def differing(multiplier: int) -> int:
-        levels = shifted(products * multiplier, shift, node_rounding(target)) + y.zero_point
-        return int((np.clip(levels, *y.limits) != real).sum())
+        found = requantized(products, multiplier, shift, rounding) + y.zero_point
+        return int((np.clip(found, *y.limits) != real).sum())
 
     def fitting(changes: Sequence[int]) -> list[int]:
         near = [start + change for change in changes]
@@ -163,8 +196,13 @@ def _product_multiplier(
     near = sorted(fitting(sorted(range(-width, width + 1), key=abs)), key=differing)
     powers = [1 << k for k in range(2, 10) if 1 << k <= 512 >> less]
     far = fitting([sign * power for power in powers for sign in (1, -1)])
-    for multiplier in (*near, *far) if target.fast_kernels else ():
+    for multiplier in (*near, *far):
         given: dict[str, NDArray[Any]] = mul_inputs(a, b, y, multiplier, shift)
-        if kernel_differences(given, fast_overload(given), target.rounding, "IntMul") == 0:
+        if kernel_differences(given, fast_overload(given), rounding, "IntMul") == 0:
             return multiplier, shift
     return near[0], shift
+
+
+def _ends(meaning: Quantization) -> tuple[int, ...]:
+    """The levels of the smallest and the largest stored integer."""
+    return tuple(end - meaning.zero_point for end in meaning.type_limits)

@@ -3,8 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.checking.constants import stores_nearest
 from qpasses.checking.meaning import DifferenceError, Pair, Site, same
-from qpasses.graph import Graph, Node, Tensor, constant, is_graph
+from qpasses.graph import Graph, Node, Tensor, constant, dequantized, is_graph
 
 _SHAPES = frozenset({"Shape", "Size"})
 _PLACES = frozenset({"ArgMax", "ArgMin"})
@@ -67,7 +71,7 @@ def _unlike_input(
     value = constant(theirs)
     if value is not None:
         given = constant(ours)
-        is_same = given is not None and same(given, value)
+        is_same = _dequantizes(ours, value) if given is None else same(given, value)
         return "" if is_same else f"{ours.name!r} is not the constant {theirs.name!r}"
     if ours.name in inside:
         return "" if inside[ours.name] == theirs.name else f"reads {ours.name!r}"
@@ -77,6 +81,25 @@ def _unlike_input(
     if found.stored is not None and op not in _SHAPES | _PLACES:
         return f"reads the stored integers {ours.name!r} as numbers"
     return ""
+
+
+def _dequantizes(ours: Tensor, value: NDArray[Any]) -> bool:
+    """Whether ``ours`` is ``value``, stored and back: in 8 bits with codes up to the largest.
+
+    So are weights and biases of a node that was declined when they were stored already.
+    """
+    view = dequantized(ours)
+    stored = constant(view.stored) if view else None
+    if view is None or stored is None:
+        return False
+    if not stores_nearest(value, stored, view.scale, view.zero_point, view.axis):
+        return False
+    if stored.dtype == np.int32:
+        return True
+    size = np.abs(value.astype(np.float64))
+    others = tuple(i for i in range(value.ndim) if i != view.axis % max(value.ndim, 1))
+    largest = size.max(axis=others, initial=0) if view.scale.ndim else size.max(initial=0)
+    return bool(np.all((view.scale * 126.99 <= largest) | (largest == 0)))
 
 
 def _branch(

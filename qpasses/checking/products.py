@@ -18,6 +18,11 @@ from qpasses.checking.meaning import (
     unlike,
     unlike_attributes,
 )
+from qpasses.checking.multipliers import (
+    check_computes,
+    expected_pairs,
+    expected_rounding,
+)
 from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.graph import Node, input_at, rank
@@ -87,7 +92,10 @@ def _matrix(
     attributes: Mapping[str, Any],
 ) -> Iterator[str]:
     x, node = site.operand(site.inputs["x"], site.first.inputs[0]), site.first
-    matrix = stored_matrix(weights, bias, axis, x.scale, site.settings.per_channel)
+    settings, rules = site.settings, site.settings.target
+    rule = rules.conv_weights if site.first.op == "Conv" else rules.matmul_weights
+    per_channel = bool(settings.per_channel) and rule == "per_channel"
+    matrix = stored_matrix(weights, bias, axis, x.scale, per_channel)
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
     for name, value in (
@@ -161,18 +169,23 @@ def check_requantized(
 ) -> Iterator[str]:
     """Attributes, multiplier, shift, zero point, clamps and record of a requantized sum."""
     target, y = site.settings.target, site.y
-    attributes = {**attributes, "rounding": target.rounding}
+    attributes = {**attributes, "rounding": expected_rounding(target)}
     yield from unlike_attributes(site.node.attrs, attributes)
     yield from check_end(site, clamps)
     yield from check_record(site, {**scales, "y": [y.scale]}, cells, macs)
-    if not reachable.fits_int32():
-        raise DifferenceError("its accumulator can leave int32")
-    kernel = judged_kernel(site.node.op, _known(site), attributes, target)
-    rule = ruled_multipliers(
-        _ratios(scales, y, cells), _steps(site), reachable, kernel, target
-    )
-    for name, value in (("multiplier", rule.multiplier), ("shift", rule.shift)):
+    bits = min(target.accumulator_bits, 32)
+    if not reachable.fits(bits):
+        raise DifferenceError(f"its accumulator can leave int{bits}")
+    if target.fast_kernels:
+        kernel = judged_kernel(site.node.op, _known(site), attributes, target)
+        ratios = _ratios(scales, y, cells)
+        rule = ruled_multipliers(ratios, _steps(site), reachable, kernel, target)
+        multiplier, shift = rule.multiplier, rule.shift
+    else:
+        multiplier, shift = expected_pairs(site.node.op, scales, y.scale, cells, target)
+    for name, value in (("multiplier", multiplier), ("shift", shift)):
         yield from unlike(name, site.given[name], value.astype(np.int32))
+    check_computes(multiplier, shift, _steps(site), reachable, target)
 
 
 def check_record(

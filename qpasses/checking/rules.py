@@ -9,22 +9,25 @@ from qpasses.checking.averages import (
     int_reduce,
 )
 from qpasses.checking.clamps import clip
+from qpasses.checking.coded_slopes import int_coded_p_relu
 from qpasses.checking.edges import clip_codes, dequantize_linear, quantize_linear
 from qpasses.checking.meaning import Site
 from qpasses.checking.moving import moving
 from qpasses.checking.pairs import int_add, int_mul
 from qpasses.checking.plain import apart, left
 from qpasses.checking.products import int_conv, int_gemm, int_mat_mul
+from qpasses.checking.rescaled import int_rescaled_add
 from qpasses.checking.resizes import int_resize
 from qpasses.checking.slopes import int_p_relu
 from qpasses.checking.softmax import table_softmax
-from qpasses.checking.tables import lut, lut_pair, lut_per_channel
+from qpasses.checking.tables import lut, lut_pair, lut_per_channel, no_tables
 
 Rule = Callable[[Site], Iterator[str]]
 
 RULES: Mapping[str, Rule] = {
     "IntAdd": int_add,
     "IntAveragePool": int_average_pool,
+    "IntCodedPRelu": int_coded_p_relu,
     "IntConv": int_conv,
     "IntCountedAveragePool": int_counted_average_pool,
     "IntGemm": int_gemm,
@@ -33,6 +36,8 @@ RULES: Mapping[str, Rule] = {
     "IntMul": int_mul,
     "IntPRelu": int_p_relu,
     "IntReduce": int_reduce,
+    "IntRescaledAdd": int_rescaled_add,
+    "IntRescaledSub": int_rescaled_add,
     "IntResize": int_resize,
     "IntSub": int_add,
     "Lut": lut,
@@ -50,5 +55,10 @@ EDGES: Mapping[str, Rule] = {
 
 RECORDED: Mapping[str, Rule] = {"Clip": clip}
 """Standard ops on stored integers that a record says the source of; others only move."""
+
+TABLES = frozenset({"Lut", "LutPair", "LutPerChannel", "TableSoftmax"})
+"""Ops that only targets with tables have; for others the rule is ``NO_TABLES``."""
+
+NO_TABLES: Rule = no_tables
 
 MOVING, CODES, APART, LEFT = moving, clip_codes, apart, left

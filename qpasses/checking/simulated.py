@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from qpasses.checking.meaning import Pair, Site, is_integer
-from qpasses.graph import Node, constant, export_graph, is_graph, producer
+from qpasses.graph import Node, constant, dequantized, export_graph, is_graph, producer
 from qpasses.record import Quantization
 from qpasses.runtime import IR_VERSION
 
@@ -164,6 +164,9 @@ def _constant(name: str, value: NDArray[Any]) -> onnx.NodeProto:
 def _take_constants(graph: onnx.GraphProto, pair: Pair) -> None:
     """Let what computes with constants do so with those of the integer graph."""
     protos = {node.name: node for node in graph.node}
+    for node in pair.integer.nodes:
+        if node.name in protos and not is_integer(node):
+            _take_dequantized(graph, node, protos[node.name])
     for node in filter(is_integer, pair.integer.nodes):
         chain = [pair.float_nodes.get(name) for name in pair.record.nodes[node.name].source]
         site = Site(node, [each for each in chain if each is not None], pair)
@@ -204,3 +207,20 @@ def _take_weights(
 
 def _float32(name: str, values: NDArray[Any]) -> onnx.TensorProto:
     return numpy_helper.from_array(np.asarray(values, np.float32), name)
+
+
+def _take_dequantized(graph: onnx.GraphProto, node: Node, real: onnx.NodeProto) -> None:
+    """Let ``real`` read the constants that ``node``, which is the same, has stored."""
+    for place, tensor in enumerate(node.inputs):
+        view = dequantized(tensor)
+        stored = None if view is None else constant(view.stored)
+        if view is None or stored is None:
+            continue
+        column = [1] * stored.ndim
+        if view.scale.size > 1:
+            column[view.axis] = -1
+        scale, zero = (each.reshape(column) for each in (view.scale, view.zero_point))
+        values = (stored.astype(np.int64) - zero.astype(np.int64)).astype(np.float32) * scale
+        name = f"{node.name}::{place}"
+        graph.initializer.append(_float32(name, values))
+        real.input[place] = name

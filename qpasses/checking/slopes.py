@@ -1,10 +1,13 @@
 """IntPRelu: a multiplier above zero, and one below for each slope."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from opsets.realised import slopes_are_coded
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.clamps import check_end
 from qpasses.checking.functions import recorded_function
@@ -17,34 +20,21 @@ from qpasses.checking.meaning import (
 )
 from qpasses.checking.products import check_record
 from qpasses.evidence.thresholds import Interval, levels
+from qpasses.record import Quantization
 
 _TOGETHER = 4096
 
 
 def int_p_relu(site: Site) -> Iterator[str]:
     """LeakyRelu, or PRelu with constant slopes."""
-    site.is_op("LeakyRelu", "PRelu")
-    node = site.first
-    if len(site.chain) != 1:
-        raise DifferenceError("its record names more than one node")
-    x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
-    recorded_function(site, [node.inputs[0]])
-    if x.dtype != y.dtype:
-        raise DifferenceError("its input and output are stored in different types")
-    yield from unlike("x_zero", site.given["x_zero"], x.zero)
-    yield from check_end(site, ())
-    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     target = site.settings.target
-    attributes = {"rounding": target.rounding}
-    yield from unlike_attributes(site.node.attrs, attributes)
-    slopes = float_constant(node, 1) if node.op == "PRelu" else None
-    if node.op == "LeakyRelu":
-        slopes = np.array(node.attrs.get("alpha", 0.01), np.float32)
-    if slopes is None or not np.isfinite(slopes).all():
-        raise DifferenceError(f"{node.name!r} has no finite slopes")
-    if site.settings.activation_form == "table" and sum(n > 1 for n in slopes.shape) < 2:
+    if slopes_are_coded(target):
+        raise DifferenceError("its target has multipliers of slopes by a rule of its own")
+    x, slopes = yield from rectified(site)
+    y, attributes = site.y, {"rounding": target.rounding}
+    has_table = site.settings.activation_form == "table" and target.tables
+    if has_table and sum(n > 1 for n in slopes.shape) < 2:
         yield "has multipliers, unlike the recorded settings"
-    slopes = slopes.reshape(()) if slopes.size == 1 else slopes
     kernel = judged_kernel("IntPRelu", site.given, attributes, target)
     ratio = Fraction(x.scale) / Fraction(y.scale)
     low, high = (end - x.zero_point for end in x.type_limits)
@@ -72,3 +62,25 @@ def int_p_relu(site: Site) -> Iterator[str]:
         yield from unlike(name, site.given[name], values[0])
         below = values[1:][places.ravel()].reshape(slopes.shape)
         yield from unlike(f"slope_{name}", site.given[f"slope_{name}"], below)
+
+
+def rectified(site: Site) -> Generator[str, None, tuple[Quantization, NDArray[Any]]]:
+    """Check all but multipliers; how the input is stored, and the real slopes."""
+    site.is_op("LeakyRelu", "PRelu")
+    node = site.first
+    if len(site.chain) != 1:
+        raise DifferenceError("its record names more than one node")
+    x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
+    recorded_function(site, [node.inputs[0]])
+    if x.dtype != y.dtype:
+        raise DifferenceError("its input and output are stored in different types")
+    yield from unlike("x_zero", site.given["x_zero"], x.zero)
+    yield from check_end(site, ())
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
+    yield from unlike_attributes(site.node.attrs, {"rounding": site.settings.target.rounding})
+    slopes = float_constant(node, 1) if node.op == "PRelu" else None
+    if node.op == "LeakyRelu":
+        slopes = np.array(node.attrs.get("alpha", 0.01), np.float32)
+    if slopes is None or not np.isfinite(slopes).all():
+        raise DifferenceError(f"{node.name!r} has no finite slopes")
+    return x, slopes.reshape(()) if slopes.size == 1 else slopes

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATOR
+from opsets.realised import quotient_rounding
 from qpasses.checking.clamps import check_end, clamps_behind
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
 from qpasses.checking.products import check_record
@@ -23,7 +24,11 @@ def table_softmax(site: Site) -> Iterator[str]:
     if not dims:
         raise DifferenceError(f"the rank of what {node.name!r} reads is not known")
     axis = int(node.attrs.get("axis", -1)) % dims - dims
-    expected = {"axis": axis, "published": 0, "rounding": site.settings.target.rounding}
+    expected = {
+        "axis": axis,
+        "published": 0,
+        "rounding": quotient_rounding(site.settings.target),
+    }
     yield from unlike_attributes(site.node.attrs, expected)
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
     yield from check_end(site, clamps)

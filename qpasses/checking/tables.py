@@ -7,14 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpasses.checking.arithmetic import bytes_of, real_float32, stored_float32
+from opsets.fixed_point import ROUNDINGS
+from opsets.rounding import requantize
+from qpasses.checking.arithmetic import bytes_of, real_float32, shifted, stored_float32
 from qpasses.checking.clamps import bounds_of, clamps_behind, stored_bounds
 from qpasses.checking.constants import operand
+from qpasses.checking.elementwise import elementwise
 from qpasses.checking.functions import recorded_function
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
 from qpasses.checking.products import check_record
 from qpasses.graph import Tensor, constant, rank
 from qpasses.record import Quantization
+
+
+def no_tables(site: Site) -> Iterator[str]:
+    """Any of these nodes, for a target that has none."""
+    yield f"is a table: target {site.settings.target.name!r} has none"
 
 
 def lut(site: Site) -> Iterator[str]:
@@ -37,13 +45,31 @@ def lut(site: Site) -> Iterator[str]:
     yield from unlike("the recorded bounds", [*site.entry.bounds], bounds)
     yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]})
     first, last = stored_bounds(site.y, chain)
-    entries = [min(max(_rescaled(int(code), x, site.y), first), last) for code in bytes_of(x)]
+    target, numbers = site.settings.target, list[int]()
+    levels = [_rescaled(int(code), x, site.y) for code in bytes_of(x)]
+    if target.rescaling == "requantized":
+        pair = elementwise(x.scale / site.y.scale, target)
+        levels, numbers = _requantized(x, site.y, pair, target.rounding), [*pair]
+    yield from unlike("the recorded multiplier and shift", [*site.entry.requantizes], numbers)
+    entries = [min(max(level, first), last) for level in levels]
     yield from unlike("table", site.given["table"], np.array(entries, site.y.dtype))
 
 
 def _rescaled(code: int, x: Quantization, y: Quantization) -> int:
     """A code of x as the nearest level of y, half to even."""
     return round(Fraction(x.scale) * (code - x.zero_point) / Fraction(y.scale)) + y.zero_point
+
+
+def _requantized(
+    x: Quantization, y: Quantization, pair: tuple[int, int], rounding: str
+) -> list[int]:
+    """What a multiplier and a shift make of each code of x, before it saturates."""
+    codes = bytes_of(x).astype(np.int64) - x.zero_point
+    if rounding not in ROUNDINGS:
+        return [int(n) for n in requantize(codes, *pair, rounding) + y.zero_point]
+    multiplier, shift = pair
+    found = shifted(codes * (multiplier << max(-shift, 0)), max(shift, 0), rounding)
+    return [int(level) + y.zero_point for level in found]
 
 
 def lut_per_channel(site: Site) -> Iterator[str]:
@@ -82,7 +108,20 @@ def _function(site: Site, name: str) -> Iterator[str]:
     undefined = codes[missing.any(axis=0) & (codes >= low) & (codes <= high)]
     yield from unlike("the recorded undefined codes", *_lists(site, undefined))
     filled = np.stack([_filled(row, codes) for row in rows]).reshape(found.shape)
-    yield from unlike(name, site.given[name], stored_float32(filled, y))
+    yield from unlike(name, site.given[name], _stored(filled, site))
+
+
+def _stored(values: NDArray[np.float32], site: Site) -> NDArray[Any]:
+    """Codes of y, rounded as the target rounds what its tables hold."""
+    rounding, y = site.settings.target.table_rounding, site.y
+    if rounding == "half_to_even":
+        return stored_float32(values, y)
+    with np.errstate(over="ignore"):
+        size = np.minimum(np.abs(values) / np.float32(y.scale), np.float32(1e6))
+    rest, whole = np.modf(size)
+    goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & ((rounding == "half_away") | (values > 0)))
+    levels = np.where(values < 0, -1, 1) * (whole + goes_up) + y.zero_point
+    return np.asarray(np.clip(levels, *y.limits), y.dtype)
 
 
 def _lists(site: Site, undefined: NDArray[Any]) -> tuple[list[int], list[int]]:
@@ -118,5 +157,5 @@ def lut_pair(site: Site) -> Iterator[str]:
     occur = [(q.limits[0] <= c) & (c <= q.limits[1]) for c, q in ((first, a), (second, b))]
     undefined = first[missing[:, occur[1]].any(axis=1) & occur[0]]
     yield from unlike("the recorded undefined codes", *_lists(site, undefined))
-    entries = stored_float32(np.where(missing, np.float32(0), found), y)
+    entries = _stored(np.where(missing, np.float32(0), found), site)
     yield from unlike("table", site.given["table"], entries.reshape(-1))

@@ -33,6 +33,8 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         )
         if entry.function:
             note(node.metadata_props, function=entry.function, undefined=list(entry.undefined))
+        if entry.requantizes:
+            note(node.metadata_props, requantizes=list(entry.requantizes))
         if entry.costs:
             note(node.metadata_props, costs=entry.costs)
         if node.domain == DOMAIN:

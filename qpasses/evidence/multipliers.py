@@ -1,4 +1,4 @@
-"""Choosing multipliers: of those that the kernel computes exactly, the one nearest to real."""
+"""Choosing multipliers: by the rule of a target, or so that a fast kernel is exact."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, scale_to_multiplier
+from opsets.fixed_point import Int64
 from opsets.kernels import Kernel
-from opsets.realised import node_rounding
+from opsets.multipliers import Scale
+from opsets.realised import float_kernel, node_multiplier, node_rounding
+from opsets.rounding import LAST_STEP
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
     Interval,
@@ -37,6 +39,45 @@ class Choice:
     multiplier: Int64
     shift: Int64
     exact: NDArray[np.bool_]
+
+
+def derive_multipliers(
+    scales: Sequence[Scale], target: Target, elementwise: bool = False
+) -> Choice:
+    """For each scale the multiplier of the target's rule, which portable bodies compute.
+
+    Raises ScaleError for a scale that the target cannot express.
+    """
+    pairs = [node_multiplier(scale, target, elementwise) for scale in scales]
+    multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Choice(multiplier, shift, np.ones(len(multiplier), bool))
+
+
+def unlike_target(
+    multiplier: Int64, shift: Int64, steps: Int64, reachable: Interval, target: Target
+) -> str:
+    """Why a node with these multipliers is not what the target computes, or nothing.
+
+    Of two roundings the left shift may wrap; a product in floats may round to another level.
+    """
+    rounding = node_rounding(target)
+    if rounding in LAST_STEP and reachable.wraps(shift, rounding):
+        low, high = int(reachable.low.min()), int(reachable.high.max())
+        return (
+            f"a scale of 1 or more shifts its sums, {low} to {high}, to the left by "
+            f"{31 - int(shift.min())}: target {target.name!r} wraps there"
+        )
+    kernel = float_kernel(target)
+    if kernel is None:
+        return ""
+    ours = meaning_thresholds(multiplier, shift, steps, rounding)
+    wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable)
+    if not wrong.any():
+        return ""
+    return (
+        f"rounding = {target.rounding!r} of target {target.name!r} gives other levels than "
+        f"integers do, at {int(wrong.sum())} of {ours.size} thresholds"
+    )
 
 
 def choose_multipliers(
@@ -77,7 +118,7 @@ class _Search:
         kernel: Kernel,
         target: Target,
     ) -> None:
-        pairs = [scale_to_multiplier(scale, target.multiplier_bits) for scale in scales]
+        pairs = [node_multiplier(scale, target) for scale in scales]
         self.start, self.shift = np.array(pairs, np.int64).reshape(-1, 2).T
         self.best = self.start.copy()
         self.exact = np.zeros(len(scales), bool)

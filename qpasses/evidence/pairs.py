@@ -1,5 +1,6 @@
 """All pairs of stored integers: what two-input ops compute, compared exhaustively."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,9 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, scale_to_multiplier
+from opsets.errors import UsageError
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Int64, scale_to_multiplier
+from opsets.forms import ADD_FORMS
+from opsets.multipliers import ScaleError
 from opsets.op import saturates_at_type_ends
 from opsets.qpasses_v1 import OPS
+from opsets.realised import quotient_rounding, searched
 from opsets.target import Target
 from qpasses.record import Quantization
 from qpasses.runtime import run_op
@@ -27,6 +32,9 @@ LARGEST_CHANGE = 512
 """The largest change tried at 24 bits, in units in the last place."""
 
 PAIRS = 1 << 16
+
+SUBTRACTING = frozenset({"IntSub", "IntRescaledSub"})
+"""Ops whose operands have one order only."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +71,15 @@ def choose_add(
 
     The larger one fills the target's width, both share its shift. The nearest neighbours are
     asked first, those that differ from real arithmetic on the fewest pairs before the others.
-    Where none is exact, or the target wants no fast kernels, the nearest stays.
+    Where none is exact, or the target wants no fast kernels, the nearest stays. Multipliers of
+    a target with a rule of its own are those of the rule.
+
+    Raises UsageError for what no node computes.
     """
+    if target.rounding not in ROUNDINGS:
+        raise UsageError(f"no sum is rounded once as {target.rounding!r}")
+    if not searched(target):
+        return _ruled_add(a, b, y, bounds, target, op)
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
     larger, shift = scale_to_multiplier(max(ratios), target.multiplier_bits)
     start = [
@@ -79,7 +94,10 @@ def choose_add(
     near, far = _changes(target.multiplier_bits)
     near, far = ([c for c in some if _valid(c, start, target)] for some in (near, far))
     real = real_sum(a, b, y, bounds, op)
-    meanings = (OPS[op].reference(*inputs(c).values(), rounding=target.rounding) for c in near)
+    meanings = (
+        OPS[op].reference(*inputs(c).values(), rounding=quotient_rounding(target))
+        for c in near
+    )
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [change for _, change in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
     if not target.fast_kernels:
@@ -87,9 +105,29 @@ def choose_add(
         return _add_choice(best, shift, False)
     for change in [*ranked, *far]:
         given = inputs(change)
-        if kernel_differences(given, fast_overload(given), target.rounding, op) == 0:
+        if kernel_differences(given, fast_overload(given), quotient_rounding(target), op) == 0:
             return _add_choice((start[0] + change[0], start[1] + change[1]), shift, True)
     return _add_choice((start[0], start[1]), shift, False)
+
+
+def _ruled_add(
+    a: Quantization,
+    b: Quantization,
+    y: Quantization,
+    bounds: tuple[int, int],
+    target: Target,
+    op: str,
+) -> AddChoice:
+    pairs = ADD_FORMS["one_rounding"].numbers(a.scale, b.scale, y.scale, target)
+    shift = max(pairs[0][1], 1)
+    first, second = (multiplier << (shift - pairs[0][1]) for multiplier, _ in pairs)
+    if shift > LARGEST_SHIFT or max(first, second) >= 1 << 31:
+        raise ScaleError(f"no sum has the multipliers {first} and {second} with shift {shift}")
+    given = add_inputs(a, b, y, bounds, first, second, shift)
+    exact = target.fast_kernels and not kernel_differences(
+        given, fast_overload(given), target.rounding, op
+    )
+    return _add_choice((first, second), shift, exact)
 
 
 def _valid(change: tuple[int, int], start: Sequence[int], target: Target) -> bool:
@@ -138,17 +176,21 @@ def kernel_differences(
     full = np.broadcast_arrays(column, row)
     for a, b in (full, (column, row), (column.T, row.T)):
         shown = meaning if a.shape[0] == 256 else meaning.T
-        for swap in (False, True) if op != "IntSub" else (False,):
+        for swap in (False, True) if op not in SUBTRACTING else (False,):
             operands = {**inputs, "a": a, "b": b}
             if swap:
-                operands |= {"a": b, "b": a}
-                for name in ("zero", "multiplier") if op == "IntAdd" else ("zero",):
-                    operands[f"a_{name}"] = inputs[f"b_{name}"]
-                    operands[f"b_{name}"] = inputs[f"a_{name}"]
+                operands |= {_SWAPPED.sub(_other, name): v for name, v in operands.items()}
             found = run_op(op, overload, list(operands.values()), {"rounding": rounding})
             differs = found != shown
             wrong |= differs if shown is meaning else differs.T
     return int(wrong.sum())
+
+
+_SWAPPED = re.compile("^[ab](?=_|$)")
+
+
+def _other(operand: re.Match[str]) -> str:
+    return {"a": "b", "b": "a"}[operand[0]]
 
 
 def real_sum(
@@ -165,7 +207,7 @@ def real_sum(
     column, row = all_pairs(a.dtype)
     exact = np.int64 if max([divisor, *wide]).bit_length() < 53 else object
     total = (column.astype(exact) - a.zero_point) * wide[0]
-    sign = -1 if op == "IntSub" else 1
+    sign = -1 if op in SUBTRACTING else 1
     total = total + (row.astype(exact) - b.zero_point) * (sign * wide[1])
     quotient, remainder = total // divisor, total % divisor
     up = (2 * remainder > divisor) | ((2 * remainder == divisor) & (quotient % 2 == 1))

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, scale_to_multiplier
+from opsets.fixed_point import Int64
 from opsets.qpasses_v1 import OPS
+from opsets.realised import node_multiplier, node_rounding
+from opsets.scales import SCALES
 from opsets.target import Target
 from qpasses.evidence.pairs import (
     LARGEST_CHANGE,
@@ -23,7 +25,7 @@ from qpasses.record import Quantization
 
 @dataclass(frozen=True)
 class MulChoice:
-    """Multiplier and shift (int32 scalars), and whether the kernel is exact with them."""
+    """Multiplier and shift (int32 scalars), and whether a fast kernel is exact with them."""
 
     multiplier: NDArray[np.int32]
     shift: NDArray[np.int32]
@@ -34,11 +36,15 @@ def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target
     """The multiplier of a * b with which onnxruntime's kernel is the meaning on all pairs.
 
     Near neighbours of the scale are asked first, those that differ from real arithmetic on the
-    fewest pairs before the others, then some further away. Where none is exact, or the target
-    wants no fast kernels, the nearest stays.
+    fewest pairs before the others, then some further away. Where none is exact the nearest
+    stays. Where the target wants no fast kernels the multiplier is that of its rule. Raises
+    ScaleError for a scale that the target cannot express.
     """
+    if not target.fast_kernels:
+        ruled = SCALES[target.scales].derive("IntMul", (a.scale, b.scale), y.scale)
+        return _choice(*node_multiplier(ruled, target, elementwise=True), False)
     ratio = Fraction(a.scale) * Fraction(b.scale) / Fraction(y.scale)
-    start, shift = scale_to_multiplier(ratio, target.multiplier_bits)
+    start, shift = node_multiplier(ratio, target, elementwise=True)
     limit, scale = 1 << target.multiplier_bits, max(24 - target.multiplier_bits, 0)
 
     def inputs(multiplier: int) -> dict[str, NDArray[Any]]:
@@ -51,13 +57,17 @@ def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target
     steps = [1 << k for k in range(2, 10) if 1 << k <= LARGEST_CHANGE >> scale]
     far = valid([sign * step for step in steps for sign in (1, -1)])
     real, op = real_product(a, b, y), OPS["IntMul"]
-    meanings = (op.reference(*inputs(m).values(), rounding=target.rounding) for m in near)
+    meanings = (
+        op.reference(*inputs(m).values(), rounding=node_rounding(target)) for m in near
+    )
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [m for _, m in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
-    candidates = [*ranked, *far] if target.fast_kernels else []
-    for each in candidates:
+    for each in (*ranked, *far):
         given = inputs(each)
-        if kernel_differences(given, fast_overload(given), target.rounding, "IntMul") == 0:
+        if (
+            kernel_differences(given, fast_overload(given), node_rounding(target), "IntMul")
+            == 0
+        ):
             return _choice(each, shift, True)
     return _choice(ranked[0], shift, False)
 

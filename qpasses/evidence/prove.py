@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.errors import ModelError
-from opsets.fixed_point import Int64, Rounding
+from opsets.errors import ModelError, UsageError
+from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_reduce import DIVIDES
+from opsets.rounding import NodeRounding
 from qpasses.bodies import body_of, constants_of, rank_of
 from qpasses.edges import byte_codes
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.pairs import PAIRS, add_inputs, kernel_differences, real_sum
+from qpasses.evidence.pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
 from qpasses.evidence.slopes import slope_differences
@@ -54,8 +56,14 @@ def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
 
 
 def prove_node(node: Node, record: Record) -> NodeEvidence:
-    """The evidence of one node of domain ``qpasses``, for the body its record names."""
-    return PROOFS[node.op](node, constants_of(node), record)
+    """The evidence of one node of domain ``qpasses``, for the body its record names.
+
+    Raises ModelError for numbers that no arithmetic of 64 bits holds.
+    """
+    try:
+        return PROOFS[node.op](node, constants_of(node), record)
+    except UsageError as error:
+        raise ModelError(f"node {node.name!r}: {error}") from error
 
 
 def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
@@ -67,7 +75,7 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         np.broadcast_to(given[name].astype(np.int64), (channels,))
         for name in ("multiplier", "shift")
     )
-    rounding: Rounding = node.attrs["rounding"]
+    rounding: NodeRounding = node.attrs["rounding"]
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     ours = meaning_thresholds(multiplier, shift, steps, rounding)
     kernel = OPS[node.op].overload(entry.overload).kernel
@@ -75,6 +83,7 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
     wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable)
     real = np.broadcast_to(real_thresholds(entry.real_scales(), steps), ours.shape)
     low, high = int(reachable.low.min()), int(reachable.high.max())
+    wraps = reachable.wraps(shift, rounding)
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -88,7 +97,8 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         accumulator=(low, high),
         headroom_bits=_headroom(low, high),
         problem=problem_of(node, given, record)
-        or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
+        or ("" if reachable.fits_int32() else "the accumulator can leave int32")
+        or ("its left shift can leave int32" if wraps else ""),
     )
 
 
@@ -109,7 +119,7 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
         return f"body {entry.overload!r} does not compute such a node"
     tensors = dict(zip(op.inputs, node.inputs, strict=True)) | {"y": node.outputs[0]}
     stored = (name for name in ("x", "a", "b", "y") if f"{name}_zero" in given)
-    for name in stored:
+    for name in () if _leaves_zeros(node, given, record) else stored:
         zero = given[f"{name}_zero"]
         meaning = record.tensors.get(tensors[name].name)
         if meaning is not None and (meaning.zero_point, meaning.dtype) != (
@@ -118,6 +128,20 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
         ):
             return f"{name}_zero is {zero}, the zero point of its tensor {meaning.zero_point}"
     return _beyond(node, record, int(given["y_min"]), int(given["y_max"]))
+
+
+def _leaves_zeros(node: Node, given: Constants, record: Record) -> bool:
+    """Whether a mean leaves the zero point in what it reads and writes, which is the same.
+
+    That adds one number to all codes, and to their mean; padding must not count.
+    """
+    divides = node.attrs.get("mean") == DIVIDES or node.op == "IntCountedAveragePool"
+    pads, uncounted = (node.attrs.get(name) for name in ("pads", "uncounted_pads"))
+    x, y = (record.tensors.get(t.name) for t in (node.inputs[0], node.outputs[0]))
+    if not divides or pads != uncounted or x is None or x != y:
+        return False
+    is_one = int(given["multiplier"]) == 1 << int(given["shift"])
+    return is_one and int(given["x_zero"]) == int(given["y_zero"]) == 0
 
 
 def _beyond(node: Node, record: Record, lowest: int, highest: int) -> str:
@@ -165,8 +189,8 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
         for name in ("a", "b", "y")
     )
     bounds = int(given["y_min"]), int(given["y_max"])
-    multipliers = (int(given[name]) for name in ("a_multiplier", "b_multiplier", "shift"))
-    inputs = add_inputs(a, b, y, bounds, *multipliers)
+    pairs = dict(zip("ab", all_pairs(a.dtype), strict=True))
+    inputs = {name: (given | pairs)[name] for name in OPS[node.op].inputs}
     rounding = node.attrs["rounding"]
     meaning = OPS[node.op].reference(*inputs.values(), rounding=rounding)
     gaps = np.abs(meaning.astype(np.int64) - real_sum(a, b, y, bounds, node.op))
@@ -222,7 +246,7 @@ def rectified(node: Node, given: Constants, record: Record) -> NodeEvidence:
     slopes = Function.from_text(entry.function).slopes
     if not np.isfinite(slopes).all():
         raise ModelError(f"node {node.name!r}: its recorded slopes are not finite")
-    found = slope_differences(body, given, node.attrs["rounding"], x, y, slopes)
+    found = slope_differences(node.op, body, given, node.attrs["rounding"], x, y, slopes)
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -242,8 +266,14 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
     entry, body = record.nodes[node.name], body_of(node, record)
     rounding, cells = node.attrs["rounding"], entry.cells if node.attrs["mean"] else 1
     reachable = sums(entry.cells, int(given["x_zero"]), given["x_zero"].dtype.name)
-    ours = reduced_thresholds(given, cells, rounding)
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    if node.attrs["mean"] == DIVIDES:
+        ours = reduced_thresholds(given, cells, rounding)
+    else:
+        multiplier, shift = (
+            given[name].astype(np.int64).reshape(1) for name in ("multiplier", "shift")
+        )
+        ours = meaning_thresholds(multiplier, shift, steps, rounding)
     real = np.array(real_thresholds(replace(entry, cells=cells).real_scales(), steps))
     attributes = {name: node.attrs[name] for name in OPS["IntReduce"].attributes}
     low, high = int(reachable.low[0]), int(reachable.high[0])
@@ -297,7 +327,7 @@ def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
     entry, body = record.nodes[node.name], body_of(node, record)
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     domain = wrong = count = largest = 0
-    for cells in window_sizes(node.attrs["kernel_shape"]):
+    for cells in window_sizes(node.attrs["kernel_shape"], node.attrs["uncounted_pads"]):
         reachable = sums(cells, int(given["x_zero"]), given["x_zero"].dtype.name)
         ours = reduced_thresholds(given, cells, node.attrs["rounding"])
         real = real_thresholds(replace(entry, cells=cells).real_scales(), steps)
@@ -457,8 +487,11 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntCountedAveragePool": counted_means,
     "IntAdd": add_pairs,
     "IntSub": add_pairs,
+    "IntRescaledAdd": add_pairs,
+    "IntRescaledSub": add_pairs,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,
+    "IntCodedPRelu": rectified,
     "IntReduce": reduced,
     "IntResize": thresholds,
     "TableSoftmax": softmax,

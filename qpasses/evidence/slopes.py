@@ -1,4 +1,4 @@
-"""All codes under all slopes: the multipliers of IntPRelu, chosen and judged on them."""
+"""All codes under all slopes: multipliers of IntPRelu are chosen, its kind judged, on them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, Rounding
+from opsets.fixed_point import Int64
 from opsets.kernels import Kernel
 from opsets.op import Body
 from opsets.qpasses_v1 import OPS
@@ -72,9 +72,10 @@ class Differences:
 
 
 def slope_differences(
+    op: str,
     body: Body,
     given: dict[str, NDArray[Any]],
-    rounding: Rounding,
+    rounding: str,
     x: Quantization,
     y: Quantization,
     slopes: NDArray[np.float64],
@@ -83,8 +84,10 @@ def slope_differences(
 
     Slopes of equal multipliers are looked at once and counted as often as they are there.
     """
-    names = "slope_multiplier", "slope_shift"
-    rows = np.stack([slopes, *(given[name].ravel().astype(np.float64) for name in names)])
+    names = [name for name in given if name.startswith("slope")]
+    shape = np.broadcast_shapes(*(given[name].shape for name in names))
+    below = [np.broadcast_to(given[name], shape).ravel() for name in names]
+    rows = np.stack([slopes, *(each.astype(np.float64) for each in below)])
     columns, counts = np.unique(rows, axis=1, return_counts=True)
     codes, bounds = byte_codes(x), (int(given["y_min"]), int(given["y_max"]))
     mismatches, moved, max_lsb = 0, 0, 0
@@ -94,10 +97,10 @@ def slope_differences(
             for name, row in zip(names, columns[1:], strict=True)
         }
         inputs = {"x": np.tile(codes[:, None], counts[part].size), **given, **scales}
-        meaning = OPS["IntPRelu"].reference(*inputs.values(), rounding=rounding)
+        meaning = OPS[op].reference(*inputs.values(), rounding=rounding)
         real = np.clip(real_levels(x, y, columns[0, part]) + y.zero_point, *bounds)
         gaps = np.abs(meaning.astype(np.int64) - real)
-        wrong = _wrong(body, inputs, meaning, rounding)
+        wrong = _wrong(op, body, inputs, meaning, rounding)
         mismatches += int((wrong.sum(axis=0) * counts[part]).sum())
         moved += int(((gaps > 0).sum(axis=0) * counts[part]).sum())
         max_lsb = max(max_lsb, int(gaps.max()))
@@ -105,7 +108,11 @@ def slope_differences(
 
 
 def _wrong(
-    body: Body, inputs: dict[str, NDArray[Any]], meaning: NDArray[Any], rounding: Rounding
+    op: str,
+    body: Body,
+    inputs: dict[str, NDArray[Any]],
+    meaning: NDArray[Any],
+    rounding: str,
 ) -> NDArray[np.bool_]:
     """[256, slopes]: where ``body`` differs, slopes across or down, optimized and not.
 
@@ -119,13 +126,13 @@ def _wrong(
     } | {"x": inputs["x"].T}
     first = {name: value[:1] for name, value in inputs.items() if name.startswith("slope")}
     for optimize in (False, True):
-        found = run_op("IntPRelu", body, [*inputs.values()], attributes, optimize=optimize)
+        found = run_op(op, body, [*inputs.values()], attributes, optimize=optimize)
         wrong |= found != meaning
-        found = run_op("IntPRelu", body, [*turned.values()], attributes, optimize=optimize)
+        found = run_op(op, body, [*turned.values()], attributes, optimize=optimize)
         wrong |= meaning != found.T
         for places in code_places((256,), body.flavour == "onnxruntime"):
             given = {**inputs, **first, "x": inputs["x"][places, 0]}
-            found = run_op("IntPRelu", body, [*given.values()], attributes, optimize=optimize)
+            found = run_op(op, body, [*given.values()], attributes, optimize=optimize)
             wrong[places[found != meaning[places, 0]], 0] = True
     return wrong
 

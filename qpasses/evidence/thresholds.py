@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64, Rounding
 from opsets.kernels import Kernel
+from opsets.rounding import LAST_STEP, NodeRounding, wraps
 
 NEVER = np.int64(1 << 40)
 """A threshold beyond every int32 accumulator; its negative lies below them all."""
+
+_UNREACHED = np.int64((1 << 31) + 1)
+"""No high half of a doubled product of int32 is so large."""
 
 _INT64_SAFE_SHIFT = 53  # (2k - 1) << (shift - 1) fits int64 for |k| <= 256
 
@@ -30,8 +34,16 @@ class Interval:
 
     def fits_int32(self) -> bool:
         """Whether no channel can overflow an int32 accumulator."""
-        limits = np.iinfo(np.int32)
-        return bool((self.low >= limits.min).all() and (self.high <= limits.max).all())
+        return self.fits(32)
+
+    def fits(self, bits: int) -> bool:
+        """Whether no channel can overflow an accumulator of so many bits."""
+        end = 1 << (bits - 1)
+        return bool((self.low >= -end).all() and (self.high < end).all())
+
+    def wraps(self, shift: Int64, rounding: str) -> bool:
+        """Whether a left shift of ``rounding`` loses bits of what a channel can reach."""
+        return bool(any(wraps(end, shift, rounding).any() for end in (self.low, self.high)))
 
     def clip(self, thresholds: Int64) -> Int64:
         """Thresholds [C, K] moved to the nearest point of [low, high + 1]: same step function
@@ -65,12 +77,22 @@ def levels(y_zero: int, y_min: int, y_max: int) -> Int64:
 
 
 def meaning_thresholds(
-    multiplier: Int64, shift: Int64, steps: Int64, rounding: Rounding
+    multiplier: Int64, shift: Int64, steps: Int64, rounding: NodeRounding
 ) -> Int64:
     """[C, K]: the smallest accumulator with round(acc * multiplier / 2**shift) >= steps[k].
 
-    Closed form: acc * multiplier >= (2k - 1) * 2**(shift - 1), where equality (a tie) counts
-    if the tie rounds up to k.
+    Of two roundings: where the left shift does not wrap.
+    """
+    if rounding == "tflite_double" or rounding == "ruy":
+        return _two_step_thresholds(multiplier, shift, steps, LAST_STEP[rounding])
+    return _one_step_thresholds(multiplier, shift, steps, rounding)
+
+
+def _one_step_thresholds(
+    multiplier: Int64, shift: Int64, steps: Int64, rounding: Rounding
+) -> Int64:
+    """Closed form: acc * multiplier >= (2k - 1) * 2**(shift - 1), where equality (a tie)
+    counts if the tie rounds up to k.
     """
     tie_counts = ties_reach(steps, rounding)
     result = np.empty((len(multiplier), len(steps)), np.int64)
@@ -84,6 +106,26 @@ def meaning_thresholds(
         scale = Fraction(int(multiplier[channel]), 1 << int(shift[channel]))
         result[channel] = _exact(scale, steps, tie_counts)
     return np.clip(result, -NEVER, NEVER)
+
+
+def _two_step_thresholds(
+    multiplier: Int64, shift: Int64, steps: Int64, last: Rounding
+) -> Int64:
+    """The second rounding inverted, then the first.
+
+    high / 2**right reaches k from a least high on, as above; floor((x * multiplier + 2**30) /
+    2**31) reaches that from x = ceil((high * 2**31 - 2**30) / multiplier) on; x is
+    acc * 2**left.
+    """
+    right = np.maximum(shift - 31, 0)[:, None]
+    half = (2 * steps - 1) << np.maximum(right - 1, 0)
+    high = np.where(right > 0, half + ~ties_reach(steps, last), steps)
+    high = np.clip(high, -_UNREACHED, _UNREACHED)
+    factor = (multiplier << np.maximum(31 - shift, 0))[:, None]
+    least = -(((1 << 30) - (high << 31)) // np.maximum(factor, 1))
+    return np.clip(
+        np.where(factor > 0, least, np.where(high > 0, NEVER, -NEVER)), -NEVER, NEVER
+    )
 
 
 def real_thresholds(scales: Sequence[Fraction], steps: Int64) -> Int64:

@@ -15,9 +15,14 @@ from qpasses.evidence.thresholds import Interval
 from qpasses.runtime import run_op
 
 
-def window_sizes(kernel: Sequence[int]) -> list[int]:
-    """How many cells a window of this kernel can have, for any padding and size."""
-    return sorted({prod(each) for each in product(*(range(1, n + 1) for n in kernel))})
+def window_sizes(kernel: Sequence[int], uncounted_pads: Sequence[int]) -> list[int]:
+    """How many cells a window of this kernel can have, for any size of what it reads.
+
+    Along an axis without padding that does not count it is always the whole kernel.
+    """
+    pads = [*map(any, np.reshape(uncounted_pads, (2, -1)).T.tolist())]
+    along = (range(1 if some else n, n + 1) for n, some in zip(kernel, pads, strict=True))
+    return sorted({prod(each) for each in product(*along)})
 
 
 def differing_means(

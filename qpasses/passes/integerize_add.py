@@ -1,16 +1,22 @@
 """IntegerizeAdd: sums and differences of two stored tensors become IntAdd and IntSub."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from opsets.errors import UsageError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.realised import quotient_rounding
+from opsets.target import Target
 from qpasses.evidence.pairs import choose_add
+from qpasses.evidence.rescaled import rescaled_numbers
 from qpasses.graph import Graph, Node, add_node, is_float
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import activations, clamp, stored_input, stored_output, value_of
-from qpasses.record import NodeRecord
+from qpasses.record import NodeRecord, Quantization
 
 
 class IntegerizeAdd(Pass):
@@ -19,7 +25,7 @@ class IntegerizeAdd(Pass):
     before: ``y = Q(Relu(Add(DQ(a), DQ(b))))``
     after:  ``y = qpasses.IntAdd(a, a_zero, b, b_zero, a_multiplier, b_multiplier, ...)``
     **Exact** up to the multipliers: the pairs that differ from real arithmetic are counted in
-    the evidence.
+    the evidence. Targets that round each operand get IntRescaledAdd and IntRescaledSub.
     """
 
     op_types: ClassVar = frozenset({"Add", "Sub"})
@@ -47,21 +53,24 @@ class IntegerizeAdd(Pass):
         kinds = {each.quantization.dtype for each in (a, b, y)}
         if len(kinds) > 1:
             return Declined("operands and result are stored in different types")
-        op = f"Int{node.op}"
         bounds = clamp(absorbed, y.quantization)
-        choice = choose_add(
-            a.quantization, b.quantization, y.quantization, bounds, context.target, op
-        )
-        attributes = {"rounding": context.target.rounding}
+        meanings = a.quantization, b.quantization, y.quantization
+        try:
+            op, numbers, exact = _numbers(node.op, *meanings, bounds, context.target)
+        except UsageError as error:
+            return Declined(str(error))
+        once = context.target.add == "one_rounding"
+        target = context.target
+        attributes = {"rounding": quotient_rounding(target) if once else target.rounding}
         ends = [
             context.scalar(y.quantization.dtype, value)
             for value in (y.quantization.zero_point, *bounds)
         ]
-        clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
-        flavour = context.flavour if choice.exact else "portable"
+        known = {"y_min": ends[1].values, "y_max": ends[2].values, **numbers}
+        flavour = context.flavour if exact else "portable"
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name, *(each.name for each in absorbed)],
-            overload=OPS[op].body(flavour, clamps, attributes).overload,
+            overload=OPS[op].body(flavour, known, attributes).overload,
             scales={
                 "a": [a.quantization.scale],
                 "b": [b.quantization.scale],
@@ -72,11 +81,7 @@ class IntegerizeAdd(Pass):
         for each in (a, b):
             zero = context.scalar(each.quantization.dtype, each.quantization.zero_point)
             inputs += [each.tensor, zero]
-        for name, value in (
-            ("a_multiplier", choice.a_multiplier),
-            ("b_multiplier", choice.b_multiplier),
-            ("shift", choice.shift),
-        ):
+        for name, value in numbers.items():
             inputs.append(context.constant(f"{node.name}.{name}", value))
         add_node(
             graph,
@@ -88,3 +93,22 @@ class IntegerizeAdd(Pass):
             domain=DOMAIN,
         )
         return None
+
+
+def _numbers(
+    op: str,
+    a: Quantization,
+    b: Quantization,
+    y: Quantization,
+    bounds: tuple[int, int],
+    target: Target,
+) -> tuple[str, Mapping[str, NDArray[np.int32]], bool]:
+    """The integer op, its multipliers and shifts, and whether a fast body is exact.
+
+    Raises UsageError for what the target cannot express.
+    """
+    if target.add != "one_rounding":
+        return f"IntRescaled{op}", rescaled_numbers(a, b, y, target), True
+    choice = choose_add(a, b, y, bounds, target, f"Int{op}")
+    names = "a_multiplier", "b_multiplier", "shift"
+    return f"Int{op}", {name: getattr(choice, name) for name in names}, choice.exact

@@ -3,9 +3,15 @@
 from math import prod
 from typing import Any, ClassVar
 
-import numpy as np
-
-from qpasses.evidence.thresholds import Interval
+from opsets.multipliers import ScaleError
+from qpasses.averages import pool_numbers, put_average
+from qpasses.counted_pools import (
+    geometry_of,
+    guard_pool,
+    has_equal_windows,
+    put_counted,
+)
+from qpasses.evidence.reductions import sums
 from qpasses.graph import Graph, Node, spatial_shape
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import stored_input, stored_output
@@ -42,10 +48,12 @@ class IntegerizeAveragePool(Pass):
         found = stored_output(graph, node, settings)
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
-        spatial = spatial_shape(node.inputs[0])
-        if node.op == "GlobalAveragePool" and spatial is None:
+        spatial, form = spatial_shape(node.inputs[0]), context.target.average_pool
+        if node.op == "GlobalAveragePool" and (spatial is None or form == "divided"):
             axes = list(range(2 - len(node.inputs[0].shape), 0))
             return put_reduction(graph, node, x, found, axes, 1, context)
+        if form == "divided":
+            return put_counted(graph, node, x, found, context)
         attributes: dict[str, Any] = {"channels": node.inputs[0].shape[1]}
         if node.op == "GlobalAveragePool":
             op, cells = "IntGlobalAveragePool", prod(spatial or ())
@@ -55,71 +63,18 @@ class IntegerizeAveragePool(Pass):
             cells = prod(kernel)
             attributes |= {"kernel_shape": kernel, **geometry_of(node)}
         zero_point = x.quantization.zero_point
-        low, high = ((limit - zero_point) * cells for limit in x.quantization.type_limits)
-        reachable = Interval(np.array([low], np.int64), np.array([high], np.int64))
-        inputs = [x.tensor, context.scalar(x.quantization.dtype, zero_point)]
-        acc = Accumulation(reachable, {"x": [x.quantization.scale]}, cells)
-        return emit_requantized(
-            graph, Site(node, *found), op, inputs, attributes, acc, context
-        )
-
-
-def guard_pool(node: Node) -> Declined | None:
-    """Why a pool can have no integer form, judged by its attributes and what it reads."""
-    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
-        return Declined("AveragePool with auto_pad over a dynamic spatial size")
-    x = node.inputs[0]
-    if x.shape is None or len(x.shape) < 3 or not isinstance(x.shape[1], int):
-        return Declined(f"{node.op} over an unknown number of channels")
-    spatial = spatial_shape(x)
-    if node.op == "AveragePool" and spatial is not None:
-        padded = spatial + np.reshape(all_pads(node), (2, -1)).sum(axis=0)
-        if (padded < reach_of(node)).any():  # onnxruntime 1.31 makes one output all the same
-            return Declined("AveragePool whose window is larger than what it reads")
-    return None
-
-
-def all_pads(node: Node) -> list[int]:
-    """The padding of an AveragePool, with what ceil_mode adds behind.
-
-    That goes on for as long as a window can begin before it: by stride - 1 cells, but to less
-    than the window reaches.
-    """
-    geometry = geometry_of(node)
-    if not node.attrs.get("ceil_mode", 0):
-        return geometry["pads"]
-    reach = reach_of(node)
-    behind = geometry["pads"][len(reach) :]
-    steps = zip(behind, geometry["strides"], reach, strict=True)
-    ends = [min(end + stride - 1, size - 1) for end, stride, size in steps]
-    return [*geometry["pads"][: len(reach)], *ends]
-
-
-def geometry_of(node: Node) -> dict[str, list[int]]:
-    """Dilations, pads and strides as they are stated, written out."""
-    dims = len(node.attrs["kernel_shape"])
-    return {
-        "dilations": list(node.attrs.get("dilations") or [1] * dims),
-        "pads": list(node.attrs.get("pads") or [0] * (2 * dims)),
-        "strides": list(node.attrs.get("strides") or [1] * dims),
-    }
-
-
-def reach_of(node: Node) -> list[int]:
-    """How far the window goes along each axis, in cells."""
-    pairs = zip(node.attrs["kernel_shape"], geometry_of(node)["dilations"], strict=True)
-    return [(size - 1) * dilation + 1 for size, dilation in pairs]
-
-
-def has_equal_windows(node: Node) -> bool:
-    """Whether each window of an AveragePool has as many cells, as far as sizes are known."""
-    geometry = geometry_of(node)
-    if any(geometry["pads"]) and not node.attrs.get("count_include_pad", 0):
-        return False
-    if not node.attrs.get("ceil_mode", 0):
-        return True
-    spatial = spatial_shape(node.inputs[0])
-    if spatial is None:
-        return False
-    begin, end = np.reshape(geometry["pads"], (2, -1))
-    return not ((spatial + begin + end - reach_of(node)) % geometry["strides"]).any()
+        reachable = sums(cells, zero_point, x.quantization.dtype)
+        if form == "requantized" and context.target.elementwise is None:
+            inputs = [x.tensor, context.scalar(x.quantization.dtype, zero_point)]
+            acc = Accumulation(reachable, {"x": [x.quantization.scale]}, cells)
+            site = Site(node, *found)
+            return emit_requantized(graph, site, op, inputs, attributes, acc, context)
+        if not reachable.fits_int32():
+            return Declined(f"{node.op} of so many cells that an integer could overflow")
+        y = found[0].quantization
+        try:
+            numbers = pool_numbers(x.quantization, y, cells, reachable, context.target)
+        except ScaleError as error:
+            return Declined(f"{node.op}: {error}")
+        put_average(graph, node, op, (x, found), numbers, attributes, cells, context)
+        return None

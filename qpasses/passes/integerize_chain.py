@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.fixed_point import Rounding
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.edges import codes, dequantize, quantize
@@ -35,6 +36,8 @@ class IntegerizeChain(Pass):
         nodes, source = made_of(end, context.selection.excluded)
         if source is None or all(each.op in CLAMPING for each in nodes):
             return None  # of several tensors, nothing, or exact without a table
+        if not context.target.tables:
+            return None
         axes = differing_axes(nodes)
         if len(axes) > 1:
             return None
@@ -42,7 +45,8 @@ class IntegerizeChain(Pass):
         if x is None or y is None:
             return None
         function = Function.of(nodes, [source], end, graph.opset)
-        table, undefined = tabulate(function, x.quantization, y.quantization)
+        rounding = context.target.table_rounding
+        table, undefined = tabulate(function, x.quantization, y.quantization, rounding)
         if len(undefined) == context.settings.codes:
             reason = f"{', '.join(function.ops)}: not defined for any code of its input"
             for each in nodes:
@@ -50,6 +54,7 @@ class IntegerizeChain(Pass):
             return None
         op = "LutPerChannel" if axes else "Lut"
         name = nodes[-1].name
+        context.record.declined.pop(name, None)  # multipliers that no target expresses
         context.record.nodes[name] = NodeRecord(
             source=[each.name for each in nodes],
             scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
@@ -67,7 +72,10 @@ class IntegerizeChain(Pass):
 
 
 def tabulate(
-    function: Function, x: Quantization, y: Quantization
+    function: Function,
+    x: Quantization,
+    y: Quantization,
+    rounding: Rounding = "half_to_even",
 ) -> tuple[NDArray[Any], list[int]]:
     """[256] or [C, 256] of y's type, ordered by the byte of x; the codes without a result.
 
@@ -81,7 +89,7 @@ def tabulate(
     low, high = x.limits
     missing = np.isnan(rows).any(axis=0) & (low <= stored) & (stored <= high)
     filled = np.reshape([_filled(row, stored) for row in rows], real.shape)
-    return quantize(filled, y), sorted(stored[missing].tolist())
+    return quantize(filled, y, rounding), sorted(stored[missing].tolist())
 
 
 def _filled(real: NDArray[np.float32], stored: NDArray[Any]) -> NDArray[np.float32]:

@@ -4,11 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from opsets.multipliers import ScaleError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.graph import Graph, Node, add_node, input_at
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.passes.integerize_rescaling import rescaling_table
+from qpasses.passes.integerize_rescaling import rescaling_pair, rescaling_table
 from qpasses.patterns import bounds, clamp, data_inputs, stored_input, stored_output, value_of
 from qpasses.record import NodeRecord
 from qpasses.stages import CLAMPING
@@ -45,15 +46,26 @@ class IntegerizeClamp(Pass):
         y, behind = found
         nodes = [node, *behind]
         low, high = clamp(nodes, y.quantization)
+        try:
+            pair = rescaling_pair(x.quantization, y.quantization, context.target)
+        except ScaleError as error:
+            return Declined(f"another scale: {error}")
         record = NodeRecord([each.name for each in nodes], {})
         if x.quantization == y.quantization:
             ends = [context.scalar(y.quantization.dtype, value) for value in (low, high)]
             add_node(graph, "Clip", node.name, [x.tensor, *ends], [y.tensor])
+        elif not context.target.tables:
+            return Declined(
+                f"{node.op} to another scale needs a table: target {context.target.name!r} "
+                "has none"
+            )
         else:
             record.scales = {"x": [x.quantization.scale], "y": [y.quantization.scale]}
+            record.requantizes = pair or ()
             record.bounds = [end if np.isfinite(end) else None for end in bounds(nodes)]
             record.overload = OPS["Lut"].body(context.flavour, {}, {}).overload
-            table = rescaling_table(x.quantization, y.quantization)
+            rounding = context.target.rounding
+            table = rescaling_table(x.quantization, y.quantization, rounding, pair)
             table = np.clip(table, low, high).astype(table.dtype)
             inputs = [x.tensor, context.table(f"{node.name}.table", table)]
             add_node(graph, "Lut", node.name, inputs, [y.tensor], domain=DOMAIN)

@@ -2,10 +2,16 @@
 
 from typing import ClassVar
 
+import numpy as np
+
+from opsets.multipliers import ScaleError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
 from qpasses.elementwise import pair_objection
+from qpasses.evidence.multipliers import unlike_target
 from qpasses.evidence.products import choose_mul
+from qpasses.evidence.thresholds import levels, products
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import stored_input, stored_output
@@ -18,8 +24,8 @@ class IntegerizeMul(Pass):
     before: ``y = Q(Mul(DQ(a), DQ(b)))``
     after:  ``y = qpasses.IntMul(a, a_zero, b, b_zero, multiplier, shift, y_zero, ...)``
     **Exact** up to the multiplier: the pairs that differ from real arithmetic are counted in
-    the evidence. A table (IntegerizePair) takes over where no multiplier makes the fast kernel
-    exact.
+    the evidence. A table (IntegerizePair) takes over where the target wants fast kernels and
+    no multiplier makes one exact.
     """
 
     op_types: ClassVar = frozenset({"Mul"})
@@ -36,10 +42,21 @@ class IntegerizeMul(Pass):
         meanings = a.quantization, b.quantization, y.quantization
         if len({each.dtype for each in meanings}) > 1:
             return None
-        choice = choose_mul(*meanings, context.target)
-        if context.target.fast_kernels and not choice.exact:
+        target = context.target
+        try:
+            choice = choose_mul(*meanings, target)
+        except ScaleError as error:
+            return Declined(f"Mul: {error}")
+        if target.fast_kernels and not choice.exact:
             return None
-        attributes = {"rounding": context.target.rounding}
+        multiplier, shift = (
+            each.reshape(1).astype(np.int64) for each in (choice.multiplier, choice.shift)
+        )
+        steps = levels(meanings[2].zero_point, *meanings[2].limits)
+        reachable = products(meanings[0].zero, meanings[1].zero, 1)
+        if problem := unlike_target(multiplier, shift, steps, reachable, target):
+            return Declined(f"Mul: {problem}")
+        attributes = {"rounding": node_rounding(target)}
         zero, *limits = meanings[2].zero_point, *meanings[2].limits
         ends = [context.scalar(meanings[2].dtype, value) for value in (zero, *limits)]
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}

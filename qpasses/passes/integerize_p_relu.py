@@ -1,18 +1,23 @@
 """IntegerizePRelu: LeakyRelu and PRelu by a multiplier on each side of zero."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from opsets.errors import UsageError
 from opsets.op import DOMAIN, Flavour
 from opsets.qpasses_v1 import OPS
+from opsets.realised import slopes_are_coded
 from qpasses.elementwise import made_of, slopes_of, takes_multipliers
+from qpasses.evidence.coded_slopes import coded_slopes
 from qpasses.evidence.slopes import choose_slopes
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import quantized_by, stored_input
-from qpasses.record import NodeRecord
+from qpasses.record import NodeRecord, Quantization
 
 
 class IntegerizePRelu(Pass):
@@ -22,7 +27,8 @@ class IntegerizePRelu(Pass):
     after:  ``y = qpasses.IntPRelu(x, x_zero, multiplier, shift, slope_multiplier, ...)``
     **Exact** up to the multipliers: the codes that differ from real arithmetic are counted in
     the evidence. For a LeakyRelu or PRelu that is a chain of its own, with
-    ``--activation-form multiplier`` or slopes that differ along several axes.
+    ``--activation-form multiplier``, slopes that differ along several axes, or a target with
+    a form of its own: IntCodedPRelu, or a table where that form has no number for a slope.
     """
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
@@ -31,50 +37,72 @@ class IntegerizePRelu(Pass):
         """Choose the multipliers on all codes, put IntPRelu in place."""
         settings, end = context.settings, node.inputs[0]
         nodes, source = made_of(end, context.selection.excluded)
-        if source is None or not takes_multipliers(nodes, settings.activation_form):
+        if source is None or not takes_multipliers(
+            nodes, settings.activation_form, settings.target
+        ):
             return None
         x, y = stored_input(source, settings), quantized_by(node, settings)
-        slopes = slopes_of(nodes[0])
-        if x is None or y is None or slopes is None:
+        if x is None or y is None:
             return None
         if x.quantization.dtype != y.quantization.dtype:
             return None
-        slopes = slopes.reshape(() if slopes.size == 1 else slopes.shape)
         meaning, name = y.quantization, nodes[0].name
         ends = [
             context.scalar(meaning.dtype, v) for v in (meaning.zero_point, *meaning.limits)
         ]
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
         attributes = {"rounding": context.target.rounding}
-        op = OPS["IntPRelu"]
-        judged: Flavour = "onnxruntime" if context.target.fast_kernels else "portable"
-        kernel = op.body(judged, clamps, attributes).kernel
-        assert kernel is not None, op.name
-        choice = choose_slopes(x.quantization, meaning, slopes, kernel, context.target)
-        flavour = context.flavour if choice.exact.all() else "portable"
+        try:
+            op, numbers, exact = _numbers(nodes[0], x.quantization, meaning, clamps, context)
+        except UsageError as error:
+            context.record.declined.setdefault(name, str(error))
+            return None
+        flavour = context.flavour if exact else "portable"
         context.record.nodes[name] = NodeRecord(
             source=[name],
             scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=op.body(flavour, clamps, attributes).overload,
+            overload=OPS[op].body(flavour, clamps, attributes).overload,
             function=Function.of(nodes, [source], end, graph.opset).as_text(),
         )
-        multipliers = {
-            "multiplier": choice.multiplier[0],
-            "shift": choice.shift[0],
-            "slope_multiplier": choice.multiplier[1:].reshape(slopes.shape),
-            "slope_shift": choice.shift[1:].reshape(slopes.shape),
-        }
         inputs = [
             x.tensor,
             context.scalar(meaning.dtype, x.quantization.zero_point),
-            *(
-                context.constant(f"{name}.{each}", value.astype(np.int32))
-                for each, value in multipliers.items()
-            ),
+            *(context.constant(f"{name}.{each}", value) for each, value in numbers.items()),
             *ends,
         ]
         made = add_node(
-            graph, op.name, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
+            graph, op, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
         )
         context.selection.inherit(made, nodes[0])
         return None
+
+
+def _numbers(
+    node: Node,
+    x: Quantization,
+    y: Quantization,
+    clamps: Mapping[str, NDArray[Any]],
+    context: Context,
+) -> tuple[str, Mapping[str, NDArray[np.int32]], bool]:
+    """The integer op, its numbers by name, and whether a fast body is exact.
+
+    Raises UsageError for what the target cannot express.
+    """
+    slopes, target = slopes_of(node), context.target
+    assert slopes is not None, node.name
+    slopes = slopes.reshape(() if slopes.size == 1 else slopes.shape)
+    if slopes_are_coded(target):
+        leaky = node.op == "LeakyRelu"
+        return "IntCodedPRelu", coded_slopes(x, y, slopes, leaky, target), True
+    judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
+    kernel = OPS["IntPRelu"].body(judged, clamps, {"rounding": target.rounding}).kernel
+    assert kernel is not None
+    choice = choose_slopes(x, y, slopes, kernel, target)
+    numbers = {
+        "multiplier": choice.multiplier[0],
+        "shift": choice.shift[0],
+        "slope_multiplier": choice.multiplier[1:].reshape(slopes.shape),
+        "slope_shift": choice.shift[1:].reshape(slopes.shape),
+    }
+    typed = {name: np.asarray(value).astype(np.int32) for name, value in numbers.items()}
+    return "IntPRelu", typed, bool(choice.exact.all())

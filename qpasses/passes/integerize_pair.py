@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.fixed_point import Rounding
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.edges import byte_codes, dequantize, quantize
@@ -32,6 +33,8 @@ class IntegerizePair(Pass):
         stored = [stored_input(tensor, context.settings) for tensor in node.inputs]
         if not any(stored):
             return None  # all in float
+        if node.op == "Mul" and not context.target.fast_kernels:
+            return None  # IntegerizeMul
         if reason := pair_objection(node):
             return Declined(reason)
         a, b = stored
@@ -40,9 +43,8 @@ class IntegerizePair(Pass):
             return Declined("an input or its output is not quantized to 8 bits")
         y = found[0]
         function = Function.of([node], node.inputs, node.outputs[0], graph.opset)
-        table, undefined = tabulate_pairs(
-            function, a.quantization, b.quantization, y.quantization
-        )
+        ends = a.quantization, b.quantization, y.quantization
+        table, undefined = tabulate_pairs(function, *ends, context.target.table_rounding)
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name],
             scales={
@@ -59,7 +61,11 @@ class IntegerizePair(Pass):
 
 
 def tabulate_pairs(
-    function: Function, a: Quantization, b: Quantization, y: Quantization
+    function: Function,
+    a: Quantization,
+    b: Quantization,
+    y: Quantization,
+    rounding: Rounding = "half_to_even",
 ) -> tuple[NDArray[np.integer], list[int]]:
     """[65536] of y's type, at 256 * byte of a + byte of b; codes of a that lack a result."""
     rows, columns = (byte_codes(each) for each in (a, b))
@@ -68,7 +74,7 @@ def tabulate_pairs(
     missing = np.isnan(real)
     real = np.where(missing, np.float32(0), real)
     found = missing.reshape(256, 256)[:, _occurs(columns, b)].any(axis=1) & _occurs(rows, a)
-    return quantize(real, y), sorted(rows[found].tolist())
+    return quantize(real, y, rounding), sorted(rows[found].tolist())
 
 
 def _occurs(codes: NDArray[Any], stored: Quantization) -> NDArray[np.bool_]:

@@ -5,8 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from opsets.multipliers import Pair, ScaleError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import requantize
+from opsets.target import Target
 from qpasses.edges import byte_codes
 from qpasses.graph import Graph, Node, add_node, is_graph_output
 from qpasses.passes.base import Context, Declined, Pass
@@ -19,7 +22,8 @@ class IntegerizeRescaling(Pass):
 
     before: ``y = Q(DQ(x))``
     after:  ``y = qpasses.Lut(x, table)``, or x itself where nothing changes
-    **Exact:** the table holds the rescaled value of every code.
+    **Exact** where the target rescales in real arithmetic: the table holds the rescaled value
+    of every code. Else it holds what a multiplier and a shift make of every code.
     """
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
@@ -36,9 +40,19 @@ class IntegerizeRescaling(Pass):
                     if tensor is y.tensor:
                         reader.inputs[index] = x.tensor
             return None
-        table = rescaling_table(x.quantization, y.quantization)
+        if not context.target.tables:
+            return Declined(
+                f"another scale for {x.tensor.name!r} needs a table: target "
+                f"{context.target.name!r} has none"
+            )
+        try:
+            pair = rescaling_pair(x.quantization, y.quantization, context.target)
+        except ScaleError as error:
+            return Declined(f"another scale: {error}")
+        table = rescaling_table(x.quantization, y.quantization, context.target.rounding, pair)
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name],
+            requantizes=pair or (),
             scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
             overload=OPS["Lut"].body(context.flavour, {}, {}).overload,
         )
@@ -53,10 +67,26 @@ class IntegerizeRescaling(Pass):
         return None
 
 
-def rescaling_table(x: Quantization, y: Quantization) -> np.ndarray:
-    """[256] of y's type, ordered by the byte of x: the stored y of each stored x."""
-    codes = byte_codes(x).astype(np.int64)
-    reals = [Fraction(x.scale) * int(code - x.zero_point) for code in codes]
-    low, high = y.limits
-    levels = [round(real / Fraction(y.scale)) + y.zero_point for real in reals]
-    return np.clip(np.array(levels, np.float64), low, high).astype(y.dtype)
+def rescaling_pair(x: Quantization, y: Quantization, target: Target) -> Pair | None:
+    """Multiplier and total right shift, or None where the target has no such rule.
+
+    Raises ScaleError for a quotient of scales that it cannot express.
+    """
+    is_real = target.rescaling == "real"
+    return None if is_real else target.elementwise_multiplier(x.scale / y.scale)
+
+
+def rescaling_table(
+    x: Quantization, y: Quantization, rounding: str, pair: Pair | None
+) -> np.ndarray:
+    """[256] of y's type, ordered by the byte of x: the stored y of each stored x.
+
+    By multiplier and shift if there are, else the nearest to real arithmetic, ties to even.
+    """
+    codes = byte_codes(x).astype(np.int64) - x.zero_point
+    if pair is not None:
+        levels = requantize(codes, *pair, rounding).astype(np.float64)
+    else:
+        ratio = Fraction(x.scale) / Fraction(y.scale)
+        levels = np.array([round(int(code) * ratio) for code in codes], np.float64)
+    return np.clip(levels + y.zero_point, *y.limits).astype(y.dtype)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.realised import quotient_rounding
 from qpasses.graph import Graph, Node, add_node, is_float, rank
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import Stored, clamp, stored_input, stored_output
@@ -78,7 +79,7 @@ def _put(
     context: Context,
 ) -> None:
     """TableSoftmax in place of the site, and its record."""
-    name, rounding = site.node.name, context.target.rounding
+    name, rounding = site.node.name, quotient_rounding(context.target)
     scales = x.quantization.scale, site.y.quantization.scale
     attributes = {"axis": axis, "published": 0, "rounding": rounding}
     context.record.nodes[name] = NodeRecord(

@@ -21,6 +21,8 @@ class MeanToPool(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Rewrite where rank and axes are known and are those of a pool."""
+        if context.target.mean != "requantized":
+            return Declined(f"ReduceMean is no pool to target {context.target.name!r}")
         dims, axes = rank(node.inputs[0]), constant(input_at(node, 1))
         if axes is None and "axes" in node.attrs:
             axes = np.asarray(node.attrs["axes"])

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from qpasses.counted_pools import geometry_of, reach_of
 from qpasses.graph import Graph, Node, add_node, new_tensor, spatial_shape
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.passes.integerize_average_pool import geometry_of, reach_of
 
 
 class ResolveCeilMode(Pass):

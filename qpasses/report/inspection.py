@@ -166,7 +166,7 @@ def _channels(row: Row) -> Table:
     bias = row.constants.get("bias")
     names = list(map(str, range(len(row.multiplier))))
     if "a_multiplier" in row.constants:
-        names = ["a", "b"]
+        names = ["a", "b", "sum"][: len(names)]
     if "slope_multiplier" in row.constants:
         names = ["above zero", *(f"slope {i}" for i in range(len(names) - 1))]
     table = Table(box=None, pad_edge=False)
@@ -210,8 +210,8 @@ def _proof(row: Row) -> tuple[str, str]:
 def _constants(row: Row) -> dict[str, str]:
     """Each constant that is not shown per channel."""
     apart = (
-        *("multiplier", "a_multiplier", "b_multiplier", "shift", "table", "tables"),
-        *("slope_multiplier", "slope_shift"),
+        *("multiplier", "a_multiplier", "b_multiplier", "y_multiplier", "table", "tables"),
+        *("shift", "a_shift", "b_shift", "y_shift", "slope_multiplier", "slope_shift"),
     )
     return {
         name: f"{value}" if value.ndim == 0 else _array(value)

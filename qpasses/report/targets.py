@@ -9,6 +9,7 @@ from rich.table import Table
 from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS
 from opsets.rounding import ROUNDING_RULES
+from opsets.scales import SCALES
 from opsets.target import Target
 
 Row = tuple[str, str, str]
@@ -34,6 +35,20 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     "tables": {
         True: "functions of one tensor may be tables of 256 entries",
         False: "no tables: functions of one tensor are computed",
+    },
+    "table_rounding": {
+        "half_to_even": "levels in tables are the nearest, ties to even",
+        "half_up": "levels in tables are the nearest, ties up",
+        "half_away": "levels in tables are the nearest, ties away from zero",
+    },
+    "rescaling": {
+        "real": "a tensor stored anew at another scale takes the nearest code",
+        "requantized": "a tensor stored anew at another scale is requantized by s_x / s_y and "
+        "the elementwise multiplier",
+    },
+    "alignment": {
+        "qpasses": "tensors share a range where an op, or a table saved, wants it",
+        "tpu-mlir": "ranges spread as TPU-MLIR does it for this chip; --alignment says else",
     },
     "fast_kernels": {
         True: "multipliers are chosen so that onnxruntime's int8 kernels compute them exactly",
@@ -76,6 +91,8 @@ def _rows(target: Target) -> Iterator[Row]:
     yield _multiplier("multiplier", target.multiplier, target.multiplier_bits)
     shifts = f"{target.min_shift} to {target.max_shift}"
     yield "shift", shifts, "total right shifts, negative to the left"
+    scale = SCALES[target.scales]
+    yield "scales", target.scales, f"{scale.formula} ({scale.source})"
     rule = ROUNDING_RULES[target.rounding]
     yield "rounding", target.rounding, f"{rule.formula} ({rule.source})"
     if target.elementwise is not None and target.elementwise_bits is not None:

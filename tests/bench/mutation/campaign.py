@@ -1,5 +1,6 @@
 """Making faults from a seed and judging each: caught, changes nothing, or survived."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +8,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import onnx
 
 import qpasses
+from qpasses.graph import nested_graphs
 from qpasses.load import read_model
 from qpasses.metadata import PREFIX
 from tests.bench.manifest import Entry, entries
@@ -121,6 +124,8 @@ def judge(target: Target, model: Model, fault: Fault) -> Outcome:
 def meaning(model: Model) -> bytes:
     """``model`` without what has no meaning: texts, producers, the order of parts.
 
+    Names of constants are none, so that it does not matter which of two equal ones is read.
+
     Of the record, texts are the reasons for nodes left in float, and what bodies were
     estimated to cost but for which is the cheapest and which were refused.
     """
@@ -130,6 +135,7 @@ def meaning(model: Model) -> bytes:
         bare.ClearField(field)
     graph = bare.graph
     graph.ClearField("doc_string")
+    _name_by_value(graph)
     owners = [bare, *graph.node, *graph.value_info, *graph.input, *graph.output]
     for owner in [*owners, *graph.initializer]:
         entries_of = sorted(owner.metadata_props, key=lambda each: each.key)
@@ -144,6 +150,22 @@ def meaning(model: Model) -> bytes:
         part.extend(ordered)
     content: bytes = bare.SerializeToString(deterministic=True)
     return content
+
+
+def _name_by_value(graph: onnx.GraphProto) -> None:
+    """Call each constant by what it holds, once."""
+    called, kept = {}, {}
+    for tensor in graph.initializer:
+        old, tensor.name = tensor.name, ""
+        content = tensor.SerializeToString(deterministic=True)
+        tensor.name = called[old] = hashlib.sha256(content).hexdigest()
+        kept[tensor.name] = tensor
+    for each in nested_graphs(graph):
+        for node in each.node:
+            node.input[:] = [called.get(name, name) for name in node.input]
+    tensors = [onnx.TensorProto.FromString(t.SerializeToString()) for t in kept.values()]
+    del graph.initializer[:]
+    graph.initializer.extend(tensors)
 
 
 def _choice(costs: dict[str, Any]) -> str:

@@ -13,8 +13,11 @@ from opsets.qpasses_v1 import OPS
 from tests.bench.mutation.fault import Fault, Model, one_of
 
 KINDS_OF_INPUTS = {
-    "multiplier": ("multiplier", "a_multiplier", "b_multiplier", "slope_multiplier"),
-    "shift": ("shift", "slope_shift"),
+    "multiplier": (
+        *("multiplier", "a_multiplier", "b_multiplier", "y_multiplier", "slope_multiplier"),
+        "slope_codes",
+    ),
+    "shift": ("shift", "slope_shift", "left_shift", "a_shift", "b_shift", "y_shift"),
     "zero point": ("x_zero", "w_zero", "a_zero", "b_zero", "y_zero", "zero_point"),
     "clamp": ("y_min", "y_max", "min", "max"),
     "table": ("table", "tables"),

@@ -1,0 +1,175 @@
+"""Multipliers of targets without fast kernels, restated: each is what its rule says."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from opsets.fixed_point import Int64
+from opsets.rounding import NODE_ROUNDINGS, NodeRounding
+from opsets.target import Target
+from qpasses.checking.meaning import DifferenceError
+from qpasses.evidence.thresholds import Interval, meaning_thresholds
+
+_MATRICES = ("IntConv", "IntGemm", "IntMatMul")
+_TWO_STEPS = ("tflite_double", "ruy")
+_IN_FLOAT = {"half_to_even_in_double": np.float64, "half_to_even_in_float32": np.float32}
+_NOTICED = Fraction(1, 1 << 32)
+
+
+def expected_rounding(target: Target) -> NodeRounding:
+    """The attribute of nodes: products in floats are compared with half to even."""
+    if target.rounding in _IN_FLOAT:
+        return "half_to_even"
+    return next(each for each in NODE_ROUNDINGS if each == target.rounding)
+
+
+def expected_pairs(
+    op: str, scales: Mapping[str, Sequence[float]], y: float, cells: int, target: Target
+) -> tuple[Int64, Int64]:
+    """Multiplier and shift of each channel. Raises DifferenceError where there are none."""
+    operands = product(*scales.values())
+    real = [_scale(op, each, y, cells, target) for each in operands]
+    pairs = [expected_pair(each, target, op not in _MATRICES) for each in real]
+    multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    return multiplier, shift
+
+
+def _scale(
+    op: str, operands: Sequence[float], y: float, cells: int, target: Target
+) -> Fraction:
+    """(products / y) / cells, each step in the type of the system."""
+    rule, narrow = target.scales, np.float32
+    if rule == "exact":
+        exact = Fraction(1)
+        for each in operands:
+            exact *= Fraction(each)
+        return exact / Fraction(y) / cells
+    if rule == "tflite" and op == "IntMul":
+        a, b = map(narrow, operands)
+        return Fraction(float(a * b / narrow(y)))
+    in_float32 = rule == "product_in_float32" or (
+        rule == "tflite" and op in ("IntGemm", "IntMatMul")
+    )
+    total = narrow(1) if in_float32 else 1.0
+    for each in operands:
+        total = total * (narrow(each) if in_float32 else each)
+    return Fraction(float(total) / y / cells)
+
+
+def expected_pair(scale: Fraction, target: Target, elementwise: bool) -> tuple[int, int]:
+    """The pair on a node. Raises DifferenceError if there is none."""
+    rule, bits, shifts = target.multiplier, target.multiplier_bits, _shifts(target)
+    if elementwise and target.elementwise is not None and target.elementwise_bits is not None:
+        rule, bits = target.elementwise, target.elementwise_bits
+        shifts = _SHIFTS[rule]
+    if rule == "nearest" and shifts == range(1, 62) and scale >= Fraction(2) ** (bits - 2):
+        return 1 << (bits - 1), 1
+    multiplier, shift = _derived(scale, rule, bits, shifts)
+    lost = multiplier == 0 and scale >= _NOTICED
+    if shift > shifts[-1] and scale < _NOTICED:
+        return 0, 1
+    if lost or shift not in shifts or multiplier > 1 << bits:
+        raise DifferenceError(f"its target cannot express the scale {float(scale):.6g}")
+    if target.rounding in _TWO_STEPS:
+        return multiplier, shift
+    if shift < 1:
+        multiplier, shift = multiplier << (1 - shift), 1
+    largest = 61 if expected_rounding(target) == "half_to_even" else 62
+    while not multiplier % 2 and (multiplier >= 1 << 31 or shift > largest):
+        multiplier, shift = multiplier // 2, shift - 1
+    if multiplier >= 1 << 31 or not 1 <= shift <= largest:
+        raise DifferenceError(f"no node can hold the scale {float(scale):.6g}")
+    return multiplier, shift
+
+
+def _shifts(target: Target) -> range:
+    return range(target.min_shift, target.max_shift + 1)
+
+
+_SHIFTS = {
+    "nearest": range(1, 62),
+    "quantize_multiplier": range(63),
+    "quantize_multiplier_single": range(1, 63),
+    "tosa": range(2, 63),
+    "get_scale_and_shift": range(-32, 31),
+    "get_scale_and_shift_positive": range(31),
+    "rshift_and_multiplier": range(63),
+    "rshift_and_multiplier_qdm": range(31, 63),
+    "dyadic": range(-31, 63),
+}
+
+
+def _derived(scale: Fraction, rule: str, bits: int, shifts: range) -> tuple[int, int]:
+    if rule == "nearest":
+        return _nearest(scale, bits, shifts[-1])
+    if rule.startswith("get_scale_and_shift"):
+        return _least_error(scale, bits, shifts[-1], -32 if rule.endswith("shift") else 0)
+    real = Fraction(float(scale))
+    if rule == "rshift_and_multiplier":
+        for shift in range(shifts.stop):
+            if real * (2 << shift) >= (1 << bits) - 1:
+                return int(real * (1 << shift)), shift
+        return 0, 0
+    if scale == 0:
+        return 0, bits
+    exponent = real.numerator.bit_length() - real.denominator.bit_length()
+    exponent += real >= Fraction(2) ** exponent
+    multiplier, shift = int(real * Fraction(2) ** (bits - exponent) + Fraction(1, 2)), bits
+    shift -= exponent
+    if multiplier == 1 << bits and rule != "dyadic":
+        multiplier, shift = multiplier // 2, shift - 1
+    if shift > shifts[-1] and rule == "tosa":
+        return multiplier >> min(31, shift - shifts[-1]), shifts[-1]
+    if shift > shifts[-1] and rule != "dyadic":
+        return 0, bits
+    if rule == "quantize_multiplier_single" and (multiplier, shift) == (1 << 30, 0):
+        return (1 << 31) - 1, 1
+    return multiplier, shift
+
+
+def _nearest(scale: Fraction, bits: int, last: int) -> tuple[int, int]:
+    if scale == 0:
+        return 0, last
+    shift = bits - scale.numerator.bit_length() + scale.denominator.bit_length()
+    shift = min(shift - (scale * Fraction(2) ** shift >= 1 << bits), last)
+    multiplier = round(scale * Fraction(2) ** shift)
+    return (multiplier // 2, shift - 1) if multiplier == 1 << bits else (multiplier, shift)
+
+
+def _least_error(scale: Fraction, bits: int, last: int, first: int) -> tuple[int, int]:
+    """The first of the smallest errors, which are compared as float32."""
+    real, found, least = Fraction(float(np.float32(float(scale)))), (0, 0), np.float32(np.inf)
+    for shift in range(first, last + 1):
+        multiplier = int(real * Fraction(2) ** shift + Fraction(1, 2))
+        if multiplier >= (1 << bits) - 1:
+            break
+        error = np.float32(float(abs(multiplier / Fraction(2) ** shift - real)))
+        if error < least:
+            found, least = (multiplier, shift), error
+    return found
+
+
+def check_computes(
+    multiplier: Int64, shift: Int64, steps: Int64, reachable: Interval, target: Target
+) -> None:
+    """Raise DifferenceError where the target computes other levels than the node means.
+
+    Two roundings: the left shift wraps. A product in floats: it is on the other side of a
+    threshold. Both are monotone, so that the ends, and both sides of thresholds, say all.
+    """
+    if target.rounding in _TWO_STEPS:
+        room = (1 << 31) >> np.maximum(31 - shift, 0)
+        if (reachable.low < -room).any() or (reachable.high >= room).any():
+            raise DifferenceError("its left shift can leave int32")
+    real = _IN_FLOAT.get(target.rounding)
+    if real is None:
+        return
+    low, high = reachable.low[:, None], reachable.high[:, None]
+    thresholds = meaning_thresholds(multiplier, shift, steps, "half_to_even")
+    factor = np.ldexp(multiplier.astype(real), -shift.astype(np.int32)).astype(real)[:, None]
+    for offset in (0, -1):
+        sums = np.clip(thresholds + offset, low, high)
+        if ((np.rint(sums.astype(real) * factor) >= steps) != (sums >= thresholds)).any():
+            raise DifferenceError(f"{target.rounding} gives other levels than integers do")

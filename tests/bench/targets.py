@@ -1,0 +1,133 @@
+"""One model for every shipped target: steps moved, SQNR, score, latency, portable bodies.
+
+`make targets MODEL=textures_cnn` prints it. Graphs are made for the targets that the passes
+follow; when these are all of them, docs/targets.md is written too.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from rich.console import Console
+from rich.table import Table
+
+from opsets.realised import unrealised
+from opsets.target import load_target, target_names
+from qpasses.api import quantize
+from tests.bench.latency import measure
+from tests.bench.manifest import ROOT, Entry, entries
+
+DOCUMENT = ROOT / "docs" / "targets.md"
+HEAD = (
+    *("target", "verdict", "steps moved", "by LSB", "portable nodes", "score", "SQNR dB"),
+    *("ms", "rules that no pass follows"),
+)
+
+
+@dataclass
+class Row:
+    """What came of one target; without figures where no graph can be made for it."""
+
+    target: str
+    unfollowed: Sequence[str] = ()
+    verdict: str = "-"
+    moved: int | None = None
+    lsb: int | None = None
+    portable: tuple[int, int] | None = None
+    score: float | None = None
+    sqnr_db: float | None = None
+    milliseconds: float | None = None
+
+    def cells(self) -> list[str]:
+        """Its line in a table."""
+        portable = "-" if self.portable is None else "{} of {}".format(*self.portable)
+        numbers = [
+            "-" if value is None else format(value, form)
+            for value, form in (
+                *((self.moved, ",d"), (self.lsb, "d")),
+                *((self.score, ".4g"), (self.sqnr_db, ".2f"), (self.milliseconds, ".3f")),
+            )
+        ]
+        ends = [*numbers[:2], portable, *numbers[2:], ", ".join(self.unfollowed)]
+        return [self.target, self.verdict, *ends]
+
+
+def bench(entry: Entry, rounds: int) -> list[Row]:
+    """A row for each shipped target; latencies are medians of interleaved rounds."""
+    rows, models = [], []
+    for name in target_names():
+        rows.append(Row(name, unrealised(load_target(name))))
+        if rows[-1].unfollowed:
+            continue
+        given: dict[str, Any] = {
+            "samples": entry.samples,
+            "preprocessing": entry.preprocessing,
+        }
+        result = quantize(entry.model, entry.calibration, target=name, **given)
+        assert result.model is not None
+        _fill(rows[-1], result.evidence, result.verdict, entry, result.model)
+        models.append((rows[-1], result.model))
+    times = measure([model for _, model in models], dict(entry.test_feeds[0]), rounds)
+    for (row, _), column in zip(models, times.T, strict=True):
+        row.milliseconds = float(np.median(column)) * 1e3
+    return rows
+
+
+def _fill(
+    row: Row, evidence: Sequence[Any], verdict: str, entry: Entry, model: onnx.ModelProto
+) -> None:
+    computing = [each for each in evidence if each.kind != "structural"]
+    row.verdict = verdict
+    row.moved = sum(each.reference_moved for each in computing)
+    row.lsb = max((each.reference_max_lsb for each in computing), default=0)
+    portable = sum(each.body.startswith("portable") for each in computing)
+    row.portable = portable, len(computing)
+    row.score, row.sqnr_db = entry.score(model)
+
+
+def document(rows: Sequence[Row], model: str, rounds: int) -> str:
+    """docs/targets.md."""
+    lines = [
+        "# Targets, measured",
+        "",
+        f"`make targets MODEL={model}` writes this. Steps moved: accumulators and codes whose "
+        "level differs from that of real arithmetic, over all nodes, and by how much at most. "
+        f"Latency: median of {rounds} interleaved rounds in onnxruntime, one thread.",
+        "",
+        f"| {' | '.join(HEAD)} |",
+        f"|{'---|' * len(HEAD)}",
+        *(f"| {' | '.join(row.cells())} |" for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run and print; write the document where every target has its graph."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=100, help="default: %(default)s")
+    parser.add_argument(
+        "--output", type=Path, default=DOCUMENT, help="default: docs/targets.md"
+    )
+    parser.add_argument(
+        "model", nargs="?", default="textures_cnn", help="default: %(default)s"
+    )
+    options = parser.parse_args()
+    known = {entry.name: entry for entry in entries() if entry.present}
+    if options.model not in known:
+        sys.exit(f"error: no model {options.model!r} here: use one of {', '.join(known)}")
+    rows = bench(known[options.model], options.rounds)
+    table = Table(*HEAD, title=options.model)
+    for row in rows:
+        table.add_row(*row.cells())
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    if not any(row.unfollowed for row in rows):
+        options.output.write_text(document(rows, options.model, options.rounds), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
