@@ -186,9 +186,10 @@ def _is_attribute(name: str, value: Any) -> bool:
     """Whether it is a text, a list of numbers or a number, as its name wants, none large."""
     if name in _TEXTS:
         return isinstance(value, str)
-    numbers = value if name in _LISTS and isinstance(value, list) else [value]
-    is_listed = isinstance(value, list) == (name in _LISTS)
-    return is_listed and all(type(n) is int and abs(n) < 1 << 31 for n in numbers)
+    is_listed, numbers = name in _LISTS, value if isinstance(value, list) else [value]
+    lowest = -_MANY if is_listed or name == "axis" else 0
+    fits = all(type(n) is int and lowest <= n < _MANY for n in numbers)
+    return fits and isinstance(value, list) == is_listed
 
 
 def _has_axes(node: Node) -> bool:
@@ -214,12 +215,18 @@ def _has_windows(node: Node) -> bool:
     dims = {len(each) for each in sizes} | {len(each) / 2 for each in pads}
     wanted = 3 if node.op == "IntResize" else max(dims, default=0)
     is_positive = all(n > 0 for each in sizes for n in each)
+    cells = [prod(attributes.get(name, [])) for name in ("kernel_shape", "spatial_shape")]
+    if max(cells) > _MOST_CELLS:
+        return False
     return is_positive and dims <= {wanted} and all(n >= 0 for each in pads for n in each)
 
 
 _SIZES = ("dilations", "kernel_shape", "spatial_shape", "strides", "x_sizes", "y_sizes")
 
-_LARGEST_RANK = 64
+_LARGEST_RANK, _MANY = 64, 1 << 31
+
+_MOST_CELLS = _MANY // 255
+"""The sum of more codes leaves int32."""
 
 
 def _roundings(op: Op) -> Sequence[str]:

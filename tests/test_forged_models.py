@@ -355,6 +355,7 @@ def odd_attributes(name):
     yield helper.make_attribute(name, numpy_helper.from_array(np.zeros(3, np.float32)))
     yield helper.make_attribute(name, helper.make_graph([], "empty", [], []))
     yield helper.make_attribute(name, [-1] * 5)
+    yield helper.make_attribute(name, [1 << 30, 2])
     yield onnx.AttributeProto(name=name, type=onnx.AttributeProto.INTS)
     yield onnx.AttributeProto(name=name, type=onnx.AttributeProto.INT, ref_attr_name="other")
 
@@ -394,6 +395,7 @@ BODIES = {
             **{"none": np.array([0]), "six": np.array([6]), "last": np.array([3])},
         },
     ),
+    "products": ("[turned] t = Transpose <perm = [0, 1, 3, 2]> (c) d = MatMul (c, t)", {}),
     "softmax": ("[middle] d = Softmax (c)", {}),
     "moved": ("[middle] d = Transpose <perm = [0, 1, 3, 2]> (c)", {}),
 }
