@@ -14,8 +14,8 @@ from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest
 from qpasses.checking.clamps import check_end, clamps_behind, stored_bounds
-from qpasses.checking.elementwise import accumulators, elementwise
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.multipliers import rule_pair
 from qpasses.checking.products import check_record, check_requantized
 from qpasses.evidence.thresholds import Interval
 from qpasses.graph import Node, constant, input_at, rank, spatial_shape
@@ -154,7 +154,7 @@ def _pool(site: Site, cells: int, attributes: dict[str, Any]) -> Iterator[str]:
         yield from check_requantized(site, clamps, expected, scales, reachable, cells)
         return
     rounding: str = node_rounding(target)
-    pair = elementwise(x.scale / site.y.scale / cells, target)
+    pair = rule_pair(x.scale / site.y.scale / cells, target, elementwise=True)
     if target.average_pool == "reciprocal":
         rounding, places = "half_up", math.ceil(math.log2(cells))
         pair = (2**30 + 1) * 2**places // cells, 30 + places
@@ -216,10 +216,10 @@ def _form(node: Node, target: Target) -> str:
 def _ruled(ratio: float, cells: int, mean: int, form: str, target: Target) -> tuple[int, int]:
     """The pair of a sum, or of a mean that has 1 / cells in its multiplier."""
     if not mean:
-        return accumulators(ratio, target)
+        return rule_pair(ratio, target)
     if form == "requantized":
-        return accumulators(ratio / cells, target)
-    multiplier, shift = accumulators(ratio, target)
+        return rule_pair(ratio / cells, target)
+    multiplier, shift = rule_pair(ratio, target)
     places = min(int(math.log2(cells)), 32, 62 - shift)
     return multiplier * 2**places // cells, shift + places
 

@@ -60,7 +60,29 @@ def _scale(
 
 def expected_pair(scale: Fraction, target: Target, elementwise: bool) -> tuple[int, int]:
     """The pair on a node. Raises DifferenceError if there is none."""
-    rule, bits, shifts = target.multiplier, target.multiplier_bits, _shifts(target)
+    multiplier, shift = rule_pair(scale, target, elementwise)
+    if target.rounding in _TWO_STEPS:
+        return multiplier, shift
+    if shift < 1:
+        multiplier, shift = multiplier << (1 - shift), 1
+    largest = 61 if expected_rounding(target) == "half_to_even" else 62
+    while not multiplier % 2 and (multiplier >= 1 << 31 or shift > largest):
+        multiplier, shift = multiplier // 2, shift - 1
+    if multiplier >= 1 << 31 or not 1 <= shift <= largest:
+        raise DifferenceError(f"no node can hold the scale {float(scale):.6g}")
+    return multiplier, shift
+
+
+def rule_pair(
+    scale: Fraction | float, target: Target, elementwise: bool = False
+) -> tuple[int, int]:
+    """What the rule of the target gives, shifts to the left negative.
+
+    ``elementwise``: that of its own for pools, products and tables, if it has one. Raises
+    DifferenceError for what the target cannot express.
+    """
+    scale, rule, bits = Fraction(scale), target.multiplier, target.multiplier_bits
+    shifts = _shifts(target)
     if elementwise and target.elementwise is not None and target.elementwise_bits is not None:
         rule, bits = target.elementwise, target.elementwise_bits
         shifts = _SHIFTS[rule]
@@ -72,15 +94,6 @@ def expected_pair(scale: Fraction, target: Target, elementwise: bool) -> tuple[i
         return 0, 1
     if lost or shift not in shifts or multiplier > 1 << bits:
         raise DifferenceError(f"its target cannot express the scale {float(scale):.6g}")
-    if target.rounding in _TWO_STEPS:
-        return multiplier, shift
-    if shift < 1:
-        multiplier, shift = multiplier << (1 - shift), 1
-    largest = 61 if expected_rounding(target) == "half_to_even" else 62
-    while not multiplier % 2 and (multiplier >= 1 << 31 or shift > largest):
-        multiplier, shift = multiplier // 2, shift - 1
-    if multiplier >= 1 << 31 or not 1 <= shift <= largest:
-        raise DifferenceError(f"no node can hold the scale {float(scale):.6g}")
     return multiplier, shift
 
 

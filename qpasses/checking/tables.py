@@ -12,9 +12,9 @@ from opsets.rounding import requantize
 from qpasses.checking.arithmetic import bytes_of, real_float32, shifted, stored_float32
 from qpasses.checking.clamps import bounds_of, clamps_behind, stored_bounds
 from qpasses.checking.constants import operand
-from qpasses.checking.elementwise import elementwise
 from qpasses.checking.functions import recorded_function
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.multipliers import rule_pair
 from qpasses.checking.products import check_record
 from qpasses.graph import Tensor, constant, rank
 from qpasses.record import Quantization
@@ -48,7 +48,7 @@ def lut(site: Site) -> Iterator[str]:
     target, numbers = site.settings.target, list[int]()
     levels = [_rescaled(int(code), x, site.y) for code in bytes_of(x)]
     if target.rescaling == "requantized":
-        pair = elementwise(x.scale / site.y.scale, target)
+        pair = rule_pair(x.scale / site.y.scale, target, elementwise=True)
         levels, numbers = _requantized(x, site.y, pair, target.rounding), [*pair]
     yield from unlike("the recorded multiplier and shift", [*site.entry.requantizes], numbers)
     entries = [min(max(level, first), last) for level in levels]
