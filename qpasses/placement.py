@@ -227,14 +227,12 @@ def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
             continue
         extremes = Range(float(values.min(initial=0)), float(values.max(initial=0)))
         parameters = activation_parameters(extremes, context.settings)
-        levels = np.rint(values.astype(np.float64) / parameters.scale) + parameters.zero_point
-        stored = np.clip(levels, *parameters.limits).astype(parameters.dtype)
         name = f"{node.name}.operand_{index}"
         node.inputs[index] = _dequantized_constant(
             context,
             graph,
             name,
-            stored,
+            parameters.store_all(values),
             np.array(parameters.scale, np.float32),
             None,
             parameters.zero,

@@ -20,6 +20,7 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.target import load_target
 from qpasses.graph import export_graph, import_graph
+from qpasses.metadata import read_record
 from qpasses.passes.base import Context
 from qpasses.passes.resolve_ceil_mode import ResolveCeilMode
 from qpasses.settings import Settings
@@ -278,3 +279,23 @@ def test_a_resize_of_negative_numbers_alone_is_probed(activation_type):
     feeds = [{"x": -np.abs(numbers(1, 1, 2, 2, seed=seed))} for seed in range(3)]
     made = qpasses.quantize(original, feeds, activation_type=activation_type)
     assert qpasses.verify(made.model, original, feeds).verdict == made.verdict == "ok"
+
+
+def test_constants_that_are_joined_are_stored_exactly():
+    """12 / (24 / 255) is a tie in float32: 24 / 255 there is a little more than 24 / 255."""
+    text = """g (float[1, 3] x) => (float[1, 5] y) {
+        fixed = Constant <value = float[1, 2] {12.0, -12.0}> ()
+        y = Concat <axis = 1> (x, fixed)
+    }"""
+    original = model(text)
+    feeds = [{"x": np.array([[-12, 12, 1]], np.float32)}]
+    result = qpasses.quantize(original, feeds)
+    assert result.verdict == qpasses.verify(result.model, original, feeds).verdict == "ok"
+    (stored,) = [
+        numpy_helper.to_array(each)
+        for each in result.model.graph.initializer
+        if "operand" in each.name
+    ]
+    y = next(each for each in read_record(result.model)[0].tensors.values())
+    assert np.float32(12) / np.float32(y.scale) == 127.5 > 12 / y.scale
+    assert stored.tolist() == [[y.zero_point + 127, y.zero_point - 127]]

@@ -173,6 +173,17 @@ def store(meaning: Quantization, real: float) -> int:
     return max(low, min(high, level))
 
 
+def store_all(meaning: Quantization, values: NDArray[np.float32]) -> NDArray[Any]:
+    """``store`` of each number: in floats where no tie is near, else exactly."""
+    low, high = meaning.limits
+    quotients = values.astype(np.float64).reshape(-1) / meaning.scale + meaning.zero_point
+    inside = np.clip(quotients, low - 1, high + 1)
+    codes = np.clip(np.rint(inside), low, high)
+    near = np.flatnonzero(np.abs(inside - np.floor(inside) - 1 / 2) < 1e-6)
+    codes[near] = [store(meaning, float(value)) for value in values.reshape(-1)[near]]
+    return codes.astype(meaning.dtype).reshape(values.shape)
+
+
 def bytes_of(meaning: Quantization) -> NDArray[Any]:
     """All 256 codes in the order of their bytes."""
     return np.frombuffer(bytes(range(256)), meaning.dtype)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from qpasses.checking.arithmetic import store, stored_float32
+from qpasses.checking.arithmetic import store, store_all
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
@@ -97,7 +97,7 @@ def _inputs(site: Site, read: slice, meaning: Quantization) -> Iterator[str]:
         value = constant(other)
         if value is not None:
             if index in moved:
-                value = stored_float32(value, meaning)
+                value = store_all(meaning, value)
             found = constant(mine)
             if found is None or not same(found, value):
                 yield f"input {index} is not the constant {other.name!r}"

@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-from qpasses.edges import quantize
 from qpasses.graph import (
     Graph,
     Node,
@@ -97,7 +96,7 @@ def _stored(node: Node, index: int, like: Stored, context: Context) -> Tensor:
         assert stored is not None, tensor.name
         return stored.tensor
     meaning = like.quantization
-    made = context.constant(f"{node.name}.operand_{index}", quantize(value, meaning))
+    made = context.constant(f"{node.name}.operand_{index}", meaning.store_all(value))
     context.record.tensors[made.name] = meaning
     return made
 
