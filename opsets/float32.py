@@ -64,8 +64,8 @@ def float32_bodies(
     turned = {each.upper(): f"{each}_u8" for each in stored} | {"RESULT": "y_u8"}
     signed = _TURNED + turning + _replaced(text, turned) + _SIGNED
     forms = [
-        (name, _replaced(text, plain), all_of(_is_unsigned, also)),
-        (f"{name}_signed", signed, all_of(_is_signed, also)),
+        (name, _replaced(text, plain), all_of(is_unsigned, also)),
+        (f"{name}_signed", signed, all_of(is_signed, also)),
     ]
     return [body for form in forms for body in _with_and_without_clip(*form)]
 
@@ -84,9 +84,11 @@ def _with_and_without_clip(name: str, text: str, accepts: Guard) -> Sequence[Bod
     ]
 
 
-def _is_signed(constants: Constants, _attributes: Attributes) -> bool:
+def is_signed(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether stored tensors are int8."""
     return constants["y_min"].dtype == np.int8
 
 
-def _is_unsigned(constants: Constants, _attributes: Attributes) -> bool:
+def is_unsigned(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether stored tensors are uint8."""
     return constants["y_min"].dtype == np.uint8

@@ -1,6 +1,6 @@
 """The declaration of an op: signature, meaning, bodies and the kind of evidence it admits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -92,11 +92,18 @@ class Op:
 
         Raises LookupError if no body accepts the node.
         """
-        for wanted in (flavour, "portable"):
-            for body in self.bodies:
-                if body.flavour == wanted and body.accepts(constants, attributes):
-                    return body
+        wanted: tuple[Flavour, ...] = (flavour, "portable")
+        for body in (b for each in wanted for b in self.fitting(each, constants, attributes)):
+            return body
         raise LookupError(f"no body of {self.name} accepts this node")
+
+    def fitting(
+        self, flavour: Flavour, constants: Constants, attributes: Attributes
+    ) -> Iterator[Body]:
+        """The bodies of ``flavour`` that accept a node, the preferred ones first."""
+        for body in self.bodies:
+            if body.flavour == flavour and body.accepts(constants, attributes):
+                yield body
 
     def overload(self, name: str) -> Body:
         """The body called ``name``; raises LookupError if there is none."""

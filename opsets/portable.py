@@ -128,23 +128,19 @@ def columns(trailing: str) -> str:
     """
 
 
-def scaled_accumulator(trailing: str) -> str:
-    """``columns``, and int32 ``acc`` and its multipliers as int64 ``FACTORS``."""
-    return (
-        columns(trailing)
-        + """
+_WIDE = """
     wide_acc   = Cast <to = 7> (acc)                                       # 7 is INT64
     wide_m     = Cast <to = 7> (m_column)
     """
-    )
 
 
-FACTORS = ("wide_acc", "wide_m")
+def portable_bodies(sums: str, trailing: str) -> Sequence[Body]:
+    """One portable body per rounding; ``sums`` define int32 ``acc``, see ``columns``."""
+    statements = sums + columns(trailing) + _WIDE
+    return bodies_of_product(statements, "s_column", ("wide_acc", "wide_m"))
 
 
-def portable_bodies(
-    statements: str, shift: str = "s_column", factors: tuple[str, str] = FACTORS
-) -> Sequence[Body]:
+def bodies_of_product(statements: str, shift: str, factors: tuple[str, str]) -> Sequence[Body]:
     """One portable body per rounding, two steps too; ``statements`` define the int64 factors.
 
     The accumulator comes first, an int32 by value. ``shift`` names the tensor of right shifts,

@@ -157,18 +157,17 @@ def quantize(
     ``data``: a folder or file of samples, ``"random:N"``, an object with ``get_next()``, or an
     iterable of feeds (``calibration.open_samples``); ``samples`` limits how many are used,
     ``preprocessing``, or the name of one, says what pictures become. The settings are those of
-    ``Settings``; ``exact`` stands for the target ``exact``; ``bodies`` None for what target
-    and ``emit`` need, ``alignment`` None for that of the target. ``after`` is called with name
+    ``Settings``; ``exact`` stands for the target ``exact``; ``bodies`` None for what ``emit``
+    needs, ``alignment`` None for that of the target. ``after`` is called with name
     and graph after each pass; ``stop_after`` ends behind one of them, with the graph as it is
     then. ``output`` is written with its certificate, in ``evidence_file`` or beside it, both
     or none, and ``json_file`` whole or not at all. Raises UsageError (paths, options, samples)
     or ModelError (the model).
     """
     rules = given_target(target, exact)
-    portable = emit == "standard" or not rules.fast_kernels
     settings = Settings(
         target=rules,
-        bodies=bodies or ("portable" if portable else "onnxruntime"),
+        bodies=bodies or ("portable" if emit == "standard" else "onnxruntime"),
         activation_type=activation_type,
         activation_bits=activation_bits,
         narrow_range=narrow_range,

@@ -14,7 +14,6 @@ from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from opsets.rounding import NodeRounding, wraps
 from opsets.target import Target
-from qpasses.evidence.prove import prove_node
 from qpasses.evidence.thresholds import Interval
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context
@@ -127,11 +126,10 @@ def put_average(
         "y_min": np.array(limits[0], meaning.dtype),
         "y_max": np.array(limits[1], meaning.dtype),
     }
-    body = OPS[op].body(context.flavour, known, given)
-    record = context.record.nodes[node.name] = NodeRecord(
+    context.record.nodes[node.name] = NodeRecord(
         source=[node.name, *(each.name for each in absorbed)],
         scales={"x": [source.scale], "y": [meaning.scale]},
-        overload=body.overload,
+        overload=OPS[op].body("portable", known, given).overload,
         cells=cells,
     )
     inputs = [
@@ -140,7 +138,4 @@ def put_average(
         *(context.constant(f"{node.name}.{name}", value) for name, value in scaling.items()),
         *(context.scalar(meaning.dtype, value) for value in (zeros[1], *limits)),
     ]
-    made = add_node(graph, op, node.name, inputs, [y.tensor], attributes=given, domain=DOMAIN)
-    is_fast = body.flavour == "onnxruntime" and body.kernel is not None
-    if is_fast and not prove_node(made, context.record).proved:
-        record.overload = OPS[op].body("portable", known, given).overload
+    add_node(graph, op, node.name, inputs, [y.tensor], attributes=given, domain=DOMAIN)

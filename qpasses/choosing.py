@@ -1,9 +1,14 @@
-"""Choose, for each table, the cheapest body that gives exactly its entries."""
+"""Choose the body of each node: the cheapest of a table, else the first that is proved."""
 
+from collections.abc import Iterator
 from math import prod
 
-from qpasses.bodies import body_of, form, made_bodies, rank_of
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.bodies import constants_of, form, made_bodies, rank_of
 from qpasses.costs import NOMINAL, measured
+from qpasses.evidence.certificate import NodeEvidence
+from qpasses.evidence.prove import prove, proved_body
 from qpasses.evidence.tables import table_differences
 from qpasses.graph import Graph, Node, constant, producer
 from qpasses.passes.base import Context
@@ -13,17 +18,24 @@ _PICTURE = 4
 """The rank of tensors whose layout onnxruntime changes for its convolutions."""
 
 
-def choose_bodies(graph: Graph, context: Context) -> None:
-    """Give every lookup the body with the smallest cost of those equal on all codes.
+def choose_bodies(graph: Graph, context: Context) -> Iterator[NodeEvidence]:
+    """The evidence of each integer node, in graph order, with the body it gets.
 
-    The record says what each was estimated to cost, in nanoseconds, and None for the bodies
-    that are cheaper but give another entry.
+    Lookups get the one with the smallest cost of those equal on all codes; the record says
+    what each was estimated to cost, in nanoseconds, and None for the bodies that are cheaper
+    but give another entry. Others get the first onnxruntime body that the proof accepts, and
+    keep the portable one where there is none, or portable bodies are wanted.
     """
-    if context.flavour != "onnxruntime":
-        return
+    record = context.record
     for node in graph.nodes:
-        if node.op in LOOKUPS:
-            _choose(node, context)
+        if node.domain == DOMAIN and context.flavour == "onnxruntime":
+            if node.op in LOOKUPS:
+                _choose(node, context)
+            elif found := proved_body(node, record):
+                record.nodes[node.name].overload = found.body
+                yield found
+                continue
+        yield from prove(node, record)
 
 
 def _choose(node: Node, context: Context) -> None:
@@ -32,7 +44,8 @@ def _choose(node: Node, context: Context) -> None:
     assert table is not None, node.name
     sizes = context.sizes.get(node.outputs[0].name)
     elements = NOMINAL if sizes is None else prod(sizes)
-    bodies = [body_of(node, record), *made_bodies(node, record)]
+    declared = OPS[node.op].body("onnxruntime", constants_of(node), node.attrs)
+    bodies = [declared, *made_bodies(node, record)]
     ranked = sorted(
         (prices.of(node.op, body, elements, _transposes(node)), place)
         for place, body in enumerate(bodies)

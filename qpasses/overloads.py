@@ -1,13 +1,14 @@
 """The functions that an integer model calls: one for each body in use."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Mapping
 
 import onnx
 
 from opsets.op import DOMAIN, Body, Flavour
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of, constants_of
-from qpasses.graph import Graph, import_graph
+from qpasses.evidence.prove import proved_body
+from qpasses.graph import Graph, Node, import_graph
 from qpasses.metadata import read_record
 from qpasses.record import Record
 
@@ -25,22 +26,21 @@ def bodies_of(graph: Graph, record: Record) -> Bodies:
 
 
 def with_bodies(
-    model: onnx.ModelProto, flavour: Flavour, only: Container[str] | None = None
+    model: onnx.ModelProto, wanted: Flavour | Mapping[str, str]
 ) -> onnx.ModelProto:
-    """A copy of an integer model whose nodes use bodies of ``flavour`` where they can.
+    """A copy of an integer model whose nodes use other bodies.
 
-    ``only`` names the nodes to switch; None stands for all. A fast body is right only where
-    the proof accepts it: ``verification`` asks before it switches.
+    ``wanted``: overloads in place of portable ones, by node; or portable bodies, or
+    onnxruntime's where the proof accepts one.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph, record = import_graph(model), read_record(model)[0]
     bodies = bodies_of(graph, record)
-    for node in graph.nodes:
-        wanted = only is None or node.name in only
-        if node.name in bodies and wanted and bodies[node.name][1].flavour != flavour:
-            body = OPS[node.op].body(flavour, constants_of(node), node.attrs)
-            bodies[node.name] = node.op, body
+    for node in (each for each in graph.nodes if each.name in bodies):
+        name = _other(node, record, bodies[node.name][1], wanted)
+        if name is not None:
+            bodies[node.name] = node.op, OPS[node.op].overload(name)
     for proto in copy.graph.node:
         if proto.name in bodies:
             proto.overload = bodies[proto.name][1].overload
@@ -48,6 +48,20 @@ def with_bodies(
     opset = next(o.version for o in copy.opset_import if o.domain == "")
     copy.functions.extend(functions_of(bodies, opset))
     return copy
+
+
+def _other(
+    node: Node, record: Record, now: Body, wanted: Flavour | Mapping[str, str]
+) -> str | None:
+    """The overload that a node is switched to, if it is."""
+    if isinstance(wanted, Mapping):
+        return wanted.get(node.name) if now.flavour == "portable" else None
+    if now.flavour == wanted:
+        return None
+    if wanted == "portable":
+        return OPS[node.op].body(wanted, constants_of(node), node.attrs).overload
+    found = proved_body(node, record)
+    return None if found is None else found.body
 
 
 def changed_bodies(model: onnx.ModelProto, graph: Graph, record: Record) -> list[str]:

@@ -21,7 +21,6 @@ from qpasses.emit.provenance import Provenance
 from qpasses.emit.qdq import emit_qdq
 from qpasses.emit.standard import emit_standard
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.prove import prove
 from qpasses.graph import Graph
 from qpasses.macs import measure
 from qpasses.passes import CLIP_CODES, INTEGER_IO, INTEGERIZE, PREPARE, integerizing
@@ -127,19 +126,17 @@ def integerize(
         why = stopped or "emitted as Q/DQ"
         return Integerized(qdq, graph, record, (), found, few, why, tying, joins, clipped)
     run_passes(integerizing(settings), graph, context, watch)
-    choose_bodies(graph, context)
     advance()
+    evidence, advance = [], progress("prove", len(record.nodes))
+    for each in choose_bodies(graph, context):
+        evidence.append(each)
+        advance()
     if stopped:
         partial = emit_integer(graph, record, provenance)
         return Integerized(
             partial, graph, record, (), found, few, stopped, tying, joins, clipped
         )
 
-    evidence = []
-    advance = progress("prove", len(record.nodes))
-    for each in prove(graph, record):
-        evidence.append(each)
-        advance()
     made = emit_integer(graph, record, provenance)
     if settings.emit == "standard":
         made = emit_standard(made)

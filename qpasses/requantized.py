@@ -19,7 +19,6 @@ from qpasses.evidence.multipliers import (
     derive_multipliers,
     unlike_target,
 )
-from qpasses.evidence.prove import prove_node
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.graph import Graph, Node, Tensor, add_node, constant
 from qpasses.passes.base import Context, Declined
@@ -80,9 +79,7 @@ def emit_requantized(
 ) -> Declined | None:
     """Put ``op`` in place of the site: ``inputs``, multiplier, shift, zero point, clamp.
 
-    The multipliers do not depend on the wanted bodies, so that all bodies mean the same. Where
-    the search found none that the kernel computes exactly for all channels together, the proof
-    decides, which knows what each can reach.
+    The multipliers do not depend on the wanted bodies, so that all bodies mean the same.
     Declines if an accumulator could leave its width, or the target computes something else.
     """
     node, y, target = site.node, site.y.quantization, context.target
@@ -120,14 +117,14 @@ def emit_requantized(
             return Declined(f"{node.op}: {error}")
     if problem := unlike_target(choice.multiplier, choice.shift, steps, acc.reachable, target):
         return Declined(f"{node.op}: {problem}")
-    record.overload = OPS[op].body(context.flavour, known, attributes).overload
+    record.overload = OPS[op].body("portable", known, attributes).overload
     context.record.nodes[node.name] = record
     constants = [
         context.constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
         context.constant(f"{node.name}.shift", choice.shift.astype(np.int32)),
         *(context.scalar(y.dtype, value) for value in (y.zero_point, *bounds)),
     ]
-    made = add_node(
+    add_node(
         graph,
         op,
         node.name,
@@ -136,8 +133,6 @@ def emit_requantized(
         attributes=attributes,
         domain=DOMAIN,
     )
-    if not choice.exact.all() and not prove_node(made, context.record).proved:
-        record.overload = OPS[op].body("portable", known, attributes).overload
     return None
 
 

@@ -1,6 +1,6 @@
 """Samples through all graphs: float, Q/DQ, and the integer graph with either set of bodies."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,15 @@ Tensors = Mapping[str, NDArray[Any]]
 class BothBodies:
     """An integer model with onnxruntime's bodies beside the portable ones, bit for bit.
 
-    ``stored``: the tensors to compare inside; ``fast``: the nodes whose onnxruntime body is
+    ``stored``: the tensors to compare inside; ``fast``: by node, the onnxruntime body that is
     right to run. Either model runs optimized and not. ``first`` says where they differed
     first, if they did.
     """
 
     def __init__(
-        self, integer: onnx.ModelProto, stored: Sequence[str], fast: Container[str]
+        self, integer: onnx.ModelProto, stored: Sequence[str], fast: Mapping[str, str]
     ) -> None:
-        pair = with_bodies(integer, "onnxruntime", fast), with_bodies(integer, "portable")
+        pair = with_bodies(integer, fast), with_bodies(integer, "portable")
         self._stored = stored
         self._runners = {
             optimize: [Session(model, optimize=optimize) for model in pair]

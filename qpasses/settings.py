@@ -113,11 +113,6 @@ class Settings:
                 ) from error
         check_realised(self.target)
         self._check_target()
-        if self.bodies != "portable" and not self.target.fast_kernels:
-            raise UsageError(
-                f"bodies {self.bodies!r} with target {self.target.name!r}, which wants no "
-                "fast kernels: use 'portable'"
-            )
         if self.emit == "standard" and self.bodies != "portable":
             raise UsageError("emit 'standard' needs bodies 'portable': standard ops only")
         if self.emit == "qdq" and self.integer_io:

@@ -86,7 +86,10 @@ def verify_integer(
     graph, record, settings = read.graph, read.record, read.settings
     ends = [] if original is None else [output.name for output in original.graph.output]
     edges = None if original is None else _edges(integer, original, record, name)
-    evidence, accuracy = list(prove(graph, record)), Accuracy(ends)
+    evidence, accuracy = (
+        [each for node in graph.nodes for each in prove(node, record)],
+        Accuracy(ends),
+    )
     result = Verification(graph, record, settings, evidence, accuracy)
     result.random_data = about["configuration"].get("random_data", False)
     result.problems += _unlike_settings(record, settings)

@@ -21,7 +21,10 @@ from opsets.qpasses_v1 import OPS
 from opsets.rounding import NODE_ROUNDINGS
 from qpasses.runtime import IR_VERSION, OPSET, opset_imports, run_op
 
-INTEGER_TYPES = {TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64}
+INTEGER_TYPES = {
+    *(TensorProto.INT8, TensorProto.INT32, TensorProto.INT64),
+    *(TensorProto.UINT8, TensorProto.UINT64),
+}
 INTEGER_OPS = {
     *("Abs", "Add", "And", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
     *("Div", "Equal", "MatMul", "Max", "Neg", "Or", "ReduceMax", "Slice"),

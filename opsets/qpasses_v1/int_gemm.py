@@ -5,16 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Attributes, Constants, Op
-from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
+from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
-_PORTABLE = """
+_SUMS = """
     products = MatMulInteger (x, w, x_zero, w_zero)
     acc      = Add (products, bias)
-""" + scaled_accumulator(LAST_AXIS)
+"""
 
 _MATRIX = (
     WEIGHT_SCALE
@@ -109,7 +110,8 @@ INT_GEMM = Op(
     bodies=[
         *float32_bodies(_MATRIX.replace("ROWS", "X"), "onnxruntime_matrix", _is_matrix),
         *float32_bodies(_ANY_RANK),
-        *portable_bodies(_PORTABLE),
+        *accumulator_bodies(_SUMS, LAST_AXIS),
+        *portable_bodies(_SUMS, LAST_AXIS),
     ],
     evidence="thresholds",
     laws={"identity weights keep the levels": _identity_weights_keep_the_levels},

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
-from opsets.portable import AFTER_CHANNELS, portable_bodies, scaled_accumulator
+from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
-_PORTABLE = """
+_SUMS = """
     wide    = Cast <to = 6> (x)                                            # 6 is INT32
     origin  = Cast <to = 6> (x_zero)
     levels  = Sub (wide, origin)
@@ -30,7 +31,7 @@ _PORTABLE = """
     leading   = Shape <end = 2> (x)
     sums_size = Concat <axis = 0> (leading, singles)
     acc       = Reshape (sums, sums_size)
-""" + scaled_accumulator(AFTER_CHANNELS)
+"""
 
 _ONNXRUNTIME = (
     WEIGHT_SCALE
@@ -94,7 +95,11 @@ INT_GLOBAL_AVERAGE_POOL = Op(
     outputs={"y": "T"},
     attributes=("channels", "spatial_shape", "rounding"),
     reference=reference,
-    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE)],
+    bodies=[
+        *float32_bodies(_ONNXRUNTIME),
+        *accumulator_bodies(_SUMS, AFTER_CHANNELS),
+        *portable_bodies(_SUMS, AFTER_CHANNELS),
+    ],
     evidence="thresholds",
     laws={"the order of positions is irrelevant": _order_of_positions_is_irrelevant},
     doc="acc = sum over all positions of (x - x_zero); y = clamp(round(acc * multiplier / "

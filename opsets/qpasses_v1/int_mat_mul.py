@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
-from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.float32 import WEIGHT_SCALE, float32_bodies, is_unsigned
 from opsets.op import Op
-from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
+from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
-_PORTABLE = """
+_SUMS = """
     # int32 from the beginning: MatMulInteger of int8 saturates on x86 without VNNI
     wide_a  = Cast <to = 6> (a)                                            # 6 is INT32
     wide_b  = Cast <to = 6> (b)
@@ -20,7 +21,15 @@ _PORTABLE = """
     level_a = Sub (wide_a, zero_a)
     level_b = Sub (wide_b, zero_b)
     acc     = MatMul (level_a, level_b)
-""" + scaled_accumulator(LAST_AXIS)
+"""
+
+_FAST_SUMS = """
+    products = MatMulInteger (a, b, a_zero, b_zero)
+    # onnxruntime 1.31 fuses MatMulInteger, Cast and Mul for float alone, and fails on double
+    lowest   = Constant <value = int32 {-2147483648}> ()
+    acc      = Max (products, lowest)
+"""
+"""Of uint8, which saturate nowhere; kernels for int8 are as slow as those for int32."""
 
 _ONNXRUNTIME = (
     WEIGHT_SCALE
@@ -86,7 +95,11 @@ INT_MAT_MUL = Op(
     outputs={"y": "T"},
     attributes=("inner", "rounding"),
     reference=reference,
-    bodies=[*float32_bodies(_ONNXRUNTIME), *portable_bodies(_PORTABLE)],
+    bodies=[
+        *float32_bodies(_ONNXRUNTIME),
+        *accumulator_bodies(_FAST_SUMS, LAST_AXIS, also=is_unsigned),
+        *portable_bodies(_SUMS, LAST_AXIS),
+    ],
     evidence="thresholds",
     laws={"the transposed product is that of the transposed": _transposes},
     doc="acc = sum over k of (a[..., m, k] - a_zero) * (b[..., k, n] - b_zero), exact in "

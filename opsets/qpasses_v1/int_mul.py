@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import saturate
 from opsets.op import Body, Op, saturates_at_type_ends
-from opsets.portable import portable_bodies
+from opsets.portable import bodies_of_product
 from opsets.rounding import NodeRounding, requantize
 
 _PORTABLE = """
@@ -93,7 +93,7 @@ INT_MUL = Op(
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
         ),
-        *portable_bodies(_PORTABLE, "shift", ("product", "m")),
+        *bodies_of_product(_PORTABLE, "shift", ("product", "m")),
     ],
     evidence="exhaustive",
     laws={"commutes": _commutes},

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.op import Attributes, Body, Constants, Op, all_of
-from opsets.portable import portable_bodies, portable_overload, rounds
+from opsets.portable import bodies_of_product, portable_overload, rounds
 from opsets.rounding import NodeRounding, requantize
 
 _AXES = """
@@ -122,7 +122,9 @@ def _bodies() -> Sequence[Body]:
             ),
             Body(name, "portable", _AXES + _SUM + after, accepts=rounds(rounding)),
         ]
-    twice = portable_bodies(_AXES + _SUM + _WIDE, "shift")[len(ROUNDINGS) :]
+    twice = bodies_of_product(_AXES + _SUM + _WIDE, "shift", ("wide_acc", "wide_m"))[
+        len(ROUNDINGS) :
+    ]
     return [
         *found,
         *(replace(each, accepts=all_of(each.accepts, _has_a_multiplier)) for each in twice),

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.double import accumulator_bodies
 from opsets.fixed_point import Int64, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Attributes, Constants, Op
-from opsets.portable import LAST_AXIS, portable_bodies, scaled_accumulator
+from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
 LARGEST_BYTE = 127
@@ -64,14 +65,13 @@ def _stage(result: str, source: str, axis: int, name: str, column: Sequence[int]
     """
 
 
-_PORTABLE = (
+_SUMS = (
     _SIZES
     + _BOXES
     + _stage("deep", "boxes", 1, "depth", [-1, 1, 1])
     + _stage("tall", "deep", 2, "height", [-1, 1])
     + _stage("mixed", "tall", 3, "width", [-1])
-    + "acc = Reshape (mixed, y_shape)"
-    + scaled_accumulator(LAST_AXIS)
+    + "acc = Reshape (mixed, y_shape)\n"
 )
 
 
@@ -214,7 +214,8 @@ INT_RESIZE = Op(
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME, "onnxruntime_plane", also=_is_plane_of_bytes),
-        *portable_bodies(_PORTABLE),
+        *accumulator_bodies(_SUMS, LAST_AXIS),
+        *portable_bodies(_SUMS, LAST_AXIS),
     ],
     evidence="thresholds",
     laws={"the two neighbours may be swapped": _neighbours_may_be_swapped},

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
-from opsets.portable import columns, portable_bodies, scaled_accumulator
+from opsets.portable import columns, portable_bodies
 from opsets.rounding import NodeRounding, requantize, wraps
 
 _TRAILING = """
@@ -85,7 +86,8 @@ REQUANTIZE = Op(
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
-        *portable_bodies(scaled_accumulator(_TRAILING)),
+        *accumulator_bodies("", _TRAILING),
+        *portable_bodies("", _TRAILING),
     ],
     evidence="thresholds",
     laws={

@@ -1,13 +1,12 @@
 """Which body each node runs: the fast one where that is proved, the cheapest of a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import constants_of, form, made_bodies, rank_of
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.prove import prove_node
+from qpasses.evidence.prove import proved_body
 from qpasses.evidence.tables import table_differences
 from qpasses.graph import Graph, Node, constant
 from qpasses.record import Record
@@ -22,22 +21,10 @@ def proved_fast(
 
     ``evidence``: that of the bodies in use.
     """
-    known = {(each.name, each.body): each.proved for each in evidence}
-    found = {}
-    for node in graph.nodes:
-        if node.domain != DOMAIN:
-            continue
-        fast = OPS[node.op].body("onnxruntime", constants_of(node), node.attrs)
-        if fast.flavour != "onnxruntime":
-            continue
-        key = node.name, fast.overload
-        if key not in known:
-            entry = replace(record.nodes[node.name], overload=fast.overload)
-            alone = Record(tensors=record.tensors, nodes={node.name: entry})
-            known[key] = prove_node(node, alone).proved
-        if known[key]:
-            found[node.name] = fast.overload
-    return found
+    known = {each.name: each for each in evidence}
+    nodes = (node for node in graph.nodes if node.domain == DOMAIN)
+    found = {node.name: proved_body(node, record, known[node.name]) for node in nodes}
+    return {name: each.body for name, each in found.items() if each is not None}
 
 
 def unlike_bodies(

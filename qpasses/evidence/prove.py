@@ -37,22 +37,40 @@ from qpasses.evidence.thresholds import (
 )
 from qpasses.evidence.windows import differing_means, window_sizes
 from qpasses.function import Function
-from qpasses.graph import Graph, Node, constant
+from qpasses.graph import Node, constant
 from qpasses.record import Quantization, Record
 from qpasses.stages import Kind, kind
 
 Constants = dict[str, NDArray[Any]]
 
 
-def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
-    """The evidence of each integer node of ``graph``, in graph order."""
-    for node in graph.nodes:
-        if node.domain == DOMAIN:
-            yield prove_node(node, record)
-        elif node.name in record.nodes or (
-            kind(node) is Kind.INTEGER and stored_around(node, record)
-        ):
-            yield structural(node, record)
+def prove(node: Node, record: Record) -> Iterator[NodeEvidence]:
+    """The evidence of an integer node, for the body its record names; nothing for others."""
+    if node.domain == DOMAIN:
+        yield prove_node(node, record)
+    elif node.name in record.nodes or (
+        kind(node) is Kind.INTEGER and stored_around(node, record)
+    ):
+        yield structural(node, record)
+
+
+def proved_body(
+    node: Node, record: Record, known: NodeEvidence | None = None
+) -> NodeEvidence | None:
+    """The evidence of the first onnxruntime body that is proved for a node of ``qpasses``.
+
+    ``known``: that of the body in use. None if there is no such body.
+    """
+    entry = record.nodes[node.name]
+    for body in OPS[node.op].fitting("onnxruntime", constants_of(node), node.attrs):
+        if known is None or known.body != body.overload:
+            other = replace(entry, overload=body.overload)
+            found = prove_node(node, Record(record.tensors, {node.name: other}))
+        else:
+            found = known
+        if found.proved:
+            return found
+    return None
 
 
 def prove_node(node: Node, record: Record) -> NodeEvidence:

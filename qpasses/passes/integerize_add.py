@@ -56,7 +56,7 @@ class IntegerizeAdd(Pass):
         bounds = clamp(absorbed, y.quantization)
         meanings = a.quantization, b.quantization, y.quantization
         try:
-            op, numbers, exact = _numbers(node.op, *meanings, bounds, context.target)
+            op, numbers = _numbers(node.op, *meanings, bounds, context.target)
         except UsageError as error:
             return Declined(str(error))
         once = context.target.add == "one_rounding"
@@ -67,10 +67,9 @@ class IntegerizeAdd(Pass):
             for value in (y.quantization.zero_point, *bounds)
         ]
         known = {"y_min": ends[1].values, "y_max": ends[2].values, **numbers}
-        flavour = context.flavour if exact else "portable"
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name, *(each.name for each in absorbed)],
-            overload=OPS[op].body(flavour, known, attributes).overload,
+            overload=OPS[op].body("portable", known, attributes).overload,
             scales={
                 "a": [a.quantization.scale],
                 "b": [b.quantization.scale],
@@ -102,13 +101,13 @@ def _numbers(
     y: Quantization,
     bounds: tuple[int, int],
     target: Target,
-) -> tuple[str, Mapping[str, NDArray[np.int32]], bool]:
-    """The integer op, its multipliers and shifts, and whether a fast body is exact.
+) -> tuple[str, Mapping[str, NDArray[np.int32]]]:
+    """The integer op, its multipliers and shifts.
 
     Raises UsageError for what the target cannot express.
     """
     if target.add != "one_rounding":
-        return f"IntRescaled{op}", rescaled_numbers(a, b, y, target), True
+        return f"IntRescaled{op}", rescaled_numbers(a, b, y, target)
     choice = choose_add(a, b, y, bounds, target, f"Int{op}")
     names = "a_multiplier", "b_multiplier", "shift"
-    return f"Int{op}", {name: getattr(choice, name) for name in names}, choice.exact
+    return f"Int{op}", {name: getattr(choice, name) for name in names}

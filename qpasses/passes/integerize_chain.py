@@ -58,7 +58,7 @@ class IntegerizeChain(Pass):
         context.record.nodes[name] = NodeRecord(
             source=[each.name for each in nodes],
             scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
-            overload=OPS[op].body(context.flavour, {"table": table}, {}).overload,
+            overload=OPS[op].body("portable", {"table": table}, {}).overload,
             function=function.as_text(),
             undefined=undefined,
         )

@@ -63,7 +63,7 @@ class IntegerizeClamp(Pass):
             record.scales = {"x": [x.quantization.scale], "y": [y.quantization.scale]}
             record.requantizes = pair or ()
             record.bounds = [end if np.isfinite(end) else None for end in bounds(nodes)]
-            record.overload = OPS["Lut"].body(context.flavour, {}, {}).overload
+            record.overload = OPS["Lut"].body("portable", {}, {}).overload
             rounding = context.target.rounding
             table = rescaling_table(x.quantization, y.quantization, rounding, pair)
             table = np.clip(table, low, high).astype(table.dtype)

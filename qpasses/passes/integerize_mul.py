@@ -60,10 +60,9 @@ class IntegerizeMul(Pass):
         zero, *limits = meanings[2].zero_point, *meanings[2].limits
         ends = [context.scalar(meanings[2].dtype, value) for value in (zero, *limits)]
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
-        flavour = context.flavour if choice.exact else "portable"
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name],
-            overload=OPS["IntMul"].body(flavour, clamps, attributes).overload,
+            overload=OPS["IntMul"].body("portable", clamps, attributes).overload,
             scales={n: [q.scale] for n, q in zip("aby", meanings, strict=True)},
         )
         inputs = []

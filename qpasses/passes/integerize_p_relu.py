@@ -53,15 +53,14 @@ class IntegerizePRelu(Pass):
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
         attributes = {"rounding": context.target.rounding}
         try:
-            op, numbers, exact = _numbers(nodes[0], x.quantization, meaning, clamps, context)
+            op, numbers = _numbers(nodes[0], x.quantization, meaning, clamps, context)
         except UsageError as error:
             context.record.declined.setdefault(name, str(error))
             return None
-        flavour = context.flavour if exact else "portable"
         context.record.nodes[name] = NodeRecord(
             source=[name],
             scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=OPS[op].body(flavour, clamps, attributes).overload,
+            overload=OPS[op].body("portable", clamps, attributes).overload,
             function=Function.of(nodes, [source], end, graph.opset).as_text(),
         )
         inputs = [
@@ -83,8 +82,8 @@ def _numbers(
     y: Quantization,
     clamps: Mapping[str, NDArray[Any]],
     context: Context,
-) -> tuple[str, Mapping[str, NDArray[np.int32]], bool]:
-    """The integer op, its numbers by name, and whether a fast body is exact.
+) -> tuple[str, Mapping[str, NDArray[np.int32]]]:
+    """The integer op and its numbers by name.
 
     Raises UsageError for what the target cannot express.
     """
@@ -93,7 +92,7 @@ def _numbers(
     slopes = slopes.reshape(() if slopes.size == 1 else slopes.shape)
     if slopes_are_coded(target):
         leaky = node.op == "LeakyRelu"
-        return "IntCodedPRelu", coded_slopes(x, y, slopes, leaky, target), True
+        return "IntCodedPRelu", coded_slopes(x, y, slopes, leaky, target)
     judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
     kernel = OPS["IntPRelu"].body(judged, clamps, {"rounding": target.rounding}).kernel
     assert kernel is not None
@@ -105,4 +104,4 @@ def _numbers(
         "slope_shift": choice.shift[1:].reshape(slopes.shape),
     }
     typed = {name: np.asarray(value).astype(np.int32) for name, value in numbers.items()}
-    return "IntPRelu", typed, bool(choice.exact.all())
+    return "IntPRelu", typed

@@ -51,7 +51,7 @@ class IntegerizePair(Pass):
                 name: [each.quantization.scale]
                 for name, each in (("a", a), ("b", b), ("y", y))
             },
-            overload=OPS["LutPair"].body(context.flavour, {"table": table}, {}).overload,
+            overload=OPS["LutPair"].body("portable", {"table": table}, {}).overload,
             function=function.as_text(),
             undefined=undefined,
         )

@@ -54,7 +54,7 @@ class IntegerizeRescaling(Pass):
             source=[node.name],
             requantizes=pair or (),
             scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
-            overload=OPS["Lut"].body(context.flavour, {}, {}).overload,
+            overload=OPS["Lut"].body("portable", {}, {}).overload,
         )
         add_node(
             graph,

@@ -85,7 +85,7 @@ def _put(
     context.record.nodes[name] = NodeRecord(
         source=[name, *(each.name for each in site.absorbed)],
         scales={"x": [scales[0]], "y": [scales[1]]},
-        overload=OPS["TableSoftmax"].body(context.flavour, given, attributes).overload,
+        overload=OPS["TableSoftmax"].body("portable", given, attributes).overload,
         cells=length,
     )
     constants = [
