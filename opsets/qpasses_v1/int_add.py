@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.op import Body, Op, saturates_at_type_ends
 from opsets.portable import bodies_of_one_rounding
+from opsets.tabulated import pair_bodies
 
 _PORTABLE = """
     wide_a   = Cast <to = 7> (a)                                           # 7 is INT64
@@ -105,6 +106,7 @@ INT_ADD = Op(
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
         ),
+        *pair_bodies(bodies_of_one_rounding(_PORTABLE, "shift")),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",

@@ -9,6 +9,7 @@ from opsets.fixed_point import saturate
 from opsets.op import Attributes, Body, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
+from opsets.tabulated import slope_bodies
 
 _PORTABLE = """
     wide_x    = Cast <to = 7> (x)                                          # 7 is INT64
@@ -44,6 +45,19 @@ def _rounds(rounding: NodeRounding) -> Guard:
         return bool(exact or given == rounding)
 
     return accepts
+
+
+_BODIES = [
+    Body(
+        portable_overload(rounding),
+        "portable",
+        _PORTABLE + rescaled("value", "m", "s", "quotient", rounding) + _TURNED + STORE,
+        accepts=_rounds(rounding),
+    )
+    for rounding in NODE_ROUNDINGS
+]
+
+_SLOPES = "slope_codes", "slope_multiplier", "slope_shift"
 
 
 def reference(
@@ -109,15 +123,7 @@ INT_CODED_P_RELU = Op(
     outputs={"y": "T"},
     attributes=("rounding",),
     reference=reference,
-    bodies=[
-        Body(
-            portable_overload(rounding),
-            "portable",
-            _PORTABLE + rescaled("value", "m", "s", "quotient", rounding) + _TURNED + STORE,
-            accepts=_rounds(rounding),
-        )
-        for rounding in NODE_ROUNDINGS
-    ],
+    bodies=[*slope_bodies(_BODIES, _SLOPES), *_BODIES],
     evidence="exhaustive",
     laws={
         "zero maps to the zero point": _zero_maps_to_zero_point,

@@ -9,6 +9,7 @@ from opsets.fixed_point import saturate
 from opsets.op import Body, Op, saturates_at_type_ends
 from opsets.portable import bodies_of_product
 from opsets.rounding import NodeRounding, requantize
+from opsets.tabulated import pair_bodies
 
 _PORTABLE = """
     wide_a  = Cast <to = 7> (a)                                            # 7 is INT64
@@ -93,6 +94,7 @@ INT_MUL = Op(
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
         ),
+        *pair_bodies(bodies_of_product(_PORTABLE, "shift", ("product", "m"))),
         *bodies_of_product(_PORTABLE, "shift", ("product", "m")),
     ],
     evidence="exhaustive",

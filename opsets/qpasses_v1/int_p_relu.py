@@ -9,6 +9,7 @@ from opsets.fixed_point import Rounding, requantize, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Op
 from opsets.portable import bodies_of_one_rounding
+from opsets.tabulated import slope_bodies
 
 _PORTABLE = """
     wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
@@ -127,7 +128,13 @@ INT_P_RELU = Op(
     outputs={"y": "T"},
     attributes=("rounding",),
     reference=reference,
-    bodies=[*float32_bodies(_ONNXRUNTIME), *bodies_of_one_rounding(_PORTABLE, "s")],
+    bodies=[
+        *float32_bodies(_ONNXRUNTIME),
+        *slope_bodies(
+            bodies_of_one_rounding(_PORTABLE, "s"), ("slope_multiplier", "slope_shift")
+        ),
+        *bodies_of_one_rounding(_PORTABLE, "s"),
+    ],
     evidence="exhaustive",
     laws={
         "zero maps to the zero point": _zero_maps_to_zero_point,

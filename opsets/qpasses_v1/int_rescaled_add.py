@@ -9,6 +9,7 @@ from opsets.fixed_point import Int64, saturate
 from opsets.op import Attributes, Body, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
+from opsets.tabulated import pair_bodies
 
 _OPERANDS = """
     wide_a    = Cast <to = 7> (a)                                          # 7 is INT64
@@ -37,8 +38,8 @@ INPUTS = {
 
 
 def rescaled_bodies(joined: str) -> list[Body]:
-    """One portable body per rounding; ``joined`` is the op that joins both terms."""
-    return [
+    """For each rounding; ``joined`` is the op that joins both terms."""
+    portable = [
         Body(
             portable_overload(rounding),
             "portable",
@@ -52,6 +53,7 @@ def rescaled_bodies(joined: str) -> list[Body]:
         )
         for rounding in NODE_ROUNDINGS
     ]
+    return [*pair_bodies(portable), *portable]
 
 
 def _rounds(rounding: NodeRounding) -> Guard:

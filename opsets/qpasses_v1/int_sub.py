@@ -9,6 +9,7 @@ from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.op import Body, Op, saturates_at_type_ends
 from opsets.portable import bodies_of_one_rounding
 from opsets.qpasses_v1.int_add import FAST_SUM
+from opsets.tabulated import pair_bodies
 
 _PORTABLE = """
     wide_a   = Cast <to = 7> (a)                                           # 7 is INT64
@@ -97,6 +98,7 @@ INT_SUB = Op(
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
         ),
+        *pair_bodies(bodies_of_one_rounding(_PORTABLE, "shift")),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
