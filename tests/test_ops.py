@@ -43,7 +43,7 @@ PORTABLE = [(name, key) for name, key in BODIES if key.startswith("portable")]
 FAST = {name for name, key in BODIES if key.startswith("onnxruntime")}
 NEAR = {
     (name, key)
-    for name in ("IntAdd", "IntSub")
+    for name in ("IntAdd", "IntMul", "IntSub")
     for key in ("onnxruntime", "onnxruntime_clamped")
 }
 """Bodies that leave the meaning near ties: whether they do is asked of each node."""

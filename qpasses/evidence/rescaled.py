@@ -36,7 +36,7 @@ def rescaled_numbers(
         found |= {f"{name}_multiplier": multiplier, f"{name}_shift": shift}
     numbers = {name: np.array(value, np.int32) for name, value in found.items()}
     rounds = {"rounding": target.rounding}
-    if not any(body.accepts(numbers, rounds) for body in OPS["IntRescaledAdd"].bodies):
+    if not any(OPS["IntRescaledAdd"].fitting("portable", numbers, rounds)):
         raise UsageError(
             f"no body adds in the form {target.add} rounding as {target.rounding}"
         )
