@@ -38,8 +38,8 @@ class Target:
     the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
     unless a user says it (qpasses.alignment).
 
-    ``fast_kernels``: multipliers are chosen so that onnxruntime's kernels compute them
-    exactly; without it they are those of the rule, and the bodies are portable.
+    ``fast_kernels``: multipliers are chosen so that onnxruntime's int8 kernels compute them
+    exactly; without it they are those of the rule.
     """
 
     name: str

@@ -1,8 +1,10 @@
 """Why a node has the body it has, in words."""
 
+from collections.abc import Sequence
+
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.bodies import body_of, constants_of, form
+from qpasses.bodies import constants_of, form
 from qpasses.graph import Node
 from qpasses.record import NodeRecord, Record
 from qpasses.settings import Settings
@@ -20,17 +22,23 @@ def why_body(node: Node, record: Record, settings: Settings) -> str:
     entry = record.nodes[node.name]
     if entry.costs:
         return _cheapest(entry)
-    if body_of(node, record).flavour == "onnxruntime":
-        return f"the first onnxruntime body of {node.op} that computes such a node"
-    first = OPS[node.op].body("onnxruntime", constants_of(node), node.attrs)
-    if first.flavour == "portable":
+    fitting = OPS[node.op].fitting("onnxruntime", constants_of(node), node.attrs)
+    names = [body.overload for body in fitting]
+    if not names:
         return f"portable, as no onnxruntime body of {node.op} computes such a node"
-    return f"portable, as body {first.overload!r} would not give the meaning"
+    if entry.overload not in names:
+        return f"portable, as {_bodies(names)} would not give the meaning"
+    before = names[: names.index(entry.overload)]
+    if not before:
+        return f"the first onnxruntime body of {node.op} that computes such a node"
+    return f"the first that gives the meaning, as {_bodies(before)} would not"
+
+
+def _bodies(names: Sequence[str]) -> str:
+    return f"{'body' if len(names) == 1 else 'bodies'} {', '.join(map(repr, names))}"
 
 
 def _why_portable(settings: Settings) -> str:
-    if not settings.target.fast_kernels:
-        return f"portable, as target {settings.target.name!r} wants no fast kernels"
     if settings.emit == "standard":
         return "portable, as everything is written out in standard ops"
     return "portable, as was asked for"

@@ -73,13 +73,13 @@ def cli() -> None:
 @click.option(
     "--bodies",
     type=click.Choice(["onnxruntime", "portable"]),
-    help="How runtimes compute the nodes: onnxruntime's int8 kernels (the default), or "
-    "standard integer ops only.",
+    help="How runtimes compute the nodes: the fastest way of onnxruntime that is proved (the "
+    "default), or standard integer ops only.",
 )
 @click.option(
     "--exact",
     is_flag=True,
-    help="31-bit multipliers, nearest to real arithmetic, in portable bodies.",
+    help="31-bit multipliers, nearest to real arithmetic: slower in onnxruntime.",
 )
 @ACTIVATIONS
 @CODES

@@ -52,7 +52,7 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     },
     "fast_kernels": {
         True: "multipliers are chosen so that onnxruntime's int8 kernels compute them exactly",
-        False: "multipliers are those of the rule, bodies are portable",
+        False: "multipliers are those of the rule; bodies the first that give their levels",
     },
 }
 
