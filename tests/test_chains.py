@@ -187,7 +187,7 @@ def ops_of(result):
 # Every op
 
 SOME_UNARY = {
-    **{op: (f"{op} (x)", anywhere) for op in UNARY},
+    **{op: (f"{op} (x)", anywhere) for op in sorted(UNARY)},
     "Acos": ("Acos (x)", between(-0.99, 0.99)),
     "Acosh": ("Acosh (x)", between(1, 5)),
     "Asin": ("Asin (x)", between(-0.99, 0.99)),
