@@ -9,6 +9,7 @@ import zoo_models
 
 import qpasses
 from calibration import Session, input_specs, open_samples
+from opsets.target import load_target
 from qpasses.overloads import with_bodies
 
 pytestmark = zoo_models.NEEDS_ZOO
@@ -75,3 +76,24 @@ def test_verify_agrees(name):
 def test_sqnr_is_that_of_onnxruntimes_own_quantizer(name):
     _, sqnr_db = zoo_models.ENTRIES[name].score(quantized(name).model)
     assert sqnr_db >= STATIC[name] - 0.5
+
+
+@pytest.mark.parametrize("target", ["tflite", "tosa"])
+@pytest.mark.parametrize("name", ["cifar10_resnet20", "mtcnn_rnet", "pfld"])
+def test_networks_are_integer_and_proved_under_the_roundings_of_a_device(name, target):
+    entry = zoo_models.ENTRIES[name]
+    how = {"samples": entry.samples, "preprocessing": entry.preprocessing, "target": target}
+    result = qpasses.quantize(entry.model, entry.calibration, **how)
+    summary = result.report["summary"]
+    assert (result.verdict, summary["integer_mac_share"]) == ("ok", 1.0)
+    assert {node["op_type"] for node in summary["float_nodes"]} <= {"Softmax"}
+    assert all(each.proved and each.mismatches == 0 for each in result.evidence)
+    roundings = {
+        attribute.s.decode()
+        for node in result.model.graph.node
+        for attribute in node.attribute
+        if attribute.name == "rounding" and node.op_type in ("IntConv", "IntGemm")
+    }
+    assert roundings == {load_target(target).rounding}
+    feeds = samples(name, 1)
+    assert qpasses.verify(result.model, entry.model, feeds).verdict == "ok"

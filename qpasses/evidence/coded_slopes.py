@@ -60,7 +60,7 @@ def stored_slopes(slopes: NDArray[np.float32]) -> tuple[NDArray[np.float64], flo
 
 def _check(x: Quantization, numbers: Numbers, target: Target) -> None:
     rounds = {"rounding": target.rounding}
-    if not any(body.accepts({}, rounds) for body in OPS["IntCodedPRelu"].bodies):
+    if not any(OPS["IntCodedPRelu"].fitting("portable", {}, rounds)):
         raise UsageError(f"no body of IntCodedPRelu rounds as {target.rounding}")
     low, high = (np.array(end - x.zero_point, np.int64) for end in x.type_limits)
     check_unwrapped(high, (int(numbers["multiplier"]), int(numbers["shift"])), target)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.kernels import Kernel
-from opsets.multipliers import Scale
+from opsets.multipliers import Scale, ScaleError
 from opsets.realised import float_kernel, node_multiplier, node_rounding
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
@@ -46,9 +46,15 @@ def derive_multipliers(
 ) -> Choice:
     """For each scale the multiplier of the target's rule, which portable bodies compute.
 
-    Raises ScaleError for a scale that the target cannot express.
+    Raises ScaleError for a scale that the target cannot express, naming its channel.
     """
-    pairs = [node_multiplier(scale, target, elementwise) for scale in scales]
+    pairs = []
+    for channel, scale in enumerate(scales):
+        try:
+            pairs.append(node_multiplier(scale, target, elementwise))
+        except ScaleError as error:
+            where = f"channel {channel}: " if len(scales) > 1 else ""
+            raise ScaleError(f"{where}{error}") from error
     multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
     return Choice(multiplier, shift, np.ones(len(multiplier), bool))
 
