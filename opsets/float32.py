@@ -13,6 +13,7 @@ from opsets.op import (
     Guard,
     all_of,
     any_node,
+    clamps_inside,
     saturates_at_type_ends,
 )
 
@@ -76,11 +77,12 @@ def _replaced(text: str, names: Mapping[str, str]) -> str:
 
 def _with_and_without_clip(name: str, text: str, accepts: Guard) -> Sequence[Body]:
     saturating = all_of(accepts, saturates_at_type_ends)
+    clamping = all_of(accepts, clamps_inside)
     alone = text.replace("RESULT", "y")
     clamped = text.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)"
     return [
         Body(name, "onnxruntime", alone, saturating, float32_kernel),
-        Body(f"{name}_clamped", "onnxruntime", clamped, accepts, float32_kernel),
+        Body(f"{name}_clamped", "onnxruntime", clamped, clamping, float32_kernel),
     ]
 
 

@@ -38,6 +38,11 @@ def saturates_at_type_ends(constants: Constants, _attributes: Attributes) -> boo
     return int(low) == limits.min and int(high) == limits.max
 
 
+def clamps_inside(constants: Constants, attributes: Attributes) -> bool:
+    """Whether codes inside the range of the type are the last."""
+    return not saturates_at_type_ends(constants, attributes)
+
+
 def looks_up_bytes(constants: Constants, _attributes: Attributes) -> bool:
     """Whether codes are their own bytes: tables of uint8, which stored inputs then are too."""
     return any(

@@ -8,7 +8,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.bodies import constants_of, form, made_bodies, rank_of
 from qpasses.costs import NOMINAL, measured
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.prove import prove, proved_body
+from qpasses.evidence.prove import evidence_of, proved_body
 from qpasses.evidence.tables import table_differences
 from qpasses.graph import Graph, Node, constant, producer
 from qpasses.passes.base import Context
@@ -35,7 +35,7 @@ def choose_bodies(graph: Graph, context: Context) -> Iterator[NodeEvidence]:
                 record.nodes[node.name].overload = found.body
                 yield found
                 continue
-        yield from prove(node, record)
+        yield from evidence_of(node, record)
 
 
 def _choose(node: Node, context: Context) -> None:

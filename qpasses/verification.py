@@ -87,7 +87,7 @@ def verify_integer(
     ends = [] if original is None else [output.name for output in original.graph.output]
     edges = None if original is None else _edges(integer, original, record, name)
     evidence, accuracy = (
-        [each for node in graph.nodes for each in prove(node, record)],
+        list(prove(graph, record)),
         Accuracy(ends),
     )
     result = Verification(graph, record, settings, evidence, accuracy)

@@ -123,7 +123,9 @@ def test_verify_accepts_the_choice_and_refuses_another_one(nodes):
     assert verify(other, original, feeds(nodes)).verdict == "failed"
 
 
-@pytest.mark.parametrize("options", [{"bodies": "portable"}, {"exact": True}])
+@pytest.mark.parametrize(
+    "options", [{"bodies": "portable"}, {"bodies": "portable", "exact": True}]
+)
 def test_portable_graphs_have_no_made_bodies(options):
     result = integer("s = Sigmoid (x) y = Mul (x, s)", **options)
     (evidence,) = result.evidence

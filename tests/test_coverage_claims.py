@@ -41,17 +41,23 @@ def test_a_convolution_inside_a_branch_is_not_ok(tmp_path):
 
 
 @pytest.mark.parametrize("rounding", ["half_up", "half_away"])
-def test_verify_accepts_nodes_that_rightly_keep_the_portable_body(tmp_path, rounding):
+def test_verify_accepts_nodes_whose_body_is_rightly_not_the_first(tmp_path, rounding):
     target = tmp_path / "t.toml"
     target.write_text(
         f'name = "t"\ndescription = "d"\nmultiplier_bits = 8\nrounding = "{rounding}"\n'
     )
+    text = """g (float[N, 1, 8, 8] x) => (float[N, 2, 6, 6] y) {
+        a = Conv (x, w) y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (a)
+    }"""
     float_path, samples = (
-        save(tmp_path, "m.onnx", cnn()),
+        save(tmp_path, "m.onnx", model(text, w=numbers(2, 1, 3, 3))),
         save(tmp_path, "d.npy", pictures(60)),
     )
     made = quantize(float_path, samples, tmp_path / "i.onnx", target=target)
-    assert any(each.body.startswith("portable") for each in made.evidence)
+    assert [each.body for each in made.evidence] == [
+        f"onnxruntime_double_{rounding}",
+        f"portable_{rounding}",
+    ]
     assert verify(tmp_path / "i.onnx", float_path, samples).verdict == "ok"
 
 

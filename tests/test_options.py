@@ -251,15 +251,15 @@ def multipliers(result):
     )
 
 
-def test_exact_multipliers_have_31_bits_and_portable_bodies():
+def test_exact_multipliers_have_31_bits_which_double_holds():
     exact = summed(exact=True)
     widest = argument(exact, "first", 5)
     assert widest.min() >= 1 << 30
     assert argument(summed(), "first", 5).max() < 1 << 24
     assert multipliers(exact).max() > 1 << 24
-    assert {each["body"] for each in evidence(exact).values()} == {"portable"}
+    assert evidence(exact)["first"]["body"] == "onnxruntime_double"
     assert exact.report["target"] == "exact"
-    assert exact.report["summary"]["fast_mac_share"] == 0
+    assert exact.report["summary"]["fast_mac_share"] == 1
     assert_proved_and_verified(exact, sums(), pictures())
 
 
@@ -304,11 +304,13 @@ def test_portable_bodies_mean_the_same_as_the_default_ones():
     assert_proved_and_verified(portable, sums(), pictures())
 
 
-def test_fast_bodies_for_exact_multipliers_are_a_conflict(tmp_path):
-    desk = Desk(tmp_path, sums(), pictures())
-    message = desk.refused("--exact", "--bodies", "onnxruntime")
-    assert "onnxruntime" in message
-    assert "portable" in message
+def test_exact_multipliers_in_portable_bodies():
+    portable, default = summed(bodies="portable", exact=True), summed(exact=True)
+    assert {each["body"] for each in evidence(portable).values()} == {"portable"}
+    assert portable.report["summary"]["fast_mac_share"] == 0
+    for name, values in constants(default).items():
+        np.testing.assert_array_equal(constants(portable)[name], values)
+    assert_proved_and_verified(portable, sums(), pictures())
 
 
 # All of them together, and what is no option
@@ -325,7 +327,7 @@ def test_options_are_reported_and_recorded(tmp_path):
         "weight_type": "int8",
         "symmetric": True,
         "calibration_method": "minmax",
-        "bodies": "portable",
+        "bodies": "onnxruntime",
         "emit": "integer",
         "integer_io": False,
     }

@@ -240,8 +240,7 @@ def test_every_node_is_proved_and_verified(name):
     result = quantized(name)
     assert result.verdict == "ok"
     assert all(each.proved for each in result.evidence)
-    portable = not plain(name).fast_kernels
-    assert all("portable" in e.body for e in result.evidence if e.channels) == portable
+    assert all(e.body.startswith("onnxruntime") for e in result.evidence if e.channels)
     assert qpasses.verify(result.model, net(), pictures(3)).verdict == "ok"
 
 
@@ -294,8 +293,7 @@ def test_an_option_that_contradicts_the_target_is_an_error_that_names_both(rules
 @pytest.mark.parametrize("options", [{"symmetric": True}, {"per_channel": False}])
 def test_what_every_target_can_do_may_be_asked_of_each(options):
     for name in target_names():
-        bodies = "onnxruntime" if plain(name).fast_kernels else "portable"
-        assert Settings(plain(name), bodies, **options).as_json().items() >= options.items()
+        assert Settings(plain(name), **options).as_json().items() >= options.items()
 
 
 def test_unsigned_tensors_use_all_codes_beside_symmetric_ones():

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding, rounding_shift, saturate
-from opsets.op import Body, Op, saturates_at_type_ends
+from opsets.op import Body, Op, clamps_inside, saturates_at_type_ends
 from opsets.portable import bodies_of_one_rounding
 from opsets.tabulated import pair_bodies
 
@@ -105,6 +105,7 @@ INT_ADD = Op(
             "onnxruntime_clamped",
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
+            accepts=clamps_inside,
         ),
         *pair_bodies(bodies_of_one_rounding(_PORTABLE, "shift")),
         *bodies_of_one_rounding(_PORTABLE, "shift"),

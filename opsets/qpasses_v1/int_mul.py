@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import saturate
-from opsets.op import Body, Op, saturates_at_type_ends
+from opsets.op import Body, Op, clamps_inside, saturates_at_type_ends
 from opsets.portable import bodies_of_product
 from opsets.rounding import NodeRounding, requantize
 from opsets.tabulated import pair_bodies
@@ -93,6 +93,7 @@ INT_MUL = Op(
             "onnxruntime_clamped",
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
+            accepts=clamps_inside,
         ),
         *pair_bodies(bodies_of_product(_PORTABLE, "shift", ("product", "m"))),
         *bodies_of_product(_PORTABLE, "shift", ("product", "m")),

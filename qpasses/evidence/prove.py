@@ -37,14 +37,20 @@ from qpasses.evidence.thresholds import (
 )
 from qpasses.evidence.windows import differing_means, window_sizes
 from qpasses.function import Function
-from qpasses.graph import Node, constant
+from qpasses.graph import Graph, Node, constant
 from qpasses.record import Quantization, Record
 from qpasses.stages import Kind, kind
 
 Constants = dict[str, NDArray[Any]]
 
 
-def prove(node: Node, record: Record) -> Iterator[NodeEvidence]:
+def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
+    """The evidence of each integer node of ``graph``, in graph order."""
+    for node in graph.nodes:
+        yield from evidence_of(node, record)
+
+
+def evidence_of(node: Node, record: Record) -> Iterator[NodeEvidence]:
     """The evidence of an integer node, for the body its record names; nothing for others."""
     if node.domain == DOMAIN:
         yield prove_node(node, record)
