@@ -101,8 +101,8 @@ def document(rows: Sequence[Row], model: str, rounds: int) -> str:
         "",
         f"`make targets MODEL={model}` writes this. Steps moved: accumulators and codes whose "
         "level differs from that of real arithmetic, over all nodes, and by how much at most. "
-        f"Latency: median of {rounds} interleaved rounds in onnxruntime, one thread; beside it "
-        "with portable bodies alone. Portable nodes: those that keep such a body.",
+        f"Latency: median of {rounds} interleaved rounds in onnxruntime, one thread; beside "
+        "it with portable bodies alone. Portable nodes: those that keep such a body.",
         "",
         f"| {' | '.join(HEAD)} |",
         f"|{'---|' * len(HEAD)}",
