@@ -58,7 +58,8 @@ def certificate(
 
 _OF_SUMMARY = (
     *("integer_only", "integer_node_share", "integer_mac_share", "fast_mac_share"),
-    *("macs", "macs_not_counted", "undefined_codes", "raised_weight_scales"),
+    *("portable_nodes", "macs", "macs_not_counted", "undefined_codes"),
+    "raised_weight_scales",
 )
 
 

@@ -46,6 +46,7 @@ def summarize(
         "integer_node_share": _share(len(evidence), len(evidence) + len(floats)),
         "integer_mac_share": mac_share,
         "fast_mac_share": _share(fast_macs, macs) if macs else _share(fast, len(evidence)),
+        "portable_nodes": [e.name for e in evidence if e.body.startswith("portable")],
         "macs": macs,
         "macs_not_counted": sorted({node.op for node in floats} & MULTIPLYING - COUNTED),
         "nodes": dict(sorted(by_op.items())),

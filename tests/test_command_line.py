@@ -37,6 +37,7 @@ REPORT = {
         "integer_node_share": NUMBER,
         "integer_mac_share": NUMBER,
         "fast_mac_share": NUMBER,
+        "portable_nodes": [str],
         "float_nodes": [{"name": str, "op_type": str, "reason": str}],
     },
     "evidence": {

@@ -183,6 +183,10 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
         + "".join(f", {op} not counted" for op in summary["macs_not_counted"]),
     )
     table.add_row("multiply-accumulates in fast bodies", f"{summary['fast_mac_share']:.1%}")
+    table.add_row(
+        "nodes in portable bodies",
+        f"{len(summary['portable_nodes'])} of {len(report['evidence']['nodes'])}",
+    )
     table.add_row("integer only", "yes" if summary["integer_only"] else "no")
     left: dict[tuple[str, str], list[str]] = {}
     for node in summary["float_nodes"]:
