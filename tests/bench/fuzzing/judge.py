@@ -24,7 +24,8 @@ STAGED = {"activation_type", "symmetric", "per_channel", "activation_form"}
 """Options under which single nodes are compared with real arithmetic."""
 
 UNSURE = {
-    *("Ceil", "Cos", "Floor", "Pow", "Round", "Sign", "Sin"),  # steep where numbers are large
+    *("Ceil", "Floor", "Round", "Sign", "ThresholdedRelu"),  # jump
+    *("Cos", "Pow", "Sin"),  # steep where numbers are large
     *("Celu", "Elu", "Selu"),  # cancel where they are small
     *("Div", "Log", "Reciprocal", "Sqrt"),  # not defined for all codes
     "Resize",  # corners are elsewhere where a size times its factor is no whole number
