@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from conformance import each, ends, float32, load, needs_vectors
-from op_cases import exact_round
+from op_loops import exact_round
 from small_models import model
 
 from opsets.fixed_point import ROUNDINGS, saturate, scale_to_multiplier

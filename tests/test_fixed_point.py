@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from op_cases import exact_round
+from op_loops import exact_round
 
 from opsets.fixed_point import (
     LARGEST_SHIFT,

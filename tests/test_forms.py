@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from op_cases import exact_round
+from op_loops import exact_round
 
 from opsets.errors import UsageError
 from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS, sloped

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import AttributeProto, TensorProto, ValueInfoProto, helper, numpy_helper
-from op_cases import CASES, PLAIN, Case
+from op_cases import CASES, Case
+from op_loops import PLAIN
 
 from calibration.session import Session
 from opsets import qpasses_v1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from op_cases import LAST, exact_round, exact_two_steps
+from op_loops import LAST, exact_round, exact_two_steps
 
 from opsets.errors import UsageError
 from opsets.kernels import two_step_kernel

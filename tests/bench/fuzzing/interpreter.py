@@ -13,7 +13,7 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.stages import QUANTIZING
 from tests.bench.fuzzing.builder import Arrays
-from tests.op_cases import PLAIN
+from tests.op_loops import PLAIN
 
 STORED = (np.uint8, np.int8)
 POSITIONS = 4

@@ -1,0 +1,294 @@
+"""IntLayerNorm: a row less its mean, by its standard deviation, on stored integers."""
+
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.double import overload, requantized
+from opsets.fixed_point import ROUNDINGS, Int64, Rounding, rounding_shift, saturate
+from opsets.op import Attributes, Body, Constants, Op, all_of
+from opsets.portable import bodies_of_one_rounding, rounds
+
+LARGEST_DOUBLE = 1 << 52
+"""Below it doubles hold every integer, and its half."""
+
+LARGEST_RADICAND = 1 << 62
+
+_AXES = """
+    axis_0    = Constant <value_int: int = @axis> ()
+    first     = Constant <value_int: int = @axis> ()
+    none      = Constant <value = int64 {0}> ()
+    one       = Constant <value = int64 {1}> ()
+    axes      = Range (first, none, one)
+    cells     = Size (multiplier)
+    centered  = Constant <value_int: int = @centered> ()
+    root_bits = Constant <value_int: int = @root_bits> ()
+    all_bits  = Constant <value_int: int = @factor_bits> ()
+    n_bits    = Constant <value_int: int = @norm_bits> ()
+    twice     = Add (root_bits, root_bits)
+    twice_in  = Cast <to = 13> (twice)                                     # 13 is UINT64
+    all_in    = Cast <to = 13> (all_bits)
+    one_in    = Cast <to = 13> (one)
+    factor_in = BitShift <direction = "LEFT"> (one_in, all_in)
+    dividend  = Cast <to = 7> (factor_in)                                  # 7 is INT64
+    above     = Sub (all_bits, root_bits)
+    drop_bits      = Sub (above, n_bits)
+"""
+
+_SUMS = """
+    wide      = Cast <to = TYPE> (x)
+    origin    = Cast <to = TYPE> (x_zero)
+    many      = Cast <to = TYPE> (cells)
+    is_mean   = Cast <to = TYPE> (centered)
+    code      = Sub (wide, origin)
+    square    = Mul (code, code)
+    sum       = ReduceSum (code, axes)
+    squares   = ReduceSum (square, axes)
+    total     = Mul (sum, is_mean)
+    spread    = Mul (squares, many)
+    of_total  = Mul (total, total)
+    variance  = Sub (spread, of_total)
+    scaled_x  = Mul (code, many)
+    distance  = Sub (scaled_x, total)
+"""
+
+_RADICAND = """
+    # the variance is cells**2 times that of the codes, with as many fraction bits as fit
+    whole     = Cast <to = 7> (variance)
+    whole_in  = Cast <to = 13> (whole)
+    raised_in = BitShift <direction = "LEFT"> (whole_in, twice_in)
+    raised_v  = Cast <to = 7> (raised_in)
+    radicand  = Add (raised_v, epsilon)
+"""
+
+
+def _newton() -> str:
+    """floor(sqrt(radicand)), at least 1: from a power of two above it down to it.
+
+    The start is at most twice the root, so that its relative error is at most 1, then 1/4,
+    1/40, 1/3280, 5e-8, 1e-15: six steps reach the integer, which no step leaves again.
+    """
+    text = """
+    is_some   = Greater (radicand, none)
+    positive  = Where (is_some, radicand, one)
+    rest_5    = Add (positive, none)
+    length_5  = Sub (positive, positive)
+    """
+    for stage in reversed(range(5)):  # 32, 16, 8, 4 and 2 bits
+        text += f"""
+    bits_{stage}    = Constant <value = int64 {{{2 << stage}}}> ()
+    bits_in_{stage} = Cast <to = 13> (bits_{stage})
+    rest_in_{stage} = Cast <to = 13> (rest_{stage + 1})
+    high_in_{stage} = BitShift <direction = "RIGHT"> (rest_in_{stage}, bits_in_{stage})
+    high_{stage}    = Cast <to = 7> (high_in_{stage})
+    is_high_{stage} = Greater (high_{stage}, none)
+    rest_{stage}    = Where (is_high_{stage}, high_{stage}, rest_{stage + 1})
+    longer_{stage}  = Add (length_{stage + 1}, bits_{stage})
+    length_{stage}  = Where (is_high_{stage}, longer_{stage}, length_{stage + 1})
+    """
+    text += """
+    two       = Add (one, one)
+    halved    = Div (length_0, two)
+    places    = Add (halved, one)
+    places_in = Cast <to = 13> (places)
+    start_in  = BitShift <direction = "LEFT"> (one_in, places_in)
+    root_0    = Cast <to = 7> (start_in)
+    """
+    for step in range(6):
+        text += f"""
+    quotient_{step} = Div (positive, root_{step})
+    sum_{step}      = Add (root_{step}, quotient_{step})
+    mean_{step}     = Div (sum_{step}, two)
+    falls_{step}    = Less (mean_{step}, root_{step})
+    root_{step + 1} = Where (falls_{step}, mean_{step}, root_{step})
+    """
+    return text.replace("root_6", "root")
+
+
+_SQUARE_ROOT = """
+    # off by one at most: the square says it
+    real      = Cast <to = 11> (radicand)                                  # 11 is DOUBLE
+    real_root = Sqrt (real)
+    near      = Cast <to = 7> (real_root)
+    back      = Mul (near, near)
+    is_large  = Greater (back, radicand)
+    one_less  = Sub (near, one)
+    at_most   = Where (is_large, one_less, near)
+    one_more  = Add (at_most, one)
+    next_one  = Mul (one_more, one_more)
+    is_small  = Greater (next_one, radicand)
+    found     = Where (is_small, at_most, one_more)
+    is_some   = Greater (found, none)
+    root      = Where (is_some, found, one)
+"""
+
+_FACTOR = """
+    factor    = Div (dividend, root)
+"""
+
+_NORMAL = """
+    # round(distance * factor / 2**drop_bits), ties up, by an unsigned shift
+    product   = Mul (distance, factor)
+    lift_n  = Constant <value = int64 {4611686018427387904}> ()          # 2**62
+    below_n   = Sub (drop_bits, one)
+    below_in  = Cast <to = 13> (below_n)
+    drop_in   = Cast <to = 13> (drop_bits)
+    half_in   = BitShift <direction = "LEFT"> (one_in, below_in)
+    half_n    = Cast <to = 7> (half_in)
+    raised_n  = Add (product, half_n)
+    moved_n   = Add (raised_n, lift_n)
+    moved_in  = Cast <to = 13> (moved_n)
+    normal_in = BitShift <direction = "RIGHT"> (moved_in, drop_in)
+    normal_up = Cast <to = 7> (normal_in)
+    lift_n_in = Cast <to = 13> (lift_n)
+    back_in_n = BitShift <direction = "RIGHT"> (lift_n_in, drop_in)
+    back_n    = Cast <to = 7> (back_in_n)
+    normal    = Sub (normal_up, back_n)
+    wide_m    = Cast <to = 7> (multiplier)
+    times     = Mul (normal, wide_m)
+    scaled    = Add (times, bias)
+"""
+
+_NORMAL_IN_DOUBLE = """
+    in_double = Cast <to = 11> (factor)                                    # 11 is DOUBLE
+    product   = Mul (distance, in_double)
+    half_1    = Constant <value = double {0.5}> ()
+    drop_real = Cast <to = 11> (drop_bits)
+    step_n    = Pow (half_1, drop_real)
+    small     = Mul (product, step_n)
+    raised_n  = Add (small, half_1)
+    normal    = Floor (raised_n)
+    real_m0   = Cast <to = 11> (multiplier)
+    real_off  = Cast <to = 11> (bias)
+    times     = Mul (normal, real_m0)
+    value     = Add (times, real_off)
+"""
+
+_STORE = """
+    zero      = Cast <to = 11> (y_zero)
+    low       = Cast <to = 11> (y_min)
+    high_end  = Cast <to = 11> (y_max)
+    stored    = Add (level, zero)
+    clamped   = Clip (stored, low, high_end)
+    y         = CastLike (clamped, y_zero)
+"""
+
+
+def fits_double(constants: Constants, attributes: Attributes) -> bool:
+    """Whether no product or sum in double leaves 52 bits.
+
+    A distance is at most sqrt(cells) times the root of the variance, so that its product with
+    the factor is at most sqrt(cells) * 2**(factor_bits - root_bits), twice that where the root
+    is 1 for one below 2; the multiple of the result is at most 2**norm_bits of that.
+    """
+    cells = constants["multiplier"].size
+    longest = 2 * (isqrt(cells - 1) + 1)
+    above = attributes["factor_bits"] - attributes["root_bits"]
+    largest = int(np.abs(constants["multiplier"].astype(np.int64)).max(initial=0))
+    biases = int(np.abs(constants["bias"]).max(initial=0))
+    scaled = (longest << attributes["norm_bits"]) * largest + biases
+    return bool(longest << above <= LARGEST_DOUBLE and scaled <= LARGEST_DOUBLE)
+
+
+def _in_double(rounding: Rounding) -> Body:
+    return Body(
+        overload(rounding),
+        "onnxruntime",
+        _AXES
+        + _SUMS.replace("TYPE", "11")
+        + _RADICAND
+        + _SQUARE_ROOT
+        + _FACTOR
+        + _NORMAL_IN_DOUBLE
+        + requantized("value", "one", "shift", "level", rounding)
+        + _STORE,
+        accepts=all_of(rounds(rounding), fits_double),
+    )
+
+
+_PORTABLE = _AXES + _SUMS.replace("TYPE", "7") + _RADICAND + _newton() + _FACTOR + _NORMAL
+
+
+def reference(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    bias: Int64,
+    shift: NDArray[np.int32],
+    epsilon: Int64,
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    axis: int,
+    centered: int,
+    root_bits: int,
+    factor_bits: int,
+    norm_bits: int,
+    rounding: Rounding,
+) -> NDArray[Any]:
+    """Stored x, any shape; a row is what lies along ``axis`` (negative) and all behind it.
+
+    ``multiplier`` and ``bias`` are shaped as a row; ``shift`` and ``epsilon`` are numbers.
+    """
+    axes, cells = tuple(range(axis, 0)), multiplier.size
+    code = np.asarray(x).astype(np.int64) - x_zero
+    total = code.sum(axis=axes, keepdims=True) * centered
+    variance = cells * (code * code).sum(axis=axes, keepdims=True) - total * total
+    radicand = (variance << root_bits * 2) + epsilon
+    roots = np.array([max(isqrt(int(each)), 1) for each in radicand.flat], np.int64)
+    factor = (1 << factor_bits) // roots.reshape(radicand.shape)
+    drop_bits = factor_bits - root_bits - norm_bits
+    normal = ((cells * code - total) * factor + (1 << drop_bits - 1)) >> drop_bits
+    level = rounding_shift(normal * multiplier.astype(np.int64) + bias, shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _a_constant_changes_nothing(
+    x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **attributes: Any
+) -> None:
+    attributes["centered"] = 1
+    other = np.asarray(int(x_zero) ^ 1, x_zero.dtype)
+    np.testing.assert_array_equal(
+        reference(x, x_zero, *args, **attributes), reference(x, other, *args, **attributes)
+    )
+
+
+def _a_constant_row_gives_the_bias(
+    x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **attributes: Any
+) -> None:
+    attributes["centered"] = 1
+    _multiplier, bias, shift, _epsilon, *ends = args
+    still = np.full_like(x, x.flat[0] if x.size else x_zero)
+    level = rounding_shift(bias, shift, attributes["rounding"])
+    expected = np.broadcast_to(saturate(level, *ends), x.shape)
+    np.testing.assert_array_equal(reference(still, x_zero, *args, **attributes), expected)
+
+
+INT_LAYER_NORM = Op(
+    name="IntLayerNorm",
+    inputs={
+        **{"x": "T", "x_zero": "T", "multiplier": "int32", "bias": "int64"},
+        **{"shift": "int32", "epsilon": "int64", "y_zero": "T", "y_min": "T", "y_max": "T"},
+    },
+    outputs={"y": "T"},
+    attributes=("axis", "centered", "root_bits", "factor_bits", "norm_bits", "rounding"),
+    reference=reference,
+    bodies=[
+        *(_in_double(rounding) for rounding in ROUNDINGS),
+        *bodies_of_one_rounding(_PORTABLE, "shift"),
+    ],
+    evidence="bounded",
+    laws={
+        "a constant added to all codes changes nothing": _a_constant_changes_nothing,
+        "a constant row gives the bias": _a_constant_row_gives_the_bias,
+    },
+    doc="Over each row of n codes, along `axis` and all behind it: d = n * (x - x_zero) - t, "
+    "v = n * sum of (x - x_zero)**2 - t**2, t = sum of (x - x_zero) if `centered`, else 0; "
+    "root = floor(sqrt(v * 4**root_bits + epsilon)), at least 1; normal = round(d * "
+    "floor(2**factor_bits / root) / 2**(factor_bits - root_bits - norm_bits)), ties up; y = "
+    "clamp(round((normal * multiplier + bias) / 2**shift) + y_zero, y_min, y_max). Of "
+    "LayerNormalization and, not centered, RMSNormalization.",
+)

@@ -1,0 +1,378 @@
+"""What each op means in plain loops over integers."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from math import floor, prod
+
+import numpy as np
+
+from opsets.fixed_point import Rounding
+from opsets.rounding import NodeRounding
+
+LAST = {"tflite_double": "half_away", "ruy": "half_up"}
+
+
+def exact_round(value: Fraction, rounding: Rounding) -> int:
+    """The oracle of every rounding in the tests: real arithmetic, no bit tricks."""
+    half = Fraction(1, 2)
+    if rounding == "half_to_even":
+        return round(value)
+    if rounding == "half_up":
+        return floor(value + half)
+    return floor(value + half) if value >= 0 else -floor(half - value)
+
+
+def exact_two_steps(acc: int, m: int, shift: int, last: str) -> int:
+    """The oracle of two roundings: TFLite's common.h on gemmlowp's fixedpoint.h, by line."""
+    left, right = max(31 - shift, 0), max(shift - 31, 0)
+    acc = (acc << left) & 0xFFFFFFFF
+    acc -= (acc >> 31) << 32
+    nudged = acc * m + ((1 << 30) if acc * m >= 0 else 1 - (1 << 30))
+    high = abs(nudged) // (1 << 31) * (-1 if nudged < 0 else 1)  # C's division truncates
+    if last == "half_up":  # ruy
+        return (high + (1 << right >> 1)) >> right
+    mask = (1 << right) - 1
+    return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0))
+
+
+def exact_level(acc: int, m: int, shift: int, rounding: NodeRounding) -> int:
+    """``acc * m / 2**shift`` as a node rounds it."""
+    if rounding in LAST:
+        return exact_two_steps(acc, m, shift, LAST[rounding])
+    return exact_round(Fraction(acc * m, 1 << shift), rounding)
+
+
+# In plain loops, an op is the shape of its output and a function from a position to the code.
+
+
+def _clamped(acc, m, s, ends, rounding):
+    y_zero, y_min, y_max = map(int, ends)
+    level = exact_level(acc, m, s, rounding)
+    return min(max(level + y_zero, y_min), y_max)
+
+
+def _scale_of(channel, m, s):
+    return int(m[channel % m.size]), int(s[channel % s.size])
+
+
+def _plain_requantize(acc, m, s, *ends, axis, rounding):
+    def code_at(*at):
+        return _clamped(int(acc[at]), *_scale_of(at[axis], m, s), ends, rounding)
+
+    return acc.shape, code_at
+
+
+def _windows(size, kernel, strides, dilations, pads, auto_pad):
+    """Per dimension: the number of windows and the first cell of the first (may be < 0)."""
+    for i, (n, k) in enumerate(zip(size, kernel, strict=True)):
+        reach = (k - 1) * dilations[i] + 1
+        if auto_pad.startswith("SAME"):
+            count = len(range(0, n, strides[i]))
+            missing = max((count - 1) * strides[i] + reach - n, 0)
+            yield count, -((missing + (auto_pad == "SAME_LOWER")) // 2)
+        else:
+            before, after = pads[i], pads[len(kernel) + i]
+            yield len(range(-before, n + after - reach + 1, strides[i])), -before
+
+
+def _plain_conv(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, **geometry):
+    size, kernel, group = x.shape[2:], w.shape[2:], geometry.get("group", 1)
+    strides = geometry.get("strides", [1] * len(kernel))
+    gaps = geometry.get("dilations", [1] * len(kernel))
+    pads = geometry.get("pads", [0] * (2 * len(kernel)))
+    windows = _windows(size, kernel, strides, gaps, pads, geometry.get("auto_pad", "NOTSET"))
+    counts, starts = zip(*windows, strict=True)
+
+    def code_at(sample, m_index, *at):
+        acc, first = int(bias[m_index]), m_index // (len(w) // group) * w.shape[1]
+        for channel, *offset in np.ndindex(w.shape[1:]):
+            moves = zip(starts, at, strides, offset, gaps, strict=True)
+            cell = [start + i * stride + o * gap for start, i, stride, o, gap in moves]
+            if all(0 <= c < n for c, n in zip(cell, size, strict=True)):
+                level = int(x[sample, first + channel, *cell]) - int(x_zero)
+                acc += level * (int(w[m_index, channel, *offset]) - int(w_zero))
+        return _clamped(acc, *_scale_of(m_index, m, s), ends, rounding)
+
+    return (len(x), len(w), *counts), code_at
+
+
+def _plain_gemm(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, rank=0):
+    def code_at(*at):
+        *row, n = at
+        acc = int(bias[n])
+        for k in range(len(w)):
+            acc += (int(x[*row, k]) - int(x_zero)) * (int(w[k, n]) - int(w_zero))
+        return _clamped(acc, *_scale_of(n, m, s), ends, rounding)
+
+    return (*x.shape[:-1], w.shape[1]), code_at
+
+
+def _read(operand, at):
+    aligned = zip(at[len(at) - operand.ndim :], operand.shape, strict=True)
+    return int(operand[tuple(i % n for i, n in aligned)])
+
+
+def _plain_mat_mul(a, a_zero, b, b_zero, m, s, *ends, inner, rounding):
+    def code_at(*at):
+        *stack, row, column = at
+        acc = 0
+        for k in range(inner):
+            left = _read(a, (*stack, row, k)) - int(a_zero)
+            acc += left * (_read(b, (*stack, k, column)) - int(b_zero))
+        return _clamped(acc, int(m[0]), int(s[0]), ends, rounding)
+
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return (*stack, a.shape[-2], b.shape[-1]), code_at
+
+
+def _plain_add(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
+    def code_at(*at):
+        left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
+        return _clamped(left * int(m_a) + right * int(m_b), 1, int(s), ends, rounding)
+
+    return np.broadcast_shapes(a.shape, b.shape), code_at
+
+
+def _plain_sub(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
+    def code_at(*at):
+        left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
+        return _clamped(left * int(m_a) - right * int(m_b), 1, int(s), ends, rounding)
+
+    return np.broadcast_shapes(a.shape, b.shape), code_at
+
+
+def _plain_mul(a, a_zero, b, b_zero, m, s, *ends, rounding):
+    def code_at(*at):
+        product = (_read(a, at) - int(a_zero)) * (_read(b, at) - int(b_zero))
+        return _clamped(product, int(m), int(s), ends, rounding)
+
+    return np.broadcast_shapes(a.shape, b.shape), code_at
+
+
+def _plain_p_relu(x, x_zero, m, s, slope_m, slope_s, *ends, rounding):
+    def code_at(*at):
+        level = int(x[at]) - int(x_zero)
+        scale = (m, s) if level >= 0 else (slope_m, slope_s)
+        return _clamped(level, *(_read(each, at) for each in scale), ends, rounding)
+
+    return x.shape, code_at
+
+
+def _plain_coded_p_relu(x, x_zero, m, s, codes, slope_m, slope_s, *ends, rounding):
+    def code_at(*at):
+        level = int(x[at]) - int(x_zero)
+        if level >= 0:
+            return _clamped(level, int(m), int(s), ends, rounding)
+        scale, shift = _read(slope_m, at), _read(slope_s, at)
+        found = exact_level(level * _read(codes, at), abs(scale), shift, rounding)
+        y_zero, y_min, y_max = map(int, ends)
+        return min(max((-found if scale < 0 else found) + y_zero, y_min), y_max)
+
+    return x.shape, code_at
+
+
+def _plain_rescaled(sign, a, a_zero, b, b_zero, left, *numbers, rounding):
+    of_a, of_b, of_y = (tuple(map(int, numbers[i : i + 2])) for i in (0, 2, 4))
+
+    def code_at(*at):
+        first = (_read(a, at) - int(a_zero)) * 2 ** int(left)
+        second = (_read(b, at) - int(b_zero)) * 2 ** int(left)
+        total = exact_level(first, *of_a, rounding)
+        total += sign * exact_level(second, *of_b, rounding)
+        return _clamped(total, *of_y, numbers[6:], rounding)
+
+    return np.broadcast_shapes(a.shape, b.shape), code_at
+
+
+def _plain_pair(a, b, table):
+    def code_at(*at):
+        return int(table[_read(a, at) % 256 * 256 + _read(b, at) % 256])
+
+    return np.broadcast_shapes(a.shape, b.shape), code_at
+
+
+def _plain_interpolated(x, table, shift, *ends, rounding):
+    def code_at(*at):
+        before = (int(x[at]) + 32768) // 128
+        behind = Fraction((int(x[at]) + 32768) % 128, 128)
+        entry = int(table[before]) * (1 - behind) + int(table[before + 1]) * behind
+        return _clamped(int(entry * 128), 1, int(shift), ends, rounding)
+
+    return x.shape, code_at
+
+
+def _plain_channels(x, tables, axis):
+    return x.shape, lambda *at: int(tables[at[axis], int(x[at]) % 256])
+
+
+def _plain_reduce(x, x_zero, m, s, *ends, axes, keepdims, mean, rounding):
+    places = [axis + x.ndim for axis in axes]
+    sizes = [range(n) if i in places else [0] for i, n in enumerate(x.shape)]
+    kept = [1 if i in places else n for i, n in enumerate(x.shape)]
+    cells = prod(x.shape[i] for i in places) if mean == 1 else 1
+
+    def code_at(*at):
+        at = list(at)
+        full = at if keepdims else [0 if i in places else at.pop(0) for i in range(x.ndim)]
+        acc = 0
+        for step in product(*sizes):
+            cell = tuple(a + b for a, b in zip(full, step, strict=True))
+            acc += int(x[cell]) - int(x_zero)
+        y_zero, y_min, y_max = map(int, ends)
+        if mean != 1:
+            return _clamped(acc, int(m), int(s), ends, rounding)
+        level = exact_round(Fraction(acc * int(m), cells << int(s)), rounding)
+        return min(max(level + y_zero, y_min), y_max)
+
+    left = [n for i, n in enumerate(x.shape) if i not in places]
+    return tuple(kept if keepdims else left), code_at
+
+
+def _plain_resize(
+    x, x_zero, indices, coefficients, m, s, *ends, dims, x_sizes, y_sizes, rounding
+):
+    leading, resized = x.shape[: x.ndim - dims], y_sizes[3 - dims :]
+    starts = [sum(y_sizes[:axis]) for axis in range(3 - dims, 3)]
+
+    def code_at(*at):
+        columns = [start + i for start, i in zip(starts, at[len(leading) :], strict=True)]
+        acc = 0
+        for corner in product((0, 1), repeat=dims):
+            taps = list(zip(corner, columns, strict=True))
+            cell = (*at[: len(leading)], *(int(indices[tap]) for tap in taps))
+            acc += (int(x[cell]) - int(x_zero)) * prod(int(coefficients[tap]) for tap in taps)
+        return _clamped(acc, int(m[0]), int(s[0]), ends, rounding)
+
+    return (*leading, *resized), code_at
+
+
+def _plain_softmax(x, denominators, numerators, *ends, axis, published, rounding):
+    def code_at(*at):
+        row = []
+        for i in range(x.shape[axis]):
+            cell = list(at)
+            cell[axis] = i
+            row.append(int(x[tuple(cell)]))
+        largest = 0 if published else max(row)
+        index = [(code if published else largest - code) % 256 for code in row]
+        total = sum(int(denominators[i]) for i in index) or 1
+        share = Fraction(int(numerators[index[at[axis]]]), total)
+        y_zero, y_min, y_max = map(int, ends)
+        level = floor(share) if published else exact_round(share, rounding)
+        return min(max(level + y_zero, y_min), y_max)
+
+    return x.shape, code_at
+
+
+def _plain_layer_norm(
+    x,
+    x_zero,
+    m,
+    offset,
+    s,
+    epsilon,
+    *ends,
+    axis,
+    centered,
+    root_bits,
+    factor_bits,
+    norm_bits,
+    rounding,
+):
+    n = m.size
+
+    def code_at(*at):
+        row = [int(code) - int(x_zero) for code in x[at[: x.ndim + axis]].flat]
+        total = sum(row) * centered
+        variance = n * sum(code * code for code in row) - total * total
+        radicand, root = variance * 4**root_bits + int(epsilon), 1
+        while root < 1 << 31 and (root + 1) ** 2 <= radicand:  # by halves of a first guess
+            step = 1
+            while (root + 2 * step) ** 2 <= radicand:
+                step *= 2
+            root += step
+        distance = n * (int(x[at]) - int(x_zero)) - total
+        product = distance * (2**factor_bits // root)
+        normal = exact_round(
+            Fraction(product, 2 ** (factor_bits - root_bits - norm_bits)), "half_up"
+        )
+        place = at[x.ndim + axis :]
+        return _clamped(normal * int(m[place]) + int(offset[place]), 1, int(s), ends, rounding)
+
+    return x.shape, code_at
+
+
+def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
+    window = geometry.pop("spatial_shape", None) or geometry["kernel_shape"]
+    ones, no_bias = np.ones((channels, 1, *window), int), np.zeros(channels, int)
+    inputs = [x, x_zero, ones, 0, no_bias, m, s, *ends]
+    return _plain_conv(*inputs, rounding=rounding, group=channels, **geometry)
+
+
+def _plain_counted_pool(
+    x,
+    x_zero,
+    m,
+    s,
+    *ends,
+    channels,
+    kernel_shape,
+    dilations,
+    pads,
+    strides,
+    uncounted_pads,
+    rounding,
+):
+    dims = len(kernel_shape)
+    sizes = x.shape[2:]
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel_shape, dilations, strict=True)]
+    out = [
+        (sizes[i] + pads[i] + pads[i + dims] - reach[i]) // strides[i] + 1 for i in range(dims)
+    ]
+
+    def code_at(batch, channel, *at):
+        acc = cells = 0
+        for tap in product(*map(range, kernel_shape)):
+            place = [at[i] * strides[i] + tap[i] * dilations[i] - pads[i] for i in range(dims)]
+            if all(0 <= place[i] < sizes[i] for i in range(dims)):
+                acc += int(x[(batch, channel, *place)]) - int(x_zero)
+            cells += all(
+                uncounted_pads[i] - pads[i]
+                <= place[i]
+                < sizes[i] + pads[i + dims] - uncounted_pads[i + dims]
+                for i in range(dims)
+            )
+        y_zero, y_min, y_max = map(int, ends)
+        level = exact_round(Fraction(acc * int(m), max(cells, 1) << int(s)), rounding)
+        return min(max(level + y_zero, y_min), y_max)
+
+    return (x.shape[0], channels, *out), code_at
+
+
+PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
+    "Requantize": _plain_requantize,
+    "LutPerChannel": _plain_channels,
+    "LutPair": _plain_pair,
+    "Lut16": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 65536])),
+    "LutInterpolated": _plain_interpolated,
+    "IntMul": _plain_mul,
+    "IntPRelu": _plain_p_relu,
+    "IntCodedPRelu": _plain_coded_p_relu,
+    "Lut": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 256])),
+    "IntConv": _plain_conv,
+    "IntGemm": _plain_gemm,
+    "IntMatMul": _plain_mat_mul,
+    "IntAdd": _plain_add,
+    "IntSub": _plain_sub,
+    "IntRescaledAdd": partial(_plain_rescaled, 1),
+    "IntRescaledSub": partial(_plain_rescaled, -1),
+    "IntReduce": _plain_reduce,
+    "IntResize": _plain_resize,
+    "TableSoftmax": _plain_softmax,
+    "IntLayerNorm": _plain_layer_norm,
+    "IntAveragePool": _plain_pool,
+    "IntCountedAveragePool": _plain_counted_pool,
+    "IntGlobalAveragePool": _plain_pool,
+}
