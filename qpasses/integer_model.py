@@ -198,6 +198,8 @@ def _has_axes(node: Node) -> bool:
     last = _LARGEST_RANK if dims is None else dims
     if node.op == "LutPerChannel":
         return bool(0 <= node.attrs["axis"] < last)
+    if node.op == "IntLayerNorm":
+        return _has_rows(node, last)
     if node.op == "TableSoftmax":
         return bool(-last <= node.attrs["axis"] < 0 and node.attrs["published"] == 0)
     if node.op != "IntReduce":
@@ -205,6 +207,23 @@ def _has_axes(node: Node) -> bool:
     axes = node.attrs["axes"]
     in_order = axes == sorted(set(axes)) and axes != []
     return in_order and all(-last <= axis < 0 for axis in axes)
+
+
+def _has_rows(node: Node, last: int) -> bool:
+    """Whether factors are shaped as a row of x, and bits are those of int64."""
+    attributes, multiplier = node.attrs, constant(node.inputs[2])
+    root, factor, norm = (attributes[f"{name}_bits"] for name in ("root", "factor", "norm"))
+    if multiplier is None or not -last <= attributes["axis"] < 0 or not multiplier.size:
+        return False
+    shape = node.inputs[0].shape
+    row = [None] * multiplier.ndim if shape is None else list(shape)[attributes["axis"] :]
+    is_row = len(row) == multiplier.ndim == -attributes["axis"] and all(
+        size == wanted
+        for size, wanted in zip(row, multiplier.shape, strict=True)
+        if isinstance(size, int)
+    )
+    in_range = attributes["centered"] in (0, 1) and root < 32 and factor < 63
+    return is_row and in_range and 0 < norm < factor - root
 
 
 def _has_windows(node: Node) -> bool:
@@ -274,13 +293,14 @@ _TYPES = {
     "W": _STORED,
     "int32": ("int32",),
     "int32[256]": ("int32",),
+    "int64": ("int64",),
     "int64[256]": ("int64",),
 }
 
 
 _SCALAR_SCALED = (
     *("IntAdd", "IntCodedPRelu", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce"),
-    "IntSub",
+    *("IntSub", "IntLayerNorm"),
 )
 """Ops with one multiplier for everything, a number."""
 
@@ -300,6 +320,9 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return shape is None or keeps_shape(shape, value)
     if name == "tables":
         return value.ndim == 2 and value.shape[1] == 256
+    if node.op == "IntLayerNorm" and name in ("multiplier", "bias"):
+        factors = constant(node.inputs[2])
+        return factors is not None and value.shape == factors.shape
     if name == "bias":
         weights = constant(node.inputs[2])
         channels = weights.shape[node.op == "IntGemm"] if weights is not None else 0
@@ -331,7 +354,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if node.op == "LutPair":
         around = {tensor.name for tensor in [*node.inputs[:2], *node.outputs]}
         return around <= record.tensors.keys() and all(counts.get(n) == 1 for n in single)
-    if node.op in ("Lut", "LutPerChannel", "TableSoftmax"):
+    if node.op in ("Lut", "LutPerChannel", "TableSoftmax", "IntLayerNorm"):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
     if node.op in SLOPED and not _has_slopes(node, entry):

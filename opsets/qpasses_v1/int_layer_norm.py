@@ -192,6 +192,17 @@ def fits_double(constants: Constants, attributes: Attributes) -> bool:
     return bool(longest << above <= LARGEST_DOUBLE and scaled <= LARGEST_DOUBLE)
 
 
+def fits_int64(constants: Constants, attributes: Attributes) -> bool:
+    """Whether the variance of no row, with its fraction bits and epsilon, leaves 62 bits."""
+    cells = constants["multiplier"].size
+    limits, zero = np.iinfo(constants["x_zero"].dtype), int(constants["x_zero"])
+    reach = limits.max - limits.min
+    if not attributes["centered"]:
+        reach = 2 * max(limits.max - zero, zero - limits.min)
+    largest = (cells * reach) ** 2 // 4 + 1 << 2 * attributes["root_bits"]
+    return bool(largest + int(constants["epsilon"]) < LARGEST_RADICAND)
+
+
 def _in_double(rounding: Rounding) -> Body:
     return Body(
         overload(rounding),

@@ -13,6 +13,7 @@ from qpasses.checking.coded_slopes import int_coded_p_relu
 from qpasses.checking.edges import clip_codes, dequantize_linear, quantize_linear
 from qpasses.checking.meaning import Site
 from qpasses.checking.moving import moving
+from qpasses.checking.norms import int_layer_norm
 from qpasses.checking.pairs import int_add, int_mul
 from qpasses.checking.plain import apart, left
 from qpasses.checking.products import int_conv, int_gemm, int_mat_mul
@@ -32,6 +33,7 @@ RULES: Mapping[str, Rule] = {
     "IntCountedAveragePool": int_counted_average_pool,
     "IntGemm": int_gemm,
     "IntGlobalAveragePool": int_global_average_pool,
+    "IntLayerNorm": int_layer_norm,
     "IntMatMul": int_mat_mul,
     "IntMul": int_mul,
     "IntPRelu": int_p_relu,

@@ -13,11 +13,13 @@ from opsets.errors import ModelError, UsageError
 from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_layer_norm import fits_double, fits_int64
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
 from qpasses.bodies import body_of, constants_of, rank_of
 from qpasses.edges import byte_codes
 from qpasses.evidence.certificate import NodeEvidence
+from qpasses.evidence.norms import differing_norms, norm_bound
 from qpasses.evidence.pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
@@ -343,6 +345,34 @@ def softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
 
 
+def normalized(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """A bound for every row, and the body on rows of all kinds."""
+    body = body_of(node, record)
+    attributes = {name: node.attrs[name] for name in OPS["IntLayerNorm"].attributes}
+    problem = problem_of(node, given, record)
+    if not (fits_double(given, attributes) and fits_int64(given, attributes)):
+        problem = problem or "its products can leave 52 bits"
+    if given["multiplier"].size != record.nodes[node.name].cells:
+        problem = problem or "its rows are not as long as its record says"
+    bound = norm_bound(given, attributes)
+    count, wrong, moved_codes = (
+        (0, 0, 0) if problem else differing_norms(body, given, attributes)
+    )
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="bounded",
+        domain=count,
+        mismatches=wrong,
+        body=body.overload,
+        reference_moved=moved_codes,
+        reference_max_lsb=int(bound + 1),
+        channels=given["multiplier"].size,
+        bound=bound,
+        problem=problem,
+    )
+
+
 _HALF = Fraction(1, 2)
 
 
@@ -519,6 +549,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntReduce": reduced,
     "IntResize": thresholds,
     "TableSoftmax": softmax,
+    "IntLayerNorm": normalized,
     "Lut": lookup,
     "LutPerChannel": lookup,
     "LutPair": lookup_pair,

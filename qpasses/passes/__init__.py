@@ -15,6 +15,7 @@ from qpasses.passes.integerize_clamp import IntegerizeClamp
 from qpasses.passes.integerize_conv import IntegerizeConv
 from qpasses.passes.integerize_counted_average_pool import IntegerizeCountedAveragePool
 from qpasses.passes.integerize_gemm import IntegerizeGemm
+from qpasses.passes.integerize_layer_norm import IntegerizeLayerNorm
 from qpasses.passes.integerize_mat_mul import IntegerizeMatMul
 from qpasses.passes.integerize_moving import IntegerizeMoving
 from qpasses.passes.integerize_mul import IntegerizeMul
@@ -62,6 +63,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeReduce(),
     IntegerizeResize(),
     IntegerizeSoftmax(),
+    IntegerizeLayerNorm(),
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),

@@ -1,0 +1,82 @@
+"""IntLayerNorm: every integer from gamma, beta and epsilon again."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+
+from opsets.realised import quotient_rounding
+from qpasses.checking.clamps import check_end, clamps_behind
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    float_constant,
+    unlike,
+    unlike_attributes,
+)
+from qpasses.checking.products import check_record
+from qpasses.graph import rank
+
+_NORM_BITS, _MULTIPLIER_BITS, _LARGEST_SHIFT = 20, 24, 61
+
+
+def int_layer_norm(site: Site) -> Iterator[str]:
+    """LayerNormalization over the last axes, with one gamma and beta for each place."""
+    site.is_op("LayerNormalization")
+    node, clamps = site.first, clamps_behind(site)
+    dims, shape = rank(node.inputs[0]), node.inputs[0].shape
+    if not dims or shape is None:
+        raise DifferenceError(f"the rank of what {node.name!r} reads is not known")
+    row = list(shape[int(node.attrs.get("axis", -1)) % dims :])
+    if not all(isinstance(size, int) and size > 0 for size in row):
+        raise DifferenceError(f"how long the rows of {node.name!r} are is not known")
+    x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
+    yield from check_end(site, clamps)
+    yield from unlike("x_zero", site.given["x_zero"], np.array(x.zero_point, x.dtype))
+    cells = int(np.prod(row))
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, cells)
+    gamma, beta = (float_constant(node, index) for index in (1, 2))
+    if gamma is None:
+        raise DifferenceError(f"gamma of {node.name!r} is not constant")
+    if beta is None:
+        beta = np.zeros(1, np.float32)
+    slopes, offsets = (
+        [Fraction(v) / Fraction(y.scale) for v in np.broadcast_to(each, row).ravel().tolist()]
+        for each in (gamma, beta)
+    )
+    epsilon = Fraction(float(np.float32(node.attrs.get("epsilon", 1e-5))))
+    in_codes = epsilon * cells**2 / Fraction(x.scale) ** 2
+    span = x.type_limits[1] - x.type_limits[0]
+    largest = (cells * span) ** 2 // 4 + 1 + int(in_codes) + 1
+    root_bits = (62 - largest.bit_length()) // 2
+    longest = 2 * (isqrt(cells - 1) + 1)
+    factor_bits = min(root_bits + 52 - (longest - 1).bit_length(), 62)
+    width = min(_MULTIPLIER_BITS, 51 - longest.bit_length() - _NORM_BITS)
+    shift = _shift(max(map(abs, slopes)), max(map(abs, offsets)), width)
+    expected = {
+        "axis": -len(row),
+        "centered": 1,
+        "root_bits": root_bits,
+        "factor_bits": factor_bits,
+        "norm_bits": _NORM_BITS,
+        "rounding": quotient_rounding(site.settings.target),
+    }
+    yield from unlike_attributes(site.node.attrs, expected)
+    unit = Fraction(1 << shift, 1 << _NORM_BITS)
+    for name, value in (
+        ("multiplier", np.array([round(s * unit) for s in slopes], np.int32).reshape(row)),
+        ("bias", np.array([round(each * (1 << shift)) for each in offsets]).reshape(row)),
+        ("shift", np.array(shift, np.int32)),
+        ("epsilon", np.array(round(in_codes * 4**root_bits))),
+    ):
+        yield from unlike(name, site.given[name], value)
+
+
+def _shift(slope: Fraction, offset: Fraction, width: int) -> int:
+    """The most places that leave multipliers ``width`` bits, and biases 50."""
+    for places in range(_LARGEST_SHIFT, 0, -1):
+        in_unit = slope * 2**places / 2 ** (_NORM_BITS + width), offset * 2**places / 2**50
+        if max(in_unit) < 1:
+            return places
+    raise DifferenceError("gamma or beta is too large for any shift")

@@ -1,0 +1,111 @@
+"""IntegerizeLayerNorm: normalization over rows, by an integer square root."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.multipliers import ScaleError
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from opsets.realised import quotient_rounding
+from qpasses.graph import Graph, Node, add_node, input_at, is_float, is_used, rank
+from qpasses.norms import Norm, norm_numbers
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.patterns import clamp, real_value_of, stored_input, stored_output, value_of
+from qpasses.record import NodeRecord
+
+
+class IntegerizeLayerNorm(Pass):
+    """Replace a quantized LayerNormalization by one integer node.
+
+    before: ``y = Q(LayerNormalization(DQ(x), gamma, beta))``
+    after:  ``y = qpasses.IntLayerNorm <axis> (x, x_zero, multiplier, bias, ...)``
+    **Approximate:** within the bound that its evidence states, far below a step of y: mean
+    and variance are exact, the square root and its inverse have as many bits as fit.
+    """
+
+    op_types: ClassVar = frozenset({"LayerNormalization"})
+
+    def guard(self, graph: Graph, node: Node) -> Declined | None:
+        """One result, rows of a known size, constant gamma and beta, one number for each."""
+        if not is_float(node.outputs[0]):
+            return None
+        if any(tensor.name and is_used(graph, tensor) for tensor in node.outputs[1:]):
+            return Declined("LayerNormalization whose mean or deviation is read")
+        given = [input_at(node, 1), input_at(node, 2)]
+        values = [value_of(tensor) for tensor in given if tensor is not None]
+        if any(value is None or not np.isfinite(value).all() for value in values):
+            return Declined("LayerNormalization with a gamma or beta that is not constant")
+        row = _row(node)
+        if row is None:
+            return Declined("LayerNormalization over an axis whose size is not known")
+        if 0 in row:
+            return Declined("LayerNormalization over rows without elements")
+        if any(value is not None and value.size > np.prod(row) for value in values):
+            return Declined("LayerNormalization with a gamma or beta larger than a row")
+        return None
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Find the integers, put IntLayerNorm in place."""
+        x = stored_input(node.inputs[0], context.settings)
+        found = stored_output(graph, node, context.settings)
+        if x is None and found is None:
+            return None  # in float
+        if x is None or found is None:
+            return Declined("input or output is not quantized per tensor to 8 bits")
+        y, absorbed = found
+        row = _row(node)
+        assert row is not None, node.name
+        norm = Norm(_factors(node, 1, row), _factors(node, 2, row), _epsilon(node))
+        meaning = y.quantization
+        try:
+            numbers, shape = norm_numbers(x.quantization, meaning, norm)
+        except ScaleError as error:
+            return Declined(f"LayerNormalization: {error}")
+        attributes = {**shape, "rounding": quotient_rounding(context.target)}
+        bounds = meaning.zero_point, *clamp(absorbed, meaning)
+        body = OPS["IntLayerNorm"].body("portable", numbers, attributes)
+        context.record.nodes[node.name] = NodeRecord(
+            source=[node.name, *(each.name for each in absorbed)],
+            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
+            overload=body.overload,
+            cells=norm.gamma.size,
+        )
+        inputs = [
+            x.tensor,
+            context.scalar(x.quantization.dtype, x.quantization.zero_point),
+            *(context.constant(f"{node.name}.{key}", value) for key, value in numbers.items()),
+            *(context.scalar(meaning.dtype, value) for value in bounds),
+        ]
+        add_node(
+            graph,
+            "IntLayerNorm",
+            node.name,
+            inputs,
+            [y.tensor],
+            attributes=attributes,
+            domain=DOMAIN,
+        )
+        return None
+
+
+def _row(node: Node) -> list[int] | None:
+    """The sizes of the axes that are normalized over, if they are known."""
+    shape, dims = node.inputs[0].shape, rank(node.inputs[0])
+    if not dims or shape is None:
+        return None
+    sizes = list(shape[int(node.attrs.get("axis", -1)) % dims :])
+    return sizes if all(isinstance(size, int) for size in sizes) else None
+
+
+def _factors(node: Node, index: int, row: list[int]) -> NDArray[np.float32]:
+    """Gamma or beta, one number for each place of a row; beta is 0 where there is none."""
+    tensor = input_at(node, index)
+    value: Any = np.zeros(1) if tensor is None else real_value_of(tensor)
+    return np.ascontiguousarray(np.broadcast_to(value, row), np.float32)
+
+
+def _epsilon(node: Node) -> float:
+    """As float32, of which the attribute is one."""
+    return float(np.float32(node.attrs.get("epsilon", 1e-5)))
