@@ -148,7 +148,9 @@ def plan(graph: Graph, context: Context) -> Plan:
     if context.target.slopes == "common_shift":
         result.ties += _ties_of_slopes(result, context)
     result.inner = chains.readers(tensor for _, tensor in result.chains)
-    result.integer.update(id(n) for n in moving if reach.of(data_inputs(n)[0].name) in active)
+    for node in moving:  # of what varies, or a constant of which a size does
+        first, *_ = data_inputs(node) or node.outputs
+        result.integer.update({id(node)} if reach.of(first.name) in active else ())
     for tensor in _float_variables(graph):
         if reach.of(tensor.name) in active and tensor.name not in inner:
             result.tensors[tensor.name] = tensor

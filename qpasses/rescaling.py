@@ -38,7 +38,7 @@ def unlike_edges(
         read = {tensor.name for tensor in data_inputs(node)}
         written = [tensor.name for tensor in results(graph, node)]
         one = len({parameters[name] for name in written}) == 1
-        meaning = parameters[written[0] if one else data_inputs(node)[0].name]
+        meaning = parameters[written[0] if one or not read else data_inputs(node)[0].name]
         found += [
             Edge(node, is_input, index, tensor.name, meaning)
             for is_input, ends in ((True, node.inputs), (False, node.outputs))

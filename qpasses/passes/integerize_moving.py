@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import numpy as np
+
 from qpasses.graph import (
     Graph,
     Node,
@@ -40,11 +42,14 @@ class IntegerizeMoving(Pass):
         return moves(node)
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
-        """Something that varies, and a constant fill value."""
+        """Finite constants, a constant fill value."""
         if not is_float(node.outputs[0]):
             return None  # shape arithmetic
-        if not data_inputs(node):
-            return Declined(f"{node.op} of a constant")
+        values = [real_value_of(tensor) for tensor in moved(node)]
+        if not data_inputs(node) and not all(
+            np.isfinite(v).all() for v in values if v is not None
+        ):
+            return Declined(f"{node.op} of a constant that holds infinite values")
         fill = input_at(node, 2)
         if node.op == "Pad" and fill is not None and value_of(fill) is None:
             return Declined("Pad with a fill value that is not constant")
