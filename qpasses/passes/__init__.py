@@ -5,6 +5,7 @@ from qpasses.passes.base import Pass
 from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
 from qpasses.passes.clip_codes import ClipCodes
 from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
+from qpasses.passes.expand_constant_of_shape import ExpandConstantOfShape
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
 from qpasses.passes.integer_edges import IntegerEdges
@@ -38,6 +39,7 @@ from qpasses.settings import Settings
 PREPARE: tuple[Pass, ...] = (
     SumToAdd(),
     RemoveIdentity(),
+    ExpandConstantOfShape(),
     RecognizeSoftmax(),
     MeanToPool(),
     ResolveAutoPad(),

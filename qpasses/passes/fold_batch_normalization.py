@@ -25,6 +25,7 @@ class FoldBatchNormalization(Pass):
 
     before: ``c = Conv (x, w, b); y = BatchNormalization (c, gamma, beta, mean, var)``
     after:  ``y = Conv (x, w * k, (b - mean) * k + beta)`` with ``k = gamma / sqrt(var + eps)``
+    Of rows in front of a Gemm it scales that one's weights along what they sum.
     **Exact** in real arithmetic; k is computed in float64, so float results move by rounding.
     """
 
@@ -43,11 +44,16 @@ class FoldBatchNormalization(Pass):
             return None
         if node.outputs[0].dtype != np.float32:
             return Declined(f"BatchNormalization in {node.outputs[0].dtype} alone")
-        dims = rank(node.inputs[0])
+        dims, behind = rank(node.inputs[0]), sole_consumer(graph, node.outputs[0])
+        if dims == 2 and behind is not None and _can_take(behind, node):
+            scaled = _scaled_inputs(behind, factor, offset, context)
+            behind.inputs = [node.inputs[0], *scaled]
+            node.outputs.clear()
+            return None
         if dims is None or dims < 3:
             return Declined(
                 "BatchNormalization of a tensor without spatial dimensions, "
-                "with no Conv or Gemm of its own before it"
+                "with no Conv or Gemm of its own before or behind it"
             )
         _become_depthwise(node, factor, offset, context)
         return None
@@ -101,6 +107,34 @@ def _along_outputs(before: Node, factor: NDArray[np.float64]) -> NDArray[np.floa
     if before.op == "Gemm" and not before.attrs.get("transB", 0):
         return factor.reshape(1, -1)
     return factor.reshape(-1, *[1] * (len(shape) - 1))
+
+
+def _can_take(behind: Node, node: Node) -> bool:
+    """Whether ``behind`` is a Gemm of what ``node`` writes with constants to scale."""
+    if behind.op != "Gemm" or behind.inputs[0] is not node.outputs[0]:
+        return False
+    plain = {"alpha": 1.0, "beta": 1.0, "transA": 0}
+    if any(behind.attrs.get(name, value) != value for name, value in plain.items()):
+        return False
+    bias = input_at(behind, 2)
+    return constant(behind.inputs[1]) is not None and (
+        bias is None or constant(bias) is not None
+    )
+
+
+def _scaled_inputs(
+    behind: Node,
+    factor: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    context: Context,
+) -> list[Tensor]:
+    """Weights and bias that take the factor and offset of each input."""
+    weights = _values(behind, 1)
+    turned = bool(behind.attrs.get("transB", 0))
+    sums = offset @ (weights.T if turned else weights)
+    bias = _values(behind, 2) if input_at(behind, 2) is not None else 0.0
+    scaled = weights * (factor if turned else factor.reshape(-1, 1))
+    return _constants(behind, scaled, bias + sums, context)
 
 
 def _become_depthwise(
