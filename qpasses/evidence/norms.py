@@ -35,8 +35,9 @@ def norm_bound(given: Constants, attributes: Attributes) -> float:
       of T, so r = (1 + 1 / (4 t)) / t of it.
     - The factor is floored: it is off by r / (1 - r) of itself for the root, and by
       root / 2**factor_bits for the floor.
-    - |d| / sqrt(v) <= sqrt(n - 1) (sqrt(n)): for so much the normalized number is off, and
-      by half its last bit.
+    - |d| / sqrt(v) <= sqrt(n - 1) (sqrt(n)), and where gamma makes of it more than all codes
+      and the bias, only the last code counts: of so much it is off by these parts, and by
+      half a last bit.
     - Multiplier and bias are off by one half each.
     """
     cells, root_bits = given["multiplier"].size, attributes["root_bits"]
@@ -52,12 +53,14 @@ def norm_bound(given: Constants, attributes: Attributes) -> float:
     if root >= 1:
         return span
     relative = root / (1 - root) + largest / 2.0 ** attributes["factor_bits"]
-    normal = longest * relative + 2.0 ** -(attributes["norm_bits"] + 1)
-    step = 2.0 ** -int(given["shift"])
-    steepest = float(np.abs(given["multiplier"].astype(np.int64)).max(initial=0)) + 1 / 2
-    in_last = 2.0 ** attributes["norm_bits"]
-    bound = steepest * in_last * step * normal + (longest * in_last / 2 + 1 / 2) * step
-    return float(min(bound * _SAFE, span))
+    step, last = 2.0 ** -int(given["shift"]), 2.0 ** attributes["norm_bits"]
+    steepest = (
+        float(np.abs(given["multiplier"].astype(np.int64)).max(initial=0)) + 1 / 2
+    ) * step
+    furthest = float(np.abs(given["bias"]).max(initial=0)) * step
+    largest_level = min(longest * last * steepest, span + furthest + 1)
+    rounded = steepest / 2 + (longest * last / 2 + 1 / 2) * step
+    return float(min((largest_level * relative + rounded) * _SAFE, span))
 
 
 def norm_rows(given: Constants, attributes: Attributes) -> NDArray[Any]:
