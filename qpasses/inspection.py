@@ -16,6 +16,7 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import constants_of
 from qpasses.evidence.certificate import NodeEvidence
+from qpasses.evidence.norms import norm_bound
 from qpasses.evidence.prove import prove
 from qpasses.function import Function
 from qpasses.graph import Node
@@ -188,6 +189,9 @@ def _rule(node: Node, entry: NodeRecord, given: Mapping[str, NDArray[Any]]) -> s
     if node.op in LOOKUPS:
         ops = Function.from_text(entry.function).ops if entry.function else []
         return f"{', '.join(ops) or 'another scale'} of every code"
+    if node.op == "IntLayerNorm":
+        bound = norm_bound(given, node.attrs)
+        return f"root of {node.attrs['root_bits']} fraction bits, off by at most {bound:.2g}"
     multipliers, shifts = _multipliers(given), _numbers(given, _SHIFTS)
     if not multipliers:
         return ""

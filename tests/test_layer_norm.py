@@ -149,6 +149,12 @@ def test_no_attribute_of_a_norm_may_change(name):
     assert qpasses.verify(changed, net(), feeds(2)).verdict == "failed"
 
 
+def test_inspect_says_how_far_a_norm_may_be_off():
+    row = qpasses.inspect(qpasses.quantize(net(), feeds()).model).node("norm")
+    assert row.rule == ("root of 20 fraction bits, off by at most 5.1e-05")
+    assert "floor(sqrt(v * 4**root_bits + epsilon))" in row.formula
+
+
 def test_a_sequence_of_one_and_constant_rows_are_no_trap():
     text = "g (float[N, T, 4] x) => (float[N, T, 4] y) { y = LayerNormalization (x, one) }"
     made = model(text, one=np.ones(4, np.float32))
