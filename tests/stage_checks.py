@@ -119,6 +119,8 @@ def check_against_real_arithmetic(found, feeds):
         elif node.op_type == "QuantizeLinear":
             name, (real, scale, zero) = node.output[0], inputs.values()
             values[name] = integers[name]
+            if np.shape(real) != integers[name].shape:  # of MaxPool in 1D it drops pads
+                raise ValueError(f"onnx's evaluator gives {name} another shape")
             if name in allowed:
                 level = real / np.float64(scale) + zero
                 sure = np.abs(level - np.floor(level) - 0.5) > NEAR_A_TIE
