@@ -155,6 +155,34 @@ def test_inspect_says_how_far_a_norm_may_be_off():
     assert "floor(sqrt(v * 4**root_bits + epsilon))" in row.formula
 
 
+def test_a_norm_that_is_written_out_is_the_same_node():
+    text = """net (float[N, 5, 16] x) => (float[N, 5, 16] y, float[N, 5, 8] z) {
+        a = Add (x, x)
+        m = ReduceMean <axes = [-1]> (a)
+        d = Sub (a, m)
+        q = Pow (d, two)
+        v = ReduceMean <axes = [-1]> (q)
+        e = Add (v, epsilon)
+        s = Sqrt (e)
+        n = Div (d, s)
+        g = Mul (n, gamma)
+        [norm] y = Add (g, beta)
+        [last] z = MatMul (y, w)
+    }"""
+    weights = {"gamma": numbers(16), "beta": numbers(16, seed=1), "w": numbers(16, 8)}
+    weights |= {"two": np.float32(2), "epsilon": np.float32(0.001)}
+    written = model(text, opset=11, **weights)
+    result, single = qpasses.quantize(written, feeds()), qpasses.quantize(net(), feeds())
+    assert result.verdict == "ok"
+    assert qpasses.verify(result.model, written, feeds(2)).verdict == "ok"
+    found, expected = (
+        next(each for each in made.model.graph.node if each.name == "norm")
+        for made in (result, single)
+    )
+    assert found.op_type == "IntLayerNorm"
+    assert list(found.attribute) == list(expected.attribute)
+
+
 def test_a_sequence_of_one_and_constant_rows_are_no_trap():
     text = "g (float[N, T, 4] x) => (float[N, T, 4] y) { y = LayerNormalization (x, one) }"
     made = model(text, one=np.ones(4, np.float32))

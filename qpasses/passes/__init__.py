@@ -29,6 +29,7 @@ from qpasses.passes.integerize_softmax import IntegerizeSoftmax
 from qpasses.passes.invert_constant import InvertConstant
 from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
+from qpasses.passes.recognize_layer_norm import RecognizeLayerNorm
 from qpasses.passes.recognize_softmax import RecognizeSoftmax
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
@@ -41,6 +42,7 @@ PREPARE: tuple[Pass, ...] = (
     RemoveIdentity(),
     ExpandConstantOfShape(),
     RecognizeSoftmax(),
+    RecognizeLayerNorm(),
     MeanToPool(),
     ResolveAutoPad(),
     ResolveCeilMode(),

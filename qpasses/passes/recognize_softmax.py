@@ -1,20 +1,10 @@
 """RecognizeSoftmax: a Softmax that is written out is one node again."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-
-from qpasses.graph import (
-    Graph,
-    Node,
-    constant,
-    input_at,
-    is_graph_output,
-    producer,
-    rank,
-)
+from qpasses.graph import Graph, Node, producer
 from qpasses.passes.base import Context, Declined, Pass
+from qpasses.recognition import are_inner, reduced_axes
 
 
 class RecognizeSoftmax(Pass):
@@ -39,10 +29,10 @@ class RecognizeSoftmax(Pass):
         if axis is None:
             return Declined("exponentials divided by a sum along other than one known axis")
         inside = [exp, total]
-        if not _are_inner(graph, inside, node, context):
+        if not are_inner(graph, inside, node, context.selection.excluded):
             return Declined("exponentials or their sum are read by something else as well")
         x, shift = exp.inputs[0], _shift(exp, axis)
-        if shift and _are_inner(graph, shift, exp, context):
+        if shift and are_inner(graph, shift, exp, context.selection.excluded):
             x = shift[0].inputs[0]
         node.op, node.inputs = "Softmax", [x]
         node.attrs.clear()
@@ -52,11 +42,8 @@ class RecognizeSoftmax(Pass):
 
 def _axis(node: Node) -> int | None:
     """The one axis that ``node`` reduces and keeps, from 0 on; None if it is another node."""
-    dims, axes = rank(node.inputs[0]), constant(input_at(node, 1))
-    given = np.ravel(node.attrs.get("axes", []) if axes is None else axes)
-    if dims is None or len(given) != 1 or not node.attrs.get("keepdims", 1):
-        return None
-    return int(given[0]) % dims
+    axes = reduced_axes(node)
+    return axes[0] if axes is not None and len(axes) == 1 else None
 
 
 def _shift(exp: Node, axis: int) -> list[Node]:
@@ -67,14 +54,3 @@ def _shift(exp: Node, axis: int) -> list[Node]:
         return []
     is_same = largest.inputs[0] is sub.inputs[0] and _axis(largest) == axis
     return [sub, largest] if is_same else []
-
-
-def _are_inner(graph: Graph, nodes: Sequence[Node], last: Node, context: Context) -> bool:
-    """Whether nothing but ``nodes`` and ``last`` needs them, nor the user by their names."""
-    readers = {id(each) for each in (*nodes, last)}
-    return not any(
-        node.name in context.selection.excluded
-        or is_graph_output(graph, node.outputs[0])
-        or any(id(reader) not in readers for reader in node.outputs[0].outputs)
-        for node in nodes
-    )
