@@ -210,20 +210,20 @@ def _has_axes(node: Node) -> bool:
 
 
 def _has_rows(node: Node, last: int) -> bool:
-    """Whether factors are shaped as a row of x, and bits are those of int64."""
+    """Whether factors are shaped as a row of x or are one for each, and bits are of int64."""
     attributes, multiplier = node.attrs, constant(node.inputs[2])
+    axis, cells = attributes["axis"], attributes["cells"]
     root, factor, norm = (attributes[f"{name}_bits"] for name in ("root", "factor", "norm"))
-    if multiplier is None or not -last <= attributes["axis"] < 0 or not multiplier.size:
+    if multiplier is None or not -last <= axis < 0 or multiplier.ndim < -axis:
         return False
-    shape = node.inputs[0].shape
-    row = [None] * multiplier.ndim if shape is None else list(shape)[attributes["axis"] :]
-    is_row = len(row) == multiplier.ndim == -attributes["axis"] and all(
-        size == wanted
-        for size, wanted in zip(row, multiplier.shape, strict=True)
-        if isinstance(size, int)
-    )
+    shape, row = node.inputs[0].shape, prod(multiplier.shape[axis:])
+    known = [] if shape is None else [n for n in shape[axis:] if isinstance(n, int)]
+    is_row = row in (1, cells) and multiplier.size > 0
+    if shape is not None:
+        is_row &= keeps_shape(shape, multiplier)
+        is_row &= len(known) < -axis or prod(known) == cells
     in_range = attributes["centered"] in (0, 1) and root < 32 and factor < 63
-    return is_row and in_range and 0 < norm < factor - root
+    return is_row and 0 < cells < _MANY and in_range and 0 < norm < factor - root
 
 
 def _has_windows(node: Node) -> bool:

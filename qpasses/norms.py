@@ -22,9 +22,12 @@ MULTIPLIER_BITS, LARGEST_SHIFT = 24, 61
 class Norm:
     """What is computed: (x - mean) / sqrt(variance + epsilon) * gamma + beta, over rows.
 
-    ``gamma`` and ``beta`` are shaped as a row; not ``centered``: without the mean.
+    Of ``cells`` along ``axis`` and what is behind it. ``gamma`` and ``beta`` are of one shape,
+    which broadcasts to what is normalized; not ``centered``: without the mean.
     """
 
+    axis: int
+    cells: int
     gamma: NDArray[np.float32]
     beta: NDArray[np.float32]
     epsilon: float
@@ -38,7 +41,7 @@ def norm_numbers(
 
     Raises ScaleError for an epsilon, a row or factors for which there are none.
     """
-    cells = norm.gamma.size
+    cells = norm.cells
     low, high = (end - x.zero_point for end in x.type_limits)
     reach = high - low if norm.centered else 2 * max(high, -low)
     largest = (cells * reach) ** 2 // 4 + 1
@@ -63,7 +66,8 @@ def norm_numbers(
         "epsilon": np.array(round(epsilon * 4**root_bits), np.int64),
     }
     attributes = {
-        "axis": -norm.gamma.ndim,
+        "axis": norm.axis,
+        "cells": cells,
         "centered": int(norm.centered),
         "root_bits": root_bits,
         "factor_bits": factor_bits,

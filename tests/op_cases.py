@@ -424,12 +424,14 @@ def int_layer_norm(draw):
     norm_bits = int(rng.integers(8, 21))
     factor_bits = root_bits + int(rng.integers(norm_bits + 1, 46))
     epsilon = int(rng.choice([0, 1, rng.integers(0, 1 << int(rng.integers(1, 61)))]))
-    multiplier = rng.integers(-(1 << 20), 1 << 20, row, np.int32, endpoint=True)
-    offset = rng.integers(-(1 << 40), 1 << 40, row, np.int64, endpoint=True)
+    places = row if rng.random() < 0.6 or not leading else [leading[-1], *[1] * len(row)]
+    multiplier = rng.integers(-(1 << 20), 1 << 20, places, np.int32, endpoint=True)
+    offset = rng.integers(-(1 << 40), 1 << 40, places, np.int64, endpoint=True)
     shift = np.int32(rng.choice([1, 20, rng.integers(1, 61)]))
     numbers = [multiplier, offset, np.asarray(shift), np.array(epsilon, np.int64)]
     attributes = {
         "axis": -len(row),
+        "cells": cells,
         "centered": draw(st.integers(0, 1)),
         "root_bits": root_bits,
         "factor_bits": min(factor_bits, 62),

@@ -275,13 +275,14 @@ def _plain_layer_norm(
     epsilon,
     *ends,
     axis,
+    cells,
     centered,
     root_bits,
     factor_bits,
     norm_bits,
     rounding,
 ):
-    n = m.size
+    n = cells
 
     def code_at(*at):
         row = [int(code) - int(x_zero) for code in x[at[: x.ndim + axis]].flat]
@@ -298,8 +299,8 @@ def _plain_layer_norm(
         normal = exact_round(
             Fraction(product, 2 ** (factor_bits - root_bits - norm_bits)), "half_up"
         )
-        place = at[x.ndim + axis :]
-        return _clamped(normal * int(m[place]) + int(offset[place]), 1, int(s), ends, rounding)
+        total = normal * _read(m, at) + _read(offset, at)
+        return _clamped(total, 1, int(s), ends, rounding)
 
     return x.shape, code_at
 

@@ -12,6 +12,7 @@ from stage_checks import thoroughly
 
 import qpasses
 from calibration import Session
+from opsets.errors import ModelError
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_layer_norm import fits_double, fits_int64
 from qpasses.evidence.norms import norm_bound
@@ -60,7 +61,7 @@ def norms(draw):
     gamma = (rng.standard_normal(cells) * 10.0 ** rng.integers(-2, 2)).astype(np.float32)
     beta = rng.standard_normal(cells).astype(np.float32) * rng.choice([0, 1, 10])
     epsilon = float(np.float32(rng.choice([0, 1e-12, 1e-5, 0.1])))
-    norm = Norm(gamma, beta.astype(np.float32), epsilon, draw(st.booleans()))
+    norm = Norm(-1, cells, gamma, beta.astype(np.float32), epsilon, draw(st.booleans()))
     level = rng.integers(low, high + 1)
     rows = np.stack(
         [
@@ -139,14 +140,38 @@ def test_no_number_of_a_norm_may_change(name):
     assert qpasses.verify(changed, net(), feeds(2)).verdict == "failed"
 
 
-@pytest.mark.parametrize("name", ["centered", "root_bits", "factor_bits", "norm_bits"])
+@pytest.mark.parametrize(
+    "name", ["cells", "centered", "root_bits", "factor_bits", "norm_bits"]
+)
 def test_no_attribute_of_a_norm_may_change(name):
     result = qpasses.quantize(net(), feeds())
     changed = onnx.ModelProto.FromString(result.model.SerializeToString())
     node = next(each for each in changed.graph.node if each.name == "norm")
     (attribute,) = [each for each in node.attribute if each.name == name]
     attribute.i -= 1
-    assert qpasses.verify(changed, net(), feeds(2)).verdict == "failed"
+    try:
+        assert qpasses.verify(changed, net(), feeds(2)).verdict == "failed"
+    except ModelError as error:
+        assert name == "cells" and "has not the inputs and attributes" in str(error)
+
+
+@pytest.mark.parametrize("options", [{}, {"activation_type": "int8"}])
+@pytest.mark.parametrize("size", [[7], [5, 6], [3, 2, 4]])
+def test_an_instance_normalization_is_the_same_op_by_channels(size, options):
+    shape = ", ".join(map(str, ["N", 3, *size]))
+    text = f"""g (float[{shape}] x) => (float[{shape}] y) {{
+        a = Mul (x, two)
+        [norm] n = InstanceNormalization <epsilon = 0.01> (a, gamma, beta)
+        y = Relu (n)
+    }}"""
+    made = model(text, gamma=numbers(3), beta=numbers(3, seed=1), two=np.float32(2))
+    samples = [{"x": numbers(2, 3, *size, seed=seed)} for seed in range(4)]
+    result = qpasses.quantize(made, samples, **options)
+    assert result.verdict == "ok"
+    (proof,) = [each for each in result.evidence if each.name == "norm"]
+    assert (proof.op, proof.kind, proof.mismatches) == ("IntLayerNorm", "bounded", 0)
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 30
+    assert qpasses.verify(result.model, made, samples[:2]).verdict == "ok"
 
 
 def test_inspect_says_how_far_a_norm_may_be_off():

@@ -22,7 +22,7 @@ _AXES = """
     none      = Constant <value = int64 {0}> ()
     one       = Constant <value = int64 {1}> ()
     axes      = Range (first, none, one)
-    cells     = Size (multiplier)
+    cells     = Constant <value_int: int = @cells> ()
     centered  = Constant <value_int: int = @centered> ()
     root_bits = Constant <value_int: int = @root_bits> ()
     all_bits  = Constant <value_int: int = @factor_bits> ()
@@ -183,7 +183,7 @@ def fits_double(constants: Constants, attributes: Attributes) -> bool:
     the factor is at most sqrt(cells) * 2**(factor_bits - root_bits), twice that where the root
     is 1 for one below 2; the multiple of the result is at most 2**norm_bits of that.
     """
-    cells = constants["multiplier"].size
+    cells = attributes["cells"]
     longest = 2 * (isqrt(cells - 1) + 1)
     above = attributes["factor_bits"] - attributes["root_bits"]
     largest = int(np.abs(constants["multiplier"].astype(np.int64)).max(initial=0))
@@ -194,7 +194,7 @@ def fits_double(constants: Constants, attributes: Attributes) -> bool:
 
 def fits_int64(constants: Constants, attributes: Attributes) -> bool:
     """Whether the variance of no row, with its fraction bits and epsilon, leaves 62 bits."""
-    cells = constants["multiplier"].size
+    cells = attributes["cells"]
     limits, zero = np.iinfo(constants["x_zero"].dtype), int(constants["x_zero"])
     reach = limits.max - limits.min
     if not attributes["centered"]:
@@ -234,6 +234,7 @@ def reference(
     y_max: NDArray[Any],
     *,
     axis: int,
+    cells: int,
     centered: int,
     root_bits: int,
     factor_bits: int,
@@ -242,9 +243,10 @@ def reference(
 ) -> NDArray[Any]:
     """Stored x, any shape; a row is what lies along ``axis`` (negative) and all behind it.
 
-    ``multiplier`` and ``bias`` are shaped as a row; ``shift`` and ``epsilon`` are numbers.
+    It has ``cells`` codes. ``multiplier`` and ``bias`` broadcast to x; ``shift`` and
+    ``epsilon`` are numbers.
     """
-    axes, cells = tuple(range(axis, 0)), multiplier.size
+    axes = tuple(range(axis, 0))
     code = np.asarray(x).astype(np.int64) - x_zero
     total = code.sum(axis=axes, keepdims=True) * centered
     variance = cells * (code * code).sum(axis=axes, keepdims=True) - total * total
@@ -285,7 +287,15 @@ INT_LAYER_NORM = Op(
         **{"shift": "int32", "epsilon": "int64", "y_zero": "T", "y_min": "T", "y_max": "T"},
     },
     outputs={"y": "T"},
-    attributes=("axis", "centered", "root_bits", "factor_bits", "norm_bits", "rounding"),
+    attributes=(
+        "axis",
+        "cells",
+        "centered",
+        "root_bits",
+        "factor_bits",
+        "norm_bits",
+        "rounding",
+    ),
     reference=reference,
     bodies=[
         *(_in_double(rounding) for rounding in ROUNDINGS),
@@ -296,10 +306,10 @@ INT_LAYER_NORM = Op(
         "a constant added to all codes changes nothing": _a_constant_changes_nothing,
         "a constant row gives the bias": _a_constant_row_gives_the_bias,
     },
-    doc="Over each row of n codes, along `axis` and all behind it: d = n * (x - x_zero) - t, "
-    "v = n * sum of (x - x_zero)**2 - t**2, t = sum of (x - x_zero) if `centered`, else 0; "
+    doc="Over each row of n = `cells` codes, along `axis` and all behind it: d = n * (x - "
+    "x_zero) - t, v = n * sum of (x - x_zero)**2 - t**2, t = sum of (x - x_zero) if `centered`, else 0; "
     "root = floor(sqrt(v * 4**root_bits + epsilon)), at least 1; normal = round(d * "
     "floor(2**factor_bits / root) / 2**(factor_bits - root_bits - norm_bits)), ties up; y = "
     "clamp(round((normal * multiplier + bias) / 2**shift) + y_zero, y_min, y_max). Of "
-    "LayerNormalization and, not centered, RMSNormalization.",
+    "LayerNormalization, InstanceNormalization and, not centered, RMSNormalization.",
 )

@@ -22,13 +22,16 @@ _NORM_BITS, _MULTIPLIER_BITS, _LARGEST_SHIFT = 20, 24, 61
 
 
 def int_layer_norm(site: Site) -> Iterator[str]:
-    """LayerNormalization over the last axes, with one gamma and beta for each place."""
-    site.is_op("LayerNormalization")
+    """LayerNormalization over the last axes, with one gamma and beta for each place, and
+    InstanceNormalization over all positions, with one of them for each channel.
+    """
+    site.is_op("LayerNormalization", "InstanceNormalization")
     node, clamps = site.first, clamps_behind(site)
+    by_channel = node.op == "InstanceNormalization"
     dims, shape = rank(node.inputs[0]), node.inputs[0].shape
     if not dims or shape is None:
         raise DifferenceError(f"the rank of what {node.name!r} reads is not known")
-    row = list(shape[int(node.attrs.get("axis", -1)) % dims :])
+    row = list(shape[2 if by_channel else int(node.attrs.get("axis", -1)) % dims :])
     if not all(isinstance(size, int) and size > 0 for size in row):
         raise DifferenceError(f"how long the rows of {node.name!r} are is not known")
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
@@ -41,8 +44,12 @@ def int_layer_norm(site: Site) -> Iterator[str]:
         raise DifferenceError(f"gamma of {node.name!r} is not constant")
     if beta is None:
         beta = np.zeros(1, np.float32)
+    places = [gamma.size, *[1] * len(row)] if by_channel else row
     slopes, offsets = (
-        [Fraction(v) / Fraction(y.scale) for v in np.broadcast_to(each, row).ravel().tolist()]
+        [
+            Fraction(value) / Fraction(y.scale)
+            for value in (each if by_channel else np.broadcast_to(each, row)).ravel().tolist()
+        ]
         for each in (gamma, beta)
     )
     epsilon = Fraction(float(np.float32(node.attrs.get("epsilon", 1e-5))))
@@ -56,6 +63,7 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     shift = _shift(max(map(abs, slopes)), max(map(abs, offsets)), width)
     expected = {
         "axis": -len(row),
+        "cells": cells,
         "centered": 1,
         "root_bits": root_bits,
         "factor_bits": factor_bits,
@@ -65,8 +73,8 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, expected)
     unit = Fraction(1 << shift, 1 << _NORM_BITS)
     for name, value in (
-        ("multiplier", np.array([round(s * unit) for s in slopes], np.int32).reshape(row)),
-        ("bias", np.array([round(each * (1 << shift)) for each in offsets]).reshape(row)),
+        ("multiplier", np.array([round(s * unit) for s in slopes], np.int32).reshape(places)),
+        ("bias", np.array([round(each * (1 << shift)) for each in offsets]).reshape(places)),
         ("shift", np.array(shift, np.int32)),
         ("epsilon", np.array(round(in_codes * 4**root_bits))),
     ):

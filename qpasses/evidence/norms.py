@@ -40,7 +40,7 @@ def norm_bound(given: Constants, attributes: Attributes) -> float:
       half a last bit.
     - Multiplier and bias are off by one half each.
     """
-    cells, root_bits = given["multiplier"].size, attributes["root_bits"]
+    cells, root_bits = attributes["cells"], attributes["root_bits"]
     longest = sqrt(cells - 1 if attributes["centered"] else cells)
     smallest = max(cells - 1, 1) if attributes["centered"] else cells
     epsilon, unit = int(given["epsilon"]), 4**root_bits
@@ -64,10 +64,17 @@ def norm_bound(given: Constants, attributes: Attributes) -> float:
 
 
 def norm_rows(given: Constants, attributes: Attributes) -> NDArray[Any]:
-    """[R, row...]: codes anywhere, alike, of two values, one apart from the others, rising."""
-    shape, dtype = given["multiplier"].shape, given["x_zero"].dtype
-    limits, cells = np.iinfo(dtype), prod(shape)
-    count = max(8, min(96, _CODES // max(cells, 1)))
+    """[R, ..., row...]: codes anywhere, alike, of two values, one apart, rising.
+
+    A row has the sizes of the multiplier, or one that is all cells where these are 1.
+    """
+    axis, cells, dtype = attributes["axis"], attributes["cells"], given["x_zero"].dtype
+    shape, limits = list(given["multiplier"].shape), np.iinfo(dtype)
+    leading, row = shape[:axis], shape[axis:]
+    if prod(row) != cells:
+        row = [cells, *[1] * (-axis - 1)]
+    groups = max(8, min(96, _CODES // (cells * prod(leading))))
+    count = groups * prod(leading)
     rng = np.random.default_rng([cells, attributes["root_bits"]])
     rows = rng.integers(limits.min, limits.max, (count, cells), endpoint=True)
     level = rng.integers(limits.min, limits.max, count)
@@ -85,7 +92,7 @@ def norm_rows(given: Constants, attributes: Attributes) -> NDArray[Any]:
             rows[some] = np.where(rows[some] > level[some, None], limits.max, limits.min)
         else:
             rows[some] = np.sort(rows[some], axis=1)
-    return rows.astype(dtype).reshape(count, *shape)
+    return rows.astype(dtype).reshape(groups, *leading, *row)
 
 
 def differing_norms(
@@ -107,7 +114,7 @@ def differing_norms(
 
 
 def _real(rows: NDArray[Any], given: Constants, attributes: Attributes) -> NDArray[Any]:
-    axes, cells = tuple(range(attributes["axis"], 0)), given["multiplier"].size
+    axes, cells = tuple(range(attributes["axis"], 0)), attributes["cells"]
     level = rows.astype(np.float64) - float(given["x_zero"])
     if attributes["centered"]:
         level = level - level.mean(axis=axes, keepdims=True)

@@ -352,7 +352,7 @@ def normalized(node: Node, given: Constants, record: Record) -> NodeEvidence:
     problem = problem_of(node, given, record)
     if not (fits_double(given, attributes) and fits_int64(given, attributes)):
         problem = problem or "its products can leave 52 bits"
-    if given["multiplier"].size != record.nodes[node.name].cells:
+    if attributes["cells"] != record.nodes[node.name].cells:
         problem = problem or "its rows are not as long as its record says"
     bound = norm_bound(given, attributes)
     count, wrong, moved_codes = (

@@ -17,7 +17,7 @@ from qpasses.record import NodeRecord
 
 
 class IntegerizeLayerNorm(Pass):
-    """Replace a quantized LayerNormalization by one integer node.
+    """Replace a quantized LayerNormalization or InstanceNormalization by one integer node.
 
     before: ``y = Q(LayerNormalization(DQ(x), gamma, beta))``
     after:  ``y = qpasses.IntLayerNorm <axis> (x, x_zero, multiplier, bias, ...)``
@@ -25,23 +25,25 @@ class IntegerizeLayerNorm(Pass):
     and variance are exact, the square root and its inverse have as many bits as fit.
     """
 
-    op_types: ClassVar = frozenset({"LayerNormalization"})
+    op_types: ClassVar = frozenset({"LayerNormalization", "InstanceNormalization"})
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
-        """One result, rows of a known size, constant gamma and beta, one number for each."""
+        """One result, rows of a known size, constant gamma and beta."""
         if not is_float(node.outputs[0]):
             return None
         if any(tensor.name and is_used(graph, tensor) for tensor in node.outputs[1:]):
-            return Declined("LayerNormalization whose mean or deviation is read")
+            return Declined(f"{node.op} whose mean or deviation is read")
         given = [input_at(node, 1), input_at(node, 2)]
         values = [value_of(tensor) for tensor in given if tensor is not None]
         if any(value is None or not np.isfinite(value).all() for value in values):
-            return Declined("LayerNormalization with a gamma or beta that is not constant")
+            return Declined(f"{node.op} with a gamma or beta that is not constant and finite")
         row = _row(node)
         if row is None:
-            return Declined("LayerNormalization over an axis whose size is not known")
-        if any(value is not None and value.size > np.prod(row) for value in values):
-            return Declined("LayerNormalization with a gamma or beta larger than a row")
+            return Declined(f"{node.op} over an axis whose size is not known")
+        if any(
+            value is not None and value.size > np.prod(_shape(node, row)) for value in values
+        ):
+            return Declined(f"{node.op} with a gamma or beta larger than a row")
         return None
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
@@ -55,12 +57,13 @@ class IntegerizeLayerNorm(Pass):
         y, absorbed = found
         row = _row(node)
         assert row is not None, node.name
-        norm = Norm(_factors(node, 1, row), _factors(node, 2, row), _epsilon(node))
+        gamma, beta = (_factors(node, index, row) for index in (1, 2))
+        norm = Norm(-len(row), int(np.prod(row)), gamma, beta, _epsilon(node))
         meaning = y.quantization
         try:
             numbers, shape = norm_numbers(x.quantization, meaning, norm)
         except ScaleError as error:
-            return Declined(f"LayerNormalization: {error}")
+            return Declined(f"{node.op}: {error}")
         attributes = {**shape, "rounding": quotient_rounding(context.target)}
         bounds = meaning.zero_point, *clamp(absorbed, meaning)
         body = OPS["IntLayerNorm"].body("portable", numbers, attributes)
@@ -68,7 +71,7 @@ class IntegerizeLayerNorm(Pass):
             source=[node.name, *(each.name for each in absorbed)],
             scales={"x": [x.quantization.scale], "y": [meaning.scale]},
             overload=body.overload,
-            cells=norm.gamma.size,
+            cells=norm.cells,
         )
         inputs = [
             x.tensor,
@@ -93,15 +96,27 @@ def _row(node: Node) -> list[int] | None:
     shape, dims = node.inputs[0].shape, rank(node.inputs[0])
     if not dims or shape is None:
         return None
-    sizes = list(shape[int(node.attrs.get("axis", -1)) % dims :])
+    first = int(node.attrs.get("axis", -1)) % dims if node.op == "LayerNormalization" else 2
+    sizes = list(shape[first:])
     return sizes if all(isinstance(size, int) for size in sizes) else None
 
 
+def _shape(node: Node, row: list[int]) -> list[int]:
+    """Of gamma and beta: one for each place of a row, or for each channel."""
+    if node.op == "LayerNormalization":
+        return row
+    channels = value_of(node.inputs[1])
+    assert channels is not None, node.name
+    return [channels.size, *[1] * len(row)]
+
+
 def _factors(node: Node, index: int, row: list[int]) -> NDArray[np.float32]:
-    """Gamma or beta, one number for each place of a row; beta is 0 where there is none."""
-    tensor = input_at(node, index)
+    """Gamma or beta as the node has it; beta is 0 where there is none."""
+    tensor, shape = input_at(node, index), _shape(node, row)
     value: Any = np.zeros(1) if tensor is None else real_value_of(tensor)
-    return np.ascontiguousarray(np.broadcast_to(value, row), np.float32)
+    if node.op == "InstanceNormalization":
+        value = np.reshape(value, shape)
+    return np.ascontiguousarray(np.broadcast_to(value, shape), np.float32)
 
 
 def _epsilon(node: Node) -> float:
