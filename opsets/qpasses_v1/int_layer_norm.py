@@ -307,9 +307,9 @@ INT_LAYER_NORM = Op(
         "a constant row gives the bias": _a_constant_row_gives_the_bias,
     },
     doc="Over each row of n = `cells` codes, along `axis` and all behind it: d = n * (x - "
-    "x_zero) - t, v = n * sum of (x - x_zero)**2 - t**2, t = sum of (x - x_zero) if `centered`, else 0; "
-    "root = floor(sqrt(v * 4**root_bits + epsilon)), at least 1; normal = round(d * "
-    "floor(2**factor_bits / root) / 2**(factor_bits - root_bits - norm_bits)), ties up; y = "
-    "clamp(round((normal * multiplier + bias) / 2**shift) + y_zero, y_min, y_max). Of "
+    "x_zero) - t, v = n * sum of (x - x_zero)**2 - t**2, t = sum of (x - x_zero) if "
+    "`centered`, else 0; root = floor(sqrt(v * 4**root_bits + epsilon)), at least 1; normal = "
+    "round(d * floor(2**factor_bits / root) / 2**(factor_bits - root_bits - norm_bits)), ties "
+    "up; y = clamp(round((normal * multiplier + bias) / 2**shift) + y_zero, y_min, y_max). Of "
     "LayerNormalization, InstanceNormalization and, not centered, RMSNormalization.",
 )
