@@ -18,7 +18,7 @@ from qpasses.evidence.thresholds import Interval
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context
 from qpasses.patterns import Stored, clamp
-from qpasses.record import NodeRecord, Quantization
+from qpasses.record import NodeRecord, Quantization, middle_code
 
 _ROUNDINGS: Mapping[str, NodeRounding] = {"divided": "half_away", "reciprocal": "half_up"}
 """Of the forms that round in their own way."""
@@ -30,7 +30,7 @@ _WIDEST = (1 << 31) - 1
 class Numbers:
     """The integers of an average; ``raw``: zero points are left in what it reads and writes.
 
-    That moves ties only: input and output have one zero point then.
+    That moves ties only: input and output have one zero point then. Codes count as int8.
     """
 
     multiplier: int
@@ -112,7 +112,9 @@ def put_average(
     """Put ``op`` in place of ``node``, from stored x to stored y with what y absorbs."""
     x, (y, absorbed) = ends
     source, meaning = x.quantization, y.quantization
-    zeros = (0, 0) if numbers.raw else (source.zero_point, meaning.zero_point)
+    zeros = source.zero_point, meaning.zero_point
+    if numbers.raw:
+        zeros = middle_code(source.dtype, 8), middle_code(meaning.dtype, 8)
     given = {**attributes, "rounding": numbers.rounding}
     shape = (1,) if OPS[op].evidence == "thresholds" else ()
     scaling = {

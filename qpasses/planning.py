@@ -183,7 +183,8 @@ def _follows(node: Node) -> bool:
 
 def _stands_alone(node: Node, target: Target) -> bool:
     """Whether ``node`` is a slope that the target computes by itself, not in a table."""
-    return node.op in ("LeakyRelu", "PRelu") and target.slopes != "multipliers"
+    by_itself = target.slopes != "multipliers" or not target.tables
+    return node.op in ("LeakyRelu", "PRelu") and by_itself
 
 
 def _ties_ends(node: Node, target: Target) -> bool:

@@ -86,13 +86,13 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
 def _divided(
     site: Site, clamps: Sequence[Node], x: Quantization, expected: Mapping[str, Any]
 ) -> Iterator[str]:
-    """A sum of codes, zero points left in, divided by its cells: ties away from zero."""
-    y = site.y
+    """A sum of codes as int8, zero points left in, divided by its cells: ties away from 0."""
+    y, middle = site.y, 128 if site.y.dtype == "uint8" else 0
     if x != y:
         yield "its input and output are stored in different ways"
     yield from unlike_attributes(site.node.attrs, {**expected, "rounding": "half_away"})
     ends = zip(("y_min", "y_max"), stored_bounds(y, clamps), strict=True)
-    for name, value in (("x_zero", 0), ("y_zero", 0), *ends):
+    for name, value in (("x_zero", middle), ("y_zero", middle), *ends):
         yield from unlike(name, site.given[name], np.array(value, y.dtype))
     yield from _numbers(site, _to_the_right((1, 0), "half_away"))
 

@@ -40,7 +40,7 @@ from qpasses.evidence.thresholds import (
 from qpasses.evidence.windows import differing_means, window_sizes
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant
-from qpasses.record import Quantization, Record
+from qpasses.record import Quantization, Record, middle_code
 from qpasses.stages import Kind, kind
 
 Constants = dict[str, NDArray[Any]]
@@ -159,7 +159,7 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
 def _leaves_zeros(node: Node, given: Constants, record: Record) -> bool:
     """Whether a mean leaves the zero point in what it reads and writes, which is the same.
 
-    That adds one number to all codes, and to their mean; padding must not count.
+    That adds one number to all codes, as int8 ones, and to their mean; padding must not count.
     """
     divides = node.attrs.get("mean") == DIVIDES or node.op == "IntCountedAveragePool"
     pads, uncounted = (node.attrs.get(name) for name in ("pads", "uncounted_pads"))
@@ -167,7 +167,7 @@ def _leaves_zeros(node: Node, given: Constants, record: Record) -> bool:
     if not divides or pads != uncounted or x is None or x != y:
         return False
     is_one = int(given["multiplier"]) == 1 << int(given["shift"])
-    return is_one and int(given["x_zero"]) == int(given["y_zero"]) == 0
+    return is_one and int(given["x_zero"]) == int(given["y_zero"]) == middle_code(x.dtype, 8)
 
 
 def _beyond(node: Node, record: Record, lowest: int, highest: int) -> str:
