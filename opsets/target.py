@@ -133,17 +133,24 @@ class Target:
         multiplier, shift = MULTIPLIERS[rule].derive(scale, bits, high)
         largest = Fraction((1 << bits) - 1) / Fraction(2) ** low
         smallest = max(Fraction(2) ** -high, SMALLEST)
-        if shift < low or multiplier > 1 << bits or (multiplier == 0 and scale > largest):
+        is_lost = multiplier == 0 and scale >= SMALLEST
+        if not is_lost and low <= shift <= high and multiplier <= 1 << bits:
+            return multiplier, shift
+        if scale > largest:
             raise self._beyond(scale, "largest", largest)
-        if shift > high or (multiplier == 0 and scale >= SMALLEST):
+        if scale < smallest:
             raise self._beyond(scale, "smallest", smallest)
-        return multiplier, shift
+        raise ScaleError(
+            f"target {self.name!r} cannot express the scale {float(scale):.6g}: by {rule!r} "
+            f"it is {multiplier} / 2**{shift}, shifts are {low} to {high}"
+        )
 
     def _beyond(self, scale: Scale, which: str, end: Fraction) -> ScaleError:
         times = float(Fraction(scale) / end)
+        digits = ".6g" if abs(times - 1) > 1e-3 else ".12g"
         return ScaleError(
             f"target {self.name!r} cannot express the scale {float(scale):.6g}: it is "
-            f"{times:.6g} times the {which}, {float(end):.6g}"
+            f"{times:{digits}} times the {which}, {float(end):{digits}}"
         )
 
     def requantize(
@@ -231,7 +238,7 @@ def _read(name_or_path: str | Path) -> tuple[str, bytes]:
         return str(name_or_path), (_SHIPPED / f"{name_or_path}.toml").read_bytes()
     path = Path(name_or_path)
     if path.suffix == ".toml" and not path.is_file():
-        raise UsageError(f"target {path}: no such file")
+        raise UsageError(f"target {path}: {'no file' if path.exists() else 'no such file'}")
     if path.suffix != ".toml":
         known = ", ".join(target_names())
         raise UsageError(

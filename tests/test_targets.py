@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from small_models import cnn, pictures
+from small_models import cnn, model, numbers, pictures
 
 import qpasses
 from opsets.errors import UsageError
@@ -196,7 +196,7 @@ def test_what_is_no_scale_is_an_error(name, scale):
     [
         ("onnx", 2.0**24, "it is 2 times the largest, 8.38861e+06"),
         ("exact", 1e300, "it is 9.31323e+290 times the largest, 1.07374e+09"),
-        ("tflite", 2.0**31, "it is 1 times the largest, 2.14748e+09"),
+        ("tflite", 2.0**31, "it is 1.00000000047 times the largest, 2147483647"),
         ("tflite-single", 2.0**31, "it is 2 times the largest, 1.07374e+09"),
         ("tosa", 1e12, "it is 1862.65 times the largest, 5.36871e+08"),
         ("bm1684x", 2.0**64, "it is 2 times the largest, 9.22337e+18"),
@@ -356,3 +356,30 @@ def test_multipliers_of_a_target_without_fast_kernels_are_near_to_real_arithmeti
         for found in (exact, plain)
     ]
     assert changes[0] < 2**-27 < changes[1]
+
+
+def test_a_scale_between_the_ends_that_the_rule_has_no_shift_for_says_so(target_file):
+    rules = {
+        "multiplier": '"get_scale_and_shift"',
+        "multiplier_bits": "7",
+        "rounding": '"half_up"',
+    }
+    shifts = {"min_shift": "8", "max_shift": "10", "fast_kernels": "false"}
+    target = load_target(target_file(**rules, **shifts))
+    assert target.scale_to_multiplier(0.3) == (77, 8)
+    with pytest.raises(UsageError, match=r"it is 51 / 2\*\*7, shifts are 8 to 10"):
+        target.scale_to_multiplier(0.4)
+    with pytest.raises(UsageError, match=r"1\.024e-09 times the smallest"):
+        target.scale_to_multiplier(1e-12)
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub"])
+def test_a_sum_keeps_to_the_shifts_of_a_target(target_file, op):
+    path = target_file(
+        multiplier_bits="8", min_shift="20", max_shift="30", fast_kernels="false"
+    )
+    text = f"g (float[1, 4] x, float[1, 4] z) => (float[1, 4] y) {{ [sum] y = {op} (x, z) }}"
+    samples = [{"x": numbers(1, 4, seed=i), "z": numbers(1, 4, seed=i + 9)} for i in range(4)]
+    result = qpasses.quantize(model(text), samples, target=path)
+    (left,) = result.report["summary"]["float_nodes"]
+    assert "shifts are 20 to 30" in left["reason"]

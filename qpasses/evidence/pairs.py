@@ -82,6 +82,12 @@ def choose_add(
         return _ruled_add(a, b, y, bounds, target, op)
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
     larger, shift = scale_to_multiplier(max(ratios), target.multiplier_bits)
+    if shift < target.min_shift or (larger and shift > target.max_shift):
+        raise ScaleError(
+            f"target {target.name!r} cannot express the scale {float(max(ratios)):.6g} of a "
+            f"sum: it is {larger} / 2**{shift}, shifts are {target.min_shift} to "
+            f"{target.max_shift}"
+        )
     start = [
         larger if ratio == max(ratios) else round(ratio * (1 << shift)) for ratio in ratios
     ]
