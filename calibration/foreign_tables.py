@@ -50,6 +50,11 @@ def read_ranges(path: Path, symmetric: bool = False) -> tuple[ForeignKind, dict[
                 f"{where}: wants {table.asym_ops[0]!r} asymmetric, which codes of this target "
                 "are not: leave it away under #asym_op"
             )
+        if symmetric and table.weight_scales:
+            raise DataError(
+                f"{where}: gives the scales of {table.weight_scales[0]!r}, where scales of "
+                "weights follow from weights here: leave the block #weight_scale away"
+            )
         ranges = {
             name: entry.symmetric_range if symmetric else entry.range
             for name, entry in table.entries.items()

@@ -50,10 +50,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class TpuMlirTable:
-    """The int8 entries by tensor, and which operators the table wants asymmetric."""
+    """The int8 entries by tensor; which operators the table wants asymmetric, and of which it
+    has the scales of weights.
+    """
 
     entries: Mapping[str, Entry]
     asym_ops: tuple[str, ...]
+    weight_scales: tuple[str, ...] = ()
 
 
 def header_in(text: str) -> bool:
@@ -65,11 +68,12 @@ def header_in(text: str) -> bool:
 def read_tpumlir(text: str, where: str) -> TpuMlirTable:
     """The table in ``text``, of a file that ``where`` names.
 
-    Of the blocks behind the entries ``#asym_op`` is kept, the others are passed over. Raises
-    DataError, with the number of the line, for entries that make no sense.
+    Of the blocks behind the entries the names under ``#asym_op`` and ``#weight_scale`` are kept;
+    those of other types than int8 are passed over. Raises DataError, with the number of the
+    line, for entries that make no sense.
     """
     entries: dict[str, Entry] = {}
-    asym_ops = []
+    asym_ops, weight_scales = [], []
     block = ""
     for number, line in enumerate(text.split("\n"), 1):
         found, columns = _BLOCK.match(line.strip()), line.split()
@@ -85,7 +89,9 @@ def read_tpumlir(text: str, where: str) -> TpuMlirTable:
             entries[name] = entry
         elif block == "asym_op":
             asym_ops.append(columns[0])
-    return TpuMlirTable(entries, tuple(asym_ops))
+        elif block.startswith("weight_scale"):
+            weight_scales.append(columns[0])
+    return TpuMlirTable(entries, tuple(asym_ops), tuple(weight_scales))
 
 
 def _entry(columns: list[str], where: str) -> Entry:
@@ -98,6 +104,8 @@ def _entry(columns: list[str], where: str) -> Entry:
     checked_range(low, high, place)
     if not 0 <= threshold < float("inf"):
         raise damaged(place, f"the threshold {threshold:g} must be finite and not negative")
+    if threshold == 0 and (low or high):
+        raise damaged(place, f"the threshold is 0, the values are from {low:g} to {high:g}")
     return Entry(threshold, low, high)
 
 

@@ -63,11 +63,26 @@ images 1 2 3 nonsense
 """
 
 
+def test_scales_of_weights_in_a_table_are_not_passed_over_for_a_device(tmp_path):
+    text = TPU_MLIR.replace("#asym_op\n122_Conv\ntuned\n", "")
+    with pytest.raises(DataError, match="'122_Conv_weight', where scales of weights follow"):
+        read_ranges(saved(tmp_path / "cali_table", text), symmetric=True)
+
+
+def test_a_threshold_of_zero_with_values_is_damaged(tmp_path):
+    path = saved(tmp_path / "cali_table", TPU_MLIR.replace("tuned  0.01", "tuned 0"))
+    with pytest.raises(
+        DataError, match="'tuned': the threshold is 0, the values are from -0.5"
+    ):
+        read_ranges(path)
+
+
 def test_a_table_of_tpu_mlir_is_read_as_it_writes_it(tmp_path):
     path = saved(tmp_path / "cali_table", TPU_MLIR)
     table = read_tpumlir(TPU_MLIR, str(path))
     assert table.entries["122_Conv"] == Entry(41.0432266, -102.5830978, 97.6811905)
     assert table.asym_ops == ("122_Conv", "tuned")
+    assert table.weight_scales == ("122_Conv_weight",)
     ranges = {
         "images": Range(0, 1.000008),
         "122_Conv": Range(-41.0432266, 41.0432266),
