@@ -68,9 +68,9 @@ def header_in(text: str) -> bool:
 def read_tpumlir(text: str, where: str) -> TpuMlirTable:
     """The table in ``text``, of a file that ``where`` names.
 
-    Of the blocks behind the entries the names under ``#asym_op`` and ``#weight_scale`` are kept;
-    those of other types than int8 are passed over. Raises DataError, with the number of the
-    line, for entries that make no sense.
+    Of the blocks behind the entries the names under ``#asym_op`` and ``#weight_scale`` are
+    kept; those of other types than int8 are passed over. Raises DataError, with the number of
+    the line, for entries that make no sense.
     """
     entries: dict[str, Entry] = {}
     asym_ops, weight_scales = [], []

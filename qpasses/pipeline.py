@@ -34,6 +34,7 @@ from qpasses.record import Record
 from qpasses.settings import Settings
 from qpasses.sharing import Sharing, share
 from qpasses.table_ranges import with_function_ranges
+from qpasses.ties import stand_ins
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,9 @@ def integerize(
     histograms = rules.histograms or frozenset(judged)
     run = Run(histograms, calibration.skip_bad, calibration.workers, advance)
     names = to_observe(graph, chosen, settings)
-    found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run)
+    original = {t for node in model.graph.node for t in node.output}
+    held = stand_ins(names, chosen.ties, original | sample.keys())
+    found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run, held)
 
     advance = progress("integerize", 1)
     if settings.table_ranges == "function":

@@ -108,13 +108,24 @@ class Given:
         """The tensors in it."""
         return list(self.ranges if self.table is None else self.table.tensors)
 
-    def of(self, observed: Sequence[str], known: set[str], rules: Rules) -> Ranges:
+    def of(
+        self,
+        observed: Sequence[str],
+        known: set[str],
+        rules: Rules,
+        stand_ins: Mapping[str, str],
+    ) -> Ranges:
         """The ranges of the tensors ``observed``; ``known`` are all of the prepared graph.
 
+        A table of another tool speaks of the model as it was: ``stand_ins`` says by which
+        tensor of that the values of one that was made since are held too.
         Raises DataError for a tensor that is missing or that the graph has not, UsageError
         for a rule that ranges of another tool cannot follow.
         """
         names, given = self._names_of(known), self._overrides(observed, rules)
+        if self.table is None:
+            held = {made: first for made, first in stand_ins.items() if first in names}
+            names = {made: names[first] for made, first in held.items()} | names
         missing = [name for name in observed if name not in {*names, *given}]
         if missing:
             raise DataError(
@@ -203,15 +214,16 @@ def find_ranges(
     rules: Rules,
     how: Calibration,
     run: Run,
+    stand_ins: Mapping[str, str],
 ) -> Ranges:
-    """The ranges of the tensors ``observed`` of the prepared ``model``."""
+    """The ranges of the tensors ``observed`` of the prepared ``model``; see ``Given.of``."""
     rules.check(observed)
     if how.given is not None:
         ends = [*model.graph.input, *model.graph.output]
         known = {value.name for value in ends} | {
             t for n in model.graph.node for t in n.output
         }
-        return how.given.of(observed, known, rules)
+        return how.given.of(observed, known, rules, stand_ins)
     found = how.engine(model, observed, samples, run, Collected())
     skipped = dict(sorted(found.skipped.items()))
     ranges = chosen(rules, found.tensors, skipped, samples.random, "the run")

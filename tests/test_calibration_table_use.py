@@ -10,6 +10,7 @@ from small_models import cnn, model, numbers, pictures, save
 
 import qpasses
 from calibration.methods import METHODS
+from opsets.errors import DataError
 
 every_method = pytest.mark.parametrize("method", METHODS)
 
@@ -445,3 +446,27 @@ def test_onnxruntimes_own_reader_loads_what_is_converted_for_it(desk):
     for name, (low, high) in ranges_in(report).items():
         found = loaded[name].range_value
         assert [float(each) for each in found] == [low, high]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[mean] y = ReduceMean <axes = [2, 3], keepdims = 0> (x)",
+        "[up] y = ConvTranspose <strides = [2, 2]> (x, w)",
+    ],
+)
+def test_tensors_made_in_preparation_are_held_by_those_they_are_moved_to(tmp_path, body):
+    """Tools that made their table of the model as it was know nothing of them."""
+    rank = "A, B" if "mean" in body else "A, B, C, D"
+    text = f"g (float[1, 3, 4, 4] x) => (float[{rank}] y) {{ {body} }}"
+    made = model(text, w=numbers(3, 2, 3, 3))
+    path = tmp_path / "cali_table"
+    path.write_text("# op_name    threshold    min    max\nx 3 -3 3\ny 5 -5 5\n")
+    feeds = [{"x": numbers(1, 3, 4, 4, seed=seed)} for seed in range(2)]
+    result = qpasses.quantize(made, feeds, target="bm1684x", calibration_table=path)
+    ranges = {each["name"]: each["range"] for each in result.report["calibration"]["tensors"]}
+    assert result.verdict == "ok" and len(ranges) > 2
+    assert {tuple(each) for name, each in ranges.items() if name != "x"} == {(-5.0, 5.0)}
+    path.write_text("# op_name    threshold    min    max\nx 3 -3 3\n")
+    with pytest.raises(DataError, match="holds nothing for"):
+        qpasses.quantize(made, feeds, target="bm1684x", calibration_table=path)
