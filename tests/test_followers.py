@@ -54,12 +54,16 @@ def test_a_reduction_of_an_input_that_is_the_output_is_integer(op):
     assert ops(result) <= {"IntReduce", "IntGlobalAveragePool"}
 
 
-def test_a_norm_written_out_in_front_stays_float():
-    body = f"{NORM} n = Div (d, root) y = MatMul (n, w)"
+@pytest.mark.parametrize(
+    ("square", "expected"),
+    [("Abs (d)", {"IntGemm"}), ("Mul (d, d)", {"IntGemm", "IntLayerNorm"})],
+)
+def test_a_norm_written_out_in_front_stays_float_if_it_is_not_recognized(square, expected):
+    body = f"{NORM.replace('Mul (d, d)', square)} n = Div (d, root) y = MatMul (n, w)"
     text = f"g (float[N, 2, 3] x) => (float[N, 2, 4] y) {{ {body} }}"
     constants = {"eps": np.float32(1e-5), "w": numbers(3, 4)}
     result = quantized(text, feeds("x"), **constants)
-    assert ops(result) == {"IntGemm"}
+    assert ops(result) == expected
     assert sqnr(result) > 30
 
 
