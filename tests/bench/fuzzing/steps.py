@@ -140,16 +140,28 @@ def clip(b: Builder, x: str) -> object:
 
 
 def normalize(b: Builder, x: str) -> object:
-    """BatchNormalization, or LayerNormalization."""
+    """BatchNormalization, LayerNormalization or InstanceNormalization."""
     shape = b.shapes[x]
     if len(shape) < 2:
         return None
     if b.opset >= 17 and b.chance(0.15):
-        return b.add("LayerNormalization", [x, b.weights(shape[-1])])
+        return _over_rows(b, x)
     channels = shape[1]
     variance = b.fixed(b.rng.random(channels) + 0.1, np.float32)
     given = [b.weights(channels) for _ in range(3)]
     return b.add("BatchNormalization", [x, *given, variance])
+
+
+def _over_rows(b: Builder, x: str) -> object:
+    shape, epsilon = b.shapes[x], b.one_of([1e-5, 1e-5, 0.5, 1e-12])
+    if len(shape) > 2 and b.chance(0.4):
+        factors = [b.weights(shape[1]), b.weights(shape[1])]
+        return b.add("InstanceNormalization", [x, *factors], epsilon=epsilon)
+    axis = b.whole(1, len(shape) - 1)
+    bias = [b.weights(*shape[axis:])] if b.chance(0.5) else []
+    factors = [b.weights(*shape[axis:]), *bias]
+    given = axis - len(shape) if b.chance(0.5) else axis
+    return b.add("LayerNormalization", [x, *factors], axis=given, epsilon=epsilon)
 
 
 def pool(b: Builder, x: str) -> object:
