@@ -132,7 +132,7 @@ def entries() -> list[Entry]:
 
 
 def classifiers() -> list[Entry]:
-    """Those that are integer and count right answers, whose latency and methods are measured."""
+    """Those that are integer and count right answers, with all that is measured on them."""
     found = [e for e in entries() if e.expected["verdict"] == "ok" and e.metric == "top-1"]
     return [entry for entry in found if entry.measured]
 
