@@ -1,5 +1,6 @@
 """The closing statements of bodies that divide by a number of cells known at run time."""
 
+from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import Rounding
 from opsets.portable import STORE
 
@@ -57,12 +58,6 @@ _DOUBLES = """
     wide_by   = Cast <to = 11> (divisor)
     quotient  = Div (scaled, wide_by)
     level     = Round (quotient)
-    zero      = Cast <to = 11> (y_zero)
-    low       = Cast <to = 11> (y_min)
-    high      = Cast <to = 11> (y_max)
-    stored    = Add (level, zero)
-    clamped   = Clip (stored, low, high)
-    y         = CastLike (clamped, y_zero)
 """
 
 LARGEST_PRODUCT = 1 << 53
@@ -81,7 +76,7 @@ def divided(rounding: Rounding) -> str:
     return _DIVISOR + _QUOTIENT.replace("TIE", _TIES[rounding]) + STORE
 
 
-DIVIDED_IN_DOUBLE = _DIVISOR + _DOUBLES
+DIVIDED_IN_DOUBLE = _DIVISOR + _DOUBLES + STORE_DOUBLE
 """``divided("half_to_even")`` in double, right where ``fits_double``."""
 
 

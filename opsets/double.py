@@ -61,14 +61,15 @@ _TWICE = """
     factor   = Pow (half, rest_s)
 """
 
-_STORE = """
+STORE_DOUBLE = """
     zero     = Cast <to = 11> (y_zero)
     low      = Cast <to = 11> (y_min)
-    high_end = Cast <to = 11> (y_max)
+    high     = Cast <to = 11> (y_max)
     stored   = Add (level, zero)
-    clamped  = Clip (stored, low, high_end)
+    clamped  = Clip (stored, low, high)
     y        = CastLike (clamped, y_zero)
 """
+"""Statements that store the rounded double ``level`` as y."""
 
 
 def accumulator_bodies(sums: str, trailing: str, also: Guard = any_node) -> Sequence[Body]:
@@ -80,7 +81,7 @@ def accumulator_bodies(sums: str, trailing: str, also: Guard = any_node) -> Sequ
             "onnxruntime",
             before
             + requantized("real_acc", "m_column", "s_column", "level", rounding)
-            + _STORE,
+            + STORE_DOUBLE,
             all_of(rounds(rounding), also),
             kernel(rounding),
         )

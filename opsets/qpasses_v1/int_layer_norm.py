@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.double import overload, requantized
+from opsets.double import STORE_DOUBLE, overload, requantized
 from opsets.fixed_point import ROUNDINGS, Int64, Rounding, rounding_shift, saturate
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import bodies_of_one_rounding, rounds
@@ -166,15 +166,6 @@ _NORMAL_IN_DOUBLE = """
     value     = Add (times, real_off)
 """
 
-_STORE = """
-    zero      = Cast <to = 11> (y_zero)
-    low       = Cast <to = 11> (y_min)
-    high_end  = Cast <to = 11> (y_max)
-    stored    = Add (level, zero)
-    clamped   = Clip (stored, low, high_end)
-    y         = CastLike (clamped, y_zero)
-"""
-
 
 def fits_double(constants: Constants, attributes: Attributes) -> bool:
     """Whether no product or sum in double leaves 52 bits.
@@ -214,7 +205,7 @@ def _in_double(rounding: Rounding) -> Body:
         + _FACTOR
         + _NORMAL_IN_DOUBLE
         + requantized("value", "one", "shift", "level", rounding)
-        + _STORE,
+        + STORE_DOUBLE,
         accepts=all_of(rounds(rounding), fits_double),
     )
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import STORE, portable_overload, rounds
@@ -96,15 +97,6 @@ _FLOOR = """
     level     = Floor (quotient)
 """
 
-_STORE_DOUBLE = """
-    zero      = Cast <to = 11> (y_zero)
-    low       = Cast <to = 11> (y_min)
-    high      = Cast <to = 11> (y_max)
-    stored    = Add (level, zero)
-    clamped   = Clip (stored, low, high)
-    y         = CastLike (clamped, y_zero)
-"""
-
 
 def _is_exact_in_double(constants: Constants, _attributes: Attributes) -> bool:
     """Whether arithmetic in double precision gives what the integers give.
@@ -135,13 +127,13 @@ _BODIES = (
     Body(
         "onnxruntime",
         "onnxruntime",
-        _INDEX + _LOOK_UP.replace("INDEX", "distance") + _NEAREST + _STORE_DOUBLE,
+        _INDEX + _LOOK_UP.replace("INDEX", "distance") + _NEAREST + STORE_DOUBLE,
         accepts=all_of(rounds("half_to_even"), _subtracts, _is_exact_in_double),
     ),
     Body(
         "onnxruntime_floor",
         "onnxruntime",
-        _INDEX + _CHOICE + _LOOK_UP.replace("INDEX", "index") + _FLOOR + _STORE_DOUBLE,
+        _INDEX + _CHOICE + _LOOK_UP.replace("INDEX", "index") + _FLOOR + STORE_DOUBLE,
         accepts=all_of(_floors, _is_exact_in_double),
     ),
     *(
