@@ -20,7 +20,7 @@ from opsets.qpasses_v1.lut_interpolated import SEGMENT
 from qpasses.edges import codes, dequantize, quantize
 from qpasses.elementwise import ELEMENTWISE, UNARY
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.prove import real_function
+from qpasses.evidence.lookups import real_function
 from qpasses.function import Function
 from qpasses.graph import Graph, import_graph, numbers_as_tensors
 from qpasses.passes.integerize_chain import tabulate

@@ -9,7 +9,8 @@ from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import body_of, constants_of
-from qpasses.evidence.prove import Constants, accumulator_interval
+from qpasses.evidence.problems import Constants
+from qpasses.evidence.prove import accumulator_interval
 from qpasses.evidence.thresholds import end_levels, levels, meaning_thresholds
 from qpasses.graph import Graph, Node
 from qpasses.record import Record

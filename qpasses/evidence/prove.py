@@ -1,32 +1,26 @@
 """Prove: recompute, from the constants on each integer node, that its body is its meaning."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from fractions import Fraction
 from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opsets.errors import ModelError, UsageError
-from opsets.fixed_point import Int64
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from opsets.qpasses_v1.int_layer_norm import fits_double, fits_int64
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
-from qpasses.bodies import body_of, constants_of, rank_of
-from qpasses.edges import byte_codes
+from qpasses.bodies import body_of, constants_of
 from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.norms import differing_norms, norm_bound
+from qpasses.evidence.lookups import lookup, lookup_pair
 from qpasses.evidence.pairs import PAIRS, all_pairs, kernel_differences, real_sum
+from qpasses.evidence.problems import Constants, beyond, headroom, problem_of
 from qpasses.evidence.products import mul_inputs, real_product
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
+from qpasses.evidence.rows import normalized, softmax
 from qpasses.evidence.slopes import slope_differences
-from qpasses.evidence.softmax import differing_rows, softmax_bound, table_errors
-from qpasses.evidence.tables import table_differences
-from qpasses.evidence.taps import taps_problem, total_of
+from qpasses.evidence.taps import total_of
 from qpasses.evidence.thresholds import (
     Interval,
     kernel_mismatches,
@@ -40,10 +34,8 @@ from qpasses.evidence.thresholds import (
 from qpasses.evidence.windows import differing_means, window_sizes
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, constant
-from qpasses.record import Quantization, Record, middle_code
+from qpasses.record import Quantization, Record
 from qpasses.stages import Kind, kind
-
-Constants = dict[str, NDArray[Any]]
 
 
 def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
@@ -121,62 +113,11 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         reference_max_lsb=largest_gap(ours, real, reachable),
         channels=channels,
         accumulator=(low, high),
-        headroom_bits=_headroom(low, high),
+        headroom_bits=headroom(low, high),
         problem=problem_of(node, given, record)
         or ("" if reachable.fits_int32() else "the accumulator can leave int32")
         or ("its left shift can leave int32" if wraps else ""),
     )
-
-
-def _headroom(low: int, high: int) -> int:
-    """How many bits of int32 the sums from ``low`` to ``high`` leave unused."""
-    return 31 - max((~low).bit_length() if low < 0 else 0, high.bit_length())
-
-
-def problem_of(node: Node, given: Constants, record: Record) -> str:
-    """What is wrong with a node before any arithmetic, or nothing.
-
-    Its body must be one that may compute it, its zero points those of the stored tensors.
-    """
-    entry, op = record.nodes[node.name], OPS[node.op]
-    if node.op == "IntResize" and (wrong := taps_problem(given, node.attrs, entry.cells)):
-        return wrong
-    if not body_of(node, record).accepts(given, node.attrs):
-        return f"body {entry.overload!r} does not compute such a node"
-    tensors = dict(zip(op.inputs, node.inputs, strict=True)) | {"y": node.outputs[0]}
-    stored = (name for name in ("x", "a", "b", "y") if f"{name}_zero" in given)
-    for name in () if _leaves_zeros(node, given, record) else stored:
-        zero = given[f"{name}_zero"]
-        meaning = record.tensors.get(tensors[name].name)
-        if meaning is not None and (meaning.zero_point, meaning.dtype) != (
-            int(zero),
-            zero.dtype.name,
-        ):
-            return f"{name}_zero is {zero}, the zero point of its tensor {meaning.zero_point}"
-    return _beyond(node, record, int(given["y_min"]), int(given["y_max"]))
-
-
-def _leaves_zeros(node: Node, given: Constants, record: Record) -> bool:
-    """Whether a mean leaves the zero point in what it reads and writes, which is the same.
-
-    That adds one number to all codes, as int8 ones, and to their mean; padding must not count.
-    """
-    divides = node.attrs.get("mean") == DIVIDES or node.op == "IntCountedAveragePool"
-    pads, uncounted = (node.attrs.get(name) for name in ("pads", "uncounted_pads"))
-    x, y = (record.tensors.get(t.name) for t in (node.inputs[0], node.outputs[0]))
-    if not divides or pads != uncounted or x is None or x != y:
-        return False
-    is_one = int(given["multiplier"]) == 1 << int(given["shift"])
-    return is_one and int(given["x_zero"]) == int(given["y_zero"]) == middle_code(x.dtype, 8)
-
-
-def _beyond(node: Node, record: Record, lowest: int, highest: int) -> str:
-    """What is wrong with a node that gives the codes ``lowest`` to ``highest``, or nothing."""
-    meaning = record.tensors.get(node.outputs[0].name)
-    if meaning is None or meaning.limits[0] <= lowest <= highest <= meaning.limits[1]:
-        return ""
-    low, high = meaning.limits
-    return f"gives codes from {lowest} to {highest}, those of its tensor are {low} to {high}"
 
 
 def accumulator_interval(node: Node, given: Constants) -> Interval:
@@ -314,66 +255,10 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
         reference_max_lsb=largest_gap(ours, real, reachable),
         channels=1,
         accumulator=(low, high),
-        headroom_bits=_headroom(low, high),
+        headroom_bits=headroom(low, high),
         problem=problem_of(node, given, record)
         or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
     )
-
-
-def softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """A bound for every row, and the body on rows that were made to find it wrong."""
-    entry, body = record.nodes[node.name], body_of(node, record)
-    (x_scale,), (y_scale,) = entry.scales["x"], entry.scales["y"]
-    problem = problem_of(node, given, record)
-    bound = softmax_bound(given, x_scale, y_scale, entry.cells)
-    errors = table_errors(given, x_scale, y_scale)
-    attributes = {name: node.attrs[name] for name in OPS["TableSoftmax"].attributes}
-    total = int(given["denominators"].max()) * entry.cells
-    return NodeEvidence(
-        name=node.name,
-        op=node.op,
-        kind="bounded",
-        domain=sum(map(len, errors)),
-        mismatches=0 if problem else differing_rows(body, given, entry.cells, attributes),
-        body=body.overload,
-        reference_moved=sum(error > _HALF for part in errors for error in part),
-        reference_max_lsb=int(bound + 1),
-        accumulator=(0, total),
-        headroom_bits=_headroom(0, total),
-        bound=bound,
-        problem=problem or ("" if total < 1 << 31 else "the accumulator can leave int32"),
-    )
-
-
-def normalized(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """A bound for every row, and the body on rows of all kinds."""
-    body = body_of(node, record)
-    attributes = {name: node.attrs[name] for name in OPS["IntLayerNorm"].attributes}
-    problem = problem_of(node, given, record)
-    if not (fits_double(given, attributes) and fits_int64(given, attributes)):
-        problem = problem or "its products can leave 52 bits"
-    if attributes["cells"] != record.nodes[node.name].cells:
-        problem = problem or "its rows are not as long as its record says"
-    bound = norm_bound(given, attributes)
-    count, wrong, moved_codes = (
-        (0, 0, 0) if problem else differing_norms(body, given, attributes)
-    )
-    return NodeEvidence(
-        name=node.name,
-        op=node.op,
-        kind="bounded",
-        domain=count,
-        mismatches=wrong,
-        body=body.overload,
-        reference_moved=moved_codes,
-        reference_max_lsb=int(bound + 1),
-        channels=given["multiplier"].size,
-        bound=bound,
-        problem=problem,
-    )
-
-
-_HALF = Fraction(1, 2)
 
 
 def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
@@ -401,113 +286,10 @@ def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
         reference_max_lsb=largest,
         channels=1,
         accumulator=(low, high),
-        headroom_bits=_headroom(low, high),
+        headroom_bits=headroom(low, high),
         problem=problem_of(node, given, record)
         or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
     )
-
-
-def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 256 codes, of every channel: the body against the table, the table against real."""
-    table = given["table" if node.op == "Lut" else "tables"]
-    entry = record.nodes[node.name]
-    x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
-    codes = byte_codes(x)
-    if entry.function:
-        expected = real_function(Function.from_text(entry.function), x, y, codes)
-    else:
-        low, high = entry.bounds
-        expected = real_rescaling(x, y, codes)
-        expected = np.maximum(expected, y.limits[0] if low is None else y.store(low))
-        expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
-    if expected.shape != table.shape:
-        raise ModelError(f"node {node.name!r}: its recorded function has other channels")
-    return _looked_up(node, record, table, [x.dtype], expected)
-
-
-def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 65,536 pairs of codes: the body against the table, the table against real."""
-    entry, table = record.nodes[node.name], given["table"]
-    a, b, y = (record.tensors[t.name] for t in (*node.inputs[:2], node.outputs[0]))
-    column, row = (byte_codes(each) for each in (a, b))
-    pair = column[:, None], row[None, :]
-    real = Function.from_text(entry.function).real(
-        *np.broadcast_arrays(*(_real(codes, q) for codes, q in zip(pair, (a, b), strict=True)))
-    )
-    with np.errstate(over="ignore"):
-        levels = np.rint(np.where(np.isnan(real), 0, real) / y.scale) + y.zero_point
-    expected = np.clip(levels, *y.limits).reshape(-1).astype(np.int64)
-    return _looked_up(node, record, table, [a.dtype, b.dtype], expected)
-
-
-def _real(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float64]:
-    """What stored integers mean, in float64."""
-    return (codes.astype(np.int64) - meaning.zero_point) * np.float64(meaning.scale)
-
-
-def _looked_up(
-    node: Node, record: Record, table: NDArray[Any], types: Sequence[str], expected: Int64
-) -> NodeEvidence:
-    """The body on all codes against ``table``, and the table against real arithmetic."""
-    body = body_of(node, record)
-    attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
-    wrong = table_differences(node.op, body, table, types, attributes, rank_of(node) or 0)
-    gaps = np.abs(table.astype(np.int64) - expected)
-    return NodeEvidence(
-        name=node.name,
-        op=node.op,
-        kind="exhaustive",
-        domain=table.size,
-        mismatches=int(wrong.sum()),
-        body=body.overload,
-        reference_moved=int((gaps > 0).sum()),
-        reference_max_lsb=int(gaps.max()),
-        channels=len(table) if table.ndim > 1 else 0,
-        costs_ns=record.nodes[node.name].costs,
-        problem=_beyond(node, record, int(table.min()), int(table.max())),
-    )
-
-
-def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int64:
-    """The stored y of each stored x in real arithmetic, rounded half to even."""
-    ratio = Fraction(x.scale) / Fraction(y.scale)
-    total = (codes.astype(object) - x.zero_point) * ratio.numerator
-    quotient, remainder = total // ratio.denominator, total % ratio.denominator
-    doubled = 2 * remainder
-    up = (doubled > ratio.denominator) | ((doubled == ratio.denominator) & (quotient % 2 == 1))
-    return np.asarray(np.clip(quotient + up + y.zero_point, *y.limits), np.int64)
-
-
-def real_function(
-    function: Function, x: Quantization, y: Quantization, codes: NDArray[Any]
-) -> Int64:
-    """The stored y of each stored x, [N] or [channels, N], the function in float64.
-
-    ``codes`` [N] are all of x. Where it is not defined, that of the nearest stored x for which
-    it is, the smaller of two.
-    """
-    order = np.argsort(codes)
-    real = function.real(function.inputs(_real(codes, x)))
-    known = np.empty_like(real)
-    for row, own in zip(
-        real.reshape(-1, codes.size), known.reshape(-1, codes.size), strict=True
-    ):
-        own[order] = _spread(row[order])
-    if np.isnan(known).any():
-        raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
-    with np.errstate(over="ignore"):
-        steps = np.rint(known / y.scale) + y.zero_point
-    return np.asarray(np.clip(steps, *y.limits), np.int64)
-
-
-def _spread(row: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``row`` with each NaN replaced by the nearest number, the earlier of two."""
-    places = np.arange(row.size)
-    missing = np.isnan(row)
-    before = np.maximum.accumulate(np.where(missing, -2 * row.size, places))
-    behind = np.minimum.accumulate(np.where(missing, 3 * row.size, places)[::-1])[::-1]
-    nearest = np.where(places - before <= behind - places, before, behind)
-    return np.asarray(row[nearest.clip(0, row.size - 1)], np.float64)
 
 
 def stored_around(node: Node, record: Record) -> set[Quantization]:
@@ -526,7 +308,7 @@ def structural(node: Node, record: Record) -> NodeEvidence:
         values = map(constant, node.inputs[1:])
         bounds = [int(each.item()) for each in values if each is not None and each.size == 1]
         if len(bounds) == 2:
-            problem = _beyond(node, record, *bounds)
+            problem = beyond(node, record, *bounds)
         else:
             problem = "its bounds are not two constant numbers"
     return NodeEvidence(node.name, node.op, "structural", 0, 0, "standard", problem=problem)
