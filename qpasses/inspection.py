@@ -175,7 +175,11 @@ def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
         left = int(constants_of(node)["left_shift"])
         middle = 2 * max(a, b) if left else y
         return [a / middle, b / middle, middle / (2**left * y)]
-    if node.domain != DOMAIN or not entry.scales or node.op.startswith("Lut"):
+    if (
+        node.domain != DOMAIN
+        or not entry.scales
+        or node.op.startswith(("Lut", "IntLayerNorm"))
+    ):
         return []
     scales = [float(scale) for scale in entry.real_scales()]
     if node.op in SLOPED:

@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 import zoo_models
+from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
@@ -174,9 +175,19 @@ def test_an_instance_normalization_is_the_same_op_by_channels(size, options):
     assert qpasses.verify(result.model, made, samples[:2]).verdict == "ok"
 
 
+@pytest.mark.parametrize(("axis", "shape"), [(-1, (16,)), (1, (5, 16))])
+def test_inspect_prints_a_norm(tmp_path, axis, shape):
+    path = tmp_path / "norm.onnx"
+    onnx.save(qpasses.quantize(net(axis, shape), feeds()).model, path)
+    ended = run("inspect", path, "--node", "norm")
+    assert ended.code == 0, ended.err
+    assert "IntLayerNorm" in ended.out and "multiplier / 2**shift" in ended.out
+
+
 def test_inspect_says_how_far_a_norm_may_be_off():
     row = qpasses.inspect(qpasses.quantize(net(), feeds()).model).node("norm")
     assert row.rule == ("root of 20 fraction bits, off by at most 5.1e-05")
+    assert row.real_scale == [] and len(row.multiplier) == 16  # gamma's, not of x and y
     assert "floor(sqrt(v * 4**root_bits + epsilon))" in row.formula
 
 

@@ -162,8 +162,11 @@ def _considered(costs: Mapping[str, int | None]) -> str:
 
 
 def _channels(row: Row) -> Table:
-    """Multiplier and shift beside the real scale they stand for, channel by channel."""
-    bias = row.constants.get("bias")
+    """Multiplier and shift beside the real scale they stand for, channel by channel.
+
+    The record has none of normalizations: gamma is the float model's.
+    """
+    bias = None if "bias" not in row.constants else row.constants["bias"].ravel()
     names = list(map(str, range(len(row.multiplier))))
     if "a_multiplier" in row.constants:
         names = ["a", "b", "sum"][: len(names)]
@@ -182,9 +185,11 @@ def _channels(row: Row) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     shifts = np.broadcast_to(row.shift, len(row.multiplier)).tolist()
     for i, name in enumerate(names[:SHOWN_CHANNELS]):
-        value, real = row.multiplier[i] / 2 ** shifts[i], row.real_scale[i]
+        value = row.multiplier[i] / 2 ** shifts[i]
+        real = row.real_scale[i] if row.real_scale else None
         change = f"{value / real - 1:+.1e}" if real else "-"
-        cells = [name, f"{row.multiplier[i]}", f"{shifts[i]}", f"{value:.9g}", f"{real:.9g}"]
+        cells = [name, f"{row.multiplier[i]}", f"{shifts[i]}", f"{value:.9g}"]
+        cells.append("-" if real is None else f"{real:.9g}")
         extra = [f"{bias[i]}"] if bias is not None and len(bias) == len(names) else []
         table.add_row(*cells, change, *extra)
     if len(names) > SHOWN_CHANNELS:
