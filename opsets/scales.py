@@ -15,8 +15,8 @@ from opsets.multipliers import Scale
 class ScaleRule:
     """``derive(op, operands, y)``: the scale of a node of ``op``, before it is rounded.
 
-    ``operands`` are the scales of what is multiplied, ``y`` that of the output, each a
-    float32. ``formula`` says all of it.
+    ``operands`` are the scales of what is multiplied, ``y`` that of the output, each of the
+    target's ``scale_type``. ``formula`` says all of it.
     """
 
     formula: str

@@ -9,6 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from opsets.errors import UsageError
@@ -17,6 +18,7 @@ from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
 from opsets.scales import SCALES
+from opsets.weights import WEIGHTS
 
 _SHIPPED = resources.files("opsets") / "targets"
 
@@ -28,11 +30,12 @@ class Target:
     ``multiplier`` names a rule of opsets.multipliers and ``multiplier_bits`` its width without
     the sign, with total right shifts from ``min_shift`` to ``max_shift``, negative to the
     left; ``elementwise`` and ``elementwise_bits`` are those of Add, Mul, pools and slopes,
-    where they differ. ``scales`` names a rule of opsets.scales, ``rounding`` one of
-    opsets.rounding; ``add``, ``average_pool``, ``mean`` and ``slopes`` name forms of
-    opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is not
-    negative are stored ``as_others`` or ``unsigned``;
-    scales of weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
+    where they differ. ``scale_type``: the floats in which scales of activations are held and
+    tables computed; ``scales`` names a rule of opsets.scales, ``weights`` one of
+    opsets.weights, ``rounding`` one of opsets.rounding; ``add``, ``average_pool``, ``mean``
+    and ``slopes`` name forms of opsets.forms. ``activations`` are asymmetric or symmetric;
+    those whose minimum is not negative are stored ``as_others`` or ``unsigned``; scales of
+    weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
     of 256 entries may be used or not, and hold levels rounded by ``table_rounding``. Where a
     tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by
     the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
@@ -50,6 +53,7 @@ class Target:
     multiplier: str = "nearest"
     min_shift: int = 1
     max_shift: int = 61
+    scale_type: Literal["float32", "double"] = "float32"
     scales: str = "exact"
     elementwise: str | None = None
     elementwise_bits: int | None = None
@@ -59,6 +63,7 @@ class Target:
     slopes: str = "multipliers"
     activations: str = "asymmetric"
     non_negative: str = "as_others"
+    weights: str = "nearest"
     conv_weights: str = "per_channel"
     matmul_weights: str = "per_channel"
     accumulator_bits: int = 32
@@ -108,6 +113,11 @@ class Target:
                 f"the shift range is empty: min_shift {self.min_shift} is above max_shift "
                 f"{self.max_shift}"
             )
+
+    @property
+    def float_type(self) -> type[np.floating[Any]]:
+        """numpy's of ``scale_type``."""
+        return np.float32 if self.scale_type == "float32" else np.float64
 
     def scale_to_multiplier(self, scale: Scale) -> Pair:
         """``(multiplier, shift)``: value = accumulator * multiplier / 2**shift.
@@ -181,6 +191,7 @@ _WEIGHTS = ("per_channel", "per_tensor")
 _KNOWN: dict[str, Iterable[str]] = {
     "rounding": ROUNDING_RULES,
     "multiplier": MULTIPLIERS,
+    "scale_type": ("float32", "double"),
     "scales": SCALES,
     "add": ADD_FORMS,
     "average_pool": POOL_FORMS,
@@ -188,6 +199,7 @@ _KNOWN: dict[str, Iterable[str]] = {
     "slopes": SLOPE_FORMS,
     "activations": ("asymmetric", "symmetric"),
     "non_negative": ("as_others", "unsigned"),
+    "weights": WEIGHTS,
     "conv_weights": _WEIGHTS,
     "matmul_weights": _WEIGHTS,
     "table_rounding": ROUNDINGS,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from calibration import Session
 from opsets.fixed_point import Rounding
 from qpasses.record import Quantization, Record
+
+Floats: TypeAlias = type[np.floating[Any]]
+"""In which values are computed: float32 or float64."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,23 @@ def byte_codes(stored: Quantization) -> NDArray[Any]:
 
 
 def quantize(
-    values: NDArray[Any], stored: Quantization, rounding: Rounding = "half_to_even"
+    values: NDArray[Any],
+    stored: Quantization,
+    rounding: Rounding = "half_to_even",
+    floats: Floats = np.float32,
 ) -> NDArray[Any]:
-    """QuantizeLinear in float32, as onnxruntime computes it, or rounded otherwise; saturating.
+    """QuantizeLinear in float32, as onnxruntime computes it; saturating.
 
-    The quotient is one of float32, whatever the rounding is.
+    Or rounded otherwise, the quotient in other ``floats``.
     """
     with np.errstate(over="ignore"):  # it saturates
-        levels = _ROUNDED[rounding](values.astype(np.float32) / np.float32(stored.scale))
+        levels = rounded(values.astype(floats) / floats(stored.scale), rounding)
     return np.asarray(np.clip(levels + stored.zero_point, *stored.limits).astype(stored.dtype))
+
+
+def rounded(quotients: NDArray[Any], rounding: Rounding) -> NDArray[Any]:
+    """Whole numbers, as floats."""
+    return _ROUNDED[rounding](quotients)
 
 
 def _half_up(quotient: NDArray[Any]) -> NDArray[Any]:
@@ -110,10 +121,12 @@ _ROUNDED: Mapping[Rounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
-def dequantize(values: NDArray[Any], stored: Quantization) -> NDArray[np.float32]:
-    """DequantizeLinear in float32."""
+def dequantize(
+    values: NDArray[Any], stored: Quantization, floats: Floats = np.float32
+) -> NDArray[Any]:
+    """DequantizeLinear in float32, as onnxruntime computes it, or in other ``floats``."""
     levels = values.astype(np.int32) - stored.zero_point
-    return np.asarray(levels.astype(np.float32) * np.float32(stored.scale))
+    return np.asarray(levels.astype(floats) * floats(stored.scale))
 
 
 def _stored(value: onnx.ValueInfoProto, record: Record) -> Quantization | None:

@@ -112,13 +112,17 @@ class Function:
             raise ModelError(f"a function of {len(names)} numbers where it is {len(values)}")
         return dict(zip(names, values, strict=True))
 
-    def run(self, *x: NDArray[np.float32]) -> NDArray[np.float32]:
+    def run(self, *x: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         """y of each x, by onnxruntime in float32, without its optimizations."""
         session = Session(self.model, optimize=False, threads=1)
         found: NDArray[np.float32] = session.run(["y"], self._feed(x))[0]
         return found
 
-    def real(self, *x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def computed(self, *x: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """``run`` of float32, ``real`` of float64."""
+        return self.run(*x) if x[0].dtype == np.float32 else self.real(*x)
+
+    def real(self, *x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """y of each x in float64, by onnx's reference evaluator.
 
         Raises ModelError if it cannot.

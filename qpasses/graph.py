@@ -64,7 +64,17 @@ def nested_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 def export_graph(graph: Graph) -> onnx.ModelProto:
     """``graph`` as a model of its own opset and IR version."""
     model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
+    linear = [n for n in model.graph.node if n.op_type in _LINEAR and not n.domain]
+    scales = {node.input[1] for node in linear}
+    for tensor in model.graph.initializer:
+        if tensor.name in scales and tensor.data_type == onnx.TensorProto.DOUBLE:
+            value = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
     return model
+
+
+_LINEAR = ("QuantizeLinear", "DequantizeLinear")
+"""Their scales are float32 to ONNX; until then they may be double."""
 
 
 def tidy(graph: Graph) -> None:
@@ -218,7 +228,7 @@ class Dequantized:
     """A DequantizeLinear with constant parameters: the stored tensor and what it means."""
 
     stored: Tensor
-    scale: NDArray[np.float32]
+    scale: NDArray[np.floating[Any]]
     zero_point: NDArray[Any]
     axis: int
 

@@ -124,7 +124,7 @@ def _is_clamp(reader: Node, tensor: Tensor) -> bool:
 
 
 def quantization(
-    scale: NDArray[np.float32], zero_point: NDArray[Any], settings: Settings
+    scale: NDArray[np.floating[Any]], zero_point: NDArray[Any], settings: Settings
 ) -> Quantization | None:
     """Per-tensor 8-bit parameters, or None if they are per channel or of another type."""
     if (

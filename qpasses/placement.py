@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Range
+from opsets.weights import WEIGHTS
+from qpasses.edges import Floats, rounded
 from qpasses.elementwise import PAIRING
 from qpasses.graph import (
     Graph,
@@ -27,9 +29,6 @@ from qpasses.planning import Plan
 from qpasses.record import Quantization
 from qpasses.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.settings import Settings
-
-WEIGHT_LIMIT = 127
-"""int8 weights are symmetric: -127 to 127."""
 
 BIAS_LIMIT = 1 << 30
 """Stored biases leave half of int32 to the products."""
@@ -92,55 +91,46 @@ def _keep_apart(graph: Graph, node: Node, context: Context) -> None:
 def activation_parameters(real: Range, settings: Settings) -> Quantization:
     """Per-tensor parameters for ``real``, widened to hold zero.
 
-    Asymmetric: scale = (high - low) / 255 as float32, zero_point = round(-low / scale) from
-    the smallest code on. Symmetric: scale = max(-low, high) / 127, zero_point 128 (uint8) or 0
-    (int8). Of fewer codes than 256: the steps between them, and half of these. Targets with
-    unsigned tensors store so what is never negative, from the smallest code on.
+    Asymmetric: scale = (high - low) / 255 in the target's floats, zero_point = round(-low /
+    scale) from the smallest code on. Symmetric: scale = max(-low, high) / 127, zero_point 128
+    (uint8) or 0 (int8). Of fewer codes than 256: the steps between them, and half of these.
+    Targets with unsigned tensors store so what is never negative, from the smallest code on.
     """
     real, dtype = real.with_zero(), settings.activation_type
+    floats = settings.target.float_type
     (low, high), middle = settings.limits, settings.middle
     if settings.is_symmetric(real.low):
-        scale = _normal(max(-real.low, real.high) / (high - middle))
+        scale = _normal(max(-real.low, real.high) / (high - middle), floats)
         return settings.quantization(scale, middle, dtype)
-    scale = _normal(real.width / (high - low))
+    scale = _normal(real.width / (high - low), floats)
     zero_point = low + round(Fraction(-real.low) / Fraction(scale))
     return settings.quantization(scale, min(max(zero_point, low), high), dtype)
 
 
-def _normal(scale: float) -> float:
-    """``scale`` as float32; 1 for a tensor that is zero throughout."""
-    rounded = np.float32(scale)
-    return float(rounded) if rounded >= np.finfo(np.float32).tiny else 1.0
+def _normal(scale: float, floats: Floats) -> float:
+    """``scale`` in ``floats``, a normal float32; 1 for a tensor that is zero throughout."""
+    found = float(floats(scale))
+    return found if found >= np.finfo(np.float32).tiny else 1.0
+
+
+Scales: TypeAlias = NDArray[np.floating[Any]]
 
 
 def weight_scales(
-    weights: NDArray[Any], bias: NDArray[Any], axis: int, x_scale: float
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Symmetric float32 scale per output channel, and where it was raised for the bias.
+    wanted: Scales, bias: NDArray[Any], x_scale: float
+) -> tuple[Scales, NDArray[np.bool_]]:
+    """The scale of each channel of weights, and where it was raised for the bias.
 
-    max|w| / 127; more where the bias would not fit: bias / (x_scale * scale) <= 2**30. A
-    channel without weights takes the scale that stores its bias in 24 bits. x_scale * scale,
-    the step of the bias, stays a normal float32.
+    That which is ``wanted``, more where the bias would not fit: bias / (x_scale * scale) <=
+    2**30. A channel without weights takes the scale that stores its bias in 24 bits. x_scale *
+    scale, the step of the bias, stays a normal float32.
     """
-    columns = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.float64)
-    largest = np.abs(columns).max(axis=1, initial=0.0)
     size = np.abs(bias.astype(np.float64))
-    scale = largest / WEIGHT_LIMIT
     least = size / (x_scale * BIAS_LIMIT) * (1 + 2.0**-20)
-    raised = (scale < least) & (largest > 0)
-    scale = np.where(largest > 0, np.maximum(scale, least), size / (x_scale * 2.0**24))
+    raised = (wanted < least) & (wanted > 0)
+    scale = np.where(wanted > 0, np.maximum(wanted, least), size / (x_scale * 2.0**24))
     scale = np.where(scale > 0, np.maximum(scale, 2.0**-120 / x_scale), 1.0)
-    return scale.astype(np.float32), raised
-
-
-def tensor_scale(
-    weights: NDArray[Any], bias: NDArray[Any], x_scale: float
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """``weight_scales`` with one scale, float32 [1], for all channels of ``bias``."""
-    size = np.abs(bias)
-    worst = size.max(initial=0.0, keepdims=True)
-    scale, raised = weight_scales(weights.reshape(1, -1), worst, 0, x_scale)
-    return scale, raised & (size == worst)
+    return scale.astype(wanted.dtype), raised
 
 
 def _quantize_activation(
@@ -176,23 +166,28 @@ def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
     bias = np.asarray(constant(input_at(holder, place_of_bias))) if place_of_bias else None
     values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
     x_scale = float(np.asarray(constant(producer_of(node.inputs[0]).inputs[1])))
-    if context.settings.has_channels(node.op):
-        scale, raised = weight_scales(weights, values, axis, x_scale)
-    else:
-        scale, raised = tensor_scale(weights, values, x_scale)
+    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.float64)
+    rule, size = WEIGHTS[context.target.weights], np.abs(values)
+    dtype = rule.dtype(node.op, rows, bias is not None)
+    if not context.settings.has_channels(node.op):
+        rows, values = rows.reshape(1, -1), size.max(initial=0.0, keepdims=True)
+    wanted = rule.scales(node.op, rows, dtype == np.uint8)
+    scale, raised = weight_scales(wanted, values, x_scale)
+    raised = raised & (size == np.abs(values))
     if raised.any():
         context.record.raised_weight_scales[node.name] = np.flatnonzero(raised).tolist()
     column = [1] * weights.ndim
     column[axis] = -1
-    stored = np.rint(weights.astype(np.float64) / scale.reshape(column).astype(np.float64))
-    stored = np.clip(stored, -WEIGHT_LIMIT, WEIGHT_LIMIT).astype(np.int8)
+    quotients = weights.astype(np.float64) / scale.reshape(column).astype(np.float64)
+    ends = np.iinfo(dtype)
+    stored = np.clip(rounded(quotients, rule.rounding), ends.min, ends.max).astype(dtype)
     node.inputs[1] = _dequantized_constant(
         context, graph, f"{node.name}.weight", stored, scale, axis
     )
     if bias is not None:
         steps = np.float64(x_scale) * scale.astype(np.float64)
-        stored_bias = np.rint(bias.astype(np.float64) / steps).astype(np.int32)
-        bias_scale = np.float32(x_scale) * scale
+        stored_bias = rounded(bias.astype(np.float64) / steps, rule.rounding).astype(np.int32)
+        bias_scale = scale.dtype.type(x_scale) * scale
         holder.inputs[place_of_bias] = _dequantized_constant(
             context, graph, f"{node.name}.bias", stored_bias, bias_scale, 0
         )
@@ -233,7 +228,7 @@ def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
             graph,
             name,
             parameters.store_all(values),
-            np.array(parameters.scale, np.float32),
+            np.array(parameters.scale),
             None,
             parameters.zero,
         )
@@ -246,7 +241,7 @@ def _dequantized_constant(
     graph: Graph,
     name: str,
     stored: NDArray[Any],
-    scale: NDArray[np.float32],
+    scale: Scales,
     axis: int | None,
     zero: NDArray[Any] | None = None,
 ) -> Tensor:

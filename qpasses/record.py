@@ -32,7 +32,7 @@ class Quantization:
     of that type.
     """
 
-    scale: float  # the exact value of a float32
+    scale: float  # the exact value of a float32, or of the target's ``scale_type``
     zero_point: int
     dtype: str  # "uint8", "int8" or, for tables of 16 bits, "int16"
     bits: int = 8
@@ -90,11 +90,17 @@ class Quantization:
         """``store`` of each number.
 
         A float64 quotient of two float32 numbers is a tie only where the exact one is: others
-        are at least 2**-26 of the scale away.
+        are at least 2**-26 of the scale away. Of other scales a quotient near a tie is
+        computed exactly.
         """
         with np.errstate(over="ignore"):  # it saturates
-            levels = np.rint(values.astype(np.float64) / self.scale) + self.zero_point
-        return np.asarray(np.clip(levels, *self.limits).astype(self.dtype))
+            quotients = values.astype(np.float64) / self.scale
+        codes = np.clip(np.rint(quotients) + self.zero_point, *self.limits).astype(self.dtype)
+        if float(np.float32(self.scale)) != self.scale:
+            rest = np.abs(quotients - np.floor(quotients))
+            near = np.isfinite(quotients) & (np.abs(rest - 1 / 2) < _NEAR_A_TIE)
+            codes[near] = [self.store(float(value)) for value in values[near]]
+        return np.asarray(codes)
 
 
 @dataclass
@@ -157,6 +163,9 @@ class Record:
     macs: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)
 
+
+_NEAR_A_TIE = 1e-6
+"""Quotients of codes, below 2**16, are wrong by less."""
 
 _MANY = 1 << 53
 """Counts below are numbers of JSON everywhere."""

@@ -83,7 +83,7 @@ def quantize_and_back(
 ) -> None:
     """Let Q and DQ, called after ``name``, lead from a real tensor over a stored to a real."""
     source, stored, real = ends
-    scale = context.constant(f"{name}_scale", np.array(meaning.scale, np.float32))
+    scale = context.constant(f"{name}_scale", np.array(meaning.scale))
     zero = context.constant(f"{name}_zero_point", meaning.zero)
     for op, end, start, result in (
         ("QuantizeLinear", "quantize", source, stored),

@@ -184,6 +184,7 @@ def _tables(
     made = set()
     for each in chains:
         x, y = (activation_parameters(ranges[n], settings) for n in (each.source, each.end))
-        table, _ = tabulate(each.function, x, y, settings.target.table_rounding)
+        target = settings.target
+        table, _ = tabulate(each.function, x, y, target.table_rounding, target.float_type)
         made.add(table.tobytes())
     return made

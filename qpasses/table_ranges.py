@@ -43,7 +43,7 @@ def _extremes(function: Function, real: Range, settings: Settings) -> Range | No
     """Of the finite results for the codes that store ``real``; None where there are none."""
     stored = activation_parameters(real, settings)
     low, high = stored.limits
-    x = dequantize(np.arange(low, high + 1), stored)
-    results = function.run(function.inputs(x))
+    x = dequantize(np.arange(low, high + 1), stored, settings.target.float_type)
+    results = function.computed(function.inputs(x))
     finite = results[np.isfinite(results)]
     return Range(float(finite.min()), float(finite.max())) if finite.size else None

@@ -22,8 +22,8 @@ from qpasses.shapes import infer_shapes
 
 
 def scale_of(threshold):
-    """Of signed codes, as float32."""
-    return np.float32(np.float64(threshold) / 127)
+    """Of signed codes, in double."""
+    return threshold / 127
 
 
 def scale_and_shift(scale, most):
@@ -64,18 +64,27 @@ def saturated(values):
     return np.clip(values, -128, 127).astype(np.int64)
 
 
-def stored_rows(weights, rows):
-    """int8 weights and their scales: one for each row, or one for all."""
-    size = np.abs(weights.reshape(rows, -1).astype(np.float64)).max(axis=1)
-    scales = np.maximum(size / 127, 1e-5).astype(np.float32)
-    columns = scales.reshape(-1, *[1] * (weights.ndim - 1)).astype(np.float64)
-    return half_away(weights / columns).astype(np.int64), scales.astype(np.float64)
+def conv_scales(weights, biased):
+    """Of each output channel, computed in float32; and the largest level."""
+    largest = 127 if biased or weights.min() < 0 else 255
+    for power in range(7):
+        levels = weights.astype(np.float64) * 2.0**power
+        if (
+            levels == np.rint(levels)
+        ).all() and -128 <= levels.min() <= levels.max() <= largest:
+            return np.full(len(weights), 2.0**-power), largest
+    size = np.abs(weights.reshape(len(weights), -1)).max(axis=1)
+    scales = np.maximum(size / np.float32(largest), np.float32(1e-5))
+    return scales.astype(np.float64), largest
 
 
 def sim_conv(q, weights, bias, scales):
     """3x3, padding 1, stride 1; a multiplier for each output channel."""
     x_scale, y_scale = (np.float64(each) for each in scales)
-    stored, w_scales = stored_rows(weights, len(weights))
+    w_scales, largest = conv_scales(weights, bias is not None)
+    levels = half_away(weights.astype(np.float64) / w_scales.reshape(-1, 1, 1, 1))
+    stored = np.clip(levels, largest - 255, largest).astype(np.int64)
+    bias = np.zeros(len(weights)) if bias is None else bias.astype(np.float64)
     offset = half_away(bias / (w_scales * x_scale)).astype(np.int64)
     padded = np.pad(q, [(0, 0), (0, 0), (1, 1), (1, 1)])
     acc = np.zeros((1, len(weights), *q.shape[2:]), np.int64)
@@ -89,7 +98,8 @@ def sim_conv(q, weights, bias, scales):
 
 def sim_mat_mul(q, weights, scales):
     x_scale, y_scale = (np.float64(each) for each in scales)
-    stored, (w_scale,) = stored_rows(weights, 1)
+    w_scale = float(np.abs(weights).max()) / 127
+    stored = half_away(weights.astype(np.float64) / w_scale).astype(np.int64)
     return saturated(half_up(q @ stored, *wide(x_scale * w_scale / y_scale)))
 
 
@@ -316,6 +326,59 @@ def simulated(q, weights, threshold):
     found["r"] = found["v"].reshape(1, 72)
     found["y"] = sim_mat_mul(found["r"], weights["m"], (s["r"], s["y"]))
     return found
+
+
+def of_device(folder, real, thresholds):
+    return made_of(folder, real, thresholds, "bm1684x", extremes=(-1, 1))
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        numbers(4, 2, 3, 3, seed=7),
+        np.abs(numbers(4, 2, 3, 3, seed=8)),
+        np.rint(numbers(4, 2, 3, 3, seed=9) * 8) / 4,
+        np.rint(np.abs(numbers(4, 2, 3, 3, seed=10)) * 90),
+        numbers(4, 2, 3, 3, seed=11) * np.array([1, 1e-4, 1e-7, 0]).reshape(4, 1, 1, 1),
+    ],
+    ids=["signed", "none_negative", "quarters", "whole_to_200", "tiny"],
+)
+@pytest.mark.parametrize("biased", [True, False])
+def test_weights_of_conv(tmp_path, weights, biased):
+    weights = weights.astype(np.float32)
+    given = {"b": numbers(4, seed=12)} if biased else {}
+    text = f"y = Conv <pads = [1, 1, 1, 1]> (x, w{', b' if biased else ''})"
+    real = net(text, w=weights, **given)
+    thresholds = {"x": 3.3, "y": 0.52 + 10 * float(np.abs(weights).max())}
+    made, q, feeds = of_device(tmp_path, real, thresholds)
+    scales = [scale_of(each) for each in thresholds.values()]
+    expected = sim_conv(q, weights, given.get("b"), scales)
+    np.testing.assert_array_equal(stored(made, feeds, ["y"])["y"], expected)
+
+
+def test_scales_in_double_on_ties(tmp_path):
+    """1.27 / 1.28 has two nearest multipliers, of which the first counts."""
+    real = net("n = Neg (x) a = Neg (n) y = Add (n, a)")
+    thresholds = {"x": 1.27, "n": 1.27, "a": 1.27, "y": 1.28}
+    made, q, feeds = of_device(tmp_path, real, thresholds)
+    s = {name: scale_of(each) for name, each in thresholds.items()}
+    n = sim_table(q, np.negative, (s["x"], s["n"]))
+    a = sim_table(n, np.negative, (s["n"], s["a"]))
+    expected = sim_add(n, a, (s["n"], s["a"], s["y"]))
+    np.testing.assert_array_equal(stored(made, feeds, ["y"])["y"], expected)
+    assert narrow(s["n"] / s["y"]) == (1, 0)
+    assert narrow(np.float32(s["n"]) / np.float32(s["y"])) != (1, 0)
+
+
+def test_a_sigmoid_whose_range_is_one(tmp_path):
+    """Unsigned: 0 becomes 127.5 codes, which are rounded away from zero."""
+    path = tmp_path / "cali_table"
+    path.write_text("# op_name threshold min max\nx 8 -8 8\ny 1 0 1\n", "utf-8")
+    x = np.zeros((1, 2, 6, 6), np.float32)
+    real, feeds = net("y = Sigmoid (x)"), [{"x": x}]
+    made = quantize(real, feeds, target="bm1684x", calibration_table=path)
+    assert made.verdict == "ok" and verify(made.model, real, feeds).verdict == "ok"
+    assert (stored(made.model, {"x": x}, ["y"])["y"] == 0).all()
 
 
 def test_the_simulated_network_is_near_to_the_real_one():

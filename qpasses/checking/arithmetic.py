@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from qpasses.evidence.thresholds import (
     real_thresholds,
 )
 from qpasses.record import Quantization
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
 
 _LARGEST_SHIFT = 61
 
@@ -189,16 +191,18 @@ def bytes_of(meaning: Quantization) -> NDArray[Any]:
     return np.frombuffer(bytes(range(256)), meaning.dtype)
 
 
-def real_float32(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float32]:
-    """What codes mean, as DequantizeLinear computes it."""
+def real_values(codes: NDArray[Any], meaning: Quantization, target: Target) -> Floats:
+    """What codes mean, as DequantizeLinear computes it, or in double for such a target."""
     steps = codes.astype(np.int32) - np.int32(meaning.zero_point)
+    if target.scale_type == "double":
+        return np.asarray(steps.astype(np.float64) * meaning.scale)
     return np.asarray(steps.astype(np.float32) * np.float32(meaning.scale))
 
 
-def stored_float32(values: NDArray[np.float32], meaning: Quantization) -> NDArray[Any]:
-    """The codes of float32 values, as QuantizeLinear computes them; no value is NaN."""
+def stored_values(values: Floats, meaning: Quantization) -> NDArray[Any]:
+    """The codes of values, as QuantizeLinear computes them in their type; none is NaN."""
     with np.errstate(over="ignore"):
-        steps = np.rint(values / np.float32(meaning.scale))
+        steps = np.rint(values / values.dtype.type(meaning.scale))
     low, high = (end - meaning.zero_point for end in meaning.limits)
     codes = np.clip(steps, low, high).astype(np.int32) + meaning.zero_point
     return np.asarray(codes.astype(meaning.dtype))

@@ -22,9 +22,9 @@ class Matrix:
     ``raised``: the channels whose scale is wider because of their bias.
     """
 
-    weights: NDArray[np.int8]
+    weights: NDArray[Any]  # int8 or uint8
     bias: NDArray[np.int32]
-    scale: NDArray[np.float32]
+    scale: NDArray[np.floating[Any]]
     raised: list[int]
 
 
@@ -34,11 +34,14 @@ def stored_matrix(
     axis: int,
     x_scale: float,
     per_channel: bool,
+    op: str,
+    rule: str,
 ) -> Matrix:
-    """Symmetric int8 weights, channels along ``axis``, and int32 biases in their steps.
+    """Weights, most often int8, channels along ``axis``, and int32 biases in their steps.
 
-    The largest weight is 127, unless the bias needs a wider scale to stay below 2**30. A
-    channel of zeros stores its bias in 24 bits. The step of a bias is 2**-120 at least.
+    The largest weight is 127, unless ``rule`` says else, or the bias needs a wider scale to
+    stay below 2**30. A channel of zeros stores its bias in 24 bits. The step of a bias is
+    2**-120 at least.
     """
     channels = weights.shape[axis]
     rows = np.moveaxis(np.abs(weights).astype(np.float64), axis, 0).reshape(channels, -1)
@@ -53,18 +56,50 @@ def stored_matrix(
     else:
         worst = size
     needed = worst / (x_scale * 2.0**30) * (1 + 2.0**-20)
-    wanted = largest / 127
-    widened = (needed > wanted) & (largest > 0)
-    scale = np.where(largest > 0, np.maximum(wanted, needed), worst / (x_scale * 2.0**24))
+    unsigned = (
+        rule != "nearest" and op == "Conv" and bias is None and weights.min(initial=0) >= 0
+    )
+    low, high = (0, 255) if unsigned else (-128, 127)
+    wanted = _wanted(op, rule, weights, largest, (low, high))
+    widened = (needed > wanted) & (wanted > 0)
+    scale = np.where(wanted > 0, np.maximum(wanted, needed), worst / (x_scale * 2.0**24))
     scale = np.where(scale > 0, np.maximum(scale, 2.0**-120 / x_scale), 1.0)
-    step = scale.astype(np.float32)
+    step = scale.astype(wanted.dtype)
     columns = [channels if per_channel and k == axis else 1 for k in range(weights.ndim)]
-    levels = np.rint(weights.astype(np.float64) / step.astype(np.float64).reshape(columns))
-    bias_levels = np.rint(real / (np.float64(x_scale) * step.astype(np.float64)))
+    nearest = np.rint if rule == "nearest" else _half_away
+    levels = nearest(weights.astype(np.float64) / step.astype(np.float64).reshape(columns))
+    bias_levels = nearest(real / (np.float64(x_scale) * step.astype(np.float64)))
     raised = np.flatnonzero(widened & (size == worst)).tolist()
     return Matrix(
-        np.clip(levels, -127, 127).astype(np.int8), bias_levels.astype(np.int32), step, raised
+        np.clip(levels, low, high).astype(np.uint8 if unsigned else np.int8),
+        bias_levels.astype(np.int32),
+        step,
+        raised,
     )
+
+
+def _wanted(
+    op: str,
+    rule: str,
+    weights: NDArray[Any],
+    largest: NDArray[np.float64],
+    codes: tuple[int, int],
+) -> NDArray[np.floating[Any]]:
+    """The scales by ``rule``: 0 where it has none."""
+    if rule == "nearest":
+        return np.asarray(largest / 127, np.float32)
+    if op != "Conv":
+        return np.asarray(largest / 127)
+    for times in (1, 2, 4, 8, 16, 32, 64):
+        whole = weights.astype(np.float64) * times
+        if not (whole % 1).any() and codes[0] <= whole.min() and whole.max() <= codes[1]:
+            return np.full(largest.shape, 1 / times, np.float32)
+    return np.maximum(largest / codes[1], np.float32(1e-5)).astype(np.float32)
+
+
+def _half_away(quotients: NDArray[np.float64]) -> NDArray[np.float64]:
+    rest, whole = np.modf(quotients)
+    return np.asarray(whole + np.trunc(2 * rest))
 
 
 def meaning_of_constant(values: NDArray[Any], settings: Settings) -> Quantization:
@@ -78,7 +113,8 @@ def meaning_of_constant(values: NDArray[Any], settings: Settings) -> Quantizatio
     unsigned = settings.target.non_negative == "unsigned" and low == 0
     symmetric = settings.symmetric and not unsigned
     span, codes = (max(-low, high), last - middle) if symmetric else (high - low, last - first)
-    scale = float(np.float32(span / codes))
+    in_double = settings.target.scale_type == "double"
+    scale = span / codes if in_double else float(np.float32(span / codes))
     scale = scale if scale >= _TINY else 1.0
     if not symmetric:
         middle = min(max(first + round(Fraction(-low) / Fraction(scale)), first), last)

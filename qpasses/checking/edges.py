@@ -1,6 +1,7 @@
 """Where float and integers meet: QuantizeLinear, DequantizeLinear, the graph's own edges."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,8 +43,13 @@ def quantize_linear(site: Site) -> Iterator[str]:
         yield "stores in float again what was stored before"
     found = parameters_of(site.node)
     recorded = site.pair.record.tensors.get(output.name)
-    if recorded is not None and recorded != found:
+    if recorded is not None and _as_onnx(recorded) != found:
         yield f"its parameters are {found}, those of {output.name!r} are {recorded}"
+
+
+def _as_onnx(recorded: Quantization) -> Quantization:
+    """With the scale that QuantizeLinear takes: the nearest float32."""
+    return replace(recorded, scale=float(np.float32(recorded.scale)))
 
 
 def dequantize_linear(site: Site) -> Iterator[str]:
@@ -56,7 +62,7 @@ def dequantize_linear(site: Site) -> Iterator[str]:
     if stored is None:
         raise DifferenceError(f"reads {given.name!r}, which is not stored as integers")
     for what in ("scale", "zero_point", "dtype"):
-        expected = getattr(stored, what)
+        expected = getattr(_as_onnx(stored), what)
         yield from unlike(what, np.array(getattr(found, what)), np.array(expected))
 
 

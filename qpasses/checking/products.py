@@ -93,15 +93,15 @@ def _matrix(
 ) -> Iterator[str]:
     x, node = site.operand(site.inputs["x"], site.first.inputs[0]), site.first
     settings, rules = site.settings, site.settings.target
-    rule = rules.conv_weights if site.first.op == "Conv" else rules.matmul_weights
+    rule = rules.conv_weights if node.op == "Conv" else rules.matmul_weights
     per_channel = bool(settings.per_channel) and rule == "per_channel"
-    matrix = stored_matrix(weights, bias, axis, x.scale, per_channel)
+    matrix = stored_matrix(weights, bias, axis, x.scale, per_channel, node.op, rules.weights)
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
     for name, value in (
         ("x_zero", x.zero),
         ("w", matrix.weights),
-        ("w_zero", np.array(0, np.int8)),
+        ("w_zero", np.array(0, matrix.weights.dtype)),
         ("bias", matrix.bias),
     ):
         yield from unlike(name, site.given[name], value)

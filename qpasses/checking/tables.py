@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import ROUNDINGS
 from opsets.rounding import requantize
-from qpasses.checking.arithmetic import bytes_of, real_float32, shifted, stored_float32
+from qpasses.checking.arithmetic import Floats, bytes_of, real_values, shifted, stored_values
 from qpasses.checking.clamps import bounds_of, clamps_behind, stored_bounds
 from qpasses.checking.constants import operand
 from qpasses.checking.functions import recorded_function
@@ -99,9 +99,9 @@ def _function(site: Site, name: str) -> Iterator[str]:
     function = recorded_function(site, [real])
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     codes = bytes_of(x)
-    values = real_float32(codes, x)
+    values = real_values(codes, x, site.settings.target)
     count = function.channels
-    found = function.run(np.tile(values, (count, 1)) if count else values)
+    found = function.computed(np.tile(values, (count, 1)) if count else values)
     rows = found.reshape(-1, 256)
     missing = np.isnan(rows)
     low, high = x.limits
@@ -111,13 +111,13 @@ def _function(site: Site, name: str) -> Iterator[str]:
     yield from unlike(name, site.given[name], _stored(filled, site))
 
 
-def _stored(values: NDArray[np.float32], site: Site) -> NDArray[Any]:
+def _stored(values: Floats, site: Site) -> NDArray[Any]:
     """Codes of y, rounded as the target rounds what its tables hold."""
     rounding, y = site.settings.target.table_rounding, site.y
     if rounding == "half_to_even":
-        return stored_float32(values, y)
+        return stored_values(values, y)
     with np.errstate(over="ignore"):
-        size = np.minimum(np.abs(values) / np.float32(y.scale), np.float32(1e6))
+        size = np.minimum(np.abs(values) / values.dtype.type(y.scale), 1e6)
     rest, whole = np.modf(size)
     goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & ((rounding == "half_away") | (values > 0)))
     levels = np.where(values < 0, -1, 1) * (whole + goes_up) + y.zero_point
@@ -128,7 +128,7 @@ def _lists(site: Site, undefined: NDArray[Any]) -> tuple[list[int], list[int]]:
     return list(site.entry.undefined), sorted(undefined.tolist())
 
 
-def _filled(row: NDArray[np.float32], codes: NDArray[Any]) -> NDArray[np.float32]:
+def _filled(row: Floats, codes: NDArray[Any]) -> Floats:
     """Where there is no result, that of the nearest code that has one, the lower of two."""
     defined = np.flatnonzero(~np.isnan(row))
     if not len(defined):
@@ -151,11 +151,13 @@ def lut_pair(site: Site) -> Iterator[str]:
     y, function = site.y, recorded_function(site, theirs)
     yield from check_record(site, {"a": [a.scale], "b": [b.scale], "y": [y.scale]})
     first, second = bytes_of(a), bytes_of(b)
-    reals = np.repeat(real_float32(first, a), 256), np.tile(real_float32(second, b), 256)
-    found = function.run(*(each.reshape(256, 256) for each in reals))
+    target = site.settings.target
+    rows, columns = real_values(first, a, target), real_values(second, b, target)
+    reals = np.repeat(rows, 256), np.tile(columns, 256)
+    found = function.computed(*(each.reshape(256, 256) for each in reals))
     missing = np.isnan(found)
     occur = [(q.limits[0] <= c) & (c <= q.limits[1]) for c, q in ((first, a), (second, b))]
     undefined = first[missing[:, occur[1]].any(axis=1) & occur[0]]
     yield from unlike("the recorded undefined codes", *_lists(site, undefined))
-    entries = _stored(np.where(missing, np.float32(0), found), site)
+    entries = _stored(np.where(missing, found.dtype.type(0), found), site)
     yield from unlike("table", site.given["table"], entries.reshape(-1))

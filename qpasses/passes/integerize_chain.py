@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import ModelError
 from opsets.fixed_point import Rounding
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.edges import codes, dequantize, quantize
+from qpasses.edges import Floats, codes, dequantize, quantize
 from qpasses.elementwise import differing_axes, made_of
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, add_node
@@ -23,7 +24,8 @@ class IntegerizeChain(Pass):
 
     before: ``y = Q(Mul(DQ(x), Sigmoid(DQ(x))))``
     after:  ``y = qpasses.Lut(x, table)``
-    **Exact:** the table holds what onnxruntime makes of every code, one node after the other.
+    **Exact:** the table holds what onnxruntime makes of every code, one node after the other,
+    or, where the target computes tables in double, what onnx's reference evaluator makes.
     A code for which the function is not defined (NaN) takes the result of the nearest code for
     which it is; infinities saturate.
     """
@@ -45,8 +47,15 @@ class IntegerizeChain(Pass):
         if x is None or y is None:
             return None
         function = Function.of(nodes, [source], end, graph.opset)
-        rounding = context.target.table_rounding
-        table, undefined = tabulate(function, x.quantization, y.quantization, rounding)
+        try:
+            ends, target = (x.quantization, y.quantization), context.target
+            table, undefined = tabulate(
+                function, *ends, target.table_rounding, target.float_type
+            )
+        except ModelError as error:
+            for each in nodes:
+                context.record.declined.setdefault(each.name, str(error))
+            return None
         if len(undefined) == context.settings.codes:
             reason = f"{', '.join(function.ops)}: not defined for any code of its input"
             for each in nodes:
@@ -76,6 +85,7 @@ def tabulate(
     x: Quantization,
     y: Quantization,
     rounding: Rounding = "half_to_even",
+    floats: Floats = np.float32,
 ) -> tuple[NDArray[Any], list[int]]:
     """[256] or [C, 256] of y's type, ordered by the byte of x; the codes without a result.
 
@@ -84,15 +94,17 @@ def tabulate(
     bytes.
     """
     stored = codes(x)
-    real = function.run(function.inputs(dequantize(stored, x)))
+    real = function.computed(function.inputs(dequantize(stored, x, floats)))
     rows = real.reshape(-1, stored.size)
     low, high = x.limits
     missing = np.isnan(rows).any(axis=0) & (low <= stored) & (stored <= high)
     filled = np.reshape([_filled(row, stored) for row in rows], real.shape)
-    return quantize(filled, y, rounding), sorted(stored[missing].tolist())
+    return quantize(filled, y, rounding, floats), sorted(stored[missing].tolist())
 
 
-def _filled(real: NDArray[np.float32], stored: NDArray[Any]) -> NDArray[np.float32]:
+def _filled(
+    real: NDArray[np.floating[Any]], stored: NDArray[Any]
+) -> NDArray[np.floating[Any]]:
     """``real`` of each ``stored``; where it is NaN, that of the nearest that has one."""
     defined = np.flatnonzero(~np.isnan(real))
     if not defined.size:
@@ -103,5 +115,5 @@ def _filled(real: NDArray[np.float32], stored: NDArray[Any]) -> NDArray[np.float
     below = order[np.maximum(above - 1, 0)]
     above = order[np.minimum(above, order.size - 1)]
     is_nearer = levels[above] - levels < levels - levels[below]
-    found: NDArray[np.float32] = real[np.where(is_nearer, above, below)]
+    found: NDArray[np.floating[Any]] = real[np.where(is_nearer, above, below)]
     return found

@@ -80,7 +80,7 @@ class Operands:
 
     site: Site
     x: Stored
-    weights: NDArray[np.int8]
+    weights: NDArray[Any]  # int8 or uint8
     bias: NDArray[np.int32]
     acc: Accumulation
 
@@ -102,8 +102,10 @@ def matrix_operands(
             "8 bits, or is read before it is"
         )
     weights = constant(view.stored) if view else None
-    if view is None or weights is None or weights.dtype != np.int8 or view.zero_point.any():
-        return Declined("the weights are not symmetric int8 constants behind DequantizeLinear")
+    if view is None or weights is None or weights.dtype.itemsize > 1 or view.zero_point.any():
+        return Declined(
+            "the weights are no 8-bit constants with zero point 0 behind DequantizeLinear"
+        )
     if view.scale.size > 1 and view.axis % weights.ndim != axis:
         return Declined("the weights' scales are not per output channel")
     scale = np.broadcast_to(view.scale.reshape(-1), (weights.shape[axis],))
@@ -122,12 +124,12 @@ def matrix_operands(
 
 def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
     """The inputs of IntConv and IntGemm before the multiplier."""
-    x, name = operands.x, operands.site.node.name
+    x, name, dtype = operands.x, operands.site.node.name, operands.weights.dtype.name
     return [
         x.tensor,
         context.scalar(x.quantization.dtype, x.quantization.zero_point),
-        context.constant(f"{name}.weight_int8", operands.weights),
-        context.scalar("int8", 0),
+        context.constant(f"{name}.weight_{dtype}", operands.weights),
+        context.scalar(dtype, 0),
         context.constant(f"{name}.bias_int32", operands.bias),
     ]
 

@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import ModelError
 from opsets.fixed_point import Rounding
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.edges import byte_codes, dequantize, quantize
+from qpasses.edges import Floats, byte_codes, dequantize, quantize
 from qpasses.elementwise import PAIRING, pair_objection
 from qpasses.function import Function
 from qpasses.graph import Graph, Node, add_node
@@ -44,7 +45,13 @@ class IntegerizePair(Pass):
         y = found[0]
         function = Function.of([node], node.inputs, node.outputs[0], graph.opset)
         ends = a.quantization, b.quantization, y.quantization
-        table, undefined = tabulate_pairs(function, *ends, context.target.table_rounding)
+        try:
+            target = context.target
+            table, undefined = tabulate_pairs(
+                function, *ends, target.table_rounding, target.float_type
+            )
+        except ModelError as error:
+            return Declined(str(error))
         context.record.nodes[node.name] = NodeRecord(
             source=[node.name],
             scales={
@@ -66,15 +73,19 @@ def tabulate_pairs(
     b: Quantization,
     y: Quantization,
     rounding: Rounding = "half_to_even",
+    floats: Floats = np.float32,
 ) -> tuple[NDArray[np.integer], list[int]]:
     """[65536] of y's type, at 256 * byte of a + byte of b; codes of a that lack a result."""
     rows, columns = (byte_codes(each) for each in (a, b))
-    grid = np.broadcast_arrays(dequantize(rows, a)[:, None], dequantize(columns, b)[None])
-    real = function.run(*(np.ascontiguousarray(each) for each in grid)).reshape(-1)
+    first, second = (
+        dequantize(codes, each, floats) for codes, each in ((rows, a), (columns, b))
+    )
+    grid = np.broadcast_arrays(first[:, None], second[None])
+    real = function.computed(*(np.ascontiguousarray(each) for each in grid)).reshape(-1)
     missing = np.isnan(real)
-    real = np.where(missing, np.float32(0), real)
+    real = np.where(missing, floats(0), real)
     found = missing.reshape(256, 256)[:, _occurs(columns, b)].any(axis=1) & _occurs(rows, a)
-    return quantize(real, y, rounding), sorted(rows[found].tolist())
+    return quantize(real, y, rounding, floats), sorted(rows[found].tolist())
 
 
 def _occurs(codes: NDArray[Any], stored: Quantization) -> NDArray[np.bool_]:

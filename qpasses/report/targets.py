@@ -11,6 +11,7 @@ from opsets.multipliers import MULTIPLIERS
 from opsets.rounding import ROUNDING_RULES
 from opsets.scales import SCALES
 from opsets.target import Target
+from opsets.weights import WEIGHTS
 
 Row = tuple[str, str, str]
 """A rule, what the target says, and what that means."""
@@ -91,6 +92,8 @@ def _rows(target: Target) -> Iterator[Row]:
     yield _multiplier("multiplier", target.multiplier, target.multiplier_bits)
     shifts = f"{target.min_shift} to {target.max_shift}"
     yield "shift", shifts, "total right shifts, negative to the left"
+    held = f"scales of activations are held, and tables computed, in {target.scale_type}"
+    yield "scale_type", target.scale_type, held
     scale = SCALES[target.scales]
     yield "scales", target.scales, f"{scale.formula} ({scale.source})"
     rule = ROUNDING_RULES[target.rounding]
@@ -105,6 +108,8 @@ def _rows(target: Target) -> Iterator[Row]:
     yield "mean", target.mean, f"ReduceMean: {mean.formula}"
     slopes = SLOPE_FORMS[target.slopes]
     yield "slopes", target.slopes, f"LeakyRelu and PRelu: {slopes.formula}"
+    weights = WEIGHTS[target.weights]
+    yield "weights", target.weights, f"{weights.formula} ({weights.source})"
     yield "accumulator", f"{target.accumulator_bits} bits", "sums of products"
     for name, words in _WORDS.items():
         yield _worded(name, getattr(target, name), words)
