@@ -5,7 +5,6 @@ quotient by a power of two; beyond, or where the sum with a half is none that do
 level may be off: the proof compares ``kernel``, step by step the same, at every threshold.
 """
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ from opsets.kernels import Kernel
 from opsets.op import Body, Guard, all_of, any_node
 from opsets.portable import columns, rounds
 from opsets.rounding import LAST_STEP, NODE_ROUNDINGS, NodeRounding
+from opsets.statements import instance
 
 _ROUNDED: dict[Rounding, str] = {
     "half_to_even": "level = Round (scaled)",
@@ -97,9 +97,8 @@ def requantized(
     text = _SCALE + (_TWICE if rounding in LAST_STEP else _ONCE)
     text += (_AWAY if last == "half_away" else _STRAIGHT) + f"    {_ROUNDED[last]}\n"
     text = text.replace("BEFORE", "high" if rounding in LAST_STEP else "VALUE")
-    names = {each: f"{each}_{result}" for each in re.findall(r"^\s*(\w+)\s*=", text, re.M)}
-    names |= {"level": result, "VALUE": value, "MULTIPLIER": multiplier, "SHIFT": shift}
-    return re.sub(rf"\b({'|'.join(names)})\b", lambda found: names[found[0]], text)
+    given = {"level": result, "VALUE": value, "MULTIPLIER": multiplier, "SHIFT": shift}
+    return instance(text, result, given)
 
 
 def overload(rounding: NodeRounding) -> str:

@@ -4,13 +4,13 @@ Text, not nested functions: onnxruntime 1.31 loses the overload of a function ca
 inside another function's body.
 """
 
-import re
 from collections.abc import Sequence
 
 from opsets.fixed_point import ROUNDINGS, Rounding
 from opsets.kernels import PORTABLE_KERNELS, two_step_kernel
 from opsets.op import Body, Guard
 from opsets.rounding import LAST_STEP, NodeRounding
+from opsets.statements import instance
 
 _BELOW: dict[Rounding, str] = {  # one where a tie goes down, else zero
     "half_to_even": """odd_bit   = BitwiseAnd (floor_bit, unit_bit)
@@ -179,10 +179,8 @@ def rescaled(
         (once,) = (each for each in ROUNDINGS if each == rounding)
         text += "scaled = Mul ({}, {})".format(*factors)
         text += _ROUND.format(shift="SHIFT", below=_BELOW[once])
-    defined = re.findall(r"^\s*(\w+)\s*=", text, re.M)
-    names = {each: f"{each}_{result}" for each in defined} | {"level": result}
-    names |= {"VALUE": value, "MULTIPLIER": multiplier, "SHIFT": shift}
-    return re.sub(rf"\b({'|'.join(names)})\b", lambda name: names[name[0]], text)
+    given = {"level": result, "VALUE": value, "MULTIPLIER": multiplier, "SHIFT": shift}
+    return instance(text, result, given)
 
 
 def bodies_of_one_rounding(statements: str, shift: str) -> Sequence[Body]:

@@ -441,6 +441,79 @@ def int_layer_norm(draw):
     return Case([x, zero, *numbers, *output_ends(rng, dtype)], attributes)
 
 
+def _published(draw, shift_bits):
+    """A generator, codes with rows along an axis, multiplier and shift, and the ends."""
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    zero = zero_point(rng, dtype)
+    x = codes(rng, shape, zero)
+    scale = [each[0] for each in multiplier_and_shift(rng, 1, 1 << shift_bits)]
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    return rng, x, zero, [*map(np.asarray, scale), *output_ends(rng, dtype)], axis
+
+
+@st.composite
+def shiftmax(draw):
+    bits = draw(st.sampled_from([8, 16]))
+    rng, x, _zero, ends, axis = _published(draw, bits)
+    x0 = -int(rng.choice([1, 2, 16, rng.integers(1, 600)]))
+    attributes = {"axis": axis, "x0": x0, "fraction_bits": int(rng.choice([15, 16, 7]))}
+    return Case(
+        [x, *ends], {**attributes, "output_bits": bits, "rounding": draw(node_rounding)}
+    )
+
+
+@st.composite
+def shift_gelu(draw):
+    bits = draw(st.sampled_from([8, 16]))
+    rng, x, zero, ends, axis = _published(draw, bits + 8)
+    x0 = -int(rng.choice([1, 2, 16, rng.integers(1, 256)]))
+    attributes = {"axis": axis, "x0": x0, "fraction_bits": int(rng.choice([23, 15]))}
+    attributes |= {"output_bits": bits, "rounding": draw(node_rounding)}
+    return Case([x, zero, *ends], attributes)
+
+
+@st.composite
+def i_layer_norm(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    leading, cells = draw(st.lists(st.integers(1, 3), max_size=2)), draw(st.integers(1, 9))
+    zero = zero_point(rng, dtype)
+    x = codes(rng, (*leading, cells), zero)
+    if rng.random() < 0.2:
+        x = np.full_like(x, x.flat[0])
+    offset = rng.integers(-(1 << 36), 1 << 36, cells, endpoint=True)
+    multiplier = rng.integers(-(1 << 20), 1 << 20, cells, np.int32, endpoint=True)
+    shift = rng.integers(1, 61, cells, np.int32, endpoint=True)
+    inputs = [x, zero, offset, multiplier, shift, *output_ends(rng, dtype)]
+    return Case(inputs, {"cells": cells, "rounding": draw(rounding)})
+
+
+@st.composite
+def i_bert_softmax(draw):
+    bits = draw(st.sampled_from([8, 16]))
+    rng, x, _zero, ends, axis = _published(draw, bits)
+    scale = float(rng.choice([1 / 128, 1 / 16, 0.3, 2]))
+    of_exp = [np.array(each, np.int32) for each in (rng.integers(1, 1 << 10), 40)]
+    attributes = {
+        **{"axis": axis, "x0": -int(0.6931 / scale) - 1},
+        **{"b": int(2.7073 / scale), "c": int(2.7921 / scale**2)},
+        **{"fraction_bits": 30, "output_bits": bits, "rounding": draw(node_rounding)},
+    }
+    return Case([x, *of_exp, *ends], attributes)
+
+
+@st.composite
+def i_bert_gelu(draw):
+    rng, x, zero, ends, _axis = _published(draw, 12)
+    scale = float(rng.choice([1 / 128, 1 / 16, 0.3, 2])) / 1.4142
+    attributes = {
+        **{"b": -int(1.769 / scale) - 1, "c": -int(3.4626 / scale**2) - 1},
+        **{"one": -int(rng.integers(1, 20)), "fraction_bits": int(rng.choice([14, 8, 1]))},
+        "rounding": draw(node_rounding),
+    }
+    return Case([x, zero, *ends], attributes)
+
+
 CASES: dict[str, st.SearchStrategy[Case]] = {
     "Requantize": requantize(),
     "Lut": lut(),
@@ -462,6 +535,11 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntResize": int_resize(),
     "TableSoftmax": table_softmax(),
     "IntLayerNorm": int_layer_norm(),
+    "Shiftmax": shiftmax(),
+    "ShiftGelu": shift_gelu(),
+    "ILayerNorm": i_layer_norm(),
+    "IBertSoftmax": i_bert_softmax(),
+    "IBertGelu": i_bert_gelu(),
     "IntAveragePool": pool("kernel_shape"),
     "IntCountedAveragePool": counted_pool(),
     "IntGlobalAveragePool": pool("spatial_shape"),

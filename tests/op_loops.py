@@ -305,6 +305,85 @@ def _plain_layer_norm(
     return x.shape, code_at
 
 
+def _row(x, at, axis):
+    return [
+        int(x[(*at[: axis % x.ndim], k, *at[axis % x.ndim + 1 :])])
+        for k in range(x.shape[axis])
+    ]
+
+
+def _shifted(x, x0, n):
+    u = max(x + floor(Fraction(x, 2)) - floor(Fraction(x, 16)), n * x0)
+    q = floor(Fraction(u, x0))
+    return floor((Fraction(u - x0 * q, 2) - x0) * 2 ** min(n - q, 40))
+
+
+def _plain_shiftmax(x, m, s, *ends, axis, x0, fraction_bits, output_bits, rounding):
+    def code_at(*at):
+        row = _row(x, at, axis)
+        terms = [_shifted(each - max(row), x0, fraction_bits) for each in row]
+        own = _shifted(int(x[at]) - max(row), x0, fraction_bits)
+        share = own * ((2**31 - 1) // min(sum(terms), 2**31 - 1)) // 2 ** (32 - output_bits)
+        return _clamped(share, int(m), int(s), ends, rounding)
+
+    return x.shape, code_at
+
+
+def _plain_shift_gelu(x, x_zero, m, s, *ends, axis, x0, fraction_bits, output_bits, rounding):
+    def code_at(*at):
+        top = max(_row(x, at, axis)) - int(x_zero)
+        code = int(x[at]) - int(x_zero)
+        own, other = (_shifted(each, x0, fraction_bits) for each in (code - top, -top))
+        factor = (2**31 - 1) // min(own + other, 2**31 - 1)
+        product = code * (own * factor // 2 ** (32 - output_bits))
+        return _clamped(product, int(m), int(s), ends, rounding)
+
+    return x.shape, code_at
+
+
+def _plain_i_layer_norm(x, x_zero, offset, m, s, *ends, cells, rounding):
+    def code_at(*at):
+        row = [each - int(x_zero) for each in _row(x, at, -1)]
+        mean = round(Fraction(sum(row), cells))
+        spread, root = sum((each - mean) ** 2 for each in row), 1 << 16
+        for _ in range(10):
+            root = (root + spread // root) // 2
+        normal = floor(Fraction((row[at[-1]] - mean) * ((2**31 - 1) // root), 2))
+        total = (normal + int(offset[at[-1]])) * int(m[at[-1]])
+        return _clamped(total, 1, int(s[at[-1]]), ends, rounding)
+
+    return x.shape, code_at
+
+
+def _plain_i_bert_softmax(
+    x, em, es, m, s, *ends, axis, x0, b, c, fraction_bits, output_bits, rounding
+):
+    def term(distance):
+        u = max(distance, fraction_bits * x0)
+        q = floor(Fraction(u, x0))
+        r = u - x0 * q
+        exact = max(r * (r + b) + c, 0) * 2 ** (fraction_bits - q)
+        return round(Fraction(exact * int(em), 2 ** int(es)))
+
+    def code_at(*at):
+        row = _row(x, at, axis)
+        total = max(sum(term(each - max(row)) for each in row), 1)
+        share = term(int(x[at]) - max(row)) * (2**32 // total) // 2 ** (32 - output_bits)
+        return _clamped(share, int(m), int(s), ends, rounding)
+
+    return x.shape, code_at
+
+
+def _plain_i_bert_gelu(x, x_zero, m, s, *ends, b, c, one, fraction_bits, rounding):
+    def code_at(*at):
+        code = int(x[at]) - int(x_zero)
+        sign = (code > 0) - (code < 0)
+        erf = floor(Fraction(sign * ((min(abs(code), -b) + b) ** 2 + c), 2**fraction_bits))
+        return _clamped(-code * (erf + one), int(m), int(s), ends, rounding)
+
+    return x.shape, code_at
+
+
 def _plain_pool(x, x_zero, m, s, *ends, channels, rounding, **geometry):
     window = geometry.pop("spatial_shape", None) or geometry["kernel_shape"]
     ones, no_bias = np.ones((channels, 1, *window), int), np.zeros(channels, int)
@@ -373,6 +452,11 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntResize": _plain_resize,
     "TableSoftmax": _plain_softmax,
     "IntLayerNorm": _plain_layer_norm,
+    "Shiftmax": _plain_shiftmax,
+    "ShiftGelu": _plain_shift_gelu,
+    "ILayerNorm": _plain_i_layer_norm,
+    "IBertSoftmax": _plain_i_bert_softmax,
+    "IBertGelu": _plain_i_bert_gelu,
     "IntAveragePool": _plain_pool,
     "IntCountedAveragePool": _plain_counted_pool,
     "IntGlobalAveragePool": _plain_pool,

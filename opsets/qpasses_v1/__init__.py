@@ -1,6 +1,9 @@
 """Version 1 of the domain ``qpasses``: one file per op, one line per op in ``OPS``."""
 
 from opsets.op import Op
+from opsets.qpasses_v1.i_bert_gelu import I_BERT_GELU
+from opsets.qpasses_v1.i_bert_softmax import I_BERT_SOFTMAX
+from opsets.qpasses_v1.i_layer_norm import I_LAYER_NORM
 from opsets.qpasses_v1.int_add import INT_ADD
 from opsets.qpasses_v1.int_average_pool import INT_AVERAGE_POOL
 from opsets.qpasses_v1.int_coded_p_relu import INT_CODED_P_RELU
@@ -23,6 +26,8 @@ from opsets.qpasses_v1.lut_interpolated import LUT_INTERPOLATED
 from opsets.qpasses_v1.lut_pair import LUT_PAIR
 from opsets.qpasses_v1.lut_per_channel import LUT_PER_CHANNEL
 from opsets.qpasses_v1.requantize import REQUANTIZE
+from opsets.qpasses_v1.shift_gelu import SHIFT_GELU
+from opsets.qpasses_v1.shiftmax import SHIFTMAX
 from opsets.qpasses_v1.table_softmax import TABLE_SOFTMAX
 
 OPS: dict[str, Op] = {
@@ -51,5 +56,10 @@ OPS: dict[str, Op] = {
         INT_RESIZE,
         TABLE_SOFTMAX,
         INT_LAYER_NORM,
+        SHIFTMAX,
+        SHIFT_GELU,
+        I_LAYER_NORM,
+        I_BERT_SOFTMAX,
+        I_BERT_GELU,
     )
 }

@@ -1,0 +1,124 @@
+"""Exponentials of published integer algorithms: I-ViT's by shifts, I-BERT's by a polynomial.
+
+Sources: github.com/zkkli/I-ViT, models/quantization_utils/quant_modules.py, and
+github.com/kssteven418/I-BERT, fairseq/quantization/utils/quant_modules.py; their meaning in
+exact integers. Bodies: statements. References: numpy.
+"""
+
+import numpy as np
+
+from opsets.fixed_point import Int64
+from opsets.statements import instance
+
+LARGEST = (1 << 31) - 1
+"""What sums of exponentials saturate at, and what is divided by them."""
+
+_MOST_PLACES = 40
+"""I-ViT's exponential of a positive number is shifted to the left by no more: it saturates."""
+
+_REDUCED = """
+    # the exponent as quotient and remainder by x0, floored: ONNX divides towards zero
+    least     = Mul (n, x0)
+    is_less   = Less (SCALED, least)
+    bounded   = Where (is_less, least, SCALED)
+    size      = Neg (x0)
+    minus     = Neg (bounded)
+    lift_q    = Constant <value = int64 {1024}> ()
+    above     = Mul (size, lift_q)
+    positive  = Add (minus, above)
+    parts     = Div (positive, size)
+    quotient  = Sub (parts, lift_q)
+    whole     = Mul (quotient, size)
+    remainder = Sub (whole, minus)
+    wanted    = Sub (n, quotient)
+"""
+
+_BY_SHIFTS = (
+    """
+    # x + floor(x / 2) - floor(x / 16)
+    lift_x    = Constant <value = int64 {1048576}> ()                      # 2**20
+    two       = Constant <value = int64 {2}> ()
+    sixteen   = Constant <value = int64 {16}> ()
+    raised_x  = Add (VALUE, lift_x)
+    halves    = Div (raised_x, two)
+    lift_2    = Div (lift_x, two)
+    half      = Sub (halves, lift_2)
+    pieces    = Div (raised_x, sixteen)
+    lift_16   = Div (lift_x, sixteen)
+    piece     = Sub (pieces, lift_16)
+    longer    = Add (VALUE, half)
+    scaled    = Sub (longer, piece)
+"""
+    + _REDUCED.replace("SCALED", "scaled")
+    + """
+    most      = Constant <value = int64 {40}> ()
+    is_more   = Greater (wanted, most)
+    places    = Where (is_more, most, wanted)
+    doubled   = Mul (size, two)
+    mantissa  = Add (doubled, remainder)                                   # 2 * (r / 2 - x0)
+    bits      = Cast <to = 13> (mantissa)                                  # 13 is UINT64
+    places_in = Cast <to = 13> (places)
+    shifted   = BitShift <direction = "LEFT"> (bits, places_in)
+    wide      = Cast <to = 7> (shifted)                                    # 7 is INT64
+    RESULT    = Div (wide, two)
+"""
+)
+
+_BY_POLYNOMIAL = (
+    _REDUCED.replace("SCALED", "VALUE")
+    + """
+    none      = Sub (n, n)
+    linear    = Add (remainder, b)
+    squared   = Mul (remainder, linear)
+    level_z   = Add (squared, c)
+    is_below  = Less (level_z, none)
+    mantissa  = Where (is_below, none, level_z)
+    bits      = Cast <to = 13> (mantissa)                                  # 13 is UINT64
+    places_in = Cast <to = 13> (wanted)
+    shifted   = BitShift <direction = "LEFT"> (bits, places_in)
+    RESULT    = Cast <to = 7> (shifted)                                    # 7 is INT64
+"""
+)
+
+
+def shift_exponential(value: str, result: str) -> str:
+    """Statements for int64 ``result`` = ``exp_by_shifts`` of ``value``, below 256 in size.
+
+    They read ``x0`` and ``n``.
+    """
+    return instance(_BY_SHIFTS, result, {"VALUE": value, "RESULT": result} | _READ)
+
+
+def polynomial_exponential(value: str, result: str) -> str:
+    """Statements for int64 ``result`` = ``exp_by_polynomial`` of ``value``, at most 0.
+
+    They read ``x0``, ``n``, ``b`` and ``c``.
+    """
+    return instance(_BY_POLYNOMIAL, result, {"VALUE": value, "RESULT": result} | _READ)
+
+
+_READ = {name: name for name in ("x0", "n", "b", "c")}
+
+
+def exp_by_shifts(x: Int64, x0: int, n: int) -> Int64:
+    """About ``exp(x * s) * -x0 * 2**n``, where ``x0`` is floor(-1 / s): I-ViT's int_exp_shift.
+
+    With u = max(x + floor(x / 2) - floor(x / 16), n * x0), which is about x / ln 2, and u =
+    q * x0 + r, floor((r / 2 - x0) * 2**(n - q)).
+    """
+    scaled = np.maximum(x + (x >> 1) - (x >> 4), n * x0)
+    quotient = scaled // x0
+    places = np.minimum(n - quotient, _MOST_PLACES)
+    return np.asarray((scaled - quotient * x0 - 2 * x0 << places) >> 1, np.int64)
+
+
+def exp_by_polynomial(x: Int64, x0: int, b: int, c: int, n: int) -> Int64:
+    """About ``exp(x * s) * c * 2**n`` for x up to 0: I-BERT's int_exp.
+
+    ``x0`` is floor(-ln 2 / s). With u = max(x, n * x0) = q * x0 + r: the polynomial r * (r +
+    b) + c, or 0 if it is less, times 2**(n - q).
+    """
+    bounded = np.maximum(x, n * x0)
+    quotient = bounded // x0
+    rest = bounded - quotient * x0
+    return np.asarray(np.maximum(rest * (rest + b) + c, 0) << (n - quotient), np.int64)

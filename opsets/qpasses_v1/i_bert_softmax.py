@@ -1,0 +1,121 @@
+"""IBertSoftmax: I-BERT's Softmax, exponentials by a polynomial and one division for a row."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import rounding_shift, saturate
+from opsets.op import Op
+from opsets.portable import (
+    bodies_of_product,
+    rescaled,
+)
+from opsets.published import exp_by_polynomial, polynomial_exponential
+from opsets.rounding import NodeRounding, requantize
+
+EXP_BITS = 16
+"""Of an exponential that is summed, and its sign."""
+
+_SHARES = (
+    """
+    axis_0     = Constant <value_int: int = @axis> ()
+    size_1     = Constant <value = int64[1] {1}> ()
+    axes       = Reshape (axis_0, size_1)
+    x0         = Constant <value_int: int = @x0> ()
+    b          = Constant <value_int: int = @b> ()
+    c          = Constant <value_int: int = @c> ()
+    n          = Constant <value_int: int = @fraction_bits> ()
+    out_bits   = Constant <value_int: int = @output_bits> ()
+    code       = Cast <to = 7> (x)                                         # 7 is INT64
+    top        = ReduceMax (code, axes)
+    distance   = Sub (code, top)
+"""
+    + polynomial_exponential("distance", "exact")
+    + rescaled("exact", "exp_multiplier", "exp_shift", "term", "half_to_even")
+    + """
+    sum        = ReduceSum (term, axes)
+    none       = Sub (n, n)
+    is_none    = Equal (sum, none)
+    any_sum    = Constant <value = int64 {1}> ()
+    divisor    = Where (is_none, any_sum, sum)
+    dividend   = Constant <value = int64 {4294967296}> ()                  # 2**32
+    inverse    = Div (dividend, divisor)
+    share      = Mul (term, inverse)
+    all_bits   = Constant <value = int64 {32}> ()
+    drop       = Sub (all_bits, out_bits)
+    drop_in    = Cast <to = 13> (drop)                                     # 13 is UINT64
+    share_in   = Cast <to = 13> (share)
+    output_in  = BitShift <direction = "RIGHT"> (share_in, drop_in)
+    output     = Cast <to = 7> (output_in)
+    wide_m     = Cast <to = 7> (multiplier)
+"""
+)
+
+
+def reference(
+    x: NDArray[Any],
+    exp_multiplier: NDArray[np.int32],
+    exp_shift: NDArray[np.int32],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    axis: int,
+    x0: int,
+    b: int,
+    c: int,
+    fraction_bits: int,
+    output_bits: int,
+    rounding: NodeRounding,
+) -> NDArray[Any]:
+    """Stored x, any shape. ``exp_multiplier`` and ``exp_shift`` make of exponentials codes of
+    16 bits, rounded half to even; the shares, of scale 2**-output_bits, are requantized.
+    """
+    code = np.asarray(x).astype(np.int64)
+    exact = exp_by_polynomial(
+        code - code.max(axis=axis, keepdims=True), x0, b, c, fraction_bits
+    )
+    terms = rounding_shift(exact * exp_multiplier.astype(np.int64), exp_shift, "half_to_even")
+    total = np.maximum(terms.sum(axis=axis, keepdims=True), 1)
+    shares = terms * ((1 << 32) // total) >> 32 - output_bits
+    level = requantize(shares, multiplier, shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _order_moves_with_the_row(
+    x: NDArray[Any], *args: Any, axis: int, **attributes: Any
+) -> None:
+    turned = np.ascontiguousarray(np.flip(x, axis=axis))
+    np.testing.assert_array_equal(
+        np.flip(reference(x, *args, axis=axis, **attributes), axis=axis),
+        reference(turned, *args, axis=axis, **attributes),
+    )
+
+
+I_BERT_SOFTMAX = Op(
+    name="IBertSoftmax",
+    inputs={
+        "x": "T",
+        "exp_multiplier": "int32",
+        "exp_shift": "int32",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("axis", "x0", "b", "c", "fraction_bits", "output_bits", "rounding"),
+    reference=reference,
+    bodies=bodies_of_product(_SHARES, "shift", ("output", "wide_m")),
+    evidence="bounded",
+    laws={"the result is in the order of the row": _order_moves_with_the_row},
+    doc="d = x - (largest x along `axis`); u = max(d, fraction_bits * x0) = q * x0 + r; e = "
+    "max(r * (r + b) + c, 0) * 2**(fraction_bits - q); t = round(e * exp_multiplier / "
+    "2**exp_shift), half to even; s = sum of t along `axis`, at least 1; p = floor(t * "
+    "floor(2**32 / s) / 2**(32 - output_bits)); y = clamp(round(p * multiplier / 2**shift) "
+    "+ y_zero, y_min, y_max). Source: I-BERT, IntSoftmax.",
+)

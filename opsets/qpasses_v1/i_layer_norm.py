@@ -1,0 +1,137 @@
+"""ILayerNorm: I-ViT's LayerNorm, the square root by ten steps of Newton's from 2**16."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64, Rounding, rounding_divide, rounding_shift, saturate
+from opsets.op import Op
+from opsets.portable import bodies_of_one_rounding
+from opsets.published import LARGEST
+
+STEPS = 10
+
+_CENTERED = """
+    last       = Constant <value = int64[1] {-1}> ()
+    cells      = Constant <value_int: int = @cells> ()
+    none       = Constant <value = int64 {0}> ()
+    one        = Constant <value = int64 {1}> ()
+    two        = Constant <value = int64 {2}> ()
+    wide_x     = Cast <to = 7> (x)                                         # 7 is INT64
+    origin     = Cast <to = 7> (x_zero)
+    code       = Sub (wide_x, origin)
+    sum        = ReduceSum (code, last)
+    # the mean, half to even: floor((2 * sum + cells) / (2 * cells)), one less where that is
+    # odd and whole; moved up by whole means and back, as ONNX divides towards zero
+    twice      = Add (cells, cells)
+    lift_m     = Constant <value = int64 {1024}> ()
+    lift_sum   = Mul (lift_m, cells)
+    above_sum  = Add (sum, lift_sum)
+    two_sums   = Add (above_sum, above_sum)
+    dividend   = Add (two_sums, cells)
+    nearest    = Div (dividend, twice)
+    again      = Mul (nearest, twice)
+    is_tie     = Equal (again, dividend)
+    parity     = Mod (nearest, two)
+    is_odd     = Equal (parity, one)
+    goes_down  = And (is_tie, is_odd)
+    down       = Cast <to = 7> (goes_down)
+    mean_up    = Sub (nearest, down)
+    mean       = Sub (mean_up, lift_m)
+    distance   = Sub (code, mean)
+    square     = Mul (distance, distance)
+    variance   = ReduceSum (square, last)
+    root_0     = Constant <value = int64 {65536}> ()                       # 2**16
+"""
+
+_STEP = """
+    quotient_N = Div (variance, root_N)
+    sum_N      = Add (root_N, quotient_N)
+    root_NEXT  = Div (sum_N, two)
+"""
+
+_NORMAL = """
+    largest    = Constant <value = int64 {2147483647}> ()                  # 2**31 - 1
+    factor_n   = Div (largest, root)
+    product    = Mul (distance, factor_n)
+    lift_p     = Constant <value = int64 {4611686018427387904}> ()         # 2**62
+    above_p    = Add (product, lift_p)
+    halves     = Div (above_p, two)
+    half_lift  = Div (lift_p, two)
+    normal     = Sub (halves, half_lift)
+    output     = Add (normal, bias)
+    wide_m     = Cast <to = 7> (multiplier)
+    scaled     = Mul (output, wide_m)
+"""
+
+
+def _steps() -> str:
+    steps = [
+        _STEP.replace("NEXT", str(each + 1)).replace("_N", f"_{each}") for each in range(STEPS)
+    ]
+    return "".join(steps).replace(f"root_{STEPS}", "root")
+
+
+def reference(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    bias: Int64,
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    cells: int,
+    rounding: Rounding,
+) -> NDArray[Any]:
+    """Stored x [..., cells]; ``bias``, ``multiplier`` and ``shift`` [cells]."""
+    code = np.asarray(x).astype(np.int64) - x_zero
+    _mean, _root, _factor, normal = normalize(code, cells)
+    level = rounding_shift((normal + bias) * multiplier.astype(np.int64), shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def normalize(code: Int64, cells: int) -> tuple[Int64, Int64, Int64, Int64]:
+    """I-ViT's mean, root of the sum of squares and factor of each row, and the normal codes.
+
+    These have the scale sqrt(cells) / 2**30. The root is not near to it below about 10**6.
+    """
+    mean = rounding_divide(code.sum(axis=-1, keepdims=True), cells, "half_to_even")
+    distance = code - mean
+    variance = (distance * distance).sum(axis=-1, keepdims=True)
+    root = np.full_like(variance, 1 << 16)
+    for _ in range(STEPS):
+        root = (root + variance // root) >> 1
+    factor = LARGEST // root
+    return mean, root, factor, np.asarray(distance * factor >> 1)
+
+
+def _a_constant_changes_nothing(
+    x: NDArray[Any], x_zero: NDArray[Any], *args: Any, **attributes: Any
+) -> None:
+    other = np.asarray(int(x_zero) ^ 2, x_zero.dtype)  # an even step: the mean rounds alike
+    np.testing.assert_array_equal(
+        reference(x, x_zero, *args, **attributes), reference(x, other, *args, **attributes)
+    )
+
+
+I_LAYER_NORM = Op(
+    name="ILayerNorm",
+    inputs={
+        **{"x": "T", "x_zero": "T", "bias": "int64", "multiplier": "int32"},
+        **{"shift": "int32", "y_zero": "T", "y_min": "T", "y_max": "T"},
+    },
+    outputs={"y": "T"},
+    attributes=("cells", "rounding"),
+    reference=reference,
+    bodies=bodies_of_one_rounding(_CENTERED + _steps() + _NORMAL, "shift"),
+    evidence="bounded",
+    laws={"an even constant added to all codes changes nothing": _a_constant_changes_nothing},
+    doc="Over each row along the last axis: d = c - round(mean of c), half to even, c = x - "
+    "x_zero; v = sum of d**2; k = 2**16, then ten times floor((k + floor(v / k)) / 2); p = "
+    "floor(d * floor((2**31 - 1) / k) / 2) + bias; y = clamp(round(p * multiplier / "
+    "2**shift) + y_zero, y_min, y_max), multipliers of either sign. Source: I-ViT, "
+    "IntLayerNorm.",
+)

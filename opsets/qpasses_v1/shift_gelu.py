@@ -1,0 +1,118 @@
+"""ShiftGelu: I-ViT's GELU, x times a sigmoid made of two exponentials by shifts."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import saturate
+from opsets.op import Op
+from opsets.portable import bodies_of_product
+from opsets.published import LARGEST, exp_by_shifts, shift_exponential
+from opsets.rounding import NodeRounding, requantize
+
+_PRODUCT = (
+    """
+    axis_0     = Constant <value_int: int = @axis> ()
+    size_1     = Constant <value = int64[1] {1}> ()
+    axes       = Reshape (axis_0, size_1)
+    x0         = Constant <value_int: int = @x0> ()
+    n          = Constant <value_int: int = @fraction_bits> ()
+    out_bits   = Constant <value_int: int = @output_bits> ()
+    wide_x     = Cast <to = 7> (x)                                         # 7 is INT64
+    origin     = Cast <to = 7> (x_zero)
+    code       = Sub (wide_x, origin)
+    top        = ReduceMax (code, axes)
+    distance   = Sub (code, top)
+    below_top  = Neg (top)
+"""
+    + shift_exponential("distance", "term")
+    + shift_exponential("below_top", "other")
+    + """
+    sum        = Add (term, other)
+    largest    = Constant <value = int64 {2147483647}> ()                  # 2**31 - 1
+    is_large   = Greater (sum, largest)
+    divisor    = Where (is_large, largest, sum)
+    inverse    = Div (largest, divisor)
+    share      = Mul (term, inverse)
+    all_bits   = Constant <value = int64 {32}> ()
+    drop       = Sub (all_bits, out_bits)
+    drop_in    = Cast <to = 13> (drop)                                     # 13 is UINT64
+    share_in   = Cast <to = 13> (share)
+    sigmoid_in = BitShift <direction = "RIGHT"> (share_in, drop_in)
+    sigmoid    = Cast <to = 7> (sigmoid_in)
+    output     = Mul (code, sigmoid)
+    wide_m     = Cast <to = 7> (multiplier)
+"""
+)
+
+
+def reference(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    axis: int,
+    x0: int,
+    fraction_bits: int,
+    output_bits: int,
+    rounding: NodeRounding,
+) -> NDArray[Any]:
+    """Stored x, any shape; ``shift_sigmoid`` of it times x - x_zero, requantized."""
+    code = np.asarray(x).astype(np.int64) - x_zero
+    sigmoid = shift_sigmoid(code, axis, x0, fraction_bits, output_bits)
+    level = requantize(code * sigmoid, multiplier, shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def shift_sigmoid(
+    code: NDArray[np.int64], axis: int, x0: int, fraction_bits: int, output_bits: int
+) -> NDArray[np.int64]:
+    """The sigmoid in I-ViT's IntGELU, of scale 2**(1 - output_bits), in the shape of ``code``.
+
+    ``code`` is less its zero point; ``x0`` is floor(-1 / (1.702 * s)) for codes of scale s. It
+    depends on the largest code along ``axis``, and is far off where that is large: exp(-top)
+    is not below 2**-fraction_bits.
+    """
+    top = code.max(axis=axis, keepdims=True)
+    terms = exp_by_shifts(code - top, x0, fraction_bits)
+    total = np.minimum(terms + exp_by_shifts(-top, x0, fraction_bits), LARGEST)
+    return np.asarray(terms * (LARGEST // total) >> 32 - output_bits)
+
+
+def _order_moves_with_the_row(
+    x: NDArray[Any], *args: Any, axis: int, **attributes: Any
+) -> None:
+    turned = np.ascontiguousarray(np.flip(x, axis=axis))
+    np.testing.assert_array_equal(
+        np.flip(reference(x, *args, axis=axis, **attributes), axis=axis),
+        reference(turned, *args, axis=axis, **attributes),
+    )
+
+
+SHIFT_GELU = Op(
+    name="ShiftGelu",
+    inputs={
+        "x": "T",
+        "x_zero": "T",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
+    reference=reference,
+    bodies=bodies_of_product(_PRODUCT, "shift", ("output", "wide_m")),
+    evidence="exhaustive",
+    laws={"the result is in the order of the row": _order_moves_with_the_row},
+    doc="c = x - x_zero; t = largest c along `axis`; e(d) as in Shiftmax; s = e(c - t) + "
+    "e(-t), at most 2**31 - 1; p = floor(e(c - t) * floor((2**31 - 1) / s) / 2**(32 - "
+    "output_bits)); y = clamp(round(c * p * multiplier / 2**shift) + y_zero, y_min, y_max)."
+    " Source: I-ViT, IntGELU.",
+)

@@ -1,0 +1,109 @@
+"""Shiftmax: I-ViT's Softmax, exponentials by shifts and one division for a row."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import saturate
+from opsets.op import Op
+from opsets.portable import bodies_of_product
+from opsets.published import LARGEST, exp_by_shifts, shift_exponential
+from opsets.rounding import NodeRounding, requantize
+
+_SHARES = (
+    """
+    axis_0     = Constant <value_int: int = @axis> ()
+    size_1     = Constant <value = int64[1] {1}> ()
+    axes       = Reshape (axis_0, size_1)
+    x0         = Constant <value_int: int = @x0> ()
+    n          = Constant <value_int: int = @fraction_bits> ()
+    out_bits   = Constant <value_int: int = @output_bits> ()
+    code       = Cast <to = 7> (x)                                         # 7 is INT64
+    top        = ReduceMax (code, axes)
+    distance   = Sub (code, top)
+"""
+    + shift_exponential("distance", "term")
+    + """
+    sum        = ReduceSum (term, axes)
+    largest    = Constant <value = int64 {2147483647}> ()                  # 2**31 - 1
+    is_large   = Greater (sum, largest)
+    divisor    = Where (is_large, largest, sum)
+    inverse    = Div (largest, divisor)
+    share      = Mul (term, inverse)
+    all_bits   = Constant <value = int64 {32}> ()
+    drop       = Sub (all_bits, out_bits)
+    drop_in    = Cast <to = 13> (drop)                                     # 13 is UINT64
+    share_in   = Cast <to = 13> (share)
+    output_in  = BitShift <direction = "RIGHT"> (share_in, drop_in)
+    output     = Cast <to = 7> (output_in)
+    wide_m     = Cast <to = 7> (multiplier)
+"""
+)
+
+
+def reference(
+    x: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    axis: int,
+    x0: int,
+    fraction_bits: int,
+    output_bits: int,
+    rounding: NodeRounding,
+) -> NDArray[Any]:
+    """Stored x, any shape. The result before it is requantized is that of ``shiftmax``."""
+    found = shiftmax(x, axis, x0, fraction_bits, output_bits)
+    level = requantize(found, multiplier, shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def shiftmax(
+    x: NDArray[Any], axis: int, x0: int, fraction_bits: int, output_bits: int
+) -> NDArray[np.int64]:
+    """I-ViT's IntSoftmax: codes of scale 2**(1 - output_bits), in the shape of x.
+
+    ``x0`` is floor(-1 / s) for codes of scale s. Up to 2**(output_bits - 1) - 1.
+    """
+    code = np.asarray(x).astype(np.int64)
+    terms = exp_by_shifts(code - code.max(axis=axis, keepdims=True), x0, fraction_bits)
+    total = np.minimum(terms.sum(axis=axis, keepdims=True), LARGEST)
+    return np.asarray(terms * (LARGEST // total) >> 32 - output_bits)
+
+
+def _order_moves_with_the_row(
+    x: NDArray[Any], *args: Any, axis: int, **attributes: Any
+) -> None:
+    turned = np.ascontiguousarray(np.flip(x, axis=axis))
+    np.testing.assert_array_equal(
+        np.flip(reference(x, *args, axis=axis, **attributes), axis=axis),
+        reference(turned, *args, axis=axis, **attributes),
+    )
+
+
+SHIFTMAX = Op(
+    name="Shiftmax",
+    inputs={
+        "x": "T",
+        "multiplier": "int32",
+        "shift": "int32",
+        "y_zero": "T",
+        "y_min": "T",
+        "y_max": "T",
+    },
+    outputs={"y": "T"},
+    attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
+    reference=reference,
+    bodies=bodies_of_product(_SHARES, "shift", ("output", "wide_m")),
+    evidence="bounded",
+    laws={"the result is in the order of the row": _order_moves_with_the_row},
+    doc="d = x - (largest x along `axis`); u = max(d + floor(d / 2) - floor(d / 16), "
+    "fraction_bits * x0) = q * x0 + r; e = floor((r / 2 - x0) * 2**(fraction_bits - q)); s "
+    "= sum of e along `axis`, at most 2**31 - 1; p = floor(e * floor((2**31 - 1) / s) / "
+    "2**(32 - output_bits)); y = clamp(round(p * multiplier / 2**shift) + y_zero, y_min, "
+    "y_max). Source: I-ViT, IntSoftmax.",
+)
