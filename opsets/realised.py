@@ -22,7 +22,7 @@ _FOLLOWED = {
     *("elementwise", "elementwise_bits", "accumulator_bits", "add", "slopes"),
     *("activations", "non_negative", "conv_weights", "matmul_weights", "tables"),
     *("average_pool", "mean", "table_rounding", "rescaling", "alignment"),
-    *("scale_type", "weights"),
+    *("scale_type", "weights", "softmax", "gelu", "layernorm"),
 }
 """Rules that the passes follow whatever they say; of the others they know the usual one."""
 

@@ -36,7 +36,8 @@ class Target:
     and ``slopes`` name forms of opsets.forms. ``activations`` are asymmetric or symmetric;
     those whose minimum is not negative are stored ``as_others`` or ``unsigned``; scales of
     weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
-    of 256 entries may be used or not, and hold levels rounded by ``table_rounding``. Where a
+    of 256 entries may be used or not, and hold levels rounded by ``table_rounding``;
+    ``softmax``, ``gelu`` and ``layernorm`` are what is computed of these. Where a
     tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by
     the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
     unless a user says it (qpasses.alignment).
@@ -68,6 +69,9 @@ class Target:
     matmul_weights: str = "per_channel"
     accumulator_bits: int = 32
     tables: bool = True
+    softmax: str = "table"
+    gelu: str = "table"
+    layernorm: str = "exact"
     table_rounding: Rounding = "half_to_even"
     rescaling: str = "real"
     alignment: Literal["qpasses", "tpu-mlir"] = "qpasses"
@@ -202,6 +206,9 @@ _KNOWN: dict[str, Iterable[str]] = {
     "weights": WEIGHTS,
     "conv_weights": _WEIGHTS,
     "matmul_weights": _WEIGHTS,
+    "softmax": ("table", "shiftmax", "ibert"),
+    "gelu": ("table", "shift", "ibert"),
+    "layernorm": ("exact", "ivit"),
     "table_rounding": ROUNDINGS,
     "rescaling": ("real", "requantized"),
     "alignment": ("qpasses", "tpu-mlir"),

@@ -14,7 +14,10 @@ from qpasses.choices import (
     ActivationForm,
     Emit,
     ForeignFormat,
+    GeluForm,
+    LayerNormForm,
     SoftmaxForm,
+    SoftmaxNodes,
     TableFormat,
     TableRanges,
     WeightType,
@@ -114,7 +117,23 @@ def cli() -> None:
 @click.option(
     "--softmax",
     type=click.Choice(get_args(SoftmaxForm)),
-    default="inner",
+    help="Softmax as two tables and a division, I-ViT's Shiftmax, or I-BERT's polynomial. "
+    "Default: what the target has.",
+)
+@click.option(
+    "--gelu",
+    type=click.Choice(get_args(GeluForm)),
+    help="GELU as a table, I-ViT's ShiftGELU, or I-BERT's polynomial. Default: as before.",
+)
+@click.option(
+    "--layernorm",
+    type=click.Choice(get_args(LayerNormForm)),
+    help="LayerNorm with an exact square root, or I-ViT's. Default: as before.",
+)
+@click.option(
+    "--softmax-nodes",
+    type=click.Choice(get_args(SoftmaxNodes)),
+    default="all",
     show_default=True,
     help="Which Softmax become integer: those between integers, all behind integers, or none.",
 )

@@ -20,7 +20,7 @@ from qpasses.evidence.norms import norm_bound
 from qpasses.evidence.prove import prove
 from qpasses.function import Function
 from qpasses.graph import Node
-from qpasses.integer_model import read_integer_model
+from qpasses.integer_model import PUBLISHED, read_integer_model
 from qpasses.record import NodeRecord, Record
 from qpasses.stages import LOOKUPS, SLOPED, Kind, kind
 from qpasses.summary import reason
@@ -179,6 +179,7 @@ def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
         node.domain != DOMAIN
         or not entry.scales
         or node.op.startswith(("Lut", "IntLayerNorm"))
+        or node.op in PUBLISHED
     ):
         return []
     scales = [float(scale) for scale in entry.real_scales()]
@@ -196,6 +197,11 @@ def _rule(node: Node, entry: NodeRecord, given: Mapping[str, NDArray[Any]]) -> s
     if node.op == "IntLayerNorm":
         bound = norm_bound(given, node.attrs)
         return f"root of {node.attrs['root_bits']} fraction bits, off by at most {bound:.2g}"
+    if node.op in PUBLISHED:
+        names = [each for each in ("x0", "b", "c", "one") if each in node.attrs]
+        return (
+            ", ".join(f"{each} {node.attrs[each]}" for each in names) or "ten steps of Newton"
+        )
     multipliers, shifts = _multipliers(given), _numbers(given, _SHIFTS)
     if not multipliers:
         return ""

@@ -182,12 +182,15 @@ _LISTS = (
 )
 
 
+_SIGNED = ("axis", "x0", "b", "c", "one")
+
+
 def _is_attribute(name: str, value: Any) -> bool:
     """Whether it is a text, a list of numbers or a number, as its name wants, none large."""
     if name in _TEXTS:
         return isinstance(value, str)
     is_listed, numbers = name in _LISTS, value if isinstance(value, list) else [value]
-    lowest = -_MANY if is_listed or name == "axis" else 0
+    lowest = -_MANY if is_listed or name in _SIGNED else 0
     fits = all(type(n) is int and lowest <= n < _MANY for n in numbers)
     return fits and isinstance(value, list) == is_listed
 
@@ -200,6 +203,8 @@ def _has_axes(node: Node) -> bool:
         return bool(0 <= node.attrs["axis"] < last)
     if node.op == "IntLayerNorm":
         return _has_rows(node, last)
+    if node.op in PUBLISHED:
+        return _has_published(node, last)
     if node.op == "TableSoftmax":
         return bool(-last <= node.attrs["axis"] < 0 and node.attrs["published"] == 0)
     if node.op != "IntReduce":
@@ -224,6 +229,29 @@ def _has_rows(node: Node, last: int) -> bool:
         is_row &= len(known) < -axis or prod(known) == cells
     in_range = attributes["centered"] in (0, 1) and root < 32 and factor < 63
     return is_row and 0 < cells < _MANY and in_range and 0 < norm < factor - root
+
+
+PUBLISHED = ("Shiftmax", "ShiftGelu", "IBertSoftmax", "IBertGelu", "ILayerNorm")
+"""Ops whose row and attributes are those of an algorithm of I-ViT or I-BERT."""
+
+
+def _has_published(node: Node, last: int) -> bool:
+    """Whether axis, bits and polynomial are such as no step of 64 bits overflows."""
+    given, shape = node.attrs, node.inputs[0].shape
+    if node.op == "ILayerNorm":
+        cells = given["cells"]
+        known = None if shape is None or not shape else shape[-1]
+        return 0 < cells < _MANY // 255**2 and (
+            known in (None, cells) or isinstance(known, str)
+        )
+    bits = given["fraction_bits"], given.get("output_bits", 8)
+    if not (0 < bits[0] < 31 and 0 < bits[1] <= 16 and -last <= given.get("axis", -1) < 0):
+        return False
+    if "x0" in given and not -(1 << 20) < given["x0"] < 0:
+        return False
+    if node.op == "IBertSoftmax":
+        return bool(0 < given["c"] < 1 << 30 and 0 <= given["b"] < 1 << 20)
+    return node.op != "IBertGelu" or bool(given["b"] < 0 and -_MANY < given["c"] < 0)
 
 
 def _has_windows(node: Node) -> bool:
@@ -300,7 +328,7 @@ _TYPES = {
 
 _SCALAR_SCALED = (
     *("IntAdd", "IntCodedPRelu", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce"),
-    *("IntSub", "IntLayerNorm"),
+    *("IntSub", "IntLayerNorm", "Shiftmax", "ShiftGelu", "IBertSoftmax", "IBertGelu"),
 )
 """Ops with one multiplier for everything, a number."""
 
@@ -323,6 +351,8 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
     if node.op == "IntLayerNorm" and name in ("multiplier", "bias"):
         factors = constant(node.inputs[2])
         return factors is not None and value.shape == factors.shape
+    if node.op == "ILayerNorm" and name in ("bias", "multiplier", "shift"):
+        return value.shape == (node.attrs["cells"],)
     if name == "bias":
         weights = constant(node.inputs[2])
         channels = weights.shape[node.op == "IntGemm"] if weights is not None else 0
@@ -354,7 +384,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if node.op == "LutPair":
         around = {tensor.name for tensor in [*node.inputs[:2], *node.outputs]}
         return around <= record.tensors.keys() and all(counts.get(n) == 1 for n in single)
-    if node.op in ("Lut", "LutPerChannel", "TableSoftmax", "IntLayerNorm"):
+    if node.op in ("Lut", "LutPerChannel", "TableSoftmax", "IntLayerNorm", *PUBLISHED):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
     if node.op in SLOPED and not _has_slopes(node, entry):

@@ -8,7 +8,7 @@ import numpy as np
 
 from opsets.forms import POOL_FORMS
 from opsets.target import Target
-from qpasses.choices import SoftmaxForm
+from qpasses.choices import SoftmaxNodes
 from qpasses.elementwise import (
     ELEMENTWISE,
     PAIRING,
@@ -23,6 +23,7 @@ from qpasses.moving import moves, results
 from qpasses.passes import INTEGERIZE, QUANTIZABLE
 from qpasses.passes.base import Context, Declined
 from qpasses.patterns import absorbed, activations, data_inputs, multiplies_stacks
+from qpasses.settings import Settings
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
@@ -74,14 +75,14 @@ def plan(graph: Graph, context: Context) -> Plan:
             context.record.declined[node.name] = unwanted
             continue
         tables = context.target.tables
-        if not tables and _needs_table(node, context.target):
+        if not tables and _needs_table(node, context.settings):
             context.record.declined[node.name] = (
                 f"{node.op} needs a table: target {context.target.name!r} has none"
             )
             continue
-        may_join = tables or takes_multipliers([node], "multiplier", context.target)
+        may_join = tables or is_computed(node, context.settings)
         if node.op in ELEMENTWISE and may_join and _may_join(graph, chains, node):
-            if not (objection := chains.join(node, _stands_alone(node, context.target))):
+            if not (objection := chains.join(node, _stands_alone(node, context.settings))):
                 context.record.declined.pop(node.name, None)
                 continue
             context.record.declined[node.name] = objection
@@ -129,7 +130,7 @@ def plan(graph: Graph, context: Context) -> Plan:
             readers = [*result.computing, *(each[0] for each in followers)]
             is_read = any(_reads(each, end, active, reach) for each in readers)
             is_wanted = is_read or node.op in context.settings.op_types_to_quantize
-            reason = _softmax_in_float(context.settings.softmax, is_wanted) or reason
+            reason = _softmax_in_float(context.settings.softmax_nodes, is_wanted) or reason
         if reason and node.op == "Softmax":
             context.selection.excluded[node.name] = reason  # though Q/DQ may surround it
         if reason:
@@ -181,8 +182,11 @@ def _follows(node: Node) -> bool:
     return node.op in PAIRING or node.op in REDUCING
 
 
-def _stands_alone(node: Node, target: Target) -> bool:
-    """Whether ``node`` is a slope that the target computes by itself, not in a table."""
+def _stands_alone(node: Node, settings: Settings) -> bool:
+    """Whether ``node`` is a slope or a GELU that is computed by itself, not in a table."""
+    target = settings.target
+    if node.op == "Gelu":
+        return settings.gelu != "table"
     by_itself = target.slopes != "multipliers" or not target.tables
     return node.op in ("LeakyRelu", "PRelu") and by_itself
 
@@ -199,12 +203,12 @@ def _reads(node: Node, end: str, active: set[str], reach: Ties) -> bool:
     return end in operands and operands <= active | {end}
 
 
-def _softmax_in_float(option: SoftmaxForm, is_wanted: bool) -> str:
+def _softmax_in_float(option: SoftmaxNodes, is_wanted: bool) -> str:
     """Why a Softmax stays float, or "". ``is_wanted``: integers follow, or it is listed."""
     if option == "float":
-        return "Softmax left in float as wanted (--softmax float)"
+        return "Softmax left in float as wanted (--softmax-nodes float)"
     if option == "inner" and not is_wanted:
-        return "Softmax that no integers follow: it stays in float, but with --softmax all"
+        return "Softmax that no integers follow, and --softmax-nodes says inner"
     return ""
 
 
@@ -234,13 +238,20 @@ def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:
     return node.op not in CLAMPING or inside or goes_on(graph, node)
 
 
-def _needs_table(node: Node, target: Target) -> bool:
-    """Whether no multipliers compute ``node``."""
-    if node.op in CLAMPING or takes_multipliers([node], "multiplier", target):
+def _needs_table(node: Node, settings: Settings) -> bool:
+    """Whether no integer arithmetic computes ``node``."""
+    if node.op in CLAMPING or is_computed(node, settings):
         return False
     if node.op in ("Add", "Mul", "Sub"):
         return bool(pair_objection(node))
-    return node.op in ELEMENTWISE or node.op == "Softmax"
+    return node.op in ELEMENTWISE or (node.op == "Softmax" and settings.softmax == "table")
+
+
+def is_computed(node: Node, settings: Settings) -> bool:
+    """Whether an elementwise ``node`` has a form of its own, without a table."""
+    if node.op == "Gelu":
+        return settings.gelu != "table"
+    return takes_multipliers([node], "multiplier", settings.target)
 
 
 def _declined(graph: Graph, node: Node, guards: Iterable[Guard]) -> Declined | None:

@@ -18,7 +18,10 @@ from qpasses.choices import (
     Alignment,
     CalibrationMethod,
     Emit,
+    GeluForm,
+    LayerNormForm,
     SoftmaxForm,
+    SoftmaxNodes,
     TableRanges,
     WeightType,
 )
@@ -38,8 +41,10 @@ class Settings:
     its own becomes, a table or multipliers. These two and ``symmetric`` start, as None, from
     what the target has. ``alignment``: whose rules say which tensors share a range (see
     qpasses.alignment). ``table_ranges``: where the range of what a table gives comes from.
-    ``softmax``: which become integer, those between integers, all behind integers, or none;
-    ``softmax_bits``: 16, 24 or 32, of the sum of exponentials.
+    ``softmax``, ``gelu`` and ``layernorm``: as what these become integer, which start, as
+    None, from what the target has; ``softmax_nodes``: which Softmax do, those between
+    integers, all behind integers, or none; ``softmax_bits``: 16, 24 or 32, of the sum of
+    exponentials in tables.
     ``nodes_to_exclude``: regular expressions for whole names of nodes, or of tensors that they
     write. ``op_types_to_quantize``: empty stands for all. ``percentile``: of the values that
     the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
@@ -59,7 +64,10 @@ class Settings:
     activation_form: ActivationForm | None = None
     alignment: Alignment = "qpasses"
     table_ranges: TableRanges = "calibrated"
-    softmax: SoftmaxForm = "inner"
+    softmax: SoftmaxForm | None = None
+    softmax_nodes: SoftmaxNodes = "all"
+    gelu: GeluForm | None = None
+    layernorm: LayerNormForm | None = None
     softmax_bits: int = 32
     calibration_method: CalibrationMethod = "minmax"
     percentile: float = 99.999
@@ -125,7 +133,7 @@ class Settings:
         """Raise UsageError for options that contradict the target."""
         for name, start in _starts(self.target).items():
             given = getattr(self, name)
-            if given not in (start.usual, start.free):
+            if given not in (start.usual, *start.free):
                 raise UsageError(
                     f"{name} {given!r} with target {self.target.name!r}, which has "
                     f"{start.rule}: leave the option away, or take another target"
@@ -206,7 +214,7 @@ class _Start:
     """What an option is by a ``rule`` of the target, and what it may be with any target."""
 
     usual: bool | str
-    free: bool | str
+    free: Sequence[bool | str]
     rule: str
 
 
@@ -217,12 +225,22 @@ def usual_options(target: Target) -> dict[str, bool | str]:
 
 def _starts(target: Target) -> dict[str, _Start]:
     weights = {target.conv_weights, target.matmul_weights}
-    table = "table" if target.tables else "multiplier"
+    table, none = "table" if target.tables else "multiplier", "no tables"
     return {
-        "per_channel": _Start("per_channel" in weights, False, "no weights per channel"),
-        "symmetric": _Start(target.activations == "symmetric", True, "symmetric activations"),
-        "activation_form": _Start(table, "multiplier", "no tables"),
+        "per_channel": _Start("per_channel" in weights, [False], "no weights per channel"),
+        "symmetric": _Start(
+            target.activations == "symmetric", [True], "symmetric activations"
+        ),
+        "activation_form": _Start(table, ["multiplier"], none),
+        "softmax": _Start(target.softmax, _computed(SoftmaxForm, target), none),
+        "gelu": _Start(target.gelu, _computed(GeluForm, target), none),
+        "layernorm": _Start(target.layernorm, get_args(LayerNormForm), ""),
     }
+
+
+def _computed(forms: Any, target: Target) -> Sequence[str]:
+    """What may be asked of any target with tables, and without."""
+    return [each for each in get_args(forms) if each != "table" or target.tables]
 
 
 _CHOICES: dict[str, Any] = {
@@ -233,6 +251,9 @@ _CHOICES: dict[str, Any] = {
     "alignment": Alignment,
     "table_ranges": TableRanges,
     "softmax": SoftmaxForm,
+    "softmax_nodes": SoftmaxNodes,
+    "gelu": GeluForm,
+    "layernorm": LayerNormForm,
     "calibration_method": CalibrationMethod,
     "emit": Emit,
 }

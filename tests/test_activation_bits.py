@@ -250,7 +250,7 @@ def test_what_a_float_node_gives_is_clipped_too():
         w=numbers(4, 4),
         v=numbers(4, 3),
     )
-    narrow = {"activation_bits": 3, "softmax": "float"}
+    narrow = {"activation_bits": 3, "softmax_nodes": "float"}
     result = qpasses.quantize(made, numbers(20, 4) * 0.1, **narrow)
     far = {"x": numbers(20, 4, seed=5) * 50}
     stored = stored_values(result.model, far)

@@ -186,7 +186,7 @@ def test_what_a_branch_declares_is_compared(change, branched):
 @pytest.mark.parametrize(
     ("body", "made_with", "recorded"),
     [
-        ("[middle] d = Softmax (c)", {}, {"softmax": "float"}),
+        ("[middle] d = Softmax (c)", {}, {"softmax_nodes": "float"}),
         (
             "[middle] d = LeakyRelu (c)",
             {"activation_form": "multiplier"},

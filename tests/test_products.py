@@ -93,7 +93,7 @@ def test_a_constant_stack_is_stored_like_an_activation(seed, stack, first):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_product_of_what_softmax_gives_in_float_stays_float(name):
-    made = quantize(attention(), feeds(), softmax="float", **SETTINGS[name])
+    made = quantize(attention(), feeds(), softmax_nodes="float", **SETTINGS[name])
     left = {node["name"] for node in made.report["summary"]["float_nodes"]}
     assert "values" in left and not left & {"scores", "scaled"}
     proof = next(each for each in made.evidence if each.name == "scores")
@@ -106,7 +106,7 @@ def test_a_product_of_what_softmax_gives_in_float_stays_float(name):
 
 
 def test_the_multiply_accumulates_of_a_product_are_counted_as_integer():
-    made = quantize(attention(), feeds(), softmax="float")
+    made = quantize(attention(), feeds(), softmax_nodes="float")
     projections, scores, values = 3 * 5 * 8 * 8, 5 * 5 * 8, 5 * 5 * 8
     summary = made.report["summary"]
     assert summary["macs"] == projections + scores + values

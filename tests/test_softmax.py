@@ -311,7 +311,7 @@ def test_the_option_says_which_softmax_become_integer(text, wanted, op):
     weights = {"w": numbers(4, 3)} | ({"v": numbers(3, 2)} if text is INNER else {})
     made = model(text, **weights)
     samples = [{"x": numbers(1, 4, seed=seed)} for seed in range(4)]
-    result = quantize(made, samples, softmax=wanted)
+    result = quantize(made, samples, softmax_nodes=wanted)
     assert next(n.op_type for n in result.model.graph.node if n.name == "soft") == op
     reasons = [each["reason"] for each in result.report["summary"]["float_nodes"]]
     assert len(reasons) == (op == "Softmax") and all("--softmax" in each for each in reasons)

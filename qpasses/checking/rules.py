@@ -17,6 +17,13 @@ from qpasses.checking.norms import int_layer_norm
 from qpasses.checking.pairs import int_add, int_mul
 from qpasses.checking.plain import apart, left
 from qpasses.checking.products import int_conv, int_gemm, int_mat_mul
+from qpasses.checking.published import (
+    i_bert_gelu,
+    i_bert_softmax,
+    i_layer_norm,
+    shift_gelu,
+    shiftmax,
+)
 from qpasses.checking.rescaled import int_rescaled_add
 from qpasses.checking.resizes import int_resize
 from qpasses.checking.slopes import int_p_relu
@@ -46,6 +53,11 @@ RULES: Mapping[str, Rule] = {
     "LutPair": lut_pair,
     "LutPerChannel": lut_per_channel,
     "TableSoftmax": table_softmax,
+    "Shiftmax": shiftmax,
+    "IBertSoftmax": i_bert_softmax,
+    "ShiftGelu": shift_gelu,
+    "IBertGelu": i_bert_gelu,
+    "ILayerNorm": i_layer_norm,
 }
 """By op of domain ``qpasses``."""
 

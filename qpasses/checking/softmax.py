@@ -18,8 +18,8 @@ def table_softmax(site: Site) -> Iterator[str]:
     """Softmax along one axis, with the largest of a row subtracted."""
     site.is_op("Softmax")
     node, clamps = site.first, clamps_behind(site)
-    if site.settings.softmax == "float":
-        yield "is on integers, unlike the recorded settings"
+    if site.settings.softmax_nodes == "float" or site.settings.softmax != "table":
+        yield "is unlike what the recorded settings say of Softmax"
     dims = rank(node.inputs[0])
     if not dims:
         raise DifferenceError(f"the rank of what {node.name!r} reads is not known")

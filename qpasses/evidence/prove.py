@@ -17,6 +17,12 @@ from qpasses.evidence.lookups import lookup, lookup_pair
 from qpasses.evidence.pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.problems import Constants, beyond, headroom, problem_of
 from qpasses.evidence.products import mul_inputs, real_product
+from qpasses.evidence.published import (
+    i_bert_gelu,
+    i_layer_norm,
+    published_softmax,
+    shift_gelu,
+)
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
 from qpasses.evidence.rows import normalized, softmax
 from qpasses.evidence.slopes import slope_differences
@@ -332,6 +338,11 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntResize": thresholds,
     "TableSoftmax": softmax,
     "IntLayerNorm": normalized,
+    "Shiftmax": published_softmax,
+    "IBertSoftmax": published_softmax,
+    "ShiftGelu": shift_gelu,
+    "IBertGelu": i_bert_gelu,
+    "ILayerNorm": i_layer_norm,
     "Lut": lookup,
     "LutPerChannel": lookup,
     "LutPair": lookup_pair,

@@ -15,13 +15,16 @@ from qpasses.passes.integerize_chain import IntegerizeChain
 from qpasses.passes.integerize_clamp import IntegerizeClamp
 from qpasses.passes.integerize_conv import IntegerizeConv
 from qpasses.passes.integerize_counted_average_pool import IntegerizeCountedAveragePool
+from qpasses.passes.integerize_gelu import IntegerizeGelu
 from qpasses.passes.integerize_gemm import IntegerizeGemm
+from qpasses.passes.integerize_i_layer_norm import IntegerizeILayerNorm
 from qpasses.passes.integerize_layer_norm import IntegerizeLayerNorm
 from qpasses.passes.integerize_mat_mul import IntegerizeMatMul
 from qpasses.passes.integerize_moving import IntegerizeMoving
 from qpasses.passes.integerize_mul import IntegerizeMul
 from qpasses.passes.integerize_p_relu import IntegerizePRelu
 from qpasses.passes.integerize_pair import IntegerizePair
+from qpasses.passes.integerize_published_softmax import IntegerizePublishedSoftmax
 from qpasses.passes.integerize_reduce import IntegerizeReduce
 from qpasses.passes.integerize_rescaling import IntegerizeRescaling
 from qpasses.passes.integerize_resize import IntegerizeResize
@@ -29,6 +32,7 @@ from qpasses.passes.integerize_softmax import IntegerizeSoftmax
 from qpasses.passes.invert_constant import InvertConstant
 from qpasses.passes.mean_to_pool import MeanToPool
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
+from qpasses.passes.recognize_gelu import RecognizeGelu
 from qpasses.passes.recognize_layer_norm import RecognizeLayerNorm
 from qpasses.passes.recognize_softmax import RecognizeSoftmax
 from qpasses.passes.remove_identity import RemoveIdentity
@@ -43,6 +47,7 @@ PREPARE: tuple[Pass, ...] = (
     ExpandConstantOfShape(),
     RecognizeSoftmax(),
     RecognizeLayerNorm(),
+    RecognizeGelu(),
     MeanToPool(),
     ResolveAutoPad(),
     ResolveCeilMode(),
@@ -55,6 +60,7 @@ PREPARE: tuple[Pass, ...] = (
 
 INTEGERIZE: tuple[Pass, ...] = (
     IntegerizePRelu(),
+    IntegerizeGelu(),
     IntegerizeChain(),
     IntegerizeConv(),
     IntegerizeGemm(),
@@ -67,6 +73,8 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeReduce(),
     IntegerizeResize(),
     IntegerizeSoftmax(),
+    IntegerizePublishedSoftmax(),
+    IntegerizeILayerNorm(),
     IntegerizeLayerNorm(),
     IntegerizeMoving(),
     IntegerizeClamp(),

@@ -37,7 +37,7 @@ class IntegerizeLayerNorm(Pass):
         values = [value_of(tensor) for tensor in given if tensor is not None]
         if any(value is None or not np.isfinite(value).all() for value in values):
             return Declined(f"{node.op} with a gamma or beta that is not constant and finite")
-        row = _row(node)
+        row = row_of(node)
         if row is None:
             return Declined(f"{node.op} over an axis whose size is not known")
         if any(
@@ -51,13 +51,13 @@ class IntegerizeLayerNorm(Pass):
         x = stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)
         if x is None and found is None:
-            return None  # in float
+            return None  # in float, or I-ViT's already
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         y, absorbed = found
-        row = _row(node)
+        row = row_of(node)
         assert row is not None, node.name
-        gamma, beta = (_factors(node, index, row) for index in (1, 2))
+        gamma, beta = (factors_of(node, index, row) for index in (1, 2))
         norm = Norm(-len(row), int(np.prod(row)), gamma, beta, _epsilon(node))
         meaning = y.quantization
         try:
@@ -91,7 +91,7 @@ class IntegerizeLayerNorm(Pass):
         return None
 
 
-def _row(node: Node) -> list[int] | None:
+def row_of(node: Node) -> list[int] | None:
     """The sizes of the axes that are normalized over, if they are known."""
     shape, dims = node.inputs[0].shape, rank(node.inputs[0])
     if not dims or shape is None:
@@ -110,7 +110,7 @@ def _shape(node: Node, row: list[int]) -> list[int]:
     return [channels.size, *[1] * len(row)]
 
 
-def _factors(node: Node, index: int, row: list[int]) -> NDArray[np.float32]:
+def factors_of(node: Node, index: int, row: list[int]) -> NDArray[np.float32]:
     """Gamma or beta as the node has it; beta is 0 where there is none."""
     tensor, shape = input_at(node, index), _shape(node, row)
     value: Any = np.zeros(1) if tensor is None else real_value_of(tensor)

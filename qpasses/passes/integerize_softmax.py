@@ -38,13 +38,12 @@ class IntegerizeSoftmax(Pass):
         """Fill the tables for the length of the rows, put TableSoftmax in place."""
         x = stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)
-        if x is None and found is None:
-            return None  # in float
+        if context.settings.softmax != "table" or (x is None and found is None):
+            return None  # another form, or in float
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
-        dims = rank(node.inputs[0]) or 1
-        axis = int(node.attrs.get("axis", -1)) % dims - dims
-        length = _length(x, axis, context)
+        axis = axis_from_end(node)
+        length = row_length(x, axis, context)
         if length is None:
             return Declined("Softmax over rows whose length is not known on the first sample")
         bits = context.settings.softmax_bits
@@ -105,7 +104,13 @@ def _put(
     )
 
 
-def _length(x: Stored, axis: int, context: Context) -> int | None:
+def axis_from_end(node: Node) -> int:
+    """Along which axis a Softmax goes, negative; its rank is known."""
+    dims = rank(node.inputs[0]) or 1
+    return int(node.attrs.get("axis", -1)) % dims - dims
+
+
+def row_length(x: Stored, axis: int, context: Context) -> int | None:
     """How many codes a row has, on the first sample."""
     shape = context.sizes.get(x.tensor.name, x.tensor.shape)
     return max(1, size) if isinstance(size := shape[axis], int) else None

@@ -37,6 +37,20 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
         True: "functions of one tensor may be tables of 256 entries",
         False: "no tables: functions of one tensor are computed",
     },
+    "softmax": {
+        "table": "Softmax: two tables of exponentials, and a division",
+        "shiftmax": "Softmax: I-ViT's Shiftmax, exponentials by shifts",
+        "ibert": "Softmax: I-BERT's, exponentials by a polynomial",
+    },
+    "gelu": {
+        "table": "GELU is a table",
+        "shift": "GELU: I-ViT's ShiftGELU, a sigmoid of exponentials by shifts",
+        "ibert": "GELU: I-BERT's, the error function by a polynomial",
+    },
+    "layernorm": {
+        "exact": "LayerNorm: exact mean and variance, an integer square root",
+        "ivit": "LayerNorm: I-ViT's, a rounded mean, ten steps of Newton's",
+    },
     "table_rounding": {
         "half_to_even": "levels in tables are the nearest, ties to even",
         "half_up": "levels in tables are the nearest, ties up",

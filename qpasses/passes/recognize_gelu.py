@@ -1,0 +1,101 @@
+"""RecognizeGelu: a GELU that is written out, or a fused one, is one standard node."""
+
+from collections.abc import Iterator
+from math import erf, pi, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError
+from qpasses.elementwise import is_elementwise, made_of
+from qpasses.function import Function
+from qpasses.graph import Graph, Node, Tensor, is_float
+from qpasses.passes.base import Context, Declined, Pass
+from qpasses.recognition import are_inner
+
+_X = np.linspace(-8, 8, 257)
+_TOLERANCE = 1e-5
+"""Constants are written with five digits and more."""
+
+
+class RecognizeGelu(Pass):
+    """Replace what computes GELU of one tensor, however it is written, by Gelu.
+
+    before: ``e = Erf (Div (x, 1.4142)); y = Mul (Mul (x, Add (e, 1)), 0.5)``, products in any
+            order, or by Tanh; Gelu and FastGelu of com.microsoft
+    after:  ``y = Gelu <approximate> (x)``
+    **Exact** in real arithmetic, but for digits of the constants: its results from -8 to 8 are
+    those of the definition, within 1e-5.
+    """
+
+    op_types: ClassVar = frozenset({"Mul", "Div", "Gelu", "FastGelu"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Rewrite where nothing else reads what lies between, and the user excludes none."""
+        if graph.opset < 20 or not is_float(node.outputs[0]):
+            return None
+        if node.op in ("Gelu", "FastGelu"):
+            return _standardized(node)
+        for nodes, x in _candidates(node, context):
+            form = _form(nodes, x, node, graph.opset)
+            if not form:
+                continue
+            if not are_inner(graph, nodes[:-1], node, context.selection.excluded):
+                return Declined("parts of a GELU are read by something else as well")
+            node.op, node.domain, node.inputs = "Gelu", "", [x]
+            node.attrs.clear()
+            node.attrs["approximate"] = form
+            return None
+        return None
+
+
+def _standardized(node: Node) -> Declined | None:
+    """The fused ops of onnxruntime have a domain of their own."""
+    if node.domain != "com.microsoft":
+        return None
+    if len(node.inputs) > 1 and not node.inputs[1].is_empty():
+        return Declined("FastGelu with a bias")
+    form = "tanh" if node.op == "FastGelu" else "none"
+    node.op, node.domain, node.inputs = "Gelu", "", node.inputs[:1]
+    node.attrs.clear()
+    node.attrs["approximate"] = form
+    return None
+
+
+def _candidates(end: Node, context: Context) -> Iterator[tuple[list[Node], Tensor]]:
+    """The nodes that make what ``end`` writes of one tensor, and it, the nearest first.
+
+    Those with an Erf or a Tanh among them; ``end`` comes last.
+    """
+    excluded = context.selection.excluded
+    if end.name in excluded or not is_elementwise(end):
+        return
+    nodes, source = made_of(end.outputs[0], excluded)
+    behind = [each.outputs[0] for each in reversed(nodes[:-1])]
+    if not any(each.op in ("Erf", "Tanh") for each in nodes):
+        return
+    for x in [*behind, *([source] if source is not None else [])]:
+        inside, found = made_of(end.outputs[0], excluded, {x.name})
+        if found is x and any(each.op in ("Erf", "Tanh") for each in inside):
+            yield inside, x
+
+
+def _form(nodes: list[Node], x: Tensor, end: Node, opset: int) -> str:
+    """Which GELU of ``x`` the ``nodes`` compute; "" if none."""
+    wanted = "none" if any(each.op == "Erf" for each in nodes) else "tanh"
+    try:
+        found = Function.of(nodes, [x], end.outputs[0], opset).real(_X)
+    except ModelError:
+        return ""
+    return wanted if np.allclose(found, _GELU[wanted], rtol=0, atol=_TOLERANCE) else ""
+
+
+def _tanh_form(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))))
+
+
+_GELU = {
+    "none": np.array([0.5 * each * (1 + erf(each / sqrt(2))) for each in _X.tolist()]),
+    "tanh": _tanh_form(_X),
+}
