@@ -394,6 +394,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     channels = sizes.get("bias", 1)
     return (
         all(counts.get(name) == 1 for name in single)
+        and counts.get("factor", 1) == 1
         and counts.get("w", 1) in (1, channels)
         and {sizes.get("multiplier", 1), sizes.get("shift", 1)} <= {1, channels}
     )

@@ -15,6 +15,7 @@ from qpasses.graph import (
     dequantized,
     input_at,
     is_float,
+    rank,
     sole_consumer,
 )
 from qpasses.moving import moved, moves
@@ -59,19 +60,36 @@ def activations(node: Node) -> list[Tensor]:
 def absorbed(graph: Graph, node: Node, apart: Container[str] = ()) -> list[Node]:
     """The nodes behind ``node`` that become part of it, in order.
 
-    A MatMul takes the constant row that is added to it; then Relu and Clip with constant
-    bounds follow, as long as nothing else reads what lies between and their name is not in
-    ``apart``.
+    A MatMul takes the constant row that is added to it, one of stacks the number it is
+    multiplied with; then Relu and Clip with constant bounds follow, as long as nothing else
+    reads what lies between and their name is not in ``apart``.
     """
     chain: list[Node] = []
     tensor = node.outputs[0]
     while (reader := sole_consumer(graph, tensor)) is not None:
-        is_bias = node.op == "MatMul" and not chain and bias_row(node, reader) is not None
-        if reader.name in apart or not (is_bias or _is_clamp(reader, tensor)):
+        is_taken = _is_clamp(reader, tensor)
+        if node.op == "MatMul" and not chain and not is_taken:
+            factor = scaling(reader, tensor) if multiplies_stacks(node) else None
+            is_taken = bias_row(node, reader) is not None or factor is not None
+        if reader.name in apart or not is_taken:
             break
         chain.append(reader)
         tensor = reader.outputs[0]
     return chain
+
+
+def scaling(node: Node, tensor: Tensor) -> float | None:
+    """With which positive number a Mul or Div multiplies ``tensor``; None for other nodes."""
+    if node.op not in ("Mul", "Div") or (node.op == "Div" and node.inputs[0] is not tensor):
+        return None
+    values = [value_of(each) for each in node.inputs if each is not tensor]
+    value = values[0] if len(values) == 1 else None
+    if value is None or value.size != 1 or value.ndim > (rank(tensor) or 0):
+        return None
+    number = float(value.reshape(()))
+    if not 0 < number < np.inf:
+        return None
+    return number if node.op == "Mul" else 1 / number
 
 
 def bias_row(matmul: Node, add: Node) -> Tensor | None:

@@ -142,9 +142,13 @@ class NodeRecord:
             raise ValueError("scales, cells, macs, source, bounds or function of a node")
 
     def real_scales(self) -> list[Fraction]:
-        """x_scale * w_scale / (y_scale * cells) per channel, exact; of two tensors a and b."""
+        """x_scale * w_scale / (y_scale * cells) per channel, exact; of two tensors a and b.
+
+        Times ``factor``, the number that products are multiplied with, if there is one.
+        """
         (x,), (y,) = self.scales.get("x") or self.scales["a"], self.scales["y"]
         factor = Fraction(x) / (Fraction(y) * self.cells)
+        factor *= Fraction(self.scales.get("factor", [1.0])[0])
         others = self.scales.get("w") or self.scales.get("b", [1.0])
         return [factor * Fraction(other) for other in others]
 

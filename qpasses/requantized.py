@@ -30,7 +30,7 @@ from qpasses.record import NodeRecord, Quantization
 class Site:
     """A float node with the stored tensor it gives and the clamps it absorbs.
 
-    ``added``: the Add of a bias behind it, if there is one.
+    ``added``: the Add of a bias behind it, or the Mul or Div by a number, if there is one.
     """
 
     node: Node

@@ -129,7 +129,8 @@ def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:
 def int_mat_mul(site: Site) -> Iterator[str]:
     """MatMul of two tensors, or of a tensor and a constant stack of matrices."""
     site.is_op("MatMul")
-    clamps, node = clamps_behind(site), site.first
+    node, factor = site.first, _factor(site)
+    clamps = clamps_behind(site, 1 if factor is None else 2)
     a, b = (
         operand(site, site.inputs[name], theirs)
         for name, theirs in zip("ab", node.inputs, strict=True)
@@ -143,9 +144,27 @@ def int_mat_mul(site: Site) -> Iterator[str]:
         for second in b.type_limits
     ]
     reachable = Interval(np.array([min(ends)], np.int64), np.array([max(ends)], np.int64))
-    scales = {"a": [a.scale], "b": [b.scale]}
+    scales = {"a": [a.scale], "b": [b.scale]} | (
+        {} if factor is None else {"factor": [factor]}
+    )
     macs = products_of(node, site.pair.sizes)
     yield from check_requantized(site, clamps, {"inner": inner}, scales, reachable, macs=macs)
+
+
+def _factor(site: Site) -> float | None:
+    """The number that the products are multiplied with by the node behind, if it is one."""
+    behind = site.chain[1] if len(site.chain) > 1 else None
+    if behind is None or behind.op not in ("Mul", "Div"):
+        return None
+    product = site.first.outputs[0]
+    place = next((i for i, tensor in enumerate(behind.inputs) if tensor is product), None)
+    if place is None or len(behind.inputs) != 2 or (behind.op == "Div" and place):
+        raise DifferenceError(f"{behind.name!r} does not scale {site.first.name!r}")
+    number = float_constant(behind, 1 - place)
+    if number is None or number.size != 1 or not float(number.reshape(())) > 0:
+        raise DifferenceError(f"{behind.name!r} does not multiply with a positive number")
+    value = float(number.reshape(()))
+    return value if behind.op == "Mul" else 1 / value
 
 
 def _inner(site: Site) -> int:

@@ -38,6 +38,7 @@ from qpasses.passes.recognize_softmax import RecognizeSoftmax
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
 from qpasses.passes.resolve_ceil_mode import ResolveCeilMode
+from qpasses.passes.sink_scale import SinkScale
 from qpasses.passes.sum_to_add import SumToAdd
 from qpasses.settings import Settings
 
@@ -48,6 +49,7 @@ PREPARE: tuple[Pass, ...] = (
     RecognizeSoftmax(),
     RecognizeLayerNorm(),
     RecognizeGelu(),
+    SinkScale(),
     MeanToPool(),
     ResolveAutoPad(),
     ResolveCeilMode(),

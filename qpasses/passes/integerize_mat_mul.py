@@ -7,7 +7,14 @@ import numpy as np
 from qpasses.evidence.thresholds import products
 from qpasses.graph import Graph, Node, is_float, rank
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.patterns import Stored, multiplies_stacks, stored_input, stored_output, value_of
+from qpasses.patterns import (
+    Stored,
+    multiplies_stacks,
+    scaling,
+    stored_input,
+    stored_output,
+    value_of,
+)
 from qpasses.requantized import Accumulation, Site, emit_requantized
 
 
@@ -16,7 +23,8 @@ class IntegerizeMatMul(Pass):
 
     before: ``y = Q(MatMul(DQ(a), DQ(b)))``
     after:  ``y = qpasses.IntMatMul <inner> (a, a_zero, b, b_zero, multiplier, shift, ...)``
-    **Exact** up to the multiplier, for as many products to a sum as on the first sample. Of
+    **Exact** up to the multiplier, which takes up a number that the product is multiplied with
+    (1 / sqrt(d) in attention), for as many products to a sum as on the first sample. Of
     two activations it is a follower: both are on integers already, or it stays float.
     """
 
@@ -55,7 +63,13 @@ class IntegerizeMatMul(Pass):
             inputs += [each.tensor, context.scalar(meaning.dtype, meaning.zero_point)]
         reachable = products(a.quantization.zero, b.quantization.zero, inner)
         scales = {"a": [a.quantization.scale], "b": [b.quantization.scale]}
-        acc, site = Accumulation(reachable, scales), Site(node, y, absorbed)
+        factors = [each for each in absorbed if each.op in ("Mul", "Div")]
+        for each in factors:
+            number = scaling(each, node.outputs[0])
+            assert number is not None, each.name
+            scales["factor"] = [number]
+        acc = Accumulation(reachable, scales)
+        site = Site(node, y, absorbed[len(factors) :], factors)
         return emit_requantized(
             graph, site, "IntMatMul", inputs, {"inner": inner}, acc, context
         )
