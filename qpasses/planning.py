@@ -213,7 +213,7 @@ def _softmax_in_float(option: SoftmaxNodes, is_wanted: bool) -> str:
 
 
 def _taken_in(graph: Graph, node: Node, context: Context) -> list[Node]:
-    """What becomes part of ``node``; of those that follow only Add, Sub and MatMul take any."""
+    """What becomes part of ``node``; of followers only Add, Sub and MatMul take any."""
     is_apart = _follows(node) and node.op not in ("Add", "MatMul", "Sub")
     return [] if is_apart else absorbed(graph, node, context.selection.excluded)
 

@@ -74,15 +74,12 @@ def erf_polynomial(scale: float) -> tuple[dict[str, int], Fraction]:
 
 def i_layer_norm_bias(
     gamma: NDArray[np.float32], beta: NDArray[np.float32], cells: int
-) -> NDArray[np.int64]:
+) -> list[int]:
     """floor((beta / gamma) / (sqrt(cells) / 2**30)) of each cell; no gamma is 0."""
-    return np.array(
-        [
-            _floor_over_root(Fraction(b) / Fraction(g) * 2**30, cells)
-            for g, b in zip(gamma.ravel().tolist(), beta.ravel().tolist(), strict=True)
-        ],
-        np.int64,
-    )
+    return [
+        _floor_over_root(Fraction(b) / Fraction(g) * 2**30, cells)
+        for g, b in zip(gamma.ravel().tolist(), beta.ravel().tolist(), strict=True)
+    ]
 
 
 def _floor_over_root(value: Fraction, cells: int) -> int:
@@ -175,7 +172,7 @@ def i_layer_norm_numbers(
     if not gamma.all():
         raise UsageError("a gamma is 0")
     bias = i_layer_norm_bias(gamma, beta, cells)
-    largest = LARGEST_NORMAL + max(map(abs, bias.tolist()))
+    largest = LARGEST_NORMAL + max(map(abs, bias))
     bits = min(31, 62 - largest.bit_length())
     if bits < 8:
         raise UsageError("beta over gamma is too large")
@@ -188,4 +185,4 @@ def i_layer_norm_numbers(
             raise UsageError(f"gamma {each:.6g} is too large for the scale {y_scale:.6g}")
         pairs.append((multiplier if scale > 0 else -multiplier, shift))
     multipliers, shifts = np.array(pairs, np.int32).T
-    return {"bias": bias, "multiplier": multipliers, "shift": shifts}
+    return {"bias": np.array(bias, np.int64), "multiplier": multipliers, "shift": shifts}

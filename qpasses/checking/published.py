@@ -148,6 +148,8 @@ def i_layer_norm(site: Site) -> Iterator[str]:
     ]
     largest = 255 * 2**25 + max(map(abs, biases))
     width = min(31, 62 - largest.bit_length())
+    if width < 8:
+        raise DifferenceError("its biases are too large")
     unit = root / 2**30 / Fraction(y.scale)
     pairs = [_nearest(abs(Fraction(g)) * unit, width) for g in gammas]
     signed = [m if g > 0 else -m for g, (m, _) in zip(gammas, pairs, strict=True)]

@@ -8,7 +8,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from qpasses.graph import Graph, Node, add_node
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.passes.integerize_softmax import axis_from_end, row_length
+from qpasses.passes.integerize_softmax import IntegerizeSoftmax, axis_from_end, row_length
 from qpasses.patterns import clamp, stored_input, stored_output
 from qpasses.published import softmax_numbers
 from qpasses.record import NodeRecord
@@ -25,6 +25,10 @@ class IntegerizePublishedSoftmax(Pass):
     """
 
     op_types: ClassVar = frozenset({"Softmax"})
+
+    def guard(self, graph: Graph, node: Node) -> Declined | None:
+        """As for tables: an axis that can be counted from the end."""
+        return IntegerizeSoftmax().guard(graph, node)
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Find the integers for the scale of x, put the node in place."""
