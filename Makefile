@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses targets clean
+.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses targets ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -79,6 +79,9 @@ losses: $(VENV)/test  ## the SQNR of every stored tensor: make losses MODEL=yolo
 
 targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targets MODEL=squeezenet
 	@$(BIN)/python -m tests.bench.targets $(MODEL)
+
+ablation: $(VENV)/bench  ## forms of Softmax, GELU and LayerNorm in transformers: docs/ablation.md
+	@$(BIN)/python -m tests.bench.ablation $(MODEL)
 
 clean:  ## remove .venv, build and every cache
 	@rm -rf $(VENV) build *.egg-info calibration/_counting.*.so .pytest_cache .mypy_cache .ruff_cache
