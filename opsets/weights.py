@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding
 
+LARGEST = 127
+"""int8 weights are symmetric: -127 to 127."""
+
 Rows: TypeAlias = NDArray[np.float64]
 """Real weights [channels, n] with a scale for each row; one row where there is one scale."""
 
@@ -39,7 +42,7 @@ def _largest(rows: Rows) -> NDArray[np.float64]:
 
 
 def _nearest(_op: str, rows: Rows, _unsigned: bool) -> NDArray[np.floating[Any]]:
-    return np.asarray(_largest(rows) / 127, np.float32)
+    return np.asarray(_largest(rows) / LARGEST, np.float32)
 
 
 _LEAST = np.float32(1e-5)

@@ -335,7 +335,7 @@ def assert_runs_beside(bench, made, data):
 
 UNKNOWN_OPS = {
     "LRN": ("LRN <size = 3>", {}),
-    "Gelu": ("com.microsoft.Gelu", {"domains": ["com.microsoft"]}),
+    "QuickGelu": ("com.microsoft.QuickGelu", {"domains": ["com.microsoft"]}),
 }
 
 

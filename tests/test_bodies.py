@@ -44,7 +44,7 @@ CHAINS = {
         "onnxruntime_fused"
     ),
     "a = Div (x, root) b = Erf (a) c = Add (b, one) d = Mul (x, c) y = Mul (d, half)": (
-        "onnxruntime_fused"
+        "onnxruntime_float"  # one Gelu by then
     ),
     "a = Softplus (x) b = Tanh (a) y = Mul (x, b)": "onnxruntime",
     "y = Log (x)": "onnxruntime",

@@ -14,6 +14,7 @@ from small_models import cnn, model, numbers, pictures
 from stage_checks import net, networks, random_feeds, seeds, thoroughly
 
 import qpasses
+from opsets import weights
 from opsets.errors import QPassesError
 from opsets.fixed_point import scale_to_multiplier
 from opsets.op import DOMAIN
@@ -250,7 +251,7 @@ def other_multiplier(choose):
 FAULTY_PASSES = {
     "conv geometry": ("pairs", integerize_conv, "_geometry", ("pads", [0, 0, 2, 2])),
     "weight scales": ("biased", placement, "BIAS_LIMIT", 1000),
-    "weight limit": ("pairs", placement, "WEIGHT_LIMIT", 126),
+    "weight limit": ("pairs", weights, "LARGEST", 126),
     "clamp": ("pooled", requantized, "clamp", next_code),
     "clip": ("clipped", integerize_clamp, "clamp", next_code),
     "add clamp": ("rows", requantized, "clamp", next_code),

@@ -111,7 +111,7 @@ def document(found: Mapping[str, Sequence[Row]], rounds: int) -> str:
     lines = [
         "# Forms of Softmax, GELU and LayerNorm, measured",
         "",
-        "`make ablation` writes this. The defaults are two tables, a table, and an exact root. "
+        "`make ablation` writes this. The defaults: two tables, a table, an exact root. "
         "Shiftmax, ShiftGELU and I-LayerNorm are I-ViT's, the polynomials I-BERT's, each as "
         "published on exact integers, but without the training with them that I-ViT does. "
         "Score on the test samples (of kwt1_transformer agreement with float), SQNR of the "
