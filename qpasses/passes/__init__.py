@@ -8,6 +8,7 @@ from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.passes.expand_constant_of_shape import ExpandConstantOfShape
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
+from qpasses.passes.fold_into_table import FoldIntoTable
 from qpasses.passes.integer_edges import IntegerEdges
 from qpasses.passes.integerize_add import IntegerizeAdd
 from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
@@ -28,6 +29,7 @@ from qpasses.passes.integerize_resize import IntegerizeResize
 from qpasses.passes.integerize_softmax import IntegerizeSoftmax
 from qpasses.passes.invert_constant import InvertConstant
 from qpasses.passes.mean_to_pool import MeanToPool
+from qpasses.passes.one_hot_to_gather import OneHotToGather
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.recognize_layer_norm import RecognizeLayerNorm
 from qpasses.passes.recognize_softmax import RecognizeSoftmax
@@ -47,6 +49,8 @@ PREPARE: tuple[Pass, ...] = (
     ResolveAutoPad(),
     ResolveCeilMode(),
     CanonicalizeGemm(),
+    OneHotToGather(),
+    FoldIntoTable(),
     FoldAddIntoConv(),
     FoldBatchNormalization(),
     ConvTransposeToConv(),
