@@ -8,7 +8,9 @@ from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.passes.expand_constant_of_shape import ExpandConstantOfShape
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
+from qpasses.passes.fold_into_layer_norm import FoldIntoLayerNorm
 from qpasses.passes.fold_into_table import FoldIntoTable
+from qpasses.passes.hoist_transpose import HoistTranspose
 from qpasses.passes.integer_edges import IntegerEdges
 from qpasses.passes.integerize_add import IntegerizeAdd
 from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
@@ -45,6 +47,7 @@ PREPARE: tuple[Pass, ...] = (
     ExpandConstantOfShape(),
     RecognizeSoftmax(),
     RecognizeLayerNorm(),
+    FoldIntoLayerNorm(),
     MeanToPool(),
     ResolveAutoPad(),
     ResolveCeilMode(),
@@ -55,6 +58,7 @@ PREPARE: tuple[Pass, ...] = (
     FoldBatchNormalization(),
     ConvTransposeToConv(),
     InvertConstant(),
+    HoistTranspose(),
 )
 
 INTEGERIZE: tuple[Pass, ...] = (
