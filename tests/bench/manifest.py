@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from calibration import Preprocessing, Samples, Session, input_specs, open_samples
 from calibration.presets import preprocessing
+from qpasses.choices import SoftmaxForm
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"
@@ -48,6 +49,7 @@ class Entry:
     test: str = ""
     labels: str = ""
     metric: str = "top-1"
+    softmax: SoftmaxForm = "inner"
     measured: bool = True
     tolerance: Mapping[str, float] = field(default_factory=dict)
 

@@ -77,6 +77,7 @@ def run(entry: Entry, work: Path) -> Row:
         work / "int8.onnx",
         samples=entry.samples,
         preprocessing=entry.preprocessing,
+        softmax=entry.softmax,
     )
     verified = qpasses.verify(
         work / "int8.onnx", entry.model, entry.test_feeds, samples=VERIFIED_SAMPLES
