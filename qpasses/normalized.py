@@ -1,112 +1,18 @@
-"""Normalizations that are written out: an algebra of a tensor, its mean and its deviation."""
+"""Normalizations that are written out: what ops make of a tensor and its moments."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod, sqrt
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qpasses.graph import Node, Tensor, constant, input_at, producer
+from qpasses.moments import NEAR, Expression, itself
 from qpasses.recognition import axes_of
-
-Powers: TypeAlias = tuple[int, int, int, int]
-"""Of x, its mean, the mean of its squares, and sqrt(variance + epsilon)."""
-
-_ONE: Powers = (0, 0, 0, 0)
-_X: Powers = (1, 0, 0, 0)
-_SQUARES: Powers = (0, 0, 1, 0)
-_SQUARED_MEAN: Powers = (0, 2, 0, 0)
-_DEVIATION: Powers = (0, 0, 0, 1)
-_NORMAL: Powers = (1, 0, 0, -1)
-_OFFSET: Powers = (0, 1, 0, -1)
-
-_NEAR = 1e-5
-"""Relative: so far constants such as 1 / n may be rounded."""
 
 _MOST_NODES = 64
 """More than any way to write a normalization takes."""
-
-
-@dataclass(frozen=True)
-class Expression:
-    """A sum of products of x and its moments, each with a constant factor.
-
-    ``kept``: whether it has all axes of x, those of size 1 included, or none of the reduced
-    ones; None for a number.
-    """
-
-    terms: Mapping[Powers, NDArray[np.float64]]
-    kept: bool | None = None
-
-    @staticmethod
-    def of(values: NDArray[np.floating]) -> "Expression":
-        """A constant."""
-        return Expression(
-            {_ONE: values.astype(np.float64)}, None if values.size == 1 else True
-        )
-
-    def plus(self, other: "Expression") -> "Expression | None":
-        """Their sum, unless they have different axes."""
-        if not self._fits(other):
-            return None
-        terms = dict(self.terms)
-        for powers, factor in other.terms.items():
-            terms[powers] = terms.get(powers, np.zeros(1)) + factor
-        terms = {powers: factor for powers, factor in terms.items() if factor.any()}
-        return Expression(terms, self.kept if other.kept is None else other.kept)
-
-    def times(self, other: "Expression") -> "Expression | None":
-        """Their product, unless they have different axes."""
-        if not self._fits(other):
-            return None
-        terms: dict[Powers, NDArray[np.float64]] = {}
-        for (a, b, c, d), factor in self.terms.items():
-            for (e, f, g, h), by in other.terms.items():
-                powers = (a + e, b + f, c + g, d + h)
-                terms[powers] = terms.get(powers, np.zeros(1)) + factor * by
-        return Expression(terms, self.kept if other.kept is None else other.kept)
-
-    def scaled(self, factor: float) -> "Expression":
-        """``factor`` times as much."""
-        return Expression({key: each * factor for key, each in self.terms.items()}, self.kept)
-
-    def inverse(self) -> "Expression | None":
-        """1 / it, where it is a multiple of a power of the deviation."""
-        if len(self.terms) != 1:
-            return None
-        (((x, mean, squares, deviation), factor),) = self.terms.items()
-        if x or mean or squares or not factor.all():
-            return None
-        return Expression({(0, 0, 0, -deviation): 1 / factor}, self.kept)
-
-    def variance(self) -> tuple[float, float] | None:
-        """``(k, c)`` where it is k * variance + c, k above 0 and c not below."""
-        squares, mean = (self.terms.get(key) for key in (_SQUARES, _SQUARED_MEAN))
-        added = self.terms.get(_ONE, np.zeros(1))
-        if squares is None or mean is None or self.terms.keys() - {_ONE} != _OF_VARIANCE:
-            return None
-        if max(squares.size, mean.size, added.size) > 1:
-            return None
-        k, c = float(squares.reshape(())), float(added.reshape(()))
-        is_variance = np.isclose(k, -float(mean.reshape(())), _NEAR, 0)
-        return (k, c) if is_variance and k > 0 and c >= 0 else None
-
-    def affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Gamma and beta where it is (x - mean) / deviation * gamma + beta."""
-        gamma, offset = (self.terms.get(key) for key in (_NORMAL, _OFFSET))
-        if gamma is None or offset is None or self.terms.keys() - {_ONE} != _OF_NORMAL:
-            return None
-        is_centered = np.allclose(gamma, -offset, _NEAR, 0)
-        return (gamma, self.terms.get(_ONE, np.zeros(1))) if is_centered else None
-
-    def _fits(self, other: "Expression") -> bool:
-        return self.kept is None or other.kept in (None, self.kept)
-
-
-_OF_VARIANCE = {_SQUARES, _SQUARED_MEAN}
-_OF_NORMAL = {_NORMAL, _OFFSET}
 
 
 @dataclass
@@ -126,7 +32,7 @@ class Reading:
         if tensor is None:
             return None
         if tensor is self.x:
-            return Expression({_X: np.ones(1)}, True)
+            return itself()
         values = constant(tensor)
         if values is not None:
             return Expression.of(values) if values.dtype.kind == "f" else None
@@ -146,9 +52,9 @@ class Reading:
         k, c = variance
         if self.epsilon is None:
             self.epsilon = c / k
-        if not np.isclose(self.epsilon, c / k, _NEAR, 0):
+        if not np.isclose(self.epsilon, c / k, NEAR, 0):
             return None
-        return Expression({_DEVIATION: np.full(1, sqrt(k))}, found.kept)
+        return found.root(k)
 
 
 def readings(tensor: Tensor) -> Iterator[Reading]:
@@ -243,15 +149,10 @@ def _reduce(reading: Reading, node: Node) -> Expression | None:
     found = reading.of(node.inputs[0])
     if found is not None and node.op == "ReduceSumSquare":
         found = found.times(found)
-    if found is None or found.kept is False or axes_of(node) != reading.axes:
+    if found is None or axes_of(node) != reading.axes:
         return None
-    result = Expression({}, bool(node.attrs.get("keepdims", 1)))
-    for (x, mean, squares, deviation), factor in found.terms.items():
-        if x > 2 or factor.size > 1:
-            return None
-        powers = (0, mean + (x == 1), squares + (x == 2), deviation)
-        result = result.plus(Expression({powers: factor.reshape(1)})) or result
-    if node.op == "ReduceMean":
+    result = found.mean(bool(node.attrs.get("keepdims", 1)))
+    if result is None or node.op == "ReduceMean":
         return result
     sizes = [reading.x.shape[axis] for axis in reading.axes]
     is_known = all(isinstance(size, int) for size in sizes)
@@ -264,17 +165,15 @@ def _squeeze(reading: Reading, node: Node) -> Expression | None:
     is_squeeze, dims = node.op == "Squeeze", len(reading.x.shape)
     if found is None or axes is None or found.kept is not is_squeeze:
         return None
-    is_moment = all(not powers[0] for powers in found.terms)
     are_same = tuple(sorted(int(axis) % dims for axis in axes.ravel())) == reading.axes
-    are_numbers = all(factor.size == 1 for factor in found.terms.values())
-    if not (is_moment and are_same and are_numbers):
+    if not found.is_moment or not are_same:
         return None
     return Expression(found.terms, not is_squeeze)
 
 
 def _batch_normalization(reading: Reading, node: Node) -> Expression | None:
     """Of x with its own moments: those over all axes but that of the channels."""
-    gamma, beta = (repeated(tensor) for tensor in node.inputs[1:3])
+    gamma, beta = (_repeated(tensor) for tensor in node.inputs[1:3])
     mean, variance = (reading.of(tensor) for tensor in node.inputs[3:5])
     is_all = reading.axes == (0, *range(2, len(reading.x.shape)))
     if node.inputs[0] is not reading.x or not is_all or gamma is None or beta is None:
@@ -284,14 +183,14 @@ def _batch_normalization(reading: Reading, node: Node) -> Expression | None:
     epsilon = np.full(1, np.float32(node.attrs.get("epsilon", 1e-5)))
     root = reading.root(variance.plus(Expression.of(epsilon)))
     inverse = root.inverse() if root is not None else None
-    x = Expression({_X: np.ones(1)})
+    x = Expression(itself().terms)  # moments lack the other axes, which is as it should be
     centered = x.plus(mean.scaled(-1))
     normal = centered.times(inverse) if centered is not None and inverse is not None else None
     result = normal.scaled(gamma).plus(Expression.of(np.full(1, beta))) if normal else None
     return Expression(result.terms, True) if result is not None else None
 
 
-def repeated(tensor: Tensor) -> float | None:
+def _repeated(tensor: Tensor) -> float | None:
     """The number that ``tensor`` repeats, by Expand or as a constant."""
     node = producer(tensor)
     values = constant(node.inputs[0] if node is not None and node.op == "Expand" else tensor)

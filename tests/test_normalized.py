@@ -41,8 +41,11 @@ SHAPES = [
 ]
 
 
-def written(variance, end, opset, shape, axes):
-    """A model of opset ``opset`` that normalizes over ``axes``, as attribute or input."""
+def written(variance, end, opset, shape, axes, along=None):
+    """A model of opset ``opset`` that normalizes over ``axes``, as attribute or input.
+
+    Its factors differ ``along`` these axes, or others.
+    """
     listed = ", ".join(map(str, axes))
     steps = f"{VARIANCES[variance]} {ENDS[end]}"
     body = f"m = MEAN <KEEP> (x) d = Sub (x, m) {steps} z = MatMul (y, w)"
@@ -53,12 +56,12 @@ def written(variance, end, opset, shape, axes):
         for tensor in ("x", "d2", "x2", "d"):
             body = body.replace(f"{name} <KEEP> ({tensor})", f"{op} <{keep}> ({tensor}{given}")
     sizes = ", ".join(["N", *map(str, shape[1:])])
-    row = [size if axis in axes else 1 for axis, size in enumerate(shape)]
+    row = [size if axis in (along or axes) else 1 for axis, size in enumerate(shape)]
     constants = {
         "gamma": numbers(*row) + 2,
         "beta": numbers(*row, seed=1),
         "w": numbers(shape[-1], 3, seed=2),
-        "cells": np.float32(np.prod(row)),
+        "cells": np.float32(np.prod([shape[axis] for axis in axes])),
     }
     numbers_of = {"eps": 0.01, "one": 1, "zero": 0, "two": 2, "minus_half": -0.5}
     constants |= {name: np.float32(value) for name, value in numbers_of.items()}
@@ -87,6 +90,39 @@ def test_it_is_one_layer_normalization_with_the_same_results(variance, end, opse
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("opset", [9, 18])
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    ("shape", "axes", "along"),
+    [((2, 3, 7), (2,), (1,)), ((2, 4, 5, 3), (1, 2), (3,)), ((3, 2, 4, 5), (2, 3), (1,))],
+)
+def test_factors_by_channel_make_it_an_instance_normalization(shape, axes, along, end, opset):
+    made = written("sum of squares", end, opset, shape, axes, along)
+    feeds = [{"x": numbers(*shape, seed=seed) * 2 - 1} for seed in range(3)]
+    graph = prepare(made, feeds[0], Context(Settings(load_target("onnx"))))
+    ops = [node.op for node in graph.nodes if node.op not in ("Transpose", "MatMul", "Gemm")]
+    assert ops == ["InstanceNormalization"]
+    result = qpasses.quantize(made, feeds)
+    assert result.verdict == "ok"
+    assert qpasses.verify(result.model, made, feeds).verdict == "ok"
+    for feed in feeds:
+        (expected,) = Session(made).run(None, feed)
+        (found,) = Session(prepared_model(graph)).run(None, feed)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        (stored,) = Session(result.model).run(None, feed)
+        assert np.abs(stored - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_axes_that_factors_would_widen_stay_as_they_are():
+    text = """net (float[2, 3, 1] x) => (float[2, 3, 4] y) {
+        m = ReduceMean <axes = [2]> (x) d = Sub (x, m) q = Mul (d, d)
+        v = ReduceMean <axes = [2]> (q) e = Add (v, eps) s = Sqrt (e) n = Div (d, s)
+        y = Mul (n, gamma) }"""
+    made = model(text, opset=13, eps=np.float32(0.1), gamma=numbers(4))
+    graph = prepare(made, {"x": numbers(2, 3, 1)}, Context(Settings(load_target("onnx"))))
+    assert [node.op for node in graph.nodes][-1] == "Mul"
+
+
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 def test_it_is_integer_and_verified(shape, axes):
     made = written("less squared mean", "gamma first", 13, shape, axes)
@@ -110,3 +146,43 @@ def test_a_factor_changed_is_found():
     )
     result = qpasses.quantize(made, [{"x": numbers(2, 7)}])
     assert qpasses.verify(result.model, other, [{"x": numbers(2, 7)}]).verdict == "failed"
+
+
+ALTERED = {
+    "another mean": (
+        "d = Sub (x, m)",
+        "k = ReduceMean <axes = [1], keepdims = 1> (x) d = Sub (x, k)",
+    ),
+    "another tensor": ("d = Sub (x, m)", "f = Abs (x) d = Sub (f, m)"),
+    "a sum for a mean": ("d = Sub (x, m)", "k = ReduceSum (x, last) d = Sub (x, k)"),
+    "a cube": ("Mul (d, d)", "Pow (d, three)"),
+    "twice the mean": ("d = Sub (x, m)", "k = Mul (m, two) d = Sub (x, k)"),
+    "epsilon outside": ("s = Sqrt (e)", "t = Sqrt (v) s = Add (t, eps)"),
+    "epsilon by column": ("e = Add (v, eps)", "e = Add (v, row)"),
+    "less epsilon": ("e = Add (v, eps)", "e = Sub (v, eps)"),
+    "the other root": ("n = Div (d, s)", "n = Mul (d, s)"),
+    "no mean": ("n = Div (d, s)", "n = Div (x, s)"),
+    "a larger bound": ("e = Add (v, eps)", "u = Max (v, two) e = Add (u, eps)"),
+    "the variance": ("n = Div (d, s)", "n = Div (d, e)"),
+}
+
+
+@pytest.mark.parametrize("change", ALTERED)
+def test_what_is_no_normalization_stays(change):
+    body = """m = ReduceMean <axes = [2], keepdims = 1> (x) d = Sub (x, m) q = Mul (d, d)
+        v = ReduceMean <axes = [2], keepdims = 1> (q) e = Add (v, eps) s = Sqrt (e)
+        n = Div (d, s)"""
+    old, new = ALTERED[change]
+    assert old in body
+    made = model(
+        f"net (float[2, 4, 5] x) => (float[2, 4, 5] n) {{ {body.replace(old, new)} }}",
+        opset=13,
+        eps=np.float32(0.1),
+        two=np.float32(2),
+        three=np.float32(3),
+        row=np.abs(numbers(5)),
+        last=np.array([2]),
+    )
+    sample = {"x": np.abs(numbers(2, 4, 5)) if change == "a cube" else numbers(2, 4, 5) * 9}
+    graph = prepare(made, sample, Context(Settings(load_target("onnx"))))
+    assert not {"LayerNormalization", "InstanceNormalization"} & {n.op for n in graph.nodes}

@@ -1,7 +1,7 @@
 """RecognizeLayerNorm: a normalization over rows that is written out is one node again."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ class RecognizeLayerNorm(Pass):
     after:  ``y = LayerNormalization <axis, epsilon> (x, gamma, beta)``
     **Exact** in real arithmetic. However it is written: the variance as a mean of squares less
     a squared mean, or by sums; the inverse by Reciprocal or Pow, multiplied with gamma first;
-    the end a BatchNormalization. Rows along other axes than the last are transposed.
+    the end a BatchNormalization. Rows along other axes than the last are transposed; factors
+    that differ by channel instead of along rows make it an InstanceNormalization.
     """
 
     op_types: ClassVar = frozenset({"BatchNormalization", "Pow", "Sqrt"})
@@ -45,32 +46,39 @@ class RecognizeLayerNorm(Pass):
         last = _first_end(reading, node)
         if last is None:
             return None
-        factors = _factors(reading, last, rows)
-        if factors is None:
+        form = _form(reading, last, rows)
+        if form is None:
             return Declined("a normalization with factors that differ along other axes")
         excluded = context.selection.excluded
-        if last.name in excluded or not are_inner(
-            graph, _inside(reading, last), last, excluded
-        ):
+        inside = _inside(reading, last)
+        if last.name in excluded or not are_inner(graph, inside, last, excluded):
             return Declined("parts of a normalization are read by something else as well")
         while (behind := sole_consumer(graph, last.outputs[0])) is not None:
-            more = _factors(reading, behind, rows)
-            if more is None or not are_inner(graph, [last], behind, excluded):
+            more = _form(reading, behind, rows)
+            if more is None or {last.name, behind.name} & excluded.keys():
                 break
-            if behind.name in excluded:
-                break
-            last, factors = behind, more
-        _become(graph, last, reading, rows, factors, context)
+            last, form = behind, more
+        _become(graph, last, reading, form, context)
         return None
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The axes that are normalized, of ``sizes``, and the order of axes that has them last."""
+    """The axes that are normalized, of ``sizes``, and all others."""
 
-    axes: tuple[int, ...]
+    axes: list[int]
     sizes: list[int]
+    others: list[int]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The op that normalizes, its axes in ``order``, its gamma and beta."""
+
+    op: str
     order: list[int]
+    gamma: NDArray[np.float32]
+    beta: NDArray[np.float32]
 
 
 def _read(node: Node) -> Reading | None:
@@ -94,8 +102,7 @@ def _rows(reading: Reading) -> _Rows | None:
     sizes = [shape[axis] for axis in axes]
     if not all(isinstance(size, int) for size in sizes):
         return None
-    order = [axis for axis in range(dims) if axis not in axes] + axes
-    return _Rows(tuple(axes), sizes, order)
+    return _Rows(axes, sizes, [axis for axis in range(dims) if axis not in axes])
 
 
 def _first_end(reading: Reading, node: Node) -> Node | None:
@@ -113,26 +120,32 @@ def _first_end(reading: Reading, node: Node) -> Node | None:
     return None
 
 
-def _factors(reading: Reading, node: Node, rows: _Rows) -> list[NDArray[np.float32]] | None:
-    """Gamma and beta, shaped as a row, if ``node`` writes what is normalized with them."""
+def _form(reading: Reading, node: Node, rows: _Rows) -> _Form | None:
+    """What ``node`` is the end of: factors differ along rows, or by channel."""
     found = reading.of(node.outputs[0])
     factors = found.affine() if found is not None else None
-    if factors is None or rank(node.outputs[0]) != rank(reading.x):
+    shape = list(reading.x.shape)
+    if factors is None or rank(node.outputs[0]) != len(shape):
         return None
-    shaped = [_as_row(values, rows) for values in factors]
-    return (
-        None
-        if any(each is None for each in shaped)
-        else [each for each in shaped if each is not None]
+    gamma, beta = np.broadcast_arrays(*factors)
+    full = (1,) * (len(shape) - gamma.ndim) + gamma.shape
+    differing = [axis for axis, size in enumerate(full) if size != 1]
+    if any(full[axis] != shape[axis] for axis in differing):
+        return None
+    if not set(differing) & set(rows.others):
+        order, op, sizes = [*rows.others, *rows.axes], "LayerNormalization", rows.sizes
+        kept = rows.axes
+    elif len(differing) == 1 and len(rows.others) == 2:
+        batch = [axis for axis in rows.others if axis not in differing]
+        order, op = [*batch, *differing, *rows.axes], "InstanceNormalization"
+        sizes, kept = [full[differing[0]]], differing
+    else:
+        return None
+    gamma, beta = (
+        np.broadcast_to(each.reshape([full[axis] for axis in kept]), sizes)
+        for each in (gamma, beta)
     )
-
-
-def _as_row(values: NDArray[Any], rows: _Rows) -> NDArray[np.float32] | None:
-    full = values.reshape([1] * (len(rows.order) - values.ndim) + list(values.shape))
-    if any(size != 1 and axis not in rows.axes for axis, size in enumerate(full.shape)):
-        return None
-    row = full.transpose(rows.order).reshape([full.shape[axis] for axis in rows.axes])
-    return np.ascontiguousarray(np.broadcast_to(row, rows.sizes), np.float32)
+    return _Form(op, order, gamma.astype(np.float32), beta.astype(np.float32))
 
 
 def _inside(reading: Reading, last: Node) -> list[Node]:
@@ -150,31 +163,28 @@ def _inside(reading: Reading, last: Node) -> list[Node]:
     return list(found.values())
 
 
-def _become(
-    graph: Graph,
-    node: Node,
-    reading: Reading,
-    rows: _Rows,
-    factors: list[NDArray[np.float32]],
-    context: Context,
-) -> None:
-    """Turn ``node`` into LayerNormalization, between Transposes if rows are not last."""
+def _become(graph: Graph, node: Node, reading: Reading, form: _Form, context: Context) -> None:
+    """Turn ``node`` into what ``form`` says, between Transposes where order differs."""
     x, y = reading.x, node.outputs[0]
-    if rows.order != sorted(rows.order):
+    if form.order != sorted(form.order):
         x, read = new_tensor(context.fresh(f"{y.name}_rows"), x), x
         y, written = new_tensor(context.fresh(f"{y.name}_normal"), x), y
-        x.shape = y.shape = [read.shape[axis] for axis in rows.order]
-        back = [rows.order.index(axis) for axis in range(len(rows.order))]
+        x.shape = y.shape = [read.shape[axis] for axis in form.order]
+        back = np.argsort(form.order).tolist()
         for name, source, end, order in (
-            ("to_rows", read, x, rows.order),
+            ("to_rows", read, x, form.order),
             ("from_rows", y, written, back),
         ):
             called = context.fresh(f"{node.name}_{name}")
             add_node(graph, "Transpose", called, [source], [end], attributes={"perm": order})
-    node.op, node.domain = "LayerNormalization", ""
+    node.op, node.domain = form.op, ""
     node.attrs.clear()
-    node.attrs.update(axis=-len(rows.axes), epsilon=reading.epsilon)
-    names = f"{node.name}.gamma", f"{node.name}.beta"
-    made = zip(names, factors, strict=True)
-    node.inputs = [x, *(context.constant(name, value) for name, value in made)]
+    if form.op == "LayerNormalization":
+        node.attrs["axis"] = -form.gamma.ndim
+    node.attrs["epsilon"] = reading.epsilon
+    node.inputs = [
+        x,
+        context.constant(f"{node.name}.gamma", form.gamma),
+        context.constant(f"{node.name}.beta", form.beta),
+    ]
     node.outputs = [y]
