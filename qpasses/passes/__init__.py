@@ -10,6 +10,7 @@ from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
 from qpasses.passes.fold_into_layer_norm import FoldIntoLayerNorm
 from qpasses.passes.fold_into_table import FoldIntoTable
+from qpasses.passes.global_max_pool_to_max import GlobalMaxPoolToMax
 from qpasses.passes.hoist_transpose import HoistTranspose
 from qpasses.passes.integer_edges import IntegerEdges
 from qpasses.passes.integerize_add import IntegerizeAdd
@@ -49,6 +50,7 @@ PREPARE: tuple[Pass, ...] = (
     RecognizeLayerNorm(),
     FoldIntoLayerNorm(),
     MeanToPool(),
+    GlobalMaxPoolToMax(),
     ResolveAutoPad(),
     ResolveCeilMode(),
     CanonicalizeGemm(),
@@ -95,7 +97,7 @@ def integerizing(settings: Settings) -> tuple[Pass, ...]:
 
 
 QUANTIZABLE = (
-    frozenset({"BatchNormalization", "ConvTranspose", "Sum"})
+    frozenset({"BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", *MEASURING, *LOCATING}
