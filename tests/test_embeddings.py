@@ -94,6 +94,58 @@ def test_ids_are_looked_up_in_stored_integers(form, options):
         assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
+LOOKED_UP = {
+    "three tables": """
+        a = Gather (words, ids) b = Gather (kinds, others) c = Gather (places, order)
+        s = Add (a, b) t = Add (s, c) n = LayerNormalization (t, bias, bias)
+        y = MatMul (n, last)""",
+    "a table and constants": """
+        a = Gather (words, ids) s = Add (a, places) y = MatMul (s, last)""",
+    "a mean": """
+        a = Gather (words, ids) m = ReduceMean <axes = [1]> (a) y = MatMul (m, last)""",
+    "a sum": "a = Gather (words, ids) y = ReduceSum (a, one)",
+    "a product": """
+        a = Gather (words, ids) b = Gather (kinds, others) p = Mul (a, b)
+        y = MatMul (p, last)""",
+}
+
+
+@pytest.mark.parametrize("form", LOOKED_UP)
+def test_what_is_made_of_tables_is_integer(form):
+    made = model(
+        f"net (int64[2, 5] ids, int32[2, 5] others) => (float[] y) {{ {LOOKED_UP[form]} }}",
+        words=numbers(WORDS, WIDTH),
+        kinds=numbers(3, WIDTH, seed=1),
+        places=numbers(5, WIDTH, seed=2),
+        order=np.arange(5),
+        one=np.array([1]),
+        bias=numbers(WIDTH, seed=1),
+        last=numbers(WIDTH, 3, seed=2),
+    )
+    shape = (2, 1 if form in ("a mean", "a sum") else 5, WIDTH if form == "a sum" else 3)
+    made.graph.output[0].CopyFrom(
+        onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, shape)
+    )
+    rng = np.random.default_rng(1)
+    samples = [
+        {**feed, "others": rng.integers(0, 3, (2, 5)).astype(np.int32)} for feed in feeds()
+    ]
+    result = qpasses.quantize(made, samples)
+    assert result.verdict == "ok" and result.report["summary"]["integer_only"]
+    assert qpasses.verify(result.model, made, samples).verdict == "ok"
+    for feed in samples:
+        (found,) = Session(result.model).run(None, feed)
+        (expected,) = Session(made).run(None, feed)
+        assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_a_table_that_nothing_computes_with_stays_float():
+    text = "net (int64[2, 5] ids) => (float[2, 5, 4] y) { y = Gather (words, ids) }"
+    result = qpasses.quantize(model(text, words=numbers(WORDS, WIDTH)), feeds())
+    (left,) = result.report["summary"]["float_nodes"]
+    assert left["reason"] == "Gather with no integer node next to it: it would only be rounded"
+
+
 def test_no_number_of_a_table_may_change():
     made = written("pytorch")
     result = qpasses.quantize(made, feeds())
