@@ -37,7 +37,8 @@ class FoldIntoLayerNorm(Pass):
         if norm is None:
             return
         gamma, beta = norm
-        last, row, is_changed = node, list(gamma.shape), False
+        last, row = node, list(gamma.shape)
+        end: Node | None = None
         while (behind := sole_consumer(graph, last.outputs[0])) is not None:
             values = _operand(behind, last.outputs[0], row)
             keeps_rows = behind.op in _RESHAPING and _last_size(behind) == gamma.size
@@ -54,8 +55,8 @@ class FoldIntoLayerNorm(Pass):
             else:
                 beta = beta + values
             write_for(last, behind)
-            is_changed = True
-        if is_changed:
+            end = last
+        if end is not None:
             made = {"gamma": gamma, "beta": beta}
             node.inputs = [
                 node.inputs[0],
@@ -64,7 +65,7 @@ class FoldIntoLayerNorm(Pass):
                     for name, value in made.items()
                 ),
             ]
-            rename_between(node, last, context)
+            rename_between(node, end, context)
 
 
 def _constants(

@@ -34,11 +34,12 @@ class OneHotToGather(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put Clip and Gather in place; what reads only the sizes of OneHot reads others."""
-        found = _encoded(node)
         weights, bias = constant(node.inputs[1]), constant(input_at(node, 2))
-        if found is None or weights is None or weights.ndim != 2:
+        is_plain = not node.attrs and (bias is not None or input_at(node, 2) is None)
+        if weights is None or weights.ndim != 2 or not is_plain:
             return None
-        if bias is None and input_at(node, 2) is not None:
+        found = _encoded(node.inputs[0], len(weights))
+        if found is None:
             return None
         ids, depth = found.one_hot.inputs[0], len(weights)
         values = constant(found.one_hot.inputs[2])
@@ -71,9 +72,8 @@ class _Encoded:
     shape: NDArray[np.int64] | None
 
 
-def _encoded(node: Node) -> _Encoded | None:
-    """The one-hot rows that ``node`` multiplies, if they are such."""
-    tensor, depth = node.inputs[0], node.inputs[1].shape[0]
+def _encoded(tensor: Tensor, depth: int) -> _Encoded | None:
+    """The one-hot rows of ``depth`` that ``tensor`` holds, if it does."""
     before, shape = producer(tensor), None
     if before is not None and before.op == "Reshape":
         shape = constant(before.inputs[1])
