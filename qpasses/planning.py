@@ -30,6 +30,9 @@ from qpasses.ties import Ties
 REDUCING = frozenset({"ReduceMean", "ReduceSum", "Softmax"})
 """Ops over whole axes, which follow like ops of two tensors."""
 
+LOOKING_UP = frozenset({"Gather", "GatherElements", "GatherND"})
+"""Ops that may look rows of a constant up: embeddings."""
+
 
 Guard = Callable[[Graph, Node], Declined | None]
 
@@ -120,11 +123,15 @@ def plan(graph: Graph, context: Context) -> Plan:
     moved_on = [t for node in moving for t in node.outputs]
     touched.update(t.name for t in [*ends, *moved_on] if reach.of(t.name) in given & wanted)
     active = {reach.of(name) for name in touched}
+    looking_up = [node for node in moving if node.op in LOOKING_UP and not data_inputs(node)]
+    looked_up = {reach.of(node.outputs[0].name) for node in looking_up}
     for chain in followers:
         node, end = chain[0], reach.of(chain[-1].outputs[0].name)
         operands = {reach.of(tensor.name) for tensor in activations(node)}
         from_inputs = given if node.op not in REDUCING or end in wanted else set()
-        joins = operands <= active | from_inputs or (node.op == "Add" and operands & active)
+        leads_on = node.op not in REDUCING or end in wanted | active
+        near = active | from_inputs | (looked_up if leads_on else set())
+        joins = operands <= near or (node.op == "Add" and operands & active)
         reason = "" if joins or context.selection.unlisted else _not_followed(node)
         if node.op == "Softmax":
             readers = [*result.computing, *(each[0] for each in followers)]
@@ -174,8 +181,9 @@ def _follows(node: Node) -> bool:
 
     So it stays float inside a normalization that is written out. An Add needs one such
     operand: it is what ends a residual branch. Inputs are on integers if nothing else is read,
-    and for sums and means if nothing else is made of them. The op types that the user lists
-    do not follow.
+    and for sums and means if nothing else is made of them; rows of constant tables too, for
+    sums and means also if integers are made of them. The op types that the user lists do not
+    follow.
     """
     if multiplies_stacks(node):
         return len(activations(node)) > 1

@@ -7,13 +7,20 @@ import numpy as np
 from qpasses.graph import Graph, Node, constant, input_at, is_graph_output, rank
 
 
+def axes_of(node: Node) -> tuple[int, ...] | None:
+    """The axes that ``node`` reduces, from 0 on, in order; None where they are not known."""
+    dims, axes = rank(node.inputs[0]), constant(input_at(node, 1))
+    if not dims or (axes is None and input_at(node, 1) is not None):
+        return None
+    given = np.ravel(node.attrs.get("axes", []) if axes is None else axes)
+    if not len(given) and not node.attrs.get("noop_with_empty_axes", 0):
+        given = np.arange(dims)
+    return tuple(sorted(int(axis) % dims for axis in given)) or None
+
+
 def reduced_axes(node: Node) -> tuple[int, ...] | None:
     """The axes that ``node`` reduces and keeps, from 0 on, in order; None for another node."""
-    dims, axes = rank(node.inputs[0]), constant(input_at(node, 1))
-    given = np.ravel(node.attrs.get("axes", []) if axes is None else axes)
-    if not dims or not len(given) or not node.attrs.get("keepdims", 1):
-        return None
-    return tuple(sorted(int(axis) % dims for axis in given))
+    return axes_of(node) if node.attrs.get("keepdims", 1) else None
 
 
 def are_inner(

@@ -153,6 +153,14 @@ def test_it_is_opset_21_and_ir_version_10(emitted):
         assert {o.version for f in made.functions for o in f.opset_import} <= {21, 1}
 
 
+def test_operator_sets_that_nothing_uses_are_left_out():
+    made = cnn()
+    made.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 2))
+    result = qpasses.quantize(made, pictures(3))
+    assert "ai.onnx.ml" not in {each.domain for each in result.model.opset_import}
+    assert qpasses.verify(result.model, made, pictures(3)).verdict == "ok"
+
+
 def test_it_keeps_the_interface_of_the_float_model(emitted):
     def interface(made):
         values = [*made.graph.input, *made.graph.output]

@@ -2,8 +2,8 @@
 
 Its text: input and output of 4 and 8 bits, input ranges of 4 to 8, output ranges of 0.5, 0.75
 and 1, signed and unsigned, rows of 8 to 1023, at most one step from the real result. There a
-value near the largest is in every row; here it need not be, and rows go from 1 to 4096. Then an
-accumulator of 32 bits, the default, keeps the step; one of 24 or 16 up to so many codes.
+value near the largest is in every row; here it need not be, and rows go from 1 to 4096. Then
+an accumulator of 32 bits, the default, keeps the step; one of 24 or 16 up to so many codes.
 """
 
 from itertools import product

@@ -285,7 +285,9 @@ def test_a_contrib_op_inside_a_branch_is_named_too():
         """g (float[N, 4] x, bool cond) => (float[N, 3] y, float[N, 4] z) {
             y = MatMul (x, w)
             [choice] z = If (cond) <
-                then_branch = t () => (float[N, 4] p) { [inner] p = com.microsoft.QuickGelu (x) },
+                then_branch = t () => (float[N, 4] p) {
+                    [inner] p = com.microsoft.QuickGelu (x)
+                },
                 else_branch = e () => (float[N, 4] q) { q = Cos (x) }
             >
         }""",

@@ -4,7 +4,7 @@ import onnx
 
 from opsets.op import DOMAIN
 from qpasses.emit.provenance import Provenance, sign
-from qpasses.graph import Graph, export_graph
+from qpasses.graph import Graph, export_graph, nested_graphs
 from qpasses.metadata import edge_entries, note
 from qpasses.overloads import bodies_of, functions_of
 from qpasses.record import Record
@@ -60,10 +60,9 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
 
 
 def _set_imports(model: onnx.ModelProto, opset: int) -> None:
-    others = [
-        o
-        for o in model.opset_import
-        if o.domain not in ("", "ai.onnx", DOMAIN, "com.microsoft")
-    ]
+    """Import what is used: exporters import more."""
+    used = {node.domain for graph in nested_graphs(model.graph) for node in graph.node}
+    used -= {"", "ai.onnx", DOMAIN, "com.microsoft"}
+    others = [each for each in model.opset_import if each.domain in used]
     del model.opset_import[:]
     model.opset_import.extend([*opset_imports(opset), *others])

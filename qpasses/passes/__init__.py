@@ -8,6 +8,10 @@ from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.passes.expand_constant_of_shape import ExpandConstantOfShape
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
+from qpasses.passes.fold_into_layer_norm import FoldIntoLayerNorm
+from qpasses.passes.fold_into_table import FoldIntoTable
+from qpasses.passes.global_max_pool_to_max import GlobalMaxPoolToMax
+from qpasses.passes.hoist_transpose import HoistTranspose
 from qpasses.passes.integer_edges import IntegerEdges
 from qpasses.passes.integerize_add import IntegerizeAdd
 from qpasses.passes.integerize_average_pool import IntegerizeAveragePool
@@ -31,6 +35,7 @@ from qpasses.passes.integerize_resize import IntegerizeResize
 from qpasses.passes.integerize_softmax import IntegerizeSoftmax
 from qpasses.passes.invert_constant import InvertConstant
 from qpasses.passes.mean_to_pool import MeanToPool
+from qpasses.passes.one_hot_to_gather import OneHotToGather
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.recognize_gelu import RecognizeGelu
 from qpasses.passes.recognize_layer_norm import RecognizeLayerNorm
@@ -50,14 +55,19 @@ PREPARE: tuple[Pass, ...] = (
     RecognizeLayerNorm(),
     RecognizeGelu(),
     SinkScale(),
+    FoldIntoLayerNorm(),
     MeanToPool(),
+    GlobalMaxPoolToMax(),
     ResolveAutoPad(),
     ResolveCeilMode(),
     CanonicalizeGemm(),
+    OneHotToGather(),
+    FoldIntoTable(),
     FoldAddIntoConv(),
     FoldBatchNormalization(),
     ConvTransposeToConv(),
     InvertConstant(),
+    HoistTranspose(),
 )
 
 INTEGERIZE: tuple[Pass, ...] = (
@@ -97,7 +107,7 @@ def integerizing(settings: Settings) -> tuple[Pass, ...]:
 
 
 QUANTIZABLE = (
-    frozenset({"BatchNormalization", "ConvTranspose", "Sum"})
+    frozenset({"BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", *MEASURING, *LOCATING}

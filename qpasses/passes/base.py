@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.graph import Graph, Node, Tensor, fresh, names, new_constant, tidy
+from qpasses.graph import (
+    Graph,
+    Node,
+    Tensor,
+    fresh,
+    is_float,
+    names,
+    new_constant,
+    producer,
+    tidy,
+)
 from qpasses.record import Record
 from qpasses.selection import Selection
 from qpasses.settings import Settings
@@ -75,6 +85,17 @@ class Context:
         if name not in self._scalars:
             self._scalars[name] = self.constant(name, np.array(value, dtype))
         return self._scalars[name]
+
+
+def rename_between(first: Node, last: Node, context: Context) -> None:
+    """New names for what lies between two nodes of a row, whose values a pass has changed.
+
+    A name stands for the same values in the original graph.
+    """
+    while last is not first:
+        (tensor,) = [each for each in last.inputs if is_float(each) and producer(each)]
+        tensor.name = context.fresh(f"{tensor.name}_for_{last.name}")
+        (last,) = tensor.inputs
 
 
 class Pass(ABC):

@@ -1,127 +1,190 @@
 """RecognizeLayerNorm: a normalization over rows that is written out is one node again."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qpasses.graph import Graph, Node, Tensor, constant, producer, sole_consumer
+from qpasses.graph import (
+    Graph,
+    Node,
+    add_node,
+    constant,
+    new_tensor,
+    producer,
+    rank,
+    sole_consumer,
+)
+from qpasses.normalized import Reading, readings
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.recognition import are_inner, reduced_axes
+from qpasses.recognition import are_inner
 
 
 class RecognizeLayerNorm(Pass):
     """Replace a row less its mean, over its standard deviation, by LayerNormalization.
 
-    before: ``m = ReduceMean (x); d = Sub (x, m); v = ReduceMean (Pow (d, 2));
+    before: ``m = ReduceMean (x); d = Sub (x, m); v = ReduceMean (Mul (d, d));
             n = Div (d, Sqrt (Add (v, epsilon))); y = Add (Mul (n, gamma), beta)``
     after:  ``y = LayerNormalization <axis, epsilon> (x, gamma, beta)``
-    **Exact** in real arithmetic. The square may be a Mul, the difference taken twice; gamma
-    and beta may be missing.
+    **Exact** in real arithmetic. However it is written: the variance as a mean of squares less
+    a squared mean, or by sums; the inverse by Reciprocal or Pow, multiplied with gamma first;
+    the end a BatchNormalization. Rows along other axes than the last are transposed; factors
+    that differ by channel instead of along rows make it an InstanceNormalization.
     """
 
-    op_types: ClassVar = frozenset({"Div"})
+    op_types: ClassVar = frozenset({"BatchNormalization", "Pow", "Sqrt"})
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Rewrite where nothing else reads what lies between, and the user excludes none."""
-        found = _matched(node)
-        if found is None:
+        reading = _read(node)
+        if reading is None:
             return None
-        inside, x, axes, epsilon = found
-        dims, shape = len(x.shape or ()), x.shape
-        row = list(shape[axes[0] :]) if shape is not None else []
-        if axes != tuple(range(axes[0], dims)):
-            return Declined("a normalization over axes that are not the last")
-        if not all(isinstance(size, int) for size in row):
+        rows = _rows(reading)
+        if rows is None:
             return Declined("a normalization over an axis whose size is not known")
+        last = _first_end(reading, node)
+        if last is None:
+            return None
+        form = _form(reading, last, rows)
+        if form is None:
+            return Declined("a normalization with factors that differ along other axes")
         excluded = context.selection.excluded
-        if not are_inner(graph, inside, node, excluded):
+        inside = _inside(reading, last)
+        if last.name in excluded or not are_inner(graph, inside, last, excluded):
             return Declined("parts of a normalization are read by something else as well")
-        gamma, beta, last = np.ones(row, np.float32), np.zeros(row, np.float32), node
-        for op in ("Mul", "Add"):
-            behind = sole_consumer(graph, last.outputs[0])
-            factor = _factor(behind, last.outputs[0], op, row)
-            if (
-                behind is None
-                or factor is None
-                or not are_inner(graph, [last], behind, excluded)
-            ):
-                continue
-            last = behind
-            if op == "Mul":
-                gamma = factor
-            else:
-                beta = factor
-        last.op, last.domain = "LayerNormalization", ""
-        last.attrs.clear()
-        last.attrs.update(axis=axes[0] - dims, epsilon=epsilon)
-        factors = (("gamma", gamma), ("beta", beta))
-        last.inputs = [
-            x,
-            *(context.constant(f"{last.name}.{name}", value) for name, value in factors),
-        ]
-        if last is not node:
-            node.outputs.clear()
+        while (behind := sole_consumer(graph, last.outputs[0])) is not None:
+            more = _form(reading, behind, rows)
+            if more is None or {last.name, behind.name} & excluded.keys():
+                break
+            last, form = behind, more
+        _become(graph, last, reading, form, context)
         return None
 
 
-def _matched(node: Node) -> tuple[list[Node], Tensor, tuple[int, ...], float] | None:
-    """The nodes before ``node``, what they normalize, over which axes, and epsilon."""
-    sub, root = (producer(tensor) for tensor in node.inputs)
-    if sub is None or root is None or (sub.op, root.op) != ("Sub", "Sqrt"):
-        return None
-    total = producer(root.inputs[0])
-    if total is None or total.op != "Add":
-        return None
-    varying = [tensor for tensor in total.inputs if constant(tensor) is None]
-    given = [value for tensor in total.inputs if (value := constant(tensor)) is not None]
-    variance = producer(varying[0]) if len(varying) == 1 else None
-    if variance is None or variance.op != "ReduceMean" or given[0].size != 1:
-        return None
-    square, mean = producer(variance.inputs[0]), producer(sub.inputs[1])
-    if square is None or mean is None or mean.op != "ReduceMean":
-        return None
-    other, axes = _squared(square), reduced_axes(mean)
-    if other is None or other.op != "Sub" or axes is None or reduced_axes(variance) != axes:
-        return None
-    means = [producer(each.inputs[1]) for each in (sub, other)]
-    if any(each is None or not _same_mean(each, mean) for each in means):
-        return None
-    x = sub.inputs[0]
-    if other.inputs[0] is not x or mean.inputs[0] is not x:
-        return None
-    nodes = {id(each): each for each in (sub, root, total, variance, square, mean, other)}
-    nodes |= {id(each): each for each in means if each is not None}
-    return [*nodes.values()], x, axes, float(given[0].reshape(()))
+@dataclass(frozen=True)
+class _Rows:
+    """The axes that are normalized, of ``sizes``, and all others."""
+
+    axes: list[int]
+    sizes: list[int]
+    others: list[int]
 
 
-def _same_mean(node: Node, mean: Node) -> bool:
-    same = node.op == mean.op and node.inputs[0] is mean.inputs[0]
-    return same and reduced_axes(node) == reduced_axes(mean)
+@dataclass(frozen=True)
+class _Form:
+    """The op that normalizes, its axes in ``order``, its gamma and beta."""
+
+    op: str
+    order: list[int]
+    gamma: NDArray[np.float32]
+    beta: NDArray[np.float32]
 
 
-def _squared(node: Node) -> Node | None:
-    """What writes the tensor that ``node`` squares, if it does."""
-    power = constant(node.inputs[1]) if node.op == "Pow" else None
-    is_square = power is not None and power.size == 1 and float(power.reshape(())) == 2
-    if node.op == "Mul" and node.inputs[0] is node.inputs[1]:
-        is_square = True
-    return producer(node.inputs[0]) if is_square else None
-
-
-def _factor(
-    node: Node | None, operand: Tensor, op: str, row: list[int]
-) -> NDArray[np.float32] | None:
-    """The constant with which ``node`` joins ``operand``, shaped as a row."""
-    if node is None or node.op != op:
+def _read(node: Node) -> Reading | None:
+    """What ``node`` takes the deviation of, if it does."""
+    is_end = node.op == "BatchNormalization"
+    if is_end and constant(node.inputs[4]) is not None:
         return None
-    others = [constant(tensor) for tensor in node.inputs if tensor is not operand]
-    if len(others) != 1 or others[0] is None or others[0].dtype != np.float32:
+    for reading in readings(node.inputs[4] if is_end else node.outputs[0]):
+        found = reading.of(node.outputs[0])
+        if found is not None and reading.epsilon is not None:
+            return reading if reading.x.dtype == np.float32 else None
+    return None
+
+
+def _rows(reading: Reading) -> _Rows | None:
+    """Axes of size 1 are normalized over or not as it suits."""
+    shape, dims = list(reading.x.shape), len(reading.x.shape)
+    axes = [axis for axis in reading.axes if shape[axis] != 1] or list(reading.axes)
+    if all(axis in axes or shape[axis] == 1 for axis in range(axes[0], dims)):
+        axes = list(range(axes[0], dims))
+    sizes = [shape[axis] for axis in axes]
+    if not all(isinstance(size, int) for size in sizes):
         return None
-    value = others[0]
-    while value.ndim > len(row) and value.shape[0] == 1:
-        value = value[0]
-    try:
-        return np.ascontiguousarray(np.broadcast_to(value, row))
-    except ValueError:  # it differs along other axes
+    return _Rows(axes, sizes, [axis for axis in range(dims) if axis not in axes])
+
+
+def _first_end(reading: Reading, node: Node) -> Node | None:
+    """The node behind ``node`` that writes what is normalized."""
+    waiting, seen = [node], set[int]()
+    while waiting:
+        each = waiting.pop(0)
+        found = reading.of(each.outputs[0])
+        if found is None or id(each) in seen:
+            continue
+        if found.affine() is not None:
+            return each
+        seen.add(id(each))
+        waiting += each.outputs[0].outputs
+    return None
+
+
+def _form(reading: Reading, node: Node, rows: _Rows) -> _Form | None:
+    """What ``node`` is the end of: factors differ along rows, or by channel."""
+    found = reading.of(node.outputs[0])
+    factors = found.affine() if found is not None else None
+    shape = list(reading.x.shape)
+    if factors is None or rank(node.outputs[0]) != len(shape):
         return None
+    gamma, beta = np.broadcast_arrays(*factors)
+    full = (1,) * (len(shape) - gamma.ndim) + gamma.shape
+    differing = [axis for axis, size in enumerate(full) if size != 1]
+    if any(full[axis] != shape[axis] for axis in differing):
+        return None
+    if not set(differing) & set(rows.others):
+        order, op, sizes = [*rows.others, *rows.axes], "LayerNormalization", rows.sizes
+        kept = rows.axes
+    elif len(differing) == 1 and len(rows.others) == 2:
+        batch = [axis for axis in rows.others if axis not in differing]
+        order, op = [*batch, *differing, *rows.axes], "InstanceNormalization"
+        sizes, kept = [full[differing[0]]], differing
+    else:
+        return None
+    gamma, beta = (
+        np.broadcast_to(each.reshape([full[axis] for axis in kept]), sizes)
+        for each in (gamma, beta)
+    )
+    return _Form(op, order, gamma.astype(np.float32), beta.astype(np.float32))
+
+
+def _inside(reading: Reading, last: Node) -> list[Node]:
+    """The nodes between x and ``last``."""
+    found: dict[int, Node] = {}
+    waiting = list(last.inputs)
+    while waiting:
+        tensor = waiting.pop()
+        node = producer(tensor)
+        if tensor is reading.x or node is None or id(node) in found:
+            continue
+        if reading.of(tensor) is not None:
+            found[id(node)] = node
+            waiting += node.inputs
+    return list(found.values())
+
+
+def _become(graph: Graph, node: Node, reading: Reading, form: _Form, context: Context) -> None:
+    """Turn ``node`` into what ``form`` says, between Transposes where order differs."""
+    x, y = reading.x, node.outputs[0]
+    if form.order != sorted(form.order):
+        x, read = new_tensor(context.fresh(f"{y.name}_rows"), x), x
+        y, written = new_tensor(context.fresh(f"{y.name}_normal"), x), y
+        x.shape = y.shape = [read.shape[axis] for axis in form.order]
+        back = np.argsort(form.order).tolist()
+        for name, source, end, order in (
+            ("to_rows", read, x, form.order),
+            ("from_rows", y, written, back),
+        ):
+            called = context.fresh(f"{node.name}_{name}")
+            add_node(graph, "Transpose", called, [source], [end], attributes={"perm": order})
+    node.op, node.domain = form.op, ""
+    node.attrs.clear()
+    if form.op == "LayerNormalization":
+        node.attrs["axis"] = -form.gamma.ndim
+    node.attrs["epsilon"] = reading.epsilon
+    node.inputs = [
+        x,
+        context.constant(f"{node.name}.gamma", form.gamma),
+        context.constant(f"{node.name}.beta", form.beta),
+    ]
+    node.outputs = [y]
