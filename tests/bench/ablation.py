@@ -18,9 +18,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from calibration import input_specs, open_samples
 from qpasses.api import Result, quantize
-from tests.bench.latency import FLOAT, STATIC, measure, static
+from tests.bench.latency import FLOAT, measure, static_graphs
 from tests.bench.manifest import ROOT, Entry, entries
 
 DOCUMENT = ROOT / "docs" / "ablation.md"
@@ -73,10 +72,10 @@ def bench(entry: Entry, rounds: int) -> list[Row]:
     original = onnx.load(entry.model)
     rows, models = [Row(FLOAT)], [original]
     with tempfile.TemporaryDirectory() as folder:
-        specs = input_specs(original)
-        samples = open_samples(entry.calibration, specs, entry.samples, entry.preprocessing)
-        models.append(static(original, samples, Path(folder)))
-        rows.append(Row(STATIC))
+        for found, static in static_graphs(entry, original, Path(folder)):
+            if static is not None:
+                rows.append(Row(found.graph))
+                models.append(static)
     for name, options in FORMS.items():
         made = quantize(
             entry.model,

@@ -86,27 +86,28 @@ def quantize_ours(case: Entry) -> Result:
     return quantize(case.model, given, samples=case.samples, preprocessing=case.preprocessing)
 
 
-def make_graphs(case: Entry, work: Path) -> list[tuple[Row, Model | None]]:
-    """The graphs to compare; where quantize_static crashes, it gets our prepared graph too."""
-    original = onnx.load(case.model)
-    specs = input_specs(original)
-    samples = open_samples(case.calibration, specs, case.samples, case.preprocessing)
+def _timed(model: str, graph: str, make: Callable[[], Any]) -> tuple[Row, Any]:
+    start = time.perf_counter()
+    made = make()
+    return Row(model, graph, seconds_to_make=time.perf_counter() - start), made
 
-    def timed(graph: str, make: Callable[[], Any]) -> tuple[Row, Any]:
-        start = time.perf_counter()
-        made = make()
-        return Row(case.name, graph, seconds_to_make=time.perf_counter() - start), made
+
+def static_graphs(case: Entry, original: Model, work: Path) -> list[tuple[Row, Model | None]]:
+    """That of quantize_static; where it crashes, that of our prepared graph too."""
+    samples = open_samples(
+        case.calibration, input_specs(original), case.samples, case.preprocessing
+    )
 
     def prepared() -> Model:
         sample = next(iter(samples))[1]
         context = Context(Settings(load_target("onnx")))
         return prepared_model(prepare(original, sample, context))
 
-    graphs: list[tuple[Row, Model | None]] = [(Row(case.name, FLOAT), original)]
+    graphs: list[tuple[Row, Model | None]] = []
     for name in (STATIC, RESCUED):
         source = original if name == STATIC else prepared()
         try:
-            graphs.append(timed(name, partial(static, source, samples, work)))
+            graphs.append(_timed(case.name, name, partial(static, source, samples, work)))
             break
         except ImportError:
             raise  # an environment without what it needs is no result
@@ -114,7 +115,14 @@ def make_graphs(case: Entry, work: Path) -> list[tuple[Row, Model | None]]:
             what = "does not run" if isinstance(error, ModelError) else "crashes"
             reason = f"{what} ({type(error).__name__})"
             graphs.append((Row(case.name, name, problem=reason), None))
-    row, result = timed(OURS, lambda: quantize_ours(case))
+    return graphs
+
+
+def make_graphs(case: Entry, work: Path) -> list[tuple[Row, Model | None]]:
+    """The graphs to compare."""
+    original = onnx.load(case.model)
+    graphs = [(Row(case.name, FLOAT), original), *static_graphs(case, original, work)]
+    row, result = _timed(case.name, OURS, lambda: quantize_ours(case))
     row.problem = "" if result.verdict == "ok" else f"verdict {result.verdict}"
     return [*graphs, (row, result.model)]
 
