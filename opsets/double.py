@@ -101,6 +101,32 @@ def requantized(
     return instance(text, result, given)
 
 
+def rounded_double(value: str, result: str, rounding: Rounding) -> str:
+    """Statements that round ``value`` = k / 2**s, k an integer below 2**52, to ``result``.
+
+    Its sum with a half is exact, or it is so small that the sum does not matter.
+    """
+    return instance(_EXACTLY[rounding], result, {"level": result, "VALUE": value})
+
+
+_EXACTLY = {
+    "half_to_even": "level = Round (VALUE)\n",
+    "half_up": """
+    half     = Constant <value = double {0.5}> ()
+    raised   = Add (VALUE, half)
+    level    = Floor (raised)
+""",
+    "half_away": """
+    half     = Constant <value = double {0.5}> ()
+    size     = Abs (VALUE)
+    raised   = Add (size, half)
+    whole    = Floor (raised)
+    sign     = Sign (VALUE)
+    level    = Mul (sign, whole)
+""",
+}
+
+
 def overload(rounding: NodeRounding) -> str:
     """The name of the body that rounds as ``rounding`` says."""
     return "onnxruntime_double" + ("" if rounding == "half_to_even" else f"_{rounding}")

@@ -17,6 +17,12 @@ NORM_BITS = 20
 
 MULTIPLIER_BITS, LARGEST_SHIFT = 24, 61
 
+ENOUGH_ROOT_BITS = 10
+"""Fraction bits of a root that is taken in double; with fewer it has all that fit int64."""
+
+_DOUBLE_BITS = LARGEST_DOUBLE.bit_length() - 1
+_INT64_BITS = LARGEST_RADICAND.bit_length() - 1
+
 
 @dataclass(frozen=True)
 class Norm:
@@ -46,15 +52,18 @@ def norm_numbers(
     reach = high - low if norm.centered else 2 * max(high, -low)
     largest = (cells * reach) ** 2 // 4 + 1
     epsilon = Fraction(float(norm.epsilon)) * cells**2 / Fraction(x.scale) ** 2
-    root_bits = (62 - (largest + int(epsilon) + 1).bit_length()) // 2
+    largest += int(epsilon) + 1
+    in_double = (_DOUBLE_BITS - largest.bit_length()) // 2
+    is_enough = in_double >= ENOUGH_ROOT_BITS
+    root_bits = in_double if is_enough else (_INT64_BITS - largest.bit_length()) // 2
     if root_bits < 0:
         raise ScaleError(
             f"epsilon {norm.epsilon:g} over rows of {cells} codes of scale {x.scale:g} needs "
             f"{62 - 2 * root_bits} bits, there are 62"
         )
     longest = 2 * (isqrt(cells - 1) + 1)
-    above = LARGEST_DOUBLE.bit_length() - 1 - (longest - 1).bit_length()
-    factor_bits = min(root_bits + above, LARGEST_RADICAND.bit_length() - 1)
+    above = _DOUBLE_BITS - (longest - 1).bit_length()
+    factor_bits = min(root_bits + above, _DOUBLE_BITS if is_enough else _INT64_BITS)
     shift = _shift(norm, y, longest)
     unit = Fraction(y.scale) * (1 << NORM_BITS)
     multiplier = [_nearest(each, shift, unit) for each in norm.gamma.ravel().tolist()]

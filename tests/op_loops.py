@@ -297,7 +297,7 @@ def _plain_layer_norm(
         distance = n * (int(x[at]) - int(x_zero)) - total
         product = distance * (2**factor_bits // root)
         normal = exact_round(
-            Fraction(product, 2 ** (factor_bits - root_bits - norm_bits)), "half_up"
+            Fraction(product, 2 ** (factor_bits - root_bits - norm_bits)), "half_to_even"
         )
         total = normal * _read(m, at) + _read(offset, at)
         return _clamped(total, 1, int(s), ends, rounding)

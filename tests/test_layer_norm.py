@@ -91,8 +91,9 @@ def test_no_code_is_further_from_real_arithmetic_than_the_bound(case):
     steps = real(rows, x, norm) / y.scale + y.zero_point
     off = np.abs(found - np.clip(steps, *y.limits))
     assert off.max() <= 0.5 + bound + 1e-6
+    furthest = float(np.abs(norm.beta).max()) / y.scale
     if np.abs(norm.gamma).max() < 1000 * y.scale:
-        assert bound < 0.02
+        assert bound < 6e-5 * (257 + furthest)
 
 
 @pytest.mark.parametrize("variance", [0, 1e-4, 1, 100, 1000, 1e4])
@@ -104,7 +105,7 @@ def test_variances_at_which_ten_steps_from_2_to_the_16_do_not_converge(variance)
     ]
     result = qpasses.quantize(net(), samples)
     (proof,) = [each for each in result.evidence if each.op == "IntLayerNorm"]
-    assert result.verdict == "ok" and proof.bound < 1e-3
+    assert result.verdict == "ok" and proof.bound < 0.01
     assert qpasses.verify(result.model, net(), samples).verdict == "ok"
 
 
@@ -186,7 +187,7 @@ def test_inspect_prints_a_norm(tmp_path, axis, shape):
 
 def test_inspect_says_how_far_a_norm_may_be_off():
     row = qpasses.inspect(qpasses.quantize(net(), feeds()).model).node("norm")
-    assert row.rule == ("root of 20 fraction bits, off by at most 5.1e-05")
+    assert row.rule == ("root of 15 fraction bits, off by at most 0.00063")
     assert row.real_scale == [] and len(row.multiplier) == 16  # gamma's, not of x and y
     assert "floor(sqrt(v * 4**root_bits + epsilon))" in row.formula
 

@@ -1,15 +1,16 @@
 """IntLayerNorm: a row less its mean, by its standard deviation, on stored integers."""
 
+from collections.abc import Sequence
 from math import isqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.double import STORE_DOUBLE, overload, requantized
+from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Int64, Rounding, rounding_shift, saturate
 from opsets.op import Attributes, Body, Constants, Op, all_of
-from opsets.portable import bodies_of_one_rounding, rounds
+from opsets.portable import bodies_of_one_rounding, rescaled, rounds
 
 LARGEST_DOUBLE = 1 << 52
 """Below it doubles hold every integer, and its half."""
@@ -128,42 +129,55 @@ _FACTOR = """
     factor    = Div (dividend, root)
 """
 
-_NORMAL = """
-    # round(distance * factor / 2**drop_bits), ties up, by an unsigned shift
+_NORMAL = (
+    """
     product   = Mul (distance, factor)
-    lift_n  = Constant <value = int64 {4611686018427387904}> ()          # 2**62
-    below_n   = Sub (drop_bits, one)
-    below_in  = Cast <to = 13> (below_n)
-    drop_in   = Cast <to = 13> (drop_bits)
-    half_in   = BitShift <direction = "LEFT"> (one_in, below_in)
-    half_n    = Cast <to = 7> (half_in)
-    raised_n  = Add (product, half_n)
-    moved_n   = Add (raised_n, lift_n)
-    moved_in  = Cast <to = 13> (moved_n)
-    normal_in = BitShift <direction = "RIGHT"> (moved_in, drop_in)
-    normal_up = Cast <to = 7> (normal_in)
-    lift_n_in = Cast <to = 13> (lift_n)
-    back_in_n = BitShift <direction = "RIGHT"> (lift_n_in, drop_in)
-    back_n    = Cast <to = 7> (back_in_n)
-    normal    = Sub (normal_up, back_n)
+"""
+    + rescaled("product", "one", "drop_bits", "normal", "half_to_even")
+    + """
     wide_m    = Cast <to = 7> (multiplier)
     times     = Mul (normal, wide_m)
     scaled    = Add (times, bias)
 """
+)
+
+_IN_DOUBLE = """
+    half_1    = Constant <value = double {0.5}> ()
+    drop_real = Cast <to = 11> (drop_bits)                                 # 11 is DOUBLE
+    step_n    = Pow (half_1, drop_real)
+    shift_1   = Cast <to = 11> (shift)
+    step_y    = Pow (half_1, shift_1)
+    whole_m   = Cast <to = 11> (multiplier)
+    whole_off = Cast <to = 11> (bias)
+    real_m0   = Mul (whole_m, step_y)
+    real_off  = Mul (whole_off, step_y)
+"""
+"""What onnxruntime folds when it loads: all these factors are powers of two."""
 
 _NORMAL_IN_DOUBLE = """
-    in_double = Cast <to = 11> (factor)                                    # 11 is DOUBLE
-    product   = Mul (distance, in_double)
-    half_1    = Constant <value = double {0.5}> ()
-    drop_real = Cast <to = 11> (drop_bits)
-    step_n    = Pow (half_1, drop_real)
-    small     = Mul (product, step_n)
-    raised_n  = Add (small, half_1)
-    normal    = Floor (raised_n)
-    real_m0   = Cast <to = 11> (multiplier)
-    real_off  = Cast <to = 11> (bias)
+    small_f   = Mul (FACTOR, step_n)
+    product   = Mul (distance, small_f)
+    normal    = Round (product)
     times     = Mul (normal, real_m0)
     value     = Add (times, real_off)
+"""
+
+_ROOT_IN_DOUBLE = """
+    # below 2**52 the nearest double of a root is on its side of every integer
+    unit_root = Constant <value = double {1.0}> ()
+    two_root  = Constant <value = double {2.0}> ()
+    twice_of  = Cast <to = 11> (twice)
+    raises    = Pow (two_root, twice_of)
+    real_eps  = Cast <to = 11> (epsilon)
+    raised_v  = Mul (variance, raises)
+    radicand  = Add (raised_v, real_eps)
+    real_root = Sqrt (radicand)
+    whole     = Floor (real_root)
+    root      = Max (whole, unit_root)
+    all_of    = Cast <to = 11> (all_bits)
+    dividend_d = Pow (two_root, all_of)
+    quotient  = Div (dividend_d, root)
+    factor_d  = Floor (quotient)
 """
 
 
@@ -183,31 +197,47 @@ def fits_double(constants: Constants, attributes: Attributes) -> bool:
     return bool(longest << above <= LARGEST_DOUBLE and scaled <= LARGEST_DOUBLE)
 
 
+def root_fits_double(constants: Constants, attributes: Attributes) -> bool:
+    """Whether radicands stay below 2**52, and so do quotients with them."""
+    largest = _largest_radicand(constants, attributes)
+    return bool(largest < LARGEST_DOUBLE) and attributes["factor_bits"] <= 52
+
+
 def fits_int64(constants: Constants, attributes: Attributes) -> bool:
     """Whether the variance of no row, with its fraction bits and epsilon, leaves 62 bits."""
+    return _largest_radicand(constants, attributes) < LARGEST_RADICAND
+
+
+def _largest_radicand(constants: Constants, attributes: Attributes) -> int:
     cells = attributes["cells"]
     limits, zero = np.iinfo(constants["x_zero"].dtype), int(constants["x_zero"])
     reach = limits.max - limits.min
     if not attributes["centered"]:
         reach = 2 * max(limits.max - zero, zero - limits.min)
     largest = (cells * reach) ** 2 // 4 + 1 << 2 * attributes["root_bits"]
-    return bool(largest + int(constants["epsilon"]) < LARGEST_RADICAND)
+    return int(largest + int(constants["epsilon"]))
 
 
-def _in_double(rounding: Rounding) -> Body:
-    return Body(
-        overload(rounding),
-        "onnxruntime",
-        _AXES
-        + _SUMS.replace("TYPE", "11")
-        + _RADICAND
-        + _SQUARE_ROOT
-        + _FACTOR
-        + _NORMAL_IN_DOUBLE
-        + requantized("value", "one", "shift", "level", rounding)
-        + STORE_DOUBLE,
-        accepts=all_of(rounds(rounding), fits_double),
-    )
+def _in_double(rounding: Rounding) -> Sequence[Body]:
+    """All in double where the radicand fits it; else its root is made right in int64."""
+    before = _AXES + _SUMS.replace("TYPE", "11") + _IN_DOUBLE
+    behind = _NORMAL_IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
+    exact = _RADICAND + _SQUARE_ROOT + _FACTOR + "factor_d = Cast <to = 11> (factor)\n"
+    accepted = all_of(rounds(rounding), fits_double)
+    return [
+        Body(
+            overload(rounding),
+            "onnxruntime",
+            before + _ROOT_IN_DOUBLE + behind.replace("FACTOR", "factor_d"),
+            accepts=all_of(accepted, root_fits_double),
+        ),
+        Body(
+            overload(rounding).replace("double", "double_root"),
+            "onnxruntime",
+            before + exact + behind.replace("FACTOR", "factor_d"),
+            accepts=accepted,
+        ),
+    ]
 
 
 _PORTABLE = _AXES + _SUMS.replace("TYPE", "7") + _RADICAND + _newton() + _FACTOR + _NORMAL
@@ -245,7 +275,8 @@ def reference(
     roots = np.array([max(isqrt(int(each)), 1) for each in radicand.flat], np.int64)
     factor = (1 << factor_bits) // roots.reshape(radicand.shape)
     drop_bits = factor_bits - root_bits - norm_bits
-    normal = ((cells * code - total) * factor + (1 << drop_bits - 1)) >> drop_bits
+    product = (cells * code - total) * factor
+    normal = rounding_shift(product, drop_bits, "half_to_even")
     level = rounding_shift(normal * multiplier.astype(np.int64) + bias, shift, rounding)
     return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
 
@@ -289,7 +320,7 @@ INT_LAYER_NORM = Op(
     ),
     reference=reference,
     bodies=[
-        *(_in_double(rounding) for rounding in ROUNDINGS),
+        *(body for rounding in ROUNDINGS for body in _in_double(rounding)),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="bounded",
@@ -299,8 +330,9 @@ INT_LAYER_NORM = Op(
     },
     doc="Over each row of n = `cells` codes, along `axis` and all behind it: d = n * (x - "
     "x_zero) - t, v = n * sum of (x - x_zero)**2 - t**2, t = sum of (x - x_zero) if "
-    "`centered`, else 0; root = floor(sqrt(v * 4**root_bits + epsilon)), at least 1; normal = "
-    "round(d * floor(2**factor_bits / root) / 2**(factor_bits - root_bits - norm_bits)), ties "
-    "up; y = clamp(round((normal * multiplier + bias) / 2**shift) + y_zero, y_min, y_max). Of "
-    "LayerNormalization, InstanceNormalization and, not centered, RMSNormalization.",
+    "`centered`, else 0; root = floor(sqrt(v * 4**root_bits + epsilon)), at least 1; normal"
+    " = round(d * floor(2**factor_bits / root) / 2**(factor_bits - root_bits - norm_bits)),"
+    " half to even; y = clamp(round((normal * multiplier + bias) / 2**shift) + y_zero, "
+    "y_min, y_max). Of LayerNormalization, InstanceNormalization and, not centered, "
+    "RMSNormalization.",
 )

@@ -56,9 +56,11 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     in_codes = epsilon * cells**2 / Fraction(x.scale) ** 2
     span = x.type_limits[1] - x.type_limits[0]
     largest = (cells * span) ** 2 // 4 + 1 + int(in_codes) + 1
-    root_bits = (62 - largest.bit_length()) // 2
+    in_double = (52 - largest.bit_length()) // 2
+    root_bits = in_double if in_double >= 10 else (62 - largest.bit_length()) // 2
     longest = 2 * (isqrt(cells - 1) + 1)
-    factor_bits = min(root_bits + 52 - (longest - 1).bit_length(), 62)
+    most = 52 if in_double >= 10 else 62
+    factor_bits = min(root_bits + 52 - (longest - 1).bit_length(), most)
     width = min(_MULTIPLIER_BITS, 51 - longest.bit_length() - _NORM_BITS)
     shift = _shift(max(map(abs, slopes)), max(map(abs, offsets)), width)
     expected = {
