@@ -45,8 +45,7 @@ _NUMBERS = {
 
 def numbers_as_tensors(model: onnx.ModelProto) -> None:
     """Give Constant nodes of ``model`` tensors: graphsurgeon takes floats for double."""
-    nodes = (node for graph in nested_graphs(model.graph) for node in graph.node)
-    for attribute in (n.attribute[0] for n in nodes if n.op_type == "Constant"):
+    for attribute in (n.attribute[0] for n in nodes_of(model) if n.op_type == "Constant"):
         if dtype := _NUMBERS.get(attribute.name):
             value = np.array(helper.get_attribute_value(attribute), dtype)
             attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(value)))
@@ -59,6 +58,11 @@ def nested_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
             for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
                 yield from nested_graphs(body)
     yield graph
+
+
+def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of all graphs of ``model``."""
+    return (node for graph in nested_graphs(model.graph) for node in graph.node)
 
 
 def export_graph(graph: Graph) -> onnx.ModelProto:

@@ -11,7 +11,8 @@ from google.protobuf.message import DecodeError, Message
 
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
-from qpasses.graph import nested_graphs
+from qpasses.graph import nested_graphs, nodes_of
+from qpasses.norms import is_simplified
 
 INTEGER_OPS = frozenset(
     {"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
@@ -55,13 +56,24 @@ def _invalid(path: Path, error: Exception) -> ModelError:
 
 
 def _check(model: onnx.ModelProto) -> None:
-    """ONNX's checker; as in runtimes, initializers need not be inputs even in IR 3."""
+    """ONNX's checker; as in runtimes, initializers need not be inputs even in IR 3.
+
+    Nor does it know SIMPLIFIED, which onnxruntime has in the domain of ONNX.
+    """
     _check_parts(model)
-    version = model.ir_version
+    unknown = [node for node in nodes_of(model) if is_simplified(node)]
+    version, imports = model.ir_version, list(model.opset_import)
     model.ir_version = max(version, 4)
     try:
+        for node in unknown:
+            node.domain = DOMAIN
+        if unknown and DOMAIN not in [each.domain for each in imports]:
+            model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
         onnx.checker.check_model(model)
     finally:
+        for node in unknown:
+            node.domain = ""
+        del model.opset_import[len(imports) :]
         model.ir_version = version
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Powers: TypeAlias = tuple[int, int, int, int]
-"""Of x, its mean, the mean of its squares, and sqrt(variance + epsilon)."""
+"""Of x, its mean, the mean of its squares, and the deviation: sqrt(variance + epsilon), or
+the root of the mean of squares and epsilon."""
 
 _ONE: Powers = (0, 0, 0, 0)
 _X: Powers = (1, 0, 0, 0)
@@ -22,8 +23,7 @@ _OFFSET: Powers = (0, 1, 0, -1)
 NEAR = 1e-5
 """Relative: so far constants such as 1 / n may be rounded."""
 
-_OF_VARIANCE = {_SQUARES, _SQUARED_MEAN}
-_OF_NORMAL = {_NORMAL, _OFFSET}
+_NONE = np.zeros(1)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Expression:
             return None
         terms = dict(self.terms)
         for powers, factor in other.terms.items():
-            terms[powers] = terms.get(powers, np.zeros(1)) + factor
+            terms[powers] = terms.get(powers, _NONE) + factor
         terms = {powers: factor for powers, factor in terms.items() if factor.any()}
         return Expression(terms, self.kept if other.kept is None else other.kept)
 
@@ -62,7 +62,7 @@ class Expression:
         for (a, b, c, d), factor in self.terms.items():
             for (e, f, g, h), by in other.terms.items():
                 powers = (a + e, b + f, c + g, d + h)
-                terms[powers] = terms.get(powers, np.zeros(1)) + factor * by
+                terms[powers] = terms.get(powers, _NONE) + factor * by
         return Expression(terms, self.kept if other.kept is None else other.kept)
 
     def scaled(self, factor: float) -> "Expression":
@@ -78,25 +78,33 @@ class Expression:
             return None
         return Expression({(0, 0, 0, -deviation): 1 / factor}, self.kept)
 
-    def variance(self) -> tuple[float, float] | None:
-        """``(k, c)`` where it is k * variance + c, k above 0 and c not below."""
-        squares, mean = (self.terms.get(key) for key in (_SQUARES, _SQUARED_MEAN))
-        added = self.terms.get(_ONE, np.zeros(1))
-        if squares is None or mean is None or self.terms.keys() - {_ONE} != _OF_VARIANCE:
+    def variance(self, centered: bool) -> tuple[float, float] | None:
+        """``(k, c)`` where it is k * variance + c, k above 0 and c not below.
+
+        Not ``centered``: the mean of squares in place of the variance.
+        """
+        wanted = {_SQUARES, _SQUARED_MEAN} if centered else {_SQUARES}
+        if self.terms.keys() - {_ONE} != wanted:
             return None
-        if max(squares.size, mean.size, added.size) > 1:
+        keys = (_SQUARES, _SQUARED_MEAN, _ONE)
+        if any(key in self.terms and self.terms[key].size > 1 for key in keys):
             return None
-        k, c = float(squares.reshape(())), float(added.reshape(()))
-        is_variance = np.isclose(k, -float(mean.reshape(())), NEAR, 0)
+        k, mean, c = (float(self.terms.get(key, _NONE).reshape(())) for key in keys)
+        is_variance = not centered or np.isclose(k, -mean, NEAR, 0)
         return (k, c) if is_variance and k > 0 and c >= 0 else None
 
-    def affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Gamma and beta where it is (x - mean) / deviation * gamma + beta."""
-        gamma, offset = (self.terms.get(key) for key in (_NORMAL, _OFFSET))
-        if gamma is None or offset is None or self.terms.keys() - {_ONE} != _OF_NORMAL:
+    def affine(self, centered: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Gamma and beta where it is (x - mean) / deviation * gamma + beta.
+
+        Not ``centered``: x / deviation * gamma + beta.
+        """
+        wanted = {_NORMAL, _OFFSET} if centered else {_NORMAL}
+        if self.terms.keys() - {_ONE} != wanted:
             return None
-        is_centered = np.allclose(gamma, -offset, NEAR, 0)
-        return (gamma, self.terms.get(_ONE, np.zeros(1))) if is_centered else None
+        gamma = self.terms[_NORMAL]
+        if centered and not np.allclose(gamma, -self.terms[_OFFSET], NEAR, 0):
+            return None
+        return gamma, self.terms.get(_ONE, _NONE)
 
     def root(self, k: float) -> "Expression":
         """The deviation where it is k times what that is the root of."""

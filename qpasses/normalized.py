@@ -19,11 +19,13 @@ _MOST_NODES = 64
 class Reading:
     """What tensors are in terms of ``x`` and its moments over ``axes``.
 
-    ``epsilon``: what was found to be added to the variance.
+    ``centered``: whether the deviation is that from the mean, else that from 0. ``epsilon``:
+    what was found to be added to the variance.
     """
 
     x: Tensor
     axes: tuple[int, ...]
+    centered: bool = True
     epsilon: float | None = None
     _known: dict[int, Expression | None] = field(default_factory=dict)
 
@@ -46,7 +48,7 @@ class Reading:
 
     def root(self, found: Expression | None) -> Expression | None:
         """The square root of a multiple of the variance, epsilon added."""
-        variance = found.variance() if found is not None else None
+        variance = found.variance(self.centered) if found is not None else None
         if found is None or variance is None:
             return None
         k, c = variance
@@ -58,7 +60,22 @@ class Reading:
 
 
 def readings(tensor: Tensor) -> Iterator[Reading]:
-    """What may be normalized where ``tensor`` is made of its variance."""
+    """What may be normalized where ``tensor`` is made of its variance.
+
+    First less its mean, then as it is: a row less its mean is one that has a mean of squares.
+    """
+    reduced, before = _reduced(tensor)
+    for x, axes in reduced:
+        yield Reading(x, axes)
+    for row, axes in reduced:
+        alike = [each for each in before if each.shape == row.shape]
+        yield from (Reading(each, axes, centered=False) for each in alike)
+
+
+def _reduced(tensor: Tensor) -> tuple[list[tuple[Tensor, tuple[int, ...]]], list[Tensor]]:
+    """What is reduced before ``tensor`` along which axes, and all else that is before it."""
+    found: list[tuple[Tensor, tuple[int, ...]]] = []
+    before: list[Tensor] = []
     waiting, seen = [tensor], set[int]()
     while waiting and len(seen) < _MOST_NODES:
         node = producer(waiting.pop(0))
@@ -66,9 +83,11 @@ def readings(tensor: Tensor) -> Iterator[Reading]:
             continue
         seen.add(id(node))
         waiting += node.inputs
-        axes = axes_of(node) if node.op in ("ReduceMean", "ReduceSum") else None
+        before += [each for each in node.inputs if constant(each) is None]
+        axes = axes_of(node) if node.op.startswith("Reduce") else None
         if axes is not None:
-            yield Reading(node.inputs[0], axes)
+            found.append((node.inputs[0], axes))
+    return found, before
 
 
 Rule: TypeAlias = Callable[[Reading, Node], Expression | None]
@@ -142,7 +161,7 @@ def _not_negative(reading: Reading, node: Node) -> Expression | None:
     if not bounds and node.op not in ("Abs", "Relu"):
         return None
     found = reading.of(given[values.index(None)])
-    return found if found is not None and found.variance() else None
+    return found if found is not None and found.variance(reading.centered) else None
 
 
 def _reduce(reading: Reading, node: Node) -> Expression | None:

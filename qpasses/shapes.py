@@ -8,6 +8,8 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session
+from qpasses.graph import nodes_of
+from qpasses.norms import SIMPLIFIED, is_simplified
 from qpasses.runtime import Arrays
 
 _SIZED = frozenset(
@@ -105,8 +107,23 @@ def infer_types(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` with value_info for every tensor whose type can be inferred."""
-    return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    """``model`` with value_info for every tensor whose type can be inferred.
+
+    What ONNX does not know of RMSNormalization it knows of LayerNormalization.
+    """
+    unknown = [index for index, node in enumerate(nodes_of(model)) if is_simplified(node)]
+    if not unknown:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    known = onnx.ModelProto()
+    known.CopyFrom(model)
+    nodes = list(nodes_of(known))
+    for index in unknown:
+        nodes[index].op_type = "LayerNormalization"
+    inferred = onnx.shape_inference.infer_shapes(known, data_prop=True)
+    nodes = list(nodes_of(inferred))
+    for index in unknown:
+        nodes[index].op_type = SIMPLIFIED
+    return inferred
 
 
 def _watching(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:

@@ -8,7 +8,7 @@ from commands import run
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
-from small_models import model, numbers
+from small_models import model, numbers, save
 from stage_checks import thoroughly
 
 import qpasses
@@ -126,6 +126,66 @@ def test_a_norm_is_integer_proved_and_verified(options, axis, shape):
         ours, theirs = (Session(m, optimize=optimize).run(None, feeds()[0]) for m in models)
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def rms_net(op, opset):
+    text = NET.replace("AXIS", "-1").replace("LayerNormalization", op).replace(", beta)", ")")
+    return model(text, opset=opset, ir_version=10, gamma=numbers(16), w=numbers(16, 8))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bodies": "portable"}, {"activation_type": "int8"}, {"target": "tflite"}]
+)
+@pytest.mark.parametrize(
+    ("op", "opset"),
+    [
+        *(("SimplifiedLayerNormalization", opset) for opset in (13, 17, 21)),
+        ("RMSNormalization", 23),
+    ],
+)
+def test_a_norm_without_a_mean_is_integer_proved_and_verified(op, opset, options, tmp_path):
+    made = rms_net(op, opset)
+    path = save(tmp_path, "net.onnx", made)
+    result = qpasses.quantize(path, feeds(), **options)
+    assert result.verdict == "ok" and result.report["summary"]["integer_only"]
+    (proof,) = [each for each in result.evidence if each.name == "norm"]
+    assert (proof.op, proof.kind, proof.mismatches) == ("IntLayerNorm", "bounded", 0)
+    assert proof.bound < 1e-3
+    assert qpasses.verify(result.model, path, feeds(2)).verdict == "ok"
+    for feed in feeds():
+        ours, theirs = (Session(each).run(None, feed) for each in (result.model, made))
+        for one, other in zip(ours, theirs, strict=True):
+            assert np.abs(one - other).max() < 0.04 * np.abs(other).max()
+
+
+@pytest.mark.parametrize("name", ["multiplier", "shift", "epsilon", "x_zero", "y_max"])
+def test_no_number_of_a_norm_without_a_mean_may_change(name):
+    made = rms_net("RMSNormalization", 23)
+    changed = qpasses.quantize(made, feeds()).model
+    node = next(each for each in changed.graph.node if each.name == "norm")
+    place = list(OPS["IntLayerNorm"].inputs).index(name)
+    old = next(each for each in changed.graph.initializer if each.name == node.input[place])
+    array = numpy_helper.to_array(old).copy()
+    array.flat[-1] -= 1
+    changed.graph.initializer.append(numpy_helper.from_array(array, "changed"))
+    node.input[place] = "changed"
+    assert qpasses.verify(changed, made, feeds(2)).verdict == "failed"
+
+
+def test_a_norm_with_a_mean_is_none_without():
+    made = rms_net("RMSNormalization", 23)
+    changed = qpasses.quantize(made, feeds()).model
+    node = next(each for each in changed.graph.node if each.name == "norm")
+    next(each for each in node.attribute if each.name == "centered").i = 1
+    assert qpasses.verify(changed, made, feeds(2)).verdict == "failed"
+
+
+def test_a_second_result_of_a_norm_without_a_mean_keeps_it_in_float():
+    text = """g (float[N, 5, 16] x) => (float[N, 5, 8] z, float[N, 5, 1] s) {
+        [norm] y, s = SimplifiedLayerNormalization (x, gamma) z = MatMul (y, w) }"""
+    made = model(text, gamma=numbers(16), w=numbers(16, 8))
+    result = qpasses.quantize(made, feeds())
+    assert "SimplifiedLayerNormalization" in [node.op_type for node in result.model.graph.node]
 
 
 @pytest.mark.parametrize("name", ["multiplier", "bias", "shift", "epsilon", "x_zero", "y_max"])

@@ -1,6 +1,7 @@
 """Normalizations in every way to write them, against onnxruntime on the float graph."""
 
 import numpy as np
+import onnx
 import pytest
 from small_models import model, numbers
 
@@ -21,6 +22,14 @@ VARIANCES = {
     "u = Sub (q, m2) v = Max (u, zero)",
 }
 
+SQUARES = {
+    "mean of squares": "q = Mul (x, x) v = MEAN <KEEP> (q)",
+    "power": "q = Pow (x, two) v = MEAN <KEEP> (q)",
+    "sum of squares": "q = SQUARES <KEEP> (x) v = Div (q, cells)",
+    "sum of products": "k = Mul (x, x) q = SUM <KEEP> (k) v = Mul (q, per_cell)",
+}
+"""Without the mean."""
+
 ENDS = {
     "division": "e = Add (v, eps) s = Sqrt (e) n = Div (d, s) g = Mul (n, gamma) "
     "y = Add (g, beta)",
@@ -30,6 +39,17 @@ ENDS = {
     "y = Add (beta, g)",
     "gamma first": "e = Add (v, eps) s = Sqrt (e) r = Div (one, s) g = Mul (r, gamma) "
     "k = Mul (x, g) o = Mul (m, g) b = Sub (beta, o) y = Add (k, b)",
+}
+
+SHORT_ENDS = {
+    "division": "e = Add (v, eps) s = Sqrt (e) n = Div (x, s) y = Mul (n, gamma)",
+    "reciprocal": "e = Add (v, eps) s = Sqrt (e) r = Reciprocal (s) n = Mul (x, r) "
+    "y = Mul (gamma, n)",
+    "power": "e = Add (eps, v) r = Pow (e, minus_half) n = Mul (r, x) y = Mul (gamma, n)",
+    "half a power": "e = Add (eps, v) s = Pow (e, half) r = Div (one, s) n = Mul (x, r) "
+    "y = Mul (gamma, n)",
+    "gamma first": "e = Add (v, eps) s = Sqrt (e) r = Div (one, s) g = Mul (r, gamma) "
+    "y = Mul (x, g)",
 }
 
 SHAPES = [
@@ -46,14 +66,19 @@ def written(variance, end, opset, shape, axes, along=None):
 
     Its factors differ ``along`` these axes, or others.
     """
-    listed = ", ".join(map(str, axes))
-    steps = f"{VARIANCES[variance]} {ENDS[end]}"
-    body = f"m = MEAN <KEEP> (x) d = Sub (x, m) {steps} z = MatMul (y, w)"
-    for name, op in (("MEAN", "ReduceMean"), ("SQUARES", "ReduceSumSquare")):
-        by_input = opset >= 18
+    steps = f"m = MEAN <KEEP> (x) d = Sub (x, m) {VARIANCES[variance]} {ENDS[end]}"
+    return of_steps(steps, opset, shape, axes, along)
+
+
+def of_steps(steps, opset, shape, axes, along=None):
+    """The model that ``steps`` make, a product behind them."""
+    listed, body = ", ".join(map(str, axes)), f"{steps} z = MatMul (y, w)"
+    ops = {"MEAN": "ReduceMean", "SQUARES": "ReduceSumSquare", "SUM": "ReduceSum"}
+    for name, op in ops.items():
+        by_input = opset >= (13 if op == "ReduceSum" else 18)
         keep = "keepdims = 1" if by_input else f"keepdims = 1, axes = [{listed}]"
         given = ", axes)" if by_input else ")"
-        for tensor in ("x", "d2", "x2", "d"):
+        for tensor in ("x", "d2", "x2", "d", "q", "k"):
             body = body.replace(f"{name} <KEEP> ({tensor})", f"{op} <{keep}> ({tensor}{given}")
     sizes = ", ".join(["N", *map(str, shape[1:])])
     row = [size if axis in (along or axes) else 1 for axis, size in enumerate(shape)]
@@ -62,13 +87,14 @@ def written(variance, end, opset, shape, axes, along=None):
         "beta": numbers(*row, seed=1),
         "w": numbers(shape[-1], 3, seed=2),
         "cells": np.float32(np.prod([shape[axis] for axis in axes])),
+        "per_cell": np.float32(1 / np.prod([shape[axis] for axis in axes])),
     }
-    numbers_of = {"eps": 0.01, "one": 1, "zero": 0, "two": 2, "minus_half": -0.5}
+    numbers_of = {"eps": 0.01, "one": 1, "zero": 0, "two": 2, "half": 0.5, "minus_half": -0.5}
     constants |= {name: np.float32(value) for name, value in numbers_of.items()}
-    if opset >= 18:
+    if opset >= 13:
         constants["axes"] = np.array(axes, np.int64)
     text = f"g (float[{sizes}] x) => (float[{sizes[: sizes.rindex(',')]}, 3] z) {{ {body} }}"
-    return model(text, opset=opset, **constants)
+    return model(text, opset=opset, ir_version=8 if opset < 23 else 11, **constants)
 
 
 @pytest.mark.parametrize("opset", [9, 13, 17, 18, 21])
@@ -88,6 +114,46 @@ def test_it_is_one_layer_normalization_with_the_same_results(variance, end, opse
             (found,) = Session(prepared_model(graph)).run(None, feed)
             (expected,) = Session(made).run(None, feed)
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("opset", [9, 13, 18, 23])
+@pytest.mark.parametrize("end", SHORT_ENDS)
+@pytest.mark.parametrize("square", SQUARES)
+def test_it_is_one_rms_normalization_with_the_same_results(square, end, opset):
+    for shape, axes in SHAPES:
+        made = of_steps(f"{SQUARES[square]} {SHORT_ENDS[end]}", opset, shape, axes)
+        graph = prepare(made, {"x": numbers(*shape)}, Context(Settings(load_target("onnx"))))
+        ops = [
+            node.op for node in graph.nodes if node.op not in ("Transpose", "MatMul", "Gemm")
+        ]
+        assert ops == ["RMSNormalization" if opset == 23 else "SimplifiedLayerNormalization"]
+        for seed in range(3):
+            feed = {"x": numbers(*shape, seed=seed) * 3 + 1}
+            (found,) = Session(prepared_model(graph)).run(None, feed)
+            (expected,) = Session(made).run(None, feed)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("opset", [13, 23])
+@pytest.mark.parametrize(("shape", "axes"), SHAPES)
+def test_without_a_mean_it_is_integer_and_verified(shape, axes, opset):
+    steps = f"{SQUARES['power']} {SHORT_ENDS['power']}"
+    made = of_steps(steps, opset, shape, axes)
+    feeds = [{"x": numbers(*shape, seed=seed) + 1} for seed in range(4)]
+    result = qpasses.quantize(made, feeds)
+    assert result.verdict == "ok" and result.report["summary"]["integer_only"]
+    assert [each.kind for each in result.evidence if each.op == "IntLayerNorm"] == ["bounded"]
+    assert qpasses.verify(result.model, made, feeds).verdict == "ok"
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 28
+    onnx.checker.check_model(result.model)
+
+
+@pytest.mark.parametrize("options", [{"emit": "qdq"}, {"op_types_to_quantize": ["MatMul"]}])
+def test_no_op_that_onnx_lacks_is_left(options):
+    made = of_steps(f"{SQUARES['power']} {SHORT_ENDS['division']}", 13, (2, 7), (1,))
+    result = qpasses.quantize(made, [{"x": numbers(2, 7)}], **options)
+    assert "Sqrt" in [node.op_type for node in result.model.graph.node]
+    onnx.checker.check_model(result.model)
 
 
 @pytest.mark.parametrize("opset", [9, 18])
@@ -186,3 +252,40 @@ def test_what_is_no_normalization_stays(change):
     sample = {"x": np.abs(numbers(2, 4, 5)) if change == "a cube" else numbers(2, 4, 5) * 9}
     graph = prepare(made, sample, Context(Settings(load_target("onnx"))))
     assert not {"LayerNormalization", "InstanceNormalization"} & {n.op for n in graph.nodes}
+
+
+ALTERED_SQUARES = {
+    "another tensor": ("n = Div (x, s)", "f = Abs (x) n = Div (f, s)"),
+    "the largest": ("v = ReduceMean", "v = ReduceMax"),
+    "a cube": ("Mul (x, x)", "Pow (x, three)"),
+    "another square": ("Mul (x, x)", "Mul (x, u)"),
+    "epsilon outside": ("s = Sqrt (e)", "t = Sqrt (v) s = Add (t, eps)"),
+    "epsilon by column": ("e = Add (v, eps)", "e = Add (v, row)"),
+    "less epsilon": ("e = Add (v, eps)", "e = Sub (v, eps)"),
+    "the other root": ("n = Div (x, s)", "n = Mul (x, s)"),
+    "a mean taken away": ("n = Div (x, s)", "d = Sub (x, m) n = Div (d, s)"),
+    "the square": ("n = Div (x, s)", "n = Div (x, e)"),
+    "a square on top": ("n = Div (x, s)", "n = Div (q, s)"),
+    "one more": ("n = Div (x, s)", "d = Add (x, two) n = Div (d, s)"),
+}
+
+
+@pytest.mark.parametrize("change", ALTERED_SQUARES)
+def test_what_is_no_normalization_without_a_mean_stays(change):
+    body = """m = ReduceMean <axes = [2], keepdims = 1> (x) q = Mul (x, x)
+        v = ReduceMean <axes = [2], keepdims = 1> (q) e = Add (v, eps) s = Sqrt (e)
+        n = Div (x, s)"""
+    old, new = ALTERED_SQUARES[change]
+    assert old in body
+    text = "net (float[2, 4, 5] x, float[2, 4, 5] u) => (float[2, 4, 5] n)"
+    made = model(
+        f"{text} {{ {body.replace(old, new)} }}",
+        opset=13,
+        eps=np.float32(0.1),
+        two=np.float32(2),
+        three=np.float32(3),
+        row=np.abs(numbers(5)),
+    )
+    sample = {name: np.abs(numbers(2, 4, 5)) + 1 for name in ("x", "u")}
+    graph = prepare(made, sample, Context(Settings(load_target("onnx"))))
+    assert "SimplifiedLayerNormalization" not in [node.op for node in graph.nodes]

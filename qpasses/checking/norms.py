@@ -17,15 +17,19 @@ from qpasses.checking.meaning import (
 )
 from qpasses.checking.products import check_record
 from qpasses.graph import rank
+from qpasses.record import Quantization
 
 _NORM_BITS, _MULTIPLIER_BITS, _LARGEST_SHIFT = 20, 24, 61
 
+_UNCENTERED = ("RMSNormalization", "SimplifiedLayerNormalization")
+
 
 def int_layer_norm(site: Site) -> Iterator[str]:
-    """LayerNormalization over the last axes, with one gamma and beta for each place, and
-    InstanceNormalization over all positions, with one of them for each channel.
+    """LayerNormalization over the last axes, with one gamma and beta for each place,
+    InstanceNormalization over all positions, with one of them for each channel, and
+    RMSNormalization, by onnxruntime's name too, without mean and beta.
     """
-    site.is_op("LayerNormalization", "InstanceNormalization")
+    site.is_op("LayerNormalization", "InstanceNormalization", *_UNCENTERED)
     node, clamps = site.first, clamps_behind(site)
     by_channel = node.op == "InstanceNormalization"
     dims, shape = rank(node.inputs[0]), node.inputs[0].shape
@@ -39,6 +43,7 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     yield from unlike("x_zero", site.given["x_zero"], np.array(x.zero_point, x.dtype))
     cells = int(np.prod(row))
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, cells)
+    is_centered = node.op not in _UNCENTERED
     gamma, beta = (float_constant(node, index) for index in (1, 2))
     if gamma is None:
         raise DifferenceError(f"gamma of {node.name!r} is not constant")
@@ -54,8 +59,7 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     )
     epsilon = Fraction(float(np.float32(node.attrs.get("epsilon", 1e-5))))
     in_codes = epsilon * cells**2 / Fraction(x.scale) ** 2
-    span = x.type_limits[1] - x.type_limits[0]
-    largest = (cells * span) ** 2 // 4 + 1 + int(in_codes) + 1
+    largest = (cells * _reach(x, is_centered)) ** 2 // 4 + 1 + int(in_codes) + 1
     in_double = (52 - largest.bit_length()) // 2
     root_bits = in_double if in_double >= 10 else (62 - largest.bit_length()) // 2
     longest = 2 * (isqrt(cells - 1) + 1)
@@ -66,7 +70,7 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     expected = {
         "axis": -len(row),
         "cells": cells,
-        "centered": 1,
+        "centered": int(is_centered),
         "root_bits": root_bits,
         "factor_bits": factor_bits,
         "norm_bits": _NORM_BITS,
@@ -81,6 +85,12 @@ def int_layer_norm(site: Site) -> Iterator[str]:
         ("epsilon", np.array(round(in_codes * 4**root_bits))),
     ):
         yield from unlike(name, site.given[name], value)
+
+
+def _reach(x: Quantization, is_centered: bool) -> int:
+    """How far apart codes are; or twice how far from the zero point."""
+    low, high = x.type_limits
+    return high - low if is_centered else 2 * max(high - x.zero_point, x.zero_point - low)
 
 
 def _shift(slope: Fraction, offset: Fraction, width: int) -> int:

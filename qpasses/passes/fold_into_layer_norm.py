@@ -15,6 +15,7 @@ from qpasses.graph import (
     sole_consumer,
     write_for,
 )
+from qpasses.norms import UNCENTERED
 from qpasses.passes.base import Context, Pass, rename_between
 
 _RESHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
@@ -25,11 +26,12 @@ class FoldIntoLayerNorm(Pass):
 
     before: ``n = LayerNormalization (x, g, b); m = Mul (n, k); y = Add (m, c)``
     after:  ``y = LayerNormalization (x, g * k, b * k + c)``
-    A Reshape that keeps rows as the last axis may lie between.
+    A Reshape that keeps rows as the last axis may lie between. RMSNormalization, which has no
+    beta, takes factors alone.
     **Exact** in real arithmetic; gamma and beta are computed in float64.
     """
 
-    op_types: ClassVar = frozenset({"LayerNormalization"})
+    op_types: ClassVar = frozenset({"LayerNormalization"}) | UNCENTERED
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> None:
         """Take in Mul and Add as long as nothing else reads what lies between."""
@@ -37,7 +39,7 @@ class FoldIntoLayerNorm(Pass):
         if norm is None:
             return
         gamma, beta = norm
-        last, row = node, list(gamma.shape)
+        last, row, is_centered = node, list(gamma.shape), node.op not in UNCENTERED
         end: Node | None = None
         while (behind := sole_consumer(graph, last.outputs[0])) is not None:
             values = _operand(behind, last.outputs[0], row)
@@ -47,7 +49,7 @@ class FoldIntoLayerNorm(Pass):
             if keeps_rows and behind.inputs[0] is last.outputs[0]:
                 last, row = behind, [gamma.size]
                 continue
-            if values is None:
+            if values is None or not (is_centered or behind.op == "Mul"):
                 break
             values = values.reshape(gamma.shape)
             if behind.op == "Mul":
@@ -57,7 +59,7 @@ class FoldIntoLayerNorm(Pass):
             write_for(last, behind)
             end = last
         if end is not None:
-            made = {"gamma": gamma, "beta": beta}
+            made = {"gamma": gamma} | ({"beta": beta} if is_centered else {})
             node.inputs = [
                 node.inputs[0],
                 *(

@@ -10,22 +10,26 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.realised import quotient_rounding
 from qpasses.graph import Graph, Node, add_node, input_at, is_float, is_used, rank
-from qpasses.norms import Norm, norm_numbers
+from qpasses.norms import UNCENTERED, Norm, norm_numbers
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import clamp, real_value_of, stored_input, stored_output, value_of
 from qpasses.record import NodeRecord
+from qpasses.shapes import keeps_shape
 
 
 class IntegerizeLayerNorm(Pass):
-    """Replace a quantized LayerNormalization or InstanceNormalization by one integer node.
+    """Replace a quantized Layer-, Instance- or RMSNormalization by one integer node.
 
     before: ``y = Q(LayerNormalization(DQ(x), gamma, beta))``
     after:  ``y = qpasses.IntLayerNorm <axis> (x, x_zero, multiplier, bias, ...)``
+    RMSNormalization, and onnxruntime's SimplifiedLayerNormalization, take no mean away.
     **Approximate:** within the bound that its evidence states, far below a step of y: mean
     and variance are exact, the square root and its inverse have as many bits as fit.
     """
 
-    op_types: ClassVar = frozenset({"LayerNormalization", "InstanceNormalization"})
+    op_types: ClassVar = (
+        frozenset({"LayerNormalization", "InstanceNormalization"}) | UNCENTERED
+    )
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """One result, rows of a known size, constant gamma and beta."""
@@ -40,9 +44,8 @@ class IntegerizeLayerNorm(Pass):
         row = row_of(node)
         if row is None:
             return Declined(f"{node.op} over an axis whose size is not known")
-        if any(
-            value is not None and value.size > np.prod(_shape(node, row)) for value in values
-        ):
+        by_row = values if node.op != "InstanceNormalization" else []
+        if any(value is not None and not keeps_shape(row, value) for value in by_row):
             return Declined(f"{node.op} with a gamma or beta larger than a row")
         return None
 
@@ -58,7 +61,8 @@ class IntegerizeLayerNorm(Pass):
         row = row_of(node)
         assert row is not None, node.name
         gamma, beta = (factors_of(node, index, row) for index in (1, 2))
-        norm = Norm(-len(row), int(np.prod(row)), gamma, beta, _epsilon(node))
+        cells, is_centered = int(np.prod(row)), node.op not in UNCENTERED
+        norm = Norm(-len(row), cells, gamma, beta, _epsilon(node), is_centered)
         meaning = y.quantization
         try:
             numbers, shape = norm_numbers(x.quantization, meaning, norm)
@@ -96,14 +100,15 @@ def row_of(node: Node) -> list[int] | None:
     shape, dims = node.inputs[0].shape, rank(node.inputs[0])
     if not dims or shape is None:
         return None
-    first = int(node.attrs.get("axis", -1)) % dims if node.op == "LayerNormalization" else 2
+    by_channel = node.op == "InstanceNormalization"
+    first = 2 if by_channel else int(node.attrs.get("axis", -1)) % dims
     sizes = list(shape[first:])
     return sizes if all(isinstance(size, int) for size in sizes) else None
 
 
 def _shape(node: Node, row: list[int]) -> list[int]:
     """Of gamma and beta: one for each place of a row, or for each channel."""
-    if node.op == "LayerNormalization":
+    if node.op != "InstanceNormalization":
         return row
     channels = value_of(node.inputs[1])
     assert channels is not None, node.name

@@ -17,6 +17,7 @@ from qpasses.graph import (
     sole_consumer,
 )
 from qpasses.normalized import Reading, readings
+from qpasses.norms import SIMPLIFIED
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.recognition import are_inner
 
@@ -30,21 +31,23 @@ class RecognizeLayerNorm(Pass):
     **Exact** in real arithmetic. However it is written: the variance as a mean of squares less
     a squared mean, or by sums; the inverse by Reciprocal or Pow, multiplied with gamma first;
     the end a BatchNormalization. Rows along other axes than the last are transposed; factors
-    that differ by channel instead of along rows make it an InstanceNormalization.
+    that differ by channel instead of along rows make it an InstanceNormalization. A row over
+    the root of its mean of squares, its mean not taken away, is an RMSNormalization; below
+    opset 23 onnxruntime has it as SimplifiedLayerNormalization.
     """
 
     op_types: ClassVar = frozenset({"BatchNormalization", "Pow", "Sqrt"})
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Rewrite where nothing else reads what lies between, and the user excludes none."""
-        reading = _read(node)
-        if reading is None:
+        found = _read(node)
+        if found is None:
             return None
+        reading, last = found
         rows = _rows(reading)
         if rows is None:
             return Declined("a normalization over an axis whose size is not known")
-        last = _first_end(reading, node)
-        if last is None:
+        if not reading.centered and not _stays_standard(graph, context):
             return None
         form = _form(reading, last, rows)
         if form is None:
@@ -81,16 +84,24 @@ class _Form:
     beta: NDArray[np.float32]
 
 
-def _read(node: Node) -> Reading | None:
-    """What ``node`` takes the deviation of, if it does."""
+def _read(node: Node) -> tuple[Reading, Node] | None:
+    """What ``node`` takes the deviation of, and the first node that is what is normalized."""
     is_end = node.op == "BatchNormalization"
     if is_end and constant(node.inputs[4]) is not None:
         return None
     for reading in readings(node.inputs[4] if is_end else node.outputs[0]):
         found = reading.of(node.outputs[0])
-        if found is not None and reading.epsilon is not None:
-            return reading if reading.x.dtype == np.float32 else None
+        if found is None or reading.epsilon is None or reading.x.dtype != np.float32:
+            continue
+        if (last := _first_end(reading, node)) is not None:
+            return reading, last
     return None
+
+
+def _stays_standard(graph: Graph, context: Context) -> bool:
+    """Whether no op is left that only onnxruntime has: from opset 23 on, or on integers."""
+    is_integer = context.settings.emit != "qdq" and not context.selection.unlisted
+    return graph.opset >= 23 or is_integer
 
 
 def _rows(reading: Reading) -> _Rows | None:
@@ -113,7 +124,7 @@ def _first_end(reading: Reading, node: Node) -> Node | None:
         found = reading.of(each.outputs[0])
         if found is None or id(each) in seen:
             continue
-        if found.affine() is not None:
+        if found.affine(reading.centered) is not None:
             return each
         seen.add(id(each))
         waiting += each.outputs[0].outputs
@@ -123,19 +134,21 @@ def _first_end(reading: Reading, node: Node) -> Node | None:
 def _form(reading: Reading, node: Node, rows: _Rows) -> _Form | None:
     """What ``node`` is the end of: factors differ along rows, or by channel."""
     found = reading.of(node.outputs[0])
-    factors = found.affine() if found is not None else None
+    factors = found.affine(reading.centered) if found is not None else None
     shape = list(reading.x.shape)
     if factors is None or rank(node.outputs[0]) != len(shape):
         return None
     gamma, beta = np.broadcast_arrays(*factors)
+    if not reading.centered and (beta.any() or not np.isfinite(gamma).all()):
+        return None
     full = (1,) * (len(shape) - gamma.ndim) + gamma.shape
     differing = [axis for axis, size in enumerate(full) if size != 1]
     if any(full[axis] != shape[axis] for axis in differing):
         return None
     if not set(differing) & set(rows.others):
-        order, op, sizes = [*rows.others, *rows.axes], "LayerNormalization", rows.sizes
-        kept = rows.axes
-    elif len(differing) == 1 and len(rows.others) == 2:
+        op = "LayerNormalization" if reading.centered else "RMSNormalization"
+        order, sizes, kept = [*rows.others, *rows.axes], rows.sizes, rows.axes
+    elif reading.centered and len(differing) == 1 and len(rows.others) == 2:
         batch = [axis for axis in rows.others if axis not in differing]
         order, op = [*batch, *differing, *rows.axes], "InstanceNormalization"
         sizes, kept = [full[differing[0]]], differing
@@ -178,13 +191,15 @@ def _become(graph: Graph, node: Node, reading: Reading, form: _Form, context: Co
             called = context.fresh(f"{node.name}_{name}")
             add_node(graph, "Transpose", called, [source], [end], attributes={"perm": order})
     node.op, node.domain = form.op, ""
+    if form.op == "RMSNormalization" and graph.opset < 23:
+        node.op = SIMPLIFIED
     node.attrs.clear()
-    if form.op == "LayerNormalization":
+    if form.op != "InstanceNormalization":
         node.attrs["axis"] = -form.gamma.ndim
     node.attrs["epsilon"] = reading.epsilon
+    factors = {"gamma": form.gamma} | ({"beta": form.beta} if reading.centered else {})
     node.inputs = [
         x,
-        context.constant(f"{node.name}.gamma", form.gamma),
-        context.constant(f"{node.name}.beta", form.beta),
+        *(context.constant(f"{node.name}.{key}", value) for key, value in factors.items()),
     ]
     node.outputs = [y]
