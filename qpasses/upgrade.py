@@ -19,6 +19,9 @@ from qpasses.runtime import IR_VERSION, OPSET, Arrays
 OLDEST_USABLE = 18
 """The oldest opset the bodies can be written in (BitwiseAnd)."""
 
+OLDEST_WANTED = 20
+"""The oldest with all ops that are recognized (Gelu): older ones are raised if they can be."""
+
 _TOLERANCE = 1e-3  # of the largest output: folding reorders float32 arithmetic
 _SMALL = 64  # elements: shape inference reads shapes and axes, never weights
 
@@ -49,19 +52,22 @@ def runnable(model: ModelProto, path: Path) -> ModelProto:
 def upgrade(model: ModelProto, sample: Arrays | None, newest: int = OPSET) -> ModelProto:
     """``model`` at opset ``newest``, or the next lower one down to 18 that keeps its results.
 
-    From opset 18 on a model stays as it is; above 21 with a lower ``newest`` it is lowered if
-    it can be. The nodes that change go through ONNX's converter
-    unconnected and without weights: names, metadata and other domains stay, and the 2 GB that
-    onnxruntime takes are the only limit. Raises ModelError naming the node in the way.
+    From opset 20 on a model stays as it is, below it does where nothing higher keeps its
+    results; above 21 with a lower ``newest`` it is lowered if it can be. The nodes that change
+    go through ONNX's converter unconnected and without weights: names, metadata and other
+    domains stay, and the 2 GB that onnxruntime takes are the only limit. Raises ModelError
+    naming the node in the way.
     """
     model = _standard_domain(model)
     version = _opset(model)
-    if version >= OLDEST_USABLE:
+    if version >= OLDEST_WANTED:
         return model if newest == OPSET else _lowered(model, sample, newest)
     known = _known(model, sample)
     expected = None if sample is None else _run(model, sample)
     problems: dict[str, list[str]] = {}
     for wanted in range(newest, OLDEST_USABLE - 1, -1):
+        if wanted == version:
+            return model
         try:
             raised = _raised(model, known, version, wanted)
             runner = Session(raised, optimize=False)

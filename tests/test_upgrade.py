@@ -211,10 +211,32 @@ def test_softmax_over_one_dimension_stays_one_node(shape, line, axis):
     assert_same_results(made, upgraded, sample)
 
 
-@pytest.mark.parametrize("opset", range(18, 27))
-def test_a_model_of_opset_18_or_newer_stays_as_it_is(opset):
+@pytest.mark.parametrize("opset", range(20, 27))
+def test_a_model_of_opset_20_or_newer_stays_as_it_is(opset):
     made, sample = old("y = Relu (x)", opset)
     assert upgrade(made, sample) is made
+
+
+@pytest.mark.parametrize("opset", [18, 19])
+def test_a_model_of_opset_18_or_19_is_raised_or_stays(opset, monkeypatch):
+    made, sample = old("y = Relu (x)", opset)
+    assert opset_of(upgrade(made, sample)) == 21
+    monkeypatch.setattr(upgrading, "_all_close", lambda *_: False)
+    assert upgrade(made, sample) is made
+
+
+@pytest.mark.parametrize("opset", [9, 13, 17, 18, 19, 20, 21, 23])
+def test_a_gelu_is_recognized_at_every_opset(opset):
+    text = """g (float[N, 8] x) => (float[N, 8] y) {
+        m = MatMul (x, w) d = Div (m, root) e = Erf (d) a = Add (e, one) p = Mul (m, a)
+        g = Mul (p, half) y = MatMul (g, w)
+    }"""
+    numbers_of = {"root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5)}
+    made = model(text, opset=opset, w=numbers(8, 8), **numbers_of)
+    result = qpasses.quantize(made, [{"x": numbers(4, 8)}], gelu="shift")
+    assert [n.op_type for n in result.model.graph.node if n.domain] == [
+        *("IntGemm", "ShiftGelu", "IntGemm"),
+    ]
 
 
 NAMED = """
@@ -424,7 +446,7 @@ def test_the_whole_way_holds_at_every_opset_and_ir(opset, ir_version, bodies, tm
     assert qpasses.quantize(source, data, emitted, bodies=bodies).verdict == "ok"
     assert qpasses.verify(emitted, source, data).verdict == "ok"
     written = onnx.load(emitted)
-    assert opset_of(written) == (opset if opset >= 18 else 21) and written.ir_version == 10
+    assert opset_of(written) == (opset if opset >= 20 else 21) and written.ir_version == 10
     session(written)
 
 
