@@ -8,9 +8,11 @@ from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.passes.expand_constant_of_shape import ExpandConstantOfShape
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
+from qpasses.passes.fold_into_group_norm import FoldIntoGroupNorm
 from qpasses.passes.fold_into_layer_norm import FoldIntoLayerNorm
 from qpasses.passes.fold_into_table import FoldIntoTable
 from qpasses.passes.global_max_pool_to_max import GlobalMaxPoolToMax
+from qpasses.passes.group_norm_to_layer_norm import GroupNormToLayerNorm
 from qpasses.passes.hoist_transpose import HoistTranspose
 from qpasses.passes.integer_edges import IntegerEdges
 from qpasses.passes.integerize_add import IntegerizeAdd
@@ -53,6 +55,8 @@ PREPARE: tuple[Pass, ...] = (
     ExpandConstantOfShape(),
     RecognizeSoftmax(),
     RecognizeLayerNorm(),
+    GroupNormToLayerNorm(),
+    FoldIntoGroupNorm(),
     RecognizeGelu(),
     SinkScale(),
     FoldIntoLayerNorm(),
@@ -107,7 +111,8 @@ def integerizing(settings: Settings) -> tuple[Pass, ...]:
 
 
 QUANTIZABLE = (
-    frozenset({"BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Sum"})
+    frozenset({"BatchNormalization", "ConvTranspose", "GlobalMaxPool", "GroupNormalization"})
+    | frozenset({"Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", *MEASURING, *LOCATING}
