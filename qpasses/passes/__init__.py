@@ -5,7 +5,13 @@ from qpasses.passes.base import Pass
 from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
 from qpasses.passes.clip_codes import ClipCodes
 from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
+from qpasses.passes.expand_attention import ExpandAttention
+from qpasses.passes.expand_bias_gelu import ExpandBiasGelu
 from qpasses.passes.expand_constant_of_shape import ExpandConstantOfShape
+from qpasses.passes.expand_multi_head_attention import ExpandMultiHeadAttention
+from qpasses.passes.expand_packed_attention import ExpandPackedAttention
+from qpasses.passes.expand_quick_gelu import ExpandQuickGelu
+from qpasses.passes.expand_skip_layer_norm import ExpandSkipLayerNorm
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
 from qpasses.passes.fold_into_group_norm import FoldIntoGroupNorm
@@ -49,7 +55,17 @@ from qpasses.passes.sink_scale import SinkScale
 from qpasses.passes.sum_to_add import SumToAdd
 from qpasses.settings import Settings
 
-PREPARE: tuple[Pass, ...] = (
+EXPAND: tuple[Pass, ...] = (
+    ExpandBiasGelu(),
+    ExpandQuickGelu(),
+    ExpandSkipLayerNorm(),
+    ExpandMultiHeadAttention(),
+    ExpandPackedAttention(),
+    ExpandAttention(),
+)
+"""What takes fused ops apart, behind which shapes are not known until then."""
+
+SIMPLIFY: tuple[Pass, ...] = (
     SumToAdd(),
     RemoveIdentity(),
     ExpandConstantOfShape(),
@@ -73,6 +89,8 @@ PREPARE: tuple[Pass, ...] = (
     InvertConstant(),
     HoistTranspose(),
 )
+
+PREPARE = EXPAND + SIMPLIFY
 
 INTEGERIZE: tuple[Pass, ...] = (
     IntegerizePRelu(),
