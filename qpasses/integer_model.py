@@ -215,15 +215,16 @@ def _has_axes(node: Node) -> bool:
 
 
 def _has_rows(node: Node, last: int) -> bool:
-    """Whether factors are shaped as a row of x or are one for each, and bits are of int64."""
+    """Whether factors broadcast to x and to rows of its size, and bits are of int64."""
     attributes, multiplier = node.attrs, constant(node.inputs[2])
     axis, cells = attributes["axis"], attributes["cells"]
     root, factor, norm = (attributes[f"{name}_bits"] for name in ("root", "factor", "norm"))
     if multiplier is None or not -last <= axis < 0 or multiplier.ndim < -axis:
         return False
-    shape, row = node.inputs[0].shape, prod(multiplier.shape[axis:])
+    shape, places = node.inputs[0].shape, multiplier.shape[axis:]
     known = [] if shape is None else [n for n in shape[axis:] if isinstance(n, int)]
-    is_row = row in (1, cells) and multiplier.size > 0
+    is_row = multiplier.size > 0 and cells % prod(places) == 0
+    is_row = is_row and (1 in places or prod(places) == cells)
     if shape is not None:
         is_row &= keeps_shape(shape, multiplier)
         is_row &= len(known) < -axis or prod(known) == cells

@@ -58,10 +58,16 @@ def _invalid(path: Path, error: Exception) -> ModelError:
 def _check(model: onnx.ModelProto) -> None:
     """ONNX's checker; as in runtimes, initializers need not be inputs even in IR 3.
 
-    Nor does it know SIMPLIFIED, which onnxruntime has in the domain of ONNX.
+    Nor does it know SIMPLIFIED, which onnxruntime has in the domain of ONNX, or accept
+    GroupNormalization below opset 21, which is deprecated and runs.
     """
     _check_parts(model)
-    unknown = [node for node in nodes_of(model) if is_simplified(node)]
+    old = any(each.domain == "" and each.version < 21 for each in model.opset_import)
+    unknown = [
+        node
+        for node in nodes_of(model)
+        if is_simplified(node) or (old and node.op_type == "GroupNormalization")
+    ]
     version, imports = model.ir_version, list(model.opset_import)
     model.ir_version = max(version, 4)
     try:

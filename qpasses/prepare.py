@@ -14,7 +14,7 @@ from qpasses.graph import (
     import_graph,
     numbers_as_tensors,
 )
-from qpasses.passes import PREPARE, QUANTIZABLE
+from qpasses.passes import EXPAND, QUANTIZABLE, SIMPLIFY
 from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.runtime import IR_VERSION, OPSET, OPSET_INT8, Arrays
 from qpasses.selection import select
@@ -44,7 +44,9 @@ def prepare(
     )
     G_LOGGER.severity = G_LOGGER.ERROR
     graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
-    run_passes(PREPARE, graph, context, watch)
+    graph = _expanded(graph, sample, context, watch)
+    if not watch.stops_in(EXPAND):
+        run_passes(SIMPLIFY, graph, context, watch)
     give_back(constant_bytes(graph))
     if sample is not None and not agree(model, prepared_model(graph), sample):
         raise ModelError(
@@ -53,6 +55,17 @@ def prepare(
         )
     give_back(constant_bytes(graph))
     return graph
+
+
+def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watch) -> Graph:
+    """``graph`` without fused ops; the shapes of what they hid are inferred."""
+    is_fused = any(each.takes(node) for each in EXPAND for node in graph.nodes)
+    run_passes(EXPAND, graph, context, watch)
+    if not is_fused:
+        return graph
+    model = prepared_model(graph)
+    del model.graph.value_info[:]
+    return import_graph(true_shapes(model, sample))
 
 
 def prepared_model(graph: Graph) -> onnx.ModelProto:

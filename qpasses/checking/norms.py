@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import isqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opsets.realised import quotient_rounding
 from qpasses.checking.clamps import check_end, clamps_behind
@@ -49,13 +50,14 @@ def int_layer_norm(site: Site) -> Iterator[str]:
         raise DifferenceError(f"gamma of {node.name!r} is not constant")
     if beta is None:
         beta = np.zeros(1, np.float32)
-    places = [gamma.size, *[1] * len(row)] if by_channel else row
+    places = [gamma.size, *[1] * len(row)] if by_channel else _places(row, gamma, beta)
+    factors = [each.reshape(places) if by_channel else each for each in (gamma, beta)]
     slopes, offsets = (
         [
-            Fraction(value) / Fraction(y.scale)
-            for value in (each if by_channel else np.broadcast_to(each, row)).ravel().tolist()
+            Fraction(v) / Fraction(y.scale)
+            for v in np.broadcast_to(each, places).ravel().tolist()
         ]
-        for each in (gamma, beta)
+        for each in factors
     )
     epsilon = Fraction(float(np.float32(node.attrs.get("epsilon", 1e-5))))
     in_codes = epsilon * cells**2 / Fraction(x.scale) ** 2
@@ -85,6 +87,15 @@ def int_layer_norm(site: Site) -> Iterator[str]:
         ("epsilon", np.array(round(in_codes * 4**root_bits))),
     ):
         yield from unlike(name, site.given[name], value)
+
+
+def _places(
+    row: list[int], gamma: NDArray[np.float32], beta: NDArray[np.float32]
+) -> list[int]:
+    """The axes of a row, or, where factors have more, those of the factors."""
+    if list(np.broadcast_shapes(row, gamma.shape, beta.shape)) == row:
+        return row
+    return list(np.broadcast_shapes(gamma.shape, beta.shape))
 
 
 def _reach(x: Quantization, is_centered: bool) -> int:

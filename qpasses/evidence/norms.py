@@ -66,13 +66,13 @@ def norm_bound(given: Constants, attributes: Attributes) -> float:
 def norm_rows(given: Constants, attributes: Attributes) -> NDArray[Any]:
     """[R, ..., row...]: codes anywhere, alike, of two values, one apart, rising.
 
-    A row has the sizes of the multiplier, or one that is all cells where these are 1.
+    A row has the sizes of the multiplier, the first that is 1 as large as the cells need.
     """
     axis, cells, dtype = attributes["axis"], attributes["cells"], given["x_zero"].dtype
     shape, limits = list(given["multiplier"].shape), np.iinfo(dtype)
     leading, row = shape[:axis], shape[axis:]
     if prod(row) != cells:
-        row = [cells, *[1] * (-axis - 1)]
+        row[row.index(1)] = cells // prod(row)
     groups = max(8, min(96, _CODES // (cells * prod(leading))))
     count = groups * prod(leading)
     rng = np.random.default_rng([cells, attributes["root_bits"]])

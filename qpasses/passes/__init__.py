@@ -5,12 +5,20 @@ from qpasses.passes.base import Pass
 from qpasses.passes.canonicalize_gemm import CanonicalizeGemm
 from qpasses.passes.clip_codes import ClipCodes
 from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
+from qpasses.passes.expand_attention import ExpandAttention
+from qpasses.passes.expand_bias_gelu import ExpandBiasGelu
 from qpasses.passes.expand_constant_of_shape import ExpandConstantOfShape
+from qpasses.passes.expand_multi_head_attention import ExpandMultiHeadAttention
+from qpasses.passes.expand_packed_attention import ExpandPackedAttention
+from qpasses.passes.expand_quick_gelu import ExpandQuickGelu
+from qpasses.passes.expand_skip_layer_norm import ExpandSkipLayerNorm
 from qpasses.passes.fold_add_into_conv import FoldAddIntoConv
 from qpasses.passes.fold_batch_normalization import FoldBatchNormalization
+from qpasses.passes.fold_into_group_norm import FoldIntoGroupNorm
 from qpasses.passes.fold_into_layer_norm import FoldIntoLayerNorm
 from qpasses.passes.fold_into_table import FoldIntoTable
 from qpasses.passes.global_max_pool_to_max import GlobalMaxPoolToMax
+from qpasses.passes.group_norm_to_layer_norm import GroupNormToLayerNorm
 from qpasses.passes.hoist_transpose import HoistTranspose
 from qpasses.passes.integer_edges import IntegerEdges
 from qpasses.passes.integerize_add import IntegerizeAdd
@@ -47,12 +55,24 @@ from qpasses.passes.sink_scale import SinkScale
 from qpasses.passes.sum_to_add import SumToAdd
 from qpasses.settings import Settings
 
-PREPARE: tuple[Pass, ...] = (
+EXPAND: tuple[Pass, ...] = (
+    ExpandBiasGelu(),
+    ExpandQuickGelu(),
+    ExpandSkipLayerNorm(),
+    ExpandMultiHeadAttention(),
+    ExpandPackedAttention(),
+    ExpandAttention(),
+)
+"""What takes fused ops apart, behind which shapes are not known until then."""
+
+SIMPLIFY: tuple[Pass, ...] = (
     SumToAdd(),
     RemoveIdentity(),
     ExpandConstantOfShape(),
     RecognizeSoftmax(),
     RecognizeLayerNorm(),
+    GroupNormToLayerNorm(),
+    FoldIntoGroupNorm(),
     RecognizeGelu(),
     SinkScale(),
     FoldIntoLayerNorm(),
@@ -69,6 +89,8 @@ PREPARE: tuple[Pass, ...] = (
     InvertConstant(),
     HoistTranspose(),
 )
+
+PREPARE = EXPAND + SIMPLIFY
 
 INTEGERIZE: tuple[Pass, ...] = (
     IntegerizePRelu(),
@@ -107,7 +129,8 @@ def integerizing(settings: Settings) -> tuple[Pass, ...]:
 
 
 QUANTIZABLE = (
-    frozenset({"BatchNormalization", "ConvTranspose", "GlobalMaxPool", "Sum"})
+    frozenset({"BatchNormalization", "ConvTranspose", "GlobalMaxPool", "GroupNormalization"})
+    | frozenset({"Sum"})
     | ELEMENTWISE
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", *MEASURING, *LOCATING}

@@ -17,6 +17,7 @@ from qpasses.graph import (
 )
 from qpasses.norms import UNCENTERED
 from qpasses.passes.base import Context, Pass, rename_between
+from qpasses.shapes import keeps_shape
 
 _RESHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 
@@ -80,6 +81,8 @@ def _constants(
     is_sized = bool(sizes) and all(isinstance(size, int) for size in sizes)
     is_plain = node.outputs[0].dtype == np.float32
     if not is_sized or not is_plain or any(is_used(graph, t) for t in node.outputs[1:]):
+        return None
+    if any(value is not None and not keeps_shape(sizes, value) for value in values):
         return None
     known = [np.broadcast_to(v, sizes).astype(np.float64) for v in values if v is not None]
     if len(known) < len(values):

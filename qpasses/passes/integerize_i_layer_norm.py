@@ -21,7 +21,7 @@ class IntegerizeILayerNorm(Pass):
     after:  ``y = qpasses.ILayerNorm <cells> (x, x_zero, bias, multiplier, shift, ...)``
     **Approximate:** exactly the integers of I-ViT, requantized to the scale of y; they are far
     from LayerNorm where the variance is small, and know no epsilon. Rows along several axes,
-    and a gamma of 0, are left to IntegerizeLayerNorm.
+    factors that differ along others, and a gamma of 0, are left to IntegerizeLayerNorm.
     """
 
     op_types: ClassVar = frozenset({"LayerNormalization"})
@@ -35,6 +35,8 @@ class IntegerizeILayerNorm(Pass):
         if x is None or found is None or row is None or len(row) != 1:
             return None
         gamma, beta = (factors_of(node, index, row) for index in (1, 2))
+        if gamma.ndim > 1:
+            return None
         y, absorbed = found
         meaning = y.quantization
         try:

@@ -45,8 +45,9 @@ class IntegerizeLayerNorm(Pass):
         if row is None:
             return Declined(f"{node.op} over an axis whose size is not known")
         by_row = values if node.op != "InstanceNormalization" else []
-        if any(value is not None and not keeps_shape(row, value) for value in by_row):
-            return Declined(f"{node.op} with a gamma or beta larger than a row")
+        shape = node.inputs[0].shape
+        if any(value is not None and not keeps_shape(shape, value) for value in by_row):
+            return Declined(f"{node.op} with a gamma or beta along an axis of unknown size")
         return None
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
@@ -107,12 +108,17 @@ def row_of(node: Node) -> list[int] | None:
 
 
 def _shape(node: Node, row: list[int]) -> list[int]:
-    """Of gamma and beta: one for each place of a row, or for each channel."""
-    if node.op != "InstanceNormalization":
+    """Of gamma and beta: one for each place of a row, or for each channel.
+
+    Those that differ by more axes than a row has, as of groups, keep the axes they have.
+    """
+    values = [value_of(tensor) for tensor in node.inputs[1:3]]
+    given = [value for value in values if value is not None]
+    if node.op == "InstanceNormalization":
+        return [given[0].size, *[1] * len(row)]
+    if all(keeps_shape(row, value) for value in given):
         return row
-    channels = value_of(node.inputs[1])
-    assert channels is not None, node.name
-    return [channels.size, *[1] * len(row)]
+    return list(np.broadcast_shapes(*(value.shape for value in given)))
 
 
 def factors_of(node: Node, index: int, row: list[int]) -> NDArray[np.float32]:

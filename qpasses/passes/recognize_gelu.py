@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from opsets.errors import ModelError
 from qpasses.elementwise import is_elementwise, made_of
 from qpasses.function import Function
-from qpasses.graph import Graph, Node, Tensor, is_float
+from qpasses.graph import Graph, Node, Tensor, input_at, is_float
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.recognition import are_inner
 
@@ -36,7 +36,8 @@ class RecognizeGelu(Pass):
         if graph.opset < 20 or not is_float(node.outputs[0]):
             return None
         if node.op in ("Gelu", "FastGelu"):
-            return _standardized(node)
+            _standardized(node)
+            return None
         for nodes, x in _candidates(node, context):
             form = _form(nodes, x, node, graph.opset)
             if not form:
@@ -50,17 +51,14 @@ class RecognizeGelu(Pass):
         return None
 
 
-def _standardized(node: Node) -> Declined | None:
+def _standardized(node: Node) -> None:
     """The fused ops of onnxruntime have a domain of their own."""
-    if node.domain != "com.microsoft":
-        return None
-    if len(node.inputs) > 1 and not node.inputs[1].is_empty():
-        return Declined("FastGelu with a bias")
+    if node.domain != "com.microsoft" or input_at(node, 1) is not None:
+        return
     form = "tanh" if node.op == "FastGelu" else "none"
     node.op, node.domain, node.inputs = "Gelu", "", node.inputs[:1]
     node.attrs.clear()
     node.attrs["approximate"] = form
-    return None
 
 
 def _candidates(end: Node, context: Context) -> Iterator[tuple[list[Node], Tensor]]:
