@@ -39,6 +39,7 @@ from qpasses.passes.one_hot_to_gather import OneHotToGather
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.recognize_gelu import RecognizeGelu
 from qpasses.passes.recognize_layer_norm import RecognizeLayerNorm
+from qpasses.passes.recognize_mask import RecognizeMask
 from qpasses.passes.recognize_softmax import RecognizeSoftmax
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
@@ -52,6 +53,7 @@ PREPARE: tuple[Pass, ...] = (
     RemoveIdentity(),
     ExpandConstantOfShape(),
     RecognizeSoftmax(),
+    RecognizeMask(),
     RecognizeLayerNorm(),
     RecognizeGelu(),
     SinkScale(),
