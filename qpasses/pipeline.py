@@ -23,11 +23,12 @@ from qpasses.emit.standard import emit_standard
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.graph import Graph
 from qpasses.macs import measure
+from qpasses.masked import with_masked_ranges
 from qpasses.passes import CLIP_CODES, INTEGER_IO, INTEGERIZE, PREPARE, integerizing
 from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
 from qpasses.placement import place
 from qpasses.planning import plan
-from qpasses.prepare import prepare, prepared_model
+from qpasses.prepare import check_masks, prepare, prepared_model
 from qpasses.progress import Progress, no_progress
 from qpasses.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.record import Record
@@ -91,6 +92,8 @@ def integerize(
 
     advance = progress("prepare", 1)
     graph = prepare(model, sample, context, watch)
+    if not samples.random:
+        check_masks(context, sample)
     record = context.record
     record.sizes = {name: list(values.shape) for name, values in sample.items()}
     measure(graph, context)
@@ -111,6 +114,7 @@ def integerize(
     found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run, held)
 
     advance = progress("integerize", 1)
+    found = with_masked_ranges(graph, chosen, found, context)
     if settings.table_ranges == "function":
         found = with_function_ranges(graph, chosen, found, settings)
     alignment, tying = aligned(graph, chosen, found, settings), None
@@ -118,7 +122,7 @@ def integerize(
     if settings.share_tables is not None:
         shared, tying = share(graph, chosen, shared, settings.share_tables, context)
     few = few_codes(found.ranges, shared, settings.codes)
-    clipped = clipped_constants(graph, chosen, found.ranges, shared)
+    clipped = clipped_constants(graph, chosen, found, shared)
     place(graph, chosen, shared, context)
     watch.after(PLACE, graph)
     if settings.emit == "qdq" or watch.stop_after == PLACE:

@@ -1,12 +1,15 @@
 """Prepare: any float model to one canonical float graph with the same results."""
 
+from collections.abc import Collection, Sequence
+
+import numpy as np
 import onnx
 import onnx.inliner
 from onnx_graphsurgeon.logger import G_LOGGER
 
 from calibration.memory import give_back
 from calibration.weights import weight_bytes
-from opsets.errors import ModelError
+from opsets.errors import DataError, ModelError
 from qpasses.graph import (
     Graph,
     constant_bytes,
@@ -15,7 +18,8 @@ from qpasses.graph import (
     numbers_as_tensors,
 )
 from qpasses.passes import EXPAND, QUANTIZABLE, SIMPLIFY
-from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
+from qpasses.passes.base import UNWATCHED, Context, Pass, Watch, run_passes
+from qpasses.passes.recognize_mask import RecognizeMask
 from qpasses.runtime import IR_VERSION, OPSET, OPSET_INT8, Arrays
 from qpasses.selection import select
 from qpasses.shapes import true_shapes
@@ -34,6 +38,28 @@ def prepare(
     that the bodies need can be reached, or if the result of a step differs from the original
     on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
     """
+    graph = _through(SIMPLIFY, model, sample, context, watch)
+    if sample is not None:
+        given = _as_masks(sample, context.masks)
+        if not (
+            agree(model, prepared_model(graph), given)
+            or _agrees_unmasked(model, given, context)
+        ):
+            raise ModelError(
+                "folding changed the model's outputs beyond rounding on the first "
+                "sample: please report this model"
+            )
+    give_back(constant_bytes(graph))
+    return graph
+
+
+def _through(
+    passes: Sequence[Pass],
+    model: onnx.ModelProto,
+    sample: Arrays | None,
+    context: Context,
+    watch: Watch,
+) -> Graph:
     plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
     numbers_as_tensors(plain)
     wanted = context.settings
@@ -46,13 +72,7 @@ def prepare(
     graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
     graph = _expanded(graph, sample, context, watch)
     if not watch.stops_in(EXPAND):
-        run_passes(SIMPLIFY, graph, context, watch)
-    give_back(constant_bytes(graph))
-    if sample is not None and not agree(model, prepared_model(graph), sample):
-        raise ModelError(
-            "folding changed the model's outputs beyond rounding on the first "
-            "sample: please report this model"
-        )
+        run_passes(passes, graph, context, watch)
     give_back(constant_bytes(graph))
     return graph
 
@@ -68,12 +88,43 @@ def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watc
     return import_graph(true_shapes(model, sample))
 
 
+def _agrees_unmasked(model: onnx.ModelProto, sample: Arrays, context: Context) -> bool:
+    """Whether all but the masks of ``model`` stays as it is.
+
+    In a row that two masks drop as a whole, float32 tells what both drop from the rest.
+    """
+    if not context.has_masks:
+        return False
+    passes = [each for each in SIMPLIFY if not isinstance(each, RecognizeMask)]
+    unmasked = _through(passes, model, sample, Context(context.settings), UNWATCHED)
+    return agree(model, prepared_model(unmasked), sample)
+
+
 def prepared_model(graph: Graph) -> onnx.ModelProto:
     """The float graph as a model that onnxruntime loads."""
     model = export_graph(graph)
     model.ir_version = IR_VERSION
     give_back(weight_bytes(model))
     return model
+
+
+def check_masks(context: Context, sample: Arrays) -> None:
+    """Raise DataError if an input that is taken for a mask holds more than 0 and 1."""
+    for name in sorted(context.masks & sample.keys()):
+        if not np.isin(sample[name], (0, 1)).all():
+            raise DataError(
+                f"input {name!r} of the first sample holds other numbers than 0 and 1, but "
+                "what is made of it drops scores before a Softmax: give a mask of 0 and 1, or "
+                "exclude the node that adds it (--nodes-to-exclude)"
+            )
+
+
+def _as_masks(sample: Arrays, masks: Collection[str]) -> Arrays:
+    """``sample`` with 0 and 1 in the inputs ``masks``, which may be made up."""
+    return {
+        name: (values != 0).astype(values.dtype) if name in masks else values
+        for name, values in sample.items()
+    }
 
 
 def _inputs_hidden(model: onnx.ModelProto) -> onnx.ModelProto:

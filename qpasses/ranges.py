@@ -19,6 +19,9 @@ from opsets.target import Target
 FUNCTION = "function"
 """In place of a method: the extremes of a function over the codes of its input."""
 
+MASKED = "masked"
+"""In place of a method: that of scores, and room below them for those that a mask drops."""
+
 EMPTY = "empty"
 """In place of a method: no sample gave the tensor a value."""
 

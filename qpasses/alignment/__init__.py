@@ -9,6 +9,7 @@ from qpasses.alignment.groups import align, few_codes, is_padded, observed
 from qpasses.alignment.joins import Join, concerned, judge_joins
 from qpasses.alignment.tpu_mlir import spread, spread_thresholds
 from qpasses.graph import Graph
+from qpasses.masked import masked
 from qpasses.planning import Plan
 from qpasses.ranges import Ranges
 from qpasses.settings import Settings
@@ -37,9 +38,10 @@ class Aligned:
 def to_observe(graph: Graph, chosen: Plan, settings: Settings) -> list[str]:
     """The tensors whose ranges ``aligned`` starts from."""
     needed = observed(graph, chosen)
-    if settings.alignment == "qpasses":
-        return needed
-    return [n for n, t in chosen.tensors.items() if n in needed or not is_padded(t)]
+    if settings.alignment == "tpu-mlir":
+        needed = [n for n, t in chosen.tensors.items() if n in needed or not is_padded(t)]
+    follow = {each.result for each in masked(graph, chosen)}
+    return [name for name in needed if name not in follow]
 
 
 def aligned(graph: Graph, chosen: Plan, found: Ranges, settings: Settings) -> Aligned:

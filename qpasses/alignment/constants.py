@@ -11,30 +11,33 @@ from qpasses.graph import Graph, Node
 from qpasses.moving import moved, moves
 from qpasses.patterns import value_of
 from qpasses.planning import Plan
+from qpasses.ranges import MASKED, Ranges
 
 _ROUNDING = 1 / 512
 """Of the range: half a step of 8 bits, by which every number may be off."""
 
 
 def clipped_constants(
-    graph: Graph, chosen: Plan, ranges: Mapping[str, Range], shared: Mapping[str, Range]
+    graph: Graph, chosen: Plan, found: Ranges, shared: Mapping[str, Range]
 ) -> dict[str, float]:
     """By integer node that moves constants, one of them that is beyond its range.
 
     Of nodes whose result is observed: behind a fill of minus infinity before a MaxPool
-    nothing asks for it. Infinities saturate wherever they are wanted.
+    nothing asks for it. Infinities saturate wherever they are wanted, as what drops scores.
     """
-    found = {}
+    clipped = {}
     for node in graph.nodes:
         name = node.outputs[0].name
-        if not moves(node) or id(node) not in chosen.integer or name not in ranges:
+        if not moves(node) or id(node) not in chosen.integer or name not in found.ranges:
+            continue
+        if found.methods[name] == MASKED:
             continue
         wanted = shared[name].with_zero()
         for value in _moved_constants(node):
             beyond = max(value - wanted.high, wanted.low - value)
             if np.isfinite(value) and beyond > _ROUNDING * wanted.width:
-                found[node.name] = float(value)
-    return found
+                clipped[node.name] = float(value)
+    return clipped
 
 
 def _moved_constants(node: Node) -> Iterator[np.floating[Any]]:

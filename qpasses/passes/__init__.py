@@ -47,6 +47,7 @@ from qpasses.passes.one_hot_to_gather import OneHotToGather
 from qpasses.passes.read_stored import LOCATING, MEASURING, ReadStored
 from qpasses.passes.recognize_gelu import RecognizeGelu
 from qpasses.passes.recognize_layer_norm import RecognizeLayerNorm
+from qpasses.passes.recognize_mask import RecognizeMask
 from qpasses.passes.recognize_softmax import RecognizeSoftmax
 from qpasses.passes.remove_identity import RemoveIdentity
 from qpasses.passes.resolve_auto_pad import ResolveAutoPad
@@ -70,6 +71,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     RemoveIdentity(),
     ExpandConstantOfShape(),
     RecognizeSoftmax(),
+    RecognizeMask(),
     RecognizeLayerNorm(),
     GroupNormToLayerNorm(),
     FoldIntoGroupNorm(),

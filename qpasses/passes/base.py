@@ -39,7 +39,9 @@ class Declined:
 class Context:
     """What passes share: settings, the nodes to leave alone, and the record they write.
 
-    ``sizes``: of each tensor where they are known on the first sample, by name.
+    ``sizes``: of each tensor where they are known on the first sample, by name. ``masks``:
+    inputs of the graph that are taken to hold only 0 and 1. ``has_masks``: whether scores
+    are selected that were added to.
     """
 
     settings: Settings
@@ -49,6 +51,9 @@ class Context:
     _taken: set[str] = field(default_factory=set)
     _scalars: dict[str, Tensor] = field(default_factory=dict)
     _tables: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(default_factory=dict)
+    masks: set[str] = field(default_factory=set)
+    has_masks: bool = False
+    _conditions: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     @property
     def target(self) -> Target:
@@ -78,6 +83,12 @@ class Context:
         if key not in self._tables:
             self._tables[key] = self.constant(wanted, values)
         return self._tables[key]
+
+    def condition(self, tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:
+        """What ``make`` makes of ``tensor``, once: readers of a mask share its booleans."""
+        if id(tensor) not in self._conditions:
+            self._conditions[id(tensor)] = tensor, make()
+        return self._conditions[id(tensor)][1]
 
     def scalar(self, dtype: str, value: int) -> Tensor:
         """The one constant of this type and value: zero points and clamps are shared."""

@@ -1,0 +1,101 @@
+"""Masked scores: how far below the lowest of them the code of what is dropped lies."""
+
+from dataclasses import dataclass, replace
+from math import log
+
+from calibration import Range
+from qpasses.graph import Graph, Node, Tensor, is_graph_output, producer
+from qpasses.masks import DROPPING
+from qpasses.moving import moves
+from qpasses.passes.base import Context
+from qpasses.patterns import data_inputs, real_value_of
+from qpasses.placement import activation_parameters
+from qpasses.planning import Plan
+from qpasses.ranges import MASKED, Ranges
+
+_LONGEST = 1 << 16
+"""The length of rows where it is not known."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A Where before Softmax: the names of its result and of the ``scores`` it is made of.
+
+    ``readers``: the Softmax nodes that read it, by way of moving ones too.
+    """
+
+    result: str
+    scores: str
+    readers: tuple[Node, ...]
+
+
+def masked(graph: Graph, chosen: Plan) -> list[Masked]:
+    """The tensors of masked scores that are going to be stored, in graph order."""
+    found = []
+    for name, tensor in chosen.tensors.items():
+        node = producer(tensor)
+        scores = None if node is None else _scores(node)
+        readers = _readers(graph, tensor) if scores is not None else ()
+        if scores is not None and scores.name in chosen.tensors and readers:
+            found.append(Masked(name, scores.name, readers))
+    return found
+
+
+def with_masked_ranges(graph: Graph, chosen: Plan, found: Ranges, context: Context) -> Ranges:
+    """``found``, and what masked scores are stored with: the lowest code drops them.
+
+    With n codes in a row, the lowest score s and steps of y, exponentials of what lies
+    ``log(2 * n / y)`` below s are together less than half a step beside that of any score.
+    """
+    ranges, methods = dict(found.ranges), dict(found.methods)
+    for each in masked(graph, chosen):
+        scores = found.ranges[each.scores]
+        room = max(_room(reader, found, context) for reader in each.readers)
+        ranges[each.result] = Range(scores.low - room, scores.high)
+        methods[each.result] = MASKED
+    return replace(found, ranges=ranges, methods=methods)
+
+
+def _room(softmax: Node, found: Ranges, context: Context) -> float:
+    x, y = softmax.inputs[0], softmax.outputs[0].name
+    sizes = context.sizes.get(x.name)
+    length = max(1, sizes[softmax.attrs.get("axis", -1)]) if sizes else _LONGEST
+    real = found.ranges.get(y, Range(0.0, 1 / length))
+    step = activation_parameters(real, context.settings).scale if real.high > 0 else 1.0
+    return log(2 * length / min(step, 1.0))
+
+
+def _scores(node: Node) -> Tensor | None:
+    """The scores that reach a Where through others, of which each drops some."""
+    while True:
+        sides = data_inputs(node) if node.op == "Where" else []
+        if len(sides) != 1 or not _drops(node):
+            return None
+        writer = producer(sides[0])
+        if writer is None or writer.op != "Where" or not _drops(writer):
+            return sides[0]
+        node = writer
+
+
+def _drops(node: Node) -> bool:
+    """Whether the constant of a Where drops scores, wherever it is."""
+    values = [value for t in node.inputs[1:] if (value := real_value_of(t)) is not None]
+    return len(values) == 1 and values[0].size > 0 and bool((values[0] <= DROPPING).all())
+
+
+def _readers(graph: Graph, tensor: Tensor) -> tuple[Node, ...]:
+    """The Softmax nodes that read ``tensor``; none if anything else does."""
+    found: list[Node] = []
+    waiting: list[Tensor] = [tensor]
+    while waiting:
+        each = waiting.pop()
+        if is_graph_output(graph, each):
+            return ()
+        for reader in each.outputs:
+            if reader.op == "Softmax":
+                found.append(reader)
+            elif moves(reader) and (reader.op != "Where" or _drops(reader)):
+                waiting += reader.outputs
+            else:
+                return ()
+    return tuple(found)
