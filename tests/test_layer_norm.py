@@ -150,7 +150,7 @@ def test_a_norm_without_a_mean_is_integer_proved_and_verified(op, opset, options
     assert result.verdict == "ok" and result.report["summary"]["integer_only"]
     (proof,) = [each for each in result.evidence if each.name == "norm"]
     assert (proof.op, proof.kind, proof.mismatches) == ("IntLayerNorm", "bounded", 0)
-    assert proof.bound < 1e-3
+    assert proof.bound < 0.01
     assert qpasses.verify(result.model, path, feeds(2)).verdict == "ok"
     for feed in feeds():
         ours, theirs = (Session(each).run(None, feed) for each in (result.model, made))
