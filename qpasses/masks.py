@@ -243,9 +243,9 @@ class Reader:
         shape = None if keep.shape is None else [*keep.shape[:-1], 1]
         number = self._node("Cast", [keep], keep, dtype=np.int32, to=6)
         axes = self.context.table("last_axis", np.array([-1], np.int64))
-        top = self._node("ReduceMax", [number, axes], keep, dtype=np.int32, keepdims=1)
-        none = self._node("Equal", [top, self.context.scalar("int32", 0)], keep)
-        top.shape = none.shape = shape
+        count = self._node("ReduceSum", [number, axes], keep, dtype=np.int32, keepdims=1)
+        none = self._node("Equal", [count, self.context.scalar("int32", 0)], keep)
+        count.shape = none.shape = shape
         return none
 
     def _node(
