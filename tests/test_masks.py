@@ -4,6 +4,7 @@ from math import log
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 from small_models import model, numbers, recorded, session
 
 from opsets.errors import DataError
@@ -220,6 +221,59 @@ def test_rows_without_any_score_are_zero_where_the_graph_asks_for_nan():
     assert not run(found.model, test)[0].any()
     assert decibels(run(made, test), run(found.model, test)) > 20
     assert verify(found.model, made, [test]).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation_type": "int8"},
+        {"symmetric": True},
+        {"activation_bits": 6},
+        {"softmax": "shiftmax"},
+        {"softmax": "ibert"},
+        {"target": "ivit"},
+        {"target": "tflite"},
+        {"target": "tosa"},
+        {"target": "bm1684x"},
+        {"alignment": "tpu-mlir"},
+        {"calibration_method": "mse"},
+        {"table_ranges": "function"},
+        {"bodies": "portable"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["where infinite", "integers"])
+def test_masks_are_on_integers_whatever_the_options_say(name, options):
+    made, plain = attention(*FORMS[name]), attention()
+    test = feeds(made)
+    result = quantize(made, [test], **options)
+    assert result.verdict == "ok" and float_nodes(result.model) == []
+    unmasked = quantize(plain, [{"x": test["x"]}], **options)
+    reference, found = (
+        each.report["accuracy"]["outputs"][0]["sqnr_db"] for each in (unmasked, result)
+    )
+    assert found > reference - 4
+    assert verify(result.model, made, [test]).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Add (s, c) masked = Reshape (a, whole)",
+        "a = Add (s, c) masked = Max (a, low)",
+        "t = Reshape (s, whole) a = Add (t, c) m = Max (low, a) masked = Reshape (m, whole)",
+    ],
+)
+def test_a_reshape_or_a_lower_end_may_lie_between_mask_and_softmax(body):
+    made = attention(body, constants={"c": CAUSAL, "low": LOWEST})
+    whole = np.array([-1, LENGTH, LENGTH], np.int64)
+    made.graph.initializer.append(numpy_helper.from_array(whole, "whole"))
+    samples = [feeds(made)]
+    result = quantize(made, samples)
+    assert result.verdict == "ok" and float_nodes(result.model) == []
+    assert "Lut" not in [node.op_type for node in result.model.graph.node]
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 24
+    assert result.report["warnings"] == []
 
 
 def test_a_mask_of_other_numbers_than_0_and_1_is_an_error():

@@ -46,6 +46,7 @@ class RecognizeMask(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Rewrite all masks that one Softmax reads scores through."""
         reader, dims = Reader(graph, context), rank(node.inputs[0])
+        floors: list[Node] = []
         for before in _before(graph, node, context):
             found = _added(before, reader) if before.op in ("Add", "Sub") else None
             if found is not None and node.attrs.get("axis", -1) not in (-1, (dims or 0) - 1):
@@ -54,6 +55,10 @@ class RecognizeMask(Pass):
                 _select(graph, before, *found, reader)
             elif before.op == "Where":
                 _simplify(before, reader)
+            elif before.op == "Max":
+                floors.append(before)
+            if before.op == "Where" and _filled(before) is not None:
+                floors = _removed(graph, floors)
         _find_dropped_rows(graph, node, reader)
         return None
 
@@ -70,6 +75,8 @@ def _before(graph: Graph, node: Node, context: Context) -> Iterator[Node]:
             operand = _filled(before)
         elif before.op == "Reshape" and _ends_alike(before):
             operand = before.inputs[0]
+        elif before.op == "Max":
+            operand = _floored(before)
         else:
             return
         if operand is None:
@@ -90,6 +97,23 @@ def _drops(tensor: Tensor) -> bool:
     if writer is not None and writer.op == "Expand":
         value = constant(writer.inputs[0])
     return value is not None and value.size > 0 and bool((value <= DROPPING).all())
+
+
+def _floored(node: Node) -> Tensor | None:
+    """What a Max keeps from falling below a number that drops scores; None of another."""
+    numbers = [v for t in node.inputs if (v := constant(t)) is not None and _drops(t)]
+    others = [each for each in node.inputs if constant(each) is None]
+    is_floor = len(numbers) == len(others) == 1 and numbers[0].size == 1
+    return others[0] if is_floor else None
+
+
+def _removed(graph: Graph, floors: list[Node]) -> list[Node]:
+    """Nothing of ``floors``: dropped scores need none."""
+    for each in floors:
+        operand = _floored(each)
+        if operand is not None:
+            redirect(graph, each.outputs[0], operand)
+    return []
 
 
 def _ends_alike(node: Node) -> bool:
