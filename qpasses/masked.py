@@ -48,6 +48,8 @@ def with_masked_ranges(graph: Graph, chosen: Plan, found: Ranges, context: Conte
     """
     ranges, methods = dict(found.ranges), dict(found.methods)
     for each in masked(graph, chosen):
+        if each.scores not in found.ranges:
+            continue
         scores = found.ranges[each.scores]
         room = max(_room(reader, found, context) for reader in each.readers)
         ranges[each.result] = Range(scores.low - room, scores.high)

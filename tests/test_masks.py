@@ -283,6 +283,28 @@ def test_a_mask_of_other_numbers_than_0_and_1_is_an_error():
         quantize(made, [{**given, "m": given["m"] * 0.5}])
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("u = Unsqueeze (m, axis) keep = Cast <to = 9> (u) masked = Where (keep, s, c)", IDS),
+        ("u = Unsqueeze (m, axis) d = Equal (u, zero) masked = Where (d, c, s)", MASK),
+        (
+            "u = Unsqueeze (m, axis) keep = Cast <to = 9> (u) f = Cast <to = 1> (keep)"
+            "t = Sub (one, f) n = Mul (t, c) masked = Add (s, n)",
+            IDS,
+        ),
+    ],
+)
+def test_what_is_not_0_keeps_a_score_where_the_graph_says_so(body, kind):
+    made = attention(body, kind, {"c": -1e9})
+    given = feeds(made)
+    samples = [{**given, "m": given["m"] * given["m"].dtype.type(7)}]
+    result = quantize(made, samples)
+    assert result.verdict == "ok" and float_nodes(result.model) == []
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 25
+    assert verify(result.model, made, samples).verdict == "ok"
+
+
 def test_an_excluded_mask_is_added_in_float():
     made = attention(*FORMS["floats"])
     made.graph.node[-4].name = "mask"
