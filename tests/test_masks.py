@@ -310,3 +310,63 @@ def test_an_excluded_mask_is_added_in_float():
     made.graph.node[-4].name = "mask"
     found = quantize(made, [feeds(made)], nodes_to_exclude=["mask"])
     assert "Add" in [node.op_type for node in found.model.graph.node]
+
+
+def _encoder(layer, x):
+    """A layer of an encoder of two heads, from ``x`` to n0 or n1."""
+    text = """
+        q# = MatMul (X, wq#) k# = MatMul (X, wk#) v# = MatMul (X, wv#)
+        qh# = Reshape (q#, heads) kh# = Reshape (k#, heads) vh# = Reshape (v#, heads)
+        qt# = Transpose <perm = [0, 2, 1, 3]> (qh#) kt# = Transpose <perm = [0, 2, 3, 1]> (kh#)
+        vt# = Transpose <perm = [0, 2, 1, 3]> (vh#) raw# = MatMul (qt#, kt#)
+        s# = Div (raw#, two) m# = Add (s#, mask) p# = Softmax <axis = -1> (m#)
+        c# = MatMul (p#, vt#) t# = Transpose <perm = [0, 2, 1, 3]> (c#)
+        r# = Reshape (t#, whole) o# = MatMul (r#, wo#) a# = Add (o#, X)
+        n# = LayerNormalization (a#, gamma, beta)
+    """
+    return text.replace("#", str(layer)).replace("X", x)
+
+
+@pytest.mark.parametrize("low", [-10000.0, LOWEST])
+def test_an_encoder_with_a_mask_is_integer_from_ids_to_scores(low):
+    head = """
+        u = Unsqueeze (attention_mask, inner) f = Cast <to = 1> (u) d = Sub (one, f)
+        mask = Mul (d, low) e = Gather (table, ids) x = LayerNormalization (e, gamma, beta)
+    """
+    tail = "first = Gather <axis = 1> (n1, zero) z = MatMul (first, w) y = LogSoftmax (z)"
+    weights = {
+        f"w{name}{layer}": numbers(WIDTH, WIDTH, seed=10 * layer + place) * np.float32(0.5)
+        for layer in range(2)
+        for place, name in enumerate("qkvo")
+    }
+    made = model(
+        f"""g (int64[N, T] ids, int64[N, T] attention_mask) => (float[N, 3] y) {{
+            {head} {_encoder(0, "x")} {_encoder(1, "n0")} {tail}
+        }}""",
+        table=numbers(30, WIDTH),
+        gamma=np.ones(WIDTH, np.float32),
+        beta=np.zeros(WIDTH, np.float32),
+        heads=np.array([0, 0, 2, WIDTH // 2]),
+        whole=np.array([0, 0, WIDTH]),
+        two=np.float32(2),
+        one=np.float32(1),
+        low=np.float32(low),
+        inner=np.array([1, 2]),
+        zero=np.int64(0),
+        w=numbers(WIDTH, 3),
+        **weights,
+    )
+
+    def texts(seed):
+        rng = np.random.default_rng(seed)
+        kept = np.arange(12) < rng.integers(2, 13, 16)[:, None]
+        ids = rng.integers(0, 30, (16, 12))
+        return {"ids": ids, "attention_mask": kept.astype(np.int64)}
+
+    samples = [texts(seed) for seed in range(4)]
+    result = quantize(made, samples)
+    assert result.verdict == "ok" and result.report["summary"]["float_nodes"] == []
+    ops = [node.op_type for node in result.model.graph.node]
+    assert ops.count("Where") == 2 and ops.count("Or") == (low == -10000.0)
+    assert decibels(run(made, texts(9)), run(result.model, texts(9))) > 20
+    assert verify(result.model, made, samples).verdict == "ok"
