@@ -211,6 +211,15 @@ def test_a_masked_code_is_so_low_that_all_of_a_row_are_less_than_half_a_step():
     assert result.report["warnings"] == []
 
 
+def test_where_rows_of_a_finite_mask_are_asked_for_nan_none_is():
+    guard = "p1 = Softmax (masked) i = IsNaN (p1) p = Where (i, zero, p1)"
+    result = f"{guard} h = MatMul (p, v) y = MatMul (h, wo)"
+    made = attention(*FORMS["where"], result=result)
+    found = quantize(made, [feeds(made, shortest=0)])
+    test = feeds(made, seed=9, shortest=0)
+    assert decibels(run(made, test)[0], run(found.model, test)[0]) > 15
+
+
 def test_rows_without_any_score_are_zero_where_the_graph_asks_for_nan():
     guard = "p1 = Softmax (masked) i = IsNaN (p1) p = Where (i, zero, p1)"
     result = f"{guard} h = MatMul (p, v) y = MatMul (h, wo)"
