@@ -16,6 +16,7 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.bodies import constants_of
 from qpasses.evidence.certificate import NodeEvidence
+from qpasses.evidence.log_softmax import log_softmax_bound
 from qpasses.evidence.norms import norm_bound
 from qpasses.evidence.prove import prove
 from qpasses.function import Function
@@ -197,6 +198,11 @@ def _rule(node: Node, entry: NodeRecord, given: Mapping[str, NDArray[Any]]) -> s
     if node.op == "IntLayerNorm":
         bound = norm_bound(given, node.attrs)
         return f"root of {node.attrs['root_bits']} fraction bits, off by at most {bound:.2g}"
+    if node.op == "IntLogSoftmax":
+        (x,), (y,) = entry.scales["x"], entry.scales["y"]
+        bits = node.attrs["fraction_bits"]
+        bound = log_softmax_bound(given, x, y, entry.cells, bits)
+        return f"logarithm of {bits} fraction bits, off by at most {bound:.2g}"
     if node.op in PUBLISHED:
         names = [each for each in ("x0", "b", "c", "one") if each in node.attrs]
         return (

@@ -14,6 +14,7 @@ from opsets.forms import LEFT_SHIFTS
 from opsets.op import DOMAIN, VERSION, Op
 from opsets.portable import portable_overload
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_log_softmax import OCTAVES, PIECES
 from opsets.rounding import NODE_ROUNDINGS, node_shifts
 from qpasses.bodies import body_of
 from qpasses.evidence.prove import PROOFS
@@ -207,6 +208,8 @@ def _has_axes(node: Node) -> bool:
         return _has_published(node, last)
     if node.op == "TableSoftmax":
         return bool(-last <= node.attrs["axis"] < 0 and node.attrs["published"] == 0)
+    if node.op == "IntLogSoftmax":
+        return bool(-last <= node.attrs["axis"] < 0 < node.attrs["fraction_bits"] < 32)
     if node.op != "IntReduce":
         return True
     axes = node.attrs["axes"]
@@ -231,6 +234,8 @@ def _has_rows(node: Node, last: int) -> bool:
     in_range = attributes["centered"] in (0, 1) and root < 32 and factor < 63
     return is_row and 0 < cells < _MANY and in_range and 0 < norm < factor - root
 
+
+_OF_ROWS = ("TableSoftmax", "IntLogSoftmax", "IntLayerNorm")
 
 PUBLISHED = ("Shiftmax", "ShiftGelu", "IBertSoftmax", "IBertGelu", "ILayerNorm")
 """Ops whose row and attributes are those of an algorithm of I-ViT or I-BERT."""
@@ -324,8 +329,16 @@ _TYPES = {
     "int32[256]": ("int32",),
     "int64": ("int64",),
     "int64[256]": ("int64",),
+    "int64[257]": ("int64",),
+    "int64[41]": ("int64",),
 }
 
+
+_TABLES = {
+    **{"denominators": 256, "numerators": 256, "distances": 256},
+    **{"octaves": OCTAVES, "logarithms": PIECES + 1},
+}
+"""Entries of the tables of Softmax and LogSoftmax."""
 
 _SCALAR_SCALED = (
     *("IntAdd", "IntCodedPRelu", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce"),
@@ -340,8 +353,8 @@ def _has_rank(name: str, value: NDArray[Any], node: Node) -> bool:
         return value.ndim == 2 if node.op == "IntGemm" else value.ndim > 2
     if name == "table":
         return value.shape == ((65536,) if node.op == "LutPair" else (256,))
-    if name in ("denominators", "numerators"):
-        return value.shape == (256,)
+    if name in _TABLES:
+        return value.shape == (_TABLES[name],)
     if name in ("indices", "coefficients"):
         return value.shape == (2, sum(node.attrs["y_sizes"]))
     if name in ("slope_codes", "slope_multiplier", "slope_shift"):
@@ -385,7 +398,7 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     if node.op == "LutPair":
         around = {tensor.name for tensor in [*node.inputs[:2], *node.outputs]}
         return around <= record.tensors.keys() and all(counts.get(n) == 1 for n in single)
-    if node.op in ("Lut", "LutPerChannel", "TableSoftmax", "IntLayerNorm", *PUBLISHED):
+    if node.op in ("Lut", "LutPerChannel", *_OF_ROWS, *PUBLISHED):
         known = {node.inputs[0].name, node.outputs[0].name} <= record.tensors.keys()
         return known and counts.get("x") == counts.get("y") == 1
     if node.op in SLOPED and not _has_slopes(node, entry):

@@ -19,9 +19,9 @@ _LONGEST = 1 << 16
 
 @dataclass(frozen=True)
 class Masked:
-    """A Where before Softmax: the names of its result and of the ``scores`` it is made of.
+    """The names of masked scores before a Softmax, and of the ``scores`` they are made of.
 
-    ``readers``: the Softmax nodes that read it, by way of moving ones too.
+    ``readers``: the Softmax nodes that read them, by way of moving ones too.
     """
 
     result: str
@@ -33,8 +33,7 @@ def masked(graph: Graph, chosen: Plan) -> list[Masked]:
     """The tensors of masked scores that are going to be stored, in graph order."""
     found = []
     for name, tensor in chosen.tensors.items():
-        node = producer(tensor)
-        scores = None if node is None else _scores(node)
+        scores = _scores(tensor)
         readers = _readers(graph, tensor) if scores is not None else ()
         if scores is not None and scores.name in chosen.tensors and readers:
             found.append(Masked(name, scores.name, readers))
@@ -49,6 +48,8 @@ def with_masked_ranges(graph: Graph, chosen: Plan, found: Ranges, context: Conte
     """
     ranges, methods = dict(found.ranges), dict(found.methods)
     for each in masked(graph, chosen):
+        if each.scores not in found.ranges:
+            continue
         scores = found.ranges[each.scores]
         room = max(_room(reader, found, context) for reader in each.readers)
         ranges[each.result] = Range(scores.low - room, scores.high)
@@ -65,16 +66,15 @@ def _room(softmax: Node, found: Ranges, context: Context) -> float:
     return log(2 * length / min(step, 1.0))
 
 
-def _scores(node: Node) -> Tensor | None:
-    """The scores that reach a Where through others, of which each drops some."""
-    while True:
-        sides = data_inputs(node) if node.op == "Where" else []
-        if len(sides) != 1 or not _drops(node):
-            return None
-        writer = producer(sides[0])
-        if writer is None or writer.op != "Where" or not _drops(writer):
-            return sides[0]
-        node = writer
+def _scores(tensor: Tensor) -> Tensor | None:
+    """The scores that reach ``tensor`` through each Where that drops some, if there is one."""
+    found = None
+    while (node := producer(tensor)) is not None and moves(node) and node.op != "Pad":
+        sides = data_inputs(node)
+        if len(sides) != 1 or (node.op == "Where" and not _drops(node)):
+            break
+        found, tensor = sides[0] if node.op == "Where" else found, sides[0]
+    return found
 
 
 def _drops(node: Node) -> bool:

@@ -1,7 +1,7 @@
 """Masks: what attention adds to scores, read as two values and where each of them is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
 
@@ -80,9 +80,16 @@ class Reader:
 
     graph: Graph
     context: Context
+    _known: dict[int, Flags | None] = field(default_factory=dict)
 
     def read(self, tensor: Tensor) -> Flags | None:
         """``tensor`` as two values; None if it may have more."""
+        if id(tensor) not in self._known:
+            self._known[id(tensor)] = self._shared(tensor)
+        return self._known[id(tensor)]
+
+    def _shared(self, tensor: Tensor) -> Flags | None:
+        """What is read of ``tensor``, made once; booleans that are no more than that."""
         found = self._read(tensor)
         if found is None or isnan(found.yes) or isnan(found.no):
             return Flags(1.0, 0.0, lambda: tensor) if tensor.dtype == np.bool_ else None
@@ -160,7 +167,7 @@ class Reader:
         if node.op == "Not":
             return found.mapped(lambda x: float(not x))
         if node.outputs[0].dtype == np.bool_:
-            return found.mapped(lambda x: float(x != 0))
+            return _certain(node, found.mapped(lambda x: float(x != 0)))
         is_kept = is_float(node.outputs[0]) or all(
             float(x).is_integer() for x in (found.yes, found.no)
         )
@@ -196,7 +203,9 @@ class Reader:
             return found and found.mapped(lambda x: function(first, x))
         if second is not None:
             found = self.read(node.inputs[0])
-            return found and found.mapped(lambda x: function(x, second))
+            is_zero = node.op == "Equal" and second == 0
+            result = found and found.mapped(lambda x: function(x, second))
+            return _certain(node, result) if result and is_zero else result
         one, other = (self.read(each) for each in node.inputs)
         return self._pair(node, one, other, function) if one and other else None
 
@@ -243,9 +252,9 @@ class Reader:
         shape = None if keep.shape is None else [*keep.shape[:-1], 1]
         number = self._node("Cast", [keep], keep, dtype=np.int32, to=6)
         axes = self.context.table("last_axis", np.array([-1], np.int64))
-        top = self._node("ReduceMax", [number, axes], keep, dtype=np.int32, keepdims=1)
-        none = self._node("Equal", [top, self.context.scalar("int32", 0)], keep)
-        top.shape = none.shape = shape
+        count = self._node("ReduceSum", [number, axes], keep, dtype=np.int32, keepdims=1)
+        none = self._node("Equal", [count, self.context.scalar("int32", 0)], keep)
+        count.shape = none.shape = shape
         return none
 
     def _node(
@@ -261,6 +270,14 @@ class Reader:
         made = new_tensor(self.context.fresh(f"{name}_flags"), like, np.dtype(dtype))
         add_node(self.graph, op, name, inputs, [made], attributes=dict(attributes))
         return made
+
+
+def _certain(node: Node, flags: Flags) -> Flags:
+    """``flags`` of a node that asks what is 0: of an input as it is, whatever that holds."""
+    tensor = node.inputs[0]
+    while (writer := producer(tensor)) is not None and writer.op in _MOVING | {"Cast"}:
+        tensor = writer.inputs[0]
+    return replace(flags, assumed=frozenset()) if writer is None else flags
 
 
 def _is_made(node: Node | None) -> bool:

@@ -27,7 +27,10 @@ from qpasses.settings import Settings
 from qpasses.stages import CLAMPING
 from qpasses.ties import Ties
 
-REDUCING = frozenset({"ReduceMean", "ReduceSum", "Softmax"})
+SOFTMAX = frozenset({"LogSoftmax", "Softmax"})
+"""Ops that the options of Softmax speak of."""
+
+REDUCING = SOFTMAX | {"ReduceMean", "ReduceSum"}
 """Ops over whole axes, which follow like ops of two tensors."""
 
 LOOKING_UP = frozenset({"Gather", "GatherElements", "GatherND"})
@@ -133,12 +136,12 @@ def plan(graph: Graph, context: Context) -> Plan:
         near = active | from_inputs | (looked_up if leads_on else set())
         joins = operands <= near or (node.op == "Add" and operands & active)
         reason = "" if joins or context.selection.unlisted else _not_followed(node)
-        if node.op == "Softmax":
+        if node.op in SOFTMAX:
             readers = [*result.computing, *(each[0] for each in followers)]
             is_read = any(_reads(each, end, active, reach) for each in readers)
             is_wanted = is_read or node.op in context.settings.op_types_to_quantize
             reason = _softmax_in_float(context.settings.softmax_nodes, is_wanted) or reason
-        if reason and node.op == "Softmax":
+        if reason and node.op in SOFTMAX:
             context.selection.excluded[node.name] = reason  # though Q/DQ may surround it
         if reason:
             context.record.declined[node.name] = reason
@@ -252,7 +255,8 @@ def _needs_table(node: Node, settings: Settings) -> bool:
         return False
     if node.op in ("Add", "Mul", "Sub"):
         return bool(pair_objection(node))
-    return node.op in ELEMENTWISE or (node.op == "Softmax" and settings.softmax == "table")
+    by_table = node.op == "Softmax" and settings.softmax == "table"
+    return node.op in ELEMENTWISE or node.op == "LogSoftmax" or by_table
 
 
 def is_computed(node: Node, settings: Settings) -> bool:

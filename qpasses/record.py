@@ -95,12 +95,13 @@ class Quantization:
         """
         with np.errstate(over="ignore"):  # it saturates
             quotients = values.astype(np.float64) / self.scale
-        codes = np.clip(np.rint(quotients) + self.zero_point, *self.limits).astype(self.dtype)
+        levels = np.clip(np.rint(quotients) + self.zero_point, *self.limits)
+        codes = np.asarray(levels, self.dtype)
         if float(np.float32(self.scale)) != self.scale:
-            rest = np.abs(quotients - np.floor(quotients))
-            near = np.isfinite(quotients) & (np.abs(rest - 1 / 2) < _NEAR_A_TIE)
+            inside = np.nan_to_num(quotients)
+            near = np.abs(inside - np.floor(inside) - 1 / 2) < _NEAR_A_TIE
             codes[near] = [self.store(float(value)) for value in values[near]]
-        return np.asarray(codes)
+        return codes
 
 
 @dataclass

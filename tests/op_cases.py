@@ -410,6 +410,30 @@ def table_softmax(draw):
 
 
 @st.composite
+def int_log_softmax(draw):
+    """Entries of exponentials or anywhere, so that sums end; logarithms, or any that rise."""
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    bits, is_real = int(rng.choice([1, 10, 24])), bool(rng.integers(2))
+    unit = 2**bits * float(rng.choice([0.5, 10, 100]))
+    falling = np.exp(-np.arange(256) * rng.choice([0.01, 0.1, 1])) * (1 << 30)
+    terms = falling if is_real else rng.integers(0, rng.choice([2, (1 << 31) - 1]), 256)
+    distances = np.arange(256) * (unit / 10) if is_real else rng.integers(0, 1 << 50, 256)
+    lines = np.log1p(np.arange(257) / 256) * unit
+    if not is_real:
+        lines = np.cumsum(rng.integers(0, 1 << int(rng.integers(1, 33)), 257))
+    octaves = np.log(2) * np.arange(-30, 11) * unit
+    tables = [np.rint(each).astype(np.int64) for each in (distances, octaves, lines)]
+    x = codes(rng, shape, zero_point(rng, dtype))
+    attributes = {
+        "axis": draw(st.integers(-len(shape), len(shape) - 1)),
+        **{"fraction_bits": bits, "rounding": draw(rounding)},
+    }
+    inputs = [x, np.rint(terms).astype(np.int32), *tables, *output_ends(rng, dtype)]
+    return Case(inputs, attributes)
+
+
+@st.composite
 def int_layer_norm(draw):
     """Rows of equal codes, of two, anywhere; epsilon nothing or larger than the variance."""
     rng, dtype = draw(generator), draw(stored_type)
@@ -534,6 +558,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntReduce": int_reduce(),
     "IntResize": int_resize(),
     "TableSoftmax": table_softmax(),
+    "IntLogSoftmax": int_log_softmax(),
     "IntLayerNorm": int_layer_norm(),
     "Shiftmax": shiftmax(),
     "ShiftGelu": shift_gelu(),

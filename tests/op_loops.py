@@ -266,6 +266,28 @@ def _plain_softmax(x, denominators, numerators, *ends, axis, published, rounding
     return x.shape, code_at
 
 
+def _plain_log_softmax(
+    x, denominators, distances, octaves, logarithms, *ends, axis, fraction_bits, rounding
+):
+    def code_at(*at):
+        row = _row(x, at, axis)
+        total = sum(int(denominators[max(row) - code]) for code in row)
+        total = min(max(total, 1), 2**41 - 1)
+        octave = total.bit_length() - 1
+        place = floor(Fraction(total, 2**octave) * 256) - 256
+        rest = floor((Fraction(total, 2**octave) * 256 % 1) * 2**20)
+        rise = int(logarithms[place + 1]) - int(logarithms[place])
+        log = (
+            int(octaves[octave]) + int(logarithms[place]) + floor(Fraction(rise * rest, 2**20))
+        )
+        depth = int(distances[max(row) - int(x[at])]) + log
+        y_zero, y_min, y_max = map(int, ends)
+        level = exact_round(Fraction(-depth, 2**fraction_bits), rounding)
+        return min(max(level + y_zero, y_min), y_max)
+
+    return x.shape, code_at
+
+
 def _plain_layer_norm(
     x,
     x_zero,
@@ -451,6 +473,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntReduce": _plain_reduce,
     "IntResize": _plain_resize,
     "TableSoftmax": _plain_softmax,
+    "IntLogSoftmax": _plain_log_softmax,
     "IntLayerNorm": _plain_layer_norm,
     "Shiftmax": _plain_shiftmax,
     "ShiftGelu": _plain_shift_gelu,

@@ -358,7 +358,7 @@ def test_a_relu_or_clip_alone_needs_no_table(clamp):
 # What is no chain
 
 LOOK_ALIKES = {
-    "LogSoftmax": ("y = LogSoftmax (x)", ["1 LogSoftmax in float"], ""),
+    "Hardmax": ("y = Hardmax (x)", ["1 Hardmax in float"], ""),
     "a bound at run time": (
         "b = ReduceMax <keepdims = 0> (x) y = Clip (x, zero, b)",
         ["1 Clip in float"],

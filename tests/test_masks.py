@@ -4,6 +4,7 @@ from math import log
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 from small_models import model, numbers, recorded, session
 
 from opsets.errors import DataError
@@ -210,6 +211,15 @@ def test_a_masked_code_is_so_low_that_all_of_a_row_are_less_than_half_a_step():
     assert result.report["warnings"] == []
 
 
+def test_where_rows_of_a_finite_mask_are_asked_for_nan_none_is():
+    guard = "p1 = Softmax (masked) i = IsNaN (p1) p = Where (i, zero, p1)"
+    result = f"{guard} h = MatMul (p, v) y = MatMul (h, wo)"
+    made = attention(*FORMS["where"], result=result)
+    found = quantize(made, [feeds(made, shortest=0)])
+    test = feeds(made, seed=9, shortest=0)
+    assert decibels(run(made, test)[0], run(found.model, test)[0]) > 15
+
+
 def test_rows_without_any_score_are_zero_where_the_graph_asks_for_nan():
     guard = "p1 = Softmax (masked) i = IsNaN (p1) p = Where (i, zero, p1)"
     result = f"{guard} h = MatMul (p, v) y = MatMul (h, wo)"
@@ -222,6 +232,59 @@ def test_rows_without_any_score_are_zero_where_the_graph_asks_for_nan():
     assert verify(found.model, made, [test]).verdict == "ok"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation_type": "int8"},
+        {"symmetric": True},
+        {"activation_bits": 6},
+        {"softmax": "shiftmax"},
+        {"softmax": "ibert"},
+        {"target": "ivit"},
+        {"target": "tflite"},
+        {"target": "tosa"},
+        {"target": "bm1684x"},
+        {"alignment": "tpu-mlir"},
+        {"calibration_method": "mse"},
+        {"table_ranges": "function"},
+        {"bodies": "portable"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["where infinite", "integers"])
+def test_masks_are_on_integers_whatever_the_options_say(name, options):
+    made, plain = attention(*FORMS[name]), attention()
+    test = feeds(made)
+    result = quantize(made, [test], **options)
+    assert result.verdict == "ok" and float_nodes(result.model) == []
+    unmasked = quantize(plain, [{"x": test["x"]}], **options)
+    reference, found = (
+        each.report["accuracy"]["outputs"][0]["sqnr_db"] for each in (unmasked, result)
+    )
+    assert found > reference - 4
+    assert verify(result.model, made, [test]).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Add (s, c) masked = Reshape (a, whole)",
+        "a = Add (s, c) masked = Max (a, low)",
+        "t = Reshape (s, whole) a = Add (t, c) m = Max (low, a) masked = Reshape (m, whole)",
+    ],
+)
+def test_a_reshape_or_a_lower_end_may_lie_between_mask_and_softmax(body):
+    made = attention(body, constants={"c": CAUSAL, "low": LOWEST})
+    whole = np.array([-1, LENGTH, LENGTH], np.int64)
+    made.graph.initializer.append(numpy_helper.from_array(whole, "whole"))
+    samples = [feeds(made)]
+    result = quantize(made, samples)
+    assert result.verdict == "ok" and float_nodes(result.model) == []
+    assert "Lut" not in [node.op_type for node in result.model.graph.node]
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 24
+    assert result.report["warnings"] == []
+
+
 def test_a_mask_of_other_numbers_than_0_and_1_is_an_error():
     made = attention(*FORMS["floats"])
     given = feeds(made)
@@ -229,8 +292,90 @@ def test_a_mask_of_other_numbers_than_0_and_1_is_an_error():
         quantize(made, [{**given, "m": given["m"] * 0.5}])
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("u = Unsqueeze (m, axis) keep = Cast <to = 9> (u) masked = Where (keep, s, c)", IDS),
+        ("u = Unsqueeze (m, axis) d = Equal (u, zero) masked = Where (d, c, s)", MASK),
+        (
+            "u = Unsqueeze (m, axis) keep = Cast <to = 9> (u) f = Cast <to = 1> (keep)"
+            "t = Sub (one, f) n = Mul (t, c) masked = Add (s, n)",
+            IDS,
+        ),
+    ],
+)
+def test_what_is_not_0_keeps_a_score_where_the_graph_says_so(body, kind):
+    made = attention(body, kind, {"c": -1e9})
+    given = feeds(made)
+    samples = [{**given, "m": given["m"] * given["m"].dtype.type(7)}]
+    result = quantize(made, samples)
+    assert result.verdict == "ok" and float_nodes(result.model) == []
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 25
+    assert verify(result.model, made, samples).verdict == "ok"
+
+
 def test_an_excluded_mask_is_added_in_float():
     made = attention(*FORMS["floats"])
     made.graph.node[-4].name = "mask"
     found = quantize(made, [feeds(made)], nodes_to_exclude=["mask"])
     assert "Add" in [node.op_type for node in found.model.graph.node]
+
+
+def _encoder(layer, x):
+    """A layer of an encoder of two heads, from ``x`` to n0 or n1."""
+    text = """
+        q# = MatMul (X, wq#) k# = MatMul (X, wk#) v# = MatMul (X, wv#)
+        qh# = Reshape (q#, heads) kh# = Reshape (k#, heads) vh# = Reshape (v#, heads)
+        qt# = Transpose <perm = [0, 2, 1, 3]> (qh#) kt# = Transpose <perm = [0, 2, 3, 1]> (kh#)
+        vt# = Transpose <perm = [0, 2, 1, 3]> (vh#) raw# = MatMul (qt#, kt#)
+        s# = Div (raw#, two) m# = Add (s#, mask) p# = Softmax <axis = -1> (m#)
+        c# = MatMul (p#, vt#) t# = Transpose <perm = [0, 2, 1, 3]> (c#)
+        r# = Reshape (t#, whole) o# = MatMul (r#, wo#) a# = Add (o#, X)
+        n# = LayerNormalization (a#, gamma, beta)
+    """
+    return text.replace("#", str(layer)).replace("X", x)
+
+
+@pytest.mark.parametrize("low", [-10000.0, LOWEST])
+def test_an_encoder_with_a_mask_is_integer_from_ids_to_scores(low):
+    head = """
+        u = Unsqueeze (attention_mask, inner) f = Cast <to = 1> (u) d = Sub (one, f)
+        mask = Mul (d, low) e = Gather (table, ids) x = LayerNormalization (e, gamma, beta)
+    """
+    tail = "first = Gather <axis = 1> (n1, zero) z = MatMul (first, w) y = LogSoftmax (z)"
+    weights = {
+        f"w{name}{layer}": numbers(WIDTH, WIDTH, seed=10 * layer + place) * np.float32(0.5)
+        for layer in range(2)
+        for place, name in enumerate("qkvo")
+    }
+    made = model(
+        f"""g (int64[N, T] ids, int64[N, T] attention_mask) => (float[N, 3] y) {{
+            {head} {_encoder(0, "x")} {_encoder(1, "n0")} {tail}
+        }}""",
+        table=numbers(30, WIDTH),
+        gamma=np.ones(WIDTH, np.float32),
+        beta=np.zeros(WIDTH, np.float32),
+        heads=np.array([0, 0, 2, WIDTH // 2]),
+        whole=np.array([0, 0, WIDTH]),
+        two=np.float32(2),
+        one=np.float32(1),
+        low=np.float32(low),
+        inner=np.array([1, 2]),
+        zero=np.int64(0),
+        w=numbers(WIDTH, 3),
+        **weights,
+    )
+
+    def texts(seed):
+        rng = np.random.default_rng(seed)
+        kept = np.arange(12) < rng.integers(2, 13, 16)[:, None]
+        ids = rng.integers(0, 30, (16, 12))
+        return {"ids": ids, "attention_mask": kept.astype(np.int64)}
+
+    samples = [texts(seed) for seed in range(4)]
+    result = quantize(made, samples)
+    assert result.verdict == "ok" and result.report["summary"]["float_nodes"] == []
+    ops = [node.op_type for node in result.model.graph.node]
+    assert ops.count("Where") == 2 and ops.count("Or") == (low == -10000.0)
+    assert decibels(run(made, texts(9)), run(result.model, texts(9))) > 20
+    assert verify(result.model, made, samples).verdict == "ok"

@@ -16,7 +16,7 @@ OTHER_FAMILIES = {
     "Softmax": "Softmax on its own",
     "Softmin": "Softmax on its own",
     "softmax": "Softmax on its own",
-    "LogSoftmax": "LogSoftmax",
+    "LogSoftmax": "LogSoftmax on its own",
 }
 """What a name holds, and why the model stays in float."""
 

@@ -12,6 +12,7 @@ from opsets.qpasses_v1.int_counted_average_pool import INT_COUNTED_AVERAGE_POOL
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_layer_norm import INT_LAYER_NORM
+from opsets.qpasses_v1.int_log_softmax import INT_LOG_SOFTMAX
 from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
 from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.int_p_relu import INT_P_RELU
@@ -55,6 +56,7 @@ OPS: dict[str, Op] = {
         INT_REDUCE,
         INT_RESIZE,
         TABLE_SOFTMAX,
+        INT_LOG_SOFTMAX,
         INT_LAYER_NORM,
         SHIFTMAX,
         SHIFT_GELU,

@@ -40,7 +40,7 @@ def to_observe(graph: Graph, chosen: Plan, settings: Settings) -> list[str]:
     needed = observed(graph, chosen)
     if settings.alignment == "tpu-mlir":
         needed = [n for n, t in chosen.tensors.items() if n in needed or not is_padded(t)]
-    follow = {each.result for each in masked(graph, chosen)}
+    follow = {each.result for each in masked(graph, chosen) if each.scores in needed}
     return [name for name in needed if name not in follow]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from calibration import Range
 from qpasses.graph import Graph, Node, Tensor, constant, is_graph_output, producer
+from qpasses.masks import DROPPING
 from qpasses.moving import moves
 
 BELOW_ZERO = -0.1
@@ -175,13 +176,16 @@ def where(view: View, node: Node) -> bool:
 
 
 def masked_fill(view: View, node: Node) -> bool:
-    """The output widens to the number it is filled with; if it holds it, the input follows."""
+    """The output widens to the number it is filled with; if it holds it, the input follows.
+
+    Unlike TPU-MLIR's, it keeps its range where the number drops scores, and the input follows.
+    """
     (filled,) = [each for each in node.inputs[1:] if _value(each) is None]
     number = next(v for each in node.inputs[1:] if (v := _value(each)) is not None)
     real = view.of(filled, node.outputs[0])
     if not real or view.uses(filled) != 1:
         return False
-    if real[1].high >= abs(number):
+    if real[1].high >= abs(number) or number <= DROPPING:
         return view.set(filled, real[1])
     signed = number < 0 or real[1].low < 0
     view.set(node.outputs[0], Range(BELOW_ZERO * abs(number) * signed, abs(number)))

@@ -27,7 +27,7 @@ from qpasses.checking.published import (
 from qpasses.checking.rescaled import int_rescaled_add
 from qpasses.checking.resizes import int_resize
 from qpasses.checking.slopes import int_p_relu
-from qpasses.checking.softmax import table_softmax
+from qpasses.checking.softmax import log_softmax, table_softmax
 from qpasses.checking.tables import lut, lut_pair, lut_per_channel, no_tables
 
 Rule = Callable[[Site], Iterator[str]]
@@ -53,6 +53,7 @@ RULES: Mapping[str, Rule] = {
     "LutPair": lut_pair,
     "LutPerChannel": lut_per_channel,
     "TableSoftmax": table_softmax,
+    "IntLogSoftmax": log_softmax,
     "Shiftmax": shiftmax,
     "IBertSoftmax": i_bert_softmax,
     "ShiftGelu": shift_gelu,
@@ -70,7 +71,7 @@ EDGES: Mapping[str, Rule] = {
 RECORDED: Mapping[str, Rule] = {"Clip": clip}
 """Standard ops on stored integers that a record says the source of; others only move."""
 
-TABLES = frozenset({"Lut", "LutPair", "LutPerChannel", "TableSoftmax"})
+TABLES = frozenset({"Lut", "LutPair", "LutPerChannel", "TableSoftmax", "IntLogSoftmax"})
 """Ops that only targets with tables have; for others the rule is ``NO_TABLES``."""
 
 NO_TABLES: Rule = no_tables

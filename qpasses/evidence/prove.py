@@ -24,7 +24,7 @@ from qpasses.evidence.published import (
     shift_gelu,
 )
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
-from qpasses.evidence.rows import normalized, softmax
+from qpasses.evidence.rows import log_softmax, normalized, softmax
 from qpasses.evidence.slopes import slope_differences
 from qpasses.evidence.taps import total_of
 from qpasses.evidence.thresholds import (
@@ -337,6 +337,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntReduce": reduced,
     "IntResize": thresholds,
     "TableSoftmax": softmax,
+    "IntLogSoftmax": log_softmax,
     "IntLayerNorm": normalized,
     "Shiftmax": published_softmax,
     "IBertSoftmax": published_softmax,

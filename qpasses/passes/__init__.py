@@ -31,6 +31,7 @@ from qpasses.passes.integerize_gelu import IntegerizeGelu
 from qpasses.passes.integerize_gemm import IntegerizeGemm
 from qpasses.passes.integerize_i_layer_norm import IntegerizeILayerNorm
 from qpasses.passes.integerize_layer_norm import IntegerizeLayerNorm
+from qpasses.passes.integerize_log_softmax import IntegerizeLogSoftmax
 from qpasses.passes.integerize_mat_mul import IntegerizeMatMul
 from qpasses.passes.integerize_moving import IntegerizeMoving
 from qpasses.passes.integerize_mul import IntegerizeMul
@@ -110,6 +111,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeResize(),
     IntegerizeSoftmax(),
     IntegerizePublishedSoftmax(),
+    IntegerizeLogSoftmax(),
     IntegerizeILayerNorm(),
     IntegerizeLayerNorm(),
     IntegerizeMoving(),

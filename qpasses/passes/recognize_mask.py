@@ -46,15 +46,22 @@ class RecognizeMask(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Rewrite all masks that one Softmax reads scores through."""
         reader, dims = Reader(graph, context), rank(node.inputs[0])
+        floors: list[Node] = []
+        has_nan = False
         for before in _before(graph, node, context):
             found = _added(before, reader) if before.op in ("Add", "Sub") else None
             if found is not None and node.attrs.get("axis", -1) not in (-1, (dims or 0) - 1):
                 return Declined("Softmax along another axis than the last of masked scores")
             if found is not None:
-                _select(graph, before, *found, reader)
+                has_nan |= _select(graph, before, *found, reader)
             elif before.op == "Where":
-                _simplify(before, reader)
-        _find_dropped_rows(graph, node, reader)
+                has_nan |= _simplify(before, reader)
+            elif before.op == "Max":
+                floors.append(before)
+            if before.op == "Where" and _filled(before) is not None:
+                floors = _removed(graph, floors)
+        if has_nan:
+            _find_dropped_rows(graph, node, reader)
         return None
 
 
@@ -70,6 +77,8 @@ def _before(graph: Graph, node: Node, context: Context) -> Iterator[Node]:
             operand = _filled(before)
         elif before.op == "Reshape" and _ends_alike(before):
             operand = before.inputs[0]
+        elif before.op == "Max":
+            operand = _floored(before)
         else:
             return
         if operand is None:
@@ -90,6 +99,23 @@ def _drops(tensor: Tensor) -> bool:
     if writer is not None and writer.op == "Expand":
         value = constant(writer.inputs[0])
     return value is not None and value.size > 0 and bool((value <= DROPPING).all())
+
+
+def _floored(node: Node) -> Tensor | None:
+    """What a Max keeps from falling below a number that drops scores; None of another."""
+    numbers = [v for t in node.inputs if (v := constant(t)) is not None and _drops(t)]
+    others = [each for each in node.inputs if constant(each) is None]
+    is_floor = len(numbers) == len(others) == 1 and numbers[0].size == 1
+    return others[0] if is_floor else None
+
+
+def _removed(graph: Graph, floors: list[Node]) -> list[Node]:
+    """Nothing of ``floors``: dropped scores need none."""
+    for each in floors:
+        operand = _floored(each)
+        if operand is not None:
+            redirect(graph, each.outputs[0], operand)
+    return []
 
 
 def _ends_alike(node: Node) -> bool:
@@ -129,8 +155,11 @@ def _is_as_wide(scores: Tensor, result: Tensor) -> bool:
 
 def _select(
     graph: Graph, node: Node, scores: Tensor, rest: Tensor | None, flags: Flags, reader: Reader
-) -> None:
-    """A Where in place of ``node``, of scores to which what is no mask is added before."""
+) -> bool:
+    """A Where in place of ``node``, of scores to which what is no mask is added before.
+
+    Whether it was minus infinity that dropped them.
+    """
     context = reader.context
     if rest is not None:
         total = new_tensor(context.fresh(f"{node.outputs[0].name}_unmasked"), node.outputs[0])
@@ -146,25 +175,31 @@ def _select(
     fill = context.constant(f"{node.name}.lowest", np.array(lowest, np.float32))
     node.op, node.attrs = "Where", {}
     node.inputs = [condition, scores, fill] if keeps else [condition, fill, scores]
+    return bool(np.isinf([flags.yes, flags.no]).any())
 
 
-def _simplify(node: Node, reader: Reader) -> None:
-    """A Where of scores: one number beside them, and a condition that no floats make."""
-    scores = _filled(node)
+def _simplify(node: Node, reader: Reader) -> bool:
+    """A Where of scores: one number beside them, and a condition that no floats make.
+
+    Whether the number was minus infinity.
+    """
+    scores, is_infinite = _filled(node), False
     if scores is None:
-        return
+        return False
     place, context = 1 if node.inputs[2] is scores else 2, reader.context
     writer = producer(node.inputs[place])
     value = constant(node.inputs[place] if writer is None else writer.inputs[0])
     is_wide = writer is not None and scores.shape != node.outputs[0].shape
     if value is not None and value.size == 1 and not is_wide:
-        context.has_masks |= bool(np.isinf(value).any())
+        is_infinite = bool(np.isinf(value).any())
+        context.has_masks |= is_infinite
         lowest = np.maximum(value.reshape(()), np.float32(_LOWEST))
         node.inputs[place] = context.constant(f"{node.name}.lowest", lowest)
     flags = reader.read(node.inputs[0]) if _made_of_floats(node.inputs[0]) else None
     if flags is not None and {flags.yes, flags.no} == {0.0, 1.0}:
         context.masks |= flags.assumed
         node.inputs[0] = flags.make() if flags.yes else reader.negated(flags.make())
+    return is_infinite
 
 
 def _find_dropped_rows(graph: Graph, node: Node, reader: Reader) -> None:
