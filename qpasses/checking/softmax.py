@@ -11,7 +11,15 @@ from qpasses.checking.clamps import check_end, clamps_behind
 from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
 from qpasses.checking.products import check_record
 from qpasses.evidence.softmax import exponentials
-from qpasses.graph import rank
+from qpasses.graph import Node, rank
+
+
+def row_length(site: Site, node: Node, axis: int) -> int:
+    """How many codes a row has: for the recorded sizes, or whatever the input."""
+    shape = site.pair.sizes.get(node.inputs[0].name) or node.inputs[0].shape
+    if not shape or not isinstance(size := shape[axis], int):
+        raise DifferenceError(f"how long the rows of {node.name!r} are is not known")
+    return max(1, size)
 
 
 def table_softmax(site: Site) -> Iterator[str]:
@@ -32,10 +40,7 @@ def table_softmax(site: Site) -> Iterator[str]:
     yield from unlike_attributes(site.node.attrs, expected)
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
     yield from check_end(site, clamps)
-    shape = site.pair.sizes.get(node.inputs[0].name)
-    if shape is None:
-        raise DifferenceError(f"how long the rows of {node.name!r} are is not known")
-    length = max(1, shape[axis])
+    length = row_length(site, node, axis)
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, length)
     largest = ((1 << (site.settings.softmax_bits - 1)) - 1) // length
     real = [largest * each for each in exponentials(x.scale)]
