@@ -65,6 +65,15 @@ def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     return (node for graph in nested_graphs(model.graph) for node in graph.node)
 
 
+SIMPLIFIED = "SimplifiedLayerNormalization"
+"""RMSNormalization as onnxruntime has it: in the domain of ONNX, which does not know it."""
+
+
+def is_simplified(node: onnx.NodeProto) -> bool:
+    """Whether it is the normalization that only onnxruntime knows."""
+    return bool(node.op_type == SIMPLIFIED and not node.domain)
+
+
 def export_graph(graph: Graph) -> onnx.ModelProto:
     """``graph`` as a model of its own opset and IR version."""
     model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)

@@ -11,8 +11,7 @@ from google.protobuf.message import DecodeError, Message
 
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
-from qpasses.graph import nested_graphs, nodes_of
-from qpasses.norms import is_simplified
+from qpasses.graph import is_simplified, nested_graphs, nodes_of
 
 INTEGER_OPS = frozenset(
     {"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}

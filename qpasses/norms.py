@@ -6,18 +6,15 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_layer_norm import LARGEST_DOUBLE, LARGEST_RADICAND
+from qpasses.graph import SIMPLIFIED
 from qpasses.record import Quantization
 
 NORM_BITS = 20
 """Fraction bits of a normalized number."""
-
-SIMPLIFIED = "SimplifiedLayerNormalization"
-"""RMSNormalization as onnxruntime has it: in the domain of ONNX, which does not know it."""
 
 UNCENTERED = frozenset({"RMSNormalization", SIMPLIFIED})
 """Ops that do not take the mean away."""
@@ -29,11 +26,6 @@ ENOUGH_ROOT_BITS = 10
 
 _DOUBLE_BITS = LARGEST_DOUBLE.bit_length() - 1
 _INT64_BITS = LARGEST_RADICAND.bit_length() - 1
-
-
-def is_simplified(node: onnx.NodeProto) -> bool:
-    """Whether it is the normalization that only onnxruntime knows."""
-    return bool(node.op_type == SIMPLIFIED and not node.domain)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session
-from qpasses.graph import nodes_of
-from qpasses.norms import SIMPLIFIED, is_simplified
+from qpasses.graph import SIMPLIFIED, is_simplified, nodes_of
 from qpasses.runtime import Arrays
 
 _SIZED = frozenset(

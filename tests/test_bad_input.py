@@ -335,7 +335,7 @@ def assert_runs_beside(bench, made, data):
 
 UNKNOWN_OPS = {
     "LRN": ("LRN <size = 3>", {}),
-    "QuickGelu": ("com.microsoft.QuickGelu", {"domains": ["com.microsoft"]}),
+    "SampleOp": ("com.microsoft.SampleOp", {"domains": ["com.microsoft"]}),
 }
 
 

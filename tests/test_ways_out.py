@@ -269,13 +269,13 @@ def test_a_newer_opset_of_the_float_model_stays():
 
 @cache
 def with_a_contrib_op():
-    return convolutions_around("com.microsoft.QuickGelu", domains=["com.microsoft"])
+    return convolutions_around("com.microsoft.SampleOp", domains=["com.microsoft"])
 
 
 def test_a_contrib_op_of_the_float_model_is_named_where_standard_ops_are_wanted(tmp_path):
     desk = Desk(tmp_path, with_a_contrib_op(), pictures())
     ended = desk.quantize("--emit", "standard")
-    assert_refused(ended, MODEL, "'middle'", "com.microsoft.QuickGelu")
+    assert_refused(ended, MODEL, "'middle'", "com.microsoft.SampleOp")
     assert not desk.output.exists()
     assert not desk.report.exists()
 
@@ -286,7 +286,7 @@ def test_a_contrib_op_inside_a_branch_is_named_too():
             y = MatMul (x, w)
             [choice] z = If (cond) <
                 then_branch = t () => (float[N, 4] p) {
-                    [inner] p = com.microsoft.QuickGelu (x)
+                    [inner] p = com.microsoft.SampleOp (x)
                 },
                 else_branch = e () => (float[N, 4] q) { q = Cos (x) }
             >
@@ -295,7 +295,7 @@ def test_a_contrib_op_inside_a_branch_is_named_too():
         w=numbers(4, 3),
     )
     data = [{"x": numbers(1, 4, seed=i), "cond": np.array(i > 1)} for i in range(4)]
-    with pytest.raises(qpasses.ModelError, match=r"com\.microsoft\.QuickGelu"):
+    with pytest.raises(qpasses.ModelError, match=r"com\.microsoft\.SampleOp"):
         qpasses.quantize(made, data, emit="standard")
 
 

@@ -182,10 +182,11 @@ def int_reduce(site: Site) -> Iterator[str]:
     axes, mean = _axes(node), int(node.op != "ReduceSum")
     keepdims = 1 if node.op == "GlobalAveragePool" else int(node.attrs.get("keepdims", 1))
     expected = {"axes": axes, "keepdims": keepdims, "mean": mean}
-    shape = site.pair.sizes.get(node.inputs[0].name)
-    if shape is None:
+    shape = site.pair.sizes.get(node.inputs[0].name) or node.inputs[0].shape
+    sizes = [] if shape is None else [shape[axis] for axis in axes]
+    if not sizes or not all(isinstance(size, int) for size in sizes):
         raise DifferenceError("how many numbers it adds is not known")
-    cells = max(1, prod(shape[axis] for axis in axes))
+    cells = max(1, prod(sizes))
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, cells)
     form = _form(node, target)
     if form == "divided":

@@ -18,6 +18,7 @@ from qpasses.checking.meaning import (
 )
 from qpasses.checking.multipliers import expected_pair, expected_rounding
 from qpasses.checking.products import check_record
+from qpasses.checking.softmax import row_length
 from qpasses.graph import rank
 
 _SHIFTMAX = {"fraction_bits": 15, "output_bits": 16}
@@ -62,13 +63,13 @@ def _softmax(site: Site, form: str) -> Generator[str, None, tuple[Fraction, int]
     if site.settings.softmax != form or site.settings.softmax_nodes == "float":
         yield "is unlike what the recorded settings say of Softmax"
     dims = rank(node.inputs[0])
-    shape = site.pair.sizes.get(node.inputs[0].name)
-    if not dims or shape is None:
-        raise DifferenceError(f"how long the rows of {node.name!r} are is not known")
+    if not dims:
+        raise DifferenceError(f"the rank of what {node.name!r} reads is not known")
     axis = int(node.attrs.get("axis", -1)) % dims - dims
     x = site.operand(site.inputs["x"], node.inputs[0])
     yield from check_end(site, clamps)
-    yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]}, max(1, shape[axis]))
+    length = row_length(site)
+    yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]}, length)
     return Fraction(x.scale), axis
 
 

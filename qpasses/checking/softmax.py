@@ -15,6 +15,15 @@ from qpasses.evidence.softmax import exponentials
 from qpasses.graph import rank
 
 
+def row_length(site: Site) -> int:
+    """How many codes a row has: for the recorded sizes, or whatever the input."""
+    node = site.first
+    shape = site.pair.sizes.get(node.inputs[0].name) or node.inputs[0].shape
+    if not shape or not isinstance(size := shape[int(node.attrs.get("axis", -1))], int):
+        raise DifferenceError(f"how long the rows of {node.name!r} are is not known")
+    return max(1, size)
+
+
 def table_softmax(site: Site) -> Iterator[str]:
     """Softmax along one axis, with the largest of a row subtracted."""
     site.is_op("Softmax")
@@ -22,7 +31,7 @@ def table_softmax(site: Site) -> Iterator[str]:
         yield "is unlike what the recorded settings say of Softmax"
     yield from _attributes(site, {"published": 0})
     x, y = site.operand(site.inputs["x"], site.first.inputs[0]), site.y
-    length = _length(site)
+    length = row_length(site)
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, length)
     largest = ((1 << (site.settings.softmax_bits - 1)) - 1) // length
     real = [largest * each for each in exponentials(x.scale)]
@@ -43,7 +52,7 @@ def log_softmax(site: Site) -> Iterator[str]:
     # the most, up to 24, with which the logarithm of 1 to 2 is below 2**40 steps
     enough = [n for n in range(1, 25) if Fraction(y.scale) * (1 << 39 - n) >= 1] or [1]
     yield from _attributes(site, {"fraction_bits": enough[-1]})
-    length = _length(site)
+    length = row_length(site)
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, length)
     largest = ((1 << (site.settings.softmax_bits - 1)) - 1) // length
     for name, exact in real_tables(x.scale, y.scale, largest, bits).items():
@@ -63,12 +72,3 @@ def _attributes(site: Site, others: Mapping[str, int]) -> Iterator[str]:
     expected = {"axis": axis, "rounding": rounding, **others}
     yield from unlike_attributes(site.node.attrs, expected)
     yield from check_end(site, clamps_behind(site))
-
-
-def _length(site: Site) -> int:
-    """How long rows are for the recorded sizes."""
-    node = site.first
-    shape = site.pair.sizes.get(node.inputs[0].name)
-    if shape is None:
-        raise DifferenceError(f"how long the rows of {node.name!r} are is not known")
-    return max(1, shape[int(node.attrs.get("axis", -1))])

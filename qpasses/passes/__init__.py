@@ -8,6 +8,7 @@ from qpasses.passes.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.passes.expand_attention import ExpandAttention
 from qpasses.passes.expand_bias_gelu import ExpandBiasGelu
 from qpasses.passes.expand_constant_of_shape import ExpandConstantOfShape
+from qpasses.passes.expand_fused_mat_mul import ExpandFusedMatMul
 from qpasses.passes.expand_multi_head_attention import ExpandMultiHeadAttention
 from qpasses.passes.expand_packed_attention import ExpandPackedAttention
 from qpasses.passes.expand_quick_gelu import ExpandQuickGelu
@@ -60,6 +61,7 @@ from qpasses.settings import Settings
 EXPAND: tuple[Pass, ...] = (
     ExpandBiasGelu(),
     ExpandQuickGelu(),
+    ExpandFusedMatMul(),
     ExpandSkipLayerNorm(),
     ExpandMultiHeadAttention(),
     ExpandPackedAttention(),

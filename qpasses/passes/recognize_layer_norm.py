@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpasses.graph import (
+    SIMPLIFIED,
     Graph,
     Node,
     add_node,
@@ -17,7 +18,6 @@ from qpasses.graph import (
     sole_consumer,
 )
 from qpasses.normalized import Reading, readings
-from qpasses.norms import SIMPLIFIED
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.recognition import are_inner
 
