@@ -8,9 +8,6 @@ from qpasses.graph import Graph, Node, constant, spatial_shape
 from qpasses.group_norm import normalize_groups
 from qpasses.passes.base import Context, Declined, Pass
 
-PER_CHANNEL = 21
-"""The opset from which factors are by channel; before they were by group."""
-
 
 class GroupNormToLayerNorm(Pass):
     """Replace GroupNormalization by LayerNormalization between two Reshapes.
@@ -35,8 +32,8 @@ class GroupNormToLayerNorm(Pass):
         gamma, beta = (constant(tensor) for tensor in node.inputs[1:3])
         if gamma is None or beta is None:
             return Declined("GroupNormalization with a gamma or beta that is not constant")
-        each = x.shape[1] // groups if graph.opset >= PER_CHANNEL else 1
-        shape = (groups, each, *(1 for _ in spatial))
+        # from opset 21 on by channel, before by group, which raising a model does not change
+        shape = (groups, gamma.size // groups, *(1 for _ in spatial))
         epsilon = node.attrs.get("epsilon", 1e-5)
         y = node.outputs[0]
         node.inputs.clear()
