@@ -6,13 +6,10 @@ from math import sqrt
 import numpy as np
 
 from qpasses.expansion import Expansion
-from qpasses.graph import Node, Tensor, constant, input_at, rank
+from qpasses.graph import Node, Tensor, input_at, rank
 
 TO_HEADS, TO_KEYS = [0, 2, 1, 3], [0, 2, 3, 1]
 """From [N, L, heads, size]: to one matrix for each head, and to its transpose."""
-
-_LARGEST_MASK = 100
-"""Masks that shut keys out have -10000 and less: 256 codes of these tell no scores apart."""
 
 
 def size_of(tensor: Tensor | None) -> int | None:
@@ -65,14 +62,8 @@ def join_heads(made: Expansion, tensor: Tensor) -> None:
     made.add("Reshape", "merged", [joined, sizes], made.y)
 
 
-def unhandled(node: Node, inputs: Mapping[int, str], flags: Sequence[str], mask: int) -> str:
-    """What makes ``node`` more than attention with an additive mask: an input or a flag.
-
-    Or a constant ``mask``, an input by its index, that is no number to add to 8 bits.
-    """
+def unhandled(node: Node, inputs: Mapping[int, str], flags: Sequence[str]) -> str:
+    """What makes ``node`` more than attention with an additive mask: an input or a flag."""
     found = [name for index, name in inputs.items() if input_at(node, index) is not None]
     found += [flag for flag in flags if node.attrs.get(flag, 0)]
-    values = constant(input_at(node, mask))
-    if values is not None and np.abs(values).max(initial=0) > _LARGEST_MASK:
-        found.append("a mask beside which scores would have no codes")
     return next(iter(found), "")

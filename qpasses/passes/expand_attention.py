@@ -36,7 +36,7 @@ class ExpandAttention(Pass):
         """Rewrite where each query has keys of its own, and nothing is kept."""
         if node.domain == MICROSOFT or node.outputs[0].dtype != np.float32:
             return None
-        more = unhandled(node, _INPUTS, ("is_causal", "softcap"), mask=3)
+        more = unhandled(node, _INPUTS, ("is_causal", "softcap"))
         if more:
             return Declined(f"Attention of ONNX with {more}")
         if are_read(graph, node.outputs[1:]):

@@ -38,7 +38,7 @@ class ExpandMultiHeadAttention(Pass):
         """Rewrite where query, key and value are separate rows, and nothing is kept."""
         if not is_fused(node):
             return None
-        more = unhandled(node, _INPUTS, ("unidirectional",), mask=5)
+        more = unhandled(node, _INPUTS, ("unidirectional",))
         if more:
             return Declined(f"MultiHeadAttention with {more}")
         if are_read(graph, node.outputs[1:]):

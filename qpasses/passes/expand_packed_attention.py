@@ -35,7 +35,7 @@ class ExpandPackedAttention(Pass):
         """Rewrite where weights and bias are constant, and nothing is kept."""
         if not is_fused(node):
             return None
-        more = unhandled(node, _INPUTS, ("unidirectional", "do_rotary"), mask=5)
+        more = unhandled(node, _INPUTS, ("unidirectional", "do_rotary"))
         if more:
             return Declined(f"Attention with {more}")
         if are_read(graph, node.outputs[1:]):
