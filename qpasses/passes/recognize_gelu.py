@@ -1,6 +1,6 @@
 """RecognizeGelu: a GELU that is written out, or a fused one, is one standard node."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from math import erf, pi, sqrt
 from typing import ClassVar
 
@@ -8,15 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from qpasses.elementwise import is_elementwise, made_of
+from qpasses.elementwise import is_elementwise, varies
 from qpasses.function import Function
-from qpasses.graph import Graph, Node, Tensor, input_at, is_float
+from qpasses.graph import Graph, Node, Tensor, input_at, is_float, producer
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.recognition import are_inner
 
 _X = np.linspace(-8, 8, 257)
 _TOLERANCE = 1e-5
 """Constants are written with five digits and more."""
+
+_MOST_NODES = 24
+"""More than any way to write a GELU takes."""
 
 
 class RecognizeGelu(Pass):
@@ -62,21 +65,65 @@ def _standardized(node: Node) -> None:
 
 
 def _candidates(end: Node, context: Context) -> Iterator[tuple[list[Node], Tensor]]:
-    """The nodes that make what ``end`` writes of one tensor, and it, the nearest first.
+    """The few nodes that make what ``end`` writes of one of its factors, and that factor.
 
     Those with an Erf or a Tanh among them; ``end`` comes last.
     """
-    excluded = context.selection.excluded
-    if end.name in excluded or not is_elementwise(end):
-        return
-    nodes, source = made_of(end.outputs[0], excluded)
-    behind = [each.outputs[0] for each in reversed(nodes[:-1])]
-    if not any(each.op in ("Erf", "Tanh") for each in nodes):
-        return
-    for x in [*behind, *([source] if source is not None else [])]:
-        inside, found = made_of(end.outputs[0], excluded, {x.name})
-        if found is x and any(each.op in ("Erf", "Tanh") for each in inside):
+    for x in _factors(end) if _is_near_a_function(end) else ():
+        inside = _between(x, end, context.selection.excluded)
+        if any(each.op in ("Erf", "Tanh") for each in inside):
             yield inside, x
+
+
+def _is_near_a_function(end: Node) -> bool:
+    """Whether an Erf or a Tanh is among the few nodes before ``end``."""
+    waiting, count = [end], 0
+    while waiting and count < _MOST_NODES:
+        node, count = waiting.pop(0), count + 1
+        if node.op in ("Erf", "Tanh"):
+            return True
+        waiting += [before for t in node.inputs if (before := producer(t)) is not None]
+    return False
+
+
+def _factors(end: Node) -> list[Tensor]:
+    """What is multiplied to give what ``end`` writes, the products too, the nearest first."""
+    found: list[Tensor] = []
+    waiting = [end]
+    while waiting and len(found) < _MOST_NODES:
+        for tensor in filter(varies, waiting.pop(0).inputs):
+            node = producer(tensor)
+            if all(tensor is not each for each in found):
+                found.append(tensor)
+            if node is not None and node.op in ("Mul", "Div"):
+                waiting.append(node)
+    return found
+
+
+def _between(x: Tensor, end: Node, excluded: Container[str]) -> list[Node]:
+    """The elementwise nodes from ``x`` to ``end``, in order; none if there are others."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    waiting = [(end, False)]
+    while waiting:
+        node, is_done = waiting.pop()
+        if is_done:
+            order.append(node)
+            continue
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if len(seen) > _MOST_NODES or node.name in excluded or not is_elementwise(node):
+            return []
+        waiting.append((node, True))
+        for tensor in filter(varies, node.inputs):
+            before = producer(tensor)
+            if tensor is x:
+                continue
+            if before is None:
+                return []
+            waiting.append((before, False))
+    return order
 
 
 def _form(nodes: list[Node], x: Tensor, end: Node, opset: int) -> str:
