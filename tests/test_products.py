@@ -9,7 +9,9 @@ from onnx import numpy_helper
 from small_models import model, numbers
 from stage_checks import check, net, random_feeds, seeds, stages, thoroughly
 
+from calibration import Session
 from opsets.errors import ModelError
+from opsets.target import load_target
 from qpasses import inspect, quantize, verify
 from qpasses.bodies import constants_of
 from qpasses.evidence.probe import operands_of, probe_node
@@ -17,6 +19,9 @@ from qpasses.evidence.prove import prove
 from qpasses.evidence.thresholds import products
 from qpasses.graph import import_graph
 from qpasses.metadata import read_record
+from qpasses.passes.base import Context
+from qpasses.prepare import prepare, prepared_model
+from qpasses.settings import Settings
 
 SETTINGS = {
     "uint8": {},
@@ -237,3 +242,22 @@ def test_the_interval_of_a_product_is_what_all_pairs_of_codes_reach(a_zero, b_ze
     found, pairs = products(a_zero, b_zero, inner), a[:, None] * b
     assert found.low.tolist() == [inner * pairs.min()]
     assert found.high.tolist() == [inner * pairs.max()]
+
+
+SCALED = """g (FLOAT[N, 4, 3] x) => (FLOAT[N, 4, 4] y) {
+    q = Mul (x, s) k = Mul (x, s) t = Transpose <perm = [0, 2, 1]> (k)
+    p = MatMul (q, t) y = Mul (p, s)
+}"""
+
+
+@pytest.mark.parametrize("scale", [1e-25, 0.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_factors_are_moved_where_float32_holds_their_product(scale, dtype):
+    text = SCALED.replace("FLOAT", "float" if dtype == np.float32 else "double")
+    made = model(text, opset=21, s=dtype(scale))
+    sample = {"x": numbers(2, 4, 3).astype(dtype)}
+    graph = prepare(made, sample, Context(Settings(load_target("onnx"))))
+    found = Session(prepared_model(graph)).run(None, sample)[0]
+    np.testing.assert_allclose(found, Session(made).run(None, sample)[0], rtol=1e-5)
+    moved = sum(node.op == "Mul" for node in graph.nodes) == 1
+    assert moved == (dtype == np.float32 and scale == 0.5)

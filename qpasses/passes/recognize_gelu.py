@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from opsets.errors import ModelError
 from qpasses.elementwise import is_elementwise, varies
 from qpasses.function import Function
-from qpasses.graph import Graph, Node, Tensor, input_at, is_float, producer
+from qpasses.graph import Graph, Node, Tensor, input_at, producer
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.recognition import are_inner
 
@@ -36,7 +36,7 @@ class RecognizeGelu(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Rewrite where nothing else reads what lies between, and the user excludes none."""
-        if graph.opset < 20 or not is_float(node.outputs[0]):
+        if graph.opset < 20 or node.outputs[0].dtype != np.float32:
             return None
         if node.op in ("Gelu", "FastGelu"):
             _standardized(node)

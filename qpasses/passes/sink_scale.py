@@ -1,5 +1,6 @@
 """SinkScale: numbers that operands of a product are multiplied with multiply the product."""
 
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy as np
 from qpasses.graph import Graph, Node, Tensor, add_node, new_tensor, producer, sole_consumer
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import multiplies_stacks, scaling
+
+_SMALLEST = 2.0**-100
 
 _KEEPING = frozenset({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
 """Ops through which a factor passes, of one tensor and constants."""
@@ -26,18 +29,21 @@ class SinkScale(Pass):
         """Rewrite where nothing else reads what is multiplied, and the user excludes none."""
         if not multiplies_stacks(node) or node.name in context.selection.excluded:
             return None
+        if node.outputs[0].dtype != np.float32:
+            return None
         found = [
             each for each in (_scaled(graph, t, node, context) for t in node.inputs) if each
         ]
         if not found:
             return None
-        total = 1.0
-        for scaled, x, factor in found:
+        total = prod(factor for _scaling, _x, factor in found)
+        if not _SMALLEST < total < 1 / _SMALLEST:  # float32 would lose it
+            return None
+        for scaled, x, _factor in found:
             reader = sole_consumer(graph, scaled.outputs[0])
             assert reader is not None, scaled.name
             reader.inputs = [x if t is scaled.outputs[0] else t for t in reader.inputs]
             scaled.outputs.clear()
-            total *= factor
         _scale_behind(graph, node, total, context)
         return None
 
@@ -66,6 +72,7 @@ def _scale_behind(graph: Graph, node: Node, factor: float, context: Context) -> 
     if (
         behind is not None
         and known is not None
+        and _SMALLEST < factor * known < 1 / _SMALLEST
         and behind.name not in context.selection.excluded
     ):
         name, factor = f"{behind.name}.factor", factor * known
