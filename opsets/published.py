@@ -97,6 +97,25 @@ def polynomial_exponential(value: str, result: str) -> str:
     return instance(_BY_POLYNOMIAL, result, {"VALUE": value, "RESULT": result} | _READ)
 
 
+SATURATED = """
+    dividend   = Constant <value = int64 {2147483647}> ()                  # 2**31 - 1
+    is_large   = Greater (sum, dividend)
+    divisor    = Where (is_large, dividend, sum)
+"""
+"""Statements for ``divisor`` and ``dividend`` of I-ViT; they read ``sum``."""
+
+DIVIDED = """
+    inverse    = Div (dividend, divisor)
+    share      = Mul (term, inverse)
+    all_bits   = Constant <value = int64 {32}> ()
+    drop       = Sub (all_bits, out_bits)
+    drop_in    = Cast <to = 13> (drop)                                     # 13 is UINT64
+    share_in   = Cast <to = 13> (share)
+    quotient_in = BitShift <direction = "RIGHT"> (share_in, drop_in)
+    divided    = Cast <to = 7> (quotient_in)                               # 7 is INT64
+"""
+"""Statements for ``divided``: floor(term * floor(dividend / divisor) / 2**(32 - out_bits))."""
+
 _READ = {name: name for name in ("x0", "n", "b", "c")}
 
 

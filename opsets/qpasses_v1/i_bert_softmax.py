@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import rounding_shift, saturate
+from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
 from opsets.portable import (
     bodies_of_product,
     rescaled,
 )
-from opsets.published import exp_by_polynomial, polynomial_exponential
+from opsets.published import DIVIDED, exp_by_polynomial, polynomial_exponential
 from opsets.rounding import NodeRounding, requantize
 
 EXP_BITS = 16
@@ -40,16 +41,9 @@ _SHARES = (
     any_sum    = Constant <value = int64 {1}> ()
     divisor    = Where (is_none, any_sum, sum)
     dividend   = Constant <value = int64 {4294967296}> ()                  # 2**32
-    inverse    = Div (dividend, divisor)
-    share      = Mul (term, inverse)
-    all_bits   = Constant <value = int64 {32}> ()
-    drop       = Sub (all_bits, out_bits)
-    drop_in    = Cast <to = 13> (drop)                                     # 13 is UINT64
-    share_in   = Cast <to = 13> (share)
-    output_in  = BitShift <direction = "RIGHT"> (share_in, drop_in)
-    output     = Cast <to = 7> (output_in)
-    wide_m     = Cast <to = 7> (multiplier)
 """
+    + DIVIDED
+    + "wide_m = Cast <to = 7> (multiplier)\n"
 )
 
 
@@ -85,16 +79,6 @@ def reference(
     return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
 
 
-def _order_moves_with_the_row(
-    x: NDArray[Any], *args: Any, axis: int, **attributes: Any
-) -> None:
-    turned = np.ascontiguousarray(np.flip(x, axis=axis))
-    np.testing.assert_array_equal(
-        np.flip(reference(x, *args, axis=axis, **attributes), axis=axis),
-        reference(turned, *args, axis=axis, **attributes),
-    )
-
-
 I_BERT_SOFTMAX = Op(
     name="IBertSoftmax",
     inputs={
@@ -110,9 +94,9 @@ I_BERT_SOFTMAX = Op(
     outputs={"y": "T"},
     attributes=("axis", "x0", "b", "c", "fraction_bits", "output_bits", "rounding"),
     reference=reference,
-    bodies=bodies_of_product(_SHARES, "shift", ("output", "wide_m")),
+    bodies=bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
     evidence="bounded",
-    laws={"the result is in the order of the row": _order_moves_with_the_row},
+    laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
     doc="d = x - (largest x along `axis`); u = max(d, fraction_bits * x0) = q * x0 + r; e = "
     "max(r * (r + b) + c, 0) * 2**(fraction_bits - q); t = round(e * exp_multiplier / "
     "2**exp_shift), half to even; s = sum of t along `axis`, at least 1; p = floor(t * "

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import saturate
+from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
 from opsets.portable import bodies_of_product
-from opsets.published import LARGEST, exp_by_shifts, shift_exponential
+from opsets.published import DIVIDED, LARGEST, SATURATED, exp_by_shifts, shift_exponential
 from opsets.rounding import NodeRounding, requantize
 
 _PRODUCT = (
@@ -30,18 +31,11 @@ _PRODUCT = (
     + shift_exponential("below_top", "other")
     + """
     sum        = Add (term, other)
-    largest    = Constant <value = int64 {2147483647}> ()                  # 2**31 - 1
-    is_large   = Greater (sum, largest)
-    divisor    = Where (is_large, largest, sum)
-    inverse    = Div (largest, divisor)
-    share      = Mul (term, inverse)
-    all_bits   = Constant <value = int64 {32}> ()
-    drop       = Sub (all_bits, out_bits)
-    drop_in    = Cast <to = 13> (drop)                                     # 13 is UINT64
-    share_in   = Cast <to = 13> (share)
-    sigmoid_in = BitShift <direction = "RIGHT"> (share_in, drop_in)
-    sigmoid    = Cast <to = 7> (sigmoid_in)
-    output     = Mul (code, sigmoid)
+"""
+    + SATURATED
+    + DIVIDED
+    + """
+    output     = Mul (code, divided)
     wide_m     = Cast <to = 7> (multiplier)
 """
 )
@@ -84,16 +78,6 @@ def shift_sigmoid(
     return np.asarray(terms * (LARGEST // total) >> 32 - output_bits)
 
 
-def _order_moves_with_the_row(
-    x: NDArray[Any], *args: Any, axis: int, **attributes: Any
-) -> None:
-    turned = np.ascontiguousarray(np.flip(x, axis=axis))
-    np.testing.assert_array_equal(
-        np.flip(reference(x, *args, axis=axis, **attributes), axis=axis),
-        reference(turned, *args, axis=axis, **attributes),
-    )
-
-
 SHIFT_GELU = Op(
     name="ShiftGelu",
     inputs={
@@ -110,7 +94,7 @@ SHIFT_GELU = Op(
     reference=reference,
     bodies=bodies_of_product(_PRODUCT, "shift", ("output", "wide_m")),
     evidence="exhaustive",
-    laws={"the result is in the order of the row": _order_moves_with_the_row},
+    laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
     doc="c = x - x_zero; t = largest c along `axis`; e(d) as in Shiftmax; s = e(c - t) + "
     "e(-t), at most 2**31 - 1; p = floor(e(c - t) * floor((2**31 - 1) / s) / 2**(32 - "
     "output_bits)); y = clamp(round(c * p * multiplier / 2**shift) + y_zero, y_min, y_max)."

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import saturate
+from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
 from opsets.portable import bodies_of_product
-from opsets.published import LARGEST, exp_by_shifts, shift_exponential
+from opsets.published import DIVIDED, LARGEST, SATURATED, exp_by_shifts, shift_exponential
 from opsets.rounding import NodeRounding, requantize
 
 _SHARES = (
@@ -26,19 +27,10 @@ _SHARES = (
     + shift_exponential("distance", "term")
     + """
     sum        = ReduceSum (term, axes)
-    largest    = Constant <value = int64 {2147483647}> ()                  # 2**31 - 1
-    is_large   = Greater (sum, largest)
-    divisor    = Where (is_large, largest, sum)
-    inverse    = Div (largest, divisor)
-    share      = Mul (term, inverse)
-    all_bits   = Constant <value = int64 {32}> ()
-    drop       = Sub (all_bits, out_bits)
-    drop_in    = Cast <to = 13> (drop)                                     # 13 is UINT64
-    share_in   = Cast <to = 13> (share)
-    output_in  = BitShift <direction = "RIGHT"> (share_in, drop_in)
-    output     = Cast <to = 7> (output_in)
-    wide_m     = Cast <to = 7> (multiplier)
 """
+    + SATURATED
+    + DIVIDED
+    + "wide_m = Cast <to = 7> (multiplier)\n"
 )
 
 
@@ -75,16 +67,6 @@ def shiftmax(
     return np.asarray(terms * (LARGEST // total) >> 32 - output_bits)
 
 
-def _order_moves_with_the_row(
-    x: NDArray[Any], *args: Any, axis: int, **attributes: Any
-) -> None:
-    turned = np.ascontiguousarray(np.flip(x, axis=axis))
-    np.testing.assert_array_equal(
-        np.flip(reference(x, *args, axis=axis, **attributes), axis=axis),
-        reference(turned, *args, axis=axis, **attributes),
-    )
-
-
 SHIFTMAX = Op(
     name="Shiftmax",
     inputs={
@@ -98,9 +80,9 @@ SHIFTMAX = Op(
     outputs={"y": "T"},
     attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
     reference=reference,
-    bodies=bodies_of_product(_SHARES, "shift", ("output", "wide_m")),
+    bodies=bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
     evidence="bounded",
-    laws={"the result is in the order of the row": _order_moves_with_the_row},
+    laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
     doc="d = x - (largest x along `axis`); u = max(d + floor(d / 2) - floor(d / 16), "
     "fraction_bits * x0) = q * x0 + r; e = floor((r / 2 - x0) * 2**(fraction_bits - q)); s "
     "= sum of e along `axis`, at most 2**31 - 1; p = floor(e * floor((2**31 - 1) / s) / "
