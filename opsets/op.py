@@ -43,6 +43,20 @@ def clamps_inside(constants: Constants, attributes: Attributes) -> bool:
     return not saturates_at_type_ends(constants, attributes)
 
 
+def of_bytes(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether all stored tensors have one type of 8 bits."""
+    ends = [value.dtype for name, value in constants.items() if name.endswith(_ENDS)]
+    return len(set(ends)) == 1 and ends[0].itemsize == 1
+
+
+def of_words(constants: Constants, attributes: Attributes) -> bool:
+    """Whether some stored tensor has 16 bits."""
+    return not of_bytes(constants, attributes)
+
+
+_ENDS = ("_zero", "_min", "_max")
+
+
 def looks_up_bytes(constants: Constants, _attributes: Attributes) -> bool:
     """Whether codes are their own bytes: tables of uint8, which stored inputs then are too."""
     return any(
@@ -77,9 +91,9 @@ class Op:
     """An op of domain ``qpasses``: what it means, and the ways to compute it.
 
     ``inputs`` maps each formal input to its type: T is uint8 or int8 (stored activations), Y
-    one of these or int16, W the weights' uint8 or int8. ``attributes`` lists the formal
-    attributes. ``bodies`` come in order of preference; the first that fits the wanted flavour
-    and accepts the node is used.
+    one of these or int16, S each on its own one of the three, W the weights' uint8 or int8.
+    ``attributes`` lists the formal attributes. ``bodies`` come in order of preference; the
+    first that fits the wanted flavour and accepts the node is used.
     """
 
     name: str

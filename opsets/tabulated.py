@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from opsets.float32 import is_signed, is_unsigned
-from opsets.op import Attributes, Body, Constants, Guard, all_of
+from opsets.op import Attributes, Body, Constants, Guard, all_of, of_bytes
 
 MOST_SLOPES = 1024
 """So many tables of 256 entries are made at most."""
@@ -80,11 +80,12 @@ _LOOKUP = """
 
 def pair_bodies(portable: Sequence[Body]) -> Sequence[Body]:
     """For each type of codes, what each of ``portable`` makes of all stored a and b."""
-    return [
+    tables = (
         _tabulated(body, signed, {"a": "each_a", "b": "each_b"}, _PAIRS, _PAIR_INDEX)
         for body in portable
         for signed in (False, True)
-    ]
+    )
+    return [replace(body, accepts=all_of(of_bytes, body.accepts)) for body in tables]
 
 
 def slope_bodies(portable: Sequence[Body], slopes: Sequence[str]) -> Sequence[Body]:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 ActivationType = Literal["uint8", "int8"]
+ResidualType = Literal["activation", "int16"]
 WeightType = Literal["int8"]
 CalibrationMethod = Literal[
     "minmax",

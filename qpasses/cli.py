@@ -16,6 +16,7 @@ from qpasses.choices import (
     ForeignFormat,
     GeluForm,
     LayerNormForm,
+    ResidualType,
     SoftmaxForm,
     SoftmaxNodes,
     TableFormat,
@@ -92,6 +93,14 @@ def cli() -> None:
     default="int8",
     show_default=True,
     help="What weights are stored as.",
+)
+@click.option(
+    "--residual-type",
+    type=click.Choice(get_args(ResidualType)),
+    default="activation",
+    show_default=True,
+    help="What residual streams, sums that a branch joins again, are stored as: as other "
+    "activations are, or in 16 bits.",
 )
 @click.option(
     "--per-channel/--no-per-channel",

@@ -29,7 +29,7 @@ from qpasses.graph import (
     rank,
 )
 from qpasses.metadata import read_record
-from qpasses.record import NodeRecord, Record
+from qpasses.record import BYTES, SIGNALS, NodeRecord, Record
 from qpasses.settings import Settings
 from qpasses.shapes import keeps_shape
 from qpasses.stages import SLOPED
@@ -318,13 +318,13 @@ _CONFIGURED = frozenset(each.name for each in fields(Settings)) | {
 """What the configuration of every model says."""
 
 _DATA = ("x", "a", "b", "acc")
-_STORED = ("uint8", "int8")
 _TYPES = {
-    "T": _STORED,
-    "T[256]": _STORED,
-    "T[C, 256]": _STORED,
-    "T[65536]": _STORED,
-    "W": _STORED,
+    "T": BYTES,
+    "S": SIGNALS,
+    "T[256]": BYTES,
+    "T[C, 256]": BYTES,
+    "T[65536]": BYTES,
+    "W": BYTES,
     "int32": ("int32",),
     "int32[256]": ("int32",),
     "int64": ("int64",),
@@ -342,7 +342,15 @@ _TABLES = {
 
 _SCALAR_SCALED = (
     *("IntAdd", "IntCodedPRelu", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce"),
-    *("IntSub", "IntLayerNorm", "Shiftmax", "ShiftGelu", "IBertSoftmax", "IBertGelu"),
+    *(
+        "IntRescale",
+        "IntSub",
+        "IntLayerNorm",
+        "Shiftmax",
+        "ShiftGelu",
+        "IBertSoftmax",
+        "IBertGelu",
+    ),
 )
 """Ops with one multiplier for everything, a number."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from opsets.errors import ModelError
-from qpasses.record import IN_GRAPHS, NodeRecord, Quantization, Record
+from qpasses.record import NodeRecord, Quantization, Record
 
 PREFIX = "qpasses."
 """What the keys of all entries begin with; the values are JSON."""
@@ -64,8 +64,6 @@ _FLOAT32 = np.finfo(np.float32)
 
 
 def _in_graphs(stored: Quantization) -> Quantization:
-    if stored.dtype not in IN_GRAPHS:
-        raise ValueError(f"stored type {stored.dtype!r}")
     if not float(_FLOAT32.tiny) <= stored.scale <= float(_FLOAT32.max):
         raise ValueError(f"scale {stored.scale!r}")
     return stored

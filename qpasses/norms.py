@@ -19,6 +19,9 @@ NORM_BITS = 20
 UNCENTERED = frozenset({"RMSNormalization", SIMPLIFIED})
 """Ops that do not take the mean away."""
 
+NORMS = frozenset({"LayerNormalization", "InstanceNormalization"}) | UNCENTERED
+"""Ops that IntLayerNorm computes."""
+
 MULTIPLIER_BITS, LARGEST_SHIFT = 24, 61
 
 ENOUGH_ROOT_BITS = 10

@@ -19,7 +19,7 @@ from qpasses.graph import (
     sole_consumer,
 )
 from qpasses.moving import moved, moves
-from qpasses.record import Quantization
+from qpasses.record import BYTES, Quantization
 from qpasses.settings import Settings
 from qpasses.stages import CLAMPING
 
@@ -142,14 +142,13 @@ def _is_clamp(reader: Node, tensor: Tensor) -> bool:
 
 
 def quantization(
-    scale: NDArray[np.floating[Any]], zero_point: NDArray[Any], settings: Settings
+    scale: NDArray[np.floating[Any]],
+    zero_point: NDArray[Any],
+    settings: Settings,
+    types: Container[str] = BYTES,
 ) -> Quantization | None:
-    """Per-tensor 8-bit parameters, or None if they are per channel or of another type."""
-    if (
-        scale.size != 1
-        or zero_point.size != 1
-        or zero_point.dtype.name not in ("uint8", "int8")
-    ):
+    """Per-tensor parameters, or None if they are per channel or of another type."""
+    if scale.size != 1 or zero_point.size != 1 or zero_point.dtype.name not in types:
         return None
     return settings.quantization(
         float(scale.reshape(())), int(zero_point.reshape(())), zero_point.dtype.name
@@ -164,30 +163,40 @@ class Stored:
     quantization: Quantization
 
 
-def stored_input(tensor: Tensor, settings: Settings) -> Stored | None:
-    """The stored integers behind a dequantized activation (or dequantized constant)."""
+def stored_input(
+    tensor: Tensor, settings: Settings, types: Container[str] = BYTES
+) -> Stored | None:
+    """The stored integers behind a dequantized activation (or dequantized constant).
+
+    None if they are of none of the ``types``.
+    """
     view = dequantized(tensor)
-    parameters = quantization(view.scale, view.zero_point, settings) if view else None
+    parameters = quantization(view.scale, view.zero_point, settings, types) if view else None
     return Stored(view.stored, parameters) if view and parameters else None
 
 
 def stored_output(
-    graph: Graph, node: Node, settings: Settings
+    graph: Graph, node: Node, settings: Settings, types: Container[str] = BYTES
 ) -> tuple[Stored, list[Node]] | None:
-    """What the QuantizeLinear behind ``node`` writes, and the absorbed nodes between."""
+    """What the QuantizeLinear behind ``node`` writes, and the absorbed nodes between.
+
+    None if it writes none of the ``types``.
+    """
     chain = absorbed(graph, node)
     last = chain[-1] if chain else node
     reader = sole_consumer(graph, last.outputs[0])
-    view = quantized_by(reader, settings)
+    view = quantized_by(reader, settings, types)
     return (view, chain) if view else None
 
 
-def quantized_by(reader: Node | None, settings: Settings) -> Stored | None:
+def quantized_by(
+    reader: Node | None, settings: Settings, types: Container[str] = BYTES
+) -> Stored | None:
     """The output of a QuantizeLinear with constant per-tensor parameters."""
     if reader is None or reader.op != "QuantizeLinear":
         return None
     scale, zero = constant(reader.inputs[1]), constant(input_at(reader, 2))
     if scale is None or zero is None:
         return None
-    parameters = quantization(scale, zero, settings)
+    parameters = quantization(scale, zero, settings, types)
     return Stored(reader.outputs[0], parameters) if parameters else None

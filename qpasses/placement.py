@@ -28,6 +28,7 @@ from qpasses.patterns import absorbed, bias_row, multiplies_stacks
 from qpasses.planning import Plan
 from qpasses.record import Quantization
 from qpasses.rescaling import quantize_and_back, store_anew, unlike_edges
+from qpasses.residuals import narrowed_edges, residual_streams
 from qpasses.settings import Settings
 
 BIAS_LIMIT = 1 << 30
@@ -39,20 +40,30 @@ _MATRIX_OPS = {"Conv": 0, "Gemm": 1, "MatMul": 1}
 
 def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Context) -> None:
     """Insert QuantizeLinear and DequantizeLinear: standard Q/DQ that other tools can read."""
+    settings = context.settings
     parameters = {
-        name: activation_parameters(ranges[name], context.settings) for name in chosen.tensors
+        name: activation_parameters(ranges[name], settings) for name in chosen.tensors
     }
-    place_parameters(graph, chosen, parameters, context)
+    wide = residual_streams(graph, chosen) if settings.residual_type == "int16" else set()
+    narrow = {name: meaning for name, meaning in parameters.items() if name in wide}
+    parameters |= {name: stream_parameters(ranges[name], settings) for name in narrow}
+    place_parameters(graph, chosen, parameters, narrow, context)
 
 
 def place_parameters(
-    graph: Graph, chosen: Plan, parameters: Mapping[str, Quantization], context: Context
+    graph: Graph,
+    chosen: Plan,
+    parameters: Mapping[str, Quantization],
+    narrow: Mapping[str, Quantization],
+    context: Context,
 ) -> None:
     """``place`` with the parameters of each activation already decided.
 
-    A moving node whose tensors differ in them moves tensors that are stored anew.
+    A moving node whose tensors differ in them moves tensors that are stored anew; so are those
+    of 16 bits for nodes that read 8, as ``narrow`` says.
     """
-    unlike = unlike_edges(graph, chosen, parameters)
+    unlike = unlike_edges(graph, chosen, parameters, narrow)
+    unlike += narrowed_edges(graph, chosen, narrow)
     for name, tensor in chosen.tensors.items():
         _quantize_activation(graph, tensor, chosen, parameters[name], context)
         context.record.tensors[chosen.stored[name]] = parameters[name]
@@ -105,6 +116,13 @@ def activation_parameters(real: Range, settings: Settings) -> Quantization:
     scale = _normal(real.width / (high - low), floats)
     zero_point = low + round(Fraction(-real.low) / Fraction(scale))
     return settings.quantization(scale, min(max(zero_point, low), high), dtype)
+
+
+def stream_parameters(real: Range, settings: Settings) -> Quantization:
+    """Those of a residual stream in 16 bits: symmetric, scale = max(-low, high) / 32767."""
+    real = real.with_zero()
+    scale = _normal(max(-real.low, real.high) / 32767, settings.target.float_type)
+    return Quantization(scale, 0, "int16")
 
 
 def _normal(scale: float, floats: Floats) -> float:

@@ -20,10 +20,10 @@ from qpasses.graph import (
 from qpasses.passes import EXPAND, QUANTIZABLE, SIMPLIFY
 from qpasses.passes.base import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.passes.recognize_mask import RecognizeMask
-from qpasses.runtime import IR_VERSION, OPSET, OPSET_INT8, Arrays
+from qpasses.runtime import IR_VERSION, OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.selection import select
 from qpasses.shapes import true_shapes
-from qpasses.upgrade import agree, upgrade
+from qpasses.upgrade import OLDEST_WANTED, agree, upgrade
 
 
 def prepare(
@@ -63,8 +63,17 @@ def _through(
     plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
     numbers_as_tensors(plain)
     wanted = context.settings
-    newest = OPSET_INT8 if wanted.activation_type == "int8" else OPSET
-    graph = import_graph(true_shapes(upgrade(plain, sample, newest), sample))
+    newest, oldest = OPSET, OLDEST_WANTED
+    if wanted.residual_type == "int16":
+        oldest = OPSET_INT16
+    elif wanted.activation_type == "int8":
+        newest = OPSET_INT8
+    graph = import_graph(true_shapes(upgrade(plain, sample, newest, oldest), sample))
+    if graph.opset < oldest == OPSET_INT16:
+        raise ModelError(
+            f"residual streams in int16 need opset {OPSET_INT16}, to which this model cannot "
+            "be raised: leave --residual-type away"
+        )
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, QUANTIZABLE
     )

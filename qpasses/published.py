@@ -15,6 +15,7 @@ from opsets.fixed_point import LARGEST_SHIFT
 from opsets.multipliers import nearest
 from opsets.realised import node_multiplier
 from opsets.target import Target
+from qpasses.record import Quantization
 
 SHIFTMAX_BITS, SHIFT_GELU_BITS = 15, 23
 """I-ViT's n: fraction bits of exponentials in Softmax and in GELU."""
@@ -30,8 +31,8 @@ I_BERT_EXP_BITS, I_BERT_ERF_BITS = 30, 14
 I_BERT_SUM_BITS, I_BERT_SHARE_BITS = 16, 8
 """Of the exponentials that are summed, and their sign; of the results."""
 
-LARGEST_NORMAL = 255 * (1 << 25)
-"""Above the distances of I-LayerNorm times its factor, halved: its root is 64 or more."""
+_LARGEST_FACTOR = 1 << 25
+"""Of I-LayerNorm, halved: its root is 64 or more."""
 
 I_VIT_SLOPE = Fraction("1.702")
 """GELU is near to x times the sigmoid of so many x."""
@@ -162,7 +163,7 @@ def _pair(scale: Fraction, target: Target) -> Numbers:
 
 
 def i_layer_norm_numbers(
-    gamma: NDArray[np.float32], beta: NDArray[np.float32], y_scale: float
+    gamma: NDArray[np.float32], beta: NDArray[np.float32], x: Quantization, y_scale: float
 ) -> Numbers:
     """Bias, multiplier and shift of each cell: gamma * sqrt(cells) / 2**30 / y_scale, signed.
 
@@ -172,7 +173,8 @@ def i_layer_norm_numbers(
     if not gamma.all():
         raise UsageError("a gamma is 0")
     bias = i_layer_norm_bias(gamma, beta, cells)
-    largest = LARGEST_NORMAL + max(map(abs, bias))
+    low, high = x.type_limits
+    largest = (high - low) * _LARGEST_FACTOR + max(map(abs, bias))
     bits = min(31, 62 - largest.bit_length())
     if bits < 8:
         raise UsageError("beta over gamma is too large")

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-IN_GRAPHS = ("uint8", "int8")
-"""The stored types of activations that a graph may hold."""
+BYTES = ("uint8", "int8")
+"""The stored types of activations that every op takes."""
+
+SIGNALS = (*BYTES, "int16")
+"""With that of residual streams in 16 bits."""
 
 
 def middle_code(dtype: str, bits: int) -> int:
@@ -28,18 +31,18 @@ class Quantization:
     """Per-tensor parameters of an activation: real = (stored - zero_point) * scale.
 
     ``bits``, 2 to 8, are those of its codes, which are stored in 8; ``narrow``: without the
-    lowest of them, so that as many lie below the middle as above it. Codes of int16 are all
-    of that type.
+    lowest of them, so that as many lie below the middle as above it. Codes of int16, of
+    residual streams and wide tables, are all of that type.
     """
 
     scale: float  # the exact value of a float32, or of the target's ``scale_type``
     zero_point: int
-    dtype: str  # "uint8", "int8" or, for tables of 16 bits, "int16"
+    dtype: str  # one of SIGNALS
     bits: int = 8
     narrow: bool = False
 
     def __post_init__(self) -> None:
-        if self.dtype not in (*IN_GRAPHS, "int16"):
+        if self.dtype not in SIGNALS:
             raise ValueError(f"stored type {self.dtype!r}")
         if type(self.bits) is not int or not 2 <= self.bits <= 8:
             raise ValueError(f"{self.bits!r} bits")

@@ -25,11 +25,15 @@ class Edge:
 
 
 def unlike_edges(
-    graph: Graph, chosen: Plan, parameters: Mapping[str, Quantization]
+    graph: Graph,
+    chosen: Plan,
+    parameters: Mapping[str, Quantization],
+    narrow: Mapping[str, Quantization],
 ) -> list[Edge]:
     """The inputs and outputs of moving nodes that are stored in another way than is moved.
 
-    A node moves what its results are stored as; if these differ, what it reads is stored as.
+    A node moves what its results are stored as; if these differ, what it reads is stored as,
+    8 bits of it, which ``narrow`` says, where it has 16.
     """
     found = []
     for node in graph.nodes:
@@ -38,7 +42,8 @@ def unlike_edges(
         read = {tensor.name for tensor in data_inputs(node)}
         written = [tensor.name for tensor in results(graph, node)]
         one = len({parameters[name] for name in written}) == 1
-        meaning = parameters[written[0] if one or not read else data_inputs(node)[0].name]
+        first = written[0] if one or not read else data_inputs(node)[0].name
+        meaning = narrow.get(first, parameters[first])
         found += [
             Edge(node, is_input, index, tensor.name, meaning)
             for is_input, ends in ((True, node.inputs), (False, node.outputs))

@@ -19,6 +19,9 @@ OPSET_INT8 = 20
 QuantizeLinear nodes that its optimizer moves, and refuses its own graph unless it is uint8
 (issue 25526)."""
 
+OPSET_INT16 = 21
+"""From here on Q/DQ nodes know int16."""
+
 IR_VERSION = 10
 
 Arrays = Mapping[str, NDArray[Any]]

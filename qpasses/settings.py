@@ -9,6 +9,7 @@ from typing import Any, get_args
 from calibration.methods import Wanted
 from calibration.rules import Override, Rules, checked_percentile
 from opsets.errors import ModelError, UsageError
+from opsets.forms import LEFT_SHIFTS
 from opsets.op import Flavour
 from opsets.realised import check_realised
 from opsets.target import Target
@@ -20,12 +21,13 @@ from qpasses.choices import (
     Emit,
     GeluForm,
     LayerNormForm,
+    ResidualType,
     SoftmaxForm,
     SoftmaxNodes,
     TableRanges,
     WeightType,
 )
-from qpasses.record import Quantization, code_limits, middle_code
+from qpasses.record import BYTES, Quantization, code_limits, middle_code
 
 SOFTMAX_BITS = (16, 24, 32)
 """Widths of an accelerator's accumulator."""
@@ -36,8 +38,9 @@ class Settings:
     """How a graph is quantized. Raises UsageError, naming the culprit, for what cannot be.
 
     ``activation_bits``: 2 to 8, of the codes in ``activation_type``; ``narrow_range``: without
-    the lowest of them. ``per_channel``: False for one weight scale everywhere, True for one
-    per channel where the target has them. ``activation_form``: what a LeakyRelu or PRelu on
+    the lowest of them. ``residual_type``: of residual streams, that of other activations or
+    int16 (see qpasses.residuals). ``per_channel``: False for one weight scale everywhere, True
+    for one per channel where the target has them. ``activation_form``: what a LeakyRelu or PRelu on
     its own becomes, a table or multipliers. These two and ``symmetric`` start, as None, from
     what the target has. ``alignment``: whose rules say which tensors share a range (see
     qpasses.alignment). ``table_ranges``: where the range of what a table gives comes from.
@@ -58,6 +61,7 @@ class Settings:
     activation_type: ActivationType = "uint8"
     activation_bits: int = 8
     narrow_range: bool = False
+    residual_type: ResidualType = "activation"
     weight_type: WeightType = "int8"
     per_channel: bool | None = None
     symmetric: bool | None = None
@@ -121,6 +125,12 @@ class Settings:
                 ) from error
         check_realised(self.target)
         self._check_target()
+        if self.residual_type == "int16" and LEFT_SHIFTS.get(self.target.add):
+            raise UsageError(
+                f"residual_type 'int16' (--residual-type) with target {self.target.name!r}, "
+                f"whose sums ({self.target.add}) shift operands out of 32 bits: leave the "
+                "option away, or take another target"
+            )
         if self.emit == "standard" and self.bodies != "portable":
             raise UsageError("emit 'standard' needs bodies 'portable': standard ops only")
         if self.emit == "qdq" and self.integer_io:
@@ -188,7 +198,9 @@ class Settings:
         return high - low + 1
 
     def quantization(self, scale: float, zero_point: int, dtype: str) -> Quantization:
-        """What codes of these settings mean."""
+        """What codes of these settings mean; of 16 bits all codes are used."""
+        if dtype not in BYTES:
+            return Quantization(scale, zero_point, dtype)
         return Quantization(scale, zero_point, dtype, self.activation_bits, self.narrow_range)
 
     def as_json(self) -> dict[str, Any]:
@@ -246,6 +258,7 @@ def _computed(forms: Any, target: Target) -> Sequence[str]:
 _CHOICES: dict[str, Any] = {
     "bodies": Flavour,
     "activation_type": ActivationType,
+    "residual_type": ResidualType,
     "weight_type": WeightType,
     "activation_form": ActivationForm,
     "alignment": Alignment,

@@ -49,10 +49,15 @@ def runnable(model: ModelProto, path: Path) -> ModelProto:
         ) from error
 
 
-def upgrade(model: ModelProto, sample: Arrays | None, newest: int = OPSET) -> ModelProto:
+def upgrade(
+    model: ModelProto,
+    sample: Arrays | None,
+    newest: int = OPSET,
+    oldest: int = OLDEST_WANTED,
+) -> ModelProto:
     """``model`` at opset ``newest``, or the next lower one down to 18 that keeps its results.
 
-    From opset 20 on a model stays as it is, below it does where nothing higher keeps its
+    From ``oldest`` on a model stays as it is, below it does where nothing higher keeps its
     results; above 21 with a lower ``newest`` it is lowered if it can be. The nodes that change
     go through ONNX's converter unconnected and without weights: names, metadata and other
     domains stay, and the 2 GB that onnxruntime takes are the only limit. Raises ModelError
@@ -60,7 +65,7 @@ def upgrade(model: ModelProto, sample: Arrays | None, newest: int = OPSET) -> Mo
     """
     model = _standard_domain(model)
     version = _opset(model)
-    if version >= OLDEST_WANTED:
+    if version >= oldest:
         return model if newest == OPSET else _lowered(model, sample, newest)
     known = _known(model, sample)
     expected = None if sample is None else _run(model, sample)

@@ -17,6 +17,7 @@ from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
 from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.int_p_relu import INT_P_RELU
 from opsets.qpasses_v1.int_reduce import INT_REDUCE
+from opsets.qpasses_v1.int_rescale import INT_RESCALE
 from opsets.qpasses_v1.int_rescaled_add import INT_RESCALED_ADD
 from opsets.qpasses_v1.int_rescaled_sub import INT_RESCALED_SUB
 from opsets.qpasses_v1.int_resize import INT_RESIZE
@@ -45,6 +46,7 @@ OPS: dict[str, Op] = {
         INT_MAT_MUL,
         INT_ADD,
         INT_SUB,
+        INT_RESCALE,
         INT_RESCALED_ADD,
         INT_RESCALED_SUB,
         INT_MUL,

@@ -25,7 +25,7 @@ _CENTERED = """
     # the mean, half to even: floor((2 * sum + cells) / (2 * cells)), one less where that is
     # odd and whole; moved up by whole means and back, as ONNX divides towards zero
     twice      = Add (cells, cells)
-    lift_m     = Constant <value = int64 {1024}> ()
+    lift_m     = Constant <value = int64 {65536}> ()
     lift_sum   = Mul (lift_m, cells)
     above_sum  = Add (sum, lift_sum)
     two_sums   = Add (above_sum, above_sum)
@@ -120,7 +120,7 @@ def _a_constant_changes_nothing(
 I_LAYER_NORM = Op(
     name="ILayerNorm",
     inputs={
-        **{"x": "T", "x_zero": "T", "bias": "int64", "multiplier": "int32"},
+        **{"x": "S", "x_zero": "S", "bias": "int64", "multiplier": "int32"},
         **{"shift": "int32", "y_zero": "T", "y_min": "T", "y_max": "T"},
     },
     outputs={"y": "T"},

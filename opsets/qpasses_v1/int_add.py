@@ -1,13 +1,23 @@
 """IntAdd: the sum of two stored tensors of different scales, rounded once."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, rounding_shift, saturate
-from opsets.op import Body, Op, clamps_inside, saturates_at_type_ends
-from opsets.portable import bodies_of_one_rounding
+from opsets.double import STORE_DOUBLE, overload, rounded_double
+from opsets.fixed_point import ROUNDINGS, Rounding, rounding_shift, saturate
+from opsets.op import (
+    Body,
+    Op,
+    all_of,
+    clamps_inside,
+    of_bytes,
+    of_words,
+    saturates_at_type_ends,
+)
+from opsets.portable import bodies_of_one_rounding, rounds
 from opsets.tabulated import pair_bodies
 
 _PORTABLE = """
@@ -36,6 +46,41 @@ FAST_SUM = """
     RESULT   = com.microsoft.QLinearAdd (a, scale_a, a_zero, B, scale_b, B_ZERO, one, y_zero)
 """
 """The sum with stored B and its zero point, to RESULT."""
+
+_IN_DOUBLE = """
+    # codes of 16 bits and multipliers of 31: double holds all these products and sums
+    half     = Constant <value = double {0.5}> ()
+    s        = Cast <to = 11> (shift)                                      # 11 is DOUBLE
+    step     = Pow (half, s)
+    m_a      = Cast <to = 11> (a_multiplier)
+    m_b      = Cast <to = 11> (b_multiplier)
+    scale_a  = Mul (m_a, step)
+    scale_b  = Mul (m_b, step)
+    real_a   = Cast <to = 11> (a)
+    real_b   = Cast <to = 11> (b)
+    zero_a   = Cast <to = 11> (a_zero)
+    zero_b   = Cast <to = 11> (b_zero)
+    from_a   = Mul (zero_a, scale_a)
+    from_b   = Mul (zero_b, scale_b)
+    origin   = Add (from_a, from_b)
+    scaled_a = Mul (real_a, scale_a)
+    scaled_b = Mul (real_b, scale_b)
+    sum      = Add (scaled_a, scaled_b)
+    value    = Sub (sum, origin)
+"""
+
+
+def _in_double() -> Sequence[Body]:
+    return [
+        Body(
+            overload(rounding),
+            "onnxruntime",
+            _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE,
+            accepts=all_of(rounds(rounding), of_words),
+        )
+        for rounding in ROUNDINGS
+    ]
+
 
 _ONNXRUNTIME = FAST_SUM.replace("B_ZERO", "b_zero").replace("B,", "b,")
 
@@ -80,18 +125,18 @@ def _commutes(
 INT_ADD = Op(
     name="IntAdd",
     inputs={
-        "a": "T",
-        "a_zero": "T",
-        "b": "T",
-        "b_zero": "T",
+        "a": "S",
+        "a_zero": "S",
+        "b": "S",
+        "b_zero": "S",
         "a_multiplier": "int32",
         "b_multiplier": "int32",
         "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "y_zero": "S",
+        "y_min": "S",
+        "y_max": "S",
     },
-    outputs={"y": "T"},
+    outputs={"y": "S"},
     attributes=("rounding",),
     reference=reference,
     bodies=[
@@ -99,14 +144,15 @@ INT_ADD = Op(
             "onnxruntime",
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "y"),
-            accepts=saturates_at_type_ends,
+            accepts=all_of(of_bytes, saturates_at_type_ends),
         ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
             _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
-            accepts=clamps_inside,
+            accepts=all_of(of_bytes, clamps_inside),
         ),
+        *_in_double(),
         *pair_bodies(bodies_of_one_rounding(_PORTABLE, "shift")),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
@@ -115,5 +161,5 @@ INT_ADD = Op(
     doc="total = (a - a_zero) * a_multiplier + (b - b_zero) * b_multiplier, exact in int64; "
     "y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
     "broadcasting and one rounding. onnxruntime's QLinearAdd depends on the order of its "
-    "operands, so evidence covers both.",
+    "operands, so evidence covers both. Residual streams may have 16 bits.",
 )

@@ -305,7 +305,7 @@ def _a_constant_row_gives_the_bias(
 INT_LAYER_NORM = Op(
     name="IntLayerNorm",
     inputs={
-        **{"x": "T", "x_zero": "T", "multiplier": "int32", "bias": "int64"},
+        **{"x": "S", "x_zero": "S", "multiplier": "int32", "bias": "int64"},
         **{"shift": "int32", "epsilon": "int64", "y_zero": "T", "y_min": "T", "y_max": "T"},
     },
     outputs={"y": "T"},

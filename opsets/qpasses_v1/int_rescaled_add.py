@@ -28,11 +28,11 @@ _OPERANDS = """
 """
 
 INPUTS = {
-    **{"a": "T", "a_zero": "T", "b": "T", "b_zero": "T", "left_shift": "int32"},
+    **{"a": "S", "a_zero": "S", "b": "S", "b_zero": "S", "left_shift": "int32"},
     **{"a_multiplier": "int32", "a_shift": "int32"},
     **{"b_multiplier": "int32", "b_shift": "int32"},
     **{"y_multiplier": "int32", "y_shift": "int32"},
-    **{"y_zero": "T", "y_min": "T", "y_max": "T"},
+    **{"y_zero": "S", "y_min": "S", "y_max": "S"},
 }
 """Of a sum or difference of rescaled tensors."""
 
@@ -118,7 +118,7 @@ def _commutes(*inputs: Any, **attributes: Any) -> None:
 INT_RESCALED_ADD = Op(
     name="IntRescaledAdd",
     inputs=INPUTS,
-    outputs={"y": "T"},
+    outputs={"y": "S"},
     attributes=("rounding",),
     reference=reference,
     bodies=rescaled_bodies("Add"),

@@ -47,7 +47,7 @@ def _nothing_is_left_of_equals(*inputs: Any, **attributes: Any) -> None:
 INT_RESCALED_SUB = Op(
     name="IntRescaledSub",
     inputs=INPUTS,
-    outputs={"y": "T"},
+    outputs={"y": "S"},
     attributes=("rounding",),
     reference=reference,
     bodies=rescaled_bodies("Sub"),

@@ -16,7 +16,7 @@ from qpasses.checking.meaning import (
     unlike_attributes,
 )
 from qpasses.graph import Node, constant, input_at, is_graph_output, producer
-from qpasses.record import IN_GRAPHS, Quantization
+from qpasses.record import SIGNALS, Quantization
 
 
 def parameters_of(node: Node) -> Quantization:
@@ -24,7 +24,7 @@ def parameters_of(node: Node) -> Quantization:
     scale, zero = constant(input_at(node, 1)), constant(input_at(node, 2))
     if scale is None or zero is None or scale.ndim or zero.ndim:
         raise DifferenceError("its scale and zero point are not constant numbers")
-    if scale.dtype != np.float32 or zero.dtype.name not in IN_GRAPHS:
+    if scale.dtype != np.float32 or zero.dtype.name not in SIGNALS:
         raise DifferenceError(f"its scale is {scale.dtype}, its zero point {zero.dtype}")
     try:
         return Quantization(float(scale), int(zero), zero.dtype.name)

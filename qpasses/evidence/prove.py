@@ -26,6 +26,7 @@ from qpasses.evidence.published import (
 from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
 from qpasses.evidence.rows import log_softmax, normalized, softmax
 from qpasses.evidence.slopes import slope_differences
+from qpasses.evidence.streams import rescale, stream_sum
 from qpasses.evidence.taps import total_of
 from qpasses.evidence.thresholds import (
     Interval,
@@ -153,7 +154,12 @@ def _cells(node: Node, given: Constants) -> int:
 
 
 def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 65,536 pairs, of a sum in both orders, through onnxruntime itself."""
+    """All 65,536 pairs, of a sum in both orders, through onnxruntime itself.
+
+    But for residual streams of 16 bits.
+    """
+    if any(given[f"{name}_zero"].dtype == np.int16 for name in "aby"):
+        return stream_sum(node, given, record)
     entry = record.nodes[node.name]
     a, b, y = (
         Quantization(
@@ -331,6 +337,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntSub": add_pairs,
     "IntRescaledAdd": add_pairs,
     "IntRescaledSub": add_pairs,
+    "IntRescale": rescale,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,
     "IntCodedPRelu": rectified,

@@ -6,6 +6,7 @@ from qpasses.graph import Graph, Node, Tensor, is_graph_output, producer
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.read_stored import LOCATING, MEASURING
 from qpasses.patterns import Stored, quantized_by, stored_input
+from qpasses.record import SIGNALS
 
 
 class IntegerEdges(Pass):
@@ -42,7 +43,7 @@ def _take_input(graph: Graph, node: Node, context: Context) -> Declined | None:
 
 
 def _take_output(graph: Graph, node: Node, context: Context) -> Declined | None:
-    given, stored = node.outputs[0], stored_input(node.outputs[0], context.settings)
+    given, stored = node.outputs[0], stored_input(node.outputs[0], context.settings, SIGNALS)
     place = next((i for i, tensor in enumerate(graph.outputs) if tensor is given), None)
     if place is None or stored is None:
         return None  # inside the graph

@@ -11,7 +11,7 @@ from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.integerize_layer_norm import factors_of, row_of
 from qpasses.patterns import clamp, stored_input, stored_output
 from qpasses.published import i_layer_norm_numbers
-from qpasses.record import NodeRecord
+from qpasses.record import SIGNALS, NodeRecord
 
 
 class IntegerizeILayerNorm(Pass):
@@ -30,7 +30,7 @@ class IntegerizeILayerNorm(Pass):
         """Find the integers, put ILayerNorm in place."""
         if context.settings.layernorm != "ivit":
             return None
-        x = stored_input(node.inputs[0], context.settings)
+        x = stored_input(node.inputs[0], context.settings, SIGNALS)
         found, row = stored_output(graph, node, context.settings), row_of(node)
         if x is None or found is None or row is None or len(row) != 1:
             return None
@@ -40,7 +40,7 @@ class IntegerizeILayerNorm(Pass):
         y, absorbed = found
         meaning = y.quantization
         try:
-            numbers = i_layer_norm_numbers(gamma, beta, meaning.scale)
+            numbers = i_layer_norm_numbers(gamma, beta, x.quantization, meaning.scale)
         except UsageError as error:
             context.record.declined.setdefault(node.name, f"I-LayerNorm: {error}")
             return None

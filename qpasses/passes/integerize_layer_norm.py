@@ -10,10 +10,10 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.realised import quotient_rounding
 from qpasses.graph import Graph, Node, add_node, input_at, is_float, is_used, rank
-from qpasses.norms import UNCENTERED, Norm, norm_numbers
+from qpasses.norms import NORMS, UNCENTERED, Norm, norm_numbers
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.patterns import clamp, real_value_of, stored_input, stored_output, value_of
-from qpasses.record import NodeRecord
+from qpasses.record import SIGNALS, NodeRecord
 from qpasses.shapes import keeps_shape
 
 
@@ -27,9 +27,7 @@ class IntegerizeLayerNorm(Pass):
     and variance are exact, the square root and its inverse have as many bits as fit.
     """
 
-    op_types: ClassVar = (
-        frozenset({"LayerNormalization", "InstanceNormalization"}) | UNCENTERED
-    )
+    op_types: ClassVar = NORMS
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """One result, rows of a known size, constant gamma and beta."""
@@ -52,7 +50,7 @@ class IntegerizeLayerNorm(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Find the integers, put IntLayerNorm in place."""
-        x = stored_input(node.inputs[0], context.settings)
+        x = stored_input(node.inputs[0], context.settings, SIGNALS)
         found = stored_output(graph, node, context.settings)
         if x is None and found is None:
             return None  # in float, or I-ViT's already

@@ -1,29 +1,33 @@
-"""IntegerizeRescaling: a tensor stored anew at another scale becomes a table lookup."""
+"""IntegerizeRescaling: a tensor stored anew at another scale: a table lookup or IntRescale."""
 
 from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
 
+from opsets.errors import UsageError
 from opsets.multipliers import Pair, ScaleError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
 from opsets.rounding import requantize
 from opsets.target import Target
 from qpasses.edges import byte_codes
+from qpasses.evidence.streams import rescale_numbers
 from qpasses.graph import Graph, Node, add_node, is_graph_output
 from qpasses.passes.base import Context, Declined, Pass
-from qpasses.patterns import quantized_by, stored_input
-from qpasses.record import NodeRecord, Quantization
+from qpasses.patterns import Stored, quantized_by, stored_input
+from qpasses.record import SIGNALS, NodeRecord, Quantization
 
 
 class IntegerizeRescaling(Pass):
     """Replace DequantizeLinear directly followed by QuantizeLinear.
 
     before: ``y = Q(DQ(x))``
-    after:  ``y = qpasses.Lut(x, table)``, or x itself where nothing changes
+    after:  ``y = qpasses.Lut(x, table)``, of 16 bits ``y = qpasses.IntRescale(x, ...)``, or x
+    itself where nothing changes
     **Exact** where the target rescales in real arithmetic: the table holds the rescaled value
-    of every code. Else it holds what a multiplier and a shift make of every code.
+    of every code. Else, and of 16 bits, it is what a multiplier and a shift make of it.
     """
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
@@ -31,7 +35,8 @@ class IntegerizeRescaling(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
         """Put a table between the two stored tensors."""
         settings = context.settings
-        x, y = stored_input(node.inputs[0], settings), quantized_by(node, settings)
+        x = stored_input(node.inputs[0], settings, SIGNALS)
+        y = quantized_by(node, settings, SIGNALS)
         if x is None or y is None:
             return None  # the edge of the integer part
         if x.quantization == y.quantization and not is_graph_output(graph, y.tensor):
@@ -40,6 +45,8 @@ class IntegerizeRescaling(Pass):
                     if tensor is y.tensor:
                         reader.inputs[index] = x.tensor
             return None
+        if "int16" in (x.quantization.dtype, y.quantization.dtype):
+            return _rescaled(graph, node, x, y, context)
         if not context.target.tables:
             return Declined(
                 f"another scale for {x.tensor.name!r} needs a table: target "
@@ -65,6 +72,40 @@ class IntegerizeRescaling(Pass):
             domain=DOMAIN,
         )
         return None
+
+
+def _rescaled(
+    graph: Graph, node: Node, x: Stored, y: Stored, context: Context
+) -> Declined | None:
+    """Put IntRescale between the two stored tensors."""
+    meaning, zero = y.quantization, x.quantization.zero
+    try:
+        numbers = rescale_numbers(x.quantization, meaning, context.target)
+    except UsageError as error:
+        return Declined(f"another scale: {error}")
+    attributes = {"rounding": node_rounding(context.target)}
+    context.record.nodes[node.name] = NodeRecord(
+        source=[node.name],
+        scales={"x": [x.quantization.scale], "y": [meaning.scale]},
+        overload=OPS["IntRescale"].body("portable", numbers, attributes).overload,
+    )
+    bounds = meaning.zero_point, *meaning.limits
+    inputs = [
+        x.tensor,
+        context.scalar(x.quantization.dtype, int(zero)),
+        *(context.constant(f"{node.name}.{key}", value) for key, value in numbers.items()),
+        *(context.scalar(meaning.dtype, value) for value in bounds),
+    ]
+    add_node(
+        graph,
+        "IntRescale",
+        node.name,
+        inputs,
+        [y.tensor],
+        attributes=attributes,
+        domain=DOMAIN,
+    )
+    return None
 
 
 def rescaling_pair(x: Quantization, y: Quantization, target: Target) -> Pair | None:

@@ -1,0 +1,76 @@
+"""IntRescale: a stored tensor at another scale, zero point and type."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.double import STORE_DOUBLE, overload, requantized
+from opsets.fixed_point import saturate
+from opsets.op import Body, Op
+from opsets.portable import bodies_of_product, rounds
+from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
+
+_PORTABLE = """
+    wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
+    zero_x   = Cast <to = 7> (x_zero)
+    level_x  = Sub (wide_x, zero_x)
+    wide_m   = Cast <to = 7> (multiplier)
+"""
+
+_IN_DOUBLE = """
+    wide_x   = Cast <to = 11> (x)                                          # 11 is DOUBLE
+    zero_x   = Cast <to = 11> (x_zero)
+    level_x  = Sub (wide_x, zero_x)
+"""
+
+
+def reference(
+    x: NDArray[Any],
+    x_zero: NDArray[Any],
+    multiplier: NDArray[np.int32],
+    shift: NDArray[np.int32],
+    y_zero: NDArray[Any],
+    y_min: NDArray[Any],
+    y_max: NDArray[Any],
+    *,
+    rounding: NodeRounding,
+) -> NDArray[Any]:
+    """Stored x, any shape; a multiplier and a shift for all of it."""
+    level = requantize(x.astype(np.int64) - x_zero, multiplier, shift, rounding)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
+
+
+def _monotone(x: NDArray[Any], *args: Any, **attributes: Any) -> None:
+    stored = reference(np.sort(x, axis=None), *args, **attributes)
+    assert (np.diff(stored.astype(np.int64)) >= 0).all()
+
+
+INT_RESCALE = Op(
+    name="IntRescale",
+    inputs={
+        **{"x": "S", "x_zero": "S", "multiplier": "int32", "shift": "int32"},
+        **{"y_zero": "S", "y_min": "S", "y_max": "S"},
+    },
+    outputs={"y": "S"},
+    attributes=("rounding",),
+    reference=reference,
+    bodies=[
+        *(
+            Body(
+                overload(rounding),
+                "onnxruntime",
+                _IN_DOUBLE
+                + requantized("level_x", "multiplier", "shift", "level", rounding)
+                + STORE_DOUBLE,
+                accepts=rounds(rounding),
+            )
+            for rounding in NODE_ROUNDINGS
+        ),
+        *bodies_of_product(_PORTABLE, "shift", ("level_x", "wide_m")),
+    ],
+    evidence="exhaustive",
+    laws={"monotone": _monotone},
+    doc="y = clamp(round((x - x_zero) * multiplier / 2**shift) + y_zero, y_min, y_max): 16 "
+    "bits of a residual stream for a node that reads 8. Source: TOSA's RESCALE.",
+)

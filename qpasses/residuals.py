@@ -1,0 +1,93 @@
+"""Residual streams: sums that a branch joins again, which may be stored in 16 bits."""
+
+from collections.abc import Container, Mapping
+
+from qpasses.graph import Graph, Node, Tensor, producer
+from qpasses.moving import moves
+from qpasses.norms import NORMS
+from qpasses.patterns import activations, data_inputs
+from qpasses.planning import Plan
+from qpasses.record import Quantization
+from qpasses.rescaling import Edge
+
+LONGEST_BRANCH = 2000
+"""So many nodes of a branch are looked at, behind the place where it leaves."""
+
+_TAKES_16_BITS = frozenset({"Add"}) | NORMS
+"""Ops that compute with residual streams as they are; others read 8 bits of them."""
+
+
+def residual_streams(graph: Graph, chosen: Plan) -> set[str]:
+    """The names of the stored tensors that are residual streams.
+
+    They are what an Add writes that computes on integers (behind a Relu or Clip that it
+    absorbs), if one of its operands is computed from the other; and this other one, if an Add
+    writes that as well.
+    """
+    sums = [node for node in chosen.computing if node.op == "Add"]
+    ends = {id(node): _stored_end(node, chosen) for node in sums}
+    written = set(ends.values())
+    place = {id(node): index for index, node in enumerate(graph.nodes)}
+    found = set[str]()
+    for node in sums:
+        operands = activations(node)
+        for kept, branch in (operands, operands[::-1]) if len(operands) == 2 else ():
+            if kept is not branch and _leads_to(_unmoved(kept), branch, place):
+                found |= {ends[id(node)], *{kept.name} & written}
+    return found
+
+
+def _stored_end(node: Node, chosen: Plan) -> str:
+    """The name of the tensor that stores what ``node`` and what it absorbs compute."""
+    tensor = node.outputs[0]
+    while tensor.name not in chosen.tensors:
+        (reader,) = tensor.outputs
+        tensor = reader.outputs[0]
+    return str(tensor.name)
+
+
+def _unmoved(tensor: Tensor) -> Tensor:
+    """What ``tensor`` is only a Reshape or the like of."""
+    node = producer(tensor)
+    while node is not None and moves(node) and len(data_inputs(node)) == 1:
+        (tensor,) = data_inputs(node)
+        node = producer(tensor)
+    return tensor
+
+
+def _leads_to(source: Tensor, end: Tensor, place: Mapping[int, int]) -> bool:
+    """Whether ``end`` is computed from ``source``, by a branch that is not too long."""
+    writer = producer(source)
+    first = -1 if writer is None else place[id(writer)]
+    waiting, seen = [end], set[int]()
+    while waiting and len(seen) < LONGEST_BRANCH:
+        tensor = waiting.pop()
+        if tensor is source:
+            return True
+        node = producer(tensor)
+        if node is not None and place[id(node)] > first and id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.inputs
+    return False
+
+
+def narrowed_edges(
+    graph: Graph, chosen: Plan, narrow: Mapping[str, Quantization]
+) -> list[Edge]:
+    """Where integer nodes that take no 16 bits read a residual stream.
+
+    ``narrow``: by the name of each stream, what 8 bits of it mean. Moving nodes are left out:
+    what they move is asked for elsewhere.
+    """
+    computing = {id(node) for node in chosen.computing}
+    return [
+        Edge(node, True, index, tensor.name, narrow[tensor.name])
+        for node in graph.nodes
+        if id(node) in chosen.integer and not moves(node) and not _takes(node, computing)
+        for index, tensor in enumerate(node.inputs)
+        if tensor.name in narrow
+    ]
+
+
+def _takes(node: Node, computing: Container[int]) -> bool:
+    return node.op in _TAKES_16_BITS and id(node) in computing
