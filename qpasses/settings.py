@@ -40,8 +40,8 @@ class Settings:
     ``activation_bits``: 2 to 8, of the codes in ``activation_type``; ``narrow_range``: without
     the lowest of them. ``residual_type``: of residual streams, that of other activations or
     int16 (see qpasses.residuals). ``per_channel``: False for one weight scale everywhere, True
-    for one per channel where the target has them. ``activation_form``: what a LeakyRelu or PRelu on
-    its own becomes, a table or multipliers. These two and ``symmetric`` start, as None, from
+    for one per channel where the target has them. ``activation_form``: what a LeakyRelu or
+    PRelu on its own becomes, a table or multipliers. These two and ``symmetric`` start, as None, from
     what the target has. ``alignment``: whose rules say which tensors share a range (see
     qpasses.alignment). ``table_ranges``: where the range of what a table gives comes from.
     ``softmax``, ``gelu`` and ``layernorm``: as what these become integer, which start, as

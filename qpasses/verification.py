@@ -203,12 +203,19 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
             is_float32 = float(np.float32(stored.scale)) == stored.scale
         if settings.target.scale_type == "float32" and not is_float32:
             problems.append(f"the scale of tensor {name!r} is {stored.scale!r}, no float32")
-        if (stored.dtype, stored.bits, stored.narrow) != wanted:
+        is_stream = stored.dtype == settings.residual_type
+        if not is_stream and (stored.dtype, stored.bits, stored.narrow) != wanted:
             problems.append(
                 f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "
                 f"{stored.limits[1]}, unlike the recorded settings"
             )
-        elif settings.symmetric and stored.zero_point not in _zero_points(settings):
+        elif is_stream and stored.zero_point:
+            problems.append(f"tensor {name!r} of 16 bits has a zero point")
+        elif (
+            settings.symmetric
+            and not is_stream
+            and stored.zero_point not in _zero_points(settings)
+        ):
             problems.append(f"tensor {name!r} is not symmetric, unlike the recorded settings")
     target = settings.target
     if target.name in target_names() and target != load_target(target.name):

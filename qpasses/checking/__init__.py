@@ -125,13 +125,13 @@ def _called(node: Node) -> str:
 def _claimed(node: Node, pair: Pair) -> tuple[list[Node], list[str]]:
     """The float nodes that ``node`` is said to compute, and names that are of none.
 
-    A table at another scale, which computes nothing, names itself.
+    What stores a tensor at another scale, and computes nothing, names itself.
     """
     entry = pair.record.nodes.get(node.name)
     names = [node.name] if entry is None else list(entry.source)
     known = [pair.float_nodes[name] for name in names if name in pair.float_nodes]
     stray = [name for name in names if name not in pair.float_nodes]
-    if entry is None or (node.op == "Lut" and names == [node.name]):
+    if entry is None or (node.op in ("Lut", "IntRescale") and names == [node.name]):
         return known, []
     return known, stray if names else [""]
 

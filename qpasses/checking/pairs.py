@@ -76,7 +76,10 @@ def operands(
     elif site.node.op in ("IntAdd", "IntSub"):
         rounding = quotient_rounding(target)
     yield from unlike_attributes(site.node.attrs, {"rounding": rounding})
-    if len({each.dtype for each in (a, b, site.y)}) > 1:
+    types = {each.dtype for each in (a, b, site.y)}
+    if "int16" in types and site.node.op not in ("IntAdd", "IntRescaledAdd"):
+        raise DifferenceError(f"{site.node.op} has no form for 16 bits")
+    if len(types - {"int16"}) > 1:
         raise DifferenceError("its operands and its result are stored in different types")
     return a, b, site.y
 
@@ -103,7 +106,7 @@ def _sum_multipliers(
     arithmetic on the fewest pairs before the others; then to 6; then by powers of two.
     """
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
-    if not searched(target):
+    if not searched(target) or "int16" in (a.dtype, b.dtype, y.dtype):
         return _ruled_sum(ratios, target)
     top, shift = nearest(max(ratios), target.multiplier_bits)
     start = [min(top, round(ratio * (1 << shift))) for ratio in ratios]

@@ -147,7 +147,8 @@ def i_layer_norm(site: Site) -> Iterator[str]:
         _floor(Fraction(b) / Fraction(g) * 2**30 / root)
         for g, b in zip(gammas, betas, strict=True)
     ]
-    largest = 255 * 2**25 + max(map(abs, biases))
+    low, high = x.type_limits
+    largest = (high - low) * 2**25 + max(map(abs, biases))
     width = min(31, 62 - largest.bit_length())
     if width < 8:
         raise DifferenceError("its biases are too large")

@@ -1,14 +1,17 @@
-"""IntRescaledAdd and IntRescaledSub: the numbers of each operand and of the sum."""
+"""IntRescale, IntRescaledAdd and IntRescaledSub: the numbers of operands and of the sum."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 
 from opsets.realised import node_pair
 from opsets.target import Target
 from qpasses.checking.clamps import check_end, clamps_behind
-from qpasses.checking.meaning import DifferenceError, Site, unlike
+from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.multipliers import expected_pair, expected_rounding
 from qpasses.checking.pairs import operands
+from qpasses.checking.products import check_record
 
 
 def int_rescaled_add(site: Site) -> Iterator[str]:
@@ -27,6 +30,26 @@ def int_rescaled_add(site: Site) -> Iterator[str]:
         for part, value in zip(("multiplier", "shift"), pair, strict=True):
             formal = f"{name}_{part}"
             yield from unlike(formal, site.given[formal], np.array(value, np.int32))
+
+
+def int_rescale(site: Site) -> Iterator[str]:
+    """A residual stream of 16 bits at another scale: 8 bits for nodes that read no more."""
+    if site.chain:
+        raise DifferenceError("its record names a node of the float model")
+    source, y = site.inputs["x"], site.y
+    x = site.pair.meaning(source).stored
+    if x is None:
+        raise DifferenceError(f"{source.name!r} is not stored as integers")
+    target = site.settings.target
+    if "int16" not in (x.dtype, y.dtype):
+        yield "neither end has 16 bits: it would be a table"
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
+    yield from unlike_attributes(site.node.attrs, {"rounding": expected_rounding(target)})
+    yield from unlike("x_zero", site.given["x_zero"], x.zero)
+    yield from check_end(site, ())
+    pair = expected_pair(Fraction(x.scale) / Fraction(y.scale), target, elementwise=True)
+    for name, value in zip(("multiplier", "shift"), pair, strict=True):
+        yield from unlike(name, site.given[name], np.array(value, np.int32))
 
 
 def _scales(

@@ -24,7 +24,7 @@ from qpasses.checking.published import (
     shift_gelu,
     shiftmax,
 )
-from qpasses.checking.rescaled import int_rescaled_add
+from qpasses.checking.rescaled import int_rescale, int_rescaled_add
 from qpasses.checking.resizes import int_resize
 from qpasses.checking.slopes import int_p_relu
 from qpasses.checking.softmax import log_softmax, table_softmax
@@ -45,6 +45,7 @@ RULES: Mapping[str, Rule] = {
     "IntMul": int_mul,
     "IntPRelu": int_p_relu,
     "IntReduce": int_reduce,
+    "IntRescale": int_rescale,
     "IntRescaledAdd": int_rescaled_add,
     "IntRescaledSub": int_rescaled_add,
     "IntResize": int_resize,

@@ -46,6 +46,8 @@ def simulated(pair: Pair) -> Simulated:
     }
     _take_constants(graph, pair)
     sources = {ours: real for real, (ours, _) in stored.items()}
+    narrow = _narrowed(pair)
+    _read_narrow(graph, pair, narrow)
     apart = [n for node in pair.integer.nodes for n in _apart(node, pair, graph, sources)]
     left = _left_in_float(pair)
     for node in graph.node:
@@ -59,15 +61,39 @@ def simulated(pair: Pair) -> Simulated:
         graph.output.append(helper.make_tensor_value_info(_codes(real), kind, None))
         before += _meaning(real, how)
         behind += _rounding(_own(real) if _own(real) in own else real, real, how)
+    for ours, how in narrow.items():
+        kind = helper.np_dtype_to_tensor_dtype(how.zero.dtype)
+        graph.input.append(helper.make_tensor_value_info(_codes(_given(ours)), kind, None))
+        before += _meaning(ours, how)
     nodes = [*before, *graph.node, *apart, *behind]
     del graph.node[:]
     del graph.value_info[:]
     graph.node.extend(nodes)
     return Simulated(
         model,
-        {ours: _codes(_given(real)) for ours, real in sources.items()},
+        {ours: _codes(_given(real)) for ours, real in sources.items()}
+        | {ours: _codes(_given(ours)) for ours in narrow},
         {ours: _codes(real) for ours, real in sources.items()},
     )
+
+
+def _narrowed(pair: Pair) -> Mapping[str, Quantization]:
+    """By stored tensor: what the 8 bits of residual streams mean that some nodes read."""
+    ends = [n.outputs[0].name for n in pair.integer.nodes if n.op == "IntRescale"]
+    return {name: pair.record.tensors[name] for name in ends}
+
+
+def _read_narrow(
+    graph: onnx.GraphProto, pair: Pair, narrow: Mapping[str, Quantization]
+) -> None:
+    """Let the float nodes of those that read ``narrow`` do so as well."""
+    protos = {node.name: node for node in graph.node}
+    for node in pair.integer.nodes:
+        read = {pair.meanings[t.name].real: t.name for t in node.inputs if t.name in narrow}
+        entry = pair.record.nodes.get(node.name)
+        for name in ([node.name] if entry is None else entry.source) if read else ():
+            inputs = protos[name].input
+            inputs[:] = [_given(read[each]) if each in read else each for each in inputs]
 
 
 def _left_in_float(pair: Pair) -> Mapping[str, set[str]]:
