@@ -178,7 +178,7 @@ def _is_well_formed(node: Node) -> bool:
 
 _TEXTS = ("rounding", "auto_pad")
 _LISTS = (
-    *("axes", "dilations", "kernel_shape", "pads", "spatial_shape", "strides"),
+    *("axes", "dilations", "kernel_shape", "leading", "pads", "spatial_shape", "strides"),
     *("uncounted_pads", "x_sizes", "y_sizes"),
 )
 

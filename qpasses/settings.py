@@ -41,9 +41,10 @@ class Settings:
     the lowest of them. ``residual_type``: of residual streams, that of other activations or
     int16 (see qpasses.residuals). ``per_channel``: False for one weight scale everywhere, True
     for one per channel where the target has them. ``activation_form``: what a LeakyRelu or
-    PRelu on its own becomes, a table or multipliers. These two and ``symmetric`` start, as None, from
-    what the target has. ``alignment``: whose rules say which tensors share a range (see
-    qpasses.alignment). ``table_ranges``: where the range of what a table gives comes from.
+    PRelu on its own becomes, a table or multipliers. These two and ``symmetric`` start, as
+    None, from what the target has. ``alignment``: whose rules say which tensors share a range
+    (see qpasses.alignment). ``table_ranges``: where the range of what a table gives comes
+    from.
     ``softmax``, ``gelu`` and ``layernorm``: as what these become integer, which start, as
     None, from what the target has; ``softmax_nodes``: which Softmax do, those between
     integers, all behind integers, or none; ``softmax_bits``: 16, 24 or 32, of the sum of

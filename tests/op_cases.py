@@ -254,8 +254,12 @@ def int_gemm(draw):
     zeros = zero_point(rng, dtype), zero_point(rng, w_type)
     x, w = codes(rng, (*rows, inner), zeros[0]), weight_codes(rng, (inner, columns), zeros[1])
     rest = *bias_and_scale(rng, columns, inner), *output_ends(rng, dtype)
-    rank = draw(st.sampled_from([{}, {"rank": 0}, {"rank": x.ndim}]))
-    return Case([x, zeros[0], w, zeros[1], *rest], rank | {"rounding": draw(node_rounding)})
+    sizes = [*x.shape[:-1]]
+    varying = [-1, *sizes[1:]] if sizes else [0]
+    known = [{}, {"leading": [0]}, {"leading": sizes or [0]}, {"leading": varying}]
+    leading = draw(st.sampled_from([*known, {"leading": [-1] * len(sizes) or [0]}]))
+    attributes = leading | {"rounding": draw(node_rounding)}
+    return Case([x, zeros[0], w, zeros[1], *rest], attributes)
 
 
 @st.composite

@@ -98,7 +98,7 @@ def _plain_conv(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, **geometry):
     return (len(x), len(w), *counts), code_at
 
 
-def _plain_gemm(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, rank=0):
+def _plain_gemm(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, leading=None):
     def code_at(*at):
         *row, n = at
         acc = int(bias[n])

@@ -1,5 +1,6 @@
 """IntGemm: stored integers of any rank times a weight matrix, plus bias, requantized."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
+
+NOT_KNOWN = [0]
+"""In place of the leading sizes of x, where not even their number is known."""
 
 _SUMS = """
     products = MatMulInteger (x, w, x_zero, w_zero)
@@ -44,9 +48,29 @@ _ANY_RANK = (
 """
 )
 
+_ROWS = (
+    """
+    rows      = Flatten <axis = -1> (X)
+"""
+    + _MATRIX.replace("ROWS", "rows").replace("RESULT", "product")
+    + """
+    leading   = Constant <value_ints: ints = @leading> ()
+    outer     = Shape <start = 1> (w)
+    full      = Concat <axis = 0> (leading, outer)                         # folded
+    RESULT    = Reshape (product, full)
+"""
+)
+
 
 def _is_matrix(_constants: Constants, attributes: Attributes) -> bool:
-    return bool(attributes.get("rank") == 2)
+    leading = attributes.get("leading", NOT_KNOWN)
+    return len(leading) == 1 and leading != NOT_KNOWN
+
+
+def _has_sizes(_constants: Constants, attributes: Attributes) -> bool:
+    """Whether one leading size varies at most, so that the others say what it is."""
+    leading = attributes.get("leading", NOT_KNOWN)
+    return len(leading) > 1 and all(leading) and min(leading) >= -1 and leading.count(-1) < 2
 
 
 def reference(
@@ -62,14 +86,15 @@ def reference(
     y_max: NDArray[Any],
     *,
     rounding: NodeRounding,
-    rank: int = 0,
+    leading: Sequence[int] = NOT_KNOWN,
 ) -> NDArray[Any]:
     """Stored x [..., K], w [K, N], bias [N] -> stored y [..., N].
 
-    ``multiplier`` and ``shift`` have one entry or N. ``rank`` is that of x, 0 if not known: it
-    changes no result, but a matrix needs no Reshape.
+    ``multiplier`` and ``shift`` have one entry or N. ``leading`` are the sizes of x before the
+    last, -1 for those that vary, [0] if not even their number is known: they change no result,
+    but save asking for the shape.
     """
-    assert rank in (0, x.ndim)
+    assert leading == NOT_KNOWN or len(leading) == x.ndim - 1
     data, weights = (a.astype(np.int64) - z for a, z in ((x, x_zero), (w, w_zero)))
     acc = np.matmul(data, weights) + bias.astype(np.int64)
     level = requantize(acc, multiplier, shift, rounding)
@@ -105,10 +130,11 @@ INT_GEMM = Op(
         "y_max": "T",
     },
     outputs={"y": "T"},
-    attributes=("rank", "rounding"),
+    attributes=("leading", "rounding"),
     reference=reference,
     bodies=[
         *float32_bodies(_MATRIX.replace("ROWS", "X"), "onnxruntime_matrix", _is_matrix),
+        *float32_bodies(_ROWS, "onnxruntime_rows", _has_sizes),
         *float32_bodies(_ANY_RANK),
         *accumulator_bodies(_SUMS, LAST_AXIS),
         *portable_bodies(_SUMS, LAST_AXIS),

@@ -39,14 +39,17 @@ _AXES = """
 """
 
 _SUMS = """
+    # less its mean a row is the same with and without the zero point: 0 then, no kernel
     wide      = Cast <to = TYPE> (x)
-    origin    = Cast <to = TYPE> (x_zero)
+    zero_x    = Cast <to = TYPE> (x_zero)
     many      = Cast <to = TYPE> (cells)
     is_mean   = Cast <to = TYPE> (centered)
+    unit_x    = Cast <to = TYPE> (one)
+    has_zero  = Sub (unit_x, is_mean)
+    origin    = Mul (zero_x, has_zero)
     code      = Sub (wide, origin)
-    square    = Mul (code, code)
     sum       = ReduceSum (code, axes)
-    squares   = ReduceSum (square, axes)
+    SQUARES
     total     = Mul (sum, is_mean)
     spread    = Mul (squares, many)
     of_total  = Mul (total, total)
@@ -203,9 +206,21 @@ def root_fits_double(constants: Constants, attributes: Attributes) -> bool:
     return bool(largest < LARGEST_DOUBLE) and attributes["factor_bits"] <= 52
 
 
+def sums_fit_double(constants: Constants, attributes: Attributes) -> bool:
+    """Whether the products of sums that the variance is the difference of stay below 2**52."""
+    return _largest_product(constants, attributes) < LARGEST_DOUBLE
+
+
 def fits_int64(constants: Constants, attributes: Attributes) -> bool:
     """Whether the variance of no row, with its fraction bits and epsilon, leaves 62 bits."""
-    return _largest_radicand(constants, attributes) < LARGEST_RADICAND
+    largest = _largest_radicand(constants, attributes)
+    return max(largest, _largest_product(constants, attributes)) < LARGEST_RADICAND
+
+
+def _largest_product(constants: Constants, attributes: Attributes) -> int:
+    limits, zero = np.iinfo(constants["x_zero"].dtype), int(constants["x_zero"])
+    zero = 0 if attributes["centered"] else zero
+    return int((attributes["cells"] * max(limits.max - zero, zero - limits.min)) ** 2)
 
 
 def _largest_radicand(constants: Constants, attributes: Attributes) -> int:
@@ -220,10 +235,11 @@ def _largest_radicand(constants: Constants, attributes: Attributes) -> int:
 
 def _in_double(rounding: Rounding) -> Sequence[Body]:
     """All in double where the radicand fits it; else its root is made right in int64."""
-    before = _AXES + _SUMS.replace("TYPE", "11") + _IN_DOUBLE
+    sums = _SUMS.replace("SQUARES", "squares = ReduceSumSquare (code, axes)")
+    before = _AXES + sums.replace("TYPE", "11") + _IN_DOUBLE
     behind = _NORMAL_IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
     exact = _RADICAND + _SQUARE_ROOT + _FACTOR + "factor_d = Cast <to = 11> (factor)\n"
-    accepted = all_of(rounds(rounding), fits_double)
+    accepted = all_of(rounds(rounding), fits_double, sums_fit_double)
     return [
         Body(
             overload(rounding),
@@ -240,7 +256,17 @@ def _in_double(rounding: Rounding) -> Sequence[Body]:
     ]
 
 
-_PORTABLE = _AXES + _SUMS.replace("TYPE", "7") + _RADICAND + _newton() + _FACTOR + _NORMAL
+_SQUARES = """square    = Mul (code, code)
+    squares   = ReduceSum (square, axes)"""
+
+_PORTABLE = (
+    _AXES
+    + _SUMS.replace("TYPE", "7").replace("SQUARES", _SQUARES)
+    + _RADICAND
+    + _newton()
+    + _FACTOR
+    + _NORMAL
+)
 
 
 def reference(

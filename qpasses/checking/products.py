@@ -25,7 +25,7 @@ from qpasses.checking.multipliers import (
 )
 from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels
-from qpasses.graph import Node, input_at, rank
+from qpasses.graph import Node, input_at
 from qpasses.record import Quantization
 
 
@@ -63,7 +63,9 @@ def int_gemm(site: Site) -> Iterator[str]:
     if bias is not None and bias.shape != weights.shape[1:]:
         raise DifferenceError(f"the bias of {node.name!r} is not one number per column")
     clamps = clamps_behind(site, count)
-    attributes = {"rank": rank(node.inputs[0]) or 0}
+    shape = node.inputs[0].shape
+    sizes = [n if isinstance(n, int) else -1 for n in shape[:-1]] if shape else [0]
+    attributes = {"leading": sizes}
     yield from _matrix(site, weights, bias, 1, clamps, attributes)
 
 

@@ -81,6 +81,7 @@ def _run(
     if node.op == "IntGemm":
         x, w = np.full((1, 1), zero), np.zeros((1, acc.size), np.int8)
         inputs = [x, zero, w, weight_zero, acc, multiplier, shift, *ends]
+        attributes["leading"] = [1]
         return run_op("IntGemm", overload, inputs, attributes, optimize=optimize)
     if node.op == "IntResize":
         level = 1 if zero < np.iinfo(zero.dtype).max else -1

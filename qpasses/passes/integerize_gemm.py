@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from qpasses.graph import Graph, Node, input_at, rank
+from opsets.qpasses_v1.int_gemm import NOT_KNOWN
+from qpasses.graph import Graph, Node, Tensor, input_at, rank
 from qpasses.passes.base import Context, Declined, Pass
 from qpasses.passes.integerize_conv import guard_weights, matrix_inputs, matrix_operands
 from qpasses.patterns import absorbed, bias_row, multiplies_stacks, value_of
@@ -52,7 +53,14 @@ class IntegerizeGemm(Pass):
         if isinstance(operands, Declined):
             return operands
         inputs = matrix_inputs(operands, context)
-        attributes = {"rank": rank(node.inputs[0]) or 0}
+        attributes = {"leading": _leading(node.inputs[0])}
         return emit_requantized(
             graph, operands.site, "IntGemm", inputs, attributes, operands.acc, context
         )
+
+
+def _leading(x: Tensor) -> list[int]:
+    """The sizes before the last, -1 for those that vary."""
+    if not rank(x):
+        return NOT_KNOWN
+    return [size if isinstance(size, int) else -1 for size in x.shape[:-1]]
