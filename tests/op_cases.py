@@ -48,7 +48,7 @@ def zero_point(rng, dtype):
     return np.array(rng.choice([anywhere, *ends_and_middle]), dtype)
 
 
-def codes(rng, shape, zero, end=256):
+def codes(rng, shape, zero, end=1 << 16):
     """Stored integers in [-end, end): anywhere, only the ends, or next to ``zero``."""
     limits = np.iinfo(zero.dtype)
     low, high = max(limits.min, -end), min(limits.max, end - 1)
@@ -62,7 +62,7 @@ def codes(rng, shape, zero, end=256):
 
 
 def weight_codes(rng, shape, zero):
-    return codes(rng, shape, zero, SIGNED_WEIGHT_END if zero.dtype == np.int8 else 256)
+    return codes(rng, shape, zero, SIGNED_WEIGHT_END if zero.dtype == np.int8 else 1 << 16)
 
 
 def output_ends(rng, dtype):
@@ -115,6 +115,8 @@ def lut(draw):
 
 
 wide_type = st.sampled_from([np.dtype(t) for t in (np.uint8, np.int8, np.int16)])
+stream_types = stored_type.map(lambda dtype: (dtype,) * 3) | st.tuples(*[wide_type] * 3)
+"""Of two operands and their sum: one of 8 bits for all, or any."""
 
 
 def wide_codes(draw, rng):
@@ -159,11 +161,11 @@ def lut_per_channel(draw):
     return Case([codes(rng, shape, zero_point(rng, dtype)), tables], {"axis": axis})
 
 
-def operands(draw, rng, dtype):
+def operands(draw, rng, dtype, other=None):
     """Two stored tensors that broadcast together, with their zero points."""
     full = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
-    zeros = zero_point(rng, dtype), zero_point(rng, dtype)
+    zeros = zero_point(rng, dtype), zero_point(rng, other or dtype)
     shapes = draw(st.permutations([full, small]))
     a, b = (codes(rng, *operand) for operand in zip(shapes, zeros, strict=True))
     return a, zeros[0], b, zeros[1]
@@ -282,29 +284,37 @@ def int_mat_mul(draw):
 @st.composite
 def int_add(draw):
     """One operand has the full shape, the other broadcasts to it; either may come first."""
-    rng, dtype = draw(generator), draw(stored_type)
-    given = operands(draw, rng, dtype)
+    rng, (a, b, y) = draw(generator), draw(stream_types)
+    given = operands(draw, rng, a, b)
     pair = multipliers(rng, 2)
     scale_below_two = int(pair.max()).bit_length() - 1
     scale = *pair, max(scale_below_two + rng.integers(0, 11), 1)
-    rest = *(np.array(value, np.int32) for value in scale), *output_ends(rng, dtype)
+    rest = *(np.array(value, np.int32) for value in scale), *output_ends(rng, y)
     return Case([*given, *rest], {"rounding": draw(rounding)})
 
 
 @st.composite
 def int_rescaled_add(draw):
     """TFLite's left shift or none; each pair of 31 bits or fewer, all below a scale of 2."""
-    rng, dtype = draw(generator), draw(stored_type)
-    given = operands(draw, rng, dtype)
+    rng, (a, b, y) = draw(generator), draw(stream_types)
+    given = operands(draw, rng, a, b)
     m = [int(each) for each in multipliers(rng, 3)]
     shifts = [max(each.bit_length() + int(rng.integers(-1, 6)), 1) for each in m]
-    left = int(rng.choice([0, 20]))
+    left = 0 if np.int16 in (a, b, y) else int(rng.choice([0, 20]))
     shifts[2] += left
     numbers = [each for pair in zip(m, shifts, strict=True) for each in pair]
     scalars = (np.array(value, np.int32) for value in (left, *numbers))
-    return Case(
-        [*given, *scalars, *output_ends(rng, dtype)], {"rounding": draw(node_rounding)}
-    )
+    return Case([*given, *scalars, *output_ends(rng, y)], {"rounding": draw(node_rounding)})
+
+
+@st.composite
+def int_rescale(draw):
+    rng = draw(generator)
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=3))
+    zero = zero_point(rng, draw(wide_type))
+    scale = (np.asarray(each[0]) for each in multiplier_and_shift(rng, 1, 1 << 15))
+    inputs = [codes(rng, shape, zero), zero, *scale, *output_ends(rng, draw(wide_type))]
+    return Case(inputs, {"rounding": draw(node_rounding)})
 
 
 @st.composite
@@ -440,7 +450,8 @@ def int_log_softmax(draw):
 @st.composite
 def int_layer_norm(draw):
     """Rows of equal codes, of two, anywhere; epsilon nothing or larger than the variance."""
-    rng, dtype = draw(generator), draw(stored_type)
+    rng, dtype, y_dtype = draw(generator), draw(wide_type), draw(stored_type)
+    largest = 2 * (255 if dtype.itemsize == 1 else 65535)
     leading = draw(st.lists(st.integers(1, 3), max_size=2))
     row = draw(st.lists(st.integers(1, 6), min_size=1, max_size=2))
     zero = zero_point(rng, dtype)
@@ -448,7 +459,7 @@ def int_layer_norm(draw):
     if rng.random() < 0.2:
         x = np.full_like(x, x.flat[0])
     cells = prod(row)
-    root_bits = int(rng.integers(0, (62 - (2 * 255 * cells).bit_length() * 2) // 2))
+    root_bits = int(rng.integers(0, (62 - (largest * cells).bit_length() * 2) // 2))
     norm_bits = int(rng.integers(8, 21))
     factor_bits = root_bits + int(rng.integers(norm_bits + 1, 46))
     epsilon = int(rng.choice([0, 1, rng.integers(0, 1 << int(rng.integers(1, 61)))]))
@@ -466,7 +477,7 @@ def int_layer_norm(draw):
         "norm_bits": norm_bits,
         "rounding": draw(rounding),
     }
-    return Case([x, zero, *numbers, *output_ends(rng, dtype)], attributes)
+    return Case([x, zero, *numbers, *output_ends(rng, y_dtype)], attributes)
 
 
 def _published(draw, shift_bits):
@@ -503,7 +514,7 @@ def shift_gelu(draw):
 
 @st.composite
 def i_layer_norm(draw):
-    rng, dtype = draw(generator), draw(stored_type)
+    rng, dtype, y_dtype = draw(generator), draw(wide_type), draw(stored_type)
     leading, cells = draw(st.lists(st.integers(1, 3), max_size=2)), draw(st.integers(1, 9))
     zero = zero_point(rng, dtype)
     x = codes(rng, (*leading, cells), zero)
@@ -512,7 +523,7 @@ def i_layer_norm(draw):
     offset = rng.integers(-(1 << 36), 1 << 36, cells, endpoint=True)
     multiplier = rng.integers(-(1 << 20), 1 << 20, cells, np.int32, endpoint=True)
     shift = rng.integers(1, 61, cells, np.int32, endpoint=True)
-    inputs = [x, zero, offset, multiplier, shift, *output_ends(rng, dtype)]
+    inputs = [x, zero, offset, multiplier, shift, *output_ends(rng, y_dtype)]
     return Case(inputs, {"cells": cells, "rounding": draw(rounding)})
 
 
@@ -556,6 +567,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntGemm": int_gemm(),
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
+    "IntRescale": int_rescale(),
     "IntSub": int_add(),
     "IntRescaledAdd": int_rescaled_add(),
     "IntRescaledSub": int_rescaled_add(),

@@ -135,6 +135,13 @@ def _plain_add(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
     return np.broadcast_shapes(a.shape, b.shape), code_at
 
 
+def _plain_rescale(x, x_zero, m, s, *ends, rounding):
+    def code_at(*at):
+        return _clamped(int(x[at]) - int(x_zero), int(m), int(s), ends, rounding)
+
+    return x.shape, code_at
+
+
 def _plain_sub(a, a_zero, b, b_zero, m_a, m_b, s, *ends, rounding):
     def code_at(*at):
         left, right = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
@@ -467,6 +474,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntGemm": _plain_gemm,
     "IntMatMul": _plain_mat_mul,
     "IntAdd": _plain_add,
+    "IntRescale": _plain_rescale,
     "IntSub": _plain_sub,
     "IntRescaledAdd": partial(_plain_rescaled, 1),
     "IntRescaledSub": partial(_plain_rescaled, -1),

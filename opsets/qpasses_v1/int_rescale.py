@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.double import STORE_DOUBLE, overload, requantized
-from opsets.fixed_point import saturate
+from opsets.double import STORE_DOUBLE, overload, rounded_double
+from opsets.fixed_point import ROUNDINGS, Rounding, saturate
 from opsets.op import Body, Op
 from opsets.portable import bodies_of_product, rounds
-from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
+from opsets.rounding import NodeRounding, requantize
 
 _PORTABLE = """
     wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
@@ -19,10 +19,22 @@ _PORTABLE = """
 """
 
 _IN_DOUBLE = """
+    # 16 bits times 31: exact
     wide_x   = Cast <to = 11> (x)                                          # 11 is DOUBLE
     zero_x   = Cast <to = 11> (x_zero)
     level_x  = Sub (wide_x, zero_x)
+    half_1   = Constant <value = double {0.5}> ()
+    places   = Cast <to = 11> (shift)
+    step     = Pow (half_1, places)
+    real_m   = Cast <to = 11> (multiplier)
+    scale    = Mul (real_m, step)
+    value    = Mul (level_x, scale)
 """
+
+
+def _in_double(rounding: Rounding) -> Body:
+    text = _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
+    return Body(overload(rounding), "onnxruntime", text, rounds(rounding))
 
 
 def reference(
@@ -56,17 +68,7 @@ INT_RESCALE = Op(
     attributes=("rounding",),
     reference=reference,
     bodies=[
-        *(
-            Body(
-                overload(rounding),
-                "onnxruntime",
-                _IN_DOUBLE
-                + requantized("level_x", "multiplier", "shift", "level", rounding)
-                + STORE_DOUBLE,
-                accepts=rounds(rounding),
-            )
-            for rounding in NODE_ROUNDINGS
-        ),
+        *map(_in_double, ROUNDINGS),
         *bodies_of_product(_PORTABLE, "shift", ("level_x", "wide_m")),
     ],
     evidence="exhaustive",

@@ -18,6 +18,7 @@ from qpasses.bodies import body_of
 from qpasses.edges import codes
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.problems import Constants, problem_of
+from qpasses.evidence.rescaled import check_unwrapped
 from qpasses.graph import Node
 from qpasses.record import Quantization, Record
 from qpasses.runtime import run_op
@@ -51,7 +52,9 @@ def rescale_numbers(
     x: Quantization, y: Quantization, target: Target
 ) -> dict[str, NDArray[np.int32]]:
     """Multiplier and shift of IntRescale; raises UsageError where the target has none."""
+    ends = np.array([end - x.zero_point for end in x.type_limits], np.int64)
     pair = node_multiplier(Fraction(x.scale) / Fraction(y.scale), target, elementwise=True)
+    check_unwrapped(ends, pair, target)
     names = "multiplier", "shift"
     return {name: np.array(v, np.int32) for name, v in zip(names, pair, strict=True)}
 
