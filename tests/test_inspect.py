@@ -295,8 +295,14 @@ def test_a_node_rebuilt_from_the_json_computes_what_onnxruntime_does(inspected, 
 
 
 def _constant(row, name, kind):
-    """A constant of a row of the JSON in the type that the op's signature gives it."""
-    types = {"T": row["outputs"][0]["type"], "W": "int8"}
+    """A constant of a row of the JSON in the type that the op's signature gives it.
+
+    A zero point, or an end, has that of the tensor that it is named after.
+    """
+    ends = {each["input"]: each["type"] for each in row["inputs"]}
+    result = row["outputs"][0]["type"]
+    of_tensor = ends.get(name.partition("_")[0], result)
+    types = {"T": result, "S": of_tensor, "W": "int8"}
     declared = OPS[kind].inputs[name].partition("[")[0]
     return np.array(row["constants"][name], types.get(declared, declared))
 

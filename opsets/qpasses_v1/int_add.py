@@ -161,5 +161,5 @@ INT_ADD = Op(
     doc="total = (a - a_zero) * a_multiplier + (b - b_zero) * b_multiplier, exact in int64; "
     "y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
     "broadcasting and one rounding. onnxruntime's QLinearAdd depends on the order of its "
-    "operands, so evidence covers both. Residual streams may have 16 bits.",
+    "operands, so evidence covers both.",
 )
