@@ -44,12 +44,14 @@ class Expansion:
         what: str,
         inputs: Sequence[Tensor],
         y: Tensor | None = None,
+        *,
+        dtype: type[np.generic] = np.float32,
         **attributes: Any,
     ) -> Tensor:
-        """What a new node called after ``what`` makes: a new tensor, or ``y``."""
+        """What a new node called after ``what`` makes: a new tensor of ``dtype``, or ``y``."""
         name = self._name if y is self.y else self._context.fresh(f"{self._name}_{what}")
         if y is None:
-            y = new_tensor(self._context.fresh(f"{self.y.name}_{what}"), self.y)
+            y = new_tensor(self._context.fresh(f"{self.y.name}_{what}"), self.y, dtype)
             y.shape = None
         add_node(self._graph, op, name, inputs, [y], attributes=attributes)
         return y

@@ -14,6 +14,7 @@ from qpasses.graph import (
     Graph,
     constant_bytes,
     export_graph,
+    fold_constants,
     import_graph,
     numbers_as_tensors,
 )
@@ -78,7 +79,7 @@ def _through(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, QUANTIZABLE
     )
     G_LOGGER.severity = G_LOGGER.ERROR
-    graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
+    fold_constants(graph)
     graph = _expanded(graph, sample, context, watch)
     if not watch.stops_in(EXPAND):
         run_passes(passes, graph, context, watch)
@@ -94,7 +95,9 @@ def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watc
         return graph
     model = prepared_model(graph)
     del model.graph.value_info[:]
-    return import_graph(true_shapes(model, sample))
+    graph = import_graph(true_shapes(model, sample))
+    fold_constants(graph)
+    return graph
 
 
 def _agrees_unmasked(model: onnx.ModelProto, sample: Arrays, context: Context) -> bool:

@@ -110,13 +110,14 @@ def test_a_mask_that_shuts_keys_out_selects(shut):
 def test_what_is_not_plain_stays_and_is_listed():
     made = blocks(21)
     node = next(each for each in made.graph.node if each.name == "packed")
-    node.attribute.append(onnx.helper.make_attribute("unidirectional", 1))
+    node.output.append("kept")
+    made.graph.output.append(onnx.helper.make_tensor_value_info("kept", 1, [2, "N", 4, 6, 2]))
     result = qpasses.quantize(made, feeds())
     assert [
         each.name for each in result.model.graph.node if each.domain == "com.microsoft"
     ] == ["packed"]
     listed = {each["name"]: each["reason"] for each in result.report["summary"]["float_nodes"]}
-    assert listed["packed"] == "Attention with unidirectional"
+    assert listed["packed"] == "Attention whose keys and values are read"
     assert qpasses.verify(result.model, made, feeds(2)).verdict != "failed"
 
 
@@ -165,3 +166,101 @@ def test_what_onnxruntime_fuses_is_taken_apart(tmp_path):
     left = {node.op_type for node in result.model.graph.node if node.domain == "com.microsoft"}
     assert not left and result.verdict == "ok"
     assert qpasses.verify(result.model, path, feeds(2)).verdict == "ok"
+
+
+# Masks.
+
+
+def tokens(count=6):
+    """[N, 6]: 1 for each key, then 0; some rows have all."""
+    rng = np.random.default_rng(count)
+    return [np.int32(np.arange(6) < rng.integers(2, 7, (2, 1))) for _ in range(count)]
+
+
+def triangles():
+    return [np.int32(np.tril(each[:, None] * np.ones((6, 1)))) for each in tokens()]
+
+
+MASKS = {
+    "keys": ("int32[N, 6] m", tokens()),
+    "number of keys": ("int32[N] m", [each.sum(axis=1, dtype=np.int32) for each in tokens()]),
+    "keys of each query": ("int32[N, 6, 6] m", triangles()),
+}
+
+
+def masked(text, declared, masks, opset=17, **weights):
+    ends = f"(float[N, 6, 8] x, {declared}) => (float[N, 6, 4] z)"
+    matrices = {name: matrix(8, 8, seed=ord(name[1])) for name in ("wq", "wk", "wv")}
+    weights |= {"out": matrix(8, 4), "packed_w": matrix(8, 24), "b24": numbers(24) / 9}
+    weights = {n: v for n, v in (matrices | weights).items() if f" {n}" in text or n == "out"}
+    made = model(
+        f"net {ends} {{ {text} z = MatMul (h, out) }}",
+        opset=opset,
+        ir_version=10,
+        domains=["com.microsoft"],
+        **weights,
+    )
+    samples = [dict(x, m=m) for x, m in zip(feeds(), masks, strict=True)]
+    return made, samples
+
+
+def assert_taken_apart(made, samples):
+    """Integer, verified, and near to what onnxruntime makes of the fused op."""
+    result = qpasses.quantize(made, samples)
+    ops = [node.op_type for node in result.model.graph.node]
+    assert result.report["summary"]["integer_only"] and result.verdict == "ok"
+    assert "TableSoftmax" in ops and "Where" in ops and "IntAdd" not in ops
+    assert qpasses.verify(result.model, made, samples).verdict == "ok"
+    runs = [Session(each) for each in (made, result.model)]
+    expected, found = ([run.run(None, s)[0] for s in samples] for run in runs)
+    assert np.isfinite(found).all()
+    noise = np.square(np.subtract(found, expected)).mean() / np.square(expected).mean()
+    assert 10 * np.log10(noise) < -25
+
+
+PRODUCTS = "q = MatMul (x, wq) k = MatMul (x, wk) v = MatMul (x, wv)"
+
+
+@pytest.mark.parametrize("causal", ["", ", unidirectional = 1"])
+@pytest.mark.parametrize("mask", MASKS)
+def test_padding_of_packed_attention_selects(mask, causal):
+    text = f"h = com.microsoft.Attention <num_heads = 2{causal}> (x, packed_w, b24, m)"
+    assert_taken_apart(*masked(text, *MASKS[mask]))
+
+
+@pytest.mark.parametrize("causal", ["", ", unidirectional = 1"])
+@pytest.mark.parametrize("mask", ["keys", "number of keys"])
+def test_padding_of_multi_head_attention_selects(mask, causal):
+    fused = f"com.microsoft.MultiHeadAttention <num_heads = 2{causal}>"
+    made = masked(f"{PRODUCTS} h = {fused} (q, k, v, b24, m)", *MASKS[mask])
+    assert_taken_apart(*made)
+
+
+@pytest.mark.parametrize("causal", ["", ", is_causal = 1"])
+@pytest.mark.parametrize("none", [False, True])
+def test_booleans_of_attention_of_onnx_select(none, causal):
+    masks = [each[:, None] > 0 for each in triangles()]
+    masks[1][0, 0, 2] &= not none  # a row without a key is zero
+    text = f"{PRODUCTS} h = Attention <q_num_heads = 2, kv_num_heads = 2{causal}> (q, k, v, m)"
+    assert_taken_apart(*masked(text, "bool[N, 1, 6, 6] m", masks, opset=23))
+
+
+def test_heads_that_share_keys_are_repeated():
+    text = f"{PRODUCTS} h = Attention <q_num_heads = 4, kv_num_heads = 2, is_causal = 1> "
+    shared = {"wk": matrix(8, 4), "wv": matrix(8, 4, seed=9)}
+    made, samples = masked(f"{text} (q, k, v)", "int32[N] m", MASKS["number of keys"][1], 23)
+    for tensor in made.graph.initializer:
+        if tensor.name in shared:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(shared[tensor.name], tensor.name))
+    del made.graph.input[1]
+    assert_taken_apart(made, [{"x": each["x"]} for each in samples])
+
+
+def test_a_mask_of_starts_and_ends_stays_and_is_listed():
+    text = "[a] h = com.microsoft.Attention <num_heads = 2> (x, packed_w, b24, m)"
+    ends = np.array([6, 4, 0, 1], np.int32)  # where keys end, then where they begin
+    made, samples = masked(text, "int32[M] m", [ends] * 6)
+    result = qpasses.quantize(made, samples)
+    listed = {each["name"]: each["reason"] for each in result.report["summary"]["float_nodes"]}
+    assert listed["a"] == "Attention with a mask that is not of keys or their number"
+    assert qpasses.verify(result.model, made, samples).verdict != "failed"

@@ -6,7 +6,9 @@ import numpy as np
 import onnx
 import pytest
 from commands import MODEL, USAGE, run
-from small_models import model, numbers, pictures, recorded, save
+from small_models import model, numbers, pictures, recorded, save, session
+
+from qpasses import quantize, verify
 
 WEIGHTS = {"w": numbers(4, 1, 3, 3), "v": numbers(3, 4, 1, 1)}
 RING = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
@@ -210,3 +212,26 @@ def test_samples_that_give_no_value_at_all_are_one_line(tmp_path):
     assert ended.code == USAGE
     assert len(ended.error.splitlines()) == 1
     assert "held no values" in ended.error
+
+
+@pytest.mark.parametrize("size", ["2", "N"])
+def test_parts_of_a_shape_are_these_parts_when_they_are_folded(size):
+    made = model(
+        f"""g (float[{size}, 3, 4] x) => (float[A, B] y, int64[K] sizes) {{
+            rest = Shape <start = 1> (x)
+            first = Shape <end = -2> (x)
+            one = Gather (rest, place)
+            sizes = Concat <axis = 0> (first, rest, one)
+            flat = Concat <axis = 0> (first, any)
+            r = Reshape (x, flat)
+            y = MatMul (r, w)
+        }}""",
+        w=numbers(12, 3),
+        place=np.array([1]),
+        any=np.array([-1]),
+    )
+    feed = {"x": numbers(2, 3, 4)}
+    result = quantize(made, [feed])
+    y, sizes = session(result.model).run(None, feed)
+    assert sizes.tolist() == [2, 3, 4, 4] and y.shape == (2, 3)
+    assert verify(result.model, made, [feed]).verdict == "ok"

@@ -8,8 +8,13 @@ import numpy as np
 from qpasses.attention import (
     TO_HEADS,
     TO_KEYS,
+    Mask,
+    added,
     attend,
+    before,
     join_heads,
+    kept,
+    repeated,
     size_of,
     split_heads,
     unhandled,
@@ -25,7 +30,7 @@ class ExpandAttention(Pass):
     """Replace Attention of opset 23 by MatMul, Softmax, and the moves that split heads.
 
     before: ``y = Attention (q, k, v, mask)``, of [N, heads, L, size] or, with the number of
-            heads, [N, L, heads * size]
+            heads, [N, L, heads * size]; heads may share keys
     after:  ``y`` of ``MatMul (Softmax (MatMul (q, k) * scale + mask), v)``
     **Exact:** it is its definition; the scale multiplies scores, not its root both parts.
     """
@@ -36,41 +41,53 @@ class ExpandAttention(Pass):
         """Rewrite where each query has keys of its own, and nothing is kept."""
         if node.domain == MICROSOFT or node.outputs[0].dtype != np.float32:
             return None
-        more = unhandled(node, _INPUTS, ("is_causal", "softcap"))
+        mask, more = input_at(node, 3), unhandled(node, _INPUTS, ("softcap",))
+        if mask is not None and not (is_float(mask) or mask.dtype == np.bool_):
+            more = more or "a mask that is neither added nor of booleans"
         if more:
             return Declined(f"Attention of ONNX with {more}")
         if are_read(graph, node.outputs[1:]):
             return Declined("Attention of ONNX whose keys, values or scores are read")
-        mask = input_at(node, 3)
-        if mask is not None and not is_float(mask):
-            return Declined("Attention of ONNX with a mask that is not added")
         operands = [node.inputs[index] for index in range(3)]
         counts = [
             _heads(node, *each) for each in zip(operands, ("q", "kv", "kv"), strict=True)
         ]
         width = size_of(operands[0])
-        if None in counts or width is None or len(set(map(rank, operands))) > 1:
-            return Declined("Attention of ONNX of sizes that are not known")
-        if len(set(counts)) > 1:
-            return Declined("Attention of ONNX with fewer heads of keys than of queries")
-        heads, is_split = counts[0] or 1, rank(operands[0]) == 4
+        heads, fewer = counts[0] or 0, counts[1] or 1
+        if heads % fewer or heads == 0 or counts[1] != counts[2]:
+            width = None
+        if width is None or len(set(map(rank, operands))) > 1:
+            return Declined("Attention of ONNX of sizes that are not known, or do not fit")
+        is_split, times = rank(operands[0]) == 4, heads // fewer
         scale = node.attrs.get("scale", 1 / sqrt(width if is_split else width // heads))
         made = Expansion(graph, node, context)
+        masks, keep = _masks(made, mask, bool(node.attrs.get("is_causal", 0)))
         query, keys, values = (made.needed(index) for index in range(3))
         if is_split:
             keys = made.add("Transpose", "keys", [keys], perm=[0, 1, 3, 2])
-            attend(made, query, keys, values, scale, mask, made.y)
-            return None
-        query, keys, values = (
-            split_heads(made, name, tensor, heads, order)
-            for name, tensor, order in (
-                ("query", query, TO_HEADS),
-                ("key", keys, TO_KEYS),
-                ("value", values, TO_HEADS),
-            )
-        )
-        join_heads(made, attend(made, query, keys, values, scale, mask))
+        else:
+            query = split_heads(made, "query", query, heads, TO_HEADS)
+            keys = split_heads(made, "key", keys, fewer, TO_KEYS)
+            values = split_heads(made, "value", values, fewer, TO_HEADS)
+        keys = repeated(made, "key", keys, fewer, times)
+        values = repeated(made, "value", values, fewer, times)
+        y = made.y if is_split else None
+        found = attend(made, query, keys, values, scale, masks, y, has_nothing=keep)
+        if not is_split:
+            join_heads(made, found)
         return None
+
+
+def _masks(made: Expansion, mask: Tensor | None, is_causal: bool) -> tuple[list[Mask], bool]:
+    """What is added to scores, and whether it may leave a row nothing."""
+    if mask is None or is_float(mask):
+        return added(mask) + ([kept(before, -np.inf)] if is_causal else []), False
+
+    def both(expansion: Expansion, scores: Tensor) -> Tensor:
+        causal = before(expansion, scores)
+        return expansion.add("And", "keep", [mask, causal], dtype=np.bool_)
+
+    return [kept(both if is_causal else lambda _made, _scores: mask, -np.inf)], True
 
 
 def _heads(node: Node, tensor: Tensor, which: str) -> int | None:

@@ -8,7 +8,9 @@ from qpasses.attention import (
     TO_HEADS,
     TO_KEYS,
     attend,
+    fused_masks,
     join_heads,
+    padding_objection,
     scale_of,
     size_of,
     split_heads,
@@ -18,14 +20,14 @@ from qpasses.expansion import Expansion, are_read, is_fused
 from qpasses.graph import Graph, Node, constant, input_at, rank
 from qpasses.passes.base import Context, Declined, Pass
 
-_INPUTS = {4: "key_padding_mask", 6: "past_key", 7: "past_value", 9: "cache_indirection"}
+_INPUTS = {6: "past_key", 7: "past_value", 9: "cache_indirection"}
 
 
 class ExpandMultiHeadAttention(Pass):
     """Replace MultiHeadAttention by MatMul, Softmax, and the moves that split heads.
 
-    before: ``y = com.microsoft.MultiHeadAttention <num_heads> (query, key, value, bias, ,
-            mask)``
+    before: ``y = com.microsoft.MultiHeadAttention <num_heads> (query, key, value, bias,
+            keys, mask)``
     after:  query, key and value plus their part of the bias, by Reshape and Transpose of
             [N, heads, L, size];
             ``y`` of ``MatMul (Softmax (MatMul (q, k) * scale + mask), v)``
@@ -38,7 +40,8 @@ class ExpandMultiHeadAttention(Pass):
         """Rewrite where query, key and value are separate rows, and nothing is kept."""
         if not is_fused(node):
             return None
-        more = unhandled(node, _INPUTS, ("unidirectional",))
+        more = unhandled(node, _INPUTS, ())
+        more = more or padding_objection(input_at(node, 4), node.inputs[0])
         if more:
             return Declined(f"MultiHeadAttention with {more}")
         if are_read(graph, node.outputs[1:]):
@@ -66,5 +69,6 @@ class ExpandMultiHeadAttention(Pass):
             split_heads(made, name, row, heads, order)
             for name, row, order in zip(names, rows, orders, strict=True)
         )
-        join_heads(made, attend(made, query, keys, found, scale, made.given(5)))
+        masks = fused_masks(node, made, made.given(5), made.given(4))
+        join_heads(made, attend(made, query, keys, found, scale, masks))
         return None

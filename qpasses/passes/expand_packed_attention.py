@@ -8,7 +8,9 @@ from qpasses.attention import (
     TO_HEADS,
     TO_KEYS,
     attend,
+    fused_masks,
     join_heads,
+    padding_objection,
     scale_of,
     split_heads,
     unhandled,
@@ -17,13 +19,13 @@ from qpasses.expansion import Expansion, are_read, is_fused
 from qpasses.graph import Graph, Node, constant, input_at
 from qpasses.passes.base import Context, Declined, Pass
 
-_INPUTS = {3: "mask_index", 4: "past"}
+_INPUTS = {4: "past"}
 
 
 class ExpandPackedAttention(Pass):
     """Replace Attention of onnxruntime by MatMul, Softmax, and the moves that split heads.
 
-    before: ``y = com.microsoft.Attention <num_heads> (x, weights, bias, , , mask)``
+    before: ``y = com.microsoft.Attention <num_heads> (x, weights, bias, keys, , mask)``
     after:  query, key and value by a MatMul and Add each, with their columns of the weights;
             ``y`` of ``MatMul (Softmax (MatMul (q, k) * scale + mask), v)``
     **Exact:** it is its definition.
@@ -35,7 +37,8 @@ class ExpandPackedAttention(Pass):
         """Rewrite where weights and bias are constant, and nothing is kept."""
         if not is_fused(node):
             return None
-        more = unhandled(node, _INPUTS, ("unidirectional", "do_rotary"))
+        more = unhandled(node, _INPUTS, ("do_rotary",))
+        more = more or padding_objection(input_at(node, 3), node.inputs[0])
         if more:
             return Declined(f"Attention with {more}")
         if are_read(graph, node.outputs[1:]):
@@ -60,5 +63,6 @@ class ExpandPackedAttention(Pass):
                 product = made.add("Add", f"{name}_biased", [product, added])
             split.append(split_heads(made, name, product, heads, order))
         query, keys, values = split
-        join_heads(made, attend(made, query, keys, values, scale, made.given(5)))
+        masks = fused_masks(node, made, made.given(5), made.given(3))
+        join_heads(made, attend(made, query, keys, values, scale, masks))
         return None
