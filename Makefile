@@ -80,7 +80,7 @@ losses: $(VENV)/test  ## the SQNR of every stored tensor: make losses MODEL=yolo
 targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targets MODEL=squeezenet
 	@$(BIN)/python -m tests.bench.targets $(MODEL)
 
-ablation: $(VENV)/bench  ## forms of Softmax, GELU and LayerNorm in transformers: docs/ablation.md
+ablation: $(VENV)/bench  ## forms of Softmax, GELU, LayerNorm and residuals: docs/ablation.md
 	@$(BIN)/python -m tests.bench.ablation $(MODEL)
 
 clean:  ## remove .venv, build and every cache

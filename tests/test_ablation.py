@@ -1,4 +1,4 @@
-"""The forms of Softmax, GELU and LayerNorm on the transformer that ships with the project."""
+"""The forms of the operators of a transformer, on the one that ships with the project."""
 
 from pathlib import Path
 from typing import get_args
@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from qpasses.api import quantize
-from qpasses.choices import GeluForm, LayerNormForm, SoftmaxForm
+from qpasses.choices import GeluForm, LayerNormForm, ResidualType, SoftmaxForm
 from tests.bench.ablation import FORMS, HEAD, Row, document, is_transformer
 from tests.bench.manifest import entries
 
@@ -16,6 +16,7 @@ VIT = next(entry for entry in entries() if entry.name == "digits_vit")
 
 def test_every_form_is_measured():
     forms = {"softmax": SoftmaxForm, "gelu": GeluForm, "layernorm": LayerNormForm}
+    forms["residual_type"] = ResidualType
     for name, kind in forms.items():
         usual, *others = get_args(kind)
         asked = {options.get(name, usual) for options in FORMS.values()}
@@ -33,7 +34,7 @@ def test_the_document_has_every_row_of_the_shipped_transformer():
 def test_a_row_has_a_cell_for_every_heading():
     assert len(Row("float").cells()) == len(HEAD)
     made = document({"model": [Row("float", score=0.5, sqnr_db=30.0)]}, 3)
-    assert "## model" in made and "| float | - | - | - | - | 0.5 | 30.00 |" in made
+    assert "## model" in made and "| float | - | - | - | - | - | 0.5 | 30.00 |" in made
 
 
 def test_what_is_a_transformer():

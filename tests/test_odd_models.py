@@ -235,3 +235,26 @@ def test_parts_of_a_shape_are_these_parts_when_they_are_folded(size):
     y, sizes = session(result.model).run(None, feed)
     assert sizes.tolist() == [2, 3, 4, 4] and y.shape == (2, 3)
     assert verify(result.model, made, [feed]).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    "sizes", ["", "5, ", "N, ", "N, 5, ", "N, M, ", "0, 3, ", "K, 2, 3, "]
+)
+def test_a_product_with_a_matrix_takes_any_leading_sizes(sizes):
+    made = model(
+        f"g (float[{sizes}4] x) => (float[{sizes}3] y) {{ a = MatMul (x, w) y = Add (a, b) }}",
+        w=numbers(4, 3),
+        b=numbers(3),
+    )
+    known = {"N": 2, "M": 3, "K": 2}
+    leading = [known.get(n) or int(n) for n in sizes.replace(" ", "").split(",") if n]
+    feeds = [{"x": numbers(*leading, 4, seed=seed)} for seed in range(3)]
+    result = quantize(made, feeds)
+    assert [n.op_type for n in result.model.graph.node].count("IntGemm") == 1
+    assert session(result.model).run(None, feeds[0])[0].shape == (*leading, 3)
+    assert verify(result.model, made, feeds).verdict == "ok"
+    if "N" in sizes or "K" in sizes:
+        other = [{"N": 4, "M": 1, "K": 0}.get(n) for n in sizes.replace(" ", "").split(",")]
+        wider = [b if b is not None else a for a, b in zip(leading, other, strict=False)]
+        feed = {"x": numbers(*wider, 4)}
+        assert session(result.model).run(None, feed)[0].shape == (*wider, 3)

@@ -64,8 +64,8 @@ def int_gemm(site: Site) -> Iterator[str]:
         raise DifferenceError(f"the bias of {node.name!r} is not one number per column")
     clamps = clamps_behind(site, count)
     shape = node.inputs[0].shape
-    sizes = [n if isinstance(n, int) else -1 for n in shape[:-1]] if shape else [0]
-    attributes = {"leading": sizes}
+    sizes = [n if isinstance(n, int) else -1 for n in (shape or [])[:-1]]
+    attributes = {"leading": sizes or [0]}
     yield from _matrix(site, weights, bias, 1, clamps, attributes)
 
 

@@ -60,7 +60,7 @@ class IntegerizeGemm(Pass):
 
 
 def _leading(x: Tensor) -> list[int]:
-    """The sizes before the last, -1 for those that vary."""
-    if not rank(x):
+    """The sizes before the last, -1 for those that vary; a row of its own has none."""
+    if (rank(x) or 0) < 2:
         return NOT_KNOWN
     return [size if isinstance(size, int) else -1 for size in x.shape[:-1]]

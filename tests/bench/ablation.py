@@ -1,4 +1,4 @@
-"""Transformers with each form of Softmax, GELU and LayerNorm: score, SQNR, latency.
+"""Transformers with each form of their operators: score, SQNR, latency.
 
 `make ablation` measures the transformers of models/zoo.toml that are here, beside the float
 model and onnxruntime's quantize_static, prints a table and writes docs/ablation.md.
@@ -24,8 +24,8 @@ from tests.bench.manifest import ROOT, Entry, entries
 
 DOCUMENT = ROOT / "docs" / "ablation.md"
 HEAD = (
-    *("graph", "softmax", "gelu", "layernorm", "verdict", "score", "SQNR dB", "ms"),
-    *("/ float", "bodies"),
+    *("graph", "softmax", "gelu", "layernorm", "residuals", "verdict", "score", "SQNR dB"),
+    *("ms", "/ float", "bodies"),
 )
 
 FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -38,6 +38,8 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "I-ViT's three": {"softmax": "shiftmax", "gelu": "shift", "layernorm": "ivit"},
     "I-BERT's two": {"softmax": "ibert", "gelu": "ibert"},
     "target ivit": {"target": "ivit"},
+    "residuals in int16": {"residual_type": "int16"},
+    "target ivit, residuals in int16": {"target": "ivit", "residual_type": "int16"},
 }
 """What each row asks for; the rest is as by default."""
 
@@ -47,7 +49,7 @@ class Row:
     """One graph of one model."""
 
     graph: str
-    forms: Sequence[str] = ("-", "-", "-")
+    forms: Sequence[str] = ("-", "-", "-", "-")
     verdict: str = "-"
     score: float | None = None
     sqnr_db: float | None = None
@@ -99,7 +101,7 @@ def bench(entry: Entry, rounds: int) -> list[Row]:
 
 def _row(name: str, made: Result) -> Row:
     settings = made.report["configuration"]
-    forms = [settings[each] for each in ("softmax", "gelu", "layernorm")]
+    forms = [settings[each] for each in ("softmax", "gelu", "layernorm", "residual_type")]
     computing = [each for each in made.evidence if each.kind != "structural"]
     portable = sum(each.body.startswith("portable") for each in computing)
     return Row(name, forms, made.verdict, bodies=f"{portable} of {len(computing)} portable")
@@ -108,7 +110,7 @@ def _row(name: str, made: Result) -> Row:
 def document(found: Mapping[str, Sequence[Row]], rounds: int) -> str:
     """docs/ablation.md."""
     lines = [
-        "# Forms of Softmax, GELU and LayerNorm, measured",
+        "# Forms of Softmax, GELU, LayerNorm and residual streams, measured",
         "",
         "`make ablation` writes this. The defaults: two tables, a table, an exact root. "
         "Shiftmax, ShiftGELU and I-LayerNorm are I-ViT's, the polynomials I-BERT's, each as "
