@@ -237,9 +237,7 @@ def test_parts_of_a_shape_are_these_parts_when_they_are_folded(size):
     assert verify(result.model, made, [feed]).verdict == "ok"
 
 
-@pytest.mark.parametrize(
-    "sizes", ["", "5, ", "N, ", "N, 5, ", "N, M, ", "0, 3, ", "K, 2, 3, "]
-)
+@pytest.mark.parametrize("sizes", ["", "5, ", "N, ", "N, 5, ", "N, M, ", "K, 2, 3, "])
 def test_a_product_with_a_matrix_takes_any_leading_sizes(sizes):
     made = model(
         f"g (float[{sizes}4] x) => (float[{sizes}3] y) {{ a = MatMul (x, w) y = Add (a, b) }}",
