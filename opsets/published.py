@@ -7,7 +7,10 @@ exact integers. Bodies: statements. References: numpy.
 
 import numpy as np
 
-from opsets.fixed_point import Int64
+from opsets.double import STORE_DOUBLE, overload, rounded_double
+from opsets.fixed_point import ROUNDINGS, Int64
+from opsets.op import Body
+from opsets.portable import rounds
 from opsets.statements import instance
 
 LARGEST = (1 << 31) - 1
@@ -115,6 +118,63 @@ DIVIDED = """
     divided    = Cast <to = 7> (quotient_in)                               # 7 is INT64
 """
 """Statements for ``divided``: floor(term * floor(dividend / divisor) / 2**(32 - out_bits))."""
+
+_LOOKED_UP = """
+    # exponentials depend on the distance alone: onnxruntime computes all when it loads
+    axis_0     = Constant <value_int: int = @axis> ()
+    size_1     = Constant <value = int64[1] {1}> ()
+    axes       = Reshape (axis_0, size_1)
+    nothing    = Constant <value = int64 {0}> ()
+    behind     = Constant <value = int64 {-256}> ()
+    backward   = Constant <value = int64 {-1}> ()
+    distance   = Range (nothing, behind, backward)
+TERMS
+    entries    = Cast <to = 11> (term)                                     # 11 is DOUBLE
+    code       = Cast <to = 6> (x)                                         # 6 is INT32
+    top        = ReduceMax (code, axes)
+    index      = Sub (top, code)
+    rest       = Constant <value = int64[1] {-1}> ()
+    flat       = Reshape (index, rest)
+    flat_term  = GatherElements <axis = 0> (entries, flat)
+    x_shape    = Shape (x)
+    terms      = Reshape <allowzero = 1> (flat_term, x_shape)
+    sum        = ReduceSum (terms, axes)
+    DIVISOR
+    quotient   = Div (dividend, divisor)
+    inverse    = Floor (quotient)
+    share      = Mul (terms, inverse)
+    all_bits   = Constant <value = double {32.0}> ()
+    real_bits  = Cast <to = 11> (out_bits)
+    drop       = Sub (all_bits, real_bits)
+    half_1     = Constant <value = double {0.5}> ()
+    dropped    = Pow (half_1, drop)
+    real_share = Mul (share, dropped)
+    divided    = Floor (real_share)
+    real_m     = Cast <to = 11> (multiplier)
+    real_s     = Cast <to = 11> (shift)
+    step       = Pow (half_1, real_s)
+    scale      = Mul (real_m, step)
+    value      = Mul (divided, scale)
+"""
+
+
+def softmax_bodies(constants: str, terms: str, divisor: str) -> list[Body]:
+    """For each rounding, in double: no product of these ops leaves 52 bits.
+
+    ``constants`` are what ``terms``, which make int64 ``term`` of ``distance``, read;
+    ``divisor`` makes doubles ``divisor`` and ``dividend`` of ``sum``.
+    """
+    text = _LOOKED_UP.replace("TERMS", terms).replace("DIVISOR", divisor)
+    return [
+        Body(
+            overload(rounding),
+            "onnxruntime",
+            constants + text + rounded_double("value", "level", rounding) + STORE_DOUBLE,
+            accepts=rounds(rounding),
+        )
+        for rounding in ROUNDINGS
+    ]
+
 
 _READ = {name: name for name in ("x0", "n", "b", "c")}
 

@@ -35,13 +35,26 @@ _PAIRS = """
     each_b     = CastLike (row, y_zero)
 """
 
-_PAIR_INDEX = """
+_CODES_OF_PAIR = """
     code_a     = Cast <to = 6> (a)                                         # 6 is INT32
     code_b     = Cast <to = 6> (b)
+"""
+
+_PAIR_INDEX = """
     rows_a     = Mul (code_a, many)
     together   = Add (rows_a, code_b)
     first_row  = Mul (first_code, many)
     first_pair = Add (first_row, first_code)
+"""
+
+_CODE = """
+    each_x     = CastLike (all_codes, y_zero)
+"""
+
+_CODE_INDEX = """
+    together   = Cast <to = 6> (x)                                         # 6 is INT32
+    no_code    = Sub (many, many)
+    first_pair = Add (first_code, no_code)
 """
 
 _SLOPES = """
@@ -78,14 +91,27 @@ _LOOKUP = """
 """
 
 
-def pair_bodies(portable: Sequence[Body]) -> Sequence[Body]:
-    """For each type of codes, what each of ``portable`` makes of all stored a and b."""
+def pair_bodies(portable: Sequence[Body], codes: str = _CODES_OF_PAIR) -> Sequence[Body]:
+    """For each type of codes, what each of ``portable`` makes of all stored a and b.
+
+    ``codes`` make int32 ``code_a`` and ``code_b``, which pair to look up.
+    """
+    names, index = {"a": "each_a", "b": "each_b"}, codes + _PAIR_INDEX
     tables = (
-        _tabulated(body, signed, {"a": "each_a", "b": "each_b"}, _PAIRS, _PAIR_INDEX)
+        _tabulated(body, signed, names, _PAIRS, index)
         for body in portable
         for signed in (False, True)
     )
     return [replace(body, accepts=all_of(of_bytes, body.accepts)) for body in tables]
+
+
+def code_bodies(portable: Sequence[Body]) -> Sequence[Body]:
+    """For each type of codes, what each of ``portable`` makes of all stored x."""
+    return [
+        _tabulated(body, signed, {"x": "each_x"}, _CODE, _CODE_INDEX)
+        for body in portable
+        for signed in (False, True)
+    ]
 
 
 def slope_bodies(portable: Sequence[Body], slopes: Sequence[str]) -> Sequence[Body]:

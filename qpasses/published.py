@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from opsets.errors import UsageError
 from opsets.fixed_point import LARGEST_SHIFT
 from opsets.multipliers import nearest
+from opsets.qpasses_v1.i_layer_norm import LARGEST_FACTOR
 from opsets.realised import node_multiplier
 from opsets.target import Target
 from qpasses.record import Quantization
@@ -31,8 +32,8 @@ I_BERT_EXP_BITS, I_BERT_ERF_BITS = 30, 14
 I_BERT_SUM_BITS, I_BERT_SHARE_BITS = 16, 8
 """Of the exponentials that are summed, and their sign; of the results."""
 
-_LARGEST_FACTOR = 1 << 25
-"""Of I-LayerNorm, halved: its root is 64 or more."""
+_ENOUGH_BITS = 16
+"""Of multipliers of I-LayerNorm, so that doubles hold their products; else as many as fit."""
 
 I_VIT_SLOPE = Fraction("1.702")
 """GELU is near to x times the sigmoid of so many x."""
@@ -174,8 +175,9 @@ def i_layer_norm_numbers(
         raise UsageError("a gamma is 0")
     bias = i_layer_norm_bias(gamma, beta, cells)
     low, high = x.type_limits
-    largest = (high - low) * _LARGEST_FACTOR + max(map(abs, bias))
-    bits = min(31, 62 - largest.bit_length())
+    largest = (high - low + 1) * LARGEST_FACTOR + max(map(abs, bias))
+    in_double = 52 - largest.bit_length()
+    bits = in_double if in_double >= _ENOUGH_BITS else min(31, 62 - largest.bit_length())
     if bits < 8:
         raise UsageError("beta over gamma is too large")
     root = Fraction(isqrt(cells << 200), 1 << 100)

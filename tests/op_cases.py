@@ -520,8 +520,9 @@ def i_layer_norm(draw):
     x = codes(rng, (*leading, cells), zero)
     if rng.random() < 0.2:
         x = np.full_like(x, x.flat[0])
-    offset = rng.integers(-(1 << 36), 1 << 36, cells, endpoint=True)
-    multiplier = rng.integers(-(1 << 20), 1 << 20, cells, np.int32, endpoint=True)
+    biases, widest = 1 << int(rng.choice([30, 36])), 1 << int(rng.choice([17, 20]))
+    offset = rng.integers(-biases, biases, cells, endpoint=True)
+    multiplier = rng.integers(-widest, widest, cells, np.int32, endpoint=True)
     shift = rng.integers(1, 61, cells, np.int32, endpoint=True)
     inputs = [x, zero, offset, multiplier, shift, *output_ends(rng, y_dtype)]
     return Case(inputs, {"cells": cells, "rounding": draw(rounding)})

@@ -9,6 +9,7 @@ from opsets.fixed_point import saturate
 from opsets.op import Op
 from opsets.portable import bodies_of_product
 from opsets.rounding import NodeRounding, requantize
+from opsets.tabulated import code_bodies
 
 _PRODUCT = """
     b          = Constant <value_int: int = @b> ()
@@ -89,6 +90,8 @@ def _far_above_it_is_a_line(
     assert (erf == attributes["c"] >> attributes["fraction_bits"]).all() or not far.any()
 
 
+_BODIES = bodies_of_product(_PRODUCT, "shift", ("output", "wide_m"))
+
 I_BERT_GELU = Op(
     name="IBertGelu",
     inputs={
@@ -103,7 +106,7 @@ I_BERT_GELU = Op(
     outputs={"y": "T"},
     attributes=("b", "c", "one", "fraction_bits", "rounding"),
     reference=reference,
-    bodies=bodies_of_product(_PRODUCT, "shift", ("output", "wide_m")),
+    bodies=[*code_bodies(_BODIES), *_BODIES],
     evidence="exhaustive",
     laws={"the error function is constant far from zero": _far_above_it_is_a_line},
     doc="c0 = x - x_zero; e = floor(sign(c0) * ((min(|c0|, -b) + b)**2 + c) / "

@@ -12,28 +12,40 @@ from opsets.portable import (
     bodies_of_product,
     rescaled,
 )
-from opsets.published import DIVIDED, exp_by_polynomial, polynomial_exponential
+from opsets.published import (
+    DIVIDED,
+    exp_by_polynomial,
+    polynomial_exponential,
+    softmax_bodies,
+)
 from opsets.rounding import NodeRounding, requantize
 
 EXP_BITS = 16
 """Of an exponential that is summed, and its sign."""
 
-_SHARES = (
-    """
-    axis_0     = Constant <value_int: int = @axis> ()
-    size_1     = Constant <value = int64[1] {1}> ()
-    axes       = Reshape (axis_0, size_1)
+_CONSTANTS = """
     x0         = Constant <value_int: int = @x0> ()
     b          = Constant <value_int: int = @b> ()
     c          = Constant <value_int: int = @c> ()
     n          = Constant <value_int: int = @fraction_bits> ()
     out_bits   = Constant <value_int: int = @output_bits> ()
+"""
+
+_TERM = polynomial_exponential("distance", "exact") + rescaled(
+    "exact", "exp_multiplier", "exp_shift", "term", "half_to_even"
+)
+
+_SHARES = (
+    _CONSTANTS
+    + """
+    axis_0     = Constant <value_int: int = @axis> ()
+    size_1     = Constant <value = int64[1] {1}> ()
+    axes       = Reshape (axis_0, size_1)
     code       = Cast <to = 7> (x)                                         # 7 is INT64
     top        = ReduceMax (code, axes)
     distance   = Sub (code, top)
 """
-    + polynomial_exponential("distance", "exact")
-    + rescaled("exact", "exp_multiplier", "exp_shift", "term", "half_to_even")
+    + _TERM
     + """
     sum        = ReduceSum (term, axes)
     none       = Sub (n, n)
@@ -45,6 +57,11 @@ _SHARES = (
     + DIVIDED
     + "wide_m = Cast <to = 7> (multiplier)\n"
 )
+
+_AT_LEAST_1 = """
+    dividend   = Constant <value = double {4294967296.0}> ()               # 2**32
+    any_sum    = Constant <value = double {1.0}> ()
+    divisor    = Max (sum, any_sum)"""
 
 
 def reference(
@@ -94,7 +111,10 @@ I_BERT_SOFTMAX = Op(
     outputs={"y": "T"},
     attributes=("axis", "x0", "b", "c", "fraction_bits", "output_bits", "rounding"),
     reference=reference,
-    bodies=bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
+    bodies=[
+        *softmax_bodies(_CONSTANTS, _TERM, _AT_LEAST_1),
+        *bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
+    ],
     evidence="bounded",
     laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
     doc="d = x - (largest x along `axis`); u = max(d, fraction_bits * x0) = q * x0 + r; e = "

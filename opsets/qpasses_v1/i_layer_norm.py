@@ -5,12 +5,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, Rounding, rounding_divide, rounding_shift, saturate
-from opsets.op import Op
-from opsets.portable import bodies_of_one_rounding
+from opsets.double import STORE_DOUBLE, overload, rounded_double
+from opsets.fixed_point import (
+    ROUNDINGS,
+    Int64,
+    Rounding,
+    rounding_divide,
+    rounding_shift,
+    saturate,
+)
+from opsets.op import Attributes, Body, Constants, Op, all_of
+from opsets.portable import bodies_of_one_rounding, rounds
 from opsets.published import LARGEST
 
 STEPS = 10
+
+LARGEST_FACTOR = 1 << 25
+"""Above the factor, halved: ten steps from 2**16 end at 64 or more."""
 
 _CENTERED = """
     last       = Constant <value = int64[1] {-1}> ()
@@ -45,6 +56,46 @@ _CENTERED = """
     root_0     = Constant <value = int64 {65536}> ()                       # 2**16
 """
 
+_IN_DOUBLE = """
+    last       = Constant <value = int64[1] {-1}> ()
+    cells      = Constant <value_int: int = @cells> ()
+    many       = Cast <to = 11> (cells)                                    # 11 is DOUBLE
+    half       = Constant <value = double {0.5}> ()
+    wide_x     = Cast <to = 11> (x)
+    origin     = Cast <to = 11> (x_zero)
+    code       = Sub (wide_x, origin)
+    sum        = ReduceSum (code, last)
+    ratio      = Div (sum, many)
+    mean       = Round (ratio)
+    distance   = Sub (code, mean)
+    variance   = ReduceSumSquare (distance, last)
+    root_0     = Constant <value = double {65536.0}> ()                    # 2**16
+"""
+
+_STEP_IN_DOUBLE = """
+    quotient_N = Div (variance, root_N)
+    whole_N    = Floor (quotient_N)
+    sum_N      = Add (root_N, whole_N)
+    mean_N     = Mul (sum_N, half)
+    root_NEXT  = Floor (mean_N)
+"""
+
+_NORMAL_IN_DOUBLE = """
+    largest    = Constant <value = double {2147483647.0}> ()               # 2**31 - 1
+    quotient   = Div (largest, root)
+    factor_n   = Floor (quotient)
+    product    = Mul (distance, factor_n)
+    halved     = Mul (product, half)
+    normal     = Floor (halved)
+    wide_bias  = Cast <to = 11> (bias)
+    output     = Add (normal, wide_bias)
+    real_m     = Cast <to = 11> (multiplier)
+    real_s     = Cast <to = 11> (shift)
+    step       = Pow (half, real_s)
+    scale      = Mul (real_m, step)
+    value      = Mul (output, scale)
+"""
+
 _STEP = """
     quotient_N = Div (variance, root_N)
     sum_N      = Add (root_N, quotient_N)
@@ -66,11 +117,30 @@ _NORMAL = """
 """
 
 
-def _steps() -> str:
+def _steps(step: str) -> str:
     steps = [
-        _STEP.replace("NEXT", str(each + 1)).replace("_N", f"_{each}") for each in range(STEPS)
+        step.replace("NEXT", str(each + 1)).replace("_N", f"_{each}") for each in range(STEPS)
     ]
     return "".join(steps).replace(f"root_{STEPS}", "root")
+
+
+def fits_double(constants: Constants, attributes: Attributes) -> bool:
+    """Whether no product or sum leaves 52 bits: whole numbers, and the floor of a quotient of
+    two of them, which is 1 / divisor or more below the next.
+    """
+    limits, zero = np.iinfo(constants["x_zero"].dtype), int(constants["x_zero"])
+    farthest = max(limits.max - zero, zero - limits.min) + 1
+    normal = (limits.max - limits.min + 1) * LARGEST_FACTOR
+    bias = int(np.abs(constants["bias"]).max(initial=0))
+    multiplier = int(np.abs(constants["multiplier"].astype(np.int64)).max(initial=0))
+    squares = attributes["cells"] * (2 * farthest) ** 2
+    return bool(max(squares, (normal + bias) * multiplier) < 1 << 52)
+
+
+def _in_double(rounding: Rounding) -> Body:
+    text = _IN_DOUBLE + _steps(_STEP_IN_DOUBLE) + _NORMAL_IN_DOUBLE
+    text += rounded_double("value", "level", rounding) + STORE_DOUBLE
+    return Body(overload(rounding), "onnxruntime", text, all_of(rounds(rounding), fits_double))
 
 
 def reference(
@@ -126,7 +196,10 @@ I_LAYER_NORM = Op(
     outputs={"y": "T"},
     attributes=("cells", "rounding"),
     reference=reference,
-    bodies=bodies_of_one_rounding(_CENTERED + _steps() + _NORMAL, "shift"),
+    bodies=[
+        *map(_in_double, ROUNDINGS),
+        *bodies_of_one_rounding(_CENTERED + _steps(_STEP) + _NORMAL, "shift"),
+    ],
     evidence="bounded",
     laws={"an even constant added to all codes changes nothing": _a_constant_changes_nothing},
     doc="Over each row along the last axis: d = c - round(mean of c), half to even, c = x - "

@@ -11,23 +11,45 @@ from opsets.op import Op
 from opsets.portable import bodies_of_product
 from opsets.published import DIVIDED, LARGEST, SATURATED, exp_by_shifts, shift_exponential
 from opsets.rounding import NodeRounding, requantize
+from opsets.tabulated import pair_bodies
 
-_PRODUCT = (
-    """
+_CONSTANTS = """
     axis_0     = Constant <value_int: int = @axis> ()
     size_1     = Constant <value = int64[1] {1}> ()
     axes       = Reshape (axis_0, size_1)
     x0         = Constant <value_int: int = @x0> ()
     n          = Constant <value_int: int = @fraction_bits> ()
     out_bits   = Constant <value_int: int = @output_bits> ()
-    wide_x     = Cast <to = 7> (x)                                         # 7 is INT64
-    origin     = Cast <to = 7> (x_zero)
+    origin     = Cast <to = 7> (x_zero)                                    # 7 is INT64
+"""
+
+_ROW = """
+    wide_x     = Cast <to = 7> (x)
     code       = Sub (wide_x, origin)
     top        = ReduceMax (code, axes)
     distance   = Sub (code, top)
     below_top  = Neg (top)
 """
-    + shift_exponential("distance", "term")
+
+_EACH_PAIR = """
+    # a code of its row beside the largest, which is no less: onnxruntime computes all pairs
+    wide_a     = Cast <to = 7> (each_a)
+    wide_b     = Cast <to = 7> (each_b)
+    top        = Sub (wide_a, origin)
+    unbounded  = Sub (wide_b, origin)
+    is_above   = Greater (unbounded, top)
+    code       = Where (is_above, top, unbounded)
+    distance   = Sub (code, top)
+    below_top  = Neg (top)
+"""
+
+_LARGEST = """
+    code_b     = Cast <to = 6> (x)                                         # 6 is INT32
+    code_a     = ReduceMax (code_b, axes)
+"""
+
+_PRODUCT = (
+    shift_exponential("distance", "term")
     + shift_exponential("below_top", "other")
     + """
     sum        = Add (term, other)
@@ -39,6 +61,8 @@ _PRODUCT = (
     wide_m     = Cast <to = 7> (multiplier)
 """
 )
+
+_FACTORS = "shift", ("output", "wide_m")
 
 
 def reference(
@@ -92,7 +116,12 @@ SHIFT_GELU = Op(
     outputs={"y": "T"},
     attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
     reference=reference,
-    bodies=bodies_of_product(_PRODUCT, "shift", ("output", "wide_m")),
+    bodies=[
+        *pair_bodies(
+            bodies_of_product(_CONSTANTS + _EACH_PAIR + _PRODUCT, *_FACTORS), _LARGEST
+        ),
+        *bodies_of_product(_CONSTANTS + _ROW + _PRODUCT, *_FACTORS),
+    ],
     evidence="exhaustive",
     laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
     doc="c = x - x_zero; t = largest c along `axis`; e(d) as in Shiftmax; s = e(c - t) + "

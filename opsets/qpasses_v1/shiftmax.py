@@ -9,17 +9,28 @@ from opsets.fixed_point import saturate
 from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
 from opsets.portable import bodies_of_product
-from opsets.published import DIVIDED, LARGEST, SATURATED, exp_by_shifts, shift_exponential
+from opsets.published import (
+    DIVIDED,
+    LARGEST,
+    SATURATED,
+    exp_by_shifts,
+    shift_exponential,
+    softmax_bodies,
+)
 from opsets.rounding import NodeRounding, requantize
 
-_SHARES = (
-    """
-    axis_0     = Constant <value_int: int = @axis> ()
-    size_1     = Constant <value = int64[1] {1}> ()
-    axes       = Reshape (axis_0, size_1)
+_CONSTANTS = """
     x0         = Constant <value_int: int = @x0> ()
     n          = Constant <value_int: int = @fraction_bits> ()
     out_bits   = Constant <value_int: int = @output_bits> ()
+"""
+
+_SHARES = (
+    _CONSTANTS
+    + """
+    axis_0     = Constant <value_int: int = @axis> ()
+    size_1     = Constant <value = int64[1] {1}> ()
+    axes       = Reshape (axis_0, size_1)
     code       = Cast <to = 7> (x)                                         # 7 is INT64
     top        = ReduceMax (code, axes)
     distance   = Sub (code, top)
@@ -32,6 +43,10 @@ _SHARES = (
     + DIVIDED
     + "wide_m = Cast <to = 7> (multiplier)\n"
 )
+
+_SATURATED_IN_DOUBLE = """
+    dividend   = Constant <value = double {2147483647.0}> ()               # 2**31 - 1
+    divisor    = Min (sum, dividend)"""
 
 
 def reference(
@@ -80,7 +95,12 @@ SHIFTMAX = Op(
     outputs={"y": "T"},
     attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
     reference=reference,
-    bodies=bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
+    bodies=[
+        *softmax_bodies(
+            _CONSTANTS, shift_exponential("distance", "term"), _SATURATED_IN_DOUBLE
+        ),
+        *bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
+    ],
     evidence="bounded",
     laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
     doc="d = x - (largest x along `axis`); u = max(d + floor(d / 2) - floor(d / 16), "

@@ -148,8 +148,10 @@ def i_layer_norm(site: Site) -> Iterator[str]:
         for g, b in zip(gammas, betas, strict=True)
     ]
     low, high = x.type_limits
-    largest = (high - low) * 2**25 + max(map(abs, biases))
-    width = min(31, 62 - largest.bit_length())
+    largest = (high - low + 1) * 2**25 + max(map(abs, biases))
+    width = 52 - largest.bit_length()
+    if width < 16:
+        width = min(31, 62 - largest.bit_length())
     if width < 8:
         raise DifferenceError("its biases are too large")
     unit = root / 2**30 / Fraction(y.scale)
