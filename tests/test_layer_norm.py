@@ -303,3 +303,17 @@ def test_transformers_of_the_zoo_are_integer_and_nearer_than_quantize_static(nam
     assert (result.verdict, summary["float_nodes"]) == ("ok", [])
     assert zoo_models.score(result.model, name)["sqnr_db"] > peer
     assert qpasses.verify(result.model, path, samples[:1]).verdict == "ok"
+
+
+def test_rows_that_are_alike_are_right_where_float_loses_its_digits():
+    made = model(
+        "g (float[1, 1, 2, 2] x) => (float[1, 1, 2, 2] y) "
+        "{ a = Conv (x, w) y = InstanceNormalization <epsilon = 1e-12> (a, one, less) }",
+        w=np.ones((1, 1, 1, 1), np.float32),
+        one=np.ones(1, np.float32),
+        less=np.float32([-0.2]),
+    )
+    samples = [{"x": np.full((1, 1, 2, 2), value, np.float32)} for value in (-1.7, 1.3)]
+    result = qpasses.quantize(made, samples)
+    assert result.verdict == "ok"
+    assert qpasses.verify(result.model, made, samples).verdict == "ok"

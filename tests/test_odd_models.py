@@ -256,3 +256,16 @@ def test_a_product_with_a_matrix_takes_any_leading_sizes(sizes):
         wider = [b if b is not None else a for a, b in zip(leading, other, strict=False)]
         feed = {"x": numbers(*wider, 4)}
         assert session(result.model).run(None, feed)[0].shape == (*wider, 3)
+
+
+def test_a_constant_that_was_stored_for_a_sum_that_stays_float_is_verified():
+    made = model("g (float[1] x) => (float[1] y) { y = Add (one, x) }", one=np.float32([1]))
+    feeds = [{"x": np.float32([-1.7e12])}]
+    result = quantize(made, feeds, target="ivit")
+    (left,) = result.report["summary"]["float_nodes"]
+    assert left["op_type"] == "Add" and "cannot express the scale" in left["reason"]
+    assert verify(result.model, made, feeds).verdict == "incomplete"
+    for entry in result.model.graph.initializer:
+        for each in entry.metadata_props:
+            each.value = each.value if each.key != "qpasses.zero_point" else "7"
+    assert verify(result.model, made, feeds).verdict == "failed"

@@ -71,7 +71,7 @@ def _unlike_input(
     value = constant(theirs)
     if value is not None:
         given = constant(ours)
-        is_same = _dequantizes(ours, value) if given is None else same(given, value)
+        is_same = _dequantizes(ours, value, pair) if given is None else same(given, value)
         return "" if is_same else f"{ours.name!r} is not the constant {theirs.name!r}"
     if ours.name in inside:
         return "" if inside[ours.name] == theirs.name else f"reads {ours.name!r}"
@@ -83,10 +83,11 @@ def _unlike_input(
     return ""
 
 
-def _dequantizes(ours: Tensor, value: NDArray[Any]) -> bool:
+def _dequantizes(ours: Tensor, value: NDArray[Any], pair: Pair) -> bool:
     """Whether ``ours`` is ``value``, stored and back: in 8 bits with codes up to the largest.
 
-    So are weights and biases of a node that was declined when they were stored already.
+    So are weights, biases and operands of a node that was declined when they were stored
+    already. A record of one must say the same.
     """
     view = dequantized(ours)
     stored = constant(view.stored) if view else None
@@ -94,6 +95,12 @@ def _dequantizes(ours: Tensor, value: NDArray[Any]) -> bool:
         return False
     if not stores_nearest(value, stored, view.scale, view.zero_point, view.axis):
         return False
+    recorded = pair.record.tensors.get(view.stored.name)
+    if recorded is not None:
+        expected = np.array(recorded.scale, np.float32), recorded.zero
+        if not all(map(same, (view.scale, view.zero_point), expected)):
+            return False
+        pair.operands.add(view.stored.name)
     if stored.dtype == np.int32:
         return True
     size = np.abs(value.astype(np.float64))

@@ -23,6 +23,8 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
     *({"activation_form": "multiplier"}, {"alignment": "tpu-mlir"}),
     *({"table_ranges": "function"}, {"bodies": "portable"}, {"share_tables": 3.0}),
     *({"activation_type": "int8", "symmetric": True}, {"activation_type": "int8"}),
+    *({"residual_type": "int16"}, {"residual_type": "int16", "activation_type": "int8"}),
+    *({"softmax": "shiftmax"}, {"softmax": "ibert"}, {"target": "ivit"}),
 )
 
 
