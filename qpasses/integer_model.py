@@ -224,6 +224,9 @@ def _has_rows(node: Node, last: int) -> bool:
     root, factor, norm = (attributes[f"{name}_bits"] for name in ("root", "factor", "norm"))
     if multiplier is None or not -last <= axis < 0 or multiplier.ndim < -axis:
         return False
+    epsilon = constant(node.inputs[list(OPS[node.op].inputs).index("epsilon")])
+    if epsilon is None or epsilon.size != 1 or not 0 <= epsilon.item() < 1 << 62:
+        return False
     shape, places = node.inputs[0].shape, multiplier.shape[axis:]
     known = [] if shape is None else [n for n in shape[axis:] if isinstance(n, int)]
     is_row = multiplier.size > 0 and cells % prod(places) == 0

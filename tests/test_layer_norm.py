@@ -317,3 +317,15 @@ def test_rows_that_are_alike_are_right_where_float_loses_its_digits():
     result = qpasses.quantize(made, samples)
     assert result.verdict == "ok"
     assert qpasses.verify(result.model, made, samples).verdict == "ok"
+
+
+@pytest.mark.parametrize("epsilon", [-1, -(2**63), 2**62, 2**63 - 1])
+def test_an_epsilon_that_no_node_has_is_one_line(epsilon):
+    samples = [{"x": numbers(2, 5, 16, seed=seed)} for seed in range(2)]
+    made = qpasses.quantize(net(), samples).model
+    (node,) = [each for each in made.graph.node if each.op_type == "IntLayerNorm"]
+    name = node.input[list(OPS["IntLayerNorm"].inputs).index("epsilon")]
+    (tensor,) = [each for each in made.graph.initializer if each.name == name]
+    tensor.CopyFrom(numpy_helper.from_array(np.array(epsilon, np.int64), name))
+    with pytest.raises(ModelError, match="has not the inputs and attributes"):
+        qpasses.verify(made, net(), samples)

@@ -302,6 +302,7 @@ def changed(result, name, formal, value):
     ("node", "formal", "value"),
     [
         ("second", "a_multiplier", 12345),
+        ("second", "a_multiplier", -(2**31)),
         ("second", "shift", 20),
         ("second", "y_min", -5),
         ("second", "b_zero", 3),

@@ -106,7 +106,7 @@ def sum_bound(given: Constants, ratios: list[Fraction]) -> float:
 
 def stream_pairs(given: Constants, ratios: list[float]) -> dict[str, NDArray[Any]]:
     """[P] codes of a and b: each code beside any other, the ends, both sides of steps of y."""
-    rng = np.random.default_rng(int(given["a_multiplier"]))
+    rng = np.random.default_rng(abs(int(given["a_multiplier"])))
     zeros = [int(given[f"{name}_zero"]) for name in "ab"]
     ends = [np.iinfo(given[f"{name}_zero"].dtype) for name in "ab"]
 
