@@ -140,6 +140,8 @@ def _node_problem(node: Node, record: Record) -> str:
         return problem
     if entry is None:
         return f"node {node.name!r} has no record"
+    if wide := _too_wide(node, record):
+        return f"node {node.name!r} ({node.op}) takes no 16 bits, which {wide!r} has"
     try:
         inputs = len(Function.from_text(entry.function).model.graph.input)
     except ValueError:
@@ -152,6 +154,18 @@ def _node_problem(node: Node, record: Record) -> str:
         body_of(node, record)
     except LookupError:
         return f"node {node.name!r} has no known body, {entry.overload!r}"
+    return ""
+
+
+def _too_wide(node: Node, record: Record) -> str:
+    """A tensor of more than 8 bits that a node reads or writes where it takes no more."""
+    op = OPS[node.op]
+    ends = [*zip(op.inputs.values(), node.inputs, strict=True)]
+    ends += zip(op.outputs.values(), node.outputs, strict=True)
+    for kind, tensor in ends:
+        stored = record.tensors.get(tensor.name)
+        if kind == "T" and stored is not None and stored.dtype not in BYTES:
+            return str(tensor.name)
     return ""
 
 

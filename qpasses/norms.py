@@ -27,6 +27,9 @@ MULTIPLIER_BITS, LARGEST_SHIFT = 24, 61
 ENOUGH_ROOT_BITS = 10
 """Fraction bits of a root that is taken in double; with fewer it has all that fit int64."""
 
+_LEAST_ROOT_BITS = 4
+"""With fewer fraction bits the root of a stream of 16 bits would not be worth them."""
+
 _DOUBLE_BITS = LARGEST_DOUBLE.bit_length() - 1
 _INT64_BITS = LARGEST_RADICAND.bit_length() - 1
 
@@ -45,6 +48,18 @@ class Norm:
     beta: NDArray[np.float32]
     epsilon: float
     centered: bool = True
+
+
+def holds_words(x: Quantization, cells: int, epsilon: float) -> bool:
+    """Whether rows of so many codes of 16 bits have sums, and roots with enough fraction bits,
+    that arithmetic of 52 and 62 bits holds.
+    """
+    low, high = x.type_limits
+    largest = (cells * (high - low)) ** 2 // 4
+    in_codes = int(Fraction(float(epsilon)) * cells**2 / Fraction(x.scale) ** 2)
+    return (cells * -low) ** 2 < LARGEST_DOUBLE and (
+        (largest + in_codes).bit_length() <= _INT64_BITS - 2 * _LEAST_ROOT_BITS
+    )
 
 
 def norm_numbers(

@@ -28,7 +28,7 @@ from qpasses.patterns import absorbed, bias_row, multiplies_stacks
 from qpasses.planning import Plan
 from qpasses.record import Quantization
 from qpasses.rescaling import quantize_and_back, store_anew, unlike_edges
-from qpasses.residuals import narrowed_edges, residual_streams
+from qpasses.residuals import empty_operands, narrowed_edges, residual_streams
 from qpasses.settings import Settings
 
 BIAS_LIMIT = 1 << 30
@@ -47,6 +47,7 @@ def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Cont
     wide = residual_streams(graph, chosen) if settings.residual_type == "int16" else set()
     narrow = {name: meaning for name, meaning in parameters.items() if name in wide}
     parameters |= {name: stream_parameters(ranges[name], settings) for name in narrow}
+    parameters |= empty_operands(chosen, narrow, ranges)
     place_parameters(graph, chosen, parameters, narrow, context)
 
 
@@ -63,7 +64,7 @@ def place_parameters(
     of 16 bits for nodes that read 8, as ``narrow`` says.
     """
     unlike = unlike_edges(graph, chosen, parameters, narrow)
-    unlike += narrowed_edges(graph, chosen, narrow)
+    unlike += narrowed_edges(graph, chosen, narrow, parameters)
     for name, tensor in chosen.tensors.items():
         _quantize_activation(graph, tensor, chosen, parameters[name], context)
         context.record.tensors[chosen.stored[name]] = parameters[name]

@@ -1,20 +1,20 @@
 """Residual streams: sums that a branch joins again, which may be stored in 16 bits."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
+from math import prod
 
+from calibration import Range
 from qpasses.graph import Graph, Node, Tensor, producer
 from qpasses.moving import moves
-from qpasses.norms import NORMS
+from qpasses.norms import NORMS, holds_words
+from qpasses.passes.integerize_layer_norm import epsilon_of, row_of
 from qpasses.patterns import activations, data_inputs
 from qpasses.planning import Plan
 from qpasses.record import Quantization
 from qpasses.rescaling import Edge
 
 LONGEST_BRANCH = 2000
-"""So many nodes of a branch are looked at, behind the place where it leaves."""
-
-_TAKES_16_BITS = frozenset({"Add"}) | NORMS
-"""Ops that compute with residual streams as they are; others read 8 bits of them."""
+"""So many tensors of a branch are looked at, behind the place where it leaves."""
 
 
 def residual_streams(graph: Graph, chosen: Plan) -> set[str]:
@@ -60,21 +60,43 @@ def _leads_to(source: Tensor, end: Tensor, place: Mapping[int, int]) -> bool:
     writer = producer(source)
     first = -1 if writer is None else place[id(writer)]
     waiting, seen = [end], set[int]()
-    while waiting and len(seen) < LONGEST_BRANCH:
+    for _ in range(LONGEST_BRANCH):
+        if not waiting:
+            return False
         tensor = waiting.pop()
         if tensor is source:
             return True
         node = producer(tensor)
         if node is not None and place[id(node)] > first and id(node) not in seen:
             seen.add(id(node))
-            waiting += node.inputs
+            waiting += node.inputs[:LONGEST_BRANCH]
     return False
 
 
+def empty_operands(
+    chosen: Plan, narrow: Mapping[str, Quantization], ranges: Mapping[str, Range]
+) -> dict[str, Quantization]:
+    """How operands of streams that are zero throughout are stored: as 8 bits of the sum.
+
+    Any other scale would take bits from the multiplier of the other operand.
+    """
+    found = {}
+    for node in chosen.computing:
+        end = _stored_end(node, chosen) if node.op == "Add" else ""
+        for tensor in activations(node) if end in narrow else ():
+            real = ranges.get(tensor.name)
+            if real is not None and real.low == real.high == 0 and tensor.name not in narrow:
+                found[tensor.name] = narrow[end]
+    return found
+
+
 def narrowed_edges(
-    graph: Graph, chosen: Plan, narrow: Mapping[str, Quantization]
+    graph: Graph,
+    chosen: Plan,
+    narrow: Mapping[str, Quantization],
+    streams: Mapping[str, Quantization],
 ) -> list[Edge]:
-    """Where integer nodes that take no 16 bits read a residual stream.
+    """Where integer nodes that take no 16 bits read one of the residual ``streams``.
 
     ``narrow``: by the name of each stream, what 8 bits of it mean. Moving nodes are left out:
     what they move is asked for elsewhere.
@@ -83,11 +105,16 @@ def narrowed_edges(
     return [
         Edge(node, True, index, tensor.name, narrow[tensor.name])
         for node in graph.nodes
-        if id(node) in chosen.integer and not moves(node) and not _takes(node, computing)
+        if id(node) in chosen.integer and not moves(node)
         for index, tensor in enumerate(node.inputs)
         if tensor.name in narrow
+        and not (id(node) in computing and _takes(node, streams[tensor.name]))
     ]
 
 
-def _takes(node: Node, computing: Container[int]) -> bool:
-    return node.op in _TAKES_16_BITS and id(node) in computing
+def _takes(node: Node, stream: Quantization) -> bool:
+    """Whether ``node`` computes with the 16 bits: of a norm, if doubles hold its sums."""
+    row = row_of(node) if node.op in NORMS else None
+    if row is None:
+        return bool(node.op == "Add")
+    return holds_words(stream, prod(row), epsilon_of(node))

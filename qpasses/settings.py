@@ -29,6 +29,9 @@ from qpasses.choices import (
 )
 from qpasses.record import BYTES, Quantization, code_limits, middle_code
 
+LEAST_STREAM_BITS = 12
+"""Of multipliers that share a shift, for sums of 8 and 16 bits."""
+
 SOFTMAX_BITS = (16, 24, 32)
 """Widths of an accelerator's accumulator."""
 
@@ -131,6 +134,14 @@ class Settings:
                 f"residual_type 'int16' (--residual-type) with target {self.target.name!r}, "
                 f"whose sums ({self.target.add}) shift operands out of 32 bits: leave the "
                 "option away, or take another target"
+            )
+        bits = self.target.elementwise_bits or self.target.multiplier_bits
+        is_shared = self.target.add == "one_rounding"
+        if self.residual_type == "int16" and is_shared and bits < LEAST_STREAM_BITS:
+            raise UsageError(
+                f"residual_type 'int16' (--residual-type) with target {self.target.name!r}: "
+                f"multipliers of {bits} bits are too few for operands of 8 and of 16 bits at "
+                f"one shift, {LEAST_STREAM_BITS} are needed"
             )
         if self.emit == "standard" and self.bodies != "portable":
             raise UsageError("emit 'standard' needs bodies 'portable': standard ops only")

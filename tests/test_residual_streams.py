@@ -1,6 +1,7 @@
 """Residual streams in 16 bits: which tensors they are, what reads them, and the evidence."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -273,7 +274,7 @@ def test_the_bound_of_a_sum_holds_on_random_pairs(target):
     found = OPS[node.op_type].reference(*inputs, rounding=rounding)
     zeros = {name: int(given_to[f"{name}_zero"]) for name in "aby"}
     assert proof.kind == "bounded" and 0 < proof.bound < 0.6 and proof.domain > 65536
-    assert proof.bound == sum_bound(given_to, ratios)
+    assert proof.bound == sum_bound(given_to, ratios, rounding)
     for a, b, y in zip(pair["a"], pair["b"], found, strict=True):
         real = (int(a) - zeros["a"]) * ratios[0] + (int(b) - zeros["b"]) * ratios[1]
         low, high = limits(given_to["y_zero"])
@@ -349,3 +350,96 @@ def test_the_command_takes_the_option(tmp_path):
     assert any(map(is_wide, onnx.load(written).graph.value_info))
     refused = run("quantize", tmp_path / "m.onnx", *options, "--target", "tflite")
     assert refused.code == USAGE and "--residual-type" in refused.err
+
+
+# What hostile models make of it.
+
+
+def test_what_stays_float_behind_the_8_bits_is_verified():
+    body = "f = MatMul (x, u) s = Add (x, f) m = ReduceMean <axes = [1]> (s) y = MatMul (m, v)"
+    ends = f"(float[N, 5, {WIDTH}] x) => (float[A, B, {WIDTH}] y)"
+    made = model(f"g {ends} {{ {body} }}", opset=17, u=WEIGHTS["u"], v=WEIGHTS["v"])
+    for target in ("ivit", "bm1684x", "onnx"):
+        result = quantize(made, feeds(), target=target, **INT16)
+        assert wide_tensors(result) == ["s"]
+        assert verify(result.model, made, feeds()).verdict == result.verdict
+
+
+@pytest.mark.parametrize(("side", "narrowed"), [(16, 0), (44, 0), (46, 1), (260, 1)])
+def test_norms_of_long_rows_read_8_bits(side, narrowed):
+    made = model(
+        f"""g (float[1, 2, {side}, {side}] x) => (float[1, 2, {side}, {side}] y) {{
+            f = Conv (x, w) s = Add (x, f) y = InstanceNormalization (s, g, b)
+        }}""",
+        opset=21,
+        w=numbers(2, 2, 1, 1),
+        g=np.ones(2, np.float32),
+        b=np.zeros(2, np.float32),
+    )
+    samples = [{"x": numbers(1, 2, side, side)}]
+    result = quantize(made, samples, **INT16)
+    assert result.verdict == "ok" and ops(result).count("IntRescale") == narrowed
+    assert verify(result.model, made, samples).verdict == "ok"
+
+
+@pytest.mark.parametrize("size", [1, 1e-3, 1e-5])
+def test_a_branch_that_is_zero_takes_no_bits_from_its_sum(size):
+    made = graph("z = MatMul (x, none) s = Add (x, z) y = MatMul (s, u)",
+                 none=np.zeros((WIDTH, WIDTH), np.float32))  # fmt: skip
+    samples = [{"x": each["x"] * np.float32(size)} for each in feeds()]
+    result = quantize(made, samples, **INT16)
+    (proof,) = [each for each in result.evidence if each.op == "IntAdd"]
+    assert result.verdict == "ok" and proof.bound < 0.1
+    assert verify(result.model, made, samples).verdict == "ok"
+
+
+@pytest.mark.parametrize("bits", [8, 11, 12])
+def test_multipliers_of_few_bits_that_share_a_shift_are_refused(bits):
+    target = replace(load_target("exact"), name="few", multiplier_bits=bits)
+    if bits < 12:
+        with pytest.raises(UsageError, match=f"multipliers of {bits} bits are too few"):
+            quantize(graph(PRE_NORM), feeds(), target=target, **INT16)
+    else:
+        assert quantize(graph(PRE_NORM), feeds(), target=target, **INT16).verdict == "ok"
+
+
+def test_a_record_or_an_input_of_16_bits_where_8_are_read_is_one_line():
+    body = """f = MatMul (x, u) s = Add (x, f) a = MatMul (s, u) e = Sigmoid (s)
+        y = Mul (e, a)"""
+    made = graph(body)
+    result = quantize(made, feeds(), **INT16)
+    reads, records = onnx.ModelProto(), onnx.ModelProto()
+    reads.CopyFrom(result.model)
+    records.CopyFrom(result.model)
+    next(n for n in reads.graph.node if n.op_type == "Lut").input[0] = "s_quantized"
+    value = next(v for v in records.graph.value_info if v.name == "s_rescaled")
+    next(p for p in value.metadata_props if p.key == "qpasses.dtype").value = '"int16"'
+    next(p for p in value.metadata_props if p.key == "qpasses.zero_point").value = "0"
+    for forged in (reads, records):
+        with pytest.raises(ModelError, match="takes no 16 bits"):
+            verify(forged, made, feeds())
+
+
+@pytest.mark.parametrize("rounding", ["tflite_double", "ruy", "half_up"])
+def test_the_bound_holds_where_operands_are_rounded_twice(rounding):
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        shifts = rng.integers(31, 40, 2)
+        found = [int(rng.integers(1 << 30, 1 << 31)) for _ in "ab"]
+        numbers_of = [0, found[0], shifts[0], found[1], shifts[1], 1 << 30, 30]
+        zeros = [np.array(rng.integers(-100, 100), t) for t in (np.int16, np.int8)]
+        ends = [np.array(value, np.int16) for value in (0, -32768, 32767)]
+        scalars = [np.array(value, np.int32) for value in numbers_of]
+        a = rng.integers(-32768, 32767, 4000).astype(np.int16)
+        b = rng.integers(-128, 127, 4000).astype(np.int8)
+        inputs = [a, zeros[0], b, zeros[1], *scalars, *ends]
+        given_to = dict(zip(OPS["IntRescaledAdd"].inputs, inputs, strict=True))
+        ratios = [Fraction(m, 1 << int(s)) for m, s in zip(found, shifts, strict=True)]
+        y = OPS["IntRescaledAdd"].reference(*inputs, rounding=rounding).astype(float)
+        real = sum(
+            (codes.astype(float) - int(zero)) * float(ratio)
+            for codes, zero, ratio in zip((a, b), zeros, ratios, strict=True)
+        )
+        inside = np.abs(real) < 32700
+        bound = sum_bound(given_to, ratios, rounding) + 0.5
+        assert np.abs(y - real)[inside].max(initial=0) <= bound + 1e-9

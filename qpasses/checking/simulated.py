@@ -45,7 +45,6 @@ def simulated(pair: Pair) -> Simulated:
         if meaning.stored and ours in pair.record.tensors and meaning.real in known
     }
     _take_constants(graph, pair)
-    _write_out_norms(graph, pair)
     sources = {ours: real for real, (ours, _) in stored.items()}
     narrow = _narrowed(pair)
     _read_narrow(graph, pair, narrow)
@@ -53,6 +52,7 @@ def simulated(pair: Pair) -> Simulated:
     left = _left_in_float(pair)
     for node in graph.node:
         _read_codes(node, {*stored} & left.get(node.name, {*stored}))
+    _write_out_norms(graph, pair)
     own = {name for node in apart for name in node.output}
     before: list[onnx.NodeProto] = []
     behind: list[onnx.NodeProto] = []
@@ -129,7 +129,10 @@ def _read_narrow(
     for node in pair.integer.nodes:
         read = {pair.meanings[t.name].real: t.name for t in node.inputs if t.name in narrow}
         entry = pair.record.nodes.get(node.name)
-        for name in ([node.name] if entry is None else entry.source) if read else ():
+        names = [node.name] if entry is None else entry.source
+        if node.op == "DequantizeLinear":  # for nodes that stay float after all
+            names = [reader.name for reader in node.outputs[0].outputs]
+        for name in names if read else ():
             inputs = protos[name].input
             inputs[:] = [_given(read[each]) if each in read else each for each in inputs]
 

@@ -13,6 +13,7 @@ from opsets.forms import ADD_FORMS
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_multiplier
+from opsets.rounding import LAST_STEP
 from opsets.target import Target
 from qpasses.bodies import body_of
 from qpasses.edges import codes
@@ -73,7 +74,7 @@ def stream_sum(node: Node, given: Constants, record: Record) -> NodeEvidence:
         for each in ((False, True) if not problem else ())
     )
     gaps = np.abs(meaning - _real(given, pairs, ratios))
-    bound = sum_bound(given, ratios)
+    bound = sum_bound(given, ratios, node.attrs["rounding"])
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -88,7 +89,7 @@ def stream_sum(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
 
 
-def sum_bound(given: Constants, ratios: list[Fraction]) -> float:
+def sum_bound(given: Constants, ratios: list[Fraction], rounding: str = "") -> float:
     """How far a sum is from the real one at most, in steps of y, before it is rounded.
 
     Each multiplier is off by so much at the code furthest from zero; where operands are
@@ -101,6 +102,8 @@ def sum_bound(given: Constants, ratios: list[Fraction]) -> float:
         furthest = max(limits.max - zero, zero - limits.min)
         shift = int(given[f"{name}_shift" if "left_shift" in given else "shift"])
         total += abs(Fraction(int(given[f"{name}_multiplier"]), 1 << shift) - ratio) * furthest
+        if rounding in LAST_STEP and shift > 31:  # half a step of the first of two roundings
+            total += Fraction(1, 1 << shift - 30)
     return float(total + Fraction("left_shift" in given) / 2)
 
 

@@ -61,7 +61,7 @@ class IntegerizeLayerNorm(Pass):
         assert row is not None, node.name
         gamma, beta = (factors_of(node, index, row) for index in (1, 2))
         cells, is_centered = int(np.prod(row)), node.op not in UNCENTERED
-        norm = Norm(-len(row), cells, gamma, beta, _epsilon(node), is_centered)
+        norm = Norm(-len(row), cells, gamma, beta, epsilon_of(node), is_centered)
         meaning = y.quantization
         try:
             numbers, shape = norm_numbers(x.quantization, meaning, norm)
@@ -128,6 +128,6 @@ def factors_of(node: Node, index: int, row: list[int]) -> NDArray[np.float32]:
     return np.ascontiguousarray(np.broadcast_to(value, shape), np.float32)
 
 
-def _epsilon(node: Node) -> float:
+def epsilon_of(node: Node) -> float:
     """As float32, of which the attribute is one."""
     return float(np.float32(node.attrs.get("epsilon", 1e-5)))
