@@ -446,3 +446,24 @@ def test_the_bound_holds_where_operands_are_rounded_twice(rounding):
         inside = np.abs(real) < 32700
         bound = sum_bound(given_to, ratios, rounding) + 0.5
         assert np.abs(y - real)[inside].max(initial=0) <= bound + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("options", "streams"),
+    [
+        ({"nodes_to_exclude": ["first"]}, ["t"]),
+        ({"nodes_to_exclude": ["second"]}, ["s"]),
+        ({"nodes_to_exclude": ["LayerNormalization.*"]}, ["s", "t"]),
+        ({"op_types_to_quantize": ["MatMul", "LayerNormalization"]}, []),
+        ({"calibration_method": "entropy"}, ["s", "t"]),
+        ({"calibration_overrides": ["s=-1,1"]}, ["s", "t"]),
+        ({"alignment": "tpu-mlir"}, ["s", "t"]),
+        ({"table_ranges": "function"}, ["s", "t"]),
+    ],
+    ids=str,
+)
+def test_options_that_choose_nodes_and_ranges_go_with_streams(options, streams):
+    made = graph(PRE_NORM)
+    result = quantize(made, feeds(), **INT16, **options)
+    assert wide_tensors(result) == streams
+    assert verify(result.model, made, feeds()).verdict == result.verdict != "failed"
