@@ -359,15 +359,8 @@ _TABLES = {
 
 _SCALAR_SCALED = (
     *("IntAdd", "IntCodedPRelu", "IntCountedAveragePool", "IntMul", "IntPRelu", "IntReduce"),
-    *(
-        "IntRescale",
-        "IntSub",
-        "IntLayerNorm",
-        "Shiftmax",
-        "ShiftGelu",
-        "IBertSoftmax",
-        "IBertGelu",
-    ),
+    *("IntRescale", "IntSub", "IntLayerNorm", "Shiftmax", "ShiftGelu"),
+    *("IBertSoftmax", "IBertGelu"),
 )
 """Ops with one multiplier for everything, a number."""
 

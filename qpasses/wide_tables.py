@@ -22,7 +22,7 @@ from qpasses.elementwise import ELEMENTWISE, UNARY
 from qpasses.evidence.certificate import NodeEvidence
 from qpasses.evidence.lookups import real_function
 from qpasses.function import Function
-from qpasses.graph import Graph, import_graph, numbers_as_tensors
+from qpasses.graph import Graph, fold_constants, import_graph, numbers_as_tensors
 from qpasses.passes.integerize_chain import tabulate
 from qpasses.record import Quantization
 from qpasses.runtime import IR_VERSION, OPSET, run_op
@@ -226,7 +226,8 @@ def _as_function(given: str | onnx.ModelProto) -> Function:
     plain = onnx.ModelProto()
     plain.CopyFrom(given)
     numbers_as_tensors(plain)
-    graph = import_graph(plain).fold_constants().cleanup(remove_unused_graph_inputs=False)
+    graph = import_graph(plain)
+    fold_constants(graph)
     if objection := _objection(graph):
         raise ModelError(f"the model is no function of one number: {objection}")
     return Function.of(graph.nodes, graph.inputs, graph.outputs[0], graph.opset)
