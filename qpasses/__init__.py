@@ -8,9 +8,14 @@ if TYPE_CHECKING:
     from calibration import Preprocessing
     from calibration.presets import preprocessing
     from qpasses.api import Result, inspect, quantize, verify
-    from qpasses.calibrating import CalibrationResult, calibrate, convert_table, merge_tables
-    from qpasses.record import Quantization
-    from qpasses.wide_tables import WideTables, wide_table
+    from qpasses.integerize.wide_tables import WideTables, wide_table
+    from qpasses.ir.record import Quantization
+    from qpasses.place.calibrating import (
+        CalibrationResult,
+        calibrate,
+        convert_table,
+        merge_tables,
+    )
 
 __all__ = [
     "CalibrationResult",
@@ -38,7 +43,9 @@ def __getattr__(name: str) -> Any:
     """Import the interface on first use: the command line must start in a moment."""
     if name in __all__:
         from calibration import presets
-        from qpasses import api, calibrating, wide_tables
+        from qpasses import api
+        from qpasses.integerize import wide_tables
+        from qpasses.place import calibrating
 
         places = (api, calibrating, presets, wide_tables)
         return next(getattr(place, name) for place in places if hasattr(place, name))

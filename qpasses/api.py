@@ -13,28 +13,24 @@ from calibration.table import Table
 from opsets.errors import DataError, UsageError
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.accuracy import compare
-from qpasses.arguments import (
-    check_count,
-    given_engine,
-    given_float_model,
-    given_model,
-    given_paths,
-    given_preprocessing,
-    given_target,
-    skips_bad,
-    tool_version,
+from qpasses.checking.accuracy import compare
+from qpasses.checking.compare_certificates import Compared, compare_certificate
+from qpasses.checking.inspection import Inspection, inspect_model
+from qpasses.checking.verification import recorded_preprocessing, verify_integer
+from qpasses.emit.certificate import Certificate, certificate
+from qpasses.emit.evidence_file import (
+    place_to_read,
+    place_to_write,
+    read_certificate,
+    write_outputs,
 )
-from qpasses.cautions import (
-    code_warnings,
-    constant_warnings,
-    data_warnings,
-    graph_warnings,
-    range_warnings,
-)
-from qpasses.certificate import Certificate, certificate
-from qpasses.certificate_check import Compared, compare_certificate
-from qpasses.choices import (
+from qpasses.emit.provenance import Provenance
+from qpasses.emit.report_file import described, report_head, write_report
+from qpasses.emit.whole_files import check_outputs
+from qpasses.evidence.node_evidence import NodeEvidence
+from qpasses.evidence.summary import summarize
+from qpasses.integerize import INTEGER_IO
+from qpasses.ir.choices import (
     ActivationForm,
     ActivationType,
     Alignment,
@@ -50,29 +46,33 @@ from qpasses.choices import (
     TableRanges,
     WeightType,
 )
-from qpasses.edges import Edges, RealSession
-from qpasses.emit.files import check_outputs
-from qpasses.emit.provenance import Provenance
-from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence_file import (
-    place_to_read,
-    place_to_write,
-    read_certificate,
-    write_outputs,
+from qpasses.ir.edges import Edges, RealSession
+from qpasses.ir.graph import Graph
+from qpasses.ir.progress import Progress, no_progress
+from qpasses.ir.rewriting import Watch
+from qpasses.ir.settings import Settings
+from qpasses.load.arguments import (
+    check_count,
+    given_engine,
+    given_float_model,
+    given_model,
+    given_paths,
+    given_preprocessing,
+    given_target,
+    skips_bad,
+    tool_version,
 )
-from qpasses.graph import Graph
-from qpasses.inspection import Inspection, inspect_model
-from qpasses.integer_model import read_integer_model
-from qpasses.load import digest, external_files
-from qpasses.passes import INTEGER_IO
-from qpasses.passes.base import Watch
+from qpasses.load.integer_model import read_integer_model
+from qpasses.load.reading import digest, external_files
 from qpasses.pipeline import integerize, pass_table
-from qpasses.progress import Progress, no_progress
-from qpasses.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
-from qpasses.reporting import described, report_head, write_report
-from qpasses.settings import Settings
-from qpasses.summary import summarize
-from qpasses.verification import recorded_preprocessing, verify_integer
+from qpasses.place.cautions import (
+    code_warnings,
+    constant_warnings,
+    data_warnings,
+    graph_warnings,
+    range_warnings,
+)
+from qpasses.place.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""

@@ -7,7 +7,20 @@ from inspect import getdoc
 import onnx
 
 from calibration import Run, Samples
-from qpasses.alignment import (
+from qpasses.emit.integer import emit_integer
+from qpasses.emit.provenance import Provenance
+from qpasses.emit.qdq import emit_qdq
+from qpasses.emit.standard import emit_standard
+from qpasses.evidence.choose_bodies import choose_bodies
+from qpasses.evidence.node_evidence import NodeEvidence
+from qpasses.integerize import CLIP_CODES, INTEGER_IO, INTEGERIZE, QUANTIZABLE, integerizing
+from qpasses.ir.graph import Graph, prepared_model
+from qpasses.ir.macs import measure
+from qpasses.ir.progress import Progress, no_progress
+from qpasses.ir.record import Record
+from qpasses.ir.rewriting import UNWATCHED, Context, Watch, run_passes
+from qpasses.ir.settings import Settings
+from qpasses.place.alignment import (
     Join,
     aligned,
     clipped_constants,
@@ -15,27 +28,15 @@ from qpasses.alignment import (
     few_codes,
     to_observe,
 )
-from qpasses.choosing import choose_bodies
-from qpasses.emit.integer import emit_integer
-from qpasses.emit.provenance import Provenance
-from qpasses.emit.qdq import emit_qdq
-from qpasses.emit.standard import emit_standard
-from qpasses.evidence.certificate import NodeEvidence
-from qpasses.graph import Graph
-from qpasses.macs import measure
-from qpasses.masked import with_masked_ranges
-from qpasses.passes import CLIP_CODES, INTEGER_IO, INTEGERIZE, PREPARE, integerizing
-from qpasses.passes.base import UNWATCHED, Context, Watch, run_passes
-from qpasses.placement import place
-from qpasses.planning import plan
-from qpasses.prepare import check_masks, prepare, prepared_model
-from qpasses.progress import Progress, no_progress
-from qpasses.ranges import HERE, Calibration, Ranges, find_ranges
-from qpasses.record import Record
-from qpasses.settings import Settings
-from qpasses.sharing import Sharing, share
-from qpasses.table_ranges import with_function_ranges
-from qpasses.ties import stand_ins
+from qpasses.place.masked_scores import with_masked_ranges
+from qpasses.place.placement import place
+from qpasses.place.planning import plan
+from qpasses.place.ranges import HERE, Calibration, Ranges, find_ranges
+from qpasses.place.sharing import Sharing, share
+from qpasses.place.table_ranges import with_function_ranges
+from qpasses.place.ties import stand_ins
+from qpasses.prepare import PREPARE
+from qpasses.prepare.canonical import check_masks, prepare
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def integerize(
     watch: Watch = UNWATCHED,
 ) -> Integerized:
     """Float model and samples to a proven integer model, or what ``settings.emit`` names."""
-    context = Context(settings)
+    context = Context(settings, quantizable=QUANTIZABLE)
     sample = samples.first(calibration.skip_bad)
 
     advance = progress("prepare", 1)

@@ -22,7 +22,7 @@ from qpasses.evidence.thresholds import (
     moved,
     real_thresholds,
 )
-from qpasses.record import Quantization
+from qpasses.ir.record import Quantization
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.checking.sizes import sizes_of
-from qpasses.graph import Graph, Node, Tensor, constant, input_at, is_graph
-from qpasses.record import NodeRecord, Quantization, Record
-from qpasses.settings import Settings
-from qpasses.stages import LOOKUPS, SLOPED
+from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, is_graph
+from qpasses.ir.record import NodeRecord, Quantization, Record
+from qpasses.ir.settings import Settings
+from qpasses.ir.stages import LOOKUPS, SLOPED
 
 
 class DifferenceError(Exception):

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from qpasses.checking.meaning import Pair, Site, is_integer
-from qpasses.graph import Node, constant, dequantized, export_graph, is_graph, producer
-from qpasses.record import Quantization
-from qpasses.runtime import IR_VERSION
+from qpasses.ir.graph import Node, constant, dequantized, export_graph, is_graph, producer
+from qpasses.ir.record import Quantization
+from qpasses.ir.runtime import IR_VERSION
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from qpasses.graph import Graph, Node, constant, export_graph, import_graph
-from qpasses.shapes import infer_shapes
+from qpasses.ir.graph import Graph, Node, constant, export_graph, import_graph
+from qpasses.ir.shapes import infer_shapes
 
 _LARGE = 1024
 

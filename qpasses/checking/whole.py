@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from qpasses.checking.meaning import Pair, is_integer
-from qpasses.graph import Node, Tensor
-from qpasses.stages import LOOKUPS
+from qpasses.ir.graph import Node, Tensor
+from qpasses.ir.stages import LOOKUPS
 
 
 def unplaced(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[str]:

@@ -3,12 +3,12 @@
 import onnx
 
 from opsets.op import DOMAIN
+from qpasses.emit.overloads import bodies_of, functions_of
 from qpasses.emit.provenance import Provenance, sign
-from qpasses.graph import Graph, export_graph, nested_graphs
-from qpasses.metadata import edge_entries, note
-from qpasses.overloads import bodies_of, functions_of
-from qpasses.record import Record
-from qpasses.runtime import IR_VERSION, opset_imports
+from qpasses.ir.graph import Graph, export_graph, nested_graphs
+from qpasses.ir.metadata import edge_entries, note
+from qpasses.ir.record import Record
+from qpasses.ir.runtime import IR_VERSION, opset_imports
 
 
 def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.ModelProto:

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 
-from qpasses.metadata import PREFIX, note
+from qpasses.ir.metadata import PREFIX, note
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 import onnx
 
 from qpasses.emit.provenance import Provenance, sign
-from qpasses.graph import Graph
-from qpasses.prepare import prepared_model
+from qpasses.ir.graph import Graph, prepared_model
 
 
 def emit_qdq(graph: Graph, provenance: Provenance) -> onnx.ModelProto:

@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
-from qpasses.bodies import body_of
+from qpasses.evidence.bodies import body_of
 from qpasses.evidence.taps import taps_problem
-from qpasses.graph import Node
-from qpasses.record import Record, middle_code
+from qpasses.ir.graph import Node
+from qpasses.ir.record import Record, middle_code
 
 Constants = dict[str, NDArray[Any]]
 """The constant inputs of a node by name."""

@@ -11,22 +11,23 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
-from qpasses.bodies import body_of, constants_of
-from qpasses.evidence.certificate import NodeEvidence
-from qpasses.evidence.lookups import lookup, lookup_pair
-from qpasses.evidence.pairs import PAIRS, all_pairs, kernel_differences, real_sum
+from qpasses.evidence.bodies import body_of, constants_of
+from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import Constants, beyond, headroom, problem_of
-from qpasses.evidence.products import mul_inputs, real_product
-from qpasses.evidence.published import (
+from qpasses.evidence.prove_lookups import lookup, lookup_pair
+from qpasses.evidence.prove_pairs import PAIRS, all_pairs, kernel_differences, real_sum
+from qpasses.evidence.prove_products import mul_inputs, real_product
+from qpasses.evidence.prove_published import (
     i_bert_gelu,
     i_layer_norm,
     published_softmax,
     shift_gelu,
 )
-from qpasses.evidence.reductions import differing_sums, reduced_thresholds, sums
-from qpasses.evidence.rows import log_softmax, normalized, softmax
-from qpasses.evidence.slopes import slope_differences
-from qpasses.evidence.streams import rescale, stream_sum
+from qpasses.evidence.prove_reductions import differing_sums, reduced_thresholds, sums
+from qpasses.evidence.prove_rows import log_softmax, normalized, softmax
+from qpasses.evidence.prove_slopes import slope_differences
+from qpasses.evidence.prove_streams import rescale, stream_sum
+from qpasses.evidence.prove_windows import differing_means, window_sizes
 from qpasses.evidence.taps import total_of
 from qpasses.evidence.thresholds import (
     Interval,
@@ -38,11 +39,10 @@ from qpasses.evidence.thresholds import (
     products,
     real_thresholds,
 )
-from qpasses.evidence.windows import differing_means, window_sizes
-from qpasses.function import Function
-from qpasses.graph import Graph, Node, constant
-from qpasses.record import Quantization, Record
-from qpasses.stages import Kind, kind
+from qpasses.ir.function import Function
+from qpasses.ir.graph import Graph, Node, constant
+from qpasses.ir.record import Quantization, Record
+from qpasses.ir.stages import Kind, kind
 
 
 def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:

@@ -11,11 +11,12 @@ import tests.bench.onnxruntime_calibration as theirs
 from calibration import input_specs
 from calibration.inputs import Feed
 from opsets.target import load_target
-from qpasses.alignment import concerned, observed
-from qpasses.passes.base import Context
-from qpasses.planning import plan
-from qpasses.prepare import prepare, prepared_model
-from qpasses.settings import Settings
+from qpasses.ir.graph import prepared_model
+from qpasses.ir.rewriting import Context
+from qpasses.ir.settings import Settings
+from qpasses.place.alignment import concerned, observed
+from qpasses.place.planning import plan
+from qpasses.prepare.canonical import prepare
 from tests.bench.manifest import ZOO, zoo_script
 
 PLAIN, MINMAX, HISTOGRAMS = "plain", "minmax", "histograms"

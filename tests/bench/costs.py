@@ -1,7 +1,7 @@
-"""What onnxruntime's kernels cost on one thread: `make costs` writes qpasses/costs.toml.
+"""What onnxruntime's kernels cost on one thread: `make costs` writes costs.toml of evidence/.
 
 By it each table of an integer graph gets the cheapest of the bodies that are equal to it
-(qpasses/costs.py). Float kernels run where they would, between DequantizeLinear and
+(qpasses/evidence/costs.py). Float kernels run where they would, between DequantizeLinear and
 QuantizeLinear, and once more behind a Neg that keeps onnxruntime from fusing the three; the
 time without them is taken off, the larger result counts. The difference of a small and a large
 tensor is what an element costs; what a node costs follows from a row of forty.
@@ -22,11 +22,11 @@ from rich.progress import track
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses import costs
-from qpasses.costs import TWO
-from qpasses.elementwise import COMBINING, ELEMENTWISE
-from qpasses.runtime import IR_VERSION, OPSET, opset_imports
-from qpasses.stages import LOOKUPS
+from qpasses.evidence import costs
+from qpasses.evidence.costs import TWO
+from qpasses.ir.elementwise import COMBINING, ELEMENTWISE
+from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports
+from qpasses.ir.stages import LOOKUPS
 
 SMALL, LARGE = 1 << 10, 1 << 18
 ROUNDS = 15

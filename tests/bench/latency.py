@@ -28,9 +28,10 @@ from calibration import Samples, Session, input_specs, open_samples
 from opsets.errors import ModelError
 from opsets.target import load_target
 from qpasses.api import Result, quantize
-from qpasses.passes.base import Context
-from qpasses.prepare import prepare, prepared_model
-from qpasses.settings import Settings
+from qpasses.ir.graph import prepared_model
+from qpasses.ir.rewriting import Context
+from qpasses.ir.settings import Settings
+from qpasses.prepare.canonical import prepare
 from tests.bench.manifest import ZOO, Entry, Model, entries
 
 BLOCK_SECONDS = 0.01

@@ -16,10 +16,11 @@ from rich.table import Table
 from calibration import Session
 from opsets.target import load_target
 from qpasses.api import quantize
-from qpasses.metadata import read_record
-from qpasses.passes.base import Context
-from qpasses.prepare import prepare, prepared_model
-from qpasses.settings import Settings
+from qpasses.ir.graph import prepared_model
+from qpasses.ir.metadata import read_record
+from qpasses.ir.rewriting import Context
+from qpasses.ir.settings import Settings
+from qpasses.prepare.canonical import prepare
 from tests.bench.manifest import ZOO, zoo_script
 
 Model = onnx.ModelProto

@@ -22,7 +22,7 @@ from rich.table import Table
 import qpasses
 from calibration.methods import METHODS, Wanted, threshold
 from calibration.table import read_table
-from qpasses.calibrating import calibrate
+from qpasses.place.calibrating import calibrate
 from tests.bench.manifest import ROOT, ZOO, Entry, classifiers
 
 FLOAT = "float"

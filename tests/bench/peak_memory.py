@@ -34,7 +34,7 @@ def ours(histograms: bool) -> Callable[[Path, Path, int], None]:
     """A table of qpasses."""
 
     def run(model: Path, samples: Path, count: int) -> None:
-        from qpasses.calibrating import calibrate
+        from qpasses.place.calibrating import calibrate
 
         with tempfile.TemporaryDirectory() as folder:
             calibrate(

@@ -21,15 +21,15 @@ from rich.table import Table
 
 from opsets.errors import DataError
 from qpasses.api import quantize
-from qpasses.bodies import form, made_bodies
-from qpasses.elementwise import UNARY
 from qpasses.emit.integer import emit_integer
+from qpasses.emit.overloads import with_bodies
 from qpasses.emit.provenance import Provenance
-from qpasses.graph import import_graph
-from qpasses.metadata import read_record
-from qpasses.overloads import with_bodies
-from qpasses.runtime import IR_VERSION, OPSET
-from qpasses.stages import CLAMPING
+from qpasses.evidence.bodies import form, made_bodies
+from qpasses.ir.elementwise import UNARY
+from qpasses.ir.graph import import_graph
+from qpasses.ir.metadata import read_record
+from qpasses.ir.runtime import IR_VERSION, OPSET
+from qpasses.ir.stages import CLAMPING
 
 SHAPE = (1, 32, 56, 56)
 BLOCK_SECONDS = 0.01

@@ -19,7 +19,7 @@ from rich.table import Table
 from opsets.realised import unrealised
 from opsets.target import load_target, target_names
 from qpasses.api import quantize
-from qpasses.overloads import with_bodies
+from qpasses.emit.overloads import with_bodies
 from tests.bench.latency import measure
 from tests.bench.manifest import ROOT, Entry, entries
 

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from qpasses.api import quantize
 from tests.bench.manifest import entries
-from tests.onnx_package import classic
+from tests.support.onnx_package import classic
 
 CLASSICS = ("resnet50", "squeezenet")
 SAMPLES = 5

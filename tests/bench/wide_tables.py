@@ -12,7 +12,7 @@ from onnx import ModelProto, helper, parser
 from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1 import OPS
 from qpasses import Quantization, WideTables, wide_table
-from qpasses.runtime import IR_VERSION, OPSET
+from qpasses.ir.runtime import IR_VERSION, OPSET
 from tests.bench.costs import run_time
 
 ELEMENTS = 100_000

@@ -17,7 +17,7 @@ from tests.bench.fuzzing.graphs import Case, case
 from tests.bench.fuzzing.judge import Failure, Seen, judge
 from tests.bench.fuzzing.shrinking import shrunk
 from tests.bench.fuzzing.single_ops import single_op
-from tests.op_loops import PLAIN
+from tests.support.op_loops import PLAIN
 
 LARGE = 64
 """Constants of more elements are printed by their ONNX text alone."""

@@ -11,9 +11,9 @@ from onnx import helper, numpy_helper
 from calibration import Session
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.stages import QUANTIZING
+from qpasses.ir.stages import QUANTIZING
 from tests.bench.fuzzing.builder import Arrays
-from tests.op_loops import PLAIN
+from tests.support.op_loops import PLAIN
 
 STORED = (np.uint8, np.int8)
 POSITIONS = 4

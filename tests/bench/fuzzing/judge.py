@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 import qpasses
 from calibration import Session, input_specs
 from opsets.errors import DataError, QPassesError
-from qpasses.edges import Edges
-from qpasses.metadata import read_record
-from qpasses.overloads import with_bodies
+from qpasses.emit.overloads import with_bodies
+from qpasses.ir.edges import Edges
+from qpasses.ir.metadata import read_record
 from tests.bench.fuzzing.builder import Arrays
 from tests.bench.fuzzing.graphs import Case
 from tests.bench.fuzzing.interpreter import WrongReferenceError, interpret, split
-from tests.stage_checks import check_against_real_arithmetic, stages
+from tests.support.stage_checks import check_against_real_arithmetic, stages
 
 STAGED = {"activation_type", "symmetric", "per_channel", "activation_form"}
 """Options under which single nodes are compared with real arithmetic."""

@@ -5,10 +5,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from opsets.op import Op
 from opsets.qpasses_v1 import OPS
-from qpasses.runtime import run_op
+from qpasses.ir.runtime import run_op
 from tests.bench.fuzzing.judge import Failure
-from tests.op_cases import CASES, Case
-from tests.op_loops import PLAIN
+from tests.support.op_cases import CASES, Case
+from tests.support.op_loops import PLAIN
 
 LOOKED_AT = 30
 """In about so many places of each result."""

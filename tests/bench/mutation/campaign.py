@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 
 import qpasses
-from qpasses.graph import nested_graphs
-from qpasses.load import read_model
-from qpasses.metadata import PREFIX
+from qpasses.ir.graph import nested_graphs
+from qpasses.ir.metadata import PREFIX
+from qpasses.load.reading import read_model
 from tests.bench.manifest import Entry, entries
 from tests.bench.mutation.constants import KINDS_OF_INPUTS, change_constant
 from tests.bench.mutation.fault import Fault, Model

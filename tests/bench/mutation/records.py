@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from qpasses.metadata import PREFIX
+from qpasses.ir.metadata import PREFIX
 from tests.bench.mutation.fault import Fault, Model, one_of
 
 ORIGIN = {"float_sha256", "version", "configuration"}

@@ -1,0 +1,80 @@
+"""The rules, one for each op of an integer graph."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from qpasses.checking.meaning import Site
+from qpasses.checking.rules.check_averages import (
+    int_average_pool,
+    int_counted_average_pool,
+    int_global_average_pool,
+    int_reduce,
+)
+from qpasses.checking.rules.check_clamps import clip
+from qpasses.checking.rules.check_coded_slopes import int_coded_p_relu
+from qpasses.checking.rules.check_edges import clip_codes, dequantize_linear, quantize_linear
+from qpasses.checking.rules.check_moving import moving
+from qpasses.checking.rules.check_norms import int_layer_norm
+from qpasses.checking.rules.check_pairs import int_add, int_mul
+from qpasses.checking.rules.check_plain import apart, left
+from qpasses.checking.rules.check_products import int_conv, int_gemm, int_mat_mul
+from qpasses.checking.rules.check_published import (
+    i_bert_gelu,
+    i_bert_softmax,
+    i_layer_norm,
+    shift_gelu,
+    shiftmax,
+)
+from qpasses.checking.rules.check_rescaled import int_rescale, int_rescaled_add
+from qpasses.checking.rules.check_resizes import int_resize
+from qpasses.checking.rules.check_slopes import int_p_relu
+from qpasses.checking.rules.check_softmax import log_softmax, table_softmax
+from qpasses.checking.rules.check_tables import lut, lut_pair, lut_per_channel, no_tables
+
+Rule = Callable[[Site], Iterator[str]]
+
+RULES: Mapping[str, Rule] = {
+    "IntAdd": int_add,
+    "IntAveragePool": int_average_pool,
+    "IntCodedPRelu": int_coded_p_relu,
+    "IntConv": int_conv,
+    "IntCountedAveragePool": int_counted_average_pool,
+    "IntGemm": int_gemm,
+    "IntGlobalAveragePool": int_global_average_pool,
+    "IntLayerNorm": int_layer_norm,
+    "IntMatMul": int_mat_mul,
+    "IntMul": int_mul,
+    "IntPRelu": int_p_relu,
+    "IntReduce": int_reduce,
+    "IntRescale": int_rescale,
+    "IntRescaledAdd": int_rescaled_add,
+    "IntRescaledSub": int_rescaled_add,
+    "IntResize": int_resize,
+    "IntSub": int_add,
+    "Lut": lut,
+    "LutPair": lut_pair,
+    "LutPerChannel": lut_per_channel,
+    "TableSoftmax": table_softmax,
+    "IntLogSoftmax": log_softmax,
+    "Shiftmax": shiftmax,
+    "IBertSoftmax": i_bert_softmax,
+    "ShiftGelu": shift_gelu,
+    "IBertGelu": i_bert_gelu,
+    "ILayerNorm": i_layer_norm,
+}
+"""By op of domain ``qpasses``."""
+
+EDGES: Mapping[str, Rule] = {
+    "DequantizeLinear": dequantize_linear,
+    "QuantizeLinear": quantize_linear,
+}
+"""By op: where float and integers meet."""
+
+RECORDED: Mapping[str, Rule] = {"Clip": clip}
+"""Standard ops on stored integers that a record says the source of; others only move."""
+
+TABLES = frozenset({"Lut", "LutPair", "LutPerChannel", "TableSoftmax", "IntLogSoftmax"})
+"""Ops that only targets with tables have; for others the rule is ``NO_TABLES``."""
+
+NO_TABLES: Rule = no_tables
+
+MOVING, CODES, APART, LEFT = moving, clip_codes, apart, left

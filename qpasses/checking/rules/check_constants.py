@@ -1,0 +1,156 @@
+"""How the constants of a float graph are stored: weights, biases and other operands."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.checking.meaning import DifferenceError, Site
+from qpasses.ir.graph import Tensor, constant
+from qpasses.ir.record import Quantization
+from qpasses.ir.settings import Settings
+
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Stored weights and bias with the scale of each channel, or the one of all of them.
+
+    ``raised``: the channels whose scale is wider because of their bias.
+    """
+
+    weights: NDArray[Any]  # int8 or uint8
+    bias: NDArray[np.int32]
+    scale: NDArray[np.floating[Any]]
+    raised: list[int]
+
+
+def stored_matrix(
+    weights: NDArray[Any],
+    bias: NDArray[Any] | None,
+    axis: int,
+    x_scale: float,
+    per_channel: bool,
+    op: str,
+    rule: str,
+) -> Matrix:
+    """Weights, most often int8, channels along ``axis``, and int32 biases in their steps.
+
+    The largest weight is 127, unless ``rule`` says else, or the bias needs a wider scale to
+    stay below 2**30. A channel of zeros stores its bias in 24 bits. The step of a bias is
+    2**-120 at least.
+    """
+    channels = weights.shape[axis]
+    rows = np.moveaxis(np.abs(weights).astype(np.float64), axis, 0).reshape(channels, -1)
+    largest = rows.max(axis=1, initial=0.0)
+    real = np.zeros(channels) if bias is None else bias.astype(np.float64)
+    size = np.abs(real)
+    if not per_channel:
+        largest, worst = (
+            largest.max(initial=0.0, keepdims=True),
+            size.max(initial=0.0, keepdims=True),
+        )
+    else:
+        worst = size
+    needed = worst / (x_scale * 2.0**30) * (1 + 2.0**-20)
+    unsigned = (
+        rule != "nearest" and op == "Conv" and bias is None and weights.min(initial=0) >= 0
+    )
+    low, high = (0, 255) if unsigned else (-128, 127)
+    wanted = _wanted(op, rule, weights, largest, (low, high))
+    widened = (needed > wanted) & (wanted > 0)
+    scale = np.where(wanted > 0, np.maximum(wanted, needed), worst / (x_scale * 2.0**24))
+    scale = np.where(scale > 0, np.maximum(scale, 2.0**-120 / x_scale), 1.0)
+    step = scale.astype(wanted.dtype)
+    columns = [channels if per_channel and k == axis else 1 for k in range(weights.ndim)]
+    nearest = np.rint if rule == "nearest" else _half_away
+    levels = nearest(weights.astype(np.float64) / step.astype(np.float64).reshape(columns))
+    bias_levels = nearest(real / (np.float64(x_scale) * step.astype(np.float64)))
+    raised = np.flatnonzero(widened & (size == worst)).tolist()
+    return Matrix(
+        np.clip(levels, low, high).astype(np.uint8 if unsigned else np.int8),
+        bias_levels.astype(np.int32),
+        step,
+        raised,
+    )
+
+
+def _wanted(
+    op: str,
+    rule: str,
+    weights: NDArray[Any],
+    largest: NDArray[np.float64],
+    codes: tuple[int, int],
+) -> NDArray[np.floating[Any]]:
+    """The scales by ``rule``: 0 where it has none."""
+    if rule == "nearest":
+        return np.asarray(largest / 127, np.float32)
+    if op != "Conv":
+        return np.asarray(largest / 127)
+    for times in (1, 2, 4, 8, 16, 32, 64):
+        whole = weights.astype(np.float64) * times
+        if not (whole % 1).any() and codes[0] <= whole.min() and whole.max() <= codes[1]:
+            return np.full(largest.shape, 1 / times, np.float32)
+    return np.maximum(largest / codes[1], np.float32(1e-5)).astype(np.float32)
+
+
+def _half_away(quotients: NDArray[np.float64]) -> NDArray[np.float64]:
+    rest, whole = np.modf(quotients)
+    return np.asarray(whole + np.trunc(2 * rest))
+
+
+def meaning_of_constant(values: NDArray[Any], settings: Settings) -> Quantization:
+    """Its extremes and zero span all codes; symmetric settings: as far on both sides.
+
+    But where the target stores unsigned what is never negative.
+    """
+    low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+    first, last = settings.limits
+    middle = settings.middle
+    unsigned = settings.target.non_negative == "unsigned" and low == 0
+    symmetric = settings.symmetric and not unsigned
+    span, codes = (max(-low, high), last - middle) if symmetric else (high - low, last - first)
+    in_double = settings.target.scale_type == "double"
+    scale = span / codes if in_double else float(np.float32(span / codes))
+    scale = scale if scale >= _TINY else 1.0
+    if not symmetric:
+        middle = min(max(first + round(Fraction(-low) / Fraction(scale)), first), last)
+    return settings.quantization(scale, middle, settings.activation_type)
+
+
+def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
+    """How an operand is stored, constants included. Raises DifferenceError, UnknownError."""
+    values = constant(theirs)
+    if values is None:
+        return site.operand(ours, theirs)
+    meaning = meaning_of_constant(values, site.settings)
+    levels = np.rint(values.astype(np.float64) / meaning.scale) + meaning.zero_point
+    expected = np.clip(levels, *meaning.limits).astype(meaning.dtype)
+    found = constant(ours)
+    if found is None or found.dtype != expected.dtype or not np.array_equal(found, expected):
+        raise DifferenceError(f"{ours.name!r} does not store the constant {theirs.name!r}")
+    if site.pair.record.tensors.get(ours.name) != meaning:
+        raise DifferenceError(f"the record of {ours.name!r} is not that of its constant")
+    site.pair.operands.add(ours.name)
+    return meaning
+
+
+def stores_nearest(
+    real: NDArray[Any],
+    stored: NDArray[Any],
+    scale: NDArray[Any],
+    zero: NDArray[Any],
+    axis: int,
+) -> bool:
+    """Whether each number of ``real`` is stored as the nearest level, none saturated."""
+    if stored.shape != real.shape:
+        return False
+    column = [1] * real.ndim
+    if scale.ndim:
+        column[axis] = -1
+        scale, zero = scale.reshape(column), zero.reshape(column)
+    levels = np.rint(real.astype(np.float64) / scale.astype(np.float64))
+    return bool(np.array_equal(stored.astype(np.int64) - zero.astype(np.int64), levels))

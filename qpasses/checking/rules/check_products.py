@@ -1,0 +1,240 @@
+"""Sums of products: IntConv, IntGemm and IntMatMul."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64
+from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    float_constant,
+    unlike,
+    unlike_attributes,
+)
+from qpasses.checking.rules.check_clamps import check_end, clamps_behind
+from qpasses.checking.rules.check_constants import Matrix, operand, stored_matrix
+from qpasses.checking.rules.check_multipliers import (
+    check_computes,
+    expected_pairs,
+    expected_rounding,
+)
+from qpasses.checking.sizes import products_of
+from qpasses.evidence.thresholds import Interval, levels
+from qpasses.ir.graph import Node, input_at
+from qpasses.ir.record import Quantization
+
+
+def int_conv(site: Site) -> Iterator[str]:
+    """Conv: sum((x - x_zero) * w) + bias per output channel."""
+    site.is_op("Conv")
+    node, clamps = site.first, clamps_behind(site)
+    weights = _weights(node)
+    dims = weights.ndim - 2
+    geometry = {
+        "dilations": list(node.attrs.get("dilations") or [1] * dims),
+        "group": node.attrs.get("group", 1),
+        "kernel_shape": list(weights.shape[2:]),
+        "strides": list(node.attrs.get("strides") or [1] * dims),
+    }
+    if node.attrs.get("auto_pad", "NOTSET") in ("NOTSET", ""):
+        geometry["pads"] = list(node.attrs.get("pads") or [0] * (2 * dims))
+    else:
+        geometry["auto_pad"] = node.attrs["auto_pad"]
+    yield from _matrix(site, weights, float_constant(node, 2), 0, clamps, geometry)
+
+
+def int_gemm(site: Site) -> Iterator[str]:
+    """Gemm, or MatMul with a constant matrix and the Add of a row behind it."""
+    site.is_op("Gemm", "MatMul")
+    node, bias, count = site.first, None, 1
+    if node.op == "Gemm":
+        plain = {"transA": 0, "transB": 0, "alpha": 1.0, "beta": 1.0}
+        if any(node.attrs.get(name, value) != value for name, value in plain.items()):
+            raise DifferenceError(f"{node.name!r} transposes or scales what it multiplies")
+        bias = float_constant(node, 2)
+    elif len(site.chain) > 1 and site.chain[1].op == "Add":
+        bias, count = _row(site), 2
+    weights = _weights(node)
+    if bias is not None and bias.shape != weights.shape[1:]:
+        raise DifferenceError(f"the bias of {node.name!r} is not one number per column")
+    clamps = clamps_behind(site, count)
+    shape = node.inputs[0].shape
+    sizes = [n if isinstance(n, int) else -1 for n in (shape or [])[:-1]]
+    attributes = {"leading": sizes or [0]}
+    yield from _matrix(site, weights, bias, 1, clamps, attributes)
+
+
+def _weights(node: Node) -> NDArray[Any]:
+    weights = float_constant(node, 1)
+    if weights is None:
+        raise DifferenceError(f"{node.name!r} has no weights")
+    return weights
+
+
+def _row(site: Site) -> NDArray[Any] | None:
+    """The constant that is added to a product, on either side of it."""
+    product, add = site.first.outputs[0], site.chain[1]
+    place = next((i for i, tensor in enumerate(add.inputs) if tensor is product), None)
+    if place is None:
+        raise DifferenceError(f"{add.name!r} does not follow {site.first.name!r}")
+    return float_constant(add, 1 - place)
+
+
+def _matrix(
+    site: Site,
+    weights: NDArray[Any],
+    bias: NDArray[Any] | None,
+    axis: int,
+    clamps: Sequence[Node],
+    attributes: Mapping[str, Any],
+) -> Iterator[str]:
+    x, node = site.operand(site.inputs["x"], site.first.inputs[0]), site.first
+    settings, rules = site.settings, site.settings.target
+    rule = rules.conv_weights if node.op == "Conv" else rules.matmul_weights
+    per_channel = bool(settings.per_channel) and rule == "per_channel"
+    matrix = stored_matrix(weights, bias, axis, x.scale, per_channel, node.op, rules.weights)
+    if matrix.raised:
+        site.pair.raised[node.name] = matrix.raised
+    for name, value in (
+        ("x_zero", x.zero),
+        ("w", matrix.weights),
+        ("w_zero", np.array(0, matrix.weights.dtype)),
+        ("bias", matrix.bias),
+    ):
+        yield from unlike(name, site.given[name], value)
+    reachable = _reachable(matrix, axis, x)
+    if matrix.scale.size == 1:
+        reachable = Interval(
+            reachable.low.min(keepdims=True), reachable.high.max(keepdims=True)
+        )
+    scales = {"x": [x.scale], "w": matrix.scale.tolist()}
+    macs = products_of(node, site.pair.sizes)
+    yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
+
+
+def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:
+    """The sums of each channel for any codes of x: the ends at the signs of the weights."""
+    rows = np.moveaxis(matrix.weights, axis, 0).reshape(len(matrix.bias), -1)
+    total = rows.sum(axis=1, dtype=np.int64)
+    mass = np.abs(rows.astype(np.int16)).sum(axis=1, dtype=np.int64)
+    above, below = (mass + total) // 2, (mass - total) // 2
+    low, high = (end - x.zero_point for end in x.type_limits)
+    bias = matrix.bias.astype(np.int64)
+    return Interval(above * low - below * high + bias, above * high - below * low + bias)
+
+
+def int_mat_mul(site: Site) -> Iterator[str]:
+    """MatMul of two tensors, or of a tensor and a constant stack of matrices."""
+    site.is_op("MatMul")
+    node, factor = site.first, _factor(site)
+    clamps = clamps_behind(site, 1 if factor is None else 2)
+    a, b = (
+        operand(site, site.inputs[name], theirs)
+        for name, theirs in zip("ab", node.inputs, strict=True)
+    )
+    for name, meaning in (("a_zero", a), ("b_zero", b)):
+        yield from unlike(name, site.given[name], meaning.zero)
+    inner = _inner(site)
+    ends = [
+        inner * (first - a.zero_point) * (second - b.zero_point)
+        for first in a.type_limits
+        for second in b.type_limits
+    ]
+    reachable = Interval(np.array([min(ends)], np.int64), np.array([max(ends)], np.int64))
+    scales = {"a": [a.scale], "b": [b.scale]} | (
+        {} if factor is None else {"factor": [factor]}
+    )
+    macs = products_of(node, site.pair.sizes)
+    yield from check_requantized(site, clamps, {"inner": inner}, scales, reachable, macs=macs)
+
+
+def _factor(site: Site) -> float | None:
+    """The number that the products are multiplied with by the node behind, if it is one."""
+    behind = site.chain[1] if len(site.chain) > 1 else None
+    if behind is None or behind.op not in ("Mul", "Div"):
+        return None
+    product = site.first.outputs[0]
+    place = next((i for i, tensor in enumerate(behind.inputs) if tensor is product), None)
+    if place is None or len(behind.inputs) != 2 or (behind.op == "Div" and place):
+        raise DifferenceError(f"{behind.name!r} does not scale {site.first.name!r}")
+    number = float_constant(behind, 1 - place)
+    if number is None or number.size != 1 or not float(number.reshape(())) > 0:
+        raise DifferenceError(f"{behind.name!r} does not multiply with a positive number")
+    value = float(number.reshape(()))
+    return value if behind.op == "Mul" else 1 / value
+
+
+def _inner(site: Site) -> int:
+    """How many products are summed, for the recorded sizes."""
+    for index, axis in ((0, -1), (1, -2)):
+        tensor = input_at(site.first, index)
+        known = tensor is not None and (site.pair.sizes.get(tensor.name) or tensor.shape)
+        if known and isinstance(size := known[axis], int):
+            return size
+    raise DifferenceError("how many products it sums is not known")
+
+
+def check_requantized(
+    site: Site,
+    clamps: Sequence[Node],
+    attributes: Mapping[str, Any],
+    scales: Mapping[str, Sequence[float]],
+    reachable: Interval,
+    cells: int = 1,
+    macs: int = 0,
+) -> Iterator[str]:
+    """Attributes, multiplier, shift, zero point, clamps and record of a requantized sum."""
+    target, y = site.settings.target, site.y
+    attributes = {**attributes, "rounding": expected_rounding(target)}
+    yield from unlike_attributes(site.node.attrs, attributes)
+    yield from check_end(site, clamps)
+    yield from check_record(site, {**scales, "y": [y.scale]}, cells, macs)
+    bits = min(target.accumulator_bits, 32)
+    if not reachable.fits(bits):
+        raise DifferenceError(f"its accumulator can leave int{bits}")
+    if target.fast_kernels:
+        kernel = judged_kernel(site.node.op, _known(site), attributes, target)
+        ratios = _ratios(scales, y, cells)
+        rule = ruled_multipliers(ratios, _steps(site), reachable, kernel, target)
+        multiplier, shift = rule.multiplier, rule.shift
+    else:
+        multiplier, shift = expected_pairs(site.node.op, scales, y.scale, cells, target)
+    for name, value in (("multiplier", multiplier), ("shift", shift)):
+        yield from unlike(name, site.given[name], value.astype(np.int32))
+    check_computes(multiplier, shift, _steps(site), reachable, target)
+
+
+def check_record(
+    site: Site, scales: Mapping[str, Sequence[float]], cells: int = 1, macs: int = 0
+) -> Iterator[str]:
+    """What the record says of the real scales, cells and multiply-accumulates of a node."""
+    entry = site.entry
+    for name in sorted(scales.keys() | entry.scales.keys()):
+        found, expected = (list(each.get(name, [])) for each in (entry.scales, scales))
+        yield from unlike(f"the recorded scale of {name}", found, expected)
+    yield from unlike("the recorded number of cells", entry.cells, cells)
+    yield from unlike("the recorded number of multiply-accumulates", entry.macs, macs)
+
+
+def _known(site: Site) -> dict[str, NDArray[Any]]:
+    """The constants before the multiplier, and the clamps."""
+    return {name: v for name, v in site.given.items() if name not in ("multiplier", "shift")}
+
+
+def _steps(site: Site) -> Int64:
+    return levels(*(int(site.given[name]) for name in ("y_zero", "y_min", "y_max")))
+
+
+def _ratios(
+    scales: Mapping[str, Sequence[float]], y: Quantization, cells: int
+) -> list[Fraction]:
+    """The products of the operands' scales over cells and the scale of y."""
+    found = [1 / (Fraction(y.scale) * cells)]
+    for each in scales.values():
+        found = [one * Fraction(other) for one in found for other in each]
+    return found

@@ -1,0 +1,64 @@
+"""IntRescale, IntRescaledAdd and IntRescaledSub: the numbers of operands and of the sum."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from opsets.realised import node_pair
+from opsets.target import Target
+from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.rules.check_clamps import check_end, clamps_behind
+from qpasses.checking.rules.check_multipliers import expected_pair, expected_rounding
+from qpasses.checking.rules.check_pairs import operands
+from qpasses.checking.rules.check_products import check_record
+
+
+def int_rescaled_add(site: Site) -> Iterator[str]:
+    """Add or Sub of two tensors, or of a tensor and a constant, each rounded on its own."""
+    site.is_op(site.node.op.removeprefix("IntRescaled"))
+    yield from check_end(site, clamps_behind(site))
+    a, b, y = yield from operands(site)
+    left, scales = _scales(a.scale, b.scale, y.scale, site.settings.target)
+    yield from unlike("left_shift", site.given["left_shift"], np.array(left, np.int32))
+    rounding = site.settings.target.rounding
+    for name, scale in zip("aby", scales, strict=True):
+        pair = 1 << 30, 30
+        if scale is not None:
+            rule = site.settings.target.elementwise_multiplier(scale)
+            pair = node_pair(rule, rounding)
+        for part, value in zip(("multiplier", "shift"), pair, strict=True):
+            formal = f"{name}_{part}"
+            yield from unlike(formal, site.given[formal], np.array(value, np.int32))
+
+
+def int_rescale(site: Site) -> Iterator[str]:
+    """A residual stream of 16 bits at another scale: 8 bits for nodes that read no more."""
+    if site.chain:
+        raise DifferenceError("its record names a node of the float model")
+    source, y = site.inputs["x"], site.y
+    x = site.pair.meaning(source).stored
+    if x is None:
+        raise DifferenceError(f"{source.name!r} is not stored as integers")
+    target = site.settings.target
+    if "int16" not in (x.dtype, y.dtype):
+        yield "neither end has 16 bits: it would be a table"
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
+    yield from unlike_attributes(site.node.attrs, {"rounding": expected_rounding(target)})
+    yield from unlike("x_zero", site.given["x_zero"], x.zero)
+    yield from check_end(site, ())
+    pair = expected_pair(Fraction(x.scale) / Fraction(y.scale), target, elementwise=True)
+    for name, value in zip(("multiplier", "shift"), pair, strict=True):
+        yield from unlike(name, site.given[name], np.array(value, np.int32))
+
+
+def _scales(
+    a: float, b: float, y: float, target: Target
+) -> tuple[int, tuple[float, float, float | None]]:
+    """The left shift, and by what a, b and their sum are multiplied; None: by nothing."""
+    if target.add == "operands_rounded":
+        return 0, (a / y, b / y, None)
+    if target.add == "shift_20":
+        twice = 2 * max(a, b)
+        return 20, (a / twice, b / twice, twice / (2**20 * y))
+    raise DifferenceError("its target rounds a sum once")

@@ -1,0 +1,111 @@
+"""IntResize: linear interpolation, its taps computed again as exact fractions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, lcm
+
+import numpy as np
+
+from qpasses.checking.meaning import DifferenceError, Site, float_constant, unlike
+from qpasses.checking.rules.check_averages import sums_of
+from qpasses.checking.rules.check_clamps import clamps_behind
+from qpasses.checking.rules.check_products import check_requantized
+from qpasses.ir.graph import Node
+
+
+@dataclass(frozen=True)
+class Line:
+    """An axis: its size before and after, and after / before as the node gives it."""
+
+    before: int
+    after: int
+    factor: Fraction
+
+    def within(self, index: int, mode: str) -> Fraction:
+        """``place``, moved to the nearest end of the axis where it lies outside."""
+        return min(max(self.place(index, mode), Fraction(0)), Fraction(self.before - 1))
+
+    def place(self, index: int, mode: str) -> Fraction:
+        """Where ``index`` behind the Resize lies before it, by ONNX's formulas."""
+        size = self.factor * self.before
+        if mode == "asymmetric":
+            return index / self.factor
+        if mode == "align_corners":
+            return Fraction(index * (self.before - 1), max(self.after - 1, 1))
+        if mode == "pytorch_half_pixel" and self.after == 1:
+            return Fraction(0)
+        pixel = (index + Fraction(1, 2)) / self.factor - Fraction(1, 2)
+        if mode == "half_pixel_symmetric":
+            return Fraction(self.before, 2) * (1 - self.after / size) + pixel
+        if mode in ("half_pixel", "pytorch_half_pixel"):
+            return pixel
+        raise DifferenceError(f"coordinates {mode!r} have no integer form")
+
+
+def int_resize(site: Site) -> Iterator[str]:
+    """Resize with mode linear along the last axes."""
+    site.is_op("Resize")
+    node = site.first
+    x = site.operand(site.inputs["x"], node.inputs[0])
+    yield from unlike("x_zero", site.given["x_zero"], x.zero)
+    lines = _lines(node)
+    mode = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    padded = [Line(1, 1, Fraction(1))] * (3 - len(lines)) + lines
+    indices, coefficients, total = [], [], 1
+    for line in padded:
+        places = [line.within(i, mode) for i in range(line.after)]
+        parts = lcm(*(place.denominator for place in places))
+        for place in places:
+            first = floor(place)
+            behind = int((place - first) * parts)
+            indices.append((first, min(first + 1, line.before - 1)))
+            coefficients.append((parts - behind, behind))
+        total *= parts
+    for name, table in (("indices", indices), ("coefficients", coefficients)):
+        yield from unlike(name, site.given[name], np.array(table, np.int32).T)
+    attributes = {
+        "dims": len(lines),
+        "x_sizes": [line.before for line in padded],
+        "y_sizes": [line.after for line in padded],
+    }
+    scales, reachable = {"x": [x.scale]}, sums_of(x, total)
+    clamps = clamps_behind(site)
+    yield from check_requantized(site, clamps, attributes, scales, reachable, total)
+
+
+def _lines(node: Node) -> list[Line]:
+    """From the first axis that is resized on, at least the last."""
+    plain = {"antialias": 0, "exclude_outside": 0, "keep_aspect_ratio_policy": "stretch"}
+    wrong = any(node.attrs.get(name, value) != value for name, value in plain.items())
+    if wrong or node.attrs.get("mode", "nearest") != "linear":
+        raise DifferenceError(f"{node.name!r} is another kind of Resize")
+    shapes = node.inputs[0].shape, node.outputs[0].shape
+    if None in shapes:
+        raise DifferenceError(f"the sizes of {node.name!r} are not known")
+    lines = [
+        Line(before, after, factor)
+        for before, after, factor in zip(*shapes, _factors(node, shapes[0]), strict=True)
+    ]
+    first = next((i for i, line in enumerate(lines) if line.factor != 1), len(lines) - 1)
+    if not all(
+        isinstance(s, int) for line in lines[first:] for s in (line.before, line.after)
+    ):
+        raise DifferenceError(f"the sizes of {node.name!r} are not known")
+    return lines[first:]
+
+
+def _factors(node: Node, before: Sequence[int]) -> list[Fraction]:
+    factors, sizes = float_constant(node, 2), float_constant(node, 3)
+    given, by_size = (
+        (factors, False) if factors is not None and factors.size else (sizes, True)
+    )
+    if given is None:
+        raise DifferenceError(f"the factors of {node.name!r} are not known")
+    found = [Fraction(1)] * len(before)
+    axes = node.attrs.get("axes") or range(len(before))
+    for axis, value in zip(axes, given.tolist(), strict=True):
+        if by_size and not isinstance(before[axis], int):
+            raise DifferenceError(f"the sizes of {node.name!r} are not known")
+        found[axis] = Fraction(value) / (before[axis] if by_size else 1)
+    return found

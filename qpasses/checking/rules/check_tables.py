@@ -1,0 +1,163 @@
+"""Tables: Lut, LutPerChannel and LutPair, every entry computed again."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import ROUNDINGS
+from opsets.rounding import requantize
+from qpasses.checking.arithmetic import Floats, bytes_of, real_values, shifted, stored_values
+from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.rules.check_clamps import bounds_of, clamps_behind, stored_bounds
+from qpasses.checking.rules.check_constants import operand
+from qpasses.checking.rules.check_functions import recorded_function
+from qpasses.checking.rules.check_multipliers import rule_pair
+from qpasses.checking.rules.check_products import check_record
+from qpasses.ir.graph import Tensor, constant, rank
+from qpasses.ir.record import Quantization
+
+
+def no_tables(site: Site) -> Iterator[str]:
+    """Any of these nodes, for a target that has none."""
+    yield f"is a table: target {site.settings.target.name!r} has none"
+
+
+def lut(site: Site) -> Iterator[str]:
+    """One function of one tensor, of clamps at another scale, or another scale alone."""
+    yield from unlike_attributes(site.node.attrs, {})
+    if site.entry.function:
+        yield from _function(site, "table")
+        return
+    chain, source = site.chain, site.inputs["x"]
+    if chain:
+        clamps_behind(site)
+        x = site.operand(source, chain[0].inputs[0])
+    else:
+        known = site.pair.meaning(source).stored
+        if known is None:
+            raise DifferenceError(f"{source.name!r} is not stored as integers")
+        x = known
+    low, high = bounds_of(chain)
+    bounds = [None if np.isinf(end) else end for end in (low, high)]
+    yield from unlike("the recorded bounds", [*site.entry.bounds], bounds)
+    yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]})
+    first, last = stored_bounds(site.y, chain)
+    target, numbers = site.settings.target, list[int]()
+    levels = [_rescaled(int(code), x, site.y) for code in bytes_of(x)]
+    if target.rescaling == "requantized":
+        pair = rule_pair(x.scale / site.y.scale, target, elementwise=True)
+        levels, numbers = _requantized(x, site.y, pair, target.rounding), [*pair]
+    yield from unlike("the recorded multiplier and shift", [*site.entry.requantizes], numbers)
+    entries = [min(max(level, first), last) for level in levels]
+    yield from unlike("table", site.given["table"], np.array(entries, site.y.dtype))
+
+
+def _rescaled(code: int, x: Quantization, y: Quantization) -> int:
+    """A code of x as the nearest level of y, half to even."""
+    return round(Fraction(x.scale) * (code - x.zero_point) / Fraction(y.scale)) + y.zero_point
+
+
+def _requantized(
+    x: Quantization, y: Quantization, pair: tuple[int, int], rounding: str
+) -> list[int]:
+    """What a multiplier and a shift make of each code of x, before it saturates."""
+    codes = bytes_of(x).astype(np.int64) - x.zero_point
+    if rounding not in ROUNDINGS:
+        return [int(n) for n in requantize(codes, *pair, rounding) + y.zero_point]
+    multiplier, shift = pair
+    found = shifted(codes * (multiplier << max(-shift, 0)), max(shift, 0), rounding)
+    return [int(level) + y.zero_point for level in found]
+
+
+def lut_per_channel(site: Site) -> Iterator[str]:
+    """A function whose constants differ along one axis."""
+    if not site.chain:
+        raise DifferenceError("its record names no node of the float model")
+    axes: set[int] = set()
+    for node in site.chain:
+        around = [rank(tensor) for tensor in (*node.outputs, *node.inputs)]
+        dims = max((each for each in around if each is not None), default=None)
+        if dims is None:
+            raise DifferenceError(f"the rank of what {node.name!r} writes is not known")
+        for value in [v for v in map(constant, node.inputs) if v is not None]:
+            axes |= {dims - value.ndim + i for i, size in enumerate(value.shape) if size > 1}
+    if len(axes) != 1:
+        raise DifferenceError("its constants do not differ along one axis")
+    yield from unlike_attributes(site.node.attrs, {"axis": max(axes)})
+    yield from _function(site, "tables")
+
+
+def _function(site: Site, name: str) -> Iterator[str]:
+    source = site.inputs["x"]
+    real = site.pair.float_tensors.get(site.pair.meaning(source).real)
+    if real is None or not site.chain:
+        raise DifferenceError(f"the float model has no {source.name!r} behind its nodes")
+    x, y = site.operand(source, real), site.y
+    function = recorded_function(site, [real])
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
+    codes = bytes_of(x)
+    values = real_values(codes, x, site.settings.target)
+    count = function.channels
+    found = function.computed(np.tile(values, (count, 1)) if count else values)
+    rows = found.reshape(-1, 256)
+    missing = np.isnan(rows)
+    low, high = x.limits
+    undefined = codes[missing.any(axis=0) & (codes >= low) & (codes <= high)]
+    yield from unlike("the recorded undefined codes", *_lists(site, undefined))
+    filled = np.stack([_filled(row, codes) for row in rows]).reshape(found.shape)
+    yield from unlike(name, site.given[name], _stored(filled, site))
+
+
+def _stored(values: Floats, site: Site) -> NDArray[Any]:
+    """Codes of y, rounded as the target rounds what its tables hold."""
+    rounding, y = site.settings.target.table_rounding, site.y
+    if rounding == "half_to_even":
+        return stored_values(values, y)
+    with np.errstate(over="ignore"):
+        size = np.minimum(np.abs(values) / values.dtype.type(y.scale), 1e6)
+    rest, whole = np.modf(size)
+    goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & ((rounding == "half_away") | (values > 0)))
+    levels = np.where(values < 0, -1, 1) * (whole + goes_up) + y.zero_point
+    return np.asarray(np.clip(levels, *y.limits), y.dtype)
+
+
+def _lists(site: Site, undefined: NDArray[Any]) -> tuple[list[int], list[int]]:
+    return list(site.entry.undefined), sorted(undefined.tolist())
+
+
+def _filled(row: Floats, codes: NDArray[Any]) -> Floats:
+    """Where there is no result, that of the nearest code that has one, the lower of two."""
+    defined = np.flatnonzero(~np.isnan(row))
+    if not len(defined):
+        raise DifferenceError("its function is not defined for any code")
+    known = codes[defined].astype(np.int64)
+    result = row.copy()
+    for place in np.flatnonzero(np.isnan(row)):
+        away = np.abs(known - int(codes[place]))
+        result[place] = row[defined[np.lexsort((known, away))[0]]]
+    return result
+
+
+def lut_pair(site: Site) -> Iterator[str]:
+    """A function of two tensors, on all pairs of codes."""
+    yield from unlike_attributes(site.node.attrs, {})
+    theirs: Sequence[Tensor] = site.first.inputs
+    if len(site.chain) != 1 or len(theirs) != 2:
+        raise DifferenceError("its record names no node of two tensors")
+    a, b = (operand(site, site.inputs[n], t) for n, t in zip("ab", theirs, strict=True))
+    y, function = site.y, recorded_function(site, theirs)
+    yield from check_record(site, {"a": [a.scale], "b": [b.scale], "y": [y.scale]})
+    first, second = bytes_of(a), bytes_of(b)
+    target = site.settings.target
+    rows, columns = real_values(first, a, target), real_values(second, b, target)
+    reals = np.repeat(rows, 256), np.tile(columns, 256)
+    found = function.computed(*(each.reshape(256, 256) for each in reals))
+    missing = np.isnan(found)
+    occur = [(q.limits[0] <= c) & (c <= q.limits[1]) for c, q in ((first, a), (second, b))]
+    undefined = first[missing[:, occur[1]].any(axis=1) & occur[0]]
+    yield from unlike("the recorded undefined codes", *_lists(site, undefined))
+    entries = _stored(np.where(missing, found.dtype.type(0), found), site)
+    yield from unlike("table", site.given["table"], entries.reshape(-1))

@@ -1,0 +1,132 @@
+"""Samples through all graphs: float, Q/DQ, and the integer graph with either set of bodies."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from calibration import Session
+from qpasses.checking.simulated import Simulated
+from qpasses.emit.overloads import with_bodies
+
+Tensors = Mapping[str, NDArray[Any]]
+
+
+class BothBodies:
+    """An integer model with onnxruntime's bodies beside the portable ones, bit for bit.
+
+    ``stored``: the tensors to compare inside; ``fast``: by node, the onnxruntime body that is
+    right to run. Either model runs optimized and not. ``first`` says where they differed
+    first, if they did.
+    """
+
+    def __init__(
+        self, integer: onnx.ModelProto, stored: Sequence[str], fast: Mapping[str, str]
+    ) -> None:
+        pair = with_bodies(integer, fast), with_bodies(integer, "portable")
+        self._stored = stored
+        self._runners = {
+            optimize: [Session(model, optimize=optimize) for model in pair]
+            for optimize in (False, True)
+        }
+        self._inside = [Session(_watched(each, stored), optimize=False) for each in pair]
+        self._differing = {False: 0, True: 0}
+        self.first = ""
+
+    def compare(self, feed: Tensors) -> None:
+        """Count the output elements that differ on ``feed``."""
+        for optimize, sessions in self._runners.items():
+            found = (session.run(None, feed) for session in sessions)
+            self._differing[optimize] += _differences(*found)
+
+    def compare_inside(self, feed: Tensors, name: str) -> Tensors:
+        """The stored tensors on ``feed``, called ``name``, compared."""
+        if not self._stored:
+            return {}
+        ours, theirs = (session.run(self._stored, feed) for session in self._inside)
+        for tensor, mine, other in zip(self._stored, ours, theirs, strict=True):
+            if not self.first and not np.array_equal(mine, other):
+                self.first = f", first in tensor {tensor!r} of {name}"
+        return dict(zip(self._stored, ours, strict=True))
+
+    def as_json(self, samples: int) -> dict[str, int]:
+        """``checks.bodies`` of a report."""
+        return {
+            "samples": samples,
+            "elements_differing_unoptimized": self._differing[False],
+            "elements_differing_optimized": self._differing[True],
+            "tensors_compared": len(self._stored),
+        }
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, if anything is."""
+        if not any(self._differing.values()) and not self.first:
+            return ""
+        return (
+            f"the two bodies differ in {self._differing[False]} output elements unoptimized, "
+            f"{self._differing[True]} optimized{self.first}"
+        )
+
+
+class Simulation:
+    """The codes of an integer graph beside those that its Q/DQ graph makes of them.
+
+    ``allowed``: by how much the codes of a tensor may differ.
+    """
+
+    def __init__(self, simulated: Simulated, allowed: Mapping[str, int]) -> None:
+        self._simulated, self._allowed = simulated, allowed
+        self._session = Session(simulated.model, optimize=False)
+        self._samples = self._total = self._unlike = self._largest = 0
+        self.problem = ""
+
+    def compare(self, feed: Tensors, codes: Tensors, sample: str) -> None:
+        """Count the ``codes`` that are others in float arithmetic, on ``feed``."""
+        self._samples += 1
+        given = {name: codes[ours] for ours, name in self._simulated.given.items()}
+        names = self._simulated.codes
+        if not names:
+            return
+        expected = self._session.run(list(names.values()), {**feed, **given})
+        for name, other in zip(names, expected, strict=True):
+            apart = np.abs(codes[name].astype(np.int32) - other.astype(np.int32))
+            largest = int(apart.max(initial=0))
+            self._total += apart.size
+            self._unlike += int(np.count_nonzero(apart))
+            self._largest = max(self._largest, largest)
+            if largest > self._allowed.get(name, 1) and not self.problem:
+                self.problem = (
+                    f"tensor {name!r} of {sample} differs from float arithmetic by {largest}"
+                )
+
+    def as_json(self) -> dict[str, int]:
+        """``checks.qdq`` of a report."""
+        return {
+            "samples": self._samples,
+            "tensors": len(self._simulated.codes),
+            "codes": self._total,
+            "codes_differing": self._unlike,
+            "max_lsb": self._largest,
+        }
+
+
+def _watched(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    """``model``, which also gives the inner tensors called ``names``."""
+    known = {value.name: value for value in model.graph.value_info}
+    present = {value.name for value in model.graph.output}
+    wanted = [name for name in names if name not in present]
+    model.graph.output.extend(known.get(n, onnx.ValueInfoProto(name=n)) for n in wanted)
+    return model
+
+
+def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> int:
+    """How many elements differ; NaN, which a float tail may give, is like NaN."""
+    return sum(
+        int(((a != b) & ~((a != a) & (b != b))).sum())
+        if a.shape == b.shape
+        else max(a.size, b.size)
+        for a, b in zip(ours, theirs, strict=True)
+    )

@@ -1,0 +1,344 @@
+"""Verify: an emitted model, its float original and samples, checked on this machine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from calibration import Preprocessing, Samples, Session, input_specs
+from opsets.errors import ModelError, UsageError, VerificationError
+from opsets.target import load_target, target_names
+from qpasses.checking.accuracy import Accuracy
+from qpasses.checking.rules.check_bodies import proved_fast, unlike_bodies
+from qpasses.checking.rules.check_file import unlike_file
+from qpasses.checking.sample_runs import BothBodies, Simulation
+from qpasses.checking.simulated import Simulated
+from qpasses.checking.translation import check
+from qpasses.emit.overloads import changed_bodies
+from qpasses.evidence.kernel_probe import probe_kernels, probe_saturation, saturating
+from qpasses.evidence.node_evidence import NodeEvidence
+from qpasses.evidence.prove import prove
+from qpasses.ir.edges import Edges, RealSession
+from qpasses.ir.graph import Graph
+from qpasses.ir.macs import measure
+from qpasses.ir.progress import Progress
+from qpasses.ir.record import Record
+from qpasses.ir.rewriting import Context
+from qpasses.ir.runtime import Arrays
+from qpasses.ir.settings import Settings
+from qpasses.load.integer_model import IntegerModel
+from qpasses.load.reading import digest
+from qpasses.prepare.canonical import prepare
+
+MOST_DIFFERENCES = 10
+"""So many differences from the float model are listed; all are counted."""
+
+INSIDE_SAMPLES = 5
+"""On so many samples every stored tensor is compared, not the outputs alone."""
+
+
+_MOST_NUMBERS = 1 << 28
+"""More than any input has; a record that says more is damaged."""
+
+
+@dataclass
+class Verification:
+    """What was checked and what was found; ``problems`` is empty if all is well.
+
+    ``record`` is what the file says of itself, with the multiply-accumulates of the float
+    model. ``unchecked``: what could not be checked, for want of the float model or samples.
+    ``fast``: by node, the onnxruntime body that is right to run. ``simulated``: the Q/DQ
+    graph, if the integer graph is that of the float model.
+    """
+
+    graph: Graph
+    record: Record
+    settings: Settings
+    evidence: list[NodeEvidence]
+    accuracy: Accuracy
+    checks: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    fast: Mapping[str, str] = field(default_factory=dict)
+    simulated: Simulated | None = None
+    random_data: bool = False
+
+
+def verify_integer(
+    read: IntegerModel,
+    original: onnx.ModelProto | None,
+    samples: Samples | None,
+    progress: Progress,
+    name: str = "the model",
+) -> Verification:
+    """Recompute the evidence, compare with the float model, probe kernels, run all of them.
+
+    What needs ``original`` or ``samples`` is left out where there are none. Raises
+    VerificationError, saying ``name``, if ``original`` has not the tensors that the record
+    speaks of.
+    """
+    integer, about = read.model, read.about
+    graph, record, settings = read.graph, read.record, read.settings
+    ends = [] if original is None else [output.name for output in original.graph.output]
+    edges = None if original is None else _edges(integer, original, record, name)
+    evidence, accuracy = (
+        list(prove(graph, record)),
+        Accuracy(ends),
+    )
+    result = Verification(graph, record, settings, evidence, accuracy)
+    result.random_data = about["configuration"].get("random_data", False)
+    result.problems += _unlike_settings(record, settings)
+    if original is None:
+        result.unchecked.append("not compared with a float model (--against)")
+        counts = {key: entry.macs for key, entry in record.nodes.items()}
+        result.record = replace(record, macs=counts)
+    else:
+        _check_sizes(record)
+        advance = progress("compare with the float graph", 1)
+        sample = _sample(original, samples, record)
+        result.problems += _compare(result, read, original, sample, name)
+        advance()
+    result.fast = proved_fast(graph, record, evidence)
+    result.problems += changed_bodies(integer, graph, record)
+    result.problems += unlike_bodies(graph, record, settings, result.fast)
+    for each in evidence:
+        if each.mismatches or each.problem:
+            what = each.problem or f"{each.mismatches} mismatches of body and meaning"
+            result.problems.append(f"node {each.name!r} ({each.op}): {what}")
+    try:
+        session = _load(result, integer)
+        _probe(result, progress)
+        if original is None or samples is None or edges is None:
+            result.unchecked.append("not run on samples (--data)")
+        else:
+            _run_samples(result, session, read, original, edges, samples, progress)
+    except ModelError as error:  # a graph that was changed need not run
+        result.problems.append(str(error))
+    return result
+
+
+def _compare(
+    result: Verification,
+    read: IntegerModel,
+    original: onnx.ModelProto,
+    sample: Arrays,
+    name: str,
+) -> list[str]:
+    """How the integer graph is not that of ``original``."""
+    found = []
+    if read.about["float_sha256"] != digest(original):
+        found.append("the integer model was made from another float model")
+    context = Context(read.settings)
+    try:
+        real = prepare(original, sample, context)
+    except UsageError as error:  # the recorded settings do not fit the float model
+        raise VerificationError(
+            f"{name} was not made from this float model: {error}"
+        ) from error
+    context.record.sizes = read.record.sizes
+    try:
+        measure(real, context)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise VerificationError(
+            "the record has no sizes that fit the float model's inputs"
+        ) from error
+    result.record = replace(read.record, macs=context.record.macs)
+    left = context.selection.excluded, context.selection.unlisted
+    checked = check(read.graph, read.record, read.settings, read.about, real, *left)
+    result.simulated = checked.simulated
+    differences = [*checked.differences, *unlike_file(read.model, real.opset)]
+    result.checks["float_graph"] = {
+        "nodes": len(read.graph.nodes),
+        "float_nodes": len(real.nodes),
+        "differences": len(differences),
+        "rules": checked.coverage,
+    }
+    return found + differences[:MOST_DIFFERENCES]
+
+
+def _check_sizes(record: Record) -> None:
+    """Raise VerificationError unless the record has sizes by input."""
+    sizes = record.sizes.values() if isinstance(record.sizes, dict) else [None]
+    for each in sizes:
+        if not isinstance(each, list) or not all(type(n) is int and n >= 0 for n in each):
+            raise VerificationError(
+                "the record has no sizes that fit the float model's inputs"
+            )
+
+
+def _sample(original: onnx.ModelProto, samples: Samples | None, record: Record) -> Arrays:
+    """One feed of the float model: the first, or numbers of the recorded sizes."""
+    if samples is not None:
+        return next(iter(samples))[1]
+    made = {}
+    for spec in input_specs(original):
+        sizes = record.sizes.get(spec.name)
+        if sizes is None:
+            raise VerificationError(f"the record has no sizes of input {spec.name!r}")
+        fits = len(sizes) == len(spec.shape) and prod(sizes) <= _MOST_NUMBERS
+        if not fits or any(b not in (None, a) for a, b in zip(sizes, spec.shape, strict=True)):
+            raise VerificationError(f"the recorded sizes of input {spec.name!r} do not fit it")
+        values = np.linspace(-1, 1, prod(sizes)) if spec.dtype.kind == "f" else 0
+        made[spec.name] = np.resize(values, sizes).astype(spec.dtype)
+    return made
+
+
+def _unlike_settings(record: Record, settings: Settings) -> list[str]:
+    """Stored tensors that the recorded settings would not give."""
+    wanted = settings.activation_type, settings.activation_bits, settings.narrow_range
+    problems = []
+    for name, stored in record.tensors.items():
+        try:
+            settings.quantization(stored.scale, stored.zero_point, stored.dtype)
+        except ValueError as error:
+            raise VerificationError(
+                f"the record of {name!r} is unlike the recorded settings: {error}"
+            ) from error
+        with np.errstate(over="ignore", under="ignore"):
+            is_float32 = float(np.float32(stored.scale)) == stored.scale
+        if settings.target.scale_type == "float32" and not is_float32:
+            problems.append(f"the scale of tensor {name!r} is {stored.scale!r}, no float32")
+        is_stream = stored.dtype == settings.residual_type
+        if not is_stream and (stored.dtype, stored.bits, stored.narrow) != wanted:
+            problems.append(
+                f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "
+                f"{stored.limits[1]}, unlike the recorded settings"
+            )
+        elif is_stream and stored.zero_point:
+            problems.append(f"tensor {name!r} of 16 bits has a zero point")
+        elif (
+            settings.symmetric
+            and not is_stream
+            and stored.zero_point not in _zero_points(settings)
+        ):
+            problems.append(f"tensor {name!r} is not symmetric, unlike the recorded settings")
+    target = settings.target
+    if target.name in target_names() and target != load_target(target.name):
+        problems.append(f"the recorded rules are not those of target {target.name!r}")
+    return problems
+
+
+def _zero_points(settings: Settings) -> tuple[int, ...]:
+    """Those of symmetric settings: the middle, and the lowest code of unsigned tensors."""
+    lowest = settings.limits[0]
+    return (settings.middle,) if settings.is_symmetric(0.0) else (settings.middle, lowest)
+
+
+def recorded_preprocessing(integer: IntegerModel) -> Preprocessing | None:
+    """What pictures became when ``integer`` was made, if it was made with pictures."""
+    found = integer.about["configuration"].get("preprocessing")
+    try:
+        return None if found is None else Preprocessing.from_json(found)
+    except UsageError as error:
+        raise ModelError(f"the recorded configuration is damaged: {error}") from error
+
+
+def _edges(
+    integer: onnx.ModelProto, original: onnx.ModelProto, record: Record, name: str
+) -> Edges:
+    try:
+        edges = Edges.between([s.name for s in input_specs(original)], integer, record)
+    except ValueError as error:
+        raise VerificationError(
+            f"{name} was not made from this float model: they have other inputs"
+        ) from error
+    moved = [
+        ours for real, (ours, stored) in edges.inputs.items() if not stored and ours != real
+    ]
+    if moved:
+        raise VerificationError(
+            f"{name} was not made from this float model, which has no input {moved[0]!r}"
+        )
+    return edges
+
+
+def _load(result: Verification, integer: onnx.ModelProto) -> Session:
+    """The model in onnxruntime, which refuses versions that it does not know."""
+    opsets = {each.domain or "ai.onnx": each.version for each in integer.opset_import}
+    result.checks["runtime"] = {
+        "onnxruntime": onnxruntime.__version__,
+        "ir_version": integer.ir_version,
+        "opsets": opsets,
+    }
+    return Session(integer)
+
+
+def _probe(result: Verification, progress: Progress) -> None:
+    advance = progress("probe kernels", 1)
+    probed = probe_kernels(result.graph, result.record)
+    wrong = {name: count for name, (_, count) in probed.items() if count}
+    saturated = probe_saturation()
+    result.checks["kernel_probe"] = {
+        "nodes": len(probed),
+        "accumulators": sum(count for count, _ in probed.values()),
+        "mismatches": sum(wrong.values()),
+        "saturated": saturated,
+    }
+    result.problems += [
+        f"node {name!r}: onnxruntime's kernel differs from the meaning at "
+        f"{count} thresholds on this machine"
+        for name, count in wrong.items()
+    ]
+    if saturated:
+        result.warnings.append(
+            "this machine's int8 kernels saturate in int16 (x86 without VNNI): run the model "
+            "where they do not"
+        )
+        result.problems += [
+            f"node {name!r}: its products saturate on this machine"
+            for name in saturating(result.graph, result.record)
+        ]
+    advance()
+
+
+def _run_samples(
+    result: Verification,
+    session: Session,
+    read: IntegerModel,
+    original: onnx.ModelProto,
+    edges: Edges,
+    samples: Samples,
+    progress: Progress,
+) -> None:
+    """Float against integer, both bodies at each optimization level, the Q/DQ graph."""
+    written = [tensor.name for node in read.graph.nodes for tensor in node.outputs]
+    stored = [name for name in written if name in read.record.tensors]
+    bodies = BothBodies(read.model, stored, result.fast)
+    simulation = None
+    if result.simulated:
+        simulation = Simulation(result.simulated, _allowed(read, result.evidence))
+    reference, as_given = Session(original), RealSession(session, edges)
+    advance = progress("run samples", len(samples))
+    for position, (name, feed) in enumerate(samples):
+        result.accuracy.update(reference.run(None, feed), as_given.run(None, feed))
+        given = edges.feed(feed)
+        bodies.compare(given)
+        if position < INSIDE_SAMPLES:
+            found = bodies.compare_inside(given, name)
+            if simulation is not None:
+                simulation.compare(feed, {**given, **found}, name)
+        advance()
+    result.checks["bodies"] = bodies.as_json(len(samples))
+    if simulation is not None:
+        result.checks["qdq"] = simulation.as_json()
+    problems = [bodies.problem, simulation.problem if simulation else ""]
+    result.problems += filter(None, problems)
+
+
+def _allowed(read: IntegerModel, evidence: Sequence[NodeEvidence]) -> Mapping[str, int]:
+    """By tensor, how far it may be from float arithmetic: a tie, and what is proved.
+
+    Anything where the function of a table is not defined for some codes.
+    """
+    farthest = {each.name: each.reference_max_lsb for each in evidence}
+    undefined = {name for name, entry in read.record.nodes.items() if entry.undefined}
+    return {
+        tensor.name: 255 if node.name in undefined else 1 + farthest.get(node.name, 0)
+        for node in read.graph.nodes
+        for tensor in node.outputs
+    }

@@ -1,0 +1,50 @@
+"""What the reports of all commands have in common."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from calibration import Samples
+from qpasses.emit.whole_files import write_whole
+from qpasses.load.arguments import tool_version
+from qpasses.load.reading import digest
+
+SCHEMA = "qpasses.report/1"
+
+
+def report_head(
+    command: str,
+    path: Path | None,
+    model: onnx.ModelProto | None,
+    configuration: dict[str, Any],
+) -> dict[str, Any]:
+    """The entries that every report begins with; ``model`` is the float model, if given."""
+    about = model and {
+        "path": str(path),
+        "sha256": digest(model),
+        "nodes": len(model.graph.node),
+    }
+    return {
+        "schema": SCHEMA,
+        "tool": {"name": "qpasses", "version": tool_version()},
+        "command": command,
+        "configuration": configuration,
+        "model": about,
+    }
+
+
+def described(feeds: Samples | None) -> dict[str, Any]:
+    """Where samples come from, and what pictures among them become."""
+    if feeds is None:
+        return {"source": "none", "preprocessing": None}
+    how = feeds.preprocessing
+    return {"source": feeds.description, "preprocessing": None if how is None else str(how)}
+
+
+def write_report(path: str | Path | None, report: dict[str, Any]) -> None:
+    """Write ``report`` as JSON, if a path is given. Raises UsageError if the disk refuses."""
+    if path is not None:
+        text = json.dumps(report, indent=2, allow_nan=False) + "\n"
+        write_whole(Path(path), text.encode())

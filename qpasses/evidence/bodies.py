@@ -1,0 +1,225 @@
+"""Bodies made for one table: faster ways in which onnxruntime computes its function.
+
+An op declares the bodies that compute every node of it. For a table there may be others: the
+function that was tabulated, run in float between DequantizeLinear and QuantizeLinear, the one
+float kernel that is the whole chain, or a quantized kernel of onnxruntime that holds a table
+of its own. They are right where they give the same 256 codes, which is asked of onnxruntime
+(evidence/tables.py), never assumed.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, FunctionProto, NodeProto, helper, numpy_helper
+
+from opsets.op import DOMAIN, Body
+from opsets.qpasses_v1 import OPS
+from qpasses.ir.edges import dequantize, quantize
+from qpasses.ir.function import Function
+from qpasses.ir.graph import Node, constant
+from qpasses.ir.record import Quantization, Record
+
+MADE = (
+    "onnxruntime_float",
+    "onnxruntime_fused",
+    "onnxruntime_leaky_relu",
+    "onnxruntime_sigmoid",
+)
+"""What the overloads of made bodies begin with: a digest of the function follows."""
+
+
+def body_of(node: Node, record: Record) -> Body:
+    """The body that the record of a qpasses node names, declared by its op or made for it.
+
+    A made one has another digest in its overload if the record was changed since. Raises
+    LookupError if there is none of this name.
+    """
+    overload = record.nodes[node.name].overload
+    if overload.startswith(MADE):
+        for body in made_bodies(node, record):
+            if form(body.overload) == form(overload):
+                return body
+    return OPS[node.op].overload(overload)
+
+
+def constants_of(node: Node) -> dict[str, NDArray[Any]]:
+    """The constant inputs of a qpasses node, by the names of its signature."""
+    pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
+    return {name: value for name, t in pairs if (value := constant(t)) is not None}
+
+
+def form(overload: str) -> str:
+    """The overload of a body, without the digest if it is a made one."""
+    return next((each for each in MADE if overload.startswith(each)), overload)
+
+
+def made_bodies(node: Node, record: Record) -> Sequence[Body]:
+    """What might compute the table of ``node`` besides the bodies that its op declares."""
+    table = constant(node.inputs[-1])
+    assert table is not None, node.name
+    stored = node.inputs[: len(OPS[node.op].inputs) - 1]
+    return _of_table(
+        _Table(node.op, table.tobytes(), node.attrs.get("axis", 0), rank_of(node)),
+        record.nodes[node.name].function,
+        tuple(record.tensors[tensor.name] for tensor in stored),
+        record.tensors[node.outputs[0].name],
+    )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The op that looks up, its entries byte by byte, along which axis of how many."""
+
+    op: str
+    entries: bytes
+    axis: int
+    rank: int | None
+
+
+@lru_cache(maxsize=4096)
+def _of_table(
+    table: _Table, text: str, x: Sequence[Quantization], y: Quantization
+) -> Sequence[Body]:
+    """The bodies for the function ``text``, asked again and again."""
+    function = Function.from_text(text) if text else None
+    found, single = [], table.op == "Lut"
+    if single and (slopes := _slopes(function)):
+        found.append(_leaky_relu(x[0], y, *slopes))
+    if single and function and function.ops == ["Sigmoid"]:
+        found.append(_one_kernel("onnxruntime_sigmoid", "QLinearSigmoid", x[0], y))
+    unsigned = all(each.dtype == "uint8" for each in (*x, y))  # int8: no fast float edges
+    if function and unsigned and table.rank is not None:
+        if single and (fused := _fused(table, function, x[0], y)):
+            found.append(_in_float(table, fused, x, y, "onnxruntime_fused"))
+        found.append(_in_float(table, function, x, y, "onnxruntime_float"))
+    return found
+
+
+def rank_of(node: Node) -> int | None:
+    """The rank of what ``node`` reads, if known; 0 where its constants need none."""
+    if node.op != "LutPerChannel":
+        return 0
+    shape = node.inputs[0].shape
+    return None if shape is None or len(shape) < 2 else len(shape)
+
+
+FUSED: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
+    ("HardSwish", "", 14, {}),
+    ("Gelu", "", 20, {}),
+    ("Gelu", "", 20, {"approximate": "tanh"}),
+    ("QuickGelu", "com.microsoft", 1, {"alpha": 1.0}),  # SiLU
+    ("QuickGelu", "com.microsoft", 1, {"alpha": 1.702}),
+)
+"""Kernels that chains are written out for: op, domain, since when, attributes."""
+
+
+def _fused(
+    table: _Table, function: Function, x: Quantization, y: Quantization
+) -> Function | None:
+    """The one kernel that gives the entries of the table of a chain, if there is one."""
+    opset = function.model.opset_import[0].version
+    codes = np.arange(256, dtype=np.uint8)
+    for op, domain, since, attributes in FUSED if len(function.ops) > 1 else ():
+        if domain == "" and opset < since:
+            continue
+        single = Function.single(op, domain, opset, attributes)
+        if quantize(single.run(dequantize(codes, x)), y).tobytes() == table.entries:
+            return single
+    return None
+
+
+def _slopes(function: Function | None) -> tuple[float, float] | None:
+    """What a function that bends at zero alone, if it is one, makes of 1 and, negated, of -1.
+
+    Without a function, a table rescales: 1 and 1.
+    """
+    if function is None:
+        return 1.0, 1.0
+    y = function.run(np.array([-1, 1, -2, 2], np.float32))
+    if y.shape != (4,) or not np.isfinite(y).all() or not np.allclose(2 * y[:2], y[2:]):
+        return None
+    below, above = y[:2].tolist()
+    return (above, -below) if above > 0 else None
+
+
+def _leaky_relu(x: Quantization, y: Quantization, above: float, below: float) -> Body:
+    steeper = np.float32(x.scale) * np.float32(above)
+    alpha = float(np.float32(below) / np.float32(above))
+    return _one_kernel(
+        "onnxruntime_leaky_relu",
+        "QLinearLeakyRelu",
+        Quantization(float(steeper), x.zero_point, x.dtype) if 0 < steeper < np.inf else x,
+        y,
+        alpha=alpha,
+    )
+
+
+def _one_kernel(
+    name: str, kernel: str, x: Quantization, y: Quantization, **attributes: Any
+) -> Body:
+    inputs = ["x", "x_scale", "x_zero", "y_scale", "y_zero"]
+    call = helper.make_node(kernel, inputs, ["y"], domain="com.microsoft", **attributes)
+    return _made("Lut", name, [*_meaning("x", x), *_meaning("y", y), call], opset=None)
+
+
+def _in_float(
+    table: _Table, function: Function, x: Sequence[Quantization], y: Quantization, name: str
+) -> Body:
+    """DequantizeLinear, the function's own nodes, QuantizeLinear, Clip to fewer codes."""
+    names = [value.name for value in function.model.graph.input]
+    real = {name: f"real_{name}" for name in (*names, "y")}
+    nodes = []
+    for each, meaning in zip(names, x, strict=True):
+        nodes += _meaning(each, meaning)
+        ends = [each, f"{each}_scale", f"{each}_zero"]
+        nodes.append(helper.make_node("DequantizeLinear", ends, [real[each]]))
+    for tensor in function.model.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        if value.ndim:  # one number for each channel, along the axis
+            behind = (table.rank or 0) - 1 - table.axis
+            value = value.reshape(-1, *[1] * behind)
+        nodes.append(_constant(tensor.name, value))
+    for original in function.model.graph.node:
+        copy = NodeProto()
+        copy.CopyFrom(original)
+        for tensors in (copy.input, copy.output):
+            tensors[:] = [real.get(tensor, tensor) for tensor in tensors]
+        nodes.append(copy)
+    nodes += _meaning("y", y)
+    nodes.append(helper.make_node("QuantizeLinear", ["real_y", "y_scale", "y_zero"], ["y"]))
+    if y.limits != y.type_limits:
+        nodes[-1].output[:] = ["unclipped"]
+        ends = ["y_min", "y_max"]
+        for end_name, end in zip(ends, y.limits, strict=True):
+            nodes.append(_constant(end_name, np.array(end, y.dtype)))
+        nodes.append(helper.make_node("Clip", ["unclipped", *ends], ["y"]))
+    return _made(table.op, name, nodes, function.model.opset_import[0].version)
+
+
+def _made(op: str, name: str, nodes: Sequence[NodeProto], opset: int | None) -> Body:
+    proto = FunctionProto(domain=DOMAIN, name=op, node=nodes)
+    proto.input.extend(OPS[op].inputs)
+    proto.output.extend(OPS[op].outputs)
+    proto.attribute.extend(OPS[op].attributes)
+    if opset:
+        proto.opset_import.append(helper.make_opsetid("", opset))
+    content = proto.SerializeToString(deterministic=True)
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    return Body(f"{name}_{digest}", "onnxruntime", proto=content)
+
+
+def _meaning(name: str, of: Quantization) -> list[NodeProto]:
+    scale = np.array(of.scale, np.float32)
+    return [_constant(f"{name}_scale", scale), _constant(f"{name}_zero", of.zero)]
+
+
+def _constant(name: str, value: NDArray[Any]) -> NodeProto:
+    attribute = AttributeProto(
+        name="value", type=AttributeProto.TENSOR, t=numpy_helper.from_array(value)
+    )
+    return NodeProto(op_type="Constant", output=[name], attribute=[attribute])

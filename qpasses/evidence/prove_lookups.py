@@ -1,0 +1,123 @@
+"""Tables: the body on all codes, and the entries against real arithmetic."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError
+from opsets.fixed_point import Int64
+from opsets.qpasses_v1 import OPS
+from qpasses.evidence.bodies import body_of, rank_of
+from qpasses.evidence.node_evidence import NodeEvidence
+from qpasses.evidence.problems import Constants, beyond
+from qpasses.evidence.prove_tables import table_differences
+from qpasses.ir.edges import byte_codes
+from qpasses.ir.function import Function
+from qpasses.ir.graph import Node
+from qpasses.ir.record import Quantization, Record
+
+
+def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 256 codes, of every channel: the body against the table, the table against real."""
+    table = given["table" if node.op == "Lut" else "tables"]
+    entry = record.nodes[node.name]
+    x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
+    codes = byte_codes(x)
+    if entry.function:
+        expected = real_function(Function.from_text(entry.function), x, y, codes)
+    else:
+        low, high = entry.bounds
+        expected = real_rescaling(x, y, codes)
+        expected = np.maximum(expected, y.limits[0] if low is None else y.store(low))
+        expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
+    if expected.shape != table.shape:
+        raise ModelError(f"node {node.name!r}: its recorded function has other channels")
+    return _looked_up(node, record, table, [x.dtype], expected)
+
+
+def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 65,536 pairs of codes: the body against the table, the table against real."""
+    entry, table = record.nodes[node.name], given["table"]
+    a, b, y = (record.tensors[t.name] for t in (*node.inputs[:2], node.outputs[0]))
+    column, row = (byte_codes(each) for each in (a, b))
+    pair = column[:, None], row[None, :]
+    real = Function.from_text(entry.function).real(
+        *np.broadcast_arrays(*(_real(codes, q) for codes, q in zip(pair, (a, b), strict=True)))
+    )
+    with np.errstate(over="ignore"):
+        levels = np.rint(np.where(np.isnan(real), 0, real) / y.scale) + y.zero_point
+    expected = np.clip(levels, *y.limits).reshape(-1).astype(np.int64)
+    return _looked_up(node, record, table, [a.dtype, b.dtype], expected)
+
+
+def _real(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float64]:
+    """What stored integers mean, in float64."""
+    return (codes.astype(np.int64) - meaning.zero_point) * np.float64(meaning.scale)
+
+
+def _looked_up(
+    node: Node, record: Record, table: NDArray[Any], types: Sequence[str], expected: Int64
+) -> NodeEvidence:
+    """The body on all codes against ``table``, and the table against real arithmetic."""
+    body = body_of(node, record)
+    attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
+    wrong = table_differences(node.op, body, table, types, attributes, rank_of(node) or 0)
+    gaps = np.abs(table.astype(np.int64) - expected)
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=table.size,
+        mismatches=int(wrong.sum()),
+        body=body.overload,
+        reference_moved=int((gaps > 0).sum()),
+        reference_max_lsb=int(gaps.max()),
+        channels=len(table) if table.ndim > 1 else 0,
+        costs_ns=record.nodes[node.name].costs,
+        problem=beyond(node, record, int(table.min()), int(table.max())),
+    )
+
+
+def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int64:
+    """The stored y of each stored x in real arithmetic, rounded half to even."""
+    ratio = Fraction(x.scale) / Fraction(y.scale)
+    total = (codes.astype(object) - x.zero_point) * ratio.numerator
+    quotient, remainder = total // ratio.denominator, total % ratio.denominator
+    doubled = 2 * remainder
+    up = (doubled > ratio.denominator) | ((doubled == ratio.denominator) & (quotient % 2 == 1))
+    return np.asarray(np.clip(quotient + up + y.zero_point, *y.limits), np.int64)
+
+
+def real_function(
+    function: Function, x: Quantization, y: Quantization, codes: NDArray[Any]
+) -> Int64:
+    """The stored y of each stored x, [N] or [channels, N], the function in float64.
+
+    ``codes`` [N] are all of x. Where it is not defined, that of the nearest stored x for which
+    it is, the smaller of two.
+    """
+    order = np.argsort(codes)
+    real = function.real(function.inputs(_real(codes, x)))
+    known = np.empty_like(real)
+    for row, own in zip(
+        real.reshape(-1, codes.size), known.reshape(-1, codes.size), strict=True
+    ):
+        own[order] = _spread(row[order])
+    if np.isnan(known).any():
+        raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
+    with np.errstate(over="ignore"):
+        steps = np.rint(known / y.scale) + y.zero_point
+    return np.asarray(np.clip(steps, *y.limits), np.int64)
+
+
+def _spread(row: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``row`` with each NaN replaced by the nearest number, the earlier of two."""
+    places = np.arange(row.size)
+    missing = np.isnan(row)
+    before = np.maximum.accumulate(np.where(missing, -2 * row.size, places))
+    behind = np.minimum.accumulate(np.where(missing, 3 * row.size, places)[::-1])[::-1]
+    nearest = np.where(places - before <= behind - places, before, behind)
+    return np.asarray(row[nearest.clip(0, row.size - 1)], np.float64)

@@ -1,0 +1,119 @@
+"""All codes under all slopes: multipliers of IntPRelu are chosen, its kind judged, on them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64
+from opsets.op import Body
+from opsets.qpasses_v1 import OPS
+from qpasses.evidence.prove_tables import code_places
+from qpasses.ir.edges import byte_codes
+from qpasses.ir.record import Quantization
+from qpasses.ir.runtime import run_op
+
+BLOCK = 4096
+"""So many slopes are looked at together."""
+
+_SATURATING = 1 << 20
+"""Levels beyond this are the same to every stored type."""
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Parts of ``count`` slopes."""
+    for start in range(0, count, BLOCK):
+        yield slice(start, start + BLOCK)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """On how many codes and slopes the body is not the meaning, and that not the real."""
+
+    mismatches: int
+    moved: int
+    max_lsb: int
+
+
+def slope_differences(
+    op: str,
+    body: Body,
+    given: dict[str, NDArray[Any]],
+    rounding: str,
+    x: Quantization,
+    y: Quantization,
+    slopes: NDArray[np.float64],
+) -> Differences:
+    """All 256 codes under each of ``slopes``: onnxruntime, the meaning, real arithmetic.
+
+    Slopes of equal multipliers are looked at once and counted as often as they are there.
+    """
+    names = [name for name in given if name.startswith("slope")]
+    shape = np.broadcast_shapes(*(given[name].shape for name in names))
+    below = [np.broadcast_to(given[name], shape).ravel() for name in names]
+    rows = np.stack([slopes, *(each.astype(np.float64) for each in below)])
+    columns, counts = np.unique(rows, axis=1, return_counts=True)
+    codes, bounds = byte_codes(x), (int(given["y_min"]), int(given["y_max"]))
+    mismatches, moved, max_lsb = 0, 0, 0
+    for part in blocks(counts.size):
+        scales = {
+            name: row[part].astype(np.int32)
+            for name, row in zip(names, columns[1:], strict=True)
+        }
+        inputs = {"x": np.tile(codes[:, None], counts[part].size), **given, **scales}
+        meaning = OPS[op].reference(*inputs.values(), rounding=rounding)
+        real = np.clip(real_levels(x, y, columns[0, part]) + y.zero_point, *bounds)
+        gaps = np.abs(meaning.astype(np.int64) - real)
+        wrong = _wrong(op, body, inputs, meaning, rounding)
+        mismatches += int((wrong.sum(axis=0) * counts[part]).sum())
+        moved += int(((gaps > 0).sum(axis=0) * counts[part]).sum())
+        max_lsb = max(max_lsb, int(gaps.max()))
+    return Differences(mismatches, moved, max_lsb)
+
+
+def _wrong(
+    op: str,
+    body: Body,
+    inputs: dict[str, NDArray[Any]],
+    meaning: NDArray[Any],
+    rounding: str,
+) -> NDArray[np.bool_]:
+    """[256, slopes]: where ``body`` differs, slopes across or down, optimized and not.
+
+    The first slope also with each code at every place of a vector and in every remainder.
+    """
+    attributes = {"rounding": rounding}
+    wrong = np.zeros(meaning.shape, bool)
+    turned = {
+        name: value.reshape(-1, 1) if name.startswith("slope") else value
+        for name, value in inputs.items()
+    } | {"x": inputs["x"].T}
+    first = {name: value[:1] for name, value in inputs.items() if name.startswith("slope")}
+    for optimize in (False, True):
+        found = run_op(op, body, [*inputs.values()], attributes, optimize=optimize)
+        wrong |= found != meaning
+        found = run_op(op, body, [*turned.values()], attributes, optimize=optimize)
+        wrong |= meaning != found.T
+        for places in code_places((256,), body.flavour == "onnxruntime"):
+            given = {**inputs, **first, "x": inputs["x"][places, 0]}
+            found = run_op(op, body, [*given.values()], attributes, optimize=optimize)
+            wrong[places[found != meaning[places, 0]], 0] = True
+    return wrong
+
+
+def real_levels(x: Quantization, y: Quantization, slopes: NDArray[np.float64]) -> Int64:
+    """[256, slopes]: the level of y at each code, rounded half to even, in byte order."""
+    level = byte_codes(x).astype(np.int64)[:, None] - x.zero_point
+    ratio = Fraction(x.scale) / Fraction(y.scale)
+    scales = [ratio * Fraction(float(slope)) for slope in slopes]
+    estimate = level * np.where(level < 0, [float(scale) for scale in scales], float(ratio))
+    estimate = np.clip(estimate, -_SATURATING, _SATURATING)
+    found = np.rint(estimate).astype(np.int64)
+    ties = np.abs(estimate - np.floor(estimate) - 0.5) <= np.abs(estimate) * 2.0**-48
+    for code, place in np.argwhere(ties):
+        at = int(level[code, 0])
+        found[code, place] = round(at * (scales[place] if at < 0 else ratio))
+    return found

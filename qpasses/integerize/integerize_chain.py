@@ -1,0 +1,119 @@
+"""IntegerizeChain: everything elementwise between two stored tensors becomes one table."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError
+from opsets.fixed_point import Rounding
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.ir.edges import Floats, codes, dequantize, quantize
+from qpasses.ir.elementwise import differing_axes, made_of
+from qpasses.ir.function import Function
+from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.patterns import quantized_by, stored_input
+from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.stages import CLAMPING
+
+
+class IntegerizeChain(Pass):
+    """Run a chain on all 256 codes, and look its results up.
+
+    before: ``y = Q(Mul(DQ(x), Sigmoid(DQ(x))))``
+    after:  ``y = qpasses.Lut(x, table)``
+    **Exact:** the table holds what onnxruntime makes of every code, one node after the other,
+    or, where the target computes tables in double, what onnx's reference evaluator makes.
+    A code for which the function is not defined (NaN) takes the result of the nearest code for
+    which it is; infinities saturate.
+    """
+
+    op_types: ClassVar = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Put a table between the two stored tensors."""
+        y, end = quantized_by(node, context.settings), node.inputs[0]
+        nodes, source = made_of(end, context.selection.excluded)
+        if source is None or all(each.op in CLAMPING for each in nodes):
+            return None  # of several tensors, nothing, or exact without a table
+        if not context.target.tables:
+            return None
+        axes = differing_axes(nodes)
+        if len(axes) > 1:
+            return None
+        x = stored_input(source, context.settings)
+        if x is None or y is None:
+            return None
+        function = Function.of(nodes, [source], end, graph.opset)
+        try:
+            ends, target = (x.quantization, y.quantization), context.target
+            table, undefined = tabulate(
+                function, *ends, target.table_rounding, target.float_type
+            )
+        except ModelError as error:
+            for each in nodes:
+                context.record.declined.setdefault(each.name, str(error))
+            return None
+        if len(undefined) == context.settings.codes:
+            reason = f"{', '.join(function.ops)}: not defined for any code of its input"
+            for each in nodes:
+                context.record.declined.setdefault(each.name, reason)
+            return None
+        op = "LutPerChannel" if axes else "Lut"
+        name = nodes[-1].name
+        context.record.declined.pop(name, None)  # multipliers that no target expresses
+        context.record.nodes[name] = NodeRecord(
+            source=[each.name for each in nodes],
+            scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
+            overload=OPS[op].body("portable", {"table": table}, {}).overload,
+            function=function.as_text(),
+            undefined=undefined,
+        )
+        values = [x.tensor, context.table(f"{name}.table", table)]
+        attributes = {"axis": max(axes)} if axes else {}
+        made = add_node(
+            graph, op, name, values, [y.tensor], attributes=attributes, domain=DOMAIN
+        )
+        context.selection.inherit(made, nodes[-1])
+        return None
+
+
+def tabulate(
+    function: Function,
+    x: Quantization,
+    y: Quantization,
+    rounding: Rounding = "half_to_even",
+    floats: Floats = np.float32,
+) -> tuple[NDArray[Any], list[int]]:
+    """[256] or [C, 256] of y's type, ordered by the byte of x; the codes without a result.
+
+    Such codes of x have none in one channel at least, all of them none in any. What lies
+    beyond the limits of x has an entry too. For int16 it is 65,536 in place of 256, and two
+    bytes.
+    """
+    stored = codes(x)
+    real = function.computed(function.inputs(dequantize(stored, x, floats)))
+    rows = real.reshape(-1, stored.size)
+    low, high = x.limits
+    missing = np.isnan(rows).any(axis=0) & (low <= stored) & (stored <= high)
+    filled = np.reshape([_filled(row, stored) for row in rows], real.shape)
+    return quantize(filled, y, rounding, floats), sorted(stored[missing].tolist())
+
+
+def _filled(
+    real: NDArray[np.floating[Any]], stored: NDArray[Any]
+) -> NDArray[np.floating[Any]]:
+    """``real`` of each ``stored``; where it is NaN, that of the nearest that has one."""
+    defined = np.flatnonzero(~np.isnan(real))
+    if not defined.size:
+        return np.zeros_like(real)  # of no use: it is declined
+    levels = stored.astype(np.int64)
+    order = defined[np.argsort(levels[defined])]
+    above = np.searchsorted(levels[order], levels)
+    below = order[np.maximum(above - 1, 0)]
+    above = order[np.minimum(above, order.size - 1)]
+    is_nearer = levels[above] - levels < levels - levels[below]
+    found: NDArray[np.floating[Any]] = real[np.where(is_nearer, above, below)]
+    return found

@@ -1,0 +1,65 @@
+"""IntegerizeGelu: GELU as I-ViT or I-BERT compute it, not as a table."""
+
+from typing import ClassVar
+
+from opsets.errors import UsageError
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
+from qpasses.integerize.numbers.published_numbers import gelu_numbers
+from qpasses.ir.elementwise import made_of
+from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.patterns import quantized_by, stored_input
+from qpasses.ir.record import NodeRecord
+from qpasses.ir.rewriting import Context, Declined, Pass
+
+
+class IntegerizeGelu(Pass):
+    """Replace a quantized Gelu by I-ViT's ShiftGELU or I-BERT's polynomial.
+
+    before: ``y = Q(Gelu(DQ(x)))``
+    after:  ``y = qpasses.ShiftGelu <axis, x0> (x, x_zero, multiplier, shift, ...)``, or
+            ``qpasses.IBertGelu``
+    **Approximate:** exactly the integers of the published algorithm, requantized to the scale
+    of y; how far they are from GELU its evidence says. ShiftGELU looks at rows along the last
+    axis. Where no number fits, it stays a table if the target has tables.
+    """
+
+    op_types: ClassVar = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Find the integers for the scale of x, put the node in place."""
+        settings, target, end = context.settings, context.target, node.inputs[0]
+        nodes, source = made_of(end, context.selection.excluded)
+        form = settings.gelu
+        if source is None or [each.op for each in nodes] != ["Gelu"]:
+            return None
+        x, y = stored_input(source, settings), quantized_by(node, settings)
+        if form is None or form == "table" or x is None or y is None:
+            return None
+        name, meaning = nodes[0].name, y.quantization
+        try:
+            op, numbers, attributes = gelu_numbers(
+                form, x.quantization.scale, meaning.scale, target
+            )
+        except UsageError as error:
+            context.record.declined.setdefault(name, f"Gelu by {form}: {error}")
+            return None
+        attributes = {**attributes, "rounding": node_rounding(target)}
+        context.record.nodes[name] = NodeRecord(
+            source=[name],
+            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
+            overload=OPS[op].body("portable", numbers, attributes).overload,
+        )
+        bounds = meaning.zero_point, *meaning.limits
+        inputs = [
+            x.tensor,
+            context.scalar(x.quantization.dtype, x.quantization.zero_point),
+            *(context.constant(f"{name}.{key}", value) for key, value in numbers.items()),
+            *(context.scalar(meaning.dtype, value) for value in bounds),
+        ]
+        made = add_node(
+            graph, op, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
+        )
+        context.selection.inherit(made, nodes[0])
+        return None

@@ -1,0 +1,133 @@
+"""IntegerizeRescaling: a tensor stored anew at another scale: a table lookup or IntRescale."""
+
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from opsets.errors import UsageError
+from opsets.multipliers import Pair, ScaleError
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
+from opsets.rounding import requantize
+from opsets.target import Target
+from qpasses.integerize.numbers.stream_numbers import rescale_numbers
+from qpasses.ir.edges import byte_codes
+from qpasses.ir.graph import Graph, Node, add_node, is_graph_output
+from qpasses.ir.patterns import Stored, quantized_by, stored_input
+from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
+from qpasses.ir.rewriting import Context, Declined, Pass
+
+
+class IntegerizeRescaling(Pass):
+    """Replace DequantizeLinear directly followed by QuantizeLinear.
+
+    before: ``y = Q(DQ(x))``
+    after:  ``y = qpasses.Lut(x, table)``, of 16 bits ``y = qpasses.IntRescale(x, ...)``, or x
+    itself where nothing changes
+    **Exact** where the target rescales in real arithmetic: the table holds the rescaled value
+    of every code. Else, and of 16 bits, it is what a multiplier and a shift make of it.
+    """
+
+    op_types: ClassVar = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Put a table between the two stored tensors."""
+        settings = context.settings
+        x = stored_input(node.inputs[0], settings, SIGNALS)
+        y = quantized_by(node, settings, SIGNALS)
+        if x is None or y is None:
+            return None  # the edge of the integer part
+        if x.quantization == y.quantization and not is_graph_output(graph, y.tensor):
+            for reader in list(y.tensor.outputs):
+                for index, tensor in enumerate(reader.inputs):
+                    if tensor is y.tensor:
+                        reader.inputs[index] = x.tensor
+            return None
+        if "int16" in (x.quantization.dtype, y.quantization.dtype):
+            return _rescaled(graph, node, x, y, context)
+        if not context.target.tables:
+            return Declined(
+                f"another scale for {x.tensor.name!r} needs a table: target "
+                f"{context.target.name!r} has none"
+            )
+        try:
+            pair = rescaling_pair(x.quantization, y.quantization, context.target)
+        except ScaleError as error:
+            return Declined(f"another scale: {error}")
+        table = rescaling_table(x.quantization, y.quantization, context.target.rounding, pair)
+        context.record.nodes[node.name] = NodeRecord(
+            source=[node.name],
+            requantizes=pair or (),
+            scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
+            overload=OPS["Lut"].body("portable", {}, {}).overload,
+        )
+        add_node(
+            graph,
+            "Lut",
+            node.name,
+            [x.tensor, context.table(f"{node.name}.table", table)],
+            [y.tensor],
+            domain=DOMAIN,
+        )
+        return None
+
+
+def _rescaled(
+    graph: Graph, node: Node, x: Stored, y: Stored, context: Context
+) -> Declined | None:
+    """Put IntRescale between the two stored tensors."""
+    meaning, zero = y.quantization, x.quantization.zero
+    try:
+        numbers = rescale_numbers(x.quantization, meaning, context.target)
+    except UsageError as error:
+        return Declined(f"another scale: {error}")
+    attributes = {"rounding": node_rounding(context.target)}
+    context.record.nodes[node.name] = NodeRecord(
+        source=[node.name],
+        scales={"x": [x.quantization.scale], "y": [meaning.scale]},
+        overload=OPS["IntRescale"].body("portable", numbers, attributes).overload,
+    )
+    bounds = meaning.zero_point, *meaning.limits
+    inputs = [
+        x.tensor,
+        context.scalar(x.quantization.dtype, int(zero)),
+        *(context.constant(f"{node.name}.{key}", value) for key, value in numbers.items()),
+        *(context.scalar(meaning.dtype, value) for value in bounds),
+    ]
+    add_node(
+        graph,
+        "IntRescale",
+        node.name,
+        inputs,
+        [y.tensor],
+        attributes=attributes,
+        domain=DOMAIN,
+    )
+    return None
+
+
+def rescaling_pair(x: Quantization, y: Quantization, target: Target) -> Pair | None:
+    """Multiplier and total right shift, or None where the target has no such rule.
+
+    Raises ScaleError for a quotient of scales that it cannot express.
+    """
+    is_real = target.rescaling == "real"
+    return None if is_real else target.elementwise_multiplier(x.scale / y.scale)
+
+
+def rescaling_table(
+    x: Quantization, y: Quantization, rounding: str, pair: Pair | None
+) -> np.ndarray:
+    """[256] of y's type, ordered by the byte of x: the stored y of each stored x.
+
+    By multiplier and shift if there are, else the nearest to real arithmetic, ties to even.
+    """
+    codes = byte_codes(x).astype(np.int64) - x.zero_point
+    if pair is not None:
+        levels = requantize(codes, *pair, rounding).astype(np.float64)
+    else:
+        ratio = Fraction(x.scale) / Fraction(y.scale)
+        levels = np.array([round(int(code) * ratio) for code in codes], np.float64)
+    return np.clip(levels + y.zero_point, *y.limits).astype(y.dtype)

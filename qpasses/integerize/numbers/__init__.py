@@ -1,0 +1,1 @@
+"""Which integers a node gets: multipliers, shifts, tables, coefficients."""

@@ -1,0 +1,123 @@
+"""The integers of a normalization over rows: IntLayerNorm."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.multipliers import ScaleError
+from opsets.qpasses_v1.int_layer_norm import LARGEST_DOUBLE, LARGEST_RADICAND
+from qpasses.ir.record import Quantization
+
+NORM_BITS = 20
+"""Fraction bits of a normalized number."""
+
+
+MULTIPLIER_BITS, LARGEST_SHIFT = 24, 61
+
+ENOUGH_ROOT_BITS = 10
+"""Fraction bits of a root that is taken in double; with fewer it has all that fit int64."""
+
+_LEAST_ROOT_BITS = 4
+"""With fewer fraction bits the root of a stream of 16 bits would not be worth them."""
+
+_DOUBLE_BITS = LARGEST_DOUBLE.bit_length() - 1
+_INT64_BITS = LARGEST_RADICAND.bit_length() - 1
+
+
+@dataclass(frozen=True)
+class Norm:
+    """What is computed: (x - mean) / sqrt(variance + epsilon) * gamma + beta, over rows.
+
+    Of ``cells`` along ``axis`` and what is behind it. ``gamma`` and ``beta`` are of one shape,
+    which broadcasts to what is normalized; not ``centered``: without the mean.
+    """
+
+    axis: int
+    cells: int
+    gamma: NDArray[np.float32]
+    beta: NDArray[np.float32]
+    epsilon: float
+    centered: bool = True
+
+
+def holds_words(x: Quantization, cells: int, epsilon: float) -> bool:
+    """Whether rows of so many codes of 16 bits have sums, and roots with enough fraction bits,
+    that arithmetic of 52 and 62 bits holds.
+    """
+    low, high = x.type_limits
+    largest = (cells * (high - low)) ** 2 // 4
+    in_codes = int(Fraction(float(epsilon)) * cells**2 / Fraction(x.scale) ** 2)
+    return (cells * -low) ** 2 < LARGEST_DOUBLE and (
+        (largest + in_codes).bit_length() <= _INT64_BITS - 2 * _LEAST_ROOT_BITS
+    )
+
+
+def norm_numbers(
+    x: Quantization, y: Quantization, norm: Norm
+) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:
+    """Constants and attributes of the node, as precise as arithmetic of 52 bits holds.
+
+    Raises ScaleError for an epsilon, a row or factors for which there are none.
+    """
+    cells = norm.cells
+    low, high = (end - x.zero_point for end in x.type_limits)
+    reach = high - low if norm.centered else 2 * max(high, -low)
+    largest = (cells * reach) ** 2 // 4 + 1
+    epsilon = Fraction(float(norm.epsilon)) * cells**2 / Fraction(x.scale) ** 2
+    largest += int(epsilon) + 1
+    in_double = (_DOUBLE_BITS - largest.bit_length()) // 2
+    is_enough = in_double >= ENOUGH_ROOT_BITS
+    root_bits = in_double if is_enough else (_INT64_BITS - largest.bit_length()) // 2
+    if root_bits < 0:
+        raise ScaleError(
+            f"epsilon {norm.epsilon:g} over rows of {cells} codes of scale {x.scale:g} needs "
+            f"{62 - 2 * root_bits} bits, there are 62"
+        )
+    longest = 2 * (isqrt(cells - 1) + 1)
+    above = _DOUBLE_BITS - (longest - 1).bit_length()
+    factor_bits = min(root_bits + above, _DOUBLE_BITS if is_enough else _INT64_BITS)
+    shift = _shift(norm, y, longest)
+    unit = Fraction(y.scale) * (1 << NORM_BITS)
+    multiplier = [_nearest(each, shift, unit) for each in norm.gamma.ravel().tolist()]
+    bias = [_nearest(each, shift, Fraction(y.scale)) for each in norm.beta.ravel().tolist()]
+    numbers: dict[str, NDArray[Any]] = {
+        "multiplier": np.array(multiplier, np.int32).reshape(norm.gamma.shape),
+        "bias": np.array(bias, np.int64).reshape(norm.gamma.shape),
+        "shift": np.array(shift, np.int32),
+        "epsilon": np.array(round(epsilon * 4**root_bits), np.int64),
+    }
+    attributes = {
+        "axis": norm.axis,
+        "cells": cells,
+        "centered": int(norm.centered),
+        "root_bits": root_bits,
+        "factor_bits": factor_bits,
+        "norm_bits": NORM_BITS,
+    }
+    return numbers, attributes
+
+
+def _shift(norm: Norm, y: Quantization, longest: int) -> int:
+    """The largest shift with which multipliers and biases fit."""
+    steepest, furthest = (
+        Fraction(float(np.abs(each).max(initial=0))) / Fraction(y.scale)
+        for each in (norm.gamma, norm.beta)
+    )
+    room = LARGEST_DOUBLE.bit_length() - 2 - longest.bit_length() - NORM_BITS
+    widest = 1 << min(MULTIPLIER_BITS, room)
+    for shift in range(LARGEST_SHIFT, 0, -1):
+        slope, offset = (each * (1 << shift) for each in (steepest, furthest))
+        if slope < widest << NORM_BITS and offset < LARGEST_DOUBLE >> 2:
+            return shift
+    raise ScaleError(
+        f"gamma up to {float(steepest):.3g} and beta up to {float(furthest):.3g} steps of the "
+        "result need more than 52 bits"
+    )
+
+
+def _nearest(value: float, shift: int, unit: Fraction) -> int:
+    return round(Fraction(value) * (1 << shift) / unit)

@@ -1,0 +1,30 @@
+"""ReadStored: what asks for shapes or positions asks the stored integers."""
+
+from typing import ClassVar
+
+from qpasses.ir.graph import Graph, Node
+from qpasses.ir.patterns import stored_input
+from qpasses.ir.rewriting import Context, Declined, Pass
+
+MEASURING = frozenset({"Shape", "Size"})
+"""Ops whose result depends on the shape alone."""
+
+LOCATING = frozenset({"ArgMax", "ArgMin"})
+"""Ops that give positions, by the order of the values."""
+
+
+class ReadStored(Pass):
+    """Let Shape, Size, ArgMax and ArgMin read the stored tensor, so that no float is made.
+
+    before: ``n = ArgMax(DQ(x))``
+    after:  ``n = ArgMax(x)``
+    **Exact:** DequantizeLinear keeps the shape, is monotone and one to one.
+    """
+
+    op_types: ClassVar = MEASURING | LOCATING
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Read through the DequantizeLinear, if there is one."""
+        if (x := stored_input(node.inputs[0], context.settings)) is not None:
+            node.inputs = [x.tensor]
+        return None

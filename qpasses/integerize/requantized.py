@@ -1,0 +1,147 @@
+"""What the passes share that turn an accumulator into stored integers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.multipliers import Scale, ScaleError
+from opsets.op import DOMAIN, Flavour
+from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
+from opsets.scales import SCALES
+from opsets.target import Target
+from qpasses.evidence.thresholds import Interval, levels
+from qpasses.integerize.numbers.multiplier_search import (
+    choose_multipliers,
+    derive_multipliers,
+    unlike_target,
+)
+from qpasses.ir.graph import Graph, Node, Tensor, add_node, constant
+from qpasses.ir.patterns import Stored, clamp
+from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.rewriting import Context, Declined
+
+
+@dataclass(frozen=True)
+class Site:
+    """A float node with the stored tensor it gives and the clamps it absorbs.
+
+    ``added``: the Add of a bias behind it, or the Mul or Div by a number, if there is one.
+    """
+
+    node: Node
+    y: Stored
+    absorbed: Sequence[Node]
+    added: Sequence[Node] = ()
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """The int32 sum of a site: what it can reach, and the real scales it stands for.
+
+    ``scales`` are those of the operands by input name, of weights per channel: the sum is in
+    steps of their product and is divided by ``cells``.
+    """
+
+    reachable: Interval
+    scales: Mapping[str, Sequence[float]]
+    cells: int = 1
+
+
+def accumulators(
+    weights: NDArray[Any], bias: NDArray[Any], axis: int, x: Quantization
+) -> Interval:
+    """What sum((x - x_zero) * w) + bias can reach per channel, for any stored x.
+
+    ``weights`` are stored, the output channels along ``axis``; padding is zero and inside.
+    """
+    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.int64)
+    low, high = (limit - x.zero_point for limit in x.type_limits)
+    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+    offset = bias.astype(np.int64)
+    return Interval(
+        positive * low + negative * high + offset, positive * high + negative * low + offset
+    )
+
+
+def emit_requantized(
+    graph: Graph,
+    site: Site,
+    op: str,
+    inputs: Sequence[Tensor],
+    attributes: dict[str, Any],
+    acc: Accumulation,
+    context: Context,
+) -> Declined | None:
+    """Put ``op`` in place of the site: ``inputs``, multiplier, shift, zero point, clamp.
+
+    The multipliers do not depend on the wanted bodies, so that all bodies mean the same.
+    Declines if an accumulator could leave its width, or the target computes something else.
+    """
+    node, y, target = site.node, site.y.quantization, context.target
+    bits = min(target.accumulator_bits, 32)
+    if not acc.reachable.fits(bits):
+        low, high = acc.reachable.low.min(), acc.reachable.high.max()
+        return Declined(f"{node.op} could overflow its int{bits} accumulator: [{low}, {high}]")
+    bounds = clamp(site.absorbed, y)
+    given = {
+        name: constant(tensor) for name, tensor in zip(OPS[op].inputs, inputs, strict=False)
+    }
+    known = {name: value for name, value in given.items() if value is not None}
+    known |= {
+        name: np.array(v, y.dtype) for name, v in zip(("y_min", "y_max"), bounds, strict=True)
+    }
+    attributes = {**attributes, "rounding": node_rounding(target)}
+    judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
+    kernel = OPS[op].body(judged, known, attributes).kernel
+    assert kernel is not None, op
+    record = NodeRecord(
+        source=[each.name for each in (node, *site.added, *site.absorbed)],
+        scales={name: list(each) for name, each in acc.scales.items()} | {"y": [y.scale]},
+        cells=acc.cells,
+        macs=context.record.macs.get(node.name, 0),
+    )
+    steps = levels(y.zero_point, *bounds)
+    if target.fast_kernels:
+        choice = choose_multipliers(record.real_scales(), steps, acc.reachable, kernel, target)
+    else:
+        try:
+            choice = derive_multipliers(
+                _scales(op, acc, y, target), target, op not in MATRICES
+            )
+        except ScaleError as error:
+            return Declined(f"{node.op}: {error}")
+    if problem := unlike_target(choice.multiplier, choice.shift, steps, acc.reachable, target):
+        return Declined(f"{node.op}: {problem}")
+    record.overload = OPS[op].body("portable", known, attributes).overload
+    context.record.nodes[node.name] = record
+    constants = [
+        context.constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
+        context.constant(f"{node.name}.shift", choice.shift.astype(np.int32)),
+        *(context.scalar(y.dtype, value) for value in (y.zero_point, *bounds)),
+    ]
+    add_node(
+        graph,
+        op,
+        node.name,
+        [*inputs, *constants],
+        [site.y.tensor],
+        attributes=attributes,
+        domain=DOMAIN,
+    )
+    return None
+
+
+MATRICES = ("IntConv", "IntGemm", "IntMatMul")
+"""Ops with the multipliers of accumulators; others have those of elementwise ops."""
+
+
+def _scales(op: str, acc: Accumulation, y: Quantization, target: Target) -> list[Scale]:
+    """The scale of each channel as the system of the target computes it."""
+    rule, channels = SCALES[target.scales], product(*acc.scales.values())
+    found = (rule.derive(op, operands, y.scale) for operands in channels)
+    return [scale if acc.cells == 1 else scale / acc.cells for scale in found]

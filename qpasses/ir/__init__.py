@@ -1,0 +1,1 @@
+"""What all stages speak of: graph, record, settings, patterns, the contract of a pass."""

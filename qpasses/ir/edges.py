@@ -1,0 +1,133 @@
+"""The edges of an integer graph whose inputs or outputs are stored integers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from calibration import Session
+from opsets.fixed_point import Rounding
+from qpasses.ir.record import Quantization, Record
+
+Floats: TypeAlias = type[np.floating[Any]]
+"""In which values are computed: float32 or float64."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """How to feed an integer graph, and read it, in the numbers of its float original.
+
+    ``inputs``: the original's input name to the integer graph's, with its parameters if it is
+    stored; ``outputs``: parameters of each output that is stored, else None.
+    """
+
+    inputs: Mapping[str, tuple[str, Quantization | None]]
+    outputs: Sequence[Quantization | None]
+
+    @classmethod
+    def between(
+        cls, original: Sequence[str], integer: onnx.ModelProto, record: Record
+    ) -> "Edges":
+        """The edges of ``integer``; ``original`` names the float model's inputs, in order.
+
+        Raises ValueError if their numbers differ.
+        """
+        graph = integer.graph
+        names = [value.name for value in graph.input]
+        pairs = zip(original, names, strict=True)
+        outputs = [_stored(value, record) for value in graph.output]
+        known = {value.name: _stored(value, record) for value in graph.input}
+        return cls({name: (given, known[given]) for name, given in pairs}, outputs)
+
+    def feed(self, real: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The feed of the integer graph for a feed of the float model."""
+        return {
+            name: real[original] if stored is None else quantize(real[original], stored)
+            for original, (name, stored) in self.inputs.items()
+        }
+
+    def real(self, outputs: Sequence[Any]) -> list[Any]:
+        """What the outputs of the integer graph mean."""
+        pairs = zip(outputs, self.outputs, strict=True)
+        return [
+            value if stored is None else dequantize(value, stored) for value, stored in pairs
+        ]
+
+
+@dataclass(frozen=True)
+class RealSession:
+    """An integer graph that is run like its float original."""
+
+    session: Session
+    edges: Edges
+
+    def run(
+        self, outputs: Sequence[str] | None, feed: Mapping[str, NDArray[Any]]
+    ) -> list[Any]:
+        """All outputs in real numbers for one feed of the float model."""
+        return self.edges.real(self.session.run(outputs, self.edges.feed(feed)))
+
+
+def codes(stored: Quantization) -> NDArray[Any]:
+    """All codes, [256] or [65536], ordered by their bits: negative ones behind the others."""
+    bits = np.iinfo(stored.dtype).bits
+    return np.arange(1 << bits, dtype=f"uint{bits}").view(stored.dtype)
+
+
+def byte_codes(stored: Quantization) -> NDArray[Any]:
+    """All 256 codes, ordered by their byte; raises ValueError if there are more."""
+    if len(found := codes(stored)) != 256:
+        raise ValueError(f"a table of bytes for {stored.dtype}")
+    return found
+
+
+def quantize(
+    values: NDArray[Any],
+    stored: Quantization,
+    rounding: Rounding = "half_to_even",
+    floats: Floats = np.float32,
+) -> NDArray[Any]:
+    """QuantizeLinear in float32, as onnxruntime computes it; saturating.
+
+    Or rounded otherwise, the quotient in other ``floats``.
+    """
+    with np.errstate(over="ignore"):  # it saturates
+        levels = rounded(values.astype(floats) / floats(stored.scale), rounding)
+    return np.asarray(np.clip(levels + stored.zero_point, *stored.limits).astype(stored.dtype))
+
+
+def rounded(quotients: NDArray[Any], rounding: Rounding) -> NDArray[Any]:
+    """Whole numbers, as floats."""
+    return _ROUNDED[rounding](quotients)
+
+
+def _half_up(quotient: NDArray[Any]) -> NDArray[Any]:
+    floor = np.floor(quotient)
+    return np.asarray(floor + (quotient - floor >= _HALF))
+
+
+def _half_away(quotient: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.copysign(_half_up(np.abs(quotient)), quotient))
+
+
+_HALF = 0.5
+_ROUNDED: Mapping[Rounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "half_to_even": np.rint,
+    "half_up": _half_up,
+    "half_away": _half_away,
+}
+
+
+def dequantize(
+    values: NDArray[Any], stored: Quantization, floats: Floats = np.float32
+) -> NDArray[Any]:
+    """DequantizeLinear in float32, as onnxruntime computes it, or in other ``floats``."""
+    levels = values.astype(np.int32) - stored.zero_point
+    return np.asarray(levels.astype(floats) * floats(stored.scale))
+
+
+def _stored(value: onnx.ValueInfoProto, record: Record) -> Quantization | None:
+    return record.tensors.get(value.name)

@@ -1,0 +1,301 @@
+"""Thin, typed helpers over onnx-graphsurgeon: the only file that knows its quirks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx.inliner
+import onnx_graphsurgeon as gs
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from calibration.memory import give_back
+from calibration.weights import weight_bytes
+from opsets.errors import ModelError
+from qpasses.ir.runtime import IR_VERSION
+
+Graph: TypeAlias = gs.Graph
+Node: TypeAlias = gs.Node
+Tensor: TypeAlias = gs.Variable | gs.Constant
+
+
+def import_graph(model: onnx.ModelProto) -> Graph:
+    """The graph of ``model`` without its functions, in topological order, names unique.
+
+    graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs.
+    """
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    del plain.functions[:]
+    graph = gs.import_onnx(plain)
+    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+    taken: set[str] = set()
+    for node in graph.nodes:
+        node.name = fresh(node.name or node.op, taken)
+    return graph
+
+
+_NUMBERS = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+"""Attributes of Constant that hold numbers, and their types."""
+
+
+def numbers_as_tensors(model: onnx.ModelProto) -> None:
+    """Give Constant nodes of ``model`` tensors: graphsurgeon takes floats for double."""
+    for attribute in (n.attribute[0] for n in nodes_of(model) if n.op_type == "Constant"):
+        if dtype := _NUMBERS.get(attribute.name):
+            value = np.array(helper.get_attribute_value(attribute), dtype)
+            attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(value)))
+
+
+def nested_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """``graph`` and the bodies of its If, Loop and Scan nodes, innermost first."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from nested_graphs(body)
+    yield graph
+
+
+def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of all graphs of ``model``."""
+    return (node for graph in nested_graphs(model.graph) for node in graph.node)
+
+
+SIMPLIFIED = "SimplifiedLayerNormalization"
+"""RMSNormalization as onnxruntime has it: in the domain of ONNX, which does not know it."""
+
+
+def is_simplified(node: onnx.NodeProto) -> bool:
+    """Whether it is the normalization that only onnxruntime knows."""
+    return bool(node.op_type == SIMPLIFIED and not node.domain)
+
+
+def export_graph(graph: Graph) -> onnx.ModelProto:
+    """``graph`` as a model of its own opset and IR version."""
+    model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
+    linear = [n for n in model.graph.node if n.op_type in _LINEAR and not n.domain]
+    scales = {node.input[1] for node in linear}
+    for tensor in model.graph.initializer:
+        if tensor.name in scales and tensor.data_type == onnx.TensorProto.DOUBLE:
+            value = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    return model
+
+
+_LINEAR = ("QuantizeLinear", "DequantizeLinear")
+"""Their scales are float32 to ONNX; until then they may be double."""
+
+
+def tidy(graph: Graph) -> None:
+    """Drop what nothing reads and restore topological order; the interface stays."""
+    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+
+
+def fresh(wanted: str, taken: set[str]) -> str:
+    """``wanted``, or the first free ``wanted_2``, ``wanted_3``...; adds it to ``taken``."""
+    name, count = wanted, 1
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    taken.add(name)
+    return name
+
+
+def names(graph: Graph) -> set[str]:
+    """The names of all tensors and nodes."""
+    ends = [*graph.inputs, *graph.outputs]
+    ends += [tensor for node in graph.nodes for tensor in [*node.inputs, *node.outputs]]
+    return {tensor.name for tensor in ends} | {node.name for node in graph.nodes}
+
+
+def is_used(graph: Graph, tensor: Tensor) -> bool:
+    """Whether anything reads ``tensor``, or it leaves the graph."""
+    return bool(tensor.outputs) or is_graph_output(graph, tensor)
+
+
+def producer(tensor: Tensor) -> Node | None:
+    """The node that writes ``tensor``; None for inputs and constants."""
+    return tensor.inputs[0] if tensor.inputs else None
+
+
+def is_graph_output(graph: Graph, tensor: Tensor) -> bool:
+    """Whether ``tensor`` leaves the graph."""
+    return any(tensor is output for output in graph.outputs)
+
+
+def sole_consumer(graph: Graph, tensor: Tensor) -> Node | None:
+    """The one node that reads ``tensor``, once; None if others do or it is an output."""
+    if len(tensor.outputs) != 1 or is_graph_output(graph, tensor):
+        return None
+    reader: Node = tensor.outputs[0]
+    return reader if sum(t is tensor for t in reader.inputs) == 1 else None
+
+
+def constant(tensor: Tensor | None) -> NDArray[Any] | None:
+    """The value of a constant tensor, else None."""
+    return np.asarray(tensor.values) if isinstance(tensor, gs.Constant) else None
+
+
+def fold_constants(graph: Graph) -> None:
+    """Compute what depends on no input; shapes too, where they are known."""
+    _cut_shapes(graph)
+    graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
+
+
+def _cut_shapes(graph: Graph) -> None:
+    """Let a Slice cut what a Shape gives a part of: onnx-graphsurgeon folds it as a whole."""
+    taken = names(graph)
+    for inner in (value for n in graph.nodes for value in n.attrs.values() if is_graph(value)):
+        _cut_shapes(inner)
+    for node in [each for each in graph.nodes if each.op == "Shape"]:
+        start, end = node.attrs.pop("start", 0), node.attrs.pop("end", _LAST)
+        if (start, end) == (0, _LAST):
+            continue
+        (part,) = node.outputs
+        whole = new_tensor(fresh(f"{part.name}_whole", taken), part)
+        whole.shape = None if node.inputs[0].shape is None else [len(node.inputs[0].shape)]
+        node.outputs = [whole]
+        ends = [
+            new_constant(fresh(f"{part.name}_{what}", taken), np.array([value]))
+            for what, value in (("start", start), ("end", end))
+        ]
+        add_node(graph, "Slice", fresh(f"{node.name}_part", taken), [whole, *ends], [part])
+    graph.toposort()
+
+
+_LAST = (1 << 63) - 1
+
+
+def constant_bytes(graph: Graph) -> int:
+    """About how much the constants take: four bytes for each element."""
+    tensors = graph.tensors().values()
+    return sum(4 * int(prod(t.shape)) for t in tensors if isinstance(t, gs.Constant))
+
+
+def input_at(node: Node, index: int) -> Tensor | None:
+    """Input ``index``, or None where it is absent or left empty."""
+    if index >= len(node.inputs) or node.inputs[index].is_empty():
+        return None
+    return node.inputs[index]
+
+
+def is_graph(value: Any) -> bool:
+    """Whether an attribute is a graph: the body of an If or a Loop."""
+    return isinstance(value, gs.Graph)
+
+
+def is_float(tensor: Tensor) -> bool:
+    """Whether the tensor holds float32, float64 or float16 (unknown types do not count)."""
+    dtype = tensor.dtype
+    return isinstance(dtype, np.dtype | type) and np.issubdtype(dtype, np.floating)
+
+
+def rank(tensor: Tensor) -> int | None:
+    """The number of dimensions, where known."""
+    return None if tensor.shape is None else len(tensor.shape)
+
+
+def spatial_shape(tensor: Tensor) -> tuple[int, ...] | None:
+    """The size behind batch and channels, where every dimension of it is a number."""
+    if tensor.shape is None or len(tensor.shape) < 2:
+        return None
+    spatial = tuple(tensor.shape[2:])
+    return spatial if all(isinstance(size, int) for size in spatial) else None
+
+
+def new_constant(name: str, values: NDArray[Any]) -> Tensor:
+    """A constant tensor."""
+    return gs.Constant(name, np.array(values, order="C"))
+
+
+def new_tensor(name: str, like: Tensor, dtype: Any = None) -> Tensor:
+    """A variable shaped as ``like``, of its type or ``dtype``."""
+    return gs.Variable(name, dtype=dtype or like.dtype, shape=like.shape)
+
+
+def add_node(
+    graph: Graph,
+    op: str,
+    name: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    *,
+    attributes: dict[str, Any] | None = None,
+    domain: str | None = None,
+) -> Node:
+    """Append a node; whatever wrote ``outputs`` before no longer does."""
+    for output in outputs:
+        output.inputs.clear()
+    node = gs.Node(op, name, attributes or {}, list(inputs), list(outputs), domain)
+    graph.nodes.append(node)
+    return node
+
+
+def write_for(before: Node, node: Node) -> None:
+    """Let ``before`` write what ``node`` wrote, which has become a part of it.
+
+    ``node`` was the only reader of what ``before`` wrote. The tensor keeps its name: a name
+    stands for the same values in the original graph.
+    """
+    written = node.outputs[0]
+    node.inputs.clear()
+    node.outputs.clear()
+    before.outputs = [written]
+
+
+def redirect(graph: Graph, old: Tensor, new: Tensor) -> None:
+    """Let every reader of ``old`` read ``new``; a graph output keeps its name."""
+    for reader in list(old.outputs):
+        for index, tensor in enumerate(reader.inputs):
+            if tensor is old:
+                reader.inputs[index] = new
+    if not is_graph_output(graph, old):
+        return
+    writer = producer(new)
+    if writer is None or is_graph_output(graph, new):
+        raise ModelError(f"output {old.name!r} would become a plain copy of {new.name!r}")
+    old.inputs.clear()
+    for reader in list(new.outputs):
+        for index, tensor in enumerate(reader.inputs):
+            if tensor is new:
+                reader.inputs[index] = old
+    writer.outputs[next(i for i, t in enumerate(writer.outputs) if t is new)] = old
+
+
+@dataclass(frozen=True)
+class Dequantized:
+    """A DequantizeLinear with constant parameters: the stored tensor and what it means."""
+
+    stored: Tensor
+    scale: NDArray[np.floating[Any]]
+    zero_point: NDArray[Any]
+    axis: int
+
+
+def dequantized(tensor: Tensor | None) -> Dequantized | None:
+    """How ``tensor`` is dequantized, if a DequantizeLinear with constants writes it."""
+    node = producer(tensor) if tensor is not None else None
+    if node is None or node.op != "DequantizeLinear":
+        return None
+    scale, zero = constant(input_at(node, 1)), constant(input_at(node, 2))
+    if scale is None:
+        return None
+    if zero is None:
+        zero = np.zeros(scale.shape, node.inputs[0].dtype)
+    return Dequantized(node.inputs[0], scale, zero, node.attrs.get("axis", 1))
+
+
+def prepared_model(graph: Graph) -> onnx.ModelProto:
+    """The float graph as a model that onnxruntime loads."""
+    model = export_graph(graph)
+    model.ir_version = IR_VERSION
+    give_back(weight_bytes(model))
+    return model

@@ -1,0 +1,89 @@
+"""The record as entries of a model's metadata: writing them and reading them."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import onnx
+
+from opsets.errors import ModelError
+from qpasses.ir.record import NodeRecord, Quantization, Record
+
+PREFIX = "qpasses."
+"""What the keys of all entries begin with; the values are JSON."""
+
+
+_OF_NODES = {"source", "scales", "cells", "macs", "bounds"}
+"""What the record of every node says; of tables there is more."""
+
+
+def note(target: Any, **entries: Any) -> None:
+    """Add ``entries`` to the metadata of a model, node or tensor, sorted by key."""
+    for key, value in sorted(entries.items()):
+        target.add(key=PREFIX + key, value=json.dumps(value, sort_keys=True))
+
+
+def edge_entries(
+    values: Iterable[onnx.ValueInfoProto], record: Record
+) -> dict[str, dict[str, Any] | None]:
+    """What stored inputs or outputs mean, None for others: runtimes show this metadata."""
+    return {
+        value.name: record.tensors[value.name].as_json()
+        if value.name in record.tensors
+        else None
+        for value in values
+    }
+
+
+def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
+    """The record of an emitted model, and the model's own entries (digest, version, ...)."""
+    record = Record()
+    graph = model.graph
+    try:
+        for value in [*graph.value_info, *graph.output, *graph.input, *graph.initializer]:
+            if entries := _read(value.metadata_props):
+                record.tensors[value.name] = _in_graphs(Quantization(**entries))
+        for node in graph.node:
+            if entries := _read(node.metadata_props):
+                if missing := _OF_NODES - entries.keys():
+                    raise ValueError(f"a node without {', '.join(sorted(missing))}")
+                record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
+        about = _read(model.metadata_props)
+    except (TypeError, ValueError, RecursionError) as error:  # missing, unknown or impossible
+        raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
+    if not isinstance(about.get("configuration", {}), dict):
+        raise ModelError("the record in the model's metadata is damaged: its configuration")
+    record.declined = about.get("declined", {})
+    record.sizes = about.get("sizes", {})
+    record.raised_weight_scales = about.get("raised_weight_scales", {})
+    return record, about
+
+
+_FLOAT32 = np.finfo(np.float32)
+
+
+def _in_graphs(stored: Quantization) -> Quantization:
+    if not float(_FLOAT32.tiny) <= stored.scale <= float(_FLOAT32.max):
+        raise ValueError(f"scale {stored.scale!r}")
+    return stored
+
+
+def _read(entries: Any) -> dict[str, Any]:
+    return {
+        entry.key.removeprefix(PREFIX): json.loads(
+            entry.value, object_pairs_hook=_unique, parse_constant=_no_number
+        )
+        for entry in entries
+        if entry.key.startswith(PREFIX)
+    }
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number of JSON")

@@ -1,0 +1,80 @@
+"""Moving ops: standard ops that run unchanged on stored integers, one row each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from qpasses.ir.graph import Graph, Node, Tensor, is_used
+
+Span = tuple[int, int | None]
+"""The first place, and the first place behind."""
+
+_FIRST, _ALL = (0, 1), (0, None)
+
+
+def _always(_node: Node) -> bool:
+    return True
+
+
+def _only_picks(node: Node) -> bool:
+    """A Resize with mode nearest; one that crops fills what lies outside with a value."""
+    mode = node.attrs.get("mode", "nearest")
+    coordinates = node.attrs.get("coordinate_transformation_mode")
+    return bool(mode == "nearest" and coordinates != "tf_crop_and_resize")
+
+
+@dataclass(frozen=True)
+class Movement:
+    """``data``: the inputs that are moved; ``results``: the outputs that hold them.
+
+    ``condition`` tells which nodes of the op move only, where others compute something. The
+    other outputs are positions, which stored integers give as real numbers do, since
+    DequantizeLinear is monotone and one to one.
+    """
+
+    data: Span = _FIRST
+    results: Span = _FIRST
+    condition: Callable[[Node], bool] = _always
+
+
+MOVING: Mapping[str, Movement] = {
+    "Compress": Movement(),
+    "Concat": Movement(data=_ALL),
+    "DepthToSpace": Movement(),
+    "Expand": Movement(),
+    "Flatten": Movement(),
+    "Gather": Movement(),
+    "GatherElements": Movement(),
+    "GatherND": Movement(),
+    "MaxPool": Movement(),
+    "Pad": Movement(),
+    "ReduceMax": Movement(),
+    "ReduceMin": Movement(),
+    "Reshape": Movement(),
+    "Resize": Movement(condition=_only_picks),
+    "Slice": Movement(),
+    "SpaceToDepth": Movement(),
+    "Split": Movement(results=_ALL),
+    "Squeeze": Movement(),
+    "Tile": Movement(),
+    "TopK": Movement(),
+    "Transpose": Movement(),
+    "Unsqueeze": Movement(),
+    "Where": Movement(data=(1, 3)),
+}
+"""By op type, of domain ai.onnx."""
+
+
+def moves(node: Node) -> bool:
+    """Whether a node only moves values."""
+    return node.op in MOVING and MOVING[node.op].condition(node)
+
+
+def moved(node: Node) -> Sequence[Tensor]:
+    """All values that a moving node moves, constants included."""
+    return list(node.inputs[slice(*MOVING[node.op].data)])
+
+
+def results(graph: Graph, node: Node) -> Sequence[Tensor]:
+    """The tensors that a moving node moves them to, those that nothing reads apart."""
+    ends = node.outputs[slice(*MOVING[node.op].results)]
+    return [tensor for tensor in ends if is_used(graph, tensor)]

@@ -1,0 +1,182 @@
+"""The contract of a pass, and the manager that applies passes and checks after each."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.op import Flavour
+from opsets.target import Target
+from qpasses.ir.graph import (
+    Graph,
+    Node,
+    Tensor,
+    fresh,
+    is_float,
+    names,
+    new_constant,
+    producer,
+    tidy,
+)
+from qpasses.ir.record import Record
+from qpasses.ir.selection import Selection
+from qpasses.ir.settings import Settings
+from qpasses.ir.stages import check_structure
+
+
+@dataclass(frozen=True)
+class Declined:
+    """Why a pass leaves a node alone, in words the user can act on."""
+
+    reason: str
+
+
+@dataclass
+class Context:
+    """What passes share: settings, the nodes to leave alone, and the record they write.
+
+    ``sizes``: of each tensor where they are known on the first sample, by name. ``masks``:
+    inputs of the graph that are taken to hold only 0 and 1. ``has_masks``: whether scores
+    are selected that were added to. ``quantizable``: op types that can become integer; None
+    where the user's wishes were held against them before.
+    """
+
+    settings: Settings
+    selection: Selection = field(default_factory=Selection)
+    record: Record = field(default_factory=Record)
+    sizes: dict[str, list[int]] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _scalars: dict[str, Tensor] = field(default_factory=dict)
+    _tables: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(default_factory=dict)
+    masks: set[str] = field(default_factory=set)
+    has_masks: bool = False
+    quantizable: Set[str] | None = None
+    _conditions: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        """Whose integer arithmetic to use."""
+        return self.settings.target
+
+    @property
+    def flavour(self) -> Flavour:
+        """The wanted bodies."""
+        return self.settings.bodies
+
+    def adopt(self, graph: Graph) -> None:
+        """Take the names of ``graph`` as taken."""
+        self._taken |= names(graph)
+
+    def fresh(self, wanted: str) -> str:
+        """``wanted``, or a name like it that nothing in the graph has."""
+        return fresh(wanted, self._taken)
+
+    def constant(self, wanted: str, values: NDArray[Any]) -> Tensor:
+        """A new constant called ``wanted`` or like it."""
+        return new_constant(self.fresh(wanted), values)
+
+    def table(self, wanted: str, values: NDArray[Any]) -> Tensor:
+        """The one constant of these values: nodes share equal tables."""
+        key = values.dtype.name, values.shape, values.tobytes()
+        if key not in self._tables:
+            self._tables[key] = self.constant(wanted, values)
+        return self._tables[key]
+
+    def condition(self, tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:
+        """What ``make`` makes of ``tensor``, once: readers of a mask share its booleans."""
+        if id(tensor) not in self._conditions:
+            self._conditions[id(tensor)] = tensor, make()
+        return self._conditions[id(tensor)][1]
+
+    def scalar(self, dtype: str, value: int) -> Tensor:
+        """The one constant of this type and value: zero points and clamps are shared."""
+        name = f"{dtype}_{value}".replace("-", "minus_")
+        if name not in self._scalars:
+            self._scalars[name] = self.constant(name, np.array(value, dtype))
+        return self._scalars[name]
+
+
+def rename_between(first: Node, last: Node, context: Context) -> None:
+    """New names for what lies between two nodes of a row, whose values a pass has changed.
+
+    A name stands for the same values in the original graph.
+    """
+    while last is not first:
+        (tensor,) = [each for each in last.inputs if is_float(each) and producer(each)]
+        tensor.name = context.fresh(f"{tensor.name}_for_{last.name}")
+        (last,) = tensor.inputs
+
+
+class Pass(ABC):
+    """Rewrites nodes of the op types it names, one at a time.
+
+    A pass keeps no state between nodes. ``guard`` looks at the node alone and may be asked
+    before quantization; ``rewrite`` changes the graph or declines and changes nothing.
+    """
+
+    op_types: ClassVar[frozenset[str]]
+
+    @property
+    def name(self) -> str:
+        """The class name in kebab-case."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+
+    def takes(self, node: Node) -> bool:
+        """Whether ``node`` is one of those that this pass is asked about."""
+        return node.op in self.op_types
+
+    def guard(self, _graph: Graph, _node: Node) -> Declined | None:
+        """Why this node can never be rewritten, or None."""
+        return None
+
+    @abstractmethod
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Rewrite ``node`` in place, or say why not."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on: ``after`` is called with name and graph after each pass.
+
+    ``stop_after`` names the last pass to run.
+    """
+
+    after: Callable[[str, Graph], None] = lambda _name, _graph: None
+    stop_after: str | None = None
+
+    def stops_in(self, passes: Sequence[Pass]) -> bool:
+        """Whether the last pass to run is one of ``passes``."""
+        return self.stop_after in [each.name for each in passes]
+
+
+UNWATCHED = Watch()
+
+
+def run_passes(
+    passes: Sequence[Pass], graph: Graph, context: Context, watch: Watch = UNWATCHED
+) -> None:
+    """Apply each pass to each node it names, in order; check the structure after each pass.
+
+    Excluded nodes are passed over; what a rewrite adds inherits the selection of its node.
+    """
+    context.adopt(graph)
+    excluded = context.selection.excluded
+    for each in passes:
+        for node in [node for node in graph.nodes if each.takes(node)]:
+            if not node.outputs or node.name in excluded:
+                continue  # an earlier rewrite of this pass took it away, or the user did
+            count = len(graph.nodes)
+            declined = each.guard(graph, node) or each.rewrite(graph, node, context)
+            if declined:
+                context.record.declined.setdefault(node.name, declined.reason)
+            for new in graph.nodes[count:]:
+                context.selection.inherit(new, node)
+        tidy(graph)
+        check_structure(graph, each.name)
+        watch.after(each.name, graph)
+        if each.name == watch.stop_after:
+            return

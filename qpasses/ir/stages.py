@@ -1,0 +1,77 @@
+"""What a graph may contain at each stage, as tables, and the checks between passes."""
+
+from enum import Enum, auto
+
+from opsets.errors import ModelError
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.ir.graph import SIMPLIFIED, Graph, Node, is_float
+from qpasses.ir.moving import MOVING
+
+CLAMPING = frozenset({"Relu", "Clip"})
+"""Activations that become the clamp of the node before them, or a Clip of stored integers."""
+
+LOOKUPS = frozenset({"Lut", "LutPair", "LutPerChannel"})
+"""Ops of domain qpasses that look their result up in their last input."""
+
+SLOPED = frozenset({"IntPRelu", "IntCodedPRelu"})
+"""Ops of domain qpasses for LeakyRelu and PRelu, which record their slopes."""
+
+QUANTIZING = frozenset({"QuantizeLinear", "DequantizeLinear"})
+
+
+class Kind(Enum):
+    """What a node of an integer graph is."""
+
+    INTEGER = auto()
+    EDGE = auto()
+    FLOAT = auto()
+    SHAPE = auto()
+
+
+def kind(node: Node) -> Kind:
+    """Integer op, Q/DQ at the edge of the integer part, float op, or shape arithmetic."""
+    if node.domain == DOMAIN:
+        return Kind.INTEGER
+    if node.op in QUANTIZING:
+        return Kind.EDGE
+    if node.op in ("Shape", "Size"):
+        return Kind.SHAPE
+    if node.op in MOVING.keys() | CLAMPING and node.outputs[0].dtype in ("uint8", "int8"):
+        return Kind.INTEGER  # though the factors of a Resize are float
+    if any(is_float(tensor) for tensor in [*node.inputs, *node.outputs]):
+        return Kind.FLOAT
+    return Kind.SHAPE
+
+
+def check_structure(graph: Graph, after: str) -> None:
+    """Raise ModelError, naming the pass, if the graph is not in SSA form or has loose ends."""
+    written = {id(tensor) for tensor in graph.inputs}
+    names: set[str] = set()
+    for node in graph.nodes:
+        if node.domain == DOMAIN and node.op not in OPS:
+            raise ModelError(f"after {after}: node {node.name!r} has unknown op {node.op!r}")
+        for tensor in node.inputs:
+            loose = (
+                not tensor.is_empty() and tensor.inputs == [] and not hasattr(tensor, "values")
+            )
+            if loose and id(tensor) not in written:
+                raise ModelError(
+                    f"after {after}: nothing writes {tensor.name!r}, which "
+                    f"{node.name!r} ({node.op}) reads"
+                )
+        for tensor in node.outputs:
+            if tensor.name and tensor.name in names:
+                raise ModelError(
+                    f"after {after}: {tensor.name!r} is written twice, at last by "
+                    f"{node.name!r} ({node.op})"
+                )
+            names.add(tensor.name)
+
+
+UNCENTERED = frozenset({"RMSNormalization", SIMPLIFIED})
+"""Ops that do not take the mean away."""
+
+
+NORMS = frozenset({"LayerNormalization", "InstanceNormalization"}) | UNCENTERED
+"""Ops that IntLayerNorm computes."""

@@ -1,0 +1,1 @@
+"""Any ONNX file in: read, refused where it must be, raised to the opset that is needed."""

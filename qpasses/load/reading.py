@@ -1,0 +1,201 @@
+"""Reading a model, and refusing what the toolkit cannot treat before any work is done."""
+
+import hashlib
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError, Message
+
+from opsets.errors import ModelError, UsageError
+from opsets.op import DOMAIN
+from qpasses.ir.graph import is_simplified, nested_graphs, nodes_of
+
+INTEGER_OPS = frozenset(
+    {"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
+)
+QDQ_OPS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+
+
+def read_model(path: Path) -> onnx.ModelProto:
+    """The model at ``path``, external data included.
+
+    Raises UsageError if there is no such file, ModelError if it is no valid ONNX model.
+    """
+    try:
+        if not path.is_file():
+            what = "is a folder, a model file is needed" if path.is_dir() else "no such file"
+            raise UsageError(f"{path}: {what}")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    try:
+        model = onnx.load(path, format="protobuf")
+    except (DecodeError, ValueError, OSError, onnx.checker.ValidationError) as error:
+        raise _invalid(path, error) from error
+    return checked_model(model, path)
+
+
+def checked_model(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """``model``, called ``path`` in messages; raises ModelError if it is no valid ONNX."""
+    try:
+        _check(model)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise _invalid(path, error) from error
+    return model
+
+
+def _invalid(path: Path, error: Exception) -> ModelError:
+    missing = [str(file) for file in external_files(path) if not file.is_file()]
+    if missing:
+        return ModelError(f"{path}: the file of its weights is missing: {missing[0]}")
+    reason = (str(error).strip().splitlines() or ["cannot be parsed"])[0]
+    return ModelError(f"{path}: not a valid ONNX model (truncated or damaged?): {reason}")
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """ONNX's checker; as in runtimes, initializers need not be inputs even in IR 3.
+
+    Nor does it know SIMPLIFIED, which onnxruntime has in the domain of ONNX, or accept
+    GroupNormalization below opset 21, which is deprecated and runs.
+    """
+    _check_parts(model)
+    old = any(each.domain == "" and each.version < 21 for each in model.opset_import)
+    unknown = [
+        node
+        for node in nodes_of(model)
+        if is_simplified(node) or (old and node.op_type == "GroupNormalization")
+    ]
+    version, imports = model.ir_version, list(model.opset_import)
+    model.ir_version = max(version, 4)
+    try:
+        for node in unknown:
+            node.domain = DOMAIN
+        if unknown and DOMAIN not in [each.domain for each in imports]:
+            model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
+        onnx.checker.check_model(model)
+    finally:
+        for node in unknown:
+            node.domain = ""
+        del model.opset_import[len(imports) :]
+        model.ir_version = version
+
+
+def _check_parts(part: Message) -> None:
+    """Raise ValueError for texts that are none, and for tensors of other sizes than they say.
+
+    ONNX's checker lets both pass.
+    """
+    if isinstance(part, onnx.TensorProto) and part.HasField("raw_data"):
+        count, size = prod(part.dims), _SIZES.get(part.data_type)
+        if size is not None and len(part.raw_data) != count * size:
+            raise ValueError(
+                f"tensor {part.name!r} of {count} numbers has {len(part.raw_data)} bytes"
+            )
+    if isinstance(part, onnx.AttributeProto):
+        for text in (part.s, *part.strings):
+            text.decode("utf-8")
+    for field, value in part.ListFields():
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        for each in [value] if isinstance(value, str | bytes | Message) else value:
+            if isinstance(each, Message):
+                _check_parts(each)
+            elif isinstance(each, bytes):  # what is not UTF-8
+                raise ValueError(f"{part.DESCRIPTOR.name}.{field.name} is no text: {each!r}")
+
+
+_SIZES = {
+    kind: onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize
+    for name, kind in onnx.TensorProto.DataType.items()
+    if name in {*("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL")}
+    or name.strip("U") in {*("INT8", "INT16", "INT32", "INT64")}
+}
+"""By type, the bytes of one number."""
+
+
+def external_files(path: Path) -> list[Path]:
+    """The files beside the model at ``path`` that hold its weights, if it has such."""
+    try:
+        model = onnx.load(path, format="protobuf", load_external_data=False)
+    except (DecodeError, OSError, ValueError):
+        return []  # read_model says what is wrong
+    graphs = list(nested_graphs(model.graph))
+    tensors = [tensor for graph in graphs for tensor in graph.initializer]
+    for sparse in (each for graph in graphs for each in graph.sparse_initializer):
+        tensors += [sparse.values, sparse.indices]
+    for node in (node for graph in graphs for node in graph.node):
+        for attribute in node.attribute:
+            tensors += [attribute.t, *attribute.tensors]
+    entries = [entry for tensor in tensors for entry in tensor.external_data]
+    return sorted({path.parent / e.value for e in entries if e.key == "location"})
+
+
+def check_float(model: onnx.ModelProto, path: Path) -> None:
+    """Raise ModelError for a model that is integer already, of another float type, or NaN."""
+    if not model.graph.node:
+        raise ModelError(f"{path}: the model has no nodes")
+    for node in model.graph.node:
+        if _is_integer(node):
+            raise ModelError(
+                f"{path}: is integer already (node {node.name!r} is "
+                f"{node.op_type}): give the float model"
+            )
+    for node in model.graph.node:
+        if node.op_type in QDQ_OPS:
+            raise ModelError(
+                f"{path}: carries Q/DQ nodes already (node {node.name!r}): give "
+                "the float model; integerizing Q/DQ models is not built yet"
+            )
+    weights = {
+        name
+        for node in model.graph.node
+        if node.op_type in _WEIGHTED
+        for name in node.input[1:]
+    }
+    tensors = [*model.graph.initializer, *_constants(model)]
+    for tensor in tensors:
+        if tensor.data_type not in _FLOATS:
+            continue
+        values = onnx.numpy_helper.to_array(tensor)
+        if np.isnan(values).any() or (tensor.name in weights and np.isinf(values).any()):
+            raise ModelError(f"{path}: weights {tensor.name!r} hold NaN or infinite values")
+    kinds = {each.data_type for each in tensors if each.name in weights}
+    if kinds & {*_FLOATS} and onnx.TensorProto.FLOAT not in kinds:
+        kind = onnx.TensorProto.DataType.Name(min(kinds & {*_FLOATS})).lower()
+        raise ModelError(
+            f"{path}: all its weights are {kind}: convert the model to float32 first"
+        )
+
+
+def _is_integer(node: onnx.NodeProto) -> bool:
+    contrib = node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QGemm"))
+    return node.domain == DOMAIN or node.op_type in INTEGER_OPS or contrib
+
+
+_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
+
+
+def _constants(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """The values of Constant nodes, named after what the nodes write."""
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                tensor = onnx.TensorProto()
+                tensor.CopyFrom(attribute.t)
+                tensor.name = node.output[0]
+                yield tensor
+
+
+_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
+
+
+def digest(model: onnx.ModelProto) -> str:
+    """SHA-256 of the model with its weights, independent of how the file stores them."""
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    for tensor in plain.graph.initializer:
+        tensor.ClearField("data_location")
+        tensor.ClearField("external_data")
+    return hashlib.sha256(plain.SerializeToString(deterministic=True)).hexdigest()

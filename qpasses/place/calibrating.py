@@ -1,0 +1,388 @@
+"""Calibrate: statistics of a model's tensors in a table, from which ranges can be chosen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import onnx
+
+from calibration import Collected, Preprocessing, Run, Samples, input_specs, open_samples
+from calibration.checkpoint import Checkpoint, fingerprint
+from calibration.collect import NOTHING
+from calibration.foreign_tables import table_kind, written
+from calibration.memory import give_back
+from calibration.methods import NEEDS_HISTOGRAM
+from calibration.rules import Rules
+from calibration.table import Table, read_table
+from opsets.errors import DataError, UsageError
+from opsets.target import load_target
+from qpasses.emit.report_file import described, report_head, write_report
+from qpasses.emit.whole_files import check_outputs, write_whole
+from qpasses.integerize import QUANTIZABLE
+from qpasses.ir.choices import (
+    ActivationType,
+    Alignment,
+    CalibrationMethod,
+    EngineName,
+    OnBadSample,
+    TableFormat,
+)
+from qpasses.ir.graph import prepared_model
+from qpasses.ir.progress import Progress, no_progress
+from qpasses.ir.rewriting import Context
+from qpasses.ir.runtime import Arrays
+from qpasses.ir.settings import Settings
+from qpasses.load.arguments import (
+    check_count,
+    given_engine,
+    given_float_model,
+    given_paths,
+    given_preprocessing,
+    skips_bad,
+    tool_version,
+)
+from qpasses.load.reading import external_files
+from qpasses.place.alignment import concerned, to_observe
+from qpasses.place.cautions import data_warnings, range_warnings
+from qpasses.place.planning import plan
+from qpasses.place.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
+from qpasses.prepare.canonical import prepare
+
+_LOOKED_AT = 8
+"""So many samples that are no files must be the same for a run to be gone on with."""
+
+
+@dataclass(frozen=True)
+class CalibrationResult:
+    """The table, in whatever format it was written, and the report about it."""
+
+    table: Table
+    report: dict[str, Any]
+
+    def __repr__(self) -> str:
+        table = self.table
+        return f"CalibrationResult({table.samples} samples, {len(table.tensors)} tensors)"
+
+
+def calibrate(
+    model: str | Path | onnx.ModelProto,
+    data: Any,
+    output: str | Path | None = None,
+    *,
+    json_file: str | Path | None = None,
+    table_format: TableFormat = "qpasses",
+    samples: int | None = None,
+    shard: tuple[int, int] | None = None,
+    preprocessing: Preprocessing | str | None = None,
+    histograms: bool = True,
+    activation_type: ActivationType = "uint8",
+    activation_bits: int = 8,
+    narrow_range: bool = False,
+    symmetric: bool | None = None,
+    alignment: Alignment | None = None,
+    calibration_method: CalibrationMethod = "minmax",
+    percentile: float = 99.999,
+    calibration_overrides: Sequence[str] = (),
+    nodes_to_exclude: Sequence[str] = (),
+    op_types_to_quantize: Sequence[str] = (),
+    on_bad_sample: OnBadSample = "error",
+    workers: int | None = None,
+    engine: EngineName = "local",
+    ray_address: str | None = None,
+    restart: bool = False,
+    progress: Progress = no_progress,
+) -> CalibrationResult:
+    """Collect the statistics of all tensors of ``model`` that ``quantize`` gives a scale.
+
+    The table holds histograms, so that every method, and symmetric or not, follows from it
+    without another run; ``histograms`` False leaves them away, for minmax and moving-average,
+    but for those that say where joins get tables (docs/decisions/0021).
+    Method, percentile and overrides choose the ranges of the report, and those of a table in
+    the format of ``tpumlir`` or ``onnxruntime``. ``shard`` (i, n) takes the i-th of n parts of
+    the samples, from 1 on: ``merge_tables`` puts the tables together. A run with an ``output``
+    that is stopped leaves OUTPUT.checkpoint and goes on from there when it is called again
+    (not if ``restart``). Raises UsageError or ModelError.
+    """
+    settings = Settings(
+        load_target("onnx"),
+        activation_type=activation_type,
+        activation_bits=activation_bits,
+        narrow_range=narrow_range,
+        symmetric=symmetric,
+        alignment=alignment or "qpasses",
+        calibration_method=calibration_method,
+        percentile=percentile,
+        calibration_overrides=calibration_overrides,
+        nodes_to_exclude=nodes_to_exclude,
+        op_types_to_quantize=op_types_to_quantize,
+    )
+    if not histograms:
+        _check_extremes_do(settings.rules)
+    _check_format(table_format)
+    check_count("samples", samples)
+    check_count("workers", workers)
+    collect, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
+    source, path = given_float_model(model)
+    how = given_preprocessing(preprocessing)
+    feeds = _shard(open_samples(data, input_specs(source), samples, how), shard)
+    checkpoint_file = None if output is None else Path(f"{output}.checkpoint")
+    check_outputs(
+        given_paths(output, json_file, checkpoint_file),
+        [path, *external_files(path), *feeds.paths],
+    )
+    used = feeds.preprocessing
+    data_kind = {"random": feeds.random, "preprocessing": used and used.as_json()}
+    configuration = _configuration(settings, table_format, histograms) | {
+        "samples": len(feeds),
+        "shard": shard and f"{shard[0]}/{shard[1]}",
+        "random_data": feeds.random,
+        "preprocessing": used and used.as_json(),
+    }
+    report = report_head("calibrate", path, source, configuration)
+    blank = Table(report["model"]["sha256"], tool_version(), 1, {}, data_kind)
+
+    advance = progress("prepare", 1)
+    prepared, tensors, judged = _to_observe(source, feeds.first(skip_bad), settings)
+    del source
+    give_back()
+    settings.rules.check(tensors)
+    advance()
+
+    run = Run(histograms or judged, skip_bad, workers)
+    checkpoint, start = None, NOTHING
+    if checkpoint_file is not None:
+        about: list[Any] = [
+            blank.model,
+            tool_version(),
+            tensors,
+            sorted(run.histograms_of(tensors)),
+            data_kind,
+            feeds.names,
+        ]
+        about.append([(file.stat().st_size, file.stat().st_mtime_ns) for file in feeds.paths])
+        about.append([] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)))
+        checkpoint = Checkpoint(checkpoint_file, fingerprint(about), blank)
+        start = NOTHING if restart else checkpoint.load()
+        if start.skipped and not skip_bad:
+            raise DataError(
+                f"{checkpoint_file}: left out {len(start.skipped)} bad samples: go on with "
+                "--on-bad-sample skip, or say --restart"
+            )
+        run = replace(run, save=_saving(checkpoint))
+    left = len(feeds) - sum(end - first for first, end in start.done)
+    run = replace(run, progress=progress("calibrate", left))
+    found = collect(prepared, tensors, feeds, run, start)
+    for name in tensors:
+        if name not in found.tensors:
+            raise DataError(
+                f"tensor {name!r} held no values in any of {found.samples} samples: a table "
+                "cannot tell, leave it to quantize"
+            )
+    table = replace(
+        blank,
+        samples=found.samples,
+        tensors=found.tensors,
+        skipped=tuple(sorted(found.skipped)),
+    )
+    ranges = _ranges(table, settings)
+    if output is not None:
+        write_whole(Path(output), _content(table, ranges, table_format))
+    if checkpoint is not None:
+        checkpoint.path.unlink(missing_ok=True)
+    report |= {
+        "samples": described(feeds)
+        | {
+            "calibration": table.samples,
+            "resumed": start.samples,
+            "skipped": skipped_as_json(found.skipped),
+        },
+        "calibration": ranges_as_json(ranges),
+        "warnings": [
+            *data_warnings(feeds, feeds.random, False),
+            *range_warnings(ranges, settings.rules),
+        ],
+    }
+    write_report(json_file, report)
+    return CalibrationResult(table, report)
+
+
+def _to_observe(
+    model: onnx.ModelProto, sample: Arrays, settings: Settings
+) -> tuple[onnx.ModelProto, list[str], frozenset[str]]:
+    """The prepared model, its tensors that will carry a scale, and those joins are judged by.
+
+    The last whatever the alignment is: the table may be used with another.
+    """
+    context = Context(settings, quantizable=QUANTIZABLE)
+    graph = prepare(model, sample, context)
+    planned = plan(graph, context)
+    names = to_observe(graph, planned, settings)
+    return prepared_model(graph), names, frozenset(concerned(graph, planned))
+
+
+def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:
+    """The table of all samples of ``tables``, whose samples are different ones.
+
+    Raises DataError if they do not belong together: made from different models, versions of
+    the tool, options or kinds of samples.
+    """
+    if len(tables) < 2:
+        raise UsageError("merge: at least two tables are needed")
+    paths = [Path(path) for path in tables]
+    check_outputs(given_paths(output), paths)
+    for first, second in _same(paths):
+        raise UsageError(
+            f"{second}: is the same file as {first}: its samples would count twice"
+        )
+    read = [(path, _own_table(path, "can be merged")) for path in paths]
+
+    def join(whole: Table, other: tuple[Path, Table]) -> Table:
+        try:
+            return whole.merged(other[1])
+        except DataError as error:
+            raise DataError(f"{paths[0]} and {other[0]}: {error}") from error
+
+    merged = reduce(join, read[1:], read[0][1])
+    if output is not None:
+        write_whole(Path(output), merged.encoded())
+    return merged
+
+
+def convert_table(
+    table: str | Path,
+    output: str | Path | None = None,
+    *,
+    table_format: TableFormat,
+    calibration_method: CalibrationMethod = "minmax",
+    percentile: float = 99.999,
+    calibration_overrides: Sequence[str] = (),
+    symmetric: bool | None = None,
+    activation_bits: int = 8,
+    narrow_range: bool = False,
+) -> bytes:
+    """A table of this tool as ranges in the format of another one, chosen by a method."""
+    _check_format(table_format)
+    path = Path(table)
+    check_outputs(given_paths(output), [path])
+    settings = Settings(
+        load_target("onnx"),
+        activation_bits=activation_bits,
+        narrow_range=narrow_range,
+        symmetric=symmetric,
+        calibration_method=calibration_method,
+        percentile=percentile,
+        calibration_overrides=calibration_overrides,
+    )
+    read = _own_table(path, "hold what ranges are chosen from")
+    settings.rules.check(read.tensors)
+    content = _content(read, _ranges(read, settings, str(path)), table_format)
+    if output is not None:
+        write_whole(Path(output), content)
+    return content
+
+
+def _own_table(path: Path, only: str) -> Table:
+    """The table at ``path``; UsageError, with what ``only`` ours do, for another tool's."""
+    if table_kind(path) != "qpasses":
+        raise UsageError(f"{path}: only tables of qpasses {only}")
+    return read_table(path)
+
+
+def _ranges(table: Table, settings: Settings, where: str = "the run") -> Ranges:
+    random = table.data["random"] is True
+    skipped = dict.fromkeys(table.skipped)
+    return chosen(settings.rules, table.tensors, skipped, random, where)
+
+
+def _content(table: Table, ranges: Ranges, table_format: TableFormat) -> bytes:
+    return (
+        table.encoded() if table_format == "qpasses" else written(ranges.ranges, table_format)
+    )
+
+
+def _configuration(settings: Settings, table_format: str, histograms: bool) -> dict[str, Any]:
+    names = (
+        "activation_type",
+        "activation_bits",
+        "narrow_range",
+        "symmetric",
+        "alignment",
+        "calibration_method",
+        "percentile",
+        "calibration_overrides",
+        "nodes_to_exclude",
+        "op_types_to_quantize",
+    )
+    entries = settings.as_json()
+    own = {"table_format": table_format, "histograms": histograms}
+    return {name: entries[name] for name in names} | own
+
+
+def _check_extremes_do(rules: Rules) -> None:
+    """Raise UsageError, naming the first method, if one needs histograms."""
+    for method in [rules.method, *(override.method for override in rules.overrides)]:
+        if method in NEEDS_HISTOGRAM:
+            raise UsageError(
+                f"method {method!r} needs histograms: leave --no-histograms away, or use "
+                "minmax or moving-average"
+            )
+
+
+def _check_format(name: str) -> None:
+    known = get_args(TableFormat)
+    if name not in known:
+        raise UsageError(f"table_format: unknown {name!r}, use one of {', '.join(known)}")
+
+
+def _shard(feeds: Samples, shard: tuple[int, int] | None) -> Samples:
+    if shard is None:
+        return feeds
+    number, parts = shard
+    if not 1 <= number <= parts:
+        known = f"number them from 1/{parts} to {parts}/{parts}" if parts > 0 else "of none"
+        raise UsageError(f"shard {number}/{parts}: {known}")
+    first, end = ((number - k) * len(feeds) // parts for k in (1, 0))
+    if first == end:
+        raise DataError(f"shard {number}/{parts}: holds none of the {len(feeds)} samples")
+    return feeds.between(first, end)
+
+
+def _looks(feeds: Samples) -> list[str]:
+    """What tells samples of Python objects from others of the same names: their hashes."""
+    found = []
+    for position in range(len(feeds)):
+        content = sha256()
+        try:
+            feed = feeds.read(position)
+        except DataError as error:
+            feed = {}
+            content.update(str(error).encode())
+        for name in sorted(feed):
+            content.update(f"{name} {feed[name].dtype} {feed[name].shape}".encode())
+            content.update(np.ascontiguousarray(feed[name]).tobytes())
+        found.append(content.hexdigest())
+    return found
+
+
+def _saving(checkpoint: Checkpoint) -> Callable[[Collected], None]:
+    def save(found: Collected) -> None:
+        if found.samples:
+            write_whole(checkpoint.path, checkpoint.encoded(found))
+
+    return save
+
+
+def _same(paths: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Pairs of paths to one file."""
+    seen: dict[Path, Path] = {}
+    pairs = []
+    for path in paths:
+        real = path.resolve()
+        if real in seen:
+            pairs.append((seen[real], path))
+        seen[real] = path
+    return pairs

@@ -1,0 +1,123 @@
+"""Cautions: what to know before the figures of a report are believed."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from calibration import Samples
+from calibration.rules import Rules
+from qpasses.ir.graph import Graph, is_float
+from qpasses.ir.settings import Settings
+from qpasses.place.ranges import EMPTY, Ranges
+
+SLOW_SHARE = 0.1
+"""More multiply-accumulates in portable bodies than this are worth a warning."""
+
+LOW_SQNR_DB = 10.0
+"""Below this an output is a tenth noise: worth a warning."""
+
+_SHOWN = 5
+"""So many names are listed where there are more."""
+
+
+def data_warnings(
+    samples: Samples, calibrated_on_random: bool, compared_on_random: bool
+) -> list[str]:
+    """What to know of samples: doubtful preprocessing, sizes, made-up numbers."""
+    found = []
+    if samples.preprocessing is not None:
+        doubts = samples.preprocessing.doubts()
+        found += [f"{doubt}: is the scale right (--scale)?" for doubt in doubts]
+        if samples.preprocessing.size is None:
+            found.append(
+                "the model leaves height and width free: each picture has its own size "
+                "(--size gives all the same)"
+            )
+    if calibrated_on_random:
+        found.append("calibrated on random numbers: its ranges are not those of real data")
+    if compared_on_random:
+        found.append("compared on random numbers: the accuracy is not that on real data")
+    return found
+
+
+def range_warnings(found: Ranges, rules: Rules) -> list[str]:
+    """What to know of ranges: skipped samples, no or one value, too few for a percentile."""
+    warnings = []
+    if found.skipped:
+        count = len(found.skipped)
+        names = ", ".join(list(found.skipped)[:_SHOWN]) + ", ..." * (count > _SHOWN)
+        what = "bad sample was" if count == 1 else "bad samples were"
+        warnings.append(f"{count} {what} skipped: {names}")
+    warnings += [
+        f"tensor {name!r} held no values in any sample: its scale is of what it is joined "
+        "with, or 1"
+        for name, method in found.methods.items()
+        if method == EMPTY
+    ]
+    warnings += [
+        f"tensor {name!r} is {seen.low:g} throughout: do the samples reach it?"
+        for name, seen in found.statistics.items()
+        if seen.low == seen.high
+    ]
+    short = {}
+    for name, seen in found.statistics.items():
+        share = rules.cut_share(name)
+        if share and seen.count * share < 1:
+            short[name] = ceil(1 / share)
+    if short:
+        name, needed = max(short.items(), key=lambda each: each[1])
+        several = "tensors have" if len(short) > 1 else "tensor has"
+        warnings.append(
+            f"{len(short)} {several} too few values for the percentile, which leaves the "
+            f"extremes: {name!r} has {found.statistics[name].count:,} of {needed:,} "
+            "(more samples, or a lower percentile)"
+        )
+    return warnings
+
+
+def code_warnings(few_codes: Mapping[str, int], settings: Settings) -> list[str]:
+    """Which tensors lose bits to a wider one that they are tied to."""
+    return [
+        f"tensor {name!r} uses {used} of {settings.codes} codes: it shares the scale of a "
+        "wider one"
+        for name, used in few_codes.items()
+    ]
+
+
+def constant_warnings(clipped: Mapping[str, float]) -> list[str]:
+    """Which nodes move constants that the range of their result does not hold."""
+    return [
+        f"node {name!r} moves in {value:g}, beyond the range of its result: it is stored as "
+        "the nearest end (an override of the range holds it)"
+        for name, value in clipped.items()
+    ]
+
+
+def graph_warnings(
+    graph: Graph,
+    settings: Settings,
+    summary: Mapping[str, Any],
+    accuracy: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """What to know of a graph: slow bodies, float where integers were wanted, low accuracy."""
+    found = []
+    if settings.emit == "standard":
+        found.append("the evidence is of the nodes before they were written out")
+    slow = summary["integer_mac_share"] - summary["fast_mac_share"]
+    if settings.bodies == "onnxruntime" and slow > SLOW_SHARE:
+        found.append(
+            f"{slow:.0%} of the multiply-accumulates are in portable bodies, because no "
+            "kernel computes them exactly: slow in onnxruntime"
+        )
+    if settings.integer_io:
+        for what, tensors in (("input", graph.inputs), ("output", graph.outputs)):
+            found += [
+                f"{what} {tensor.name!r} stays float: it is not stored on integers"
+                for tensor in tensors
+                if is_float(tensor)
+            ]
+    for output in accuracy:
+        sqnr = output["sqnr_db"]
+        if sqnr is not None and sqnr < LOW_SQNR_DB:
+            found.append(f"output {output['name']!r} is only {sqnr:.1f} dB from float")
+    return found

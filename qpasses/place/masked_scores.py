@@ -1,0 +1,101 @@
+"""Masked scores: how far below the lowest of them the code of what is dropped lies."""
+
+from dataclasses import dataclass, replace
+from math import log
+
+from calibration import Range
+from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, producer
+from qpasses.ir.moving import moves
+from qpasses.ir.patterns import data_inputs, real_value_of
+from qpasses.ir.rewriting import Context
+from qpasses.place.placement import activation_parameters
+from qpasses.place.planning import Plan
+from qpasses.place.ranges import MASKED, Ranges
+from qpasses.prepare.recognition.masks import DROPPING
+
+_LONGEST = 1 << 16
+"""The length of rows where it is not known."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """The names of masked scores before a Softmax, and of the ``scores`` they are made of.
+
+    ``readers``: the Softmax nodes that read them, by way of moving ones too.
+    """
+
+    result: str
+    scores: str
+    readers: tuple[Node, ...]
+
+
+def masked(graph: Graph, chosen: Plan) -> list[Masked]:
+    """The tensors of masked scores that are going to be stored, in graph order."""
+    found = []
+    for name, tensor in chosen.tensors.items():
+        scores = _scores(tensor)
+        readers = _readers(graph, tensor) if scores is not None else ()
+        if scores is not None and scores.name in chosen.tensors and readers:
+            found.append(Masked(name, scores.name, readers))
+    return found
+
+
+def with_masked_ranges(graph: Graph, chosen: Plan, found: Ranges, context: Context) -> Ranges:
+    """``found``, and what masked scores are stored with: the lowest code drops them.
+
+    With n codes in a row, the lowest score s and steps of y, exponentials of what lies
+    ``log(2 * n / y)`` below s are together less than half a step beside that of any score.
+    """
+    ranges, methods = dict(found.ranges), dict(found.methods)
+    for each in masked(graph, chosen):
+        if each.scores not in found.ranges:
+            continue
+        scores = found.ranges[each.scores]
+        room = max(_room(reader, found, context) for reader in each.readers)
+        ranges[each.result] = Range(scores.low - room, scores.high)
+        methods[each.result] = MASKED
+    return replace(found, ranges=ranges, methods=methods)
+
+
+def _room(softmax: Node, found: Ranges, context: Context) -> float:
+    x, y = softmax.inputs[0], softmax.outputs[0].name
+    sizes = context.sizes.get(x.name)
+    length = max(1, sizes[softmax.attrs.get("axis", -1)]) if sizes else _LONGEST
+    real = found.ranges.get(y, Range(0.0, 1 / length))
+    step = activation_parameters(real, context.settings).scale if real.high > 0 else 1.0
+    return log(2 * length / min(step, 1.0))
+
+
+def _scores(tensor: Tensor) -> Tensor | None:
+    """The scores that reach ``tensor`` through each Where that drops some, if there is one."""
+    found = None
+    while (node := producer(tensor)) is not None and moves(node) and node.op != "Pad":
+        sides = data_inputs(node)
+        if len(sides) != 1 or (node.op == "Where" and not _drops(node)):
+            break
+        found, tensor = sides[0] if node.op == "Where" else found, sides[0]
+    return found
+
+
+def _drops(node: Node) -> bool:
+    """Whether the constant of a Where drops scores, wherever it is."""
+    values = [value for t in node.inputs[1:] if (value := real_value_of(t)) is not None]
+    return len(values) == 1 and values[0].size > 0 and bool((values[0] <= DROPPING).all())
+
+
+def _readers(graph: Graph, tensor: Tensor) -> tuple[Node, ...]:
+    """The Softmax nodes that read ``tensor``; none if anything else does."""
+    found: list[Node] = []
+    waiting: list[Tensor] = [tensor]
+    while waiting:
+        each = waiting.pop()
+        if is_graph_output(graph, each):
+            return ()
+        for reader in each.outputs:
+            if reader.op == "Softmax":
+                found.append(reader)
+            elif moves(reader) and (reader.op != "Where" or _drops(reader)):
+                waiting += reader.outputs
+            else:
+                return ()
+    return tuple(found)

@@ -1,0 +1,287 @@
+"""Place: the Q/DQ nodes that say which tensors are stored, and at which scale."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration import Range
+from opsets.weights import WEIGHTS
+from qpasses.ir.edges import Floats, rounded
+from qpasses.ir.elementwise import PAIRING
+from qpasses.ir.graph import (
+    Graph,
+    Node,
+    Tensor,
+    add_node,
+    constant,
+    input_at,
+    is_graph_output,
+    new_tensor,
+    producer,
+    tidy,
+)
+from qpasses.ir.patterns import absorbed, bias_row, multiplies_stacks
+from qpasses.ir.record import Quantization
+from qpasses.ir.rewriting import Context
+from qpasses.ir.settings import Settings
+from qpasses.place.planning import Plan
+from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
+from qpasses.place.residuals import empty_operands, narrowed_edges, residual_streams
+
+BIAS_LIMIT = 1 << 30
+"""Stored biases leave half of int32 to the products."""
+
+_MATRIX_OPS = {"Conv": 0, "Gemm": 1, "MatMul": 1}
+"""Ops with constant weights, and the axis of the output channels in them."""
+
+
+def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Context) -> None:
+    """Insert QuantizeLinear and DequantizeLinear: standard Q/DQ that other tools can read."""
+    settings = context.settings
+    parameters = {
+        name: activation_parameters(ranges[name], settings) for name in chosen.tensors
+    }
+    wide = residual_streams(graph, chosen) if settings.residual_type == "int16" else set()
+    narrow = {name: meaning for name, meaning in parameters.items() if name in wide}
+    parameters |= {name: stream_parameters(ranges[name], settings) for name in narrow}
+    parameters |= empty_operands(chosen, narrow, ranges)
+    place_parameters(graph, chosen, parameters, narrow, context)
+
+
+def place_parameters(
+    graph: Graph,
+    chosen: Plan,
+    parameters: Mapping[str, Quantization],
+    narrow: Mapping[str, Quantization],
+    context: Context,
+) -> None:
+    """``place`` with the parameters of each activation already decided.
+
+    A moving node whose tensors differ in them moves tensors that are stored anew; so are those
+    of 16 bits for nodes that read 8, as ``narrow`` says.
+    """
+    unlike = unlike_edges(graph, chosen, parameters, narrow)
+    unlike += narrowed_edges(graph, chosen, narrow, parameters)
+    for name, tensor in chosen.tensors.items():
+        _quantize_activation(graph, tensor, chosen, parameters[name], context)
+        context.record.tensors[chosen.stored[name]] = parameters[name]
+        if name in context.sizes:
+            context.sizes[chosen.stored[name]] = context.sizes[name]
+    store_anew(graph, unlike, context)
+    for node in chosen.computing:
+        if node.op in _MATRIX_OPS and not multiplies_stacks(node):
+            _quantize_weights(graph, node, context)
+        else:
+            _quantize_constants(graph, node, context)
+    for node in [each for each in graph.nodes if each.op == "AveragePool"]:
+        if all(n == 1 for n in node.attrs.get("dilations") or []):
+            node.attrs.pop("dilations", None)
+        elif id(node) not in chosen.integer or context.settings.emit == "qdq":
+            _keep_apart(graph, node, context)
+    tidy(graph)
+
+
+def _keep_apart(graph: Graph, node: Node, context: Context) -> None:
+    """Put a Max of one tensor behind a pool that stays float.
+
+    onnxruntime 1.31 fuses a pool between DequantizeLinear and QuantizeLinear into
+    QLinearAveragePool, which knows no dilations, and refuses the result.
+    """
+    output = node.outputs[0]
+    pooled = new_tensor(context.fresh(f"{output.name}_pooled"), output)
+    node.outputs = [pooled]
+    name = context.fresh(f"{node.name}_apart")
+    add_node(graph, "Max", name, [pooled], [output])
+    context.record.declined[name] = (
+        "keeps onnxruntime from fusing the pool into a kernel without dilations"
+    )
+
+
+def activation_parameters(real: Range, settings: Settings) -> Quantization:
+    """Per-tensor parameters for ``real``, widened to hold zero.
+
+    Asymmetric: scale = (high - low) / 255 in the target's floats, zero_point = round(-low /
+    scale) from the smallest code on. Symmetric: scale = max(-low, high) / 127, zero_point 128
+    (uint8) or 0 (int8). Of fewer codes than 256: the steps between them, and half of these.
+    Targets with unsigned tensors store so what is never negative, from the smallest code on.
+    """
+    real, dtype = real.with_zero(), settings.activation_type
+    floats = settings.target.float_type
+    (low, high), middle = settings.limits, settings.middle
+    if settings.is_symmetric(real.low):
+        scale = _normal(max(-real.low, real.high) / (high - middle), floats)
+        return settings.quantization(scale, middle, dtype)
+    scale = _normal(real.width / (high - low), floats)
+    zero_point = low + round(Fraction(-real.low) / Fraction(scale))
+    return settings.quantization(scale, min(max(zero_point, low), high), dtype)
+
+
+def stream_parameters(real: Range, settings: Settings) -> Quantization:
+    """Those of a residual stream in 16 bits: symmetric, scale = max(-low, high) / 32767."""
+    real = real.with_zero()
+    scale = _normal(max(-real.low, real.high) / 32767, settings.target.float_type)
+    return Quantization(scale, 0, "int16")
+
+
+def _normal(scale: float, floats: Floats) -> float:
+    """``scale`` in ``floats``, a normal float32; 1 for a tensor that is zero throughout."""
+    found = float(floats(scale))
+    return found if found >= np.finfo(np.float32).tiny else 1.0
+
+
+Scales: TypeAlias = NDArray[np.floating[Any]]
+
+
+def weight_scales(
+    wanted: Scales, bias: NDArray[Any], x_scale: float
+) -> tuple[Scales, NDArray[np.bool_]]:
+    """The scale of each channel of weights, and where it was raised for the bias.
+
+    That which is ``wanted``, more where the bias would not fit: bias / (x_scale * scale) <=
+    2**30. A channel without weights takes the scale that stores its bias in 24 bits. x_scale *
+    scale, the step of the bias, stays a normal float32.
+    """
+    size = np.abs(bias.astype(np.float64))
+    least = size / (x_scale * BIAS_LIMIT) * (1 + 2.0**-20)
+    raised = (wanted < least) & (wanted > 0)
+    scale = np.where(wanted > 0, np.maximum(wanted, least), size / (x_scale * 2.0**24))
+    scale = np.where(scale > 0, np.maximum(scale, 2.0**-120 / x_scale), 1.0)
+    return scale.astype(wanted.dtype), raised
+
+
+def _quantize_activation(
+    graph: Graph, tensor: Tensor, chosen: Plan, parameters: Quantization, context: Context
+) -> None:
+    """Put Q and DQ behind ``tensor``.
+
+    Everything reads the dequantized value of what an integer node writes, but for the nodes
+    of the chain that it is an end of. What a float node or the user gives stays as it is for
+    float readers.
+    """
+    name, writer = tensor.name, producer(tensor)
+    rounded = writer is not None and id(writer) in chosen.integer
+    readers = [each for each in tensor.outputs if rounded or id(each) in chosen.integer]
+    stored = new_tensor(chosen.stored[name], tensor, np.dtype(parameters.dtype))
+    source, real = tensor, new_tensor(context.fresh(f"{name}_dequantized"), tensor)
+    if rounded and is_graph_output(graph, tensor):
+        source, real = new_tensor(context.fresh(f"{name}_float"), tensor), tensor
+        outputs = producer_of(tensor).outputs
+        outputs[next(i for i, t in enumerate(outputs) if t is tensor)] = source
+    for reader in readers:
+        inside = (id(tensor), id(reader)) in chosen.inner
+        for index, read in enumerate(reader.inputs):
+            if read is tensor:
+                reader.inputs[index] = source if inside else real
+    quantize_and_back(graph, (source, stored, real), parameters, name, context)
+
+
+def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
+    axis = _MATRIX_OPS[node.op]
+    weights = np.asarray(constant(node.inputs[1]))
+    holder, place_of_bias = _bias_home(graph, node)
+    bias = np.asarray(constant(input_at(holder, place_of_bias))) if place_of_bias else None
+    values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
+    x_scale = float(np.asarray(constant(producer_of(node.inputs[0]).inputs[1])))
+    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.float64)
+    rule, size = WEIGHTS[context.target.weights], np.abs(values)
+    dtype = rule.dtype(node.op, rows, bias is not None)
+    if not context.settings.has_channels(node.op):
+        rows, values = rows.reshape(1, -1), size.max(initial=0.0, keepdims=True)
+    wanted = rule.scales(node.op, rows, dtype == np.uint8)
+    scale, raised = weight_scales(wanted, values, x_scale)
+    raised = raised & (size == np.abs(values))
+    if raised.any():
+        context.record.raised_weight_scales[node.name] = np.flatnonzero(raised).tolist()
+    column = [1] * weights.ndim
+    column[axis] = -1
+    quotients = weights.astype(np.float64) / scale.reshape(column).astype(np.float64)
+    ends = np.iinfo(dtype)
+    stored = np.clip(rounded(quotients, rule.rounding), ends.min, ends.max).astype(dtype)
+    node.inputs[1] = _dequantized_constant(
+        context, graph, f"{node.name}.weight", stored, scale, axis
+    )
+    if bias is not None:
+        steps = np.float64(x_scale) * scale.astype(np.float64)
+        stored_bias = rounded(bias.astype(np.float64) / steps, rule.rounding).astype(np.int32)
+        bias_scale = scale.dtype.type(x_scale) * scale
+        holder.inputs[place_of_bias] = _dequantized_constant(
+            context, graph, f"{node.name}.bias", stored_bias, bias_scale, 0
+        )
+
+
+def producer_of(tensor: Tensor) -> Node:
+    """The node that writes ``tensor``, which is known to have one."""
+    node = producer(tensor)
+    assert node is not None, tensor.name
+    return node
+
+
+def _bias_home(graph: Graph, node: Node) -> tuple[Node, int]:
+    """The node that reads the bias and at which input; input 0 stands for no bias."""
+    if node.op != "MatMul":
+        return node, 2 if input_at(node, 2) is not None else 0
+    chain = absorbed(graph, node)
+    row = bias_row(node, chain[0]) if chain else None
+    if row is None:
+        return node, 0
+    add = chain[0]
+    if add.inputs[0] is row:  # the constant second, so that a bias is always at 1
+        add.inputs = [add.inputs[1], row]
+    return add, 1
+
+
+def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
+    """Constant operands are stored like activations, each at its own scale."""
+    for index, tensor in enumerate(node.inputs):
+        values = constant(tensor)
+        if node.op not in (*PAIRING, "MatMul") or values is None:
+            continue
+        extremes = Range(float(values.min(initial=0)), float(values.max(initial=0)))
+        parameters = activation_parameters(extremes, context.settings)
+        name = f"{node.name}.operand_{index}"
+        node.inputs[index] = _dequantized_constant(
+            context,
+            graph,
+            name,
+            parameters.store_all(values),
+            np.array(parameters.scale),
+            None,
+            parameters.zero,
+        )
+        stored_tensor = producer_of(node.inputs[index]).inputs[0]
+        context.record.tensors[stored_tensor.name] = parameters
+
+
+def _dequantized_constant(
+    context: Context,
+    graph: Graph,
+    name: str,
+    stored: NDArray[Any],
+    scale: Scales,
+    axis: int | None,
+    zero: NDArray[Any] | None = None,
+) -> Tensor:
+    """A constant of stored integers behind a DequantizeLinear; one scale means no axis."""
+    if scale.size == 1:
+        scale, axis = scale.reshape(()), None
+    if zero is None:
+        zero = np.zeros(scale.shape, stored.dtype)
+    inputs = [
+        context.constant(f"{name}_quantized", stored),
+        context.constant(f"{name}_scale", scale),
+        context.constant(f"{name}_zero_point", zero),
+    ]
+    real = new_tensor(context.fresh(name), inputs[0], np.dtype(np.float32))
+    attributes = {} if axis is None else {"axis": axis}
+    add_node(
+        graph,
+        "DequantizeLinear",
+        context.fresh(f"{name}_dequantize"),
+        inputs,
+        [real],
+        attributes=attributes,
+    )
+    return real

@@ -1,0 +1,72 @@
+"""Prepare: the passes from any float graph to a canonical one, in order: one line each."""
+
+from qpasses.ir.rewriting import Pass
+from qpasses.prepare.canonicalize_gemm import CanonicalizeGemm
+from qpasses.prepare.conv_transpose_to_conv import ConvTransposeToConv
+from qpasses.prepare.expand_attention import ExpandAttention
+from qpasses.prepare.expand_bias_gelu import ExpandBiasGelu
+from qpasses.prepare.expand_constant_of_shape import ExpandConstantOfShape
+from qpasses.prepare.expand_fused_mat_mul import ExpandFusedMatMul
+from qpasses.prepare.expand_multi_head_attention import ExpandMultiHeadAttention
+from qpasses.prepare.expand_packed_attention import ExpandPackedAttention
+from qpasses.prepare.expand_quick_gelu import ExpandQuickGelu
+from qpasses.prepare.expand_skip_layer_norm import ExpandSkipLayerNorm
+from qpasses.prepare.fold_add_into_conv import FoldAddIntoConv
+from qpasses.prepare.fold_batch_normalization import FoldBatchNormalization
+from qpasses.prepare.fold_into_group_norm import FoldIntoGroupNorm
+from qpasses.prepare.fold_into_layer_norm import FoldIntoLayerNorm
+from qpasses.prepare.fold_into_table import FoldIntoTable
+from qpasses.prepare.global_max_pool_to_max import GlobalMaxPoolToMax
+from qpasses.prepare.group_norm_to_layer_norm import GroupNormToLayerNorm
+from qpasses.prepare.hoist_transpose import HoistTranspose
+from qpasses.prepare.invert_constant import InvertConstant
+from qpasses.prepare.mean_to_pool import MeanToPool
+from qpasses.prepare.one_hot_to_gather import OneHotToGather
+from qpasses.prepare.recognize_gelu import RecognizeGelu
+from qpasses.prepare.recognize_layer_norm import RecognizeLayerNorm
+from qpasses.prepare.recognize_mask import RecognizeMask
+from qpasses.prepare.recognize_softmax import RecognizeSoftmax
+from qpasses.prepare.remove_identity import RemoveIdentity
+from qpasses.prepare.resolve_auto_pad import ResolveAutoPad
+from qpasses.prepare.resolve_ceil_mode import ResolveCeilMode
+from qpasses.prepare.sink_scale import SinkScale
+from qpasses.prepare.sum_to_add import SumToAdd
+
+EXPAND: tuple[Pass, ...] = (
+    ExpandBiasGelu(),
+    ExpandQuickGelu(),
+    ExpandFusedMatMul(),
+    ExpandSkipLayerNorm(),
+    ExpandMultiHeadAttention(),
+    ExpandPackedAttention(),
+    ExpandAttention(),
+)
+"""What takes fused ops apart, behind which shapes are not known until then."""
+
+SIMPLIFY: tuple[Pass, ...] = (
+    SumToAdd(),
+    RemoveIdentity(),
+    ExpandConstantOfShape(),
+    RecognizeSoftmax(),
+    RecognizeMask(),
+    RecognizeLayerNorm(),
+    GroupNormToLayerNorm(),
+    FoldIntoGroupNorm(),
+    RecognizeGelu(),
+    SinkScale(),
+    FoldIntoLayerNorm(),
+    MeanToPool(),
+    GlobalMaxPoolToMax(),
+    ResolveAutoPad(),
+    ResolveCeilMode(),
+    CanonicalizeGemm(),
+    OneHotToGather(),
+    FoldIntoTable(),
+    FoldAddIntoConv(),
+    FoldBatchNormalization(),
+    ConvTransposeToConv(),
+    InvertConstant(),
+    HoistTranspose(),
+)
+
+PREPARE = EXPAND + SIMPLIFY

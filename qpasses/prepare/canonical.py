@@ -1,0 +1,146 @@
+"""Prepare: any float model to one canonical float graph with the same results."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import onnx
+import onnx.inliner
+from onnx_graphsurgeon.logger import G_LOGGER
+
+from calibration.memory import give_back
+from opsets.errors import DataError, ModelError
+from qpasses.ir.graph import (
+    Graph,
+    constant_bytes,
+    fold_constants,
+    import_graph,
+    numbers_as_tensors,
+    prepared_model,
+)
+from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
+from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
+from qpasses.ir.selection import select
+from qpasses.ir.shapes import true_shapes
+from qpasses.load.upgrade import OLDEST_WANTED, agree, upgrade
+from qpasses.prepare import EXPAND, SIMPLIFY
+from qpasses.prepare.recognize_mask import RecognizeMask
+
+
+def prepare(
+    model: onnx.ModelProto,
+    sample: Arrays | None,
+    context: Context,
+    watch: Watch = UNWATCHED,
+) -> Graph:
+    """The canonical float graph of ``model``: upgraded, folded, checked on ``sample``.
+
+    ``context`` learns which nodes the user wants left alone. Raises ModelError if no opset
+    that the bodies need can be reached, or if the result of a step differs from the original
+    on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
+    """
+    graph = _through(SIMPLIFY, model, sample, context, watch)
+    if sample is not None:
+        given = _as_masks(sample, context.masks)
+        if not (
+            agree(model, prepared_model(graph), given)
+            or _agrees_unmasked(model, given, context)
+        ):
+            raise ModelError(
+                "folding changed the model's outputs beyond rounding on the first "
+                "sample: please report this model"
+            )
+    give_back(constant_bytes(graph))
+    return graph
+
+
+def _through(
+    passes: Sequence[Pass],
+    model: onnx.ModelProto,
+    sample: Arrays | None,
+    context: Context,
+    watch: Watch,
+) -> Graph:
+    plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
+    numbers_as_tensors(plain)
+    wanted = context.settings
+    newest, oldest = OPSET, OLDEST_WANTED
+    if wanted.residual_type == "int16":
+        oldest = OPSET_INT16
+    elif wanted.activation_type == "int8":
+        newest = OPSET_INT8
+    graph = import_graph(true_shapes(upgrade(plain, sample, newest, oldest), sample))
+    if graph.opset < oldest == OPSET_INT16:
+        raise ModelError(
+            f"residual streams in int16 need opset {OPSET_INT16}, to which this model cannot "
+            "be raised: leave --residual-type away"
+        )
+    context.selection = select(
+        graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable
+    )
+    G_LOGGER.severity = G_LOGGER.ERROR
+    fold_constants(graph)
+    graph = _expanded(graph, sample, context, watch)
+    if not watch.stops_in(EXPAND):
+        run_passes(passes, graph, context, watch)
+    give_back(constant_bytes(graph))
+    return graph
+
+
+def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watch) -> Graph:
+    """``graph`` without fused ops; the shapes of what they hid are inferred."""
+    is_fused = any(each.takes(node) for each in EXPAND for node in graph.nodes)
+    run_passes(EXPAND, graph, context, watch)
+    if not is_fused:
+        return graph
+    model = prepared_model(graph)
+    del model.graph.value_info[:]
+    graph = import_graph(true_shapes(model, sample))
+    fold_constants(graph)
+    return graph
+
+
+def _agrees_unmasked(model: onnx.ModelProto, sample: Arrays, context: Context) -> bool:
+    """Whether all but the masks of ``model`` stays as it is.
+
+    In a row that two masks drop as a whole, float32 tells what both drop from the rest.
+    """
+    if not context.has_masks:
+        return False
+    passes = [each for each in SIMPLIFY if not isinstance(each, RecognizeMask)]
+    unmasked = _through(passes, model, sample, Context(context.settings), UNWATCHED)
+    return agree(model, prepared_model(unmasked), sample)
+
+
+def check_masks(context: Context, sample: Arrays) -> None:
+    """Raise DataError if an input that is taken for a mask holds more than 0 and 1."""
+    for name in sorted(context.masks & sample.keys()):
+        if not np.isin(sample[name], (0, 1)).all():
+            raise DataError(
+                f"input {name!r} of the first sample holds other numbers than 0 and 1, but "
+                "what is made of it drops scores before a Softmax: give a mask of 0 and 1, or "
+                "exclude the node that adds it (--nodes-to-exclude)"
+            )
+
+
+def _as_masks(sample: Arrays, masks: Collection[str]) -> Arrays:
+    """``sample`` with 0 and 1 in the inputs ``masks``, which may be made up."""
+    return {
+        name: (values != 0).astype(values.dtype) if name in masks else values
+        for name, values in sample.items()
+    }
+
+
+def _inputs_hidden(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Initializers that are listed as inputs too (IR 3) are taken from the inputs.
+
+    The shapes that the file gives of inner tensors go too: they are inferred anew.
+    """
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    kept = [value for value in model.graph.input if value.name not in initializers]
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.input[:]
+    copy.graph.input.extend(kept)
+    del copy.graph.value_info[:]  # may be stale
+    copy.ir_version = max(copy.ir_version, 4)
+    return copy

@@ -1,0 +1,87 @@
+"""CanonicalizeGemm: one form for every product with a constant matrix."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.ir.graph import (
+    Graph,
+    Node,
+    constant,
+    input_at,
+    rank,
+    sole_consumer,
+    write_for,
+)
+from qpasses.ir.rewriting import Context, Declined, Pass
+
+
+class CanonicalizeGemm(Pass):
+    """Fold transB, alpha and beta into the constants; MatMul (+ Add) of a matrix is a Gemm.
+
+    before: ``p = MatMul (x, w); y = Add (p, b)`` or ``y = Gemm <transB = 1> (x, w_t, b)``
+    after:  ``y = Gemm (x, w, b)`` with w [K, N] and b [N]
+    **Exact** in real arithmetic.
+    """
+
+    op_types: ClassVar = frozenset({"Gemm", "MatMul"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+        """Rewrite in place; products of two activations and of higher rank stay."""
+        weights = constant(node.inputs[1])
+        if weights is None or weights.ndim != 2 or weights.dtype.kind != "f":
+            return None
+        if node.op == "MatMul" and rank(node.inputs[0]) != 2:
+            return None
+        if node.op == "Gemm" and (declined := _fold_factors(node, context)):
+            return declined
+        node.op = "Gemm"
+        if input_at(node, 2) is None:
+            _absorb_bias(graph, node, context)
+        return None
+
+
+def _fold_factors(node: Node, context: Context) -> Declined | None:
+    if node.attrs.get("transA", 0):
+        return Declined("Gemm with transA = 1: no integer form yet")
+    given = np.asarray(constant(node.inputs[1]))
+    weights = given.astype(np.float64)
+    weights = (weights.T if node.attrs.get("transB", 0) else weights) * node.attrs.get(
+        "alpha", 1.0
+    )
+    inputs = [
+        node.inputs[0],
+        context.constant(f"{node.name}.weight", weights.astype(given.dtype)),
+    ]
+    bias = input_at(node, 2)
+    if bias is not None:
+        row = _row(constant(bias), weights.shape[1])
+        if row is None:
+            return Declined("Gemm with a third input that is not a constant row")
+        scaled = row.astype(np.float64) * node.attrs.get("beta", 1.0)
+        inputs.append(context.constant(f"{node.name}.bias", scaled.astype(given.dtype)))
+    node.attrs.clear()
+    node.inputs = inputs
+    return None
+
+
+def _absorb_bias(graph: Graph, node: Node, context: Context) -> None:
+    add = sole_consumer(graph, node.outputs[0])
+    if add is None or add.op != "Add" or add.name in context.selection.excluded:
+        return
+    other = add.inputs[1] if add.inputs[0] is node.outputs[0] else add.inputs[0]
+    row = _row(constant(other), node.inputs[1].shape[1])
+    if row is None:
+        return
+    node.inputs.append(context.constant(f"{node.name}.bias", row))
+    write_for(node, add)
+
+
+def _row(values: NDArray[Any] | None, columns: int) -> NDArray[Any] | None:
+    """``values`` as one row of ``columns`` if it broadcasts along rows only, else None."""
+    if values is None or values.ndim > 2 or values.size not in (1, columns):
+        return None
+    if values.size > 1 and values.shape[-1] != columns:
+        return None
+    return np.broadcast_to(values.reshape(-1), (columns,))

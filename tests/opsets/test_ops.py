@@ -1,0 +1,274 @@
+"""Every op of OPS: its meaning against plain loops, its bodies against its meaning."""
+
+import dataclasses
+import re
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import AttributeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from calibration.session import Session
+from opsets import qpasses_v1
+from opsets.fixed_point import ROUNDINGS
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from opsets.rounding import NODE_ROUNDINGS
+from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports, run_op
+from tests.support.op_cases import CASES, Case
+from tests.support.op_loops import PLAIN
+
+INTEGER_TYPES = {
+    *(TensorProto.INT8, TensorProto.INT32, TensorProto.INT64),
+    *(TensorProto.UINT8, TensorProto.UINT64),
+}
+INTEGER_OPS = {
+    *("Abs", "Add", "And", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
+    *("Div", "Equal", "MatMul", "Max", "Neg", "Or", "ReduceMax", "Slice"),
+    *("ConstantOfShape", "ConvInteger", "Gather", "Greater", "Less", "MatMulInteger", "Mod"),
+    *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
+    *("Split", "Where"),
+}
+IN_TWO_STEPS = {  # nodes that round so too
+    *("IntAveragePool", "IntConv", "IntGemm", "IntGlobalAveragePool", "IntMatMul", "IntMul"),
+    *("IntResize", "Requantize", "IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"),
+}
+ACTIVATIONS = {"acc", "x", "a", "b"}
+
+BODIES = [(op.name, body.overload) for op in OPS.values() for body in op.bodies]
+PORTABLE = [(name, key) for name, key in BODIES if key.startswith("portable")]
+FAST = {name for name, key in BODIES if key.startswith("onnxruntime")}
+NEAR = {
+    (name, key)
+    for name in ("IntAdd", "IntMul", "IntSub")
+    for key in ("onnxruntime", "onnxruntime_clamped")
+}
+"""Bodies that leave the meaning near ties: whether they do is asked of each node."""
+CLAMPED = [name for name, overload in BODIES if overload == "onnxruntime_clamped"]
+
+every_op = pytest.mark.parametrize("name", OPS)
+
+
+def each(bodies):
+    return pytest.mark.parametrize(("name", "overload"), bodies)
+
+
+def on_random_nodes(examples):
+    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
+
+
+def value_info(name, array):
+    elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_value_info(name, elem_type, array.shape)
+
+
+def run_frozen(op, body, case):
+    """Run the body as a model does: optimized, all but the activations initializers."""
+    tensors = dict(zip(op.inputs, case.inputs, strict=True))
+    feeds = {name: tensors.pop(name) for name in ACTIVATIONS & tensors.keys()}
+    formal = [op.name, list(op.inputs), list(op.outputs)]
+    node = helper.make_node(*formal, None, None, DOMAIN, body.overload, **case.attributes)
+    graph = helper.make_graph(
+        [node],
+        op.name,
+        [value_info(name, array) for name, array in feeds.items()],
+        [ValueInfoProto(name=name) for name in op.outputs],
+        [numpy_helper.from_array(array, name) for name, array in tensors.items()],
+    )
+    model = helper.make_model(
+        graph,
+        functions=[op.function(body, OPSET)],
+        opset_imports=opset_imports(OPSET),
+        ir_version=IR_VERSION,
+    )
+    return Session(model, threads=1).run(None, feeds)[0]
+
+
+def run_everywhere(op, body, case):
+    for optimize in (False, True):
+        yield run_op(op.name, body.overload, case.inputs, case.attributes, optimize=optimize)
+    yield run_frozen(op, body, case)
+
+
+def accepted_fast_bodies(op, case):
+    constants = dict(zip(op.inputs, case.inputs, strict=True))
+    fast = [body for body in op.bodies if body.flavour == "onnxruntime"]
+    return [body for body in fast if body.accepts(constants, case.attributes)]
+
+
+def meaning_through(kernel, op, case):
+    """The op's reference with the model of a kernel in place of the exact rounding."""
+
+    def rounded(acc, multiplier, shift, _rounding):
+        return kernel(*map(np.asarray, (acc, multiplier, shift)))
+
+    with patch.object(sys.modules[op.reference.__module__], "requantize", rounded):
+        return op.reference(*case.inputs, **case.attributes)
+
+
+@every_op
+@on_random_nodes(200)
+@given(data=st.data())
+def test_the_reference_equals_plain_loops(name, data):
+    case = data.draw(CASES[name])
+    stored = OPS[name].reference(*case.inputs, **case.attributes)
+    shape, code_at = PLAIN[name](*case.inputs, **case.attributes)
+    assert (stored.shape, stored.dtype) == (shape, case.inputs[-1].dtype)
+    positions = list(np.ndindex(shape))
+    for position in positions[:: max(1, len(positions) // 30)]:
+        assert stored[position] == code_at(*position), position
+
+
+@every_op
+@on_random_nodes(200)
+@given(data=st.data())
+def test_laws_hold_on_every_node(name, data):
+    case = data.draw(CASES[name])
+    assert OPS[name].laws
+    for law in OPS[name].laws.values():
+        law(*case.inputs, **case.attributes)
+
+
+@each(PORTABLE)
+@on_random_nodes(60)
+@given(data=st.data())
+def test_a_portable_body_equals_the_reference(name, overload, data):
+    op, case = OPS[name], data.draw(CASES[name])
+    body = op.overload(overload)
+    if "rounding" in op.attributes:
+        given_to = case.attributes
+        rounds = {r for r in NODE_ROUNDINGS if body.accepts({}, {**given_to, "rounding": r})}
+        assume(rounds)  # a mean that is divided rounds once
+        case.attributes["rounding"] = rounds.pop()
+    expected = op.reference(*case.inputs, **case.attributes)
+    for result in run_everywhere(op, body, case):
+        np.testing.assert_array_equal(result, expected, strict=True)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_portable_levels_beyond_32_bits_saturate(rounding):
+    """Where onnxruntime's Clip of int64 returns 0 for 255."""
+    acc = np.arange(-1200, 1200, dtype=np.int32)
+    scale, ends = np.int32([[1 << 23], [1]]), [np.array(end, np.uint8) for end in (7, 0, 255)]
+    op, attributes = OPS["Requantize"], {"axis": 0, "rounding": rounding}
+    body = op.body("portable", {}, attributes)
+    for result in run_everywhere(op, body, Case([acc, *scale, *ends], attributes)):
+        assert result.tolist() == [0] * 1200 + [7] + [255] * 1199
+
+
+@pytest.mark.parametrize("name", sorted(FAST))
+def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
+    op, compared = OPS[name], set()
+
+    @on_random_nodes(150)
+    @given(CASES[name])
+    def on_every_node(case):
+        for body in accepted_fast_bodies(op, case):
+            compared.add(body.overload)
+            if (name, body.overload) in NEAR:
+                continue
+            expected = op.reference(*case.inputs, **case.attributes)
+            if body.kernel is not None:
+                expected = meaning_through(body.kernel, op, case)
+            for result in run_everywhere(op, body, case):
+                np.testing.assert_array_equal(result, expected, strict=True)
+
+    on_every_node()
+    assert compared == {body.overload for body in op.bodies if body.flavour == "onnxruntime"}
+
+
+@on_random_nodes(300)
+@given(CASES["IntAdd"])
+def test_the_fast_add_leaves_its_meaning_by_one_and_only_near_ties(case):
+    op = OPS["IntAdd"]
+    a, a_zero, b, b_zero, m_a, m_b, shift = (v.astype(np.int64) for v in case.inputs[:7])
+    step = 1 << int(shift)
+    beyond_tie = ((a - a_zero) * m_a + (b - b_zero) * m_b) % step - step // 2
+    expected = op.reference(*case.inputs, **case.attributes)
+    for body in accepted_fast_bodies(op, case):
+        for result in run_everywhere(op, body, case):
+            assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+            off = np.abs(result.astype(np.int64) - expected)
+            assert off.max() <= 1
+            assert (np.abs(beyond_tie)[off != 0] * 4096 < step).all()
+
+
+def test_every_module_declares_the_op_it_is_named_after():
+    modules = {path.stem for path in Path(qpasses_v1.__file__).parent.glob("[!_]*.py")}
+    snake_case = {name: re.sub("(?<=.)(?=[A-Z])", "_", name).lower() for name in OPS}
+    assert set(snake_case.values()) == modules
+    for name, op in OPS.items():
+        assert op.reference.__module__.endswith(f".{snake_case[op.name]}") and name == op.name
+
+
+@every_op
+def test_each_rounding_has_exactly_one_portable_body(name):
+    portable = [body for body in OPS[name].bodies if body.flavour == "portable"]
+    roundings = NODE_ROUNDINGS if name in IN_TWO_STEPS else ROUNDINGS
+    for rounding in roundings if "rounding" in OPS[name].attributes else [None]:
+        assert [b.accepts({}, {"rounding": rounding}) for b in portable].count(True) == 1
+
+
+@each(PORTABLE)
+def test_a_portable_body_holds_standard_integer_ops_only(name, overload):
+    for node in OPS[name].function(OPS[name].overload(overload), OPSET).node:
+        assert node.domain == "" and node.op_type in INTEGER_OPS
+        if node.op_type in ("Constant", "ConstantOfShape", "Cast"):
+            assert len(node.attribute) == 1  # without a value ConstantOfShape makes floats
+        for attribute in node.attribute:
+            assert attribute.type not in (AttributeProto.FLOAT, AttributeProto.FLOATS)
+            if attribute.type == AttributeProto.TENSOR:
+                assert attribute.t.data_type in INTEGER_TYPES
+            if attribute.name == "to":
+                assert attribute.i in INTEGER_TYPES
+
+
+@each(BODIES)
+def test_a_body_defines_every_name_once_and_before_use(name, overload):
+    defined = set(OPS[name].inputs)
+    for node in OPS[name].function(OPS[name].overload(overload), OPSET).node:
+        assert defined.issuperset(node.input)
+        assert defined.isdisjoint(node.output)
+        defined.update(node.output)
+    assert defined.issuperset(OPS[name].outputs)
+
+
+@pytest.mark.parametrize("name", CLAMPED)
+def test_a_clamp_inside_the_type_takes_the_clamped_kernel(name):
+    whole = {"y_min": np.array(0, np.uint8), "y_max": np.array(255, np.uint8)}
+    inside = whole | {"y_max": np.array(254, np.uint8)}
+    attributes, body = {"rounding": "half_up"}, OPS[name].body
+    assert body("onnxruntime", whole, attributes).overload == "onnxruntime"
+    assert body("onnxruntime", inside, attributes).overload == "onnxruntime_clamped"
+    assert body("portable", whole, attributes).overload == "portable_half_up"
+
+
+@pytest.mark.parametrize("w_zero", [np.array(128, np.uint8), np.array(0, np.int8)])
+@pytest.mark.parametrize("name", ["IntConv", "IntGemm", "IntMatMul"])
+def test_int8_activations_run_on_the_kernel_for_uint8(name, w_zero):
+    ends = {"y_min": np.array(-128, np.int8), "y_max": np.array(127, np.int8)}
+    inside = ends | {"y_min": np.array(0, np.int8)}
+    body, attributes = OPS[name].body, {"rounding": "half_to_even"}
+    whole = body("onnxruntime", ends | {"w_zero": w_zero}, attributes)
+    clamped = body("onnxruntime", inside | {"w_zero": w_zero}, attributes)
+    assert whole.overload == "onnxruntime_signed"
+    assert clamped.overload == "onnxruntime_signed_clamped"
+
+
+def test_an_op_without_a_fast_body_gets_the_portable_one():
+    bodies = [body for body in OPS["Requantize"].bodies if body.flavour == "portable"]
+    slow = dataclasses.replace(OPS["Requantize"], bodies=bodies)
+    assert slow.body("onnxruntime", {}, {"rounding": "half_up"}).overload == "portable_half_up"
+
+
+@every_op
+def test_unknown_bodies_and_roundings_are_lookup_errors(name):
+    with pytest.raises(LookupError, match=f"{name} has no body 'fastest'"):
+        OPS[name].overload("fastest")
+    if "rounding" in OPS[name].attributes:
+        with pytest.raises(LookupError, match=f"no body of {name} accepts"):
+            OPS[name].body("portable", {}, {"rounding": "half_odd"})

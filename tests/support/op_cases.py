@@ -1,0 +1,588 @@
+"""Random legal nodes of every op."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
+from opsets.rounding import NODE_ROUNDINGS
+from qpasses.ir.runtime import run_op
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node: the inputs in the order of the op's signature, and the attributes."""
+
+    inputs: Sequence[np.ndarray]
+    attributes: dict[str, Any]
+
+
+def _byte_products_are_exact() -> bool:
+    """False on x86 without VNNI, where pairs of products saturate at int16."""
+    x, w = np.full((4, 8), 255, np.uint8), np.full((8, 8), 127, np.int8)
+    zero, top, w_zero = np.array(0, np.uint8), np.array(255, np.uint8), np.array(0, np.int8)
+    scale = np.array([1 << 23], np.int32), np.array([33], np.int32)
+    inputs = [x, zero, w, w_zero, np.zeros(8, np.int32), *scale, zero, zero, top]
+    y = run_op("IntGemm", "portable", inputs, {"rounding": "half_to_even"})
+    return bool((y == round(255 * 127 * 8 / 1024)).all())
+
+
+SIGNED_WEIGHT_END = 128 if _byte_products_are_exact() else 64
+
+# Hypothesis draws what has a shape or a name; numbers come from a generator it seeds.
+generator = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+stored_type = st.sampled_from([np.dtype(np.uint8), np.dtype(np.int8)])
+rounding = st.sampled_from(ROUNDINGS)
+node_rounding = st.sampled_from(NODE_ROUNDINGS)
+window = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+
+
+def zero_point(rng, dtype):
+    limits = np.iinfo(dtype)
+    ends_and_middle = [limits.min, limits.max, (limits.min + limits.max + 1) // 2]
+    anywhere = rng.integers(limits.min, limits.max, endpoint=True)
+    return np.array(rng.choice([anywhere, *ends_and_middle]), dtype)
+
+
+def codes(rng, shape, zero, end=1 << 16):
+    """Stored integers in [-end, end): anywhere, only the ends, or next to ``zero``."""
+    limits = np.iinfo(zero.dtype)
+    low, high = max(limits.min, -end), min(limits.max, end - 1)
+    kind = rng.choice(["anywhere", "ends", "next to zero"])
+    if kind == "ends":
+        return rng.choice(np.array([low, high], zero.dtype), shape)
+    near = int(np.clip(zero, low, high))
+    if kind == "next to zero":
+        low, high = max(low, near - 1), min(high, near + 1)
+    return rng.integers(low, high, shape, zero.dtype, endpoint=True)
+
+
+def weight_codes(rng, shape, zero):
+    return codes(rng, shape, zero, SIGNED_WEIGHT_END if zero.dtype == np.int8 else 1 << 16)
+
+
+def output_ends(rng, dtype):
+    """y_zero, y_min, y_max: the clamp at the ends of the type or inside."""
+    limits = np.iinfo(dtype)
+    ends = [limits.min, limits.max]
+    if rng.random() < 0.3:
+        ends = sorted(rng.integers(*ends, 2, endpoint=True))
+    return zero_point(rng, dtype), *(np.array(end, dtype) for end in ends)
+
+
+def multipliers(rng, count):
+    """Of 24 bits, 31 bits, nearly 0, and powers of two, which make ties."""
+    ranges = [(1 << 23, 1 << 24), (1 << 30, 1 << 31), (0, 4), *[(1 << 23, (1 << 23) + 1)] * 3]
+    return np.array([rng.integers(*ranges[i]) for i in rng.integers(0, len(ranges), count)])
+
+
+def multiplier_and_shift(rng, channels, reach):
+    """Each [1] or [channels]; they take accumulators up to ``reach`` to at most ten bits."""
+    multiplier, bits = multipliers(rng, rng.choice([1, channels])), int(reach).bit_length()
+    widest = np.array([int(m).bit_length() + bits for m in multiplier])
+    shift = widest[: rng.choice([1, len(widest)])] - rng.integers(0, 11)
+    return multiplier.astype(np.int32), np.clip(shift, 1, LARGEST_SHIFT).astype(np.int32)
+
+
+def bias_and_scale(rng, channels, products):
+    """A bias beside a sum of ``products``, from small to 2**30, and the scale for both."""
+    reach = int(rng.choice([16, 64, 256 * products, 1 << 30]))
+    bias = rng.integers(-reach, reach, channels, np.int32, endpoint=True)
+    return bias, *multiplier_and_shift(rng, channels, reach)
+
+
+@st.composite
+def requantize(draw):
+    rng, shape = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    reach = int(rng.choice([16, 64, 1 << 20, (1 << 31) - 1]))
+    acc = rng.integers(-reach - 1, reach, shape, np.int32, endpoint=True)
+    scale = multiplier_and_shift(rng, shape[axis], reach)
+    ends = output_ends(rng, draw(stored_type))
+    return Case([acc, *scale, *ends], {"axis": axis, "rounding": draw(node_rounding)})
+
+
+@st.composite
+def lut(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
+    table = rng.permutation(256).astype(np.uint8).view(dtype)
+    return Case([codes(rng, shape, zero_point(rng, dtype)), table], {})
+
+
+wide_type = st.sampled_from([np.dtype(t) for t in (np.uint8, np.int8, np.int16)])
+stream_types = stored_type.map(lambda dtype: (dtype,) * 3) | st.tuples(*[wide_type] * 3)
+"""Of two operands and their sum: one of 8 bits for all, or any."""
+
+
+def wide_codes(draw, rng):
+    """int16 codes of any shape: anywhere, next to knots, or at the ends."""
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
+    kind = rng.choice(["anywhere", "next to knots", "ends"])
+    if kind == "ends":
+        return rng.choice(np.array([-32768, -32767, 32766, 32767], np.int16), shape)
+    if kind == "next to knots":
+        knots = 128 * rng.integers(-255, 256, shape)
+        return (knots + rng.integers(-1, 2, shape)).astype(np.int16)
+    return rng.integers(-32768, 32767, shape, np.int16, endpoint=True)
+
+
+@st.composite
+def lut16(draw):
+    rng, dtype = draw(generator), draw(wide_type)
+    limits = np.iinfo(dtype)
+    table = rng.integers(limits.min, limits.max, 1 << 16, dtype, endpoint=True)
+    return Case([wide_codes(draw, rng), table], {})
+
+
+@st.composite
+def lut_interpolated(draw):
+    """Entries anywhere, at the ends, or so near each other that results are ties."""
+    rng, dtype = draw(generator), draw(wide_type)
+    low, high = [(-32768, 32767), (-3, 3)][rng.integers(0, 2)]
+    table = rng.integers(low, high, 513, np.int16, endpoint=True)
+    if rng.random() < 0.3:
+        table = rng.choice(np.array([low, high], np.int16), 513)
+    shift = np.array(rng.choice([7, 15, rng.integers(1, LARGEST_SHIFT + 1)]), np.int32)
+    inputs = [wide_codes(draw, rng), table, shift, *output_ends(rng, dtype)]
+    return Case(inputs, {"rounding": draw(rounding)})
+
+
+@st.composite
+def lut_per_channel(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
+    axis = draw(st.integers(0, len(shape) - 1))
+    tables = rng.integers(0, 256, (shape[axis], 256)).astype(np.uint8).view(dtype)
+    return Case([codes(rng, shape, zero_point(rng, dtype)), tables], {"axis": axis})
+
+
+def operands(draw, rng, dtype, other=None):
+    """Two stored tensors that broadcast together, with their zero points."""
+    full = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
+    zeros = zero_point(rng, dtype), zero_point(rng, other or dtype)
+    shapes = draw(st.permutations([full, small]))
+    a, b = (codes(rng, *operand) for operand in zip(shapes, zeros, strict=True))
+    return a, zeros[0], b, zeros[1]
+
+
+@st.composite
+def lut_pair(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    a, _, b, _ = operands(draw, rng, dtype)
+    table = rng.integers(0, 256, 1 << 16).astype(np.uint8).view(dtype)
+    return Case([a, b, table], {})
+
+
+@st.composite
+def int_mul(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    pair = operands(draw, rng, dtype)
+    scale = [each.reshape(()) for each in multiplier_and_shift(rng, 1, 255 * 255)]
+    return Case([*pair, *scale, *output_ends(rng, dtype)], {"rounding": draw(node_rounding)})
+
+
+@st.composite
+def int_p_relu(draw):
+    """Slopes of any shape that broadcasts to x, of any sign, some of them zero."""
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    slope = [draw(st.sampled_from([1, n])) for n in shape][draw(st.integers(0, len(shape))) :]
+    zero, count = zero_point(rng, dtype), prod(slope)
+    m, s = (each.reshape(()) for each in multiplier_and_shift(rng, 1, 256))
+    slope_m, slope_s = multiplier_and_shift(rng, count, 256)
+    slope_m = slope_m * rng.choice(np.array([-1, 0, 1, 1], np.int32), count)
+    scale = m, s, slope_m.reshape(slope), np.broadcast_to(slope_s, count).reshape(slope)
+    inputs = [codes(rng, shape, zero), zero, *scale, *output_ends(rng, dtype)]
+    return Case(inputs, {"rounding": draw(rounding)})
+
+
+@st.composite
+def geometry_of(draw, kernel, max_dilation):
+    """Strides, dilations, pads, and spatial sizes in which the window fits."""
+    dims = len(kernel)
+
+    def numbers(low, high, count=dims):
+        return draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
+
+    strides, gaps, pads = numbers(1, 3), numbers(1, max_dilation), numbers(0, 2, 2 * dims)
+    reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
+    fitting = [max(r - pads[i] - pads[dims + i], 1) for i, r in enumerate(reach)]
+    size = [n + more for n, more in zip(fitting, numbers(0, 3), strict=True)]
+    return {"strides": strides, "dilations": gaps, "pads": pads}, size
+
+
+@st.composite
+def conv_attributes(draw, kernel, group):
+    """All attributes but rounding, neutral ones sometimes left out; and the spatial sizes."""
+    auto_pad = draw(st.sampled_from(["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]))
+    # onnxruntime refuses pads beside auto_pad, and dilations beside SAME
+    geometry, size = draw(geometry_of(kernel, 1 if auto_pad.startswith("SAME") else 2))
+    pads = geometry["pads"] if auto_pad == "NOTSET" else geometry.pop("pads")
+    if auto_pad == "VALID":
+        size = [n + pads[i] + pads[len(kernel) + i] for i, n in enumerate(size)]
+    attributes = {"auto_pad": auto_pad, "group": group, "kernel_shape": kernel, **geometry}
+    if draw(st.booleans()):
+        neutral = ["NOTSET", 1, kernel, [1] * len(kernel), [0] * (2 * len(kernel))]
+        attributes = {name: v for name, v in attributes.items() if v not in neutral}
+    return attributes, size
+
+
+@st.composite
+def int_conv(draw):
+    rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    groups = [(1, 1), (1, 3), (1, 16), (2, 2), (4, 1), (16, 1)]
+    kernel, (group, inner) = draw(window), draw(st.sampled_from(groups))
+    attributes, size = draw(conv_attributes(kernel, group))
+    zeros = zero_point(rng, dtype), zero_point(rng, w_type)
+    x = codes(rng, (draw(st.integers(1, 2)), group * inner, *size), zeros[0])
+    w = weight_codes(rng, (group * draw(st.integers(1, 2)), inner, *kernel), zeros[1])
+    rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, dtype)
+    inputs = [x, zeros[0], w, zeros[1], *rest]
+    return Case(inputs, attributes | {"rounding": draw(node_rounding)})
+
+
+@st.composite
+def int_gemm(draw):
+    rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    rows = draw(st.lists(st.sampled_from([1, 2, 3, 4, 0]), min_size=1, max_size=3))
+    inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
+    columns = draw(st.integers(1, 9) | st.just(32))
+    zeros = zero_point(rng, dtype), zero_point(rng, w_type)
+    x, w = codes(rng, (*rows, inner), zeros[0]), weight_codes(rng, (inner, columns), zeros[1])
+    rest = *bias_and_scale(rng, columns, inner), *output_ends(rng, dtype)
+    sizes = [*x.shape[:-1]]
+    varying = [-1, *sizes[1:]] if sizes else [0]
+    known = [{}, {"leading": [0]}, {"leading": sizes or [0]}, {"leading": varying}]
+    leading = draw(st.sampled_from([*known, {"leading": [-1] * len(sizes) or [0]}]))
+    attributes = leading | {"rounding": draw(node_rounding)}
+    return Case([x, zeros[0], w, zeros[1], *rest], attributes)
+
+
+@st.composite
+def int_mat_mul(draw):
+    """Stacks that broadcast: one has every leading dimension, the other the last few."""
+    rng, dtype = draw(generator), draw(stored_type)
+    full = draw(st.lists(st.integers(1, 3), max_size=2))
+    small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
+    stacks = draw(st.permutations([full, small]))
+    inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
+    zeros = zero_point(rng, dtype), zero_point(rng, dtype)
+    a = codes(rng, (*stacks[0], draw(st.integers(1, 5)), inner), zeros[0])
+    b = codes(rng, (*stacks[1], inner, draw(st.integers(1, 9) | st.just(32))), zeros[1])
+    reach = int(rng.choice([16, 256 * inner, 255 * 255 * inner]))
+    scale = multiplier_and_shift(rng, 1, reach)
+    inputs = [a, zeros[0], b, zeros[1], *scale, *output_ends(rng, dtype)]
+    return Case(inputs, {"inner": inner, "rounding": draw(node_rounding)})
+
+
+@st.composite
+def int_add(draw):
+    """One operand has the full shape, the other broadcasts to it; either may come first."""
+    rng, (a, b, y) = draw(generator), draw(stream_types)
+    given = operands(draw, rng, a, b)
+    pair = multipliers(rng, 2)
+    scale_below_two = int(pair.max()).bit_length() - 1
+    scale = *pair, max(scale_below_two + rng.integers(0, 11), 1)
+    rest = *(np.array(value, np.int32) for value in scale), *output_ends(rng, y)
+    return Case([*given, *rest], {"rounding": draw(rounding)})
+
+
+@st.composite
+def int_rescaled_add(draw):
+    """TFLite's left shift or none; each pair of 31 bits or fewer, all below a scale of 2."""
+    rng, (a, b, y) = draw(generator), draw(stream_types)
+    given = operands(draw, rng, a, b)
+    m = [int(each) for each in multipliers(rng, 3)]
+    shifts = [max(each.bit_length() + int(rng.integers(-1, 6)), 1) for each in m]
+    left = 0 if np.int16 in (a, b, y) else int(rng.choice([0, 20]))
+    shifts[2] += left
+    numbers = [each for pair in zip(m, shifts, strict=True) for each in pair]
+    scalars = (np.array(value, np.int32) for value in (left, *numbers))
+    return Case([*given, *scalars, *output_ends(rng, y)], {"rounding": draw(node_rounding)})
+
+
+@st.composite
+def int_rescale(draw):
+    rng = draw(generator)
+    shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=3))
+    zero = zero_point(rng, draw(wide_type))
+    scale = (np.asarray(each[0]) for each in multiplier_and_shift(rng, 1, 1 << 15))
+    inputs = [codes(rng, shape, zero), zero, *scale, *output_ends(rng, draw(wide_type))]
+    return Case(inputs, {"rounding": draw(node_rounding)})
+
+
+@st.composite
+def int_coded_p_relu(draw):
+    """Slope codes of any shape that broadcasts to x, with one pair or one for each."""
+    case, rng = draw(int_p_relu()), draw(generator)
+    x, zero, m, s, slope_m, slope_s, *ends = case.inputs
+    codes = rng.integers(-255, 255, slope_m.shape, np.int32, endpoint=True)
+    if draw(st.booleans()):
+        codes = np.ones((), np.int32)
+    elif slope_m.size:
+        slope_m, slope_s = slope_m.reshape(-1)[0], slope_s.reshape(-1)[0]
+    scale = m, s, codes, np.asarray(slope_m), np.asarray(slope_s)
+    return Case([x, zero, *scale, *ends], {"rounding": draw(node_rounding)})
+
+
+@st.composite
+def pool(draw, window_name):
+    """An average pool: ``kernel_shape`` slides, ``spatial_shape`` covers everything."""
+    rng, dtype, channels = draw(generator), draw(stored_type), draw(st.integers(1, 17))
+    cells, geometry = draw(window), {}
+    size = cells
+    if window_name == "kernel_shape":
+        geometry, size = draw(geometry_of(cells, 2))
+    x_zero, reach = zero_point(rng, dtype), prod(cells) * rng.choice([1, 16, 256])
+    x = codes(rng, (draw(st.integers(1, 2)), channels, *size), x_zero)
+    inputs = [x, x_zero, *multiplier_and_shift(rng, 1, reach), *output_ends(rng, dtype)]
+    attributes = {"channels": channels, window_name: cells, **geometry}
+    return Case(inputs, attributes | {"rounding": draw(node_rounding)})
+
+
+@st.composite
+def counted_pool(draw):
+    """Some of the padding counts as cells; small inputs leave windows without any."""
+    rng, dtype, channels = draw(generator), draw(stored_type), draw(st.integers(1, 17))
+    kernel = draw(window)
+    geometry, size = draw(geometry_of(kernel, 2))
+    geometry = {"pads": [0] * (2 * len(kernel)), **geometry}
+    zero = zero_point(rng, dtype)
+    x = codes(rng, (draw(st.integers(1, 2)), channels, *size), zero)
+    m, s = multiplier_and_shift(rng, 1, 256)
+    scale = m.reshape(()), np.minimum(s, 52).reshape(())
+    uncounted = [int(rng.integers(0, n, endpoint=True)) for n in geometry["pads"]]
+    attributes = {"channels": channels, "kernel_shape": kernel, "rounding": draw(rounding)}
+    attributes |= {**geometry, "uncounted_pads": uncounted}
+    return Case([x, zero, *scale, *output_ends(rng, dtype)], attributes)
+
+
+@st.composite
+def int_reduce(draw):
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    axes = draw(st.lists(st.integers(-len(shape), -1), min_size=1, unique=True))
+    zero = zero_point(rng, dtype)
+    m, s = multiplier_and_shift(rng, 1, 256 * prod(shape))
+    if draw(st.booleans()):  # as short as the fast body wants them
+        cut = max(0, int(s[0]) - 20, int(m[0]).bit_length() - 22)
+        m, s = m >> cut, s - cut
+    scale = m.reshape(()), np.minimum(s, 52).reshape(())  # cells * 2**s stays below 2**62
+    switches = {"keepdims": draw(st.integers(0, 1)), "mean": draw(st.integers(0, 2))}
+    rule = draw(rounding if switches["mean"] == 1 else node_rounding)
+    attributes = {"axes": sorted(axes), "rounding": rule, **switches}
+    return Case([codes(rng, shape, zero), zero, *scale, *output_ends(rng, dtype)], attributes)
+
+
+@st.composite
+def int_resize(draw):
+    """Any places and coefficients; those of the width often fit int8, the depth is often 1."""
+    rng, dtype, dims = draw(generator), draw(stored_type), draw(st.integers(1, 3))
+    sizes = st.lists(st.integers(1, 4), min_size=dims, max_size=dims)
+    x_sizes, y_sizes = ([1] * (3 - dims) + draw(sizes) for _ in range(2))
+    leading = draw(st.lists(st.integers(1, 3), max_size=2))
+    ends = [1] * (3 - dims) + [int(rng.choice([1, 4, 63, 90])) for _ in range(dims)]
+    indices = [rng.integers(0, n, (2, m)) for n, m in zip(x_sizes, y_sizes, strict=True)]
+    coefficients = [
+        rng.integers(0, end, (2, m), endpoint=True)
+        for end, m in zip(ends, y_sizes, strict=True)
+    ]
+    for trivial in coefficients[: 3 - dims]:
+        trivial[:] = [[1], [0]]
+    tables = [np.concatenate(t, axis=1).astype(np.int32) for t in (indices, coefficients)]
+    zero = zero_point(rng, dtype)
+    x = codes(rng, (*leading, *x_sizes[3 - dims :]), zero)
+    scale = multiplier_and_shift(rng, 1, 256 * prod(2 * end for end in ends))
+    attributes = {"dims": dims, "x_sizes": x_sizes, "y_sizes": y_sizes}
+    inputs = [x, zero, *tables, *scale, *output_ends(rng, dtype)]
+    return Case(inputs, attributes | {"rounding": draw(node_rounding)})
+
+
+@st.composite
+def table_softmax(draw):
+    """Entries anywhere, those of a Softmax, or so small that quotients are ties, sums zero."""
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    kind = rng.choice(["anywhere", "exponentials", "small"])
+    ends = {"anywhere": ((1 << 31) - 1, 1 << 40), "small": (3, 40)}
+    if kind == "exponentials":
+        falling = np.exp(-np.arange(256) * rng.choice([0.01, 0.1, 1]))
+        tables = [np.rint(falling * end) for end in (1 << 20, 255 << 20)]
+    else:
+        tables = [rng.integers(0, end, 256, endpoint=True) for end in ends[kind]]
+    typed = [t.astype(d) for t, d in zip(tables, (np.int32, np.int64), strict=True)]
+    inputs = [codes(rng, shape, zero_point(rng, dtype)), *typed, *output_ends(rng, dtype)]
+    published = draw(st.integers(0, 1))
+    return Case(inputs, {"axis": axis, "published": published, "rounding": draw(rounding)})
+
+
+@st.composite
+def int_log_softmax(draw):
+    """Entries of exponentials or anywhere, so that sums end; logarithms, or any that rise."""
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    bits, is_real = int(rng.choice([1, 10, 24])), bool(rng.integers(2))
+    unit = 2**bits * float(rng.choice([0.5, 10, 100]))
+    falling = np.exp(-np.arange(256) * rng.choice([0.01, 0.1, 1])) * (1 << 30)
+    terms = falling if is_real else rng.integers(0, rng.choice([2, (1 << 31) - 1]), 256)
+    distances = np.arange(256) * (unit / 10) if is_real else rng.integers(0, 1 << 50, 256)
+    lines = np.log1p(np.arange(257) / 256) * unit
+    if not is_real:
+        lines = np.cumsum(rng.integers(0, 1 << int(rng.integers(1, 33)), 257))
+    octaves = np.log(2) * np.arange(-30, 11) * unit
+    tables = [np.rint(each).astype(np.int64) for each in (distances, octaves, lines)]
+    x = codes(rng, shape, zero_point(rng, dtype))
+    attributes = {
+        "axis": draw(st.integers(-len(shape), len(shape) - 1)),
+        **{"fraction_bits": bits, "rounding": draw(rounding)},
+    }
+    inputs = [x, np.rint(terms).astype(np.int32), *tables, *output_ends(rng, dtype)]
+    return Case(inputs, attributes)
+
+
+@st.composite
+def int_layer_norm(draw):
+    """Rows of equal codes, of two, anywhere; epsilon nothing or larger than the variance."""
+    rng, dtype, y_dtype = draw(generator), draw(wide_type), draw(stored_type)
+    largest = 2 * (255 if dtype.itemsize == 1 else 65535)
+    leading = draw(st.lists(st.integers(1, 3), max_size=2))
+    row = draw(st.lists(st.integers(1, 6), min_size=1, max_size=2))
+    zero = zero_point(rng, dtype)
+    x = codes(rng, (*leading, *row), zero)
+    if rng.random() < 0.2:
+        x = np.full_like(x, x.flat[0])
+    cells = prod(row)
+    root_bits = int(rng.integers(0, (62 - (largest * cells).bit_length() * 2) // 2))
+    norm_bits = int(rng.integers(8, 21))
+    factor_bits = root_bits + int(rng.integers(norm_bits + 1, 46))
+    epsilon = int(rng.choice([0, 1, rng.integers(0, 1 << int(rng.integers(1, 61)))]))
+    places = row if rng.random() < 0.6 or not leading else [leading[-1], *[1] * len(row)]
+    multiplier = rng.integers(-(1 << 20), 1 << 20, places, np.int32, endpoint=True)
+    offset = rng.integers(-(1 << 40), 1 << 40, places, np.int64, endpoint=True)
+    shift = np.int32(rng.choice([1, 20, rng.integers(1, 61)]))
+    numbers = [multiplier, offset, np.asarray(shift), np.array(epsilon, np.int64)]
+    attributes = {
+        "axis": -len(row),
+        "cells": cells,
+        "centered": draw(st.integers(0, 1)),
+        "root_bits": root_bits,
+        "factor_bits": min(factor_bits, 62),
+        "norm_bits": norm_bits,
+        "rounding": draw(rounding),
+    }
+    return Case([x, zero, *numbers, *output_ends(rng, y_dtype)], attributes)
+
+
+def _published(draw, shift_bits):
+    """A generator, codes with rows along an axis, multiplier and shift, and the ends."""
+    rng, dtype = draw(generator), draw(stored_type)
+    shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    zero = zero_point(rng, dtype)
+    x = codes(rng, shape, zero)
+    scale = [each[0] for each in multiplier_and_shift(rng, 1, 1 << shift_bits)]
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    return rng, x, zero, [*map(np.asarray, scale), *output_ends(rng, dtype)], axis
+
+
+@st.composite
+def shiftmax(draw):
+    bits = draw(st.sampled_from([8, 16]))
+    rng, x, _zero, ends, axis = _published(draw, bits)
+    x0 = -int(rng.choice([1, 2, 16, rng.integers(1, 600)]))
+    attributes = {"axis": axis, "x0": x0, "fraction_bits": int(rng.choice([15, 16, 7]))}
+    return Case(
+        [x, *ends], {**attributes, "output_bits": bits, "rounding": draw(node_rounding)}
+    )
+
+
+@st.composite
+def shift_gelu(draw):
+    bits = draw(st.sampled_from([8, 16]))
+    rng, x, zero, ends, axis = _published(draw, bits + 8)
+    x0 = -int(rng.choice([1, 2, 16, rng.integers(1, 256)]))
+    attributes = {"axis": axis, "x0": x0, "fraction_bits": int(rng.choice([23, 15]))}
+    attributes |= {"output_bits": bits, "rounding": draw(node_rounding)}
+    return Case([x, zero, *ends], attributes)
+
+
+@st.composite
+def i_layer_norm(draw):
+    rng, dtype, y_dtype = draw(generator), draw(wide_type), draw(stored_type)
+    leading, cells = draw(st.lists(st.integers(1, 3), max_size=2)), draw(st.integers(1, 9))
+    zero = zero_point(rng, dtype)
+    x = codes(rng, (*leading, cells), zero)
+    if rng.random() < 0.2:
+        x = np.full_like(x, x.flat[0])
+    biases, widest = 1 << int(rng.choice([30, 36])), 1 << int(rng.choice([17, 20]))
+    offset = rng.integers(-biases, biases, cells, endpoint=True)
+    multiplier = rng.integers(-widest, widest, cells, np.int32, endpoint=True)
+    shift = rng.integers(1, 61, cells, np.int32, endpoint=True)
+    inputs = [x, zero, offset, multiplier, shift, *output_ends(rng, y_dtype)]
+    return Case(inputs, {"cells": cells, "rounding": draw(rounding)})
+
+
+@st.composite
+def i_bert_softmax(draw):
+    bits = draw(st.sampled_from([8, 16]))
+    rng, x, _zero, ends, axis = _published(draw, bits)
+    scale = float(rng.choice([1 / 128, 1 / 16, 0.3, 2]))
+    of_exp = [np.array(each, np.int32) for each in (rng.integers(1, 1 << 10), 40)]
+    attributes = {
+        **{"axis": axis, "x0": -int(0.6931 / scale) - 1},
+        **{"b": int(2.7073 / scale), "c": int(2.7921 / scale**2)},
+        **{"fraction_bits": 30, "output_bits": bits, "rounding": draw(node_rounding)},
+    }
+    return Case([x, *of_exp, *ends], attributes)
+
+
+@st.composite
+def i_bert_gelu(draw):
+    rng, x, zero, ends, _axis = _published(draw, 12)
+    scale = float(rng.choice([1 / 128, 1 / 16, 0.3, 2])) / 1.4142
+    attributes = {
+        **{"b": -int(1.769 / scale) - 1, "c": -int(3.4626 / scale**2) - 1},
+        **{"one": -int(rng.integers(1, 20)), "fraction_bits": int(rng.choice([14, 8, 1]))},
+        "rounding": draw(node_rounding),
+    }
+    return Case([x, zero, *ends], attributes)
+
+
+CASES: dict[str, st.SearchStrategy[Case]] = {
+    "Requantize": requantize(),
+    "Lut": lut(),
+    "LutPerChannel": lut_per_channel(),
+    "LutPair": lut_pair(),
+    "Lut16": lut16(),
+    "LutInterpolated": lut_interpolated(),
+    "IntMul": int_mul(),
+    "IntPRelu": int_p_relu(),
+    "IntCodedPRelu": int_coded_p_relu(),
+    "IntConv": int_conv(),
+    "IntGemm": int_gemm(),
+    "IntMatMul": int_mat_mul(),
+    "IntAdd": int_add(),
+    "IntRescale": int_rescale(),
+    "IntSub": int_add(),
+    "IntRescaledAdd": int_rescaled_add(),
+    "IntRescaledSub": int_rescaled_add(),
+    "IntReduce": int_reduce(),
+    "IntResize": int_resize(),
+    "TableSoftmax": table_softmax(),
+    "IntLogSoftmax": int_log_softmax(),
+    "IntLayerNorm": int_layer_norm(),
+    "Shiftmax": shiftmax(),
+    "ShiftGelu": shift_gelu(),
+    "ILayerNorm": i_layer_norm(),
+    "IBertSoftmax": i_bert_softmax(),
+    "IBertGelu": i_bert_gelu(),
+    "IntAveragePool": pool("kernel_shape"),
+    "IntCountedAveragePool": counted_pool(),
+    "IntGlobalAveragePool": pool("spatial_shape"),
+}
