@@ -1,6 +1,6 @@
 """The Python interface: what the command line calls and users import."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,7 +11,6 @@ import onnx
 from calibration import Preprocessing, Samples, Session, input_specs, open_samples
 from calibration.table import Table
 from opsets.errors import DataError, UsageError
-from opsets.op import Flavour
 from opsets.target import Target
 from qpasses.checking.accuracy import compare
 from qpasses.checking.compare_certificates import Compared, compare_certificate
@@ -30,36 +29,18 @@ from qpasses.emit.whole_files import check_outputs
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.summary import summarize
 from qpasses.integerize import INTEGER_IO
-from qpasses.ir.choices import (
-    ActivationForm,
-    ActivationType,
-    Alignment,
-    CalibrationMethod,
-    Emit,
-    EngineName,
-    GeluForm,
-    LayerNormForm,
-    OnBadSample,
-    ResidualType,
-    SoftmaxForm,
-    SoftmaxNodes,
-    TableRanges,
-    WeightType,
-)
+from qpasses.ir.commands import QuantizeOptions, VerifyOptions
 from qpasses.ir.edges import Edges, RealSession
-from qpasses.ir.graph import Graph
-from qpasses.ir.progress import Progress, no_progress
+from qpasses.ir.keywords import takes
 from qpasses.ir.rewriting import Watch
 from qpasses.ir.settings import Settings
 from qpasses.load.arguments import (
-    check_count,
     given_engine,
     given_float_model,
     given_model,
     given_paths,
     given_preprocessing,
     given_target,
-    skips_bad,
     tool_version,
 )
 from qpasses.load.integer_model import read_integer_model
@@ -76,9 +57,6 @@ from qpasses.place.ranges import Calibration, Given, Ranges, ranges_as_json, ski
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
-
-Data = Any
-"""What ``calibration.open_samples`` takes: a path, "random:N", a reader, an iterable."""
 
 
 @dataclass(frozen=True)
@@ -116,112 +94,45 @@ class Result:
         write_outputs(self.model, self.certificate, output, evidence)
 
 
-def quantize(
-    model: str | Path | onnx.ModelProto,
-    data: Data = None,
-    output: str | Path | None = None,
-    *,
-    evidence_file: str | Path | None = None,
-    json_file: str | Path | None = None,
-    samples: int | None = None,
-    preprocessing: Preprocessing | str | None = None,
-    target: str | Path | Target = "onnx",
-    bodies: Flavour | None = None,
-    exact: bool = False,
-    activation_type: ActivationType = "uint8",
-    activation_bits: int = 8,
-    narrow_range: bool = False,
-    residual_type: ResidualType = "activation",
-    weight_type: WeightType = "int8",
-    per_channel: bool | None = None,
-    symmetric: bool | None = None,
-    activation_form: ActivationForm | None = None,
-    alignment: Alignment | None = None,
-    table_ranges: TableRanges = "calibrated",
-    softmax: SoftmaxForm | None = None,
-    softmax_nodes: SoftmaxNodes = "all",
-    gelu: GeluForm | None = None,
-    layernorm: LayerNormForm | None = None,
-    softmax_bits: int = 32,
-    calibration_method: CalibrationMethod = "minmax",
-    percentile: float = 99.999,
-    calibration_overrides: Sequence[str] = (),
-    calibration_table: str | Path | Table | None = None,
-    nodes_to_exclude: Sequence[str] = (),
-    op_types_to_quantize: Sequence[str] = (),
-    integer_io: bool = False,
-    share_tables: float | None = None,
-    emit: Emit = "integer",
-    stop_after: str | None = None,
-    on_bad_sample: OnBadSample = "error",
-    workers: int | None = None,
-    engine: EngineName = "local",
-    ray_address: str | None = None,
-    after: Callable[[str, Graph], None] = lambda _name, _graph: None,
-    progress: Progress = no_progress,
-) -> Result:
+@takes(QuantizeOptions)
+def quantize(given: QuantizeOptions) -> Result:
     """Turn a float model into an integer model with evidence for every node.
 
     ``data``: a folder or file of samples, ``"random:N"``, an object with ``get_next()``, or an
     iterable of feeds (``calibration.open_samples``); ``samples`` limits how many are used,
     ``preprocessing``, or the name of one, says what pictures become. The settings are those of
-    ``Settings``; ``exact`` stands for the target ``exact``; ``bodies`` None for what ``emit``
-    needs, ``alignment`` None for that of the target. ``after`` is called with name
+    ``Settings``; ``exact`` stands for the target ``exact``. ``after`` is called with name
     and graph after each pass; ``stop_after`` ends behind one of them, with the graph as it is
     then. ``output`` is written with its certificate, in ``evidence_file`` or beside it, both
     or none, and ``json_file`` whole or not at all. Raises UsageError (paths, options, samples)
     or ModelError (the model).
     """
-    rules = given_target(target, exact)
-    settings = Settings(
-        target=rules,
-        bodies=bodies or ("portable" if emit == "standard" else "onnxruntime"),
-        activation_type=activation_type,
-        activation_bits=activation_bits,
-        narrow_range=narrow_range,
-        residual_type=residual_type,
-        weight_type=weight_type,
-        per_channel=per_channel,
-        symmetric=symmetric,
-        activation_form=activation_form,
-        alignment=alignment or rules.alignment,
-        table_ranges=table_ranges,
-        softmax=softmax,
-        softmax_nodes=softmax_nodes,
-        gelu=gelu,
-        layernorm=layernorm,
-        softmax_bits=softmax_bits,
-        calibration_method=calibration_method,
-        percentile=percentile,
-        calibration_overrides=calibration_overrides,
-        nodes_to_exclude=nodes_to_exclude,
-        op_types_to_quantize=op_types_to_quantize,
-        integer_io=integer_io,
-        share_tables=share_tables,
-        emit=emit,
+    rules = given_target(given.target, given.exact)
+    settings = Settings.chosen(rules, given)
+    _check_stop(given.stop_after, settings)
+    evidence = place_to_write(
+        given.evidence_file, given.output, settings.emit, given.stop_after
     )
-    _check_stop(stop_after, settings)
-    evidence = place_to_write(evidence_file, output, emit, stop_after)
-    check_count("samples", samples)
-    check_count("workers", workers)
-    runs_on, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
-    source, path = given_float_model(model)
-    how = given_preprocessing(preprocessing)
-    sha256, given = digest(source), None
+    runs_on = given_engine(given.engine, given.ray_address)
+    skip_bad = given.on_bad_sample == "skip"
+    source, path = given_float_model(given.model)
+    how = given_preprocessing(given.preprocessing)
+    sha256, data, table = digest(source), given.data, None
+    calibration_table, target = given.calibration_table, given.target
     if calibration_table is not None:
-        given = Given.read(calibration_table, sha256, tool_version(), rules)
+        table = Given.read(calibration_table, sha256, tool_version(), rules)
     if data is None:
-        _check_dataless(given, samples, how)
-    usual = None if given is None else given.preprocessing
+        _check_dataless(table, given.samples, how)
+    usual = None if table is None else table.preprocessing
     wanted = "random:1" if data is None else data
-    feeds = open_samples(wanted, input_specs(source), samples, how, usual)
-    if given is not None:
-        given.check_preprocessing(feeds.preprocessing)
+    feeds = open_samples(wanted, input_specs(source), given.samples, how, usual)
+    if table is not None:
+        table.check_preprocessing(feeds.preprocessing)
     table_file = [] if isinstance(calibration_table, Table) else given_paths(calibration_table)
     target_file = [] if isinstance(target, Target) else given_paths(target)
     target_file = [each for each in target_file if each.suffix == ".toml"]
     check_outputs(
-        given_paths(output, evidence, json_file),
+        given_paths(given.output, evidence, given.json_file),
         [
             path,
             *external_files(path),
@@ -232,18 +143,18 @@ def quantize(
     )
     shown_as = feeds.preprocessing or (usual if data is None else None)
     configuration = settings.as_json() | {
-        "calibration_table": given and given.as_json(),
+        "calibration_table": table and table.as_json(),
         "samples": len(feeds),
-        "random_data": feeds.random if given is None else given.random,
-        "stop_after": stop_after,
+        "random_data": feeds.random if table is None else table.random,
+        "stop_after": given.stop_after,
         "preprocessing": shown_as and shown_as.as_json(),
     }
     origin = Provenance.of(source, sha256, tool_version(), configuration)
-    calibration = Calibration(runs_on, given, skip_bad, workers)
-    watch = Watch(after, stop_after)
-    made = integerize(source, feeds, settings, origin, calibration, progress, watch)
+    calibration = Calibration(runs_on, table, skip_bad, given.workers)
+    watch = Watch(given.after, given.stop_after)
+    made = integerize(source, feeds, settings, origin, calibration, given.progress, watch)
 
-    advance = progress("compare with float", 1)
+    advance = given.progress("compare with float", 1)
     compared, bad = _compared(feeds, made.ranges, skip_bad)
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
     edges = Edges.between([spec.name for spec in feeds.specs], made.model, made.record)
@@ -256,7 +167,7 @@ def quantize(
         "target": settings.target.name,
         "samples": described(feeds)
         | {
-            "calibration": given.samples if given else len(feeds) - len(ranges.skipped),
+            "calibration": table.samples if table else len(feeds) - len(ranges.skipped),
             "skipped": skipped_as_json(ranges.skipped),
             "accuracy": len(compared),
         },
@@ -280,22 +191,13 @@ def quantize(
         certified = certificate(
             made.model, origin, graph, record, made.evidence, settings, summary
         )
-    write_outputs(made.model, certified, output, evidence)
-    write_report(json_file, report)
+    write_outputs(made.model, certified, given.output, evidence)
+    write_report(given.json_file, report)
     return Result(made.model, report, made.evidence, certified)
 
 
-def verify(
-    integer: str | Path | onnx.ModelProto,
-    against: str | Path | onnx.ModelProto | None = None,
-    data: Data | None = None,
-    *,
-    evidence_file: str | Path | None = None,
-    json_file: str | Path | None = None,
-    samples: int | None = None,
-    preprocessing: Preprocessing | str | None = None,
-    progress: Progress = no_progress,
-) -> Result:
+@takes(VerifyOptions)
+def verify(given: VerifyOptions) -> Result:
     """Check the integer model against its float original on this machine.
 
     The evidence is recomputed, every node compared with the float nodes it stands for, the
@@ -305,26 +207,26 @@ def verify(
     ``integer`` if there is one, does not say what was recomputed; ``incomplete`` without
     ``against`` or ``data``. Raises UsageError, ModelError or VerificationError.
     """
-    model, path = given_model(integer)
+    model, path = given_model(given.integer)
+    against, data = given.against, given.data
     original, source = (None, None) if against is None else given_float_model(against)
     if original is None and data is not None:
         raise UsageError("data are for the float model too: give it (--against, against)")
-    if data is None and (samples is not None or preprocessing is not None):
+    if data is None and (given.samples is not None or given.preprocessing is not None):
         raise UsageError("samples and preprocessing are about data: give them (--data, data)")
-    check_count("samples", samples)
     read = read_integer_model(model, str(path))
-    how = given_preprocessing(preprocessing)
+    how = given_preprocessing(given.preprocessing)
     usual = recorded_preprocessing(read)
     feeds = None
     if original is not None and data is not None:
-        feeds = open_samples(data, input_specs(original), samples, how, usual)
+        feeds = open_samples(data, input_specs(original), given.samples, how, usual)
     models = [each for each in (path, source) if each is not None]
     files = [file for each in models for file in external_files(each)]
-    beside = place_to_read(evidence_file, integer)
+    beside = place_to_read(given.evidence_file, given.integer)
     kept = None if beside is None else read_certificate(beside)
     inputs = [*models, *files, *(feeds.paths if feeds else []), *given_paths(beside)]
-    check_outputs(given_paths(json_file), inputs)
-    found = verify_integer(read, original, feeds, progress, str(path))
+    check_outputs(given_paths(given.json_file), inputs)
+    found = verify_integer(read, original, feeds, given.progress, str(path))
     summary = summarize(found.graph, found.record, found.evidence)
     sha256 = read.about["float_sha256"] if original is None else digest(original)
     origin = Provenance(sha256, read.about["version"], {})
@@ -364,7 +266,7 @@ def verify(
             *graph_warnings(found.graph, found.settings, summary, accuracy),
         ],
     }
-    write_report(json_file, report)
+    write_report(given.json_file, report)
     return Result(None, report, found.evidence, recomputed)
 
 

@@ -79,7 +79,7 @@ def settings_of(text):
     """
     if not text.startswith(RULES):
         target = target_of(text)
-        return Settings(target, "onnxruntime" if target.fast_kernels else "portable")
+        return Settings(target, bodies="onnxruntime" if target.fast_kernels else "portable")
     rules = tomllib.loads(text.splitlines()[0].removeprefix("# "))["rules"]
     return Settings(replace(load_target("exact"), name="golden", **rules), bodies="portable")
 
