@@ -1,6 +1,6 @@
 """The Python interface: what the command line calls and users import."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,7 +26,7 @@ from qpasses.emit.evidence_file import (
 )
 from qpasses.emit.provenance import Provenance
 from qpasses.emit.report_file import described, report_head, write_report
-from qpasses.emit.whole_files import check_outputs
+from qpasses.emit.whole_files import check_outputs, write_whole
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.summary import summarize
 from qpasses.integerize import INTEGER_IO
@@ -47,9 +47,10 @@ from qpasses.ir.choices import (
     WeightType,
 )
 from qpasses.ir.edges import Edges, RealSession
-from qpasses.ir.graph import Graph
+from qpasses.ir.graph import Graph, export_graph, import_graph
 from qpasses.ir.progress import Progress, no_progress
-from qpasses.ir.rewriting import Watch
+from qpasses.ir.record import Record
+from qpasses.ir.rewriting import Context, Pass, Watch, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.load.arguments import (
     check_count,
@@ -62,9 +63,10 @@ from qpasses.load.arguments import (
     skips_bad,
     tool_version,
 )
+from qpasses.load.graph_text import read_graph_file
 from qpasses.load.integer_model import IntegerModel, read_integer_model
 from qpasses.load.reading import digest, external_files
-from qpasses.pipeline import State, context_for, pass_table, quantized
+from qpasses.pipeline import State, context_for, pass_table, passes_by_name, quantized
 from qpasses.place.cautions import (
     code_warnings,
     constant_warnings,
@@ -73,6 +75,7 @@ from qpasses.place.cautions import (
     range_warnings,
 )
 from qpasses.place.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
+from qpasses.report.text import declined_lines, whole_text
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
@@ -463,6 +466,60 @@ def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:
     """The nodes of an integer model with their numbers, and their evidence recomputed."""
     model, path = given_model(integer)
     return inspect_model(model, path)
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What single passes made of a graph; ``record``: what its integers mean."""
+
+    model: onnx.ModelProto
+    graph: Graph
+    record: Record
+
+    @property
+    def declined(self) -> Mapping[str, str]:
+        """By node, why a pass left it alone."""
+        return self.record.declined
+
+    def as_text(self) -> str:
+        """The graph in ONNX's text syntax, and a comment for each node that was declined."""
+        return whole_text(self.model) + declined_lines(self.declined)
+
+
+def run_passes_alone(
+    graph: str | Path,
+    passes: Sequence[str],
+    *,
+    target: str | Path | Target | None = None,
+    output: str | Path | None = None,
+) -> Rewriting:
+    """Run ``passes``, in the given order, on a graph as it is: no other stage is run.
+
+    ``graph``: an ONNX model, or a text in ONNX's syntax (``qpasses.load.graph_text``), whose
+    first line may name a target; ``target`` comes before that one. ``output``, an ``.onnx``
+    file or a text, is written whole or not at all. Raises UsageError or ModelError.
+    """
+    chosen, place = [_pass_called(name) for name in passes], Path(graph)
+    check_outputs(given_paths(output), [place, *external_files(place)])
+    model, named = read_graph_file(place)
+    rules = given_target(target or named or "onnx", False)
+    context = Context(Settings(rules, "onnxruntime" if rules.fast_kernels else "portable"))
+    made = import_graph(model)
+    run_passes(chosen, made, context)
+    found = Rewriting(export_graph(made), made, context.record)
+    if output is not None:
+        is_model = Path(output).suffix == ".onnx"
+        content = found.model.SerializeToString() if is_model else found.as_text().encode()
+        write_whole(Path(output), content)
+    return found
+
+
+def _pass_called(name: str) -> Pass:
+    check_pass(name)
+    known = passes_by_name()
+    if name not in known:
+        raise UsageError(f"pass {name!r} needs ranges: it runs in `qpasses quantize` only")
+    return known[name]
 
 
 def _check_dataless(

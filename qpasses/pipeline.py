@@ -18,7 +18,7 @@ from qpasses.ir.graph import Graph, prepared_model
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.record import Record
-from qpasses.ir.rewriting import UNWATCHED, Context, Watch, run_passes
+from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.place.alignment import (
     Aligned,
@@ -211,6 +211,12 @@ def quantized(state: State) -> State:
 def context_for(settings: Settings) -> Context:
     """What the passes share at the beginning, with the op types that may be asked for."""
     return Context(settings, quantizable=QUANTIZABLE)
+
+
+def passes_by_name() -> dict[str, Pass]:
+    """All passes, in order."""
+    passes = PREPARE + INTEGERIZE + CLIP_CODES + INTEGER_IO
+    return {each.name: each for each in passes}
 
 
 def pass_table() -> list[tuple[str, str, str]]:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import click
 
 from opsets.errors import QPassesError, UsageError
+from qpasses.cli.opt import opt
 from qpasses.cli.options import (
     ACTIVATIONS,
     ALIGNMENT,
@@ -435,6 +436,9 @@ def show(target: str) -> None:
 
     rules = load_target(target)
     print_target(_console(), rules, unrealised(rules))
+
+
+cli.add_command(opt)
 
 
 def _run(

@@ -21,7 +21,7 @@ from qpasses.integerize.averages import (
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
 from qpasses.ir.record import Quantization
-from qpasses.ir.rewriting import Context, Declined
+from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome
 
 LARGEST_DIVISOR = 1 << 62
 """cells * 2**shift, and twice a remainder of it, fit int64."""
@@ -35,7 +35,7 @@ def put_reduction(
     axes: Sequence[int],
     keepdims: int,
     context: Context,
-) -> Declined | None:
+) -> Outcome:
     """IntReduce in place of ``node``, which is a sum if its op says so, else a mean."""
     y = found[0].quantization
     count = _count(x, axes, context)
@@ -51,7 +51,7 @@ def put_reduction(
         return Declined(f"{node.op} of so many elements that an integer could overflow")
     attributes = {"axes": list(axes), "keepdims": keepdims, "mean": mean}
     put_average(graph, node, "IntReduce", (x, found), numbers, attributes, count, context)
-    return None
+    return REWRITTEN
 
 
 def _numbers(
