@@ -195,7 +195,7 @@ def int_reduce(site: Site) -> Iterator[str]:
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, clamps)
     if form == "requantized" and _is_usual(target):
-        pair = _scaled(Fraction(x.scale) / Fraction(y.scale), mean, site)
+        pair = _scaled(Fraction(x.scale) / Fraction(y.scale), mean, target)
     else:
         expected["mean"] = 2 * mean
         if mean and not all(isinstance(node.inputs[0].shape[axis], int) for axis in axes):
@@ -242,12 +242,10 @@ def _axes(node: Node) -> list[int]:
     return sorted(axis % dims - dims for axis in axes or range(dims))
 
 
-def _scaled(ratio: Fraction, mean: int, site: Site) -> tuple[int, int]:
+def _scaled(ratio: Fraction, mean: int, target: Target) -> tuple[int, int]:
     """The nearest of the target's width; for the fast body of few bits and a small shift."""
-    settings, target = site.settings, site.settings.target
     widest, limit = nearest(ratio, target.multiplier_bits), DOUBLE_SHIFTS[mean]
-    fast = target.fast_kernels and settings.bodies == "onnxruntime"
-    if not fast or target.rounding != "half_to_even":
+    if not target.fast_kernels or target.rounding != "half_to_even":
         return widest
     bits = DOUBLE_MULTIPLIER.bit_length() - 1
     multiplier, shift = nearest(ratio, min(bits, target.multiplier_bits))
