@@ -13,10 +13,16 @@ from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
 from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest
-from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind, stored_bounds
 from qpasses.checking.rules.check_multipliers import rule_pair
-from qpasses.checking.rules.check_products import check_record, check_requantized
+from qpasses.checking.rules.check_products import check_requantized
 from qpasses.evidence.thresholds import Interval
 from qpasses.ir.graph import Node, constant, input_at, rank, spatial_shape
 from qpasses.ir.record import Quantization
