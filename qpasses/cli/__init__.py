@@ -467,9 +467,6 @@ def _run(
     quiet, verbose = options.pop("quiet"), options.pop("verbose")
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other")
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(3)  # errors; its warnings are not the user's
     console = _console(quiet)
     shown = without_idle_percentile(shown) | {"config": config}
     print_configuration(console, title, shown)
