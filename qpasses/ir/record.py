@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-BYTES = ("uint8", "int8")
-"""The stored types of activations that every op takes."""
-
-SIGNALS = (*BYTES, "int16")
-"""With that of residual streams in 16 bits."""
+from opsets.declaration import BYTES as BYTES
+from opsets.declaration import SIGNALS as SIGNALS
 
 
 def middle_code(dtype: str, bits: int) -> int:
