@@ -13,7 +13,7 @@ from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from calibration.weights import MUCH, save_apart, weight_bytes
+from calibration.external_weights import MUCH, save_apart, weight_bytes
 from opsets.errors import ModelError
 
 _FAILURES = tuple(

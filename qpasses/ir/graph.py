@@ -12,8 +12,8 @@ import onnx_graphsurgeon as gs
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from calibration.external_weights import weight_bytes
 from calibration.memory import give_back
-from calibration.weights import weight_bytes
 from opsets.errors import ModelError
 from qpasses.ir.runtime import IR_VERSION
 
