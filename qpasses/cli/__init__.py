@@ -7,12 +7,16 @@ import click
 from opsets.errors import QPassesError
 from qpasses.cli.calibrate import calibrate
 from qpasses.cli.inspect import inspect
+from qpasses.cli.opt import opt
 from qpasses.cli.passes import passes
 from qpasses.cli.quantize import quantize
 from qpasses.cli.targets import targets
 from qpasses.cli.verify import verify
 
-_COMMANDS: tuple[click.Command, ...] = (quantize, calibrate, verify, inspect, passes, targets)
+_COMMANDS: tuple[click.Command, ...] = (
+    *(quantize, calibrate, verify),
+    *(inspect, passes, opt, targets),
+)
 
 
 @click.group(commands=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -46,9 +46,6 @@ def run(
     quiet, verbose = options.pop("quiet"), options.pop("verbose")
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other")
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(3)  # errors; its warnings are not the user's
     report_to = console(quiet)
     entries = _entries(path, _without_idle_percentile(shown)) | {"config": config}
     print_configuration(report_to, f"qpasses {path}", entries)

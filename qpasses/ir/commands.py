@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from qpasses.ir.choices import ForeignFormat, TableFormat
 from qpasses.ir.declared import FILE, FILE_OR_NAME, Kind, Options, described, option
 from qpasses.ir.options import (
+    ARITHMETIC,
     OUTPUT,
     RANGES,
     RUN,
     SAMPLES,
+    SELECTION,
     GraphOptions,
     RangeOptions,
     RunOptions,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import onnx
 
     from calibration.table import Table
+    from opsets.target import Target
     from qpasses.ir.graph import Graph
 
 Data = Any
@@ -253,6 +256,41 @@ class InspectCommand(Options):
     as_json: bool = option(False, "Everything as JSON.", OUTPUT, flag="json")
 
 
+@dataclass(frozen=True)
+class OptOptions(Options):
+    """``qpasses opt`` and ``qpasses.api.run_passes_alone``."""
+
+    graph: "str | Path"
+    passes: Sequence[str] = field(
+        metadata=described(
+            "The pass to run (`qpasses passes` lists them); may be repeated, they run in the "
+            "given order.",
+            SELECTION,
+            flag="pass",
+            short="p",
+            metavar="PASS",
+        )
+    )
+    _: KW_ONLY
+    target: "str | Path | Target | None" = option(
+        None,
+        "Whose integer arithmetic to use.",
+        ARITHMETIC,
+        unset="what the first line of the text names, `# target: NAME`, or onnx",
+        metavar="NAME|FILE.toml",
+        kind=FILE_OR_NAME,
+    )
+    output: "str | Path | None" = option(
+        None,
+        "Write the graph there, as a model if it ends in .onnx, else as text, instead of "
+        "printing it.",
+        OUTPUT,
+        short="o",
+        metavar="OUT",
+        kind=FILE,
+    )
+
+
 COMMANDS: Mapping[str, type[Options]] = {
     "quantize": QuantizeCommand,
     "calibrate": CalibrateCommand,
@@ -260,5 +298,6 @@ COMMANDS: Mapping[str, type[Options]] = {
     "calibrate convert": ConvertOptions,
     "verify": VerifyCommand,
     "inspect": InspectCommand,
+    "opt": OptOptions,
 }
 """Every command that has options."""

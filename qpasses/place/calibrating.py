@@ -62,7 +62,7 @@ class CalibrationResult:
 
 
 @takes(CalibrateOptions)
-def calibrate(given: CalibrateOptions) -> CalibrationResult:
+def calibrate(asked: CalibrateOptions) -> CalibrationResult:
     """Collect the statistics of all tensors of ``model`` that ``quantize`` gives a scale.
 
     The table holds histograms, so that every method, and symmetric or not, follows from it
@@ -74,76 +74,48 @@ def calibrate(given: CalibrateOptions) -> CalibrationResult:
     that is stopped leaves OUTPUT.checkpoint and goes on from there when it is called again
     (not if ``restart``). Raises UsageError or ModelError.
     """
-    settings = Settings.chosen(load_target("onnx"), given)
-    if not given.histograms:
+    settings = Settings.chosen(load_target("onnx"), asked)
+    if not asked.histograms:
         _check_extremes_do(settings.rules)
-    collect = given_engine(given.engine, given.ray_address)
-    skip_bad, output, shard = given.on_bad_sample == "skip", given.output, given.shard
-    source, path = given_float_model(given.model)
-    how = given_preprocessing(given.preprocessing)
-    feeds = _shard(open_samples(given.data, input_specs(source), given.samples, how), shard)
-    checkpoint_file = None if output is None else Path(f"{output}.checkpoint")
+    collect = given_engine(asked.engine, asked.ray_address)
+    skip_bad, output, shard = asked.on_bad_sample == "skip", asked.output, asked.shard
+    source, path = given_float_model(asked.model)
+    how = given_preprocessing(asked.preprocessing)
+    feeds = _shard(open_samples(asked.data, input_specs(source), asked.samples, how), shard)
+    file = None if output is None else Path(f"{output}.checkpoint")
     check_outputs(
-        given_paths(output, given.json_file, checkpoint_file),
+        given_paths(output, asked.json_file, file),
         [path, *external_files(path), *feeds.paths],
     )
-    used = feeds.preprocessing
-    data_kind = {"random": feeds.random, "preprocessing": used and used.as_json()}
-    configuration = _configuration(settings, given) | {
+    data_kind = _kind_of(feeds)
+    configuration = _configuration(settings, asked) | {
         "samples": len(feeds),
         "shard": shard and f"{shard[0]}/{shard[1]}",
-        "random_data": feeds.random,
-        "preprocessing": used and used.as_json(),
+        "random_data": data_kind["random"],
+        "preprocessing": data_kind["preprocessing"],
     }
     report = report_head("calibrate", path, source, configuration)
     blank = Table(report["model"]["sha256"], tool_version(), 1, {}, data_kind)
 
-    advance = given.progress("prepare", 1)
+    advance = asked.progress("prepare", 1)
     prepared, tensors, judged = _to_observe(source, feeds.first(skip_bad), settings)
     del source
     give_back()
     settings.rules.check(tensors)
     advance()
 
-    run = Run(given.histograms or judged, skip_bad, given.workers)
-    checkpoint, start = None, NOTHING
-    if checkpoint_file is not None:
-        about: list[Any] = [
-            blank.model,
-            tool_version(),
-            tensors,
-            sorted(run.histograms_of(tensors)),
-            data_kind,
-            feeds.names,
-        ]
-        about.append([(file.stat().st_size, file.stat().st_mtime_ns) for file in feeds.paths])
-        about.append([] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)))
-        checkpoint = Checkpoint(checkpoint_file, fingerprint(about), blank)
-        start = NOTHING if given.restart else checkpoint.load()
-        if start.skipped and not skip_bad:
-            raise DataError(
-                f"{checkpoint_file}: left out {len(start.skipped)} bad samples: go on with "
-                "--on-bad-sample skip, or say --restart"
-            )
+    run = Run(asked.histograms or judged, skip_bad, asked.workers)
+    checkpoint = None if file is None else _checkpoint(file, blank, tensors, run, feeds)
+    start = NOTHING if checkpoint is None or asked.restart else _start(checkpoint, skip_bad)
+    if checkpoint is not None:
         run = replace(run, save=_saving(checkpoint))
     left = len(feeds) - sum(end - first for first, end in start.done)
-    run = replace(run, progress=given.progress("calibrate", left))
+    run = replace(run, progress=asked.progress("calibrate", left))
     found = collect(prepared, tensors, feeds, run, start)
-    for name in tensors:
-        if name not in found.tensors:
-            raise DataError(
-                f"tensor {name!r} held no values in any of {found.samples} samples: a table "
-                "cannot tell, leave it to quantize"
-            )
-    table = replace(
-        blank,
-        samples=found.samples,
-        tensors=found.tensors,
-        skipped=tuple(sorted(found.skipped)),
-    )
+    table = _table(found, tensors, blank)
     ranges = _ranges(table, settings)
     if output is not None:
-        write_whole(Path(output), _content(table, ranges, given.table_format))
+        write_whole(Path(output), _content(table, ranges, asked.table_format))
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     report |= {
@@ -159,8 +131,58 @@ def calibrate(given: CalibrateOptions) -> CalibrationResult:
             *range_warnings(ranges, settings.rules),
         ],
     }
-    write_report(given.json_file, report)
+    write_report(asked.json_file, report)
     return CalibrationResult(table, report)
+
+
+def _kind_of(feeds: Samples) -> dict[str, Any]:
+    """What tables that are merged must have in common in their samples."""
+    used = feeds.preprocessing
+    return {"random": feeds.random, "preprocessing": used and used.as_json()}
+
+
+def _checkpoint(
+    file: Path, blank: Table, tensors: list[str], run: Run, feeds: Samples
+) -> Checkpoint:
+    """Where a run is saved that is gone on with if model, options and samples are the same."""
+    about: list[Any] = [
+        blank.model,
+        tool_version(),
+        tensors,
+        sorted(run.histograms_of(tensors)),
+        _kind_of(feeds),
+        feeds.names,
+        [(path.stat().st_size, path.stat().st_mtime_ns) for path in feeds.paths],
+        [] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)),
+    ]
+    return Checkpoint(file, fingerprint(about), blank)
+
+
+def _start(checkpoint: Checkpoint, skip_bad: bool) -> Collected:
+    """What was counted before. Raises DataError if it leaves out what now may not be."""
+    start = checkpoint.load()
+    if start.skipped and not skip_bad:
+        raise DataError(
+            f"{checkpoint.path}: left out {len(start.skipped)} bad samples: go on with "
+            "--on-bad-sample skip, or say --restart"
+        )
+    return start
+
+
+def _table(found: Collected, tensors: Sequence[str], blank: Table) -> Table:
+    """What was collected, as a table. Raises DataError for a tensor that held no values."""
+    for name in tensors:
+        if name not in found.tensors:
+            raise DataError(
+                f"tensor {name!r} held no values in any of {found.samples} samples: a table "
+                "cannot tell, leave it to quantize"
+            )
+    return replace(
+        blank,
+        samples=found.samples,
+        tensors=found.tensors,
+        skipped=tuple(sorted(found.skipped)),
+    )
 
 
 def _to_observe(
@@ -206,14 +228,14 @@ def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None)
 
 
 @takes(ConvertOptions)
-def convert_table(given: ConvertOptions) -> bytes:
+def convert_table(asked: ConvertOptions) -> bytes:
     """A table of this tool as ranges in the format of another one, chosen by a method."""
-    path, output = Path(given.table), given.output
+    path, output = Path(asked.table), asked.output
     check_outputs(given_paths(output), [path])
-    settings = Settings.chosen(load_target("onnx"), given)
+    settings = Settings.chosen(load_target("onnx"), asked)
     read = _own_table(path, "hold what ranges are chosen from")
     settings.rules.check(read.tensors)
-    content = _content(read, _ranges(read, settings, str(path)), given.table_format)
+    content = _content(read, _ranges(read, settings, str(path)), asked.table_format)
     if output is not None:
         write_whole(Path(output), content)
     return content
@@ -238,9 +260,9 @@ def _content(table: Table, ranges: Ranges, table_format: TableFormat) -> bytes:
     )
 
 
-def _configuration(settings: Settings, given: CalibrateOptions) -> dict[str, Any]:
+def _configuration(settings: Settings, asked: CalibrateOptions) -> dict[str, Any]:
     entries = settings.as_json()
-    own = {"table_format": given.table_format, "histograms": given.histograms}
+    own = {"table_format": asked.table_format, "histograms": asked.histograms}
     return {each.name: entries[each.name] for each in fields(TensorOptions)} | own
 
 
