@@ -55,4 +55,4 @@ def _entries(ctx: click.Context, path: Path) -> dict[str, Any]:
 def _check(option: Declared, value: Any, where: str) -> None:
     """Raise UsageError for a value of the wrong type; click checks the rest, as of a text."""
     if not option.kind.fits(value):
-        raise UsageError(f"{where}: {option.kind.needed} is needed")
+        raise UsageError(f"{where}: {option.kind.needed.lower()} is needed")

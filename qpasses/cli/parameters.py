@@ -1,6 +1,8 @@
 """Click's options from the declared ones, and a command whose help shows them by heading."""
 
 from collections.abc import Callable
+from functools import partial
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,16 @@ class _Read(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+def _number(found: Declared, value: Any) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = nan
+    if not found.fits(number):
+        raise ValueError(f"{found.needed} is needed, got {value!r}")
+    return number
+
+
 def _metavar(found: Declared) -> str | None:
     """Choices in any case as they are declared, which click would show in small letters."""
     return f"[{'|'.join(found.option.choices)}]" if found.option.any_case else None
@@ -80,7 +92,7 @@ def _type(found: Declared) -> Any:
     if kind is WHOLE:
         return click.IntRange(about.least, about.most)
     if kind is NUMBER:
-        return click.FLOAT
+        return _Read(partial(_number, found), "number")
     if kind is FILE:
         return PATH
     return click.Path() if kind is FILE_OR_NAME else click.STRING

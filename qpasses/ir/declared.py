@@ -49,7 +49,7 @@ TEXT = Kind("a text", _is_text)
 FILE = Kind("a text", _is_text)
 FILE_OR_NAME = Kind("a text", _is_text)
 TEXTS = Kind("a list of texts", _are_texts)
-SWITCH = Kind("true or false", lambda value: isinstance(value, bool))
+SWITCH = Kind("True or False", lambda value: isinstance(value, bool))
 WHOLE = Kind("a whole number", lambda value: type(value) is int)
 NUMBER = Kind("a finite number", _is_finite)
 
@@ -107,11 +107,6 @@ class Declared:
     """Whether the annotation is the whole type: others are checked by what reads them."""
 
     @property
-    def spelled(self) -> str:
-        """The name in messages: in Python, and on the command line if that differs."""
-        return self.name if self.name == self.flag else f"{self.name} (--{self.flag})"
-
-    @property
     def is_required(self) -> bool:
         """Whether the command line must have it."""
         return self.option.required or self.default is MISSING
@@ -133,16 +128,19 @@ class Declared:
         if choices := self.option.choices:
             if not any(value == each and type(value) is type(each) for each in choices):
                 known = ", ".join(map(str, choices))
-                raise UsageError(f"{self.spelled}: unknown {value!r}, use one of {known}")
-        elif self.is_typed and not (self.kind.fits(value) and self._is_within(value)):
-            raise UsageError(f"{self.spelled}: {self.needed} is needed, got {value!r}")
+                raise UsageError(f"{self.name}: unknown {value!r}, use one of {known}")
+        elif self.is_typed and not self.fits(value):
+            raise UsageError(f"{self.name}: {self.needed} is needed, got {value!r}")
         if self.kind is TEXTS:
             value = tuple(value)
         return value if self.option.kept is None else self.option.kept(value)
 
-    def _is_within(self, value: Any) -> bool:
+    def fits(self, value: Any) -> bool:
+        """Whether it is of the kind, and within the bounds if there are any."""
         least, most = self.option.least, self.option.most
-        return (least is None or value >= least) and (most is None or value <= most)
+        return self.kind.fits(value) and (
+            (least is None or value >= least) and (most is None or value <= most)
+        )
 
 
 def declared(options: type) -> Mapping[str, Declared]:

@@ -140,7 +140,11 @@ class RangeOptions(Options):
         RANGES,
     )
     percentile: float = option(
-        99.999, "Of the values that the method of this name keeps.", RANGES, kept=_percentile
+        99.999,
+        "Of the values that the method of this name keeps.",
+        RANGES,
+        metavar="P",
+        kept=_percentile,
     )
     calibration_overrides: Sequence[str] = option(
         (),

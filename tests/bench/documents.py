@@ -19,6 +19,7 @@ from qpasses.ir.moving import MOVING
 from qpasses.prepare import PREPARE
 from tests.bench.manifest import METRICS, ROOT
 from tests.bench.markdown import replaced, rewrapped, table
+from tests.bench.option_tables import option_tables
 from tests.bench.zoo import Row, markdown
 
 DOCS = ROOT / "docs"
@@ -133,6 +134,7 @@ def short_zoo() -> str:
 PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": {"figures": short_zoo},
     DOCS / "figures.md": {"zoo": zoo},
+    DOCS / "options.md": {"options": option_tables},
     DOCS / "samples.md": {"presets": presets},
     DOCS / "supported-ops.md": {"ops": float_ops, "integer ops": integer_ops},
     DOCS / "targets.md": {"shipped": shipped_targets, "rules": target_rules},
