@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64, saturate
+from opsets.fragments import Fragment, fragment
 from opsets.op import Attributes, Body, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import pair_bodies
 
-_OPERANDS = """
+_OPERANDS = fragment("""
+operands (a, a_zero, b, b_zero, left_shift) => (lifted_a, lifted_b) {
     wide_a    = Cast <to = 7> (a)                                          # 7 is INT64
     wide_b    = Cast <to = 7> (b)
     zero_a    = Cast <to = 7> (a_zero)
@@ -25,7 +27,14 @@ _OPERANDS = """
     lift      = Cast <to = 7> (lift_in)
     lifted_a  = Mul (level_a, lift)
     lifted_b  = Mul (level_b, lift)
-"""
+}
+""")
+
+_SUM = fragment("""
+sum (term_a, term_b) => (total) {
+    total     = Add (term_a, term_b)
+}
+""")
 
 INPUTS = {
     **{"a": "S", "a_zero": "S", "b": "S", "b_zero": "S", "left_shift": "int32"},
@@ -37,8 +46,8 @@ INPUTS = {
 """Of a sum or difference of rescaled tensors."""
 
 
-def rescaled_bodies(joined: str) -> list[Body]:
-    """For each rounding; ``joined`` is the op that joins both terms."""
+def rescaled_bodies(joined: Fragment) -> list[Body]:
+    """For each rounding; ``joined`` writes the ``total`` of ``term_a`` and ``term_b``."""
     portable = [
         Body(
             portable_overload(rounding),
@@ -46,7 +55,7 @@ def rescaled_bodies(joined: str) -> list[Body]:
             _OPERANDS
             + rescaled("lifted_a", "a_multiplier", "a_shift", "term_a", rounding)
             + rescaled("lifted_b", "b_multiplier", "b_shift", "term_b", rounding)
-            + f"total = {joined} (term_a, term_b)"
+            + joined
             + rescaled("total", "y_multiplier", "y_shift", "level", rounding)
             + STORE,
             accepts=_rounds(rounding),
@@ -121,7 +130,7 @@ INT_RESCALED_ADD = Op(
     outputs={"y": "S"},
     attributes=("rounding",),
     reference=reference,
-    bodies=rescaled_bodies("Add"),
+    bodies=rescaled_bodies(_SUM),
     evidence="exhaustive",
     laws={"commutes": _commutes},
     doc="R(v, m, s) = v * m / 2**s, rounded as named; y = clamp(R(R((a - a_zero) << "

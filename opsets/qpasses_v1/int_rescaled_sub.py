@@ -6,9 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.qpasses_v1.int_rescaled_add import INPUTS, rescaled_bodies, term
 from opsets.rounding import requantize
+
+_DIFFERENCE = fragment("""
+difference (term_a, term_b) => (total) {
+    total     = Sub (term_a, term_b)
+}
+""")
 
 
 def reference(
@@ -50,7 +57,7 @@ INT_RESCALED_SUB = Op(
     outputs={"y": "S"},
     attributes=("rounding",),
     reference=reference,
-    bodies=rescaled_bodies("Sub"),
+    bodies=rescaled_bodies(_DIFFERENCE),
     evidence="exhaustive",
     laws={"nothing is left of equals": _nothing_is_left_of_equals},
     doc="R(v, m, s) = v * m / 2**s, rounded as named; y = clamp(R(R((a - a_zero) << "
