@@ -56,10 +56,7 @@ longer (value) => (scaled, two) {
 }
 """)
 
-_BY_SHIFTS = (
-    _LONGER
-    + _REDUCED
-    + fragment("""
+_BY_SHIFTS = fragment("""
 by_shifts (size, remainder, wanted, two) => (exponential) {
     most      = Constant <value = int64 {40}> ()
     is_more   = Greater (wanted, most)
@@ -73,11 +70,10 @@ by_shifts (size, remainder, wanted, two) => (exponential) {
     exponential = Div (wide, two)
 }
 """)
-).only("exponential")
 
-_BY_POLYNOMIAL = (
-    _REDUCED(scaled="value")
-    + fragment("""
+_SHIFT_EXPONENTIAL = (_LONGER + _REDUCED + _BY_SHIFTS).only("exponential")
+
+_BY_POLYNOMIAL = fragment("""
 by_polynomial (remainder, wanted, b, c, n) => (exponential) {
     none      = Sub (n, n)
     linear    = Add (remainder, b)
@@ -91,7 +87,8 @@ by_polynomial (remainder, wanted, b, c, n) => (exponential) {
     exponential = Cast <to = 7> (shifted)                                  # 7 is INT64
 }
 """)
-).only("exponential")
+
+_POLYNOMIAL_EXPONENTIAL = (_REDUCED(scaled="value") + _BY_POLYNOMIAL).only("exponential")
 
 
 def shift_exponential(value: str, result: str) -> Fragment:
@@ -99,7 +96,7 @@ def shift_exponential(value: str, result: str) -> Fragment:
 
     They read ``x0`` and ``n``.
     """
-    return _BY_SHIFTS(value=value, exponential=result)
+    return _SHIFT_EXPONENTIAL(value=value, exponential=result)
 
 
 def polynomial_exponential(value: str, result: str) -> Fragment:
@@ -107,7 +104,7 @@ def polynomial_exponential(value: str, result: str) -> Fragment:
 
     They read ``x0``, ``n``, ``b`` and ``c``.
     """
-    return _BY_POLYNOMIAL(value=value, exponential=result)
+    return _POLYNOMIAL_EXPONENTIAL(value=value, exponential=result)
 
 
 SATURATED = fragment("""

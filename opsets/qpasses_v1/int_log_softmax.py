@@ -168,16 +168,16 @@ def _in_numbers_of(
 
 _INT64 = _in_numbers_of(7, _LOOK_UP, _PLACES, _ON_LINE)
 
-_DOUBLE = _in_numbers_of(11, _LOOK_UP_FLAT, _PLACES_IN_DOUBLE, _ON_LINE_IN_DOUBLE) + fragment(
-    """
+_SMALL = fragment("""
 small (scaled, bits_0) => (small, half) {
     half      = Constant <value = double {0.5}> ()
     real_bits = Cast <to = 11> (bits_0)                                    # 11 is DOUBLE
     step      = Pow (half, real_bits)
     small     = Mul (scaled, step)
 }
-"""
-)
+""")
+
+_DOUBLE = _in_numbers_of(11, _LOOK_UP_FLAT, _PLACES_IN_DOUBLE, _ON_LINE_IN_DOUBLE) + _SMALL
 
 _ROUNDED: dict[Rounding, Fragment] = {
     "half_to_even": fragment("""

@@ -27,16 +27,16 @@ trailing <axis> (acc) => (trailing) {
 }
 """)
 
-_ONNXRUNTIME = (
-    columns(_TRAILING)
-    + WEIGHT_SCALE(multiplier="m_column", shift="s_column")
-    + fragment("""
+_SCALED = fragment("""
 scaled (acc, scale, one, y_zero) => (y) {
     real       = Cast <to = 1> (acc)                                       # 1 is FLOAT
     scaled     = Mul (real, scale)
     y          = QuantizeLinear (scaled, one, y_zero)
 }
 """)
+
+_ONNXRUNTIME = (
+    columns(_TRAILING) + WEIGHT_SCALE(multiplier="m_column", shift="s_column") + _SCALED
 )
 
 

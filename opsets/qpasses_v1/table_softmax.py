@@ -35,10 +35,7 @@ choice <published> (code, distance) => (one, published, as_is, index) {
 }
 """)
 
-_PORTABLE = (
-    _INDEX
-    + _CHOICE
-    + fragment("""
+_SHARES = fragment("""
 shares (index, axes, denominators, numerators, one, as_is) => (dividend, divisor) {
     entries   = Cast <to = 7> (denominators)                               # 7 is INT64
     terms     = Gather <axis = 0> (entries, index)
@@ -54,7 +51,8 @@ shares (index, axes, denominators, numerators, one, as_is) => (dividend, divisor
     dividend  = Add (doubled, half)
 }
 """)
-)
+
+_PORTABLE = _INDEX + _CHOICE + _SHARES
 
 _TIES_UP = fragment("""
 ties_up (dividend, divisor) => (level) {
