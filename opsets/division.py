@@ -86,7 +86,10 @@ doubles (acc, multiplier, divisor) => (level) {
 LARGEST_PRODUCT = 1 << 53
 """Up to here doubles hold every integer: ``fits_double``."""
 
-LARGEST_DIVISOR = 1 << 44
+LARGEST_DIVISOR_IN_INT64 = 1 << 62
+"""Below it twice a remainder fits int64: ``divided``."""
+
+LARGEST_DIVISOR_IN_DOUBLE = 1 << 44
 """Below it no quotient is rounded to a tie that it is not: ``fits_double``."""
 
 
@@ -94,7 +97,7 @@ def divided(rounding: Rounding) -> Fragment:
     """Statements from ``acc`` and ``cells`` (integers > 0) to y, on integers.
 
     y = clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, y_max), where
-    |acc * multiplier| and twice the divisor stay below 2**63.
+    |acc * multiplier| stays below 2**63 and cells * 2**shift below LARGEST_DIVISOR_IN_INT64.
     """
     return (_DIVISOR + _QUOTIENT + _TIES[rounding] + _ROUNDED + STORE).only("y")
 
@@ -115,4 +118,5 @@ def fits_double(multiplier: int, shift: int, largest_sum: int, most_cells: int) 
     Beyond 2**9 every output saturates, and the quotient is no smaller than 2**9.
     """
     product = largest_sum * multiplier
-    return product <= LARGEST_PRODUCT and (most_cells << shift) < LARGEST_DIVISOR
+    divisor = most_cells << shift
+    return product <= LARGEST_PRODUCT and divisor < LARGEST_DIVISOR_IN_DOUBLE

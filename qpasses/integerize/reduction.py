@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 
+from opsets.division import LARGEST_DIVISOR_IN_INT64
 from opsets.fixed_point import scale_to_multiplier
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_reduce import DIVIDES, DOUBLE_MULTIPLIER, DOUBLE_SHIFTS, FOLDED
@@ -22,9 +23,6 @@ from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context, Declined
-
-LARGEST_DIVISOR = 1 << 62
-"""cells * 2**shift, and twice a remainder of it, fit int64."""
 
 
 def put_reduction(
@@ -46,7 +44,7 @@ def put_reduction(
         numbers, mean = _numbers(node, x, y, count, axes, reachable, context)
     except ScaleError as error:
         return Declined(f"{node.op}: {error}")
-    is_wide = mean != FOLDED and (count << max(numbers.shift, 0)) >= LARGEST_DIVISOR
+    is_wide = mean != FOLDED and (count << max(numbers.shift, 0)) >= LARGEST_DIVISOR_IN_INT64
     if not reachable.fits_int32() or is_wide:
         return Declined(f"{node.op} of so many elements that an integer could overflow")
     attributes = {"axes": list(axes), "keepdims": keepdims, "mean": mean}
