@@ -61,18 +61,6 @@ def rounding_divide(value: ArrayLike, divisor: ArrayLike, rounding: Rounding) ->
     return np.asarray(quotient + (beyond_half | (tie & ties_up)), np.int64)
 
 
-def requantize(
-    accumulator: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, rounding: Rounding
-) -> Int64:
-    """``round(accumulator * multiplier / 2**shift)`` on exact integers, before zero point and
-    clamp.
-
-    int32 accumulators and multipliers of at most 31 bits, so that the product fits int64.
-    """
-    product = np.asarray(accumulator, np.int64) * np.asarray(multiplier, np.int64)
-    return rounding_shift(product, shift, rounding)
-
-
 def saturate(
     real_levels: Int64, y_zero: ArrayLike, y_min: ArrayLike, y_max: ArrayLike
 ) -> Int64:

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.fixed_point import Rounding, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import bodies_of_one_rounding
+from opsets.rounding import requantize
 from opsets.tabulated import slope_bodies
 
 _PORTABLE = fragment("""

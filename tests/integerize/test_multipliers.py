@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from opsets.fixed_point import (
     ROUNDINGS,
-    requantize,
     rounding_shift,
     saturate,
     scale_to_multiplier,
 )
 from opsets.kernels import PORTABLE_KERNELS, float32_kernel
+from opsets.rounding import requantize
 from opsets.target import load_target
 from qpasses.evidence.thresholds import Interval, kernel_mismatches, levels, meaning_thresholds
 from qpasses.integerize.numbers.multiplier_search import NEAR, choose_multipliers

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from opsets.fixed_point import (
     LARGEST_SHIFT,
     ROUNDINGS,
-    requantize,
     rounding_shift,
     saturate,
     scale_to_multiplier,
 )
 from opsets.kernels import PORTABLE_KERNELS, float32_kernel
+from opsets.rounding import requantize
 from tests.support.op_loops import exact_round
 
 every_rounding = pytest.mark.parametrize("rounding", ROUNDINGS)
