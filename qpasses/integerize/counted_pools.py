@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from opsets.division import LARGEST_DIVISOR_IN_INT64
-from opsets.fixed_point import scale_to_multiplier
+from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.realised import node_rounding
 from qpasses.evidence.prove_reductions import sums
@@ -42,7 +42,7 @@ def put_counted(
             return Declined(f"AveragePool: {error}")
     else:
         ratio = Fraction(ends[0].scale) / Fraction(ends[1].scale)
-        pair = scale_to_multiplier(ratio, target.multiplier_bits)
+        pair = saturating_multiplier(ratio, target.multiplier_bits)
         numbers = Numbers(*pair, node_rounding(target))
     if not reachable.fits_int32() or (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64:
         return Declined("AveragePool of so many cells that an integer could overflow")

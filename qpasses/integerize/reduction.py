@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import prod
 
 from opsets.division import LARGEST_DIVISOR_IN_INT64
-from opsets.fixed_point import scale_to_multiplier
+from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_reduce import DIVIDES, DOUBLE_MULTIPLIER, DOUBLE_SHIFTS, FOLDED
 from opsets.realised import node_rounding
@@ -91,12 +91,12 @@ def _scaled(ratio: Fraction, mean: int, context: Context) -> tuple[int, int]:
     A mean of 8 bits is off by 2**-13 of a step at most, a sum by 2**-22 of itself.
     """
     target, limit = context.target, DOUBLE_SHIFTS[mean]
-    exact = scale_to_multiplier(ratio, target.multiplier_bits)
+    exact = saturating_multiplier(ratio, target.multiplier_bits)
     is_wanted = target.fast_kernels and context.flavour == "onnxruntime"
     if not is_wanted or target.rounding != "half_to_even":
         return exact
     bits = DOUBLE_MULTIPLIER.bit_length() - 1
-    multiplier, shift = scale_to_multiplier(ratio, min(bits, target.multiplier_bits))
+    multiplier, shift = saturating_multiplier(ratio, min(bits, target.multiplier_bits))
     if mean and shift > limit:
         multiplier, shift = round(ratio * (1 << limit)), limit
     return (multiplier, shift) if multiplier and shift <= limit else exact
