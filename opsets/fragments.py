@@ -62,9 +62,10 @@ class _Call:
     def written(
         self, names: _Names, values: _Names, taken: set[str], of: str | None
     ) -> Iterator[str]:
-        """Its statements; what is its own is called after the first name that it writes."""
-        if of is not None and self.writes != self.fragment.writes:
-            of = f"_{names[self.writes[0]]}"
+        """Its statements; its own names say what it writes under another name."""
+        renamed = (each for each in self.writes if each not in self.fragment.writes)
+        if of is not None and (result := next(renamed, None)):
+            of = f"_{names[result]}"
         inside = {formal: names[actual] for formal, actual in self.names.items()}
         given = {each: _with_values(value, values) for each, value in self.values.items()}
         return self.fragment.written(inside, given, taken, of)
