@@ -4,35 +4,10 @@ from pathlib import Path
 
 import click
 
-from qpasses.cli.options import FILE
+from qpasses.cli.parameters import PATH, Command, parameters
 
 
-@click.command()
-@click.argument("graph", type=FILE)
-@click.option(
-    "-p",
-    "--pass",
-    "passes",
-    multiple=True,
-    required=True,
-    metavar="PASS",
-    help="The pass to run (`qpasses passes` lists them); may be repeated, they run in the "
-    "given order.",
-)
-@click.option(
-    "--target",
-    metavar="NAME|FILE.toml",
-    help="Whose integer arithmetic to use. Default: what the first line of the text names "
-    "(`# target: NAME`), or onnx.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    metavar="OUT",
-    help="Write the graph there, as a model if it ends in .onnx, else as text, instead of "
-    "printing it.",
-)
+@click.command(cls=Command, params=[click.Argument(["graph"], type=PATH), *parameters("opt")])
 def opt(graph: Path, passes: tuple[str, ...], target: str | None, output: Path | None) -> None:
     """Run passes on GRAPH, an .onnx file or a text in ONNX's own syntax, and print its text.
 

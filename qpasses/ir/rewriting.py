@@ -88,7 +88,7 @@ class Context:
     @property
     def flavour(self) -> Flavour:
         """The wanted bodies."""
-        return self.settings.bodies
+        return self.settings.flavour
 
     def adopt(self, graph: Graph) -> None:
         """Take the names of ``graph`` as taken."""
