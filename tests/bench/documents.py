@@ -7,12 +7,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from sys import modules
 from typing import Any
 
 from calibration.presets import PRESET_NOTES
-from opsets.op import Op
-from opsets.qpasses_v1 import OPS
 from opsets.target import KNOWN, Target, load_target, target_names
 from qpasses.integerize import INTEGERIZE
 from qpasses.ir.elementwise import COMBINING, PAIRING, UNARY
@@ -51,23 +48,6 @@ def target_rules() -> str:
 
 def _in_toml(value: Any) -> str:
     return "not given" if value is None else f"`{json.dumps(value)}`"
-
-
-def integer_ops() -> str:
-    """The ops of domain qpasses."""
-    rows = [[f"`{op.name}`", _what(op.reference), _evidence(op)] for op in OPS.values()]
-    return table(["op", "what it is", "evidence"], rows)
-
-
-def _evidence(op: Op) -> str:
-    words = op.evidence_of_words
-    return op.evidence if words is None else f"{op.evidence}; {words} where it has 16 bits"
-
-
-def _what(reference: Callable[..., Any]) -> str:
-    """What the module of an op says of it."""
-    first = (modules[reference.__module__].__doc__ or "").splitlines()[0]
-    return first.partition(": ")[2].rstrip(".")
 
 
 COMMON = {"fold-into-table", "integerize-chain", "integerize-moving"}
@@ -145,7 +125,7 @@ PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": {"figures": short_zoo},
     DOCS / "figures.md": {"zoo": zoo},
     DOCS / "samples.md": {"presets": presets},
-    DOCS / "supported-ops.md": {"ops": float_ops, "integer ops": integer_ops},
+    DOCS / "supported-ops.md": {"ops": float_ops},
     DOCS / "targets.md": {"shipped": shipped_targets, "rules": target_rules},
 }
 """By document, the parts that are written, by name."""
@@ -158,8 +138,10 @@ def documents() -> Sequence[Path]:
 
 
 def written(path: Path) -> str:
-    """The document as it has to be."""
+    """The document as it has to be; pages of ops are written whole by another script."""
     text = path.read_text("utf-8")
+    if path.parent == DOCS / "ops":
+        return text
     for name, content in PARTS.get(path, {}).items():
         text = replaced(text, name, content())
     return rewrapped(text)
