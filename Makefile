@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses targets ablation clean
+.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses targets ablation docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -82,6 +82,9 @@ targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targe
 
 ablation: $(VENV)/bench  ## forms of Softmax, GELU, LayerNorm and residuals: docs/ablation.md
 	@$(BIN)/python -m tests.bench.ablation $(MODEL)
+
+docs: $(VENV)/test  ## write docs/ops: a page for each op, from what it declares
+	@$(BIN)/python -m tests.bench.op_pages
 
 clean:  ## remove .venv, build and every cache
 	@rm -rf $(VENV) build *.egg-info calibration/_counting.*.so .pytest_cache .mypy_cache .ruff_cache

@@ -15,7 +15,7 @@ from opsets.declaration import (
     ends,
 )
 from opsets.fixed_point import saturate
-from opsets.op import Attributes, Body, Constants, Guard, Op
+from opsets.op import Attributes, Body, Condition, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import slope_bodies
@@ -53,7 +53,7 @@ def _rounds(rounding: NodeRounding) -> Guard:
         exact = given == "half_to_even_in_double" and rounding == "half_to_even"
         return bool(exact or given == rounding)
 
-    return accepts
+    return Condition(f"the rounding is {rounding}", accepts)
 
 
 _BODIES = [

@@ -33,11 +33,6 @@ INTEGER_OPS = {
     *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
     *("Split", "Where"),
 }
-IN_TWO_STEPS = {  # nodes that round so too
-    *("IntAveragePool", "IntConv", "IntGemm", "IntGlobalAveragePool", "IntMatMul", "IntMul"),
-    *("IntResize", "Requantize", "IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"),
-}
-ACTIVATIONS = {"acc", "x", "a", "b"}
 
 BODIES = [(op.name, body.overload) for op in OPS.values() for body in op.bodies]
 PORTABLE = [(name, key) for name, key in BODIES if key.startswith("portable")]
@@ -69,7 +64,7 @@ def value_info(name, array):
 def run_frozen(op, body, case):
     """Run the body as a model does: optimized, all but the activations initializers."""
     tensors = dict(zip(op.inputs, case.inputs, strict=True))
-    feeds = {name: tensors.pop(name) for name in ACTIVATIONS & tensors.keys()}
+    feeds = {name: tensors.pop(name) for name in op.data}
     formal = [op.name, list(op.inputs), list(op.outputs)]
     node = helper.make_node(*formal, None, None, DOMAIN, body.overload, **case.attributes)
     graph = helper.make_graph(
@@ -208,8 +203,8 @@ def test_every_module_declares_the_op_it_is_named_after():
 @every_op
 def test_each_rounding_has_exactly_one_portable_body(name):
     portable = [body for body in OPS[name].bodies if body.flavour == "portable"]
-    roundings = NODE_ROUNDINGS if name in IN_TWO_STEPS else ROUNDINGS
-    for rounding in roundings if "rounding" in OPS[name].attributes else [None]:
+    roundings = set(OPS[name].roundings) & set(NODE_ROUNDINGS)
+    for rounding in roundings or [None]:
         assert [b.accepts({}, {"rounding": rounding}) for b in portable].count(True) == 1
 
 
