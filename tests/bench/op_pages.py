@@ -42,7 +42,7 @@ the evidence.
 
 {table}
 
-Types: {letters}. All other types stand for themselves.
+{letters}
 """
 
 
@@ -84,7 +84,8 @@ def index() -> str:
     ]
     letters = "; ".join(f"{letter} is {said}" for letter, said in LETTERS.items())
     table = _table(("op", "computes", "evidence"), rows).rstrip()
-    return INDEX.format(table=table, letters=letters)
+    said = _paragraph(f"types: {letters}; all others stand for themselves")
+    return INDEX.format(table=table, letters=said.rstrip())
 
 
 def pages() -> dict[str, str]:
