@@ -66,9 +66,39 @@ def looks_up_bytes(constants: Constants, _attributes: Attributes) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Condition:
+    """A guard that says in words what it asks for."""
+
+    says: str
+    holds: Guard
+
+    def __call__(self, constants: Constants, attributes: Attributes) -> bool:
+        """Whether it holds for such a node."""
+        return self.holds(constants, attributes)
+
+
 def all_of(*guards: Guard) -> Guard:
     """The guard that holds where all of ``guards`` do."""
-    return lambda constants, attributes: all(each(constants, attributes) for each in guards)
+    return Condition(
+        "; ".join(filter(None, map(condition, guards))),
+        lambda constants, attributes: all(each(constants, attributes) for each in guards),
+    )
+
+
+def condition(guard: Guard) -> str:
+    """What a guard asks for in words: nothing of any node, else what its docstring says.
+
+    Raises TypeError if that begins with no "Whether".
+    """
+    if guard is any_node:
+        return ""
+    if isinstance(guard, Condition):
+        return guard.says
+    before, whether, said = " ".join((guard.__doc__ or "").split()).partition("Whether ")
+    if before or not whether:
+        raise TypeError(f"guard {guard} does not say whether what: give it a docstring")
+    return said.partition(". ")[0].rstrip(".")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from opsets.fixed_point import ROUNDINGS, Rounding
 from opsets.fragments import Fragment, fragment
 from opsets.kernels import PORTABLE_KERNELS, Kernel, two_step_kernel
-from opsets.op import Body, Guard
+from opsets.op import Body, Condition, Guard
 from opsets.rounding import LAST_STEP, NodeRounding
 
 _SPLIT = fragment("""
@@ -260,4 +260,7 @@ def portable_overload(rounding: NodeRounding) -> str:
 
 def rounds(rounding: NodeRounding) -> Guard:
     """Accept the nodes with this rounding."""
-    return lambda _constants, attributes: bool(attributes["rounding"] == rounding)
+    return Condition(
+        f"the rounding is {rounding}",
+        lambda _constants, attributes: bool(attributes["rounding"] == rounding),
+    )

@@ -186,6 +186,7 @@ def slope_bodies(portable: Sequence[Body], slopes: Sequence[str]) -> Sequence[Bo
 
 def _few(slopes: Sequence[str]) -> Guard:
     def accepts(constants: Constants, _attributes: Attributes) -> bool:
+        """Whether there are so few slopes that a table of each is small."""
         return all(constants[name].size <= MOST_SLOPES for name in slopes)
 
     return accepts

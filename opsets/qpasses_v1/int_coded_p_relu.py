@@ -16,7 +16,7 @@ from opsets.declaration import (
 )
 from opsets.fixed_point import saturate
 from opsets.fragments import fragment
-from opsets.op import Attributes, Body, Constants, Guard, Op
+from opsets.op import Attributes, Body, Condition, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import slope_bodies
@@ -60,7 +60,7 @@ def _rounds(rounding: NodeRounding) -> Guard:
         exact = given == "half_to_even_in_double" and rounding == "half_to_even"
         return bool(exact or given == rounding)
 
-    return accepts
+    return Condition(f"the rounding is {rounding}", accepts)
 
 
 _BODIES = [

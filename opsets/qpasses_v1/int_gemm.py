@@ -87,6 +87,7 @@ _ROWS = _IN_ROWS + _PRODUCT + _OUT_OF_ROWS
 
 
 def _is_matrix(_constants: Constants, attributes: Attributes) -> bool:
+    """Whether x is known to be a matrix."""
     leading = attributes.get("leading", NOT_KNOWN)
     return len(leading) == 1 and leading != NOT_KNOWN
 

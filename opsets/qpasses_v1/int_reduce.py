@@ -109,6 +109,7 @@ DOUBLE_SHIFTS = 42, 20
 
 
 def _is_exact_in_double(constants: Constants, attributes: Attributes) -> bool:
+    """Whether double holds every product and quotient, of any size."""
     cells = MOST_CELLS if attributes["mean"] == DIVIDES else 1
     multiplier, shift = int(constants["multiplier"]), int(constants["shift"])
     return fits_double(multiplier, shift, LARGEST_SUM, cells)

@@ -9,7 +9,7 @@ from opsets.declaration import IN_DOUBLE_TOO, Constant, Data, Scaling, Shift, en
 from opsets.fixed_point import Int64, saturate
 from opsets.forms import LEFT_SHIFTS
 from opsets.fragments import Fragment, fragment
-from opsets.op import Attributes, Body, Constants, Guard, Op
+from opsets.op import Attributes, Body, Condition, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import pair_bodies
@@ -83,7 +83,7 @@ def _rounds(rounding: NodeRounding) -> Guard:
             return "left_shift" in constants and not constants["left_shift"].any()
         return bool(given == rounding)
 
-    return accepts
+    return Condition(f"the rounding is {rounding}", accepts)
 
 
 def term(

@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import ONCE, SWITCH, Axis, Constant, Data, Scaling, ends
+from opsets.declaration import (
+    ONCE,
+    SWITCH,
+    Axis,
+    Constant,
+    Constraint,
+    Data,
+    Scaling,
+    Shape,
+    ends,
+)
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
@@ -131,6 +141,7 @@ def _is_exact_in_double(constants: Constants, _attributes: Attributes) -> bool:
 
 
 def _subtracts(_constants: Constants, attributes: Attributes) -> bool:
+    """Whether codes are subtracted from the largest of their row."""
     return not attributes["published"]
 
 
@@ -203,6 +214,10 @@ def _a_constant_changes_nothing(x: NDArray[Any], *args: Any, **attributes: Any) 
     )
 
 
+def _has_a_record(_constants: Constants, attributes: Attributes, _shape: Shape) -> bool:
+    return not attributes["published"]
+
+
 TABLE_SOFTMAX = Op(
     name="TableSoftmax",
     inputs={
@@ -221,6 +236,7 @@ TABLE_SOFTMAX = Op(
     bodies=_BODIES,
     evidence="bounded",
     scaling=Scaling.SOFTMAX,
+    constraints=[Constraint("`published` is 0: records know no other tables", _has_a_record)],
     laws={
         "the result is in the order of the row": order_moves_with_the_row(reference),
         "a constant added to a row changes nothing": _a_constant_changes_nothing,
