@@ -1,4 +1,4 @@
-"""The declaration of an op: signature, meaning, bodies and the kind of evidence it admits."""
+"""The declaration of an op: its node, its meaning, its bodies, and what proves them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +9,9 @@ import onnx
 import onnx.parser
 from numpy.typing import NDArray
 
+from opsets.declaration import Attribute, Constant, Constraint, Data, Probe, Scaling, Text
+from opsets.declaration import Attributes as Attributes
+from opsets.declaration import Constants as Constants
 from opsets.fragments import NOTHING, Fragment
 from opsets.kernels import Kernel
 
@@ -17,8 +20,6 @@ VERSION = 1
 
 Flavour = Literal["portable", "onnxruntime"]
 Evidence = Literal["thresholds", "exhaustive", "bounded"]
-Constants = Mapping[str, NDArray[Any]]
-Attributes = Mapping[str, Any]
 Law = Callable[..., None]
 """Takes the arguments of the reference and asserts an identity that holds for all of them."""
 
@@ -89,23 +90,52 @@ class Body:
 
 @dataclass(frozen=True)
 class Op:
-    """An op of domain ``qpasses``: what it means, and the ways to compute it.
+    """An op of domain ``qpasses``: its node, what it means, and the ways to compute it.
 
-    ``inputs`` maps each formal input to its type: T is uint8 or int8 (stored activations), Y
-    one of these or int16, S each on its own one of the three, W the weights' uint8 or int8.
-    ``attributes`` lists the formal attributes. ``bodies`` come in order of preference; the
-    first that fits the wanted flavour and accepts the node is used.
+    ``inputs`` come in order, data and constants; ``constraints`` hold between them and the
+    attributes. ``bodies`` come in order of preference; the first that fits the wanted flavour
+    and accepts the node is used. ``evidence`` is the word that the proof of a node gives,
+    ``evidence_of_words`` where some stored tensor has 16 bits and it is another; ``probe``
+    says how its kernel is probed, where that is done. ``formula`` and the ``source`` of it
+    define the op in a sentence each, ``note`` is what else there is to know.
     """
 
     name: str
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    attributes: Sequence[str]
+    inputs: Mapping[str, Data]
+    outputs: Mapping[str, Data]
+    attributes: Mapping[str, Attribute]
     reference: Callable[..., NDArray[Any]]
     bodies: Sequence[Body]
     evidence: Evidence
+    scaling: Scaling
+    formula: str
+    source: str = ""
+    note: str = ""
+    evidence_of_words: Evidence | None = None
+    probe: Probe | None = None
+    constraints: Sequence[Constraint] = ()
     laws: Mapping[str, Law] = field(default_factory=dict)
-    doc: str = ""
+
+    @property
+    def data(self) -> Sequence[str]:
+        """The inputs that flow in."""
+        return [name for name, each in self.inputs.items() if not isinstance(each, Constant)]
+
+    @property
+    def constants(self) -> Mapping[str, Constant]:
+        """The inputs that stand on the node."""
+        return {n: each for n, each in self.inputs.items() if isinstance(each, Constant)}
+
+    @property
+    def roundings(self) -> Sequence[str]:
+        """How its nodes may round; none for ops that do not."""
+        declared = self.attributes.get("rounding")
+        return declared.choices if isinstance(declared, Text) else ()
+
+    @property
+    def doc(self) -> str:
+        """The formula, what is to be noted, the source."""
+        return " ".join(filter(None, (self.formula, self.note, self.source)))
 
     def __post_init__(self) -> None:
         for body in self.bodies:

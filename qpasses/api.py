@@ -1,6 +1,6 @@
 """The Python interface: what the command line calls and users import."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,7 +16,7 @@ from opsets.target import Target
 from qpasses.checking.accuracy import compare
 from qpasses.checking.compare_certificates import Compared, compare_certificate
 from qpasses.checking.inspection import Inspection, inspect_model
-from qpasses.checking.verification import recorded_preprocessing, verify_integer
+from qpasses.checking.verification import Verification, recorded_preprocessing, verify_integer
 from qpasses.emit.certificate import Certificate, certificate
 from qpasses.emit.evidence_file import (
     place_to_read,
@@ -26,7 +26,7 @@ from qpasses.emit.evidence_file import (
 )
 from qpasses.emit.provenance import Provenance
 from qpasses.emit.report_file import described, report_head, write_report
-from qpasses.emit.whole_files import check_outputs
+from qpasses.emit.whole_files import check_outputs, write_whole
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.summary import summarize
 from qpasses.integerize import INTEGER_IO
@@ -47,9 +47,10 @@ from qpasses.ir.choices import (
     WeightType,
 )
 from qpasses.ir.edges import Edges, RealSession
-from qpasses.ir.graph import Graph
+from qpasses.ir.graph import Graph, export_graph, import_graph
 from qpasses.ir.progress import Progress, no_progress
-from qpasses.ir.rewriting import Watch
+from qpasses.ir.record import Record
+from qpasses.ir.rewriting import Context, Pass, Watch, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.load.arguments import (
     check_count,
@@ -62,9 +63,10 @@ from qpasses.load.arguments import (
     skips_bad,
     tool_version,
 )
-from qpasses.load.integer_model import read_integer_model
+from qpasses.load.graph_text import read_graph_file
+from qpasses.load.integer_model import IntegerModel, read_integer_model
 from qpasses.load.reading import digest, external_files
-from qpasses.pipeline import integerize, pass_table
+from qpasses.pipeline import State, context_for, pass_table, passes_by_name, quantized
 from qpasses.place.cautions import (
     code_warnings,
     constant_warnings,
@@ -73,6 +75,7 @@ from qpasses.place.cautions import (
     range_warnings,
 )
 from qpasses.place.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
+from qpasses.report.text import declined_lines, whole_text
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
@@ -200,59 +203,134 @@ def quantize(
         share_tables=share_tables,
         emit=emit,
     )
-    _check_stop(stop_after, settings)
-    evidence = place_to_write(evidence_file, output, emit, stop_after)
-    check_count("samples", samples)
-    check_count("workers", workers)
-    runs_on, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
-    source, path = given_float_model(model)
-    how = given_preprocessing(preprocessing)
-    sha256, given = digest(source), None
-    if calibration_table is not None:
-        given = Given.read(calibration_table, sha256, tool_version(), rules)
-    if data is None:
-        _check_dataless(given, samples, how)
-    usual = None if given is None else given.preprocessing
-    wanted = "random:1" if data is None else data
-    feeds = open_samples(wanted, input_specs(source), samples, how, usual)
-    if given is not None:
-        given.check_preprocessing(feeds.preprocessing)
-    table_file = [] if isinstance(calibration_table, Table) else given_paths(calibration_table)
-    target_file = [] if isinstance(target, Target) else given_paths(target)
-    target_file = [each for each in target_file if each.suffix == ".toml"]
-    check_outputs(
-        given_paths(output, evidence, json_file),
-        [
-            path,
-            *external_files(path),
-            *feeds.paths,
-            *target_file,
-            *table_file,
-        ],
+    asked = _Asked(
+        settings,
+        model,
+        data,
+        output=output,
+        evidence_file=evidence_file,
+        json_file=json_file,
+        samples=samples,
+        preprocessing=preprocessing,
+        target=target,
+        calibration_table=calibration_table,
+        watch=Watch(after, stop_after),
+        on_bad_sample=on_bad_sample,
+        workers=workers,
+        engine=engine,
+        ray_address=ray_address,
+        progress=progress,
     )
-    shown_as = feeds.preprocessing or (usual if data is None else None)
-    configuration = settings.as_json() | {
-        "calibration_table": given and given.as_json(),
-        "samples": len(feeds),
-        "random_data": feeds.random if given is None else given.random,
-        "stop_after": stop_after,
-        "preprocessing": shown_as and shown_as.as_json(),
-    }
-    origin = Provenance.of(source, sha256, tool_version(), configuration)
-    calibration = Calibration(runs_on, given, skip_bad, workers)
-    watch = Watch(after, stop_after)
-    made = integerize(source, feeds, settings, origin, calibration, progress, watch)
+    job = asked.resolved()
+    made = quantized(job.start)
+    result = _reported(job, made)
+    write_outputs(made.model, result.certificate, output, job.evidence)
+    write_report(json_file, result.report)
+    return result
 
-    advance = progress("compare with float", 1)
-    compared, bad = _compared(feeds, made.ranges, skip_bad)
+
+@dataclass(frozen=True)
+class _Asked:
+    """What ``quantize`` was asked for, nothing of it read yet."""
+
+    settings: Settings
+    model: str | Path | onnx.ModelProto
+    data: Data
+    output: str | Path | None
+    evidence_file: str | Path | None
+    json_file: str | Path | None
+    samples: int | None
+    preprocessing: Preprocessing | str | None
+    target: str | Path | Target
+    calibration_table: str | Path | Table | None
+    watch: Watch
+    on_bad_sample: OnBadSample
+    workers: int | None
+    engine: EngineName
+    ray_address: str | None
+    progress: Progress
+
+    def resolved(self) -> "_Job":
+        """Everything read and checked. Raises UsageError or ModelError, nothing written."""
+        settings, stop_after = self.settings, self.watch.stop_after
+        _check_stop(stop_after, settings)
+        evidence = place_to_write(self.evidence_file, self.output, settings.emit, stop_after)
+        check_count("samples", self.samples)
+        check_count("workers", self.workers)
+        runs_on = given_engine(self.engine, self.ray_address)
+        skip_bad = skips_bad(self.on_bad_sample)
+        source, path = given_float_model(self.model)
+        how, sha256 = given_preprocessing(self.preprocessing), digest(source)
+        given = self._table(sha256, how)
+        usual = None if given is None else given.preprocessing
+        wanted = "random:1" if self.data is None else self.data
+        feeds = open_samples(wanted, input_specs(source), self.samples, how, usual)
+        if given is not None:
+            given.check_preprocessing(feeds.preprocessing)
+        read = [path, *external_files(path), *feeds.paths, *self._files()]
+        check_outputs(given_paths(self.output, evidence, self.json_file), read)
+        shown_as = feeds.preprocessing or (usual if self.data is None else None)
+        configuration = settings.as_json() | {
+            "calibration_table": given and given.as_json(),
+            "samples": len(feeds),
+            "random_data": feeds.random if given is None else given.random,
+            "stop_after": stop_after,
+            "preprocessing": shown_as and shown_as.as_json(),
+        }
+        start = State(
+            source,
+            feeds,
+            context_for(settings),
+            Provenance.of(source, sha256, tool_version(), configuration),
+            Calibration(runs_on, given, skip_bad, self.workers),
+            self.progress,
+            self.watch,
+        )
+        return _Job(start, path, configuration, evidence)
+
+    def _table(self, sha256: str, how: Preprocessing | None) -> Given | None:
+        """The calibration table, if there is one; without data there must be."""
+        given = None
+        if self.calibration_table is not None:
+            rules = self.settings.target
+            given = Given.read(self.calibration_table, sha256, tool_version(), rules)
+        if self.data is None:
+            _check_dataless(given, self.samples, how)
+        return given
+
+    def _files(self) -> list[Path]:
+        """The files that table and target are read from."""
+        table, target = self.calibration_table, self.target
+        files = [] if isinstance(table, Table) else given_paths(table)
+        rules = [] if isinstance(target, Target) else given_paths(target)
+        return [*(each for each in rules if each.suffix == ".toml"), *files]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A quantization before its first stage, and what its report says of it.
+
+    ``path``: of the float model; ``evidence``: where the certificate goes, if there is one.
+    """
+
+    start: State
+    path: Path
+    configuration: dict[str, Any]
+    evidence: Path | None
+
+
+def _reported(job: _Job, made: State) -> Result:
+    """The emitted model beside the float model, the report about both, the certificate."""
+    settings, feeds, given = made.settings, made.samples, made.calibration.given
+    advance = made.progress("compare with float", 1)
+    compared, bad = _compared(feeds, made.ranges, made.calibration.skip_bad)
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
     edges = Edges.between([spec.name for spec in feeds.specs], made.model, made.record)
     runner = RealSession(Session(made.model), edges)
-    accuracy = compare(Session(source), runner, compared).as_json()
+    accuracy = compare(Session(made.source), runner, compared).as_json()
     advance()
-    report = report_head("quantize", path, source, configuration)
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
-    report |= {
+    report = report_head("quantize", job.path, made.source, job.configuration) | {
         "target": settings.target.name,
         "samples": described(feeds)
         | {
@@ -262,7 +340,7 @@ def quantize(
         },
         "calibration": ranges_as_json(ranges),
         "summary": summary,
-        "joins": [each.as_json() for each in made.joins],
+        "joins": [each.as_json() for each in made.aligned.joins],
         "sharing": made.sharing and made.sharing.as_json(),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},
@@ -276,12 +354,15 @@ def quantize(
     }
     certified = None
     if not made.unfinished:
-        graph, record = made.graph, made.record
         certified = certificate(
-            made.model, origin, graph, record, made.evidence, settings, summary
+            made.model,
+            made.provenance,
+            made.graph,
+            made.record,
+            made.evidence,
+            settings,
+            summary,
         )
-    write_outputs(made.model, certified, output, evidence)
-    write_report(json_file, report)
     return Result(made.model, report, made.evidence, certified)
 
 
@@ -313,10 +394,9 @@ def verify(
         raise UsageError("samples and preprocessing are about data: give them (--data, data)")
     check_count("samples", samples)
     read = read_integer_model(model, str(path))
-    how = given_preprocessing(preprocessing)
-    usual = recorded_preprocessing(read)
-    feeds = None
+    how, feeds = given_preprocessing(preprocessing), None
     if original is not None and data is not None:
+        usual = recorded_preprocessing(read)
         feeds = open_samples(data, input_specs(original), samples, how, usual)
     models = [each for each in (path, source) if each is not None]
     files = [file for each in models for file in external_files(each)]
@@ -325,11 +405,45 @@ def verify(
     inputs = [*models, *files, *(feeds.paths if feeds else []), *given_paths(beside)]
     check_outputs(given_paths(json_file), inputs)
     found = verify_integer(read, original, feeds, progress, str(path))
+    summary, recomputed, notes = _judged(found, read, original, beside, kept)
+    count = len(feeds) if feeds else 0
+    accuracy = found.accuracy.as_json() if feeds else []
+    doubts = data_warnings(feeds, found.random_data, feeds.random) if feeds else []
+    report = report_head("verify", source, original, {"samples": count}) | {
+        "target": found.settings.target.name,
+        "integer_model": {"path": str(path), "sha256": digest(model)},
+        "samples": described(feeds) | {"accuracy": count},
+        "summary": summary | {"problems": found.problems},
+        "evidence": {"nodes": [each.as_json() for each in found.evidence]},
+        "checks": found.checks,
+        "accuracy": {"outputs": accuracy},
+        "warnings": [
+            *doubts,
+            *found.warnings,
+            *notes,
+            *graph_warnings(found.graph, found.settings, summary, accuracy),
+        ],
+    }
+    write_report(json_file, report)
+    return Result(None, report, found.evidence, recomputed)
+
+
+def _judged(
+    found: Verification,
+    read: IntegerModel,
+    original: onnx.ModelProto | None,
+    beside: Path | None,
+    kept: Certificate | None,
+) -> tuple[dict[str, Any], Certificate, list[str]]:
+    """The summary with its verdict, the certificate as recomputed, and notes on what is kept.
+
+    What ``kept``, read from ``beside``, says otherwise joins the problems that were found.
+    """
     summary = summarize(found.graph, found.record, found.evidence)
     sha256 = read.about["float_sha256"] if original is None else digest(original)
     origin = Provenance(sha256, read.about["version"], {})
     recomputed = certificate(
-        model, origin, found.graph, found.record, found.evidence, found.settings, summary
+        read.model, origin, found.graph, found.record, found.evidence, found.settings, summary
     )
     compared = Compared()
     if kept is not None:
@@ -345,33 +459,67 @@ def verify(
     elif found.unchecked:
         because = [*summary["because"], *found.unchecked]
         summary |= {"verdict": "incomplete", "because": because}
-    count = len(feeds) if feeds else 0
-    report = report_head("verify", source, original, {"samples": count})
-    accuracy = found.accuracy.as_json() if feeds else []
-    doubts = data_warnings(feeds, found.random_data, feeds.random) if feeds else []
-    doubts += found.warnings
-    report |= {
-        "target": found.settings.target.name,
-        "integer_model": {"path": str(path), "sha256": digest(model)},
-        "samples": described(feeds) | {"accuracy": count},
-        "summary": summary | {"problems": found.problems},
-        "evidence": {"nodes": [each.as_json() for each in found.evidence]},
-        "checks": found.checks,
-        "accuracy": {"outputs": accuracy},
-        "warnings": [
-            *doubts,
-            *compared.notes,
-            *graph_warnings(found.graph, found.settings, summary, accuracy),
-        ],
-    }
-    write_report(json_file, report)
-    return Result(None, report, found.evidence, recomputed)
+    return summary, recomputed, compared.notes
 
 
 def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:
     """The nodes of an integer model with their numbers, and their evidence recomputed."""
     model, path = given_model(integer)
     return inspect_model(model, path)
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What single passes made of a graph; ``record``: what its integers mean."""
+
+    model: onnx.ModelProto
+    graph: Graph
+    record: Record
+
+    @property
+    def declined(self) -> Mapping[str, str]:
+        """By node, why a pass left it alone."""
+        return self.record.declined
+
+    def as_text(self) -> str:
+        """The graph in ONNX's text syntax, and a comment for each node that was declined."""
+        return whole_text(self.model) + declined_lines(self.declined)
+
+
+def run_passes_alone(
+    graph: str | Path,
+    passes: Sequence[str],
+    *,
+    target: str | Path | Target | None = None,
+    output: str | Path | None = None,
+) -> Rewriting:
+    """Run ``passes``, in the given order, on a graph as it is: no other stage is run.
+
+    ``graph``: an ONNX model, or a text in ONNX's syntax (``qpasses.load.graph_text``), whose
+    first line may name a target; ``target`` comes before that one. ``output``, an ``.onnx``
+    file or a text, is written whole or not at all. Raises UsageError or ModelError.
+    """
+    chosen, place = [_pass_called(name) for name in passes], Path(graph)
+    check_outputs(given_paths(output), [place, *external_files(place)])
+    model, named = read_graph_file(place)
+    rules = given_target(target or named or "onnx", False)
+    context = Context(Settings(rules, "onnxruntime" if rules.fast_kernels else "portable"))
+    made = import_graph(model)
+    run_passes(chosen, made, context)
+    found = Rewriting(export_graph(made), made, context.record)
+    if output is not None:
+        is_model = Path(output).suffix == ".onnx"
+        content = found.model.SerializeToString() if is_model else found.as_text().encode()
+        write_whole(Path(output), content)
+    return found
+
+
+def _pass_called(name: str) -> Pass:
+    check_pass(name)
+    known = passes_by_name()
+    if name not in known:
+        raise UsageError(f"pass {name!r} needs ranges: it runs in `qpasses quantize` only")
+    return known[name]
 
 
 def _check_dataless(

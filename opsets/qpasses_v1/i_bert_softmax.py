@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import TWICE, Axis, Constant, Data, Integer, Scaling, Shift, ends
 from opsets.fixed_point import rounding_shift, saturate
 from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
@@ -109,27 +110,35 @@ def reference(
 I_BERT_SOFTMAX = Op(
     name="IBertSoftmax",
     inputs={
-        "x": "T",
-        "exp_multiplier": "int32",
-        "exp_shift": "int32",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "exp_multiplier": Constant("int32"),
+        "exp_shift": Shift(),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "x0", "b", "c", "fraction_bits", "output_bits", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "x0": Integer(1 - (1 << 20), -1),
+        "b": Integer(0, (1 << 20) - 1),
+        "c": Integer(1, (1 << 30) - 1),
+        "fraction_bits": Integer(1, 30),
+        "output_bits": Integer(1, 16),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *softmax_bodies(_CONSTANTS, _TERM, _AT_LEAST_1),
         *bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
     ],
     evidence="bounded",
+    scaling=Scaling.ALGORITHM,
     laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
-    doc="d = x - (largest x along `axis`); u = max(d, fraction_bits * x0) = q * x0 + r; e = "
-    "max(r * (r + b) + c, 0) * 2**(fraction_bits - q); t = round(e * exp_multiplier / "
+    formula="d = x - (largest x along `axis`); u = max(d, fraction_bits * x0) = q * x0 + r; e "
+    "= max(r * (r + b) + c, 0) * 2**(fraction_bits - q); t = round(e * exp_multiplier / "
     "2**exp_shift), half to even; s = sum of t along `axis`, at least 1; p = floor(t * "
-    "floor(2**32 / s) / 2**(32 - output_bits)); y = clamp(round(p * multiplier / 2**shift) "
-    "+ y_zero, y_min, y_max). Source: I-BERT, IntSoftmax.",
+    "floor(2**32 / s) / 2**(32 - output_bits)); y = clamp(round(p * multiplier / 2**shift) + "
+    "y_zero, y_min, y_max).",
+    source="Source: I-BERT, IntSoftmax.",
 )

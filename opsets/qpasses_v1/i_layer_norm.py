@@ -6,6 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    MANY,
+    ONCE,
+    Constant,
+    Constraint,
+    Data,
+    Integer,
+    Scaling,
+    Shape,
+    Shift,
+    ends,
+)
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import (
     ROUNDINGS,
@@ -203,24 +215,40 @@ def _a_constant_changes_nothing(
     )
 
 
+def _rows_have_cells(_constants: Constants, attributes: Attributes, shape: Shape) -> bool:
+    last = shape[-1] if shape else None
+    return last is None or isinstance(last, str) or last == attributes["cells"]
+
+
 I_LAYER_NORM = Op(
     name="ILayerNorm",
     inputs={
-        **{"x": "S", "x_zero": "S", "bias": "int64", "multiplier": "int32"},
-        **{"shift": "int32", "y_zero": "T", "y_min": "T", "y_max": "T"},
+        "x": Data("S"),
+        "x_zero": Constant("S"),
+        "bias": Constant("int64", ("cells",)),
+        "multiplier": Constant("int32", ("cells",)),
+        "shift": Shift(dims=("cells",)),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("cells", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "cells": Integer(1, MANY // 255**2 - 1),
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         *map(_in_double, ROUNDINGS),
         *bodies_of_one_rounding(_CENTERED + _steps(_STEP) + _NORMAL, "shift"),
     ],
     evidence="bounded",
+    scaling=Scaling.ALGORITHM,
+    constraints=[
+        Constraint("the last axis of x has `cells` places", _rows_have_cells),
+    ],
     laws={"an even constant added to all codes changes nothing": _a_constant_changes_nothing},
-    doc="Over each row along the last axis: d = c - round(mean of c), half to even, c = x - "
-    "x_zero; v = sum of d**2; k = 2**16, then ten times floor((k + floor(v / k)) / 2); p = "
+    formula="Over each row along the last axis: d = c - round(mean of c), half to even, c = x "
+    "- x_zero; v = sum of d**2; k = 2**16, then ten times floor((k + floor(v / k)) / 2); p = "
     "floor(d * floor((2**31 - 1) / k) / 2) + bias; y = clamp(round(p * multiplier / "
-    "2**shift) + y_zero, y_min, y_max), multipliers of either sign. Source: I-ViT, "
-    "IntLayerNorm.",
+    "2**shift) + y_zero, y_min, y_max), multipliers of either sign.",
+    source="Source: I-ViT, IntLayerNorm.",
 )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import ONCE, Constant, Data, Scaling, Shift, ends
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_shift, saturate
 from opsets.float32 import CLIPPED
@@ -131,19 +132,19 @@ def _commutes(
 INT_ADD = Op(
     name="IntAdd",
     inputs={
-        "a": "S",
-        "a_zero": "S",
-        "b": "S",
-        "b_zero": "S",
-        "a_multiplier": "int32",
-        "b_multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "S",
-        "y_min": "S",
-        "y_max": "S",
+        "a": Data("S"),
+        "a_zero": Constant("S"),
+        "b": Data("S"),
+        "b_zero": Constant("S"),
+        "a_multiplier": Constant("int32"),
+        "b_multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("S"),
     },
-    outputs={"y": "S"},
-    attributes=("rounding",),
+    outputs={"y": Data("S")},
+    attributes={
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         Body(
@@ -163,9 +164,12 @@ INT_ADD = Op(
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
+    evidence_of_words="bounded",
+    scaling=Scaling.SUM,
     laws={"commutes": _commutes},
-    doc="total = (a - a_zero) * a_multiplier + (b - b_zero) * b_multiplier, exact in int64; "
-    "y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
-    "broadcasting and one rounding. onnxruntime's QLinearAdd depends on the order of its "
-    "operands, so evidence covers both.",
+    formula="total = (a - a_zero) * a_multiplier + (b - b_zero) * b_multiplier, exact in "
+    "int64; y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
+    "broadcasting and one rounding.",
+    note="onnxruntime's QLinearAdd depends on the order of its operands, so evidence covers "
+    "both.",
 )

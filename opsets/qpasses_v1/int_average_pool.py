@@ -8,6 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import convolve
+from opsets.declaration import (
+    PER_CHANNEL,
+    STEPS,
+    TWICE,
+    WINDOW,
+    Constant,
+    Data,
+    Integer,
+    Integers,
+    Probe,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
@@ -94,16 +108,21 @@ def _constant_input_gives_constant_output(
 INT_AVERAGE_POOL = Op(
     name="IntAveragePool",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("channels", "dilations", "kernel_shape", "pads", "strides", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "channels": Integer(1),
+        "dilations": STEPS,
+        "kernel_shape": WINDOW,
+        "pads": Integers(0, per_axis=2, required=False),
+        "strides": STEPS,
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -111,9 +130,12 @@ INT_AVERAGE_POOL = Op(
         *portable_bodies(_SUMS, AFTER_CHANNELS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.WINDOW,
     laws={"a constant input gives a constant output": _constant_input_gives_constant_output},
-    doc="acc = sum over the window of (x - x_zero), padding being zero; "
-    "y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max), the multiplier "
-    "holding 1 / cells. Windows as in ONNX AveragePool with count_include_pad. The fast body "
-    "is a depthwise QLinearConv, because onnxruntime's QLinearAveragePool sums in float.",
+    formula="acc = sum over the window of (x - x_zero), padding being zero; y = "
+    "clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max), the multiplier "
+    "holding 1 / cells. Windows as in ONNX AveragePool with count_include_pad.",
+    note="The fast body is a depthwise QLinearConv, because onnxruntime's QLinearAveragePool "
+    "sums in float.",
 )

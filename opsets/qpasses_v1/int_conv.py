@@ -6,6 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import convolve
+from opsets.declaration import (
+    PER_CHANNEL,
+    STEPS,
+    TWICE,
+    WINDOW,
+    Constant,
+    Data,
+    Integer,
+    Integers,
+    Probe,
+    Scaling,
+    Shift,
+    Text,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
@@ -99,27 +114,25 @@ def _zero_input_gives_the_bias(
 INT_CONV = Op(
     name="IntConv",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "w": "W",
-        "w_zero": "W",
-        "bias": "int32",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "w": Constant("W", ("M", "C", "K", ...)),
+        "w_zero": Constant("W"),
+        "bias": Constant("int32", ("M",)),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=(
-        "auto_pad",
-        "dilations",
-        "group",
-        "kernel_shape",
-        "pads",
-        "strides",
-        "rounding",
-    ),
+    outputs={"y": Data("T")},
+    attributes={
+        "auto_pad": Text(required=False),
+        "dilations": STEPS,
+        "group": Integer(1),
+        "kernel_shape": WINDOW,
+        "pads": Integers(0, per_axis=2, required=False),
+        "strides": STEPS,
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -127,8 +140,11 @@ INT_CONV = Op(
         *portable_bodies(_SUMS, AFTER_CHANNELS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.FILTERS,
     laws={"a silent input gives the bias": _zero_input_gives_the_bias},
-    doc="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32; "
-    "y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Geometry as in "
-    "ONNX Conv; 1D, 2D and 3D. Source: ONNX QLinearConv, the scale as multiplier and shift.",
+    formula="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32; y = "
+    "clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Geometry as in ONNX "
+    "Conv; 1D, 2D and 3D.",
+    source="Source: ONNX QLinearConv, the scale as multiplier and shift.",
 )

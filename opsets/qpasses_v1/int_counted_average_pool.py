@@ -8,6 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import convolve
+from opsets.declaration import (
+    ONCE,
+    STEPS,
+    WINDOW,
+    Constant,
+    Data,
+    Integer,
+    Integers,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
@@ -118,19 +130,22 @@ def _what_is_alike_stays_alike(x: NDArray[Any], *args: Any, **attributes: Any) -
 INT_COUNTED_AVERAGE_POOL = Op(
     name="IntCountedAveragePool",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=(
-        *("channels", "dilations", "kernel_shape", "pads", "strides"),
-        *("uncounted_pads", "rounding"),
-    ),
+    outputs={"y": Data("T")},
+    attributes={
+        "channels": Integer(1),
+        "dilations": STEPS,
+        "kernel_shape": WINDOW,
+        "pads": Integers(0, per_axis=2, required=False),
+        "strides": STEPS,
+        "uncounted_pads": Integers(0, per_axis=2),
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         Body(
@@ -149,9 +164,10 @@ INT_COUNTED_AVERAGE_POOL = Op(
             for rounding in ROUNDINGS
         ),
     ],
-    evidence="exhaustive",
+    evidence="thresholds",
+    scaling=Scaling.RATIO,
     laws={"what is alike stays alike": _what_is_alike_stays_alike},
-    doc="acc = sum over the window of (x - x_zero), padding being zero; cells = those of the "
-    "window that are not among `uncounted_pads`, the outermost of `pads`, at least 1; y = "
-    "clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, y_max).",
+    formula="acc = sum over the window of (x - x_zero), padding being zero; cells = those of "
+    "the window that are not among `uncounted_pads`, the outermost of `pads`, at least 1; y "
+    "= clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, y_max).",
 )

@@ -6,6 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    MANY,
+    PER_CHANNEL,
+    TWICE,
+    Constant,
+    Data,
+    Integers,
+    Probe,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
@@ -130,19 +142,20 @@ def _identity_weights_keep_the_levels(
 INT_GEMM = Op(
     name="IntGemm",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "w": "W",
-        "w_zero": "W",
-        "bias": "int32",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "w": Constant("W", ("K", "N")),
+        "w_zero": Constant("W"),
+        "bias": Constant("int32", ("N",)),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("leading", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "leading": Integers(-MANY),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_MATRIX, "onnxruntime_matrix", _is_matrix),
@@ -152,8 +165,11 @@ INT_GEMM = Op(
         *portable_bodies(_SUMS, LAST_AXIS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.COLUMNS,
     laws={"identity weights keep the levels": _identity_weights_keep_the_levels},
-    doc="acc = sum over k of (x[..., k] - x_zero) * (w[k, n] - w_zero) + bias[n], exact in "
-    "int32; y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). x has any "
-    "rank >= 2. Source: ONNX MatMulInteger and onnxruntime's QGemm.",
+    formula="acc = sum over k of (x[..., k] - x_zero) * (w[k, n] - w_zero) + bias[n], exact "
+    "in int32; y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). x has "
+    "any rank >= 2.",
+    source="Source: ONNX MatMulInteger and onnxruntime's QGemm.",
 )

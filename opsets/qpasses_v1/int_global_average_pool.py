@@ -5,6 +5,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    PER_CHANNEL,
+    TWICE,
+    WINDOW,
+    Constant,
+    Data,
+    Integer,
+    Probe,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
@@ -86,16 +98,18 @@ def _order_of_positions_is_irrelevant(x: NDArray[Any], *args: Any, **attributes:
 INT_GLOBAL_AVERAGE_POOL = Op(
     name="IntGlobalAveragePool",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("channels", "spatial_shape", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "channels": Integer(1),
+        "spatial_shape": WINDOW,
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -103,7 +117,9 @@ INT_GLOBAL_AVERAGE_POOL = Op(
         *portable_bodies(_SUMS, AFTER_CHANNELS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.WINDOW,
     laws={"the order of positions is irrelevant": _order_of_positions_is_irrelevant},
-    doc="acc = sum over all positions of (x - x_zero); y = clamp(round(acc * multiplier / "
+    formula="acc = sum over all positions of (x - x_zero); y = clamp(round(acc * multiplier / "
     "2**shift) + y_zero, y_min, y_max), the multiplier holding 1 / cells.",
 )

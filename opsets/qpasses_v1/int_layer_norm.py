@@ -2,12 +2,26 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import isqrt
+from math import isqrt, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    ONCE,
+    SWITCH,
+    Axis,
+    Constant,
+    Constraint,
+    Data,
+    Integer,
+    Scaling,
+    Shape,
+    Shift,
+    ends,
+    keeps_shape,
+)
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Int64, Rounding, rounding_shift, saturate
 from opsets.fragments import Fragment, fragment
@@ -378,37 +392,72 @@ def _a_constant_row_gives_the_bias(
     np.testing.assert_array_equal(reference(still, x_zero, *args, **attributes), expected)
 
 
+def _factors_are_of_rows(constants: Constants, attributes: Attributes, shape: Shape) -> bool:
+    """One factor for each place of a row, or one for several; rows of x have ``cells``."""
+    multiplier, axis, cells = constants["multiplier"], attributes["axis"], attributes["cells"]
+    if multiplier.ndim < -axis or multiplier.size == 0:
+        return False
+    places = multiplier.shape[axis:]
+    if cells % prod(places) or (1 not in places and prod(places) != cells):
+        return False
+    known = [] if shape is None else [size for size in shape[axis:] if isinstance(size, int)]
+    is_row = len(known) < -axis or prod(known) == cells
+    return is_row and (shape is None or keeps_shape(shape, multiplier))
+
+
+def _factors_have_offsets(
+    constants: Constants, _attributes: Attributes, _shape: Shape
+) -> bool:
+    return constants["bias"].shape == constants["multiplier"].shape
+
+
+def _bits_are_left(_constants: Constants, attributes: Attributes, _shape: Shape) -> bool:
+    root, factor, norm = (attributes[f"{name}_bits"] for name in ("root", "factor", "norm"))
+    return bool(norm < factor - root)
+
+
 INT_LAYER_NORM = Op(
     name="IntLayerNorm",
     inputs={
-        **{"x": "S", "x_zero": "S", "multiplier": "int32", "bias": "int64"},
-        **{"shift": "int32", "epsilon": "int64", "y_zero": "T", "y_min": "T", "y_max": "T"},
+        "x": Data("S"),
+        "x_zero": Constant("S"),
+        "multiplier": Constant("int32", (...,)),
+        "bias": Constant("int64", (...,)),
+        "shift": Shift(),
+        "epsilon": Constant("int64", limits=range(1 << 62)),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=(
-        "axis",
-        "cells",
-        "centered",
-        "root_bits",
-        "factor_bits",
-        "norm_bits",
-        "rounding",
-    ),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "cells": Integer(1),
+        "centered": SWITCH,
+        "root_bits": Integer(0, 31),
+        "factor_bits": Integer(0, 62),
+        "norm_bits": Integer(1),
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         *(body for rounding in ROUNDINGS for body in _in_double(rounding)),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="bounded",
+    scaling=Scaling.NORM,
+    constraints=[
+        Constraint("factors broadcast to x and to rows of `cells`", _factors_are_of_rows),
+        Constraint("bias has the shape of multiplier", _factors_have_offsets),
+        Constraint("norm_bits < factor_bits - root_bits", _bits_are_left),
+    ],
     laws={
         "a constant added to all codes changes nothing": _a_constant_changes_nothing,
         "a constant row gives the bias": _a_constant_row_gives_the_bias,
     },
-    doc="Over each row of n = `cells` codes, along `axis` and all behind it: d = n * (x - "
+    formula="Over each row of n = `cells` codes, along `axis` and all behind it: d = n * (x - "
     "x_zero) - t, v = n * sum of (x - x_zero)**2 - t**2, t = sum of (x - x_zero) if "
-    "`centered`, else 0; root = floor(sqrt(v * 4**root_bits + epsilon)), at least 1; normal"
-    " = round(d * floor(2**factor_bits / root) / 2**(factor_bits - root_bits - norm_bits)),"
-    " half to even; y = clamp(round((normal * multiplier + bias) / 2**shift) + y_zero, "
-    "y_min, y_max). Of LayerNormalization, InstanceNormalization and, not centered, "
+    "`centered`, else 0; root = floor(sqrt(v * 4**root_bits + epsilon)), at least 1; normal "
+    "= round(d * floor(2**factor_bits / root) / 2**(factor_bits - root_bits - norm_bits)), "
+    "half to even; y = clamp(round((normal * multiplier + bias) / 2**shift) + y_zero, y_min, "
+    "y_max). Of LayerNormalization, InstanceNormalization and, not centered, "
     "RMSNormalization.",
 )

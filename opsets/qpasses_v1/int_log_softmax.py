@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import ONCE, Axis, Constant, Data, Integer, Scaling, ends
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import Int64, Rounding, rounding_shift, saturate
 from opsets.fragments import Fragment, fragment
@@ -280,17 +281,19 @@ def _a_constant_changes_nothing(x: NDArray[Any], *args: Any, **attributes: Any) 
 INT_LOG_SOFTMAX = Op(
     name="IntLogSoftmax",
     inputs={
-        "x": "T",
-        "denominators": "int32[256]",
-        "distances": "int64[256]",
-        "octaves": "int64[41]",
-        "logarithms": "int64[257]",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "denominators": Constant("int32", (256,)),
+        "distances": Constant("int64", (256,)),
+        "octaves": Constant("int64", (OCTAVES,)),
+        "logarithms": Constant("int64", (PIECES + 1,)),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "fraction_bits", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "fraction_bits": Integer(1, 31),
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=(
         *(
@@ -305,12 +308,13 @@ INT_LOG_SOFTMAX = Op(
         *bodies_of_one_rounding(_INT64, "bits_0"),
     ),
     evidence="bounded",
+    scaling=Scaling.LOGARITHM,
     laws={
         "the result is in the order of the row": _order_stays,
         "a constant added to a row changes nothing": _a_constant_changes_nothing,
     },
-    doc="d = (largest x along `axis`) - x; total = sum of denominators[d] along `axis`, from "
-    "1 to 2**41 - 1, is 2**e * (1 + (p + r) / 256), e and p whole, r cut to 20 bits; log = "
-    "octaves[e] + logarithms[p] + floor(r * (logarithms[p + 1] - logarithms[p])); y = clamp("
-    "round(-(distances[d] + log) / 2**fraction_bits) + y_zero, y_min, y_max).",
+    formula="d = (largest x along `axis`) - x; total = sum of denominators[d] along `axis`, "
+    "from 1 to 2**41 - 1, is 2**e * (1 + (p + r) / 256), e and p whole, r cut to 20 bits; "
+    "log = octaves[e] + logarithms[p] + floor(r * (logarithms[p + 1] - logarithms[p])); y = "
+    "clamp(round(-(distances[d] + log) / 2**fraction_bits) + y_zero, y_min, y_max).",
 )

@@ -5,6 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    PER_CHANNEL,
+    TWICE,
+    Constant,
+    Data,
+    Integer,
+    Probe,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies, is_unsigned
@@ -86,18 +97,19 @@ def _transposes(
 INT_MAT_MUL = Op(
     name="IntMatMul",
     inputs={
-        "a": "T",
-        "a_zero": "T",
-        "b": "T",
-        "b_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "a": Data("T"),
+        "a_zero": Constant("T"),
+        "b": Data("T"),
+        "b_zero": Constant("T"),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("inner", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "inner": Integer(),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -105,9 +117,11 @@ INT_MAT_MUL = Op(
         *portable_bodies(_SUMS, LAST_AXIS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.OPERANDS,
     laws={"the transposed product is that of the transposed": _transposes},
-    doc="acc = sum over k of (a[..., m, k] - a_zero) * (b[..., k, n] - b_zero), exact in "
+    formula="acc = sum over k of (a[..., m, k] - a_zero) * (b[..., k, n] - b_zero), exact in "
     "int32 for `inner` products and fewer; y = clamp(round(acc * multiplier / 2**shift) + "
-    "y_zero, y_min, y_max). Ranks are 2 and more, leading dimensions broadcast. Source: ONNX "
-    "MatMul and QLinearMatMul.",
+    "y_zero, y_min, y_max). Ranks are 2 and more, leading dimensions broadcast.",
+    source="Source: ONNX MatMul and QLinearMatMul.",
 )

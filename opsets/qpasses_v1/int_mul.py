@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import TWICE, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
 from opsets.float32 import CLIPPED
 from opsets.fragments import fragment
@@ -75,18 +76,18 @@ def _commutes(
 INT_MUL = Op(
     name="IntMul",
     inputs={
-        "a": "T",
-        "a_zero": "T",
-        "b": "T",
-        "b_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "a": Data("T"),
+        "a_zero": Constant("T"),
+        "b": Data("T"),
+        "b_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("rounding",),
+    outputs={"y": Data("T")},
+    attributes={
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         Body(
@@ -105,8 +106,9 @@ INT_MUL = Op(
         *bodies_of_product(_PORTABLE, "shift", ("product", "m")),
     ],
     evidence="exhaustive",
+    scaling=Scaling.RATIO,
     laws={"commutes": _commutes},
-    doc="product = (a - a_zero) * (b - b_zero) * multiplier, exact in int64; y = "
+    formula="product = (a - a_zero) * (b - b_zero) * multiplier, exact in int64; y = "
     "clamp(round(product / 2**shift) + y_zero, y_min, y_max), with ONNX broadcasting and one "
     "rounding.",
 )

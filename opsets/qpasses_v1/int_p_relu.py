@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import ONCE, SLOPES_BROADCAST, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment
@@ -120,18 +121,18 @@ def _monotone_for_slopes_that_are_not_negative(
 INT_P_RELU = Op(
     name="IntPRelu",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "slope_multiplier": "int32",
-        "slope_shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        "slope_multiplier": Constant("int32", (...,)),
+        "slope_shift": Shift(dims=(...,)),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("rounding",),
+    outputs={"y": Data("T")},
+    attributes={
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -141,6 +142,10 @@ INT_P_RELU = Op(
         *bodies_of_one_rounding(_PORTABLE, "s"),
     ],
     evidence="exhaustive",
+    scaling=Scaling.SLOPES,
+    constraints=[
+        SLOPES_BROADCAST,
+    ],
     laws={
         "zero maps to the zero point": _zero_maps_to_zero_point,
         "a slope of one rescales": _a_slope_of_one_rescales,
@@ -149,8 +154,8 @@ INT_P_RELU = Op(
             _monotone_for_slopes_that_are_not_negative
         ),
     },
-    doc="level = x - x_zero; y = clamp(round(level * multiplier / 2**shift) + y_zero, y_min, "
-    "y_max) for level >= 0, else the same with slope_multiplier and slope_shift, one for "
-    "each element of the slope, which broadcasts to x. Source: TFLite's LeakyRelu and PRelu, "
-    "with one rounding.",
+    formula="level = x - x_zero; y = clamp(round(level * multiplier / 2**shift) + y_zero, "
+    "y_min, y_max) for level >= 0, else the same with slope_multiplier and slope_shift, one "
+    "for each element of the slope, which broadcasts to x.",
+    source="Source: TFLite's LeakyRelu and PRelu, with one rounding.",
 )

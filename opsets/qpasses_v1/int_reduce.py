@@ -8,6 +8,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    SWITCH,
+    TWICE,
+    Axes,
+    Constant,
+    Data,
+    Integer,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
@@ -186,22 +197,26 @@ def _order_is_irrelevant(
 INT_REDUCE = Op(
     name="IntReduce",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axes", "keepdims", "mean", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axes": Axes(),
+        "keepdims": SWITCH,
+        "mean": Integer(0, FOLDED),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=_bodies(),
-    evidence="exhaustive",
+    evidence="thresholds",
+    scaling=Scaling.RATIO,
     laws={"the order along the axes is irrelevant": _order_is_irrelevant},
-    doc="acc = sum over `axes` (counted from the end) of (x - x_zero); cells = their sizes "
-    "multiplied if `mean` is 1, else 1: of a sum (0), or of a mean whose multiplier holds 1 / "
-    "cells (2); y = clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, "
-    "y_max).",
+    formula="acc = sum over `axes` (counted from the end) of (x - x_zero); cells = their "
+    "sizes multiplied if `mean` is 1, else 1: of a sum (0), or of a mean whose multiplier "
+    "holds 1 / cells (2); y = clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, "
+    "y_min, y_max).",
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import TWICE, Constant, Data, Scaling, Shift, ends
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, saturate
 from opsets.fragments import fragment
@@ -66,18 +67,25 @@ def _monotone(x: NDArray[Any], *args: Any, **attributes: Any) -> None:
 INT_RESCALE = Op(
     name="IntRescale",
     inputs={
-        **{"x": "S", "x_zero": "S", "multiplier": "int32", "shift": "int32"},
-        **{"y_zero": "S", "y_min": "S", "y_max": "S"},
+        "x": Data("S"),
+        "x_zero": Constant("S"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("S"),
     },
-    outputs={"y": "S"},
-    attributes=("rounding",),
+    outputs={"y": Data("S")},
+    attributes={
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *map(_in_double, ROUNDINGS),
         *bodies_of_product(_PORTABLE, "shift", ("level_x", "wide_m")),
     ],
     evidence="exhaustive",
+    scaling=Scaling.RATIO,
     laws={"monotone": _monotone},
-    doc="y = clamp(round((x - x_zero) * multiplier / 2**shift) + y_zero, y_min, y_max): 16 "
-    "bits of a residual stream for a node that reads 8. Source: TOSA's RESCALE.",
+    formula="y = clamp(round((x - x_zero) * multiplier / 2**shift) + y_zero, y_min, y_max): "
+    "16 bits of a residual stream for a node that reads 8.",
+    source="Source: TOSA's RESCALE.",
 )

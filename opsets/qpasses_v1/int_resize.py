@@ -6,6 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    PER_CHANNEL,
+    TWICE,
+    Constant,
+    Data,
+    Integer,
+    Integers,
+    Probe,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import Int64, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
@@ -228,18 +240,21 @@ def _neighbours_may_be_swapped(
 INT_RESIZE = Op(
     name="IntResize",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "indices": "int32",
-        "coefficients": "int32",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "indices": Constant("int32", (2, "sum of y_sizes")),
+        "coefficients": Constant("int32", (2, "sum of y_sizes")),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("dims", "x_sizes", "y_sizes", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "dims": Integer(1, 3),
+        "x_sizes": Integers(1, length=3),
+        "y_sizes": Integers(1, length=3),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME, "onnxruntime_plane", also=_is_plane_of_bytes),
@@ -247,11 +262,14 @@ INT_RESIZE = Op(
         *portable_bodies(_SUMS, LAST_AXIS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.COEFFICIENTS,
     laws={"the two neighbours may be swapped": _neighbours_may_be_swapped},
-    doc="x and y are seen as [-1, depth, height, width], of x_sizes and y_sizes; x has the "
-    "last `dims` of these axes, the others have size 1. `indices` and `coefficients` hold two "
-    "rows, a column for each place of y along an axis: the places of x it mixes and by which "
-    "integers. acc = sum over the 8 corners of (x - x_zero) * the product of coefficients; "
-    "y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max), the multiplier "
-    "holding what the products add up to. Source: ONNX Resize, mode linear.",
+    formula="x and y are seen as [-1, depth, height, width], of x_sizes and y_sizes; x has "
+    "the last `dims` of these axes, the others have size 1. `indices` and `coefficients` "
+    "hold two rows, a column for each place of y along an axis: the places of x it mixes and "
+    "by which integers. acc = sum over the 8 corners of (x - x_zero) * the product of "
+    "coefficients; y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max), the "
+    "multiplier holding what the products add up to.",
+    source="Source: ONNX Resize, mode linear.",
 )

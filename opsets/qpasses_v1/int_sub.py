@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import ONCE, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.float32 import CLIPPED
 from opsets.fragments import fragment
@@ -80,19 +81,19 @@ def _nothing_is_left_of_equals(
 INT_SUB = Op(
     name="IntSub",
     inputs={
-        "a": "T",
-        "a_zero": "T",
-        "b": "T",
-        "b_zero": "T",
-        "a_multiplier": "int32",
-        "b_multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "a": Data("T"),
+        "a_zero": Constant("T"),
+        "b": Data("T"),
+        "b_zero": Constant("T"),
+        "a_multiplier": Constant("int32"),
+        "b_multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("rounding",),
+    outputs={"y": Data("T")},
+    attributes={
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         Body(
@@ -111,9 +112,11 @@ INT_SUB = Op(
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
+    scaling=Scaling.SUM,
     laws={"nothing is left of equals": _nothing_is_left_of_equals},
-    doc="total = (a - a_zero) * a_multiplier - (b - b_zero) * b_multiplier, exact in int64; "
-    "y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
-    "broadcasting and one rounding. The fast body adds the bitwise complement of b, of which "
-    "the complement of b_zero is the zero point.",
+    formula="total = (a - a_zero) * a_multiplier - (b - b_zero) * b_multiplier, exact in "
+    "int64; y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
+    "broadcasting and one rounding.",
+    note="The fast body adds the bitwise complement of b, of which the complement of b_zero "
+    "is the zero point.",
 )

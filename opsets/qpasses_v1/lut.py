@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import Constant, Data, Scaling
 from opsets.fragments import fragment
 from opsets.op import Body, Op
 
@@ -40,16 +41,20 @@ def _identity_table_is_neutral(x: NDArray[Any], _table: NDArray[Any]) -> None:
 
 LUT = Op(
     name="Lut",
-    inputs={"x": "T", "table": "T[256]"},
-    outputs={"y": "T"},
-    attributes=(),
+    inputs={
+        "x": Data("T"),
+        "table": Constant("T", (256,)),
+    },
+    outputs={"y": Data("T")},
+    attributes={},
     reference=reference,
     bodies=[
         Body("onnxruntime", "onnxruntime", _ONNXRUNTIME),
         Body("portable", "portable", _PORTABLE),
     ],
     evidence="exhaustive",
+    scaling=Scaling.TABLE,
     laws={"the identity table is neutral": _identity_table_is_neutral},
-    doc="y = table[byte of x]. The table is ordered by byte, so that ONNX's negative indices "
-    "find the entries of negative int8 codes.",
+    formula="y = table[byte of x]. The table is ordered by byte, so that ONNX's negative "
+    "indices find the entries of negative int8 codes.",
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import ONCE, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.fragments import fragment
 from opsets.op import Body, Op
@@ -156,15 +157,15 @@ def _an_entry_at_its_knot(
 LUT_INTERPOLATED = Op(
     name="LutInterpolated",
     inputs={
-        "x": "int16",
-        "table": "int16[513]",
-        "shift": "int32",
-        "y_zero": "Y",
-        "y_min": "Y",
-        "y_max": "Y",
+        "x": Data("int16"),
+        "table": Constant("int16", (513,)),
+        "shift": Shift(),
+        **ends("Y"),
     },
-    outputs={"y": "Y"},
-    attributes=("rounding",),
+    outputs={"y": Data("Y")},
+    attributes={
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         Body(
@@ -182,12 +183,14 @@ LUT_INTERPOLATED = Op(
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
+    scaling=Scaling.WIDE_TABLE,
     laws={
         "an entry at its knot": _an_entry_at_its_knot,
         "between its knots": _between_its_knots,
     },
-    doc="i = (x >> 7) + 256 and f = x & 127 find two entries; total = table[i] * 128 + "
+    formula="i = (x >> 7) + 256 and f = x & 127 find two entries; total = table[i] * 128 + "
     "(table[i + 1] - table[i]) * f; y = clamp(round(total / 2**shift) + y_zero, y_min, "
-    "y_max). Source: TOSA's TABLE of int16, whose result is total, with a RESCALE; with "
+    "y_max).",
+    source="Source: TOSA's TABLE of int16, whose result is total, with a RESCALE; with "
     "half_up and a shift of 7 also TFLite's lookup.",
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import Constant, Data, Scaling
 from opsets.fragments import fragment
 from opsets.op import Body, Op, looks_up_bytes
 
@@ -60,9 +61,13 @@ def _a_transposed_table_swaps(a: NDArray[Any], b: NDArray[Any], table: NDArray[A
 
 LUT_PAIR = Op(
     name="LutPair",
-    inputs={"a": "T", "b": "T", "table": "T[65536]"},
-    outputs={"y": "T"},
-    attributes=(),
+    inputs={
+        "a": Data("T"),
+        "b": Data("T"),
+        "table": Constant("T", (65536,)),
+    },
+    outputs={"y": Data("T")},
+    attributes={},
     reference=reference,
     bodies=[
         Body("onnxruntime", "onnxruntime", _UNSIGNED + _ONNXRUNTIME, accepts=looks_up_bytes),
@@ -70,7 +75,8 @@ LUT_PAIR = Op(
         Body("portable", "portable", _SIGNED + _PORTABLE),
     ],
     evidence="exhaustive",
+    scaling=Scaling.TABLE,
     laws={"a transposed table swaps the operands": _a_transposed_table_swaps},
-    doc="y = table[256 * byte of a + byte of b], with ONNX broadcasting. The byte of an int8 "
-    "code c < 0 is 256 + c.",
+    formula="y = table[256 * byte of a + byte of b], with ONNX broadcasting. The byte of an "
+    "int8 code c < 0 is 256 + c.",
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import Axis, Constant, Data, Scaling
 from opsets.fragments import fragment
 from opsets.op import Body, Op, looks_up_bytes
 
@@ -75,9 +76,14 @@ def _identity_tables_are_neutral(x: NDArray[Any], tables: NDArray[Any], *, axis:
 
 LUT_PER_CHANNEL = Op(
     name="LutPerChannel",
-    inputs={"x": "T", "tables": "T[C, 256]"},
-    outputs={"y": "T"},
-    attributes=("axis",),
+    inputs={
+        "x": Data("T"),
+        "tables": Constant("T", ("C", 256)),
+    },
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(from_end=False),
+    },
     reference=reference,
     bodies=[
         Body(
@@ -90,7 +96,8 @@ LUT_PER_CHANNEL = Op(
         Body("portable", "portable", _INDEX + _SIGNED + _PORTABLE),
     ],
     evidence="exhaustive",
+    scaling=Scaling.TABLE,
     laws={"identity tables are neutral": _identity_tables_are_neutral},
-    doc="y = tables[channel, byte of x], channels along `axis` (from 0 on). Each table is "
+    formula="y = tables[channel, byte of x], channels along `axis` (from 0 on). Each table is "
     "ordered by byte: 256 + c for int8 codes c < 0.",
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import PER_CHANNEL, TWICE, Axis, Constant, Data, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
@@ -80,15 +81,16 @@ def _monotone_in_the_accumulator(
 REQUANTIZE = Op(
     name="Requantize",
     inputs={
-        "acc": "int32",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "acc": Data("int32"),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -96,11 +98,12 @@ REQUANTIZE = Op(
         *portable_bodies(NOTHING, _TRAILING),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
     laws={
         "zero maps to the zero point": _zero_maps_to_zero_point,
         "monotone in the accumulator": _monotone_in_the_accumulator,
     },
-    doc="y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Source: ONNX's "
-    "specification of QuantizeLinear (round, then add the zero point), with the scale as "
-    "multiplier and shift.",
+    formula="y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max).",
+    source="Source: ONNX's specification of QuantizeLinear (round, then add the zero point), "
+    "with the scale as multiplier and shift.",
 )

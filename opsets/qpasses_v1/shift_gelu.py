@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import TWICE, Axis, Constant, Data, Integer, Scaling, Shift, ends
 from opsets.fixed_point import saturate
 from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
@@ -122,16 +123,20 @@ def shift_sigmoid(
 SHIFT_GELU = Op(
     name="ShiftGelu",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "x0": Integer(1 - (1 << 20), -1),
+        "fraction_bits": Integer(1, 30),
+        "output_bits": Integer(1, 16),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *pair_bodies(
@@ -140,9 +145,10 @@ SHIFT_GELU = Op(
         *bodies_of_product(_CONSTANTS + _ROW + _PRODUCT, *_FACTORS),
     ],
     evidence="exhaustive",
+    scaling=Scaling.ALGORITHM,
     laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
-    doc="c = x - x_zero; t = largest c along `axis`; e(d) as in Shiftmax; s = e(c - t) + "
+    formula="c = x - x_zero; t = largest c along `axis`; e(d) as in Shiftmax; s = e(c - t) + "
     "e(-t), at most 2**31 - 1; p = floor(e(c - t) * floor((2**31 - 1) / s) / 2**(32 - "
-    "output_bits)); y = clamp(round(c * p * multiplier / 2**shift) + y_zero, y_min, y_max)."
-    " Source: I-ViT, IntGELU.",
+    "output_bits)); y = clamp(round(c * p * multiplier / 2**shift) + y_zero, y_min, y_max).",
+    source="Source: I-ViT, IntGELU.",
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import TWICE, Axis, Constant, Data, Integer, Scaling, Shift, ends
 from opsets.fixed_point import saturate
 from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
@@ -99,25 +100,30 @@ def shiftmax(
 SHIFTMAX = Op(
     name="Shiftmax",
     inputs={
-        "x": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "x0": Integer(1 - (1 << 20), -1),
+        "fraction_bits": Integer(1, 30),
+        "output_bits": Integer(1, 16),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *softmax_bodies(_CONSTANTS, _TERM, _SATURATED_IN_DOUBLE),
         *bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
     ],
     evidence="bounded",
+    scaling=Scaling.ALGORITHM,
     laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
-    doc="d = x - (largest x along `axis`); u = max(d + floor(d / 2) - floor(d / 16), "
-    "fraction_bits * x0) = q * x0 + r; e = floor((r / 2 - x0) * 2**(fraction_bits - q)); s "
-    "= sum of e along `axis`, at most 2**31 - 1; p = floor(e * floor((2**31 - 1) / s) / "
-    "2**(32 - output_bits)); y = clamp(round(p * multiplier / 2**shift) + y_zero, y_min, "
-    "y_max). Source: I-ViT, IntSoftmax.",
+    formula="d = x - (largest x along `axis`); u = max(d + floor(d / 2) - floor(d / 16), "
+    "fraction_bits * x0) = q * x0 + r; e = floor((r / 2 - x0) * 2**(fraction_bits - q)); s = "
+    "sum of e along `axis`, at most 2**31 - 1; p = floor(e * floor((2**31 - 1) / s) / 2**(32 "
+    "- output_bits)); y = clamp(round(p * multiplier / 2**shift) + y_zero, y_min, y_max).",
+    source="Source: I-ViT, IntSoftmax.",
 )

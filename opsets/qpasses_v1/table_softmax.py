@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import ONCE, SWITCH, Axis, Constant, Data, Scaling, ends
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
@@ -205,23 +206,26 @@ def _a_constant_changes_nothing(x: NDArray[Any], *args: Any, **attributes: Any) 
 TABLE_SOFTMAX = Op(
     name="TableSoftmax",
     inputs={
-        "x": "T",
-        "denominators": "int32[256]",
-        "numerators": "int64[256]",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "denominators": Constant("int32", (256,)),
+        "numerators": Constant("int64", (256,)),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "published", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "published": SWITCH,
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=_BODIES,
     evidence="bounded",
+    scaling=Scaling.SOFTMAX,
     laws={
         "the result is in the order of the row": order_moves_with_the_row(reference),
         "a constant added to a row changes nothing": _a_constant_changes_nothing,
     },
-    doc="d = (largest x along `axis`) - x; total = sum of denominators[d] along `axis`, at "
-    "least 1; y = clamp(round(numerators[d] / total) + y_zero, y_min, y_max). If `published` "
-    "is 1, d = byte of x, and the quotient is truncated.",
+    formula="d = (largest x along `axis`) - x; total = sum of denominators[d] along `axis`, "
+    "at least 1; y = clamp(round(numerators[d] / total) + y_zero, y_min, y_max). If "
+    "`published` is 1, d = byte of x, and the quotient is truncated.",
 )

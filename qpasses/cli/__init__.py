@@ -10,6 +10,7 @@ from typing import Any, get_args
 import click
 
 from opsets.errors import QPassesError, UsageError
+from qpasses.cli.opt import opt
 from qpasses.cli.options import (
     ACTIVATIONS,
     ALIGNMENT,
@@ -437,6 +438,9 @@ def show(target: str) -> None:
     print_target(_console(), rules, unrealised(rules))
 
 
+cli.add_command(opt)
+
+
 def _run(
     title: str,
     shown: dict[str, Any],
@@ -463,9 +467,6 @@ def _run(
     quiet, verbose = options.pop("quiet"), options.pop("verbose")
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other")
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(3)  # errors; its warnings are not the user's
     console = _console(quiet)
     shown = without_idle_percentile(shown) | {"config": config}
     print_configuration(console, title, shown)

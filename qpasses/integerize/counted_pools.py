@@ -14,13 +14,13 @@ from qpasses.evidence.prove_reductions import sums
 from qpasses.integerize.averages import Numbers, follows_shape, pool_numbers, put_average
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
-from qpasses.ir.rewriting import Context, Declined
+from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome
 from qpasses.ir.windows import all_pads, geometry_of
 
 
 def put_counted(
     graph: Graph, node: Node, x: Stored, found: tuple[Stored, list[Node]], context: Context
-) -> Declined | None:
+) -> Outcome:
     """IntCountedAveragePool in place of ``node``, an AveragePool."""
     target, ends = context.target, (x.quantization, found[0].quantization)
     if not follows_shape(target):
@@ -48,7 +48,7 @@ def put_counted(
         return Declined("AveragePool of so many cells that an integer could overflow")
     op = "IntCountedAveragePool"
     put_average(graph, node, op, (x, found), numbers, attributes, 1, context)
-    return None
+    return REWRITTEN
 
 
 def _attributes(node: Node) -> dict[str, Any]:

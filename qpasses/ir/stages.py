@@ -2,6 +2,7 @@
 
 from enum import Enum, auto
 
+from opsets.declaration import Scaling
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
@@ -11,10 +12,10 @@ from qpasses.ir.moving import MOVING
 CLAMPING = frozenset({"Relu", "Clip"})
 """Activations that become the clamp of the node before them, or a Clip of stored integers."""
 
-LOOKUPS = frozenset({"Lut", "LutPair", "LutPerChannel"})
+LOOKUPS = frozenset(op.name for op in OPS.values() if op.scaling is Scaling.TABLE)
 """Ops of domain qpasses that look their result up in their last input."""
 
-SLOPED = frozenset({"IntPRelu", "IntCodedPRelu"})
+SLOPED = frozenset(op.name for op in OPS.values() if op.scaling is Scaling.SLOPES)
 """Ops of domain qpasses for LeakyRelu and PRelu, which record their slopes."""
 
 QUANTIZING = frozenset({"QuantizeLinear", "DequantizeLinear"})

@@ -129,18 +129,17 @@ def calibrate(
     source, path = given_float_model(model)
     how = given_preprocessing(preprocessing)
     feeds = _shard(open_samples(data, input_specs(source), samples, how), shard)
-    checkpoint_file = None if output is None else Path(f"{output}.checkpoint")
+    file = None if output is None else Path(f"{output}.checkpoint")
     check_outputs(
-        given_paths(output, json_file, checkpoint_file),
+        given_paths(output, json_file, file),
         [path, *external_files(path), *feeds.paths],
     )
-    used = feeds.preprocessing
-    data_kind = {"random": feeds.random, "preprocessing": used and used.as_json()}
+    data_kind = _kind_of(feeds)
     configuration = _configuration(settings, table_format, histograms) | {
         "samples": len(feeds),
         "shard": shard and f"{shard[0]}/{shard[1]}",
-        "random_data": feeds.random,
-        "preprocessing": used and used.as_json(),
+        "random_data": data_kind["random"],
+        "preprocessing": data_kind["preprocessing"],
     }
     report = report_head("calibrate", path, source, configuration)
     blank = Table(report["model"]["sha256"], tool_version(), 1, {}, data_kind)
@@ -153,41 +152,14 @@ def calibrate(
     advance()
 
     run = Run(histograms or judged, skip_bad, workers)
-    checkpoint, start = None, NOTHING
-    if checkpoint_file is not None:
-        about: list[Any] = [
-            blank.model,
-            tool_version(),
-            tensors,
-            sorted(run.histograms_of(tensors)),
-            data_kind,
-            feeds.names,
-        ]
-        about.append([(file.stat().st_size, file.stat().st_mtime_ns) for file in feeds.paths])
-        about.append([] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)))
-        checkpoint = Checkpoint(checkpoint_file, fingerprint(about), blank)
-        start = NOTHING if restart else checkpoint.load()
-        if start.skipped and not skip_bad:
-            raise DataError(
-                f"{checkpoint_file}: left out {len(start.skipped)} bad samples: go on with "
-                "--on-bad-sample skip, or say --restart"
-            )
+    checkpoint = None if file is None else _checkpoint(file, blank, tensors, run, feeds)
+    start = NOTHING if checkpoint is None or restart else _start(checkpoint, skip_bad)
+    if checkpoint is not None:
         run = replace(run, save=_saving(checkpoint))
     left = len(feeds) - sum(end - first for first, end in start.done)
     run = replace(run, progress=progress("calibrate", left))
     found = collect(prepared, tensors, feeds, run, start)
-    for name in tensors:
-        if name not in found.tensors:
-            raise DataError(
-                f"tensor {name!r} held no values in any of {found.samples} samples: a table "
-                "cannot tell, leave it to quantize"
-            )
-    table = replace(
-        blank,
-        samples=found.samples,
-        tensors=found.tensors,
-        skipped=tuple(sorted(found.skipped)),
-    )
+    table = _table(found, tensors, blank)
     ranges = _ranges(table, settings)
     if output is not None:
         write_whole(Path(output), _content(table, ranges, table_format))
@@ -208,6 +180,56 @@ def calibrate(
     }
     write_report(json_file, report)
     return CalibrationResult(table, report)
+
+
+def _kind_of(feeds: Samples) -> dict[str, Any]:
+    """What tables that are merged must have in common in their samples."""
+    used = feeds.preprocessing
+    return {"random": feeds.random, "preprocessing": used and used.as_json()}
+
+
+def _checkpoint(
+    file: Path, blank: Table, tensors: list[str], run: Run, feeds: Samples
+) -> Checkpoint:
+    """Where a run is saved that is gone on with if model, options and samples are the same."""
+    about: list[Any] = [
+        blank.model,
+        tool_version(),
+        tensors,
+        sorted(run.histograms_of(tensors)),
+        _kind_of(feeds),
+        feeds.names,
+        [(path.stat().st_size, path.stat().st_mtime_ns) for path in feeds.paths],
+        [] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)),
+    ]
+    return Checkpoint(file, fingerprint(about), blank)
+
+
+def _start(checkpoint: Checkpoint, skip_bad: bool) -> Collected:
+    """What was counted before. Raises DataError if it leaves out what now may not be."""
+    start = checkpoint.load()
+    if start.skipped and not skip_bad:
+        raise DataError(
+            f"{checkpoint.path}: left out {len(start.skipped)} bad samples: go on with "
+            "--on-bad-sample skip, or say --restart"
+        )
+    return start
+
+
+def _table(found: Collected, tensors: Sequence[str], blank: Table) -> Table:
+    """What was collected, as a table. Raises DataError for a tensor that held no values."""
+    for name in tensors:
+        if name not in found.tensors:
+            raise DataError(
+                f"tensor {name!r} held no values in any of {found.samples} samples: a table "
+                "cannot tell, leave it to quantize"
+            )
+    return replace(
+        blank,
+        samples=found.samples,
+        tensors=found.tensors,
+        skipped=tuple(sorted(found.skipped)),
+    )
 
 
 def _to_observe(

@@ -11,12 +11,12 @@ from opsets.realised import quotient_rounding
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
+    check_record,
     float_constant,
     unlike,
     unlike_attributes,
 )
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
-from qpasses.checking.rules.check_products import check_record
 from qpasses.ir.graph import rank
 from qpasses.ir.record import Quantization
 
