@@ -50,6 +50,7 @@ check: $(VENV)/dev  ## lint, format, types, layers
 
 docs: $(VENV)/test  ## write what documents take from code and figures, fill paragraphs to 95 columns
 	@$(BIN)/python -m tests.bench.pictures
+	@$(BIN)/python -m tests.bench.op_pages
 	@$(BIN)/python -m tests.bench.documents
 
 zoo: $(VENV)/test  ## quantize, verify and score every model of models/zoo.toml

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from opsets.declaration import Attribute, Constant, Constraint, Data, Probe, Scaling, Text
 from opsets.declaration import Attributes as Attributes
 from opsets.declaration import Constants as Constants
+from opsets.fragments import NOTHING, Fragment
 from opsets.kernels import Kernel
 
 DOMAIN = "qpasses"
@@ -65,23 +66,53 @@ def looks_up_bytes(constants: Constants, _attributes: Attributes) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Condition:
+    """A guard that says in words what it asks for."""
+
+    says: str
+    holds: Guard
+
+    def __call__(self, constants: Constants, attributes: Attributes) -> bool:
+        """Whether it holds for such a node."""
+        return self.holds(constants, attributes)
+
+
 def all_of(*guards: Guard) -> Guard:
     """The guard that holds where all of ``guards`` do."""
-    return lambda constants, attributes: all(each(constants, attributes) for each in guards)
+    return Condition(
+        "; ".join(filter(None, map(condition, guards))),
+        lambda constants, attributes: all(each(constants, attributes) for each in guards),
+    )
+
+
+def condition(guard: Guard) -> str:
+    """What a guard asks for in words: nothing of any node, else what its docstring says.
+
+    Raises TypeError if that begins with no "Whether".
+    """
+    if guard is any_node:
+        return ""
+    if isinstance(guard, Condition):
+        return guard.says
+    before, whether, said = " ".join((guard.__doc__ or "").split()).partition("Whether ")
+    if before or not whether:
+        raise TypeError(f"guard {guard} does not say whether what: give it a docstring")
+    return said.partition(". ")[0].rstrip(".")
 
 
 @dataclass(frozen=True)
 class Body:
-    """One way to compute an op: the statements of an ONNX function in ONNX's text syntax.
+    """One way to compute an op: the ``statements`` of an ONNX function.
 
     ``accepts`` tells for which nodes it may be used; ``kernel`` is the model of its
     requantization, where thresholds are the evidence. A body that was made for one node is a
-    serialized FunctionProto, ``proto``, in place of the text.
+    serialized FunctionProto, ``proto``, in place of statements.
     """
 
     overload: str
     flavour: Flavour
-    text: str = ""
+    statements: Fragment = NOTHING
     accepts: Guard = any_node
     kernel: Kernel | None = None
     proto: bytes = b""
@@ -136,6 +167,12 @@ class Op:
         """The formula, what is to be noted, the source."""
         return " ".join(filter(None, (self.formula, self.note, self.source)))
 
+    def __post_init__(self) -> None:
+        for body in self.bodies:
+            if not body.proto:
+                where = f"{self.name}, body {body.overload}"
+                body.statements.must_fit(where, self.inputs, self.outputs, self.attributes)
+
     def body(self, flavour: Flavour, constants: Constants, attributes: Attributes) -> Body:
         """The body a node gets: of ``flavour``, or portable where that flavour has none.
 
@@ -171,7 +208,7 @@ class Op:
             f' "com.microsoft" : 1]>\n'
             f"{self.name}{attributes} ({', '.join(self.inputs)})"
             f" => ({', '.join(self.outputs)})\n"
-            f"{{{body.text}}}"
+            f"{{{body.statements.text}}}"
         )
 
 

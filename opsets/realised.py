@@ -3,7 +3,7 @@
 from typing import cast
 
 from opsets.errors import UsageError
-from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Rounding, scale_to_multiplier
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Rounding, saturating_multiplier
 from opsets.kernels import Kernel, float32_kernel
 from opsets.multipliers import Pair, Scale, ScaleError
 from opsets.rounding import (
@@ -89,7 +89,7 @@ def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> 
     if rule == "nearest" and (target.min_shift, target.max_shift) == (1, LARGEST_SHIFT):
         bits = target.elementwise_bits if is_other else target.multiplier_bits
         assert bits is not None, target.name
-        return scale_to_multiplier(scale, bits)
+        return saturating_multiplier(scale, bits)
     derive = target.elementwise_multiplier if elementwise else target.scale_to_multiplier
     rounding = node_rounding(target)
     try:

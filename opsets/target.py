@@ -170,9 +170,9 @@ class Target:
     def requantize(
         self, accumulator: ArrayLike, multiplier: ArrayLike, shift: ArrayLike
     ) -> Int64:
-        """The rounded product on integer arrays, before zero point and clamp.
+        """``opsets.rounding.requantize`` by the rounding of the target.
 
-        Raises UsageError for what opsets.rounding.requantize does not take.
+        Raises UsageError for what that does not take.
         """
         return requantize(accumulator, multiplier, shift, self.rounding)
 

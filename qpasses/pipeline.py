@@ -13,8 +13,16 @@ from qpasses.emit.qdq import emit_qdq
 from qpasses.emit.standard import emit_standard
 from qpasses.evidence.choose_bodies import choose_bodies
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.integerize import CLIP_CODES, INTEGER_IO, INTEGERIZE, QUANTIZABLE, integerizing
+from qpasses.integerize import (
+    CLIP_CODES,
+    COMPUTING,
+    INTEGER_IO,
+    INTEGERIZE,
+    QUANTIZABLE,
+    integerizing,
+)
 from qpasses.ir.graph import Graph, prepared_model
+from qpasses.ir.legality import CANONICAL, INTEGER, PLACED, Grounds, check_stage
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.record import Record
@@ -99,7 +107,10 @@ def prepared(state: State) -> State:
     measure(graph, context)
     advance()
     made = replace(state, graph=graph)
-    return made.stopped() if state.watch.stops_in(PREPARE) else made
+    if state.watch.stops_in(PREPARE):
+        return made.stopped()
+    check_stage(CANONICAL, graph, _grounds(context))
+    return made
 
 
 def calibrated(state: State) -> State:
@@ -145,6 +156,7 @@ def placed(state: State) -> State:
         clipped=clipped_constants(graph, chosen, found, shared),
     )
     place(graph, chosen, shared, context)
+    check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
     if settings.emit == "qdq":
         run_passes(CLIP_CODES, graph, context, state.watch)
@@ -157,6 +169,8 @@ def integerized(state: State) -> State:
     """Q/DQ graph -> integer graph: one pass for each family of ops."""
     advance = state.progress("integerize", 1)
     run_passes(integerizing(state.settings), state.graph, state.context, state.watch)
+    if state.watch.stop_after is None:
+        check_stage(INTEGER, state.graph, _grounds(state.context))
     advance()
     return state
 
@@ -211,6 +225,12 @@ def quantized(state: State) -> State:
 def context_for(settings: Settings) -> Context:
     """What the passes share at the beginning, with the op types that may be asked for."""
     return Context(settings, quantizable=QUANTIZABLE)
+
+
+def _grounds(context: Context) -> Grounds:
+    """By what the nodes of a stage are judged."""
+    selection = context.selection
+    return Grounds(context.record, {*selection.excluded, *selection.unlisted}, COMPUTING)
 
 
 def passes_by_name() -> dict[str, Pass]:

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from opsets.declaration import IN_DOUBLE_TOO, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Int64, saturate
 from opsets.forms import LEFT_SHIFTS
-from opsets.op import Attributes, Body, Constants, Guard, Op
+from opsets.fragments import Fragment, fragment
+from opsets.op import Attributes, Body, Condition, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import pair_bodies
 
-_OPERANDS = """
+_OPERANDS = fragment("""
+operands (a, a_zero, b, b_zero, left_shift) => (lifted_a, lifted_b) {
     wide_a    = Cast <to = 7> (a)                                          # 7 is INT64
     wide_b    = Cast <to = 7> (b)
     zero_a    = Cast <to = 7> (a_zero)
@@ -27,7 +29,14 @@ _OPERANDS = """
     lift      = Cast <to = 7> (lift_in)
     lifted_a  = Mul (level_a, lift)
     lifted_b  = Mul (level_b, lift)
-"""
+}
+""")
+
+_SUM = fragment("""
+sum (term_a, term_b) => (total) {
+    total     = Add (term_a, term_b)
+}
+""")
 
 INPUTS = {
     "a": Data("S"),
@@ -46,8 +55,8 @@ INPUTS = {
 """Of a sum or difference of rescaled tensors."""
 
 
-def rescaled_bodies(joined: str) -> list[Body]:
-    """For each rounding; ``joined`` is the op that joins both terms."""
+def rescaled_bodies(joined: Fragment) -> list[Body]:
+    """For each rounding; ``joined`` writes the ``total`` of ``term_a`` and ``term_b``."""
     portable = [
         Body(
             portable_overload(rounding),
@@ -55,7 +64,7 @@ def rescaled_bodies(joined: str) -> list[Body]:
             _OPERANDS
             + rescaled("lifted_a", "a_multiplier", "a_shift", "term_a", rounding)
             + rescaled("lifted_b", "b_multiplier", "b_shift", "term_b", rounding)
-            + f"total = {joined} (term_a, term_b)"
+            + joined
             + rescaled("total", "y_multiplier", "y_shift", "level", rounding)
             + STORE,
             accepts=_rounds(rounding),
@@ -74,7 +83,7 @@ def _rounds(rounding: NodeRounding) -> Guard:
             return "left_shift" in constants and not constants["left_shift"].any()
         return bool(given == rounding)
 
-    return accepts
+    return Condition(f"the rounding is {rounding}", accepts)
 
 
 def term(
@@ -132,7 +141,7 @@ INT_RESCALED_ADD = Op(
         "rounding": IN_DOUBLE_TOO,
     },
     reference=reference,
-    bodies=rescaled_bodies("Add"),
+    bodies=rescaled_bodies(_SUM),
     evidence="exhaustive",
     evidence_of_words="bounded",
     scaling=Scaling.RESCALED_SUM,

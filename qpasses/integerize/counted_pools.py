@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from opsets.fixed_point import scale_to_multiplier
+from opsets.division import LARGEST_DIVISOR_IN_INT64
+from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.realised import node_rounding
 from qpasses.evidence.prove_reductions import sums
@@ -15,9 +16,6 @@ from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
 from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome
 from qpasses.ir.windows import all_pads, geometry_of
-
-LARGEST_DIVISOR = 1 << 62
-"""cells * 2**shift, and twice a remainder of it, fit int64."""
 
 
 def put_counted(
@@ -44,9 +42,9 @@ def put_counted(
             return Declined(f"AveragePool: {error}")
     else:
         ratio = Fraction(ends[0].scale) / Fraction(ends[1].scale)
-        pair = scale_to_multiplier(ratio, target.multiplier_bits)
+        pair = saturating_multiplier(ratio, target.multiplier_bits)
         numbers = Numbers(*pair, node_rounding(target))
-    if not reachable.fits_int32() or (cells << numbers.shift) >= LARGEST_DIVISOR:
+    if not reachable.fits_int32() or (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64:
         return Declined("AveragePool of so many cells that an integer could overflow")
     op = "IntCountedAveragePool"
     put_average(graph, node, op, (x, found), numbers, attributes, 1, context)

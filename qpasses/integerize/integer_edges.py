@@ -2,11 +2,11 @@
 
 from typing import ClassVar
 
-from qpasses.integerize.read_stored import LOCATING, MEASURING
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, producer
 from qpasses.ir.patterns import Stored, quantized_by, stored_input
 from qpasses.ir.record import SIGNALS
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.ir.stages import LOCATING, MEASURING
 
 
 class IntegerEdges(Pass):

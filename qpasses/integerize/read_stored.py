@@ -5,12 +5,7 @@ from typing import ClassVar
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import stored_input
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
-
-MEASURING = frozenset({"Shape", "Size"})
-"""Ops whose result depends on the shape alone."""
-
-LOCATING = frozenset({"ArgMax", "ArgMin"})
-"""Ops that give positions, by the order of the values."""
+from qpasses.ir.stages import LOCATING, MEASURING
 
 
 class ReadStored(Pass):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 
-from opsets.fixed_point import scale_to_multiplier
+from opsets.division import LARGEST_DIVISOR_IN_INT64
+from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_reduce import DIVIDES, DOUBLE_MULTIPLIER, DOUBLE_SHIFTS, FOLDED
 from opsets.realised import node_rounding
@@ -23,9 +24,6 @@ from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome
-
-LARGEST_DIVISOR = 1 << 62
-"""cells * 2**shift, and twice a remainder of it, fit int64."""
 
 
 def put_reduction(
@@ -47,7 +45,7 @@ def put_reduction(
         numbers, mean = _numbers(node, x, y, count, axes, reachable, context)
     except ScaleError as error:
         return Declined(f"{node.op}: {error}")
-    is_wide = mean != FOLDED and (count << max(numbers.shift, 0)) >= LARGEST_DIVISOR
+    is_wide = mean != FOLDED and (count << max(numbers.shift, 0)) >= LARGEST_DIVISOR_IN_INT64
     if not reachable.fits_int32() or is_wide:
         return Declined(f"{node.op} of so many elements that an integer could overflow")
     attributes = {"axes": list(axes), "keepdims": keepdims, "mean": mean}
@@ -95,11 +93,11 @@ def _scaled(ratio: Fraction, mean: int, target: Target) -> tuple[int, int]:
     8 bits is off by 2**-13 of a step at most, a sum by 2**-22 of itself.
     """
     limit = DOUBLE_SHIFTS[mean]
-    exact = scale_to_multiplier(ratio, target.multiplier_bits)
+    exact = saturating_multiplier(ratio, target.multiplier_bits)
     if not target.fast_kernels or target.rounding != "half_to_even":
         return exact
     bits = DOUBLE_MULTIPLIER.bit_length() - 1
-    multiplier, shift = scale_to_multiplier(ratio, min(bits, target.multiplier_bits))
+    multiplier, shift = saturating_multiplier(ratio, min(bits, target.multiplier_bits))
     if mean and shift > limit:
         multiplier, shift = round(ratio * (1 << limit)), limit
     return (multiplier, shift) if multiplier and shift <= limit else exact

@@ -7,11 +7,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from sys import modules
 from typing import Any
 
 from calibration.presets import PRESET_NOTES
-from opsets.qpasses_v1 import OPS
 from opsets.target import KNOWN, Target, load_target, target_names
 from qpasses.integerize import INTEGERIZE
 from qpasses.ir.elementwise import COMBINING, PAIRING, UNARY
@@ -43,26 +41,18 @@ def target_rules() -> str:
     for rule in fields(Target):
         if rule.name in ("name", "description"):
             continue
-        usual = "must be given" if rule.default is MISSING else f"`{_in_toml(rule.default)}`"
+        usual = "must be given" if rule.default is MISSING else _in_toml(rule.default)
         others = [f"`{each}`" for each in KNOWN.get(rule.name, ()) if each != rule.default]
         rows.append([f"`{rule.name}`", usual, ", ".join(others)])
     return table(["rule", "usual", "others"], rows)
 
 
 def _in_toml(value: Any) -> str:
-    return "not given" if value is None else json.dumps(value)
+    return "not given" if value is None else f"`{json.dumps(value)}`"
 
 
-def integer_ops() -> str:
-    """The ops of domain qpasses."""
-    rows = [[f"`{op.name}`", _what(op.reference), op.evidence] for op in OPS.values()]
-    return table(["op", "what it is", "evidence"], rows)
-
-
-def _what(reference: Callable[..., Any]) -> str:
-    """What the module of an op says of it."""
-    first = (modules[reference.__module__].__doc__ or "").splitlines()[0]
-    return first.partition(": ")[2].rstrip(".")
+COMMON = {"fold-into-table", "integerize-chain", "integerize-moving"}
+"""Passes whose ops are listed by what they are."""
 
 
 def float_ops() -> str:
@@ -73,10 +63,11 @@ def float_ops() -> str:
             takers.setdefault(op, []).append(each.name)
     for op in (*UNARY, *COMBINING):
         _insert(takers.setdefault(op, []), "integerize-chain")
-    named = [op for op in takers if op not in UNARY | MOVING.keys()]
-    rows = [[op, ", ".join(takers[op])] for op in sorted(named)]
+    rows = [[op, ", ".join(takers[op])] for op in sorted(takers) if {*takers[op]} - COMMON]
     return (
         f"Functions of one number, tables by `integerize-chain`: {_listed(UNARY)}.\n\n"
+        f"Likewise, of one tensor and constants, or of what is made of one: "
+        f"{_listed(COMBINING)}.\n\n"
         f"Functions of two tensors that a table of all pairs may hold: {_listed(PAIRING)}.\n\n"
         f"Ops that move stored integers, by `integerize-moving`: {_listed(MOVING)}.\n\n"
         + table(["op", "passes"], rows)
@@ -136,7 +127,7 @@ PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     DOCS / "figures.md": {"zoo": zoo},
     DOCS / "options.md": {"options": option_tables},
     DOCS / "samples.md": {"presets": presets},
-    DOCS / "supported-ops.md": {"ops": float_ops, "integer ops": integer_ops},
+    DOCS / "supported-ops.md": {"ops": float_ops},
     DOCS / "targets.md": {"shipped": shipped_targets, "rules": target_rules},
 }
 """By document, the parts that are written, by name."""
@@ -149,8 +140,10 @@ def documents() -> Sequence[Path]:
 
 
 def written(path: Path) -> str:
-    """The document as it has to be."""
+    """The document as it has to be; pages of ops are written whole by another script."""
     text = path.read_text("utf-8")
+    if path.parent == DOCS / "ops":
+        return text
     for name, content in PARTS.get(path, {}).items():
         text = replaced(text, name, content())
     return rewrapped(text)

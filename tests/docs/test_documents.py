@@ -116,12 +116,12 @@ def test_a_part_that_is_not_there_is_an_error():
 # What documents promise of tests
 
 
-def tests_named(name):
+def promised(name):
     return re.findall(r"`(tests/[\w/]+\.py)::(\w+)", text_of(name))
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("docs/dev")])
 def test_every_test_that_a_checklist_names_exists(name):
-    for path, test in tests_named(name):
+    for path, test in promised(name):
         tree = ast.parse(text_of(path))
         assert test in [n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)], test
