@@ -14,7 +14,7 @@ from qpasses.evidence.prove_reductions import sums
 from qpasses.integerize.averages import Numbers, follows_shape, pool_numbers, put_average
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
-from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome
+from qpasses.ir.rewriting import Context, Declined, Outcome
 from qpasses.ir.windows import all_pads, geometry_of
 
 
@@ -47,8 +47,7 @@ def put_counted(
     if not reachable.fits_int32() or (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64:
         return Declined("AveragePool of so many cells that an integer could overflow")
     op = "IntCountedAveragePool"
-    put_average(graph, node, op, (x, found), numbers, attributes, 1, context)
-    return REWRITTEN
+    return put_average(graph, node, op, (x, found), numbers, attributes, 1, context)
 
 
 def _attributes(node: Node) -> dict[str, Any]:

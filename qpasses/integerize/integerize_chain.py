@@ -7,15 +7,19 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import Rounding
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
+from qpasses.integerize.put_integer_node import (
+    put_integer_node,
+    scales,
+    shared_tables,
+    sources,
+)
 from qpasses.ir.edges import Floats, codes, dequantize, quantize
 from qpasses.ir.elementwise import differing_axes, made_of
 from qpasses.ir.function import Function
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import quantized_by, stored_input
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.stages import CLAMPING
 
 
@@ -62,20 +66,15 @@ class IntegerizeChain(Pass):
         op = "LutPerChannel" if axes else "Lut"
         name = nodes[-1].name
         context.record.declined.pop(name, None)  # multipliers that no target expresses
-        context.record.nodes[name] = NodeRecord(
-            source=[each.name for each in nodes],
-            scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
-            overload=OPS[op].body("portable", {"table": table}, {}).overload,
+        record = NodeRecord(
+            source=sources(*nodes),
+            scales=scales(x=x, y=y),
             function=function.as_text(),
             undefined=undefined,
         )
-        values = [x.tensor, context.table(f"{name}.table", table)]
+        inputs = [x.tensor, *shared_tables(name, {"table": table}, context)]
         attributes = {"axis": max(axes)} if axes else {}
-        made = add_node(
-            graph, op, name, values, [y.tensor], attributes=attributes, domain=DOMAIN
-        )
-        context.selection.inherit(made, nodes[-1])
-        return REWRITTEN
+        return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)
 
 
 def tabulate(

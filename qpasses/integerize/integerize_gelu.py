@@ -3,15 +3,20 @@
 from typing import ClassVar
 
 from opsets.errors import UsageError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from qpasses.integerize.numbers.published_numbers import gelu_numbers
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    with_zero,
+)
 from qpasses.ir.elementwise import made_of
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import quantized_by, stored_input
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeGelu(Pass):
@@ -45,20 +50,10 @@ class IntegerizeGelu(Pass):
         except UsageError as error:
             return Declined(f"Gelu by {form}: {error}", of=[name])
         attributes = {**attributes, "rounding": node_rounding(target)}
-        context.record.nodes[name] = NodeRecord(
-            source=[name],
-            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=OPS[op].body("portable", numbers, attributes).overload,
-        )
-        bounds = meaning.zero_point, *meaning.limits
         inputs = [
-            x.tensor,
-            context.scalar(x.quantization.dtype, x.quantization.zero_point),
-            *(context.constant(f"{name}.{key}", value) for key, value in numbers.items()),
-            *(context.scalar(meaning.dtype, value) for value in bounds),
+            *with_zero(x, context),
+            *own_constants(name, numbers, context),
+            *output_codes(meaning, meaning.limits, context),
         ]
-        made = add_node(
-            graph, op, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
-        )
-        context.selection.inherit(made, nodes[0])
-        return REWRITTEN
+        record = NodeRecord([name], scales(x=x, y=y))
+        return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)

@@ -55,7 +55,7 @@ class IntegerizeGemm(Pass):
         inputs = matrix_inputs(operands, context)
         attributes = {"leading": _leading(node.inputs[0])}
         return emit_requantized(
-            graph, operands.site, "IntGemm", inputs, attributes, operands.acc, context
+            graph, operands.replaced, "IntGemm", inputs, attributes, operands.acc, context
         )
 
 

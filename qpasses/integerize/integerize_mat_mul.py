@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.evidence.thresholds import products
-from qpasses.integerize.requantized import Accumulation, Site, emit_requantized
+from qpasses.integerize.requantized import Accumulation, Replaced, emit_requantized
 from qpasses.ir.graph import Graph, Node, is_float, rank
 from qpasses.ir.patterns import (
     Stored,
@@ -69,9 +69,9 @@ class IntegerizeMatMul(Pass):
             assert number is not None, each.name
             scales["factor"] = [number]
         acc = Accumulation(reachable, scales)
-        site = Site(node, y, absorbed[len(factors) :], factors)
+        replaced = Replaced(node, y, absorbed[len(factors) :], factors)
         return emit_requantized(
-            graph, site, "IntMatMul", inputs, {"inner": inner}, acc, context
+            graph, replaced, "IntMatMul", inputs, {"inner": inner}, acc, context
         )
 
 

@@ -7,17 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import UsageError
-from opsets.op import DOMAIN, Flavour
+from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
 from opsets.realised import slopes_are_coded
 from qpasses.integerize.numbers.coded_slope_numbers import coded_slopes
 from qpasses.integerize.numbers.slope_numbers import choose_slopes
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    with_zero,
+)
 from qpasses.ir.elementwise import made_of, slopes_of, takes_multipliers
 from qpasses.ir.function import Function
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import quantized_by, stored_input
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizePRelu(Pass):
@@ -47,32 +54,20 @@ class IntegerizePRelu(Pass):
         if x.quantization.dtype != y.quantization.dtype:
             return NOT_MINE
         meaning, name = y.quantization, nodes[0].name
-        ends = [
-            context.scalar(meaning.dtype, v) for v in (meaning.zero_point, *meaning.limits)
-        ]
+        ends = output_codes(meaning, meaning.limits, context)
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
         attributes = {"rounding": context.target.rounding}
         try:
             op, numbers = _numbers(nodes[0], x.quantization, meaning, clamps, context)
         except UsageError as error:
             return Declined(str(error), of=[name])
-        context.record.nodes[name] = NodeRecord(
+        inputs = [*with_zero(x, context), *own_constants(name, numbers, context), *ends]
+        record = NodeRecord(
             source=[name],
-            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=OPS[op].body("portable", clamps, attributes).overload,
+            scales=scales(x=x, y=y),
             function=Function.of(nodes, [source], end, graph.opset).as_text(),
         )
-        inputs = [
-            x.tensor,
-            context.scalar(meaning.dtype, x.quantization.zero_point),
-            *(context.constant(f"{name}.{each}", value) for each, value in numbers.items()),
-            *ends,
-        ]
-        made = add_node(
-            graph, op, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
-        )
-        context.selection.inherit(made, nodes[0])
-        return REWRITTEN
+        return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)
 
 
 def _numbers(

@@ -8,7 +8,7 @@ import numpy as np
 
 from qpasses.evidence.prove_reductions import sums
 from qpasses.integerize.numbers.interpolation import COORDINATES, Axis, Taps, taps_of
-from qpasses.integerize.requantized import Accumulation, Site, emit_requantized
+from qpasses.integerize.requantized import Accumulation, Replaced, emit_requantized
 from qpasses.ir.graph import Graph, Node, constant, input_at, is_float
 from qpasses.ir.moving import moves
 from qpasses.ir.patterns import stored_input, stored_output
@@ -77,8 +77,8 @@ class IntegerizeResize(Pass):
         }
         reachable = sums(tables.total, meaning.zero_point, meaning.dtype)
         acc = Accumulation(reachable, {"x": [meaning.scale]}, cells=tables.total)
-        site = Site(node, *found)
-        return emit_requantized(graph, site, "IntResize", inputs, attributes, acc, context)
+        replaced = Replaced(node, *found)
+        return emit_requantized(graph, replaced, "IntResize", inputs, attributes, acc, context)
 
 
 def _special(node: Node) -> str:

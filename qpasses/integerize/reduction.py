@@ -23,7 +23,7 @@ from qpasses.integerize.averages import (
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
 from qpasses.ir.record import Quantization
-from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome
+from qpasses.ir.rewriting import Context, Declined, Outcome
 
 
 def put_reduction(
@@ -49,8 +49,9 @@ def put_reduction(
     if not reachable.fits_int32() or is_wide:
         return Declined(f"{node.op} of so many elements that an integer could overflow")
     attributes = {"axes": list(axes), "keepdims": keepdims, "mean": mean}
-    put_average(graph, node, "IntReduce", (x, found), numbers, attributes, count, context)
-    return REWRITTEN
+    return put_average(
+        graph, node, "IntReduce", (x, found), numbers, attributes, count, context
+    )
 
 
 def _numbers(

@@ -37,8 +37,7 @@ FREE_DIMENSION = 5
 
 SHOWN_ELSEWHERE = {
     "{} sums so many products that int32 could overflow",
-    "LogSoftmax over rows too long for an accumulator of {} bits",
-    "Softmax over rows too long for an accumulator of {} bits",
+    "{} over rows too long for an accumulator of {} bits",
 }
 """Reasons without a golden file: these take 33,000 numbers (see test_prepare_passes.py,
 test_log_softmax.py and test_softmax.py)."""
