@@ -42,12 +42,12 @@ class Settings:
 
     ``activation_bits``: 2 to 8, of the codes in ``activation_type``; ``narrow_range``: without
     the lowest of them. ``residual_type``: of residual streams, that of other activations or
-    int16 (see qpasses.residuals). ``per_channel``: False for one weight scale everywhere, True
-    for one per channel where the target has them. ``activation_form``: what a LeakyRelu or
-    PRelu on its own becomes, a table or multipliers. These two and ``symmetric`` start, as
-    None, from what the target has. ``alignment``: whose rules say which tensors share a range
-    (see qpasses.alignment). ``table_ranges``: where the range of what a table gives comes
-    from.
+    int16 (see qpasses.place.residuals). ``per_channel``: False for one weight scale
+    everywhere, True for one per channel where the target has them. ``activation_form``: what a
+    LeakyRelu or PRelu on its own becomes, a table or multipliers. These two and ``symmetric``
+    start, as None, from what the target has. ``alignment``: whose rules say which tensors
+    share a range (see qpasses.place.alignment). ``table_ranges``: where the range of what a
+    table gives comes from.
     ``softmax``, ``gelu`` and ``layernorm``: as what these become integer, which start, as
     None, from what the target has; ``softmax_nodes``: which Softmax do, those between
     integers, all behind integers, or none; ``softmax_bits``: 16, 24 or 32, of the sum of
@@ -57,7 +57,7 @@ class Settings:
     the method of that name keeps. ``calibration_overrides``: ``REGEX=RULE`` for tensors (see
     calibration.rules). ``integer_io``: inputs and outputs are the stored integers.
     ``share_tables``: decibels that a tensor may lose so that chains share tables (see
-    qpasses.sharing); None ties nothing for that.
+    qpasses.place.sharing); None ties nothing for that.
     """
 
     target: Target
