@@ -40,7 +40,7 @@ class Target:
     ``softmax``, ``gelu`` and ``layernorm`` are what is computed of these. Where a
     tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by
     the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
-    unless a user says it (qpasses.alignment).
+    unless a user says it (qpasses.place.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's int8 kernels compute them
     exactly; without it they are those of the rule.
