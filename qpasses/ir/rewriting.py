@@ -165,8 +165,9 @@ def run_passes(
     """
     context.adopt(graph)
     excluded = context.selection.excluded
-    for each in passes:
-        for node in [node for node in graph.nodes if each.takes(node)]:
+    for position, each in enumerate(passes):
+        asked = [node for node in graph.nodes if each.takes(node)]
+        for node in asked:
             if not node.outputs or node.name in excluded:
                 continue  # an earlier rewrite of this pass took it away, or the user did
             count = len(graph.nodes)
@@ -175,8 +176,9 @@ def run_passes(
                 context.record.declined.setdefault(node.name, declined.reason)
             for new in graph.nodes[count:]:
                 context.selection.inherit(new, node)
-        tidy(graph)
-        check_structure(graph, each.name)
+        if asked or position == 0:  # else it is as the pass before has left it
+            tidy(graph)
+            check_structure(graph, each.name)
         watch.after(each.name, graph)
         if each.name == watch.stop_after:
             return
