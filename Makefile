@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses targets ablation clean
+.PHONY: help demo test check docs zoo mutate fuzz methods costs bench detections losses targets ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -47,6 +47,11 @@ check: $(VENV)/dev  ## lint, format, types, layers
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+docs: $(VENV)/test  ## write what documents take from code and figures, fill paragraphs to 95 columns
+	@$(BIN)/python -m tests.bench.pictures
+	@$(BIN)/python -m tests.bench.op_pages
+	@$(BIN)/python -m tests.bench.documents
 
 zoo: $(VENV)/test  ## quantize, verify and score every model of models/zoo.toml
 	@$(BIN)/python -m tests.bench.zoo $(ZOO)

@@ -1,4 +1,4 @@
-"""The declaration of an op: signature, meaning, bodies and the kind of evidence it admits."""
+"""The declaration of an op: its node, its meaning, its bodies, and what proves them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +9,10 @@ import onnx
 import onnx.parser
 from numpy.typing import NDArray
 
+from opsets.declaration import Attribute, Constant, Constraint, Data, Probe, Scaling, Text
+from opsets.declaration import Attributes as Attributes
+from opsets.declaration import Constants as Constants
+from opsets.fragments import NOTHING, Fragment
 from opsets.kernels import Kernel
 
 DOMAIN = "qpasses"
@@ -16,8 +20,6 @@ VERSION = 1
 
 Flavour = Literal["portable", "onnxruntime"]
 Evidence = Literal["thresholds", "exhaustive", "bounded"]
-Constants = Mapping[str, NDArray[Any]]
-Attributes = Mapping[str, Any]
 Law = Callable[..., None]
 """Takes the arguments of the reference and asserts an identity that holds for all of them."""
 
@@ -64,23 +66,53 @@ def looks_up_bytes(constants: Constants, _attributes: Attributes) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Condition:
+    """A guard that says in words what it asks for."""
+
+    says: str
+    holds: Guard
+
+    def __call__(self, constants: Constants, attributes: Attributes) -> bool:
+        """Whether it holds for such a node."""
+        return self.holds(constants, attributes)
+
+
 def all_of(*guards: Guard) -> Guard:
     """The guard that holds where all of ``guards`` do."""
-    return lambda constants, attributes: all(each(constants, attributes) for each in guards)
+    return Condition(
+        "; ".join(filter(None, map(condition, guards))),
+        lambda constants, attributes: all(each(constants, attributes) for each in guards),
+    )
+
+
+def condition(guard: Guard) -> str:
+    """What a guard asks for in words: nothing of any node, else what its docstring says.
+
+    Raises TypeError if that begins with no "Whether".
+    """
+    if guard is any_node:
+        return ""
+    if isinstance(guard, Condition):
+        return guard.says
+    before, whether, said = " ".join((guard.__doc__ or "").split()).partition("Whether ")
+    if before or not whether:
+        raise TypeError(f"guard {guard} does not say whether what: give it a docstring")
+    return said.partition(". ")[0].rstrip(".")
 
 
 @dataclass(frozen=True)
 class Body:
-    """One way to compute an op: the statements of an ONNX function in ONNX's text syntax.
+    """One way to compute an op: the ``statements`` of an ONNX function.
 
     ``accepts`` tells for which nodes it may be used; ``kernel`` is the model of its
     requantization, where thresholds are the evidence. A body that was made for one node is a
-    serialized FunctionProto, ``proto``, in place of the text.
+    serialized FunctionProto, ``proto``, in place of statements.
     """
 
     overload: str
     flavour: Flavour
-    text: str = ""
+    statements: Fragment = NOTHING
     accepts: Guard = any_node
     kernel: Kernel | None = None
     proto: bytes = b""
@@ -88,23 +120,58 @@ class Body:
 
 @dataclass(frozen=True)
 class Op:
-    """An op of domain ``qpasses``: what it means, and the ways to compute it.
+    """An op of domain ``qpasses``: its node, what it means, and the ways to compute it.
 
-    ``inputs`` maps each formal input to its type: T is uint8 or int8 (stored activations), Y
-    one of these or int16, S each on its own one of the three, W the weights' uint8 or int8.
-    ``attributes`` lists the formal attributes. ``bodies`` come in order of preference; the
-    first that fits the wanted flavour and accepts the node is used.
+    ``inputs`` come in order, data and constants; ``constraints`` hold between them and the
+    attributes. ``bodies`` come in order of preference; the first that fits the wanted flavour
+    and accepts the node is used. ``evidence`` is the word that the proof of a node gives,
+    ``evidence_of_words`` where some stored tensor has 16 bits and it is another; ``probe``
+    says how its kernel is probed, where that is done. ``formula`` and the ``source`` of it
+    define the op in a sentence each, ``note`` is what else there is to know.
     """
 
     name: str
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    attributes: Sequence[str]
+    inputs: Mapping[str, Data]
+    outputs: Mapping[str, Data]
+    attributes: Mapping[str, Attribute]
     reference: Callable[..., NDArray[Any]]
     bodies: Sequence[Body]
     evidence: Evidence
+    scaling: Scaling
+    formula: str
+    source: str = ""
+    note: str = ""
+    evidence_of_words: Evidence | None = None
+    probe: Probe | None = None
+    constraints: Sequence[Constraint] = ()
     laws: Mapping[str, Law] = field(default_factory=dict)
-    doc: str = ""
+
+    @property
+    def data(self) -> Sequence[str]:
+        """The inputs that flow in."""
+        return [name for name, each in self.inputs.items() if not isinstance(each, Constant)]
+
+    @property
+    def constants(self) -> Mapping[str, Constant]:
+        """The inputs that stand on the node."""
+        return {n: each for n, each in self.inputs.items() if isinstance(each, Constant)}
+
+    @property
+    def roundings(self) -> Sequence[str]:
+        """How its nodes may round; none for ops that do not."""
+        declared = self.attributes.get("rounding")
+        return declared.choices if isinstance(declared, Text) else ()
+
+    @property
+    def doc(self) -> str:
+        """The formula, what is to be noted, the source."""
+        return " ".join(filter(None, (self.formula, self.note, self.source)))
+
+    def __post_init__(self) -> None:
+        for body in self.bodies:
+            if not body.proto:
+                where = f"{self.name}, body {body.overload}"
+                body.statements.must_fit(where, self.inputs, self.outputs, self.attributes)
 
     def body(self, flavour: Flavour, constants: Constants, attributes: Attributes) -> Body:
         """The body a node gets: of ``flavour``, or portable where that flavour has none.
@@ -141,7 +208,7 @@ class Op:
             f' "com.microsoft" : 1]>\n'
             f"{self.name}{attributes} ({', '.join(self.inputs)})"
             f" => ({', '.join(self.outputs)})\n"
-            f"{{{body.text}}}"
+            f"{{{body.statements.text}}}"
         )
 
 

@@ -5,13 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import MANY, TWICE, Constant, Data, Integer, Scaling, Shift, ends
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import bodies_of_product
 from opsets.rounding import NodeRounding, requantize
 from opsets.tabulated import code_bodies
 
-_PRODUCT = """
+_PRODUCT = fragment("""
+product <b, c, fraction_bits, one> (x, x_zero, multiplier) => (output, wide_m) {
     b          = Constant <value_int: int = @b> ()
     c          = Constant <value_int: int = @c> ()
     n          = Constant <value_int: int = @fraction_bits> ()
@@ -47,7 +50,8 @@ _PRODUCT = """
     against    = Neg (code)
     output     = Mul (against, erf_and_1)
     wide_m     = Cast <to = 7> (multiplier)
-"""
+}
+""")
 
 
 def reference(
@@ -95,21 +99,27 @@ _BODIES = bodies_of_product(_PRODUCT, "shift", ("output", "wide_m"))
 I_BERT_GELU = Op(
     name="IBertGelu",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("b", "c", "one", "fraction_bits", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "b": Integer(-MANY, -1),
+        "c": Integer(1 - MANY, -1),
+        "one": Integer(-MANY),
+        "fraction_bits": Integer(1, 30),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[*code_bodies(_BODIES), *_BODIES],
     evidence="exhaustive",
+    scaling=Scaling.ALGORITHM,
     laws={"the error function is constant far from zero": _far_above_it_is_a_line},
-    doc="c0 = x - x_zero; e = floor(sign(c0) * ((min(|c0|, -b) + b)**2 + c) / "
+    formula="c0 = x - x_zero; e = floor(sign(c0) * ((min(|c0|, -b) + b)**2 + c) / "
     "2**fraction_bits); y = clamp(round(-c0 * (e + one) * multiplier / 2**shift) + y_zero, "
-    "y_min, y_max). Source: I-BERT, IntGELU.",
+    "y_min, y_max).",
+    source="Source: I-BERT, IntGELU.",
 )

@@ -8,43 +8,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import convolve
+from opsets.declaration import (
+    PER_CHANNEL,
+    STEPS,
+    TWICE,
+    WINDOW,
+    Constant,
+    Data,
+    Integer,
+    Integers,
+    Probe,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
-_ONES = """
+_ONES = fragment("""
+ones <channels, kernel_shape, stored> () => (w) {
     # a depthwise convolution with weights of one sums each window
     channels = Constant <value_int: int = @channels> ()
     single   = Constant <value = int64[1] {1}> ()
     filters  = Reshape (channels, single)
     window   = Constant <value_ints: ints = @kernel_shape> ()
     w_shape  = Concat <axis = 0> (filters, single, window)
-    w        = ConstantOfShape <value = int8[1] {1}> (w_shape)
-"""
+    w        = ConstantOfShape <value = @stored[1] {1}> (w_shape)
+}
+""")
 
 _GEOMETRY = """dilations: ints = @dilations, group: int = @channels,
         kernel_shape: ints = @kernel_shape, pads: ints = @pads, strides: ints = @strides"""
 
-_SUMS = (
-    # the kernel for weights of uint8 is several times faster
-    _ONES.replace("int8", "uint8")
-    + """
-    acc = ConvInteger <GEOMETRY> (x, w, x_zero)
-""".replace("GEOMETRY", _GEOMETRY)
-)
+_SUM = fragment("""
+sum <geometry> (x, x_zero, w) => (acc) {
+    acc      = ConvInteger <@geometry> (x, w, x_zero)
+}
+""").having(geometry=_GEOMETRY)
 
-_ONNXRUNTIME = (
-    _ONES
-    + WEIGHT_SCALE
-    + """
-    w_zero = Constant <value = int8 {0}> ()
-    RESULT = QLinearConv <GEOMETRY>
-        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO)
-""".replace("GEOMETRY", _GEOMETRY)
-)
+# the kernel for weights of uint8 is several times faster
+_SUMS = _ONES.having(stored="uint8") + _SUM
+
+_CONVOLUTION = fragment("""
+convolution <geometry> (x_u8, x_zero_u8, w, scale, one, y_zero_u8) => (y_u8) {
+    w_zero   = Constant <value = int8 {0}> ()
+    y_u8     = QLinearConv <@geometry>
+        (x_u8, one, x_zero_u8, w, scale, w_zero, one, y_zero_u8)
+}
+""").having(geometry=_GEOMETRY)
+
+_ONNXRUNTIME = _ONES.having(stored="int8") + WEIGHT_SCALE + _CONVOLUTION
 
 
 def reference(
@@ -90,16 +108,21 @@ def _constant_input_gives_constant_output(
 INT_AVERAGE_POOL = Op(
     name="IntAveragePool",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("channels", "dilations", "kernel_shape", "pads", "strides", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "channels": Integer(1),
+        "dilations": STEPS,
+        "kernel_shape": WINDOW,
+        "pads": Integers(0, per_axis=2, required=False),
+        "strides": STEPS,
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -107,9 +130,12 @@ INT_AVERAGE_POOL = Op(
         *portable_bodies(_SUMS, AFTER_CHANNELS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.WINDOW,
     laws={"a constant input gives a constant output": _constant_input_gives_constant_output},
-    doc="acc = sum over the window of (x - x_zero), padding being zero; "
-    "y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max), the multiplier "
-    "holding 1 / cells. Windows as in ONNX AveragePool with count_include_pad. The fast body "
-    "is a depthwise QLinearConv, because onnxruntime's QLinearAveragePool sums in float.",
+    formula="acc = sum over the window of (x - x_zero), padding being zero; y = "
+    "clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max), the multiplier "
+    "holding 1 / cells. Windows as in ONNX AveragePool with count_include_pad.",
+    note="The fast body is a depthwise QLinearConv, because onnxruntime's QLinearAveragePool "
+    "sums in float.",
 )

@@ -5,13 +5,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    IN_DOUBLE_TOO,
+    SLOPES_BROADCAST,
+    Constant,
+    Data,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.fixed_point import saturate
-from opsets.op import Attributes, Body, Constants, Guard, Op
+from opsets.fragments import fragment
+from opsets.op import Attributes, Body, Condition, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import slope_bodies
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+sloped
+    (x, x_zero, multiplier, shift, slope_codes, slope_multiplier, slope_shift)
+    => (origin, is_below, is_turned, value, m, s) {
     wide_x    = Cast <to = 7> (x)                                          # 7 is INT64
     zero_x    = Cast <to = 7> (x_zero)
     distance  = Sub (wide_x, zero_x)
@@ -27,13 +40,16 @@ _PORTABLE = """
     above     = Cast <to = 7> (multiplier)
     m         = Where (is_below, size, above)
     s         = Where (is_below, slope_shift, shift)
-"""
+}
+""")
 
-_TURNED = """
+_TURNED = fragment("""
+turned (quotient, origin, is_below, is_turned) => (level) {
     opposite  = Sub (origin, quotient)
     is_other  = And (is_below, is_turned)
     level     = Where (is_other, opposite, quotient)
-"""
+}
+""")
 
 
 def _rounds(rounding: NodeRounding) -> Guard:
@@ -44,7 +60,7 @@ def _rounds(rounding: NodeRounding) -> Guard:
         exact = given == "half_to_even_in_double" and rounding == "half_to_even"
         return bool(exact or given == rounding)
 
-    return accepts
+    return Condition(f"the rounding is {rounding}", accepts)
 
 
 _BODIES = [
@@ -116,21 +132,33 @@ def _codes_of_zero_are_a_relu(
 INT_CODED_P_RELU = Op(
     name="IntCodedPRelu",
     inputs={
-        **{"x": "T", "x_zero": "T", "multiplier": "int32", "shift": "int32"},
-        **{"slope_codes": "int32", "slope_multiplier": "int32", "slope_shift": "int32"},
-        **{"y_zero": "T", "y_min": "T", "y_max": "T"},
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        "slope_codes": Constant("int32", (...,)),
+        "slope_multiplier": Constant("int32", (...,)),
+        "slope_shift": Shift(dims=(...,)),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("rounding",),
+    outputs={"y": Data("T")},
+    attributes={
+        "rounding": IN_DOUBLE_TOO,
+    },
     reference=reference,
     bodies=[*slope_bodies(_BODIES, _SLOPES), *_BODIES],
     evidence="exhaustive",
+    scaling=Scaling.SLOPES,
+    constraints=[
+        SLOPES_BROADCAST,
+    ],
     laws={
         "zero maps to the zero point": _zero_maps_to_zero_point,
         "codes of zero are a Relu": _codes_of_zero_are_a_relu,
     },
-    doc="R(v, m, s) = v * m / 2**s, rounded as named; level = x - x_zero; y = clamp(r + "
+    formula="R(v, m, s) = v * m / 2**s, rounded as named; level = x - x_zero; y = clamp(r + "
     "y_zero, y_min, y_max), r = R(level, multiplier, shift) for level >= 0, else R(level * "
     "slope_codes, |slope_multiplier|, slope_shift) with the sign of slope_multiplier. What "
-    "the slope has broadcasts to x. Sources: TFLite's and TPU-MLIR's LeakyRelu and PRelu.",
+    "the slope has broadcasts to x.",
+    source="Sources: TFLite's and TPU-MLIR's LeakyRelu and PRelu.",
 )

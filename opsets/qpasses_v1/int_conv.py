@@ -6,9 +6,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import convolve
+from opsets.declaration import (
+    PER_CHANNEL,
+    STEPS,
+    TWICE,
+    WINDOW,
+    Constant,
+    Data,
+    Integer,
+    Integers,
+    Probe,
+    Scaling,
+    Shift,
+    Text,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
@@ -17,7 +33,8 @@ _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
         group: int = @group, kernel_shape: ints = @kernel_shape, pads: ints = @pads,
         strides: ints = @strides"""
 
-_SUMS = """
+_SUMS = fragment("""
+sums <geometry> (x, x_zero, w, w_zero, bias) => (acc) {
     # int8 weights as uint8, moved up by 128: the kernel for these is several times faster
     top       = Constant <value = uint8 {128}> ()
     wide_top  = Cast <to = 6> (top)                                        # 6 is INT32
@@ -32,7 +49,7 @@ _SUMS = """
     wide_zero = Cast <to = 6> (w_zero)
     moved_z   = Add (wide_zero, offset_w)
     zero_u8   = Cast <to = 2> (moved_z)
-    products  = ConvInteger <GEOMETRY> (x, w_u8, x_zero, zero_u8)
+    products  = ConvInteger <@geometry> (x, w_u8, x_zero, zero_u8)
     # the bias as a column along axis 1, for any number of spatial dimensions
     shape     = Shape (w)
     rank      = Shape (shape)
@@ -43,15 +60,18 @@ _SUMS = """
     bias_size = Concat <axis = 0> (any_size, ones)
     bias_1    = Reshape (bias, bias_size)
     acc       = Add (products, bias_1)
-""".replace("GEOMETRY", _GEOMETRY)
+}
+""").having(geometry=_GEOMETRY)
 
-_ONNXRUNTIME = (
-    WEIGHT_SCALE
-    + """
-    RESULT = QLinearConv <GEOMETRY>
-        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO, bias)
-""".replace("GEOMETRY", _GEOMETRY)
-)
+_CONVOLUTION = fragment("""
+convolution <geometry>
+    (x_u8, x_zero_u8, w, w_zero, scale, one, bias, y_zero_u8) => (y_u8) {
+    y_u8      = QLinearConv <@geometry>
+        (x_u8, one, x_zero_u8, w, scale, w_zero, one, y_zero_u8, bias)
+}
+""").having(geometry=_GEOMETRY)
+
+_ONNXRUNTIME = WEIGHT_SCALE + _CONVOLUTION
 
 
 def reference(
@@ -94,27 +114,25 @@ def _zero_input_gives_the_bias(
 INT_CONV = Op(
     name="IntConv",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "w": "W",
-        "w_zero": "W",
-        "bias": "int32",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "w": Constant("W", ("M", "C", "K", ...)),
+        "w_zero": Constant("W"),
+        "bias": Constant("int32", ("M",)),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=(
-        "auto_pad",
-        "dilations",
-        "group",
-        "kernel_shape",
-        "pads",
-        "strides",
-        "rounding",
-    ),
+    outputs={"y": Data("T")},
+    attributes={
+        "auto_pad": Text(required=False),
+        "dilations": STEPS,
+        "group": Integer(1),
+        "kernel_shape": WINDOW,
+        "pads": Integers(0, per_axis=2, required=False),
+        "strides": STEPS,
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -122,8 +140,11 @@ INT_CONV = Op(
         *portable_bodies(_SUMS, AFTER_CHANNELS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.FILTERS,
     laws={"a silent input gives the bias": _zero_input_gives_the_bias},
-    doc="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32; "
-    "y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Geometry as in "
-    "ONNX Conv; 1D, 2D and 3D. Source: ONNX QLinearConv, the scale as multiplier and shift.",
+    formula="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32; y = "
+    "clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Geometry as in ONNX "
+    "Conv; 1D, 2D and 3D.",
+    source="Source: ONNX QLinearConv, the scale as multiplier and shift.",
 )

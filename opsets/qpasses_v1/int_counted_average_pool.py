@@ -8,12 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import convolve
+from opsets.declaration import (
+    ONCE,
+    STEPS,
+    WINDOW,
+    Constant,
+    Data,
+    Integer,
+    Integers,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
+from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Constants, Op
 from opsets.portable import portable_overload, rounds
 
-_CELLS = """
+_CELLS = fragment("""
+cells <pads, uncounted_pads, kernel_shape, dilations, strides, channels>
+    (x) => (cells, w_shape) {
     # ones where there are cells, summed as the window goes
     inside    = Shape <start = 2> (x)
     two_rows  = Constant <value = int64[2] {2, -1}> ()
@@ -38,24 +53,29 @@ _CELLS = """
     single    = Constant <value = int64[1] {1}> ()
     rows      = Reshape (filters, single)
     w_shape   = Concat <axis = 0> (rows, single, window)
-"""
+}
+""")
 
 _GEOMETRY = """dilations: ints = @dilations, group: int = @channels,
         kernel_shape: ints = @kernel_shape, pads: ints = @pads, strides: ints = @strides"""
 
-_INTEGER_SUM = """
+_INTEGER_SUM = fragment("""
+integer_sum <geometry> (x, x_zero, w_shape) => (acc) {
     w         = ConstantOfShape <value = int8[1] {1}> (w_shape)
-    acc       = ConvInteger <GEOMETRY> (x, w, x_zero)
-""".replace("GEOMETRY", _GEOMETRY)
+    acc       = ConvInteger <@geometry> (x, w, x_zero)
+}
+""").having(geometry=_GEOMETRY)
 
-_FLOAT_SUM = """
+_FLOAT_SUM = fragment("""
+float_sum <geometry> (x, x_zero, w_shape) => (acc) {
     # float32 holds every sum: less than 2**24
     w         = ConstantOfShape <value = float[1] {1}> (w_shape)
     real      = Cast <to = 1> (x)                                          # 1 is FLOAT
     origin    = Cast <to = 1> (x_zero)
     levels    = Sub (real, origin)
-    acc       = Conv <GEOMETRY> (levels, w)
-""".replace("GEOMETRY", _GEOMETRY)
+    acc       = Conv <@geometry> (levels, w)
+}
+""").having(geometry=_GEOMETRY)
 
 
 def _is_exact(constants: Constants, attributes: Attributes) -> bool:
@@ -110,19 +130,22 @@ def _what_is_alike_stays_alike(x: NDArray[Any], *args: Any, **attributes: Any) -
 INT_COUNTED_AVERAGE_POOL = Op(
     name="IntCountedAveragePool",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=(
-        *("channels", "dilations", "kernel_shape", "pads", "strides"),
-        *("uncounted_pads", "rounding"),
-    ),
+    outputs={"y": Data("T")},
+    attributes={
+        "channels": Integer(1),
+        "dilations": STEPS,
+        "kernel_shape": WINDOW,
+        "pads": Integers(0, per_axis=2, required=False),
+        "strides": STEPS,
+        "uncounted_pads": Integers(0, per_axis=2),
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         Body(
@@ -141,9 +164,10 @@ INT_COUNTED_AVERAGE_POOL = Op(
             for rounding in ROUNDINGS
         ),
     ],
-    evidence="exhaustive",
+    evidence="thresholds",
+    scaling=Scaling.RATIO,
     laws={"what is alike stays alike": _what_is_alike_stays_alike},
-    doc="acc = sum over the window of (x - x_zero), padding being zero; cells = those of the "
-    "window that are not among `uncounted_pads`, the outermost of `pads`, at least 1; y = "
-    "clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, y_max).",
+    formula="acc = sum over the window of (x - x_zero), padding being zero; cells = those of "
+    "the window that are not among `uncounted_pads`, the outermost of `pads`, at least 1; y "
+    "= clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, y_max).",
 )

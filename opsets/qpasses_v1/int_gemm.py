@@ -6,9 +6,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    MANY,
+    PER_CHANNEL,
+    TWICE,
+    Constant,
+    Data,
+    Integers,
+    Probe,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
@@ -16,53 +29,65 @@ from opsets.rounding import NodeRounding, requantize
 NOT_KNOWN = [0]
 """In place of the leading sizes of x, where not even their number is known."""
 
-_SUMS = """
+_SUMS = fragment("""
+sums (x, x_zero, w, w_zero, bias) => (acc) {
     products = MatMulInteger (x, w, x_zero, w_zero)
     acc      = Add (products, bias)
-"""
+}
+""")
 
-_MATRIX = (
-    WEIGHT_SCALE
-    + """
+_MATRIX = WEIGHT_SCALE + fragment("""
+matrix (x_u8, x_zero_u8, w, w_zero, scale, one, bias, y_zero_u8) => (y_u8) {
     scales    = Shape (scale)
     w_zeros   = Expand (w_zero, scales)                                    # scale's shape
-    RESULT    = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
-        (ROWS, one, X_ZERO, w, scale, w_zeros, bias, one, Y_ZERO)
-"""
-)
+    y_u8      = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
+        (x_u8, one, x_zero_u8, w, scale, w_zeros, bias, one, y_zero_u8)
+}
+""")
 
-_ANY_RANK = (
-    """
+_PRODUCT = _MATRIX(x_u8="rows", y_u8="product")
+
+_FLAT = fragment("""
+flat (x_u8, w) => (rows, outer) {
     # QGemm takes matrices: flatten the leading dimensions, then restore them
     inner     = Shape <end = 1> (w)
     outer     = Shape <start = 1> (w)
     rest      = Constant <value = int64[1] {-1}> ()
     matrix    = Concat <axis = 0> (rest, inner)
-    rows      = Reshape (X, matrix)
-"""
-    + _MATRIX.replace("ROWS", "rows").replace("RESULT", "product")
-    + """
+    rows      = Reshape (x_u8, matrix)
+}
+""")
+
+_RESTORED = fragment("""
+restored (x, product, outer) => (y_u8) {
     leading   = Shape <end = -1> (x)
     full      = Concat <axis = 0> (leading, outer)
-    RESULT    = Reshape <allowzero = 1> (product, full)
-"""
-)
+    y_u8      = Reshape <allowzero = 1> (product, full)
+}
+""")
 
-_ROWS = (
-    """
-    rows      = Flatten <axis = -1> (X)
-"""
-    + _MATRIX.replace("ROWS", "rows").replace("RESULT", "product")
-    + """
+_ANY_RANK = _FLAT + _PRODUCT + _RESTORED
+
+_IN_ROWS = fragment("""
+in_rows (x_u8) => (rows) {
+    rows      = Flatten <axis = -1> (x_u8)
+}
+""")
+
+_OUT_OF_ROWS = fragment("""
+out_of_rows <leading> (product, w) => (y_u8) {
     leading   = Constant <value_ints: ints = @leading> ()
     outer     = Shape <start = 1> (w)
     full      = Concat <axis = 0> (leading, outer)                         # folded
-    RESULT    = Reshape (product, full)
-"""
-)
+    y_u8      = Reshape (product, full)
+}
+""")
+
+_ROWS = _IN_ROWS + _PRODUCT + _OUT_OF_ROWS
 
 
 def _is_matrix(_constants: Constants, attributes: Attributes) -> bool:
+    """Whether x is known to be a matrix."""
     leading = attributes.get("leading", NOT_KNOWN)
     return len(leading) == 1 and leading != NOT_KNOWN
 
@@ -118,30 +143,34 @@ def _identity_weights_keep_the_levels(
 INT_GEMM = Op(
     name="IntGemm",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "w": "W",
-        "w_zero": "W",
-        "bias": "int32",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "w": Constant("W", ("K", "N")),
+        "w_zero": Constant("W"),
+        "bias": Constant("int32", ("N",)),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("leading", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "leading": Integers(-MANY),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
-        *float32_bodies(_MATRIX.replace("ROWS", "X"), "onnxruntime_matrix", _is_matrix),
+        *float32_bodies(_MATRIX, "onnxruntime_matrix", _is_matrix),
         *float32_bodies(_ROWS, "onnxruntime_rows", _has_sizes),
         *float32_bodies(_ANY_RANK),
         *accumulator_bodies(_SUMS, LAST_AXIS),
         *portable_bodies(_SUMS, LAST_AXIS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.COLUMNS,
     laws={"identity weights keep the levels": _identity_weights_keep_the_levels},
-    doc="acc = sum over k of (x[..., k] - x_zero) * (w[k, n] - w_zero) + bias[n], exact in "
-    "int32; y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). x has any "
-    "rank >= 2. Source: ONNX MatMulInteger and onnxruntime's QGemm.",
+    formula="acc = sum over k of (x[..., k] - x_zero) * (w[k, n] - w_zero) + bias[n], exact "
+    "in int32; y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). x has "
+    "any rank >= 2.",
+    source="Source: ONNX MatMulInteger and onnxruntime's QGemm.",
 )

@@ -5,14 +5,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    PER_CHANNEL,
+    TWICE,
+    WINDOW,
+    Constant,
+    Data,
+    Integer,
+    Probe,
+    Scaling,
+    Shift,
+    ends,
+)
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
-_SUMS = """
+_SUMS = fragment("""
+sums <spatial_shape> (x, x_zero) => (acc) {
     wide    = Cast <to = 6> (x)                                            # 6 is INT32
     origin  = Cast <to = 6> (x_zero)
     levels  = Sub (wide, origin)
@@ -31,11 +45,11 @@ _SUMS = """
     leading   = Shape <end = 2> (x)
     sums_size = Concat <axis = 0> (leading, singles)
     acc       = Reshape (sums, sums_size)
-"""
+}
+""")
 
-_ONNXRUNTIME = (
-    WEIGHT_SCALE
-    + """
+_ONNXRUNTIME = WEIGHT_SCALE + fragment("""
+window <channels, spatial_shape> (x_u8, x_zero_u8, scale, one, y_zero_u8) => (y_u8) {
     # one depthwise window over everything, with weights of one
     channels = Constant <value_int: int = @channels> ()
     single   = Constant <value = int64[1] {1}> ()
@@ -44,10 +58,10 @@ _ONNXRUNTIME = (
     w_shape  = Concat <axis = 0> (filters, single, window)
     w        = ConstantOfShape <value = int8[1] {1}> (w_shape)
     w_zero   = Constant <value = int8 {0}> ()
-    RESULT   = QLinearConv <group: int = @channels, kernel_shape: ints = @spatial_shape>
-        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO)
-"""
-)
+    y_u8     = QLinearConv <group: int = @channels, kernel_shape: ints = @spatial_shape>
+        (x_u8, one, x_zero_u8, w, scale, w_zero, one, y_zero_u8)
+}
+""")
 
 
 def reference(
@@ -84,16 +98,18 @@ def _order_of_positions_is_irrelevant(x: NDArray[Any], *args: Any, **attributes:
 INT_GLOBAL_AVERAGE_POOL = Op(
     name="IntGlobalAveragePool",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32", PER_CHANNEL),
+        "shift": Shift(dims=PER_CHANNEL),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("channels", "spatial_shape", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "channels": Integer(1),
+        "spatial_shape": WINDOW,
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -101,7 +117,9 @@ INT_GLOBAL_AVERAGE_POOL = Op(
         *portable_bodies(_SUMS, AFTER_CHANNELS),
     ],
     evidence="thresholds",
+    scaling=Scaling.RATIO,
+    probe=Probe.WINDOW,
     laws={"the order of positions is irrelevant": _order_of_positions_is_irrelevant},
-    doc="acc = sum over all positions of (x - x_zero); y = clamp(round(acc * multiplier / "
+    formula="acc = sum over all positions of (x - x_zero); y = clamp(round(acc * multiplier / "
     "2**shift) + y_zero, y_min, y_max), the multiplier holding 1 / cells.",
 )

@@ -5,13 +5,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.declaration import ONCE, SLOPES_BROADCAST, Constant, Data, Scaling, Shift, ends
+from opsets.fixed_point import Rounding, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import bodies_of_one_rounding
+from opsets.rounding import requantize
 from opsets.tabulated import slope_bodies
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+sloped (x, x_zero, multiplier, shift, slope_multiplier, slope_shift)
+    => (scaled, s) {
     wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
     zero_x   = Cast <to = 7> (x_zero)
     distance = Sub (wide_x, zero_x)
@@ -21,25 +26,26 @@ _PORTABLE = """
     s        = Where (sloped, slope_shift, shift)
     wide_m   = Cast <to = 7> (m)
     scaled   = Mul (distance, wide_m)
-"""
+}
+""")
 
-_ONNXRUNTIME = (
-    WEIGHT_SCALE
-    + """
+_ONNXRUNTIME = WEIGHT_SCALE + fragment("""
+both_sides (x_u8, x_zero_u8, slope_multiplier, slope_shift, scale, one, half, y_zero_u8)
+    => (y_u8) {
     slope_m    = Cast <to = 1> (slope_multiplier)
     slope_s    = Cast <to = 1> (slope_shift)
     slope_step = Pow (half, slope_s)
     slope      = Mul (slope_m, slope_step)
     # one of the two is zero; onnxruntime's PRelu branches, which mixed signs slow down
-    above      = Max (X, X_ZERO)
-    below      = Min (X, X_ZERO)
-    upper      = DequantizeLinear (above, scale, X_ZERO)
-    level      = DequantizeLinear (below, one, X_ZERO)
+    above      = Max (x_u8, x_zero_u8)
+    below      = Min (x_u8, x_zero_u8)
+    upper      = DequantizeLinear (above, scale, x_zero_u8)
+    level      = DequantizeLinear (below, one, x_zero_u8)
     lower      = Mul (level, slope)
     real       = Add (upper, lower)
-    RESULT     = QuantizeLinear (real, one, Y_ZERO)
-"""
-)
+    y_u8       = QuantizeLinear (real, one, y_zero_u8)
+}
+""")
 
 
 def reference(
@@ -115,18 +121,18 @@ def _monotone_for_slopes_that_are_not_negative(
 INT_P_RELU = Op(
     name="IntPRelu",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "slope_multiplier": "int32",
-        "slope_shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        "slope_multiplier": Constant("int32", (...,)),
+        "slope_shift": Shift(dims=(...,)),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("rounding",),
+    outputs={"y": Data("T")},
+    attributes={
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
@@ -136,6 +142,10 @@ INT_P_RELU = Op(
         *bodies_of_one_rounding(_PORTABLE, "s"),
     ],
     evidence="exhaustive",
+    scaling=Scaling.SLOPES,
+    constraints=[
+        SLOPES_BROADCAST,
+    ],
     laws={
         "zero maps to the zero point": _zero_maps_to_zero_point,
         "a slope of one rescales": _a_slope_of_one_rescales,
@@ -144,8 +154,8 @@ INT_P_RELU = Op(
             _monotone_for_slopes_that_are_not_negative
         ),
     },
-    doc="level = x - x_zero; y = clamp(round(level * multiplier / 2**shift) + y_zero, y_min, "
-    "y_max) for level >= 0, else the same with slope_multiplier and slope_shift, one for "
-    "each element of the slope, which broadcasts to x. Source: TFLite's LeakyRelu and PRelu, "
-    "with one rounding.",
+    formula="level = x - x_zero; y = clamp(round(level * multiplier / 2**shift) + y_zero, "
+    "y_min, y_max) for level >= 0, else the same with slope_multiplier and slope_shift, one "
+    "for each element of the slope, which broadcasts to x.",
+    source="Source: TFLite's LeakyRelu and PRelu, with one rounding.",
 )

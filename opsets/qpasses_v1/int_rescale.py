@@ -5,20 +5,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import TWICE, Constant, Data, Scaling, Shift, ends
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, saturate
+from opsets.fragments import fragment
 from opsets.op import Body, Op
 from opsets.portable import bodies_of_product, rounds
 from opsets.rounding import NodeRounding, requantize
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+product (x, x_zero, multiplier) => (level_x, wide_m) {
     wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
     zero_x   = Cast <to = 7> (x_zero)
     level_x  = Sub (wide_x, zero_x)
     wide_m   = Cast <to = 7> (multiplier)
-"""
+}
+""")
 
-_IN_DOUBLE = """
+_IN_DOUBLE = fragment("""
+in_double (x, x_zero, multiplier, shift) => (value) {
     # 16 bits times 31: exact
     wide_x   = Cast <to = 11> (x)                                          # 11 is DOUBLE
     zero_x   = Cast <to = 11> (x_zero)
@@ -29,12 +34,13 @@ _IN_DOUBLE = """
     real_m   = Cast <to = 11> (multiplier)
     scale    = Mul (real_m, step)
     value    = Mul (level_x, scale)
-"""
+}
+""")
 
 
 def _in_double(rounding: Rounding) -> Body:
-    text = _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
-    return Body(overload(rounding), "onnxruntime", text, rounds(rounding))
+    stored = _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
+    return Body(overload(rounding), "onnxruntime", stored, rounds(rounding))
 
 
 def reference(
@@ -61,18 +67,25 @@ def _monotone(x: NDArray[Any], *args: Any, **attributes: Any) -> None:
 INT_RESCALE = Op(
     name="IntRescale",
     inputs={
-        **{"x": "S", "x_zero": "S", "multiplier": "int32", "shift": "int32"},
-        **{"y_zero": "S", "y_min": "S", "y_max": "S"},
+        "x": Data("S"),
+        "x_zero": Constant("S"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("S"),
     },
-    outputs={"y": "S"},
-    attributes=("rounding",),
+    outputs={"y": Data("S")},
+    attributes={
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *map(_in_double, ROUNDINGS),
         *bodies_of_product(_PORTABLE, "shift", ("level_x", "wide_m")),
     ],
     evidence="exhaustive",
+    scaling=Scaling.RATIO,
     laws={"monotone": _monotone},
-    doc="y = clamp(round((x - x_zero) * multiplier / 2**shift) + y_zero, y_min, y_max): 16 "
-    "bits of a residual stream for a node that reads 8. Source: TOSA's RESCALE.",
+    formula="y = clamp(round((x - x_zero) * multiplier / 2**shift) + y_zero, y_min, y_max): "
+    "16 bits of a residual stream for a node that reads 8.",
+    source="Source: TOSA's RESCALE.",
 )

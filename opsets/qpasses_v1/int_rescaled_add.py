@@ -5,13 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import IN_DOUBLE_TOO, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Int64, saturate
-from opsets.op import Attributes, Body, Constants, Guard, Op
+from opsets.forms import LEFT_SHIFTS
+from opsets.fragments import Fragment, fragment
+from opsets.op import Attributes, Body, Condition, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import pair_bodies
 
-_OPERANDS = """
+_OPERANDS = fragment("""
+operands (a, a_zero, b, b_zero, left_shift) => (lifted_a, lifted_b) {
     wide_a    = Cast <to = 7> (a)                                          # 7 is INT64
     wide_b    = Cast <to = 7> (b)
     zero_a    = Cast <to = 7> (a_zero)
@@ -25,20 +29,34 @@ _OPERANDS = """
     lift      = Cast <to = 7> (lift_in)
     lifted_a  = Mul (level_a, lift)
     lifted_b  = Mul (level_b, lift)
-"""
+}
+""")
+
+_SUM = fragment("""
+sum (term_a, term_b) => (total) {
+    total     = Add (term_a, term_b)
+}
+""")
 
 INPUTS = {
-    **{"a": "S", "a_zero": "S", "b": "S", "b_zero": "S", "left_shift": "int32"},
-    **{"a_multiplier": "int32", "a_shift": "int32"},
-    **{"b_multiplier": "int32", "b_shift": "int32"},
-    **{"y_multiplier": "int32", "y_shift": "int32"},
-    **{"y_zero": "S", "y_min": "S", "y_max": "S"},
+    "a": Data("S"),
+    "a_zero": Constant("S"),
+    "b": Data("S"),
+    "b_zero": Constant("S"),
+    "left_shift": Shift(limits=range(max(LEFT_SHIFTS.values()) + 1)),
+    "a_multiplier": Constant("int32"),
+    "a_shift": Shift(),
+    "b_multiplier": Constant("int32"),
+    "b_shift": Shift(),
+    "y_multiplier": Constant("int32"),
+    "y_shift": Shift(),
+    **ends("S"),
 }
 """Of a sum or difference of rescaled tensors."""
 
 
-def rescaled_bodies(joined: str) -> list[Body]:
-    """For each rounding; ``joined`` is the op that joins both terms."""
+def rescaled_bodies(joined: Fragment) -> list[Body]:
+    """For each rounding; ``joined`` writes the ``total`` of ``term_a`` and ``term_b``."""
     portable = [
         Body(
             portable_overload(rounding),
@@ -46,7 +64,7 @@ def rescaled_bodies(joined: str) -> list[Body]:
             _OPERANDS
             + rescaled("lifted_a", "a_multiplier", "a_shift", "term_a", rounding)
             + rescaled("lifted_b", "b_multiplier", "b_shift", "term_b", rounding)
-            + f"total = {joined} (term_a, term_b)"
+            + joined
             + rescaled("total", "y_multiplier", "y_shift", "level", rounding)
             + STORE,
             accepts=_rounds(rounding),
@@ -65,7 +83,7 @@ def _rounds(rounding: NodeRounding) -> Guard:
             return "left_shift" in constants and not constants["left_shift"].any()
         return bool(given == rounding)
 
-    return accepts
+    return Condition(f"the rounding is {rounding}", accepts)
 
 
 def term(
@@ -118,15 +136,19 @@ def _commutes(*inputs: Any, **attributes: Any) -> None:
 INT_RESCALED_ADD = Op(
     name="IntRescaledAdd",
     inputs=INPUTS,
-    outputs={"y": "S"},
-    attributes=("rounding",),
+    outputs={"y": Data("S")},
+    attributes={
+        "rounding": IN_DOUBLE_TOO,
+    },
     reference=reference,
-    bodies=rescaled_bodies("Add"),
+    bodies=rescaled_bodies(_SUM),
     evidence="exhaustive",
+    evidence_of_words="bounded",
+    scaling=Scaling.RESCALED_SUM,
     laws={"commutes": _commutes},
-    doc="R(v, m, s) = v * m / 2**s, rounded as named; y = clamp(R(R((a - a_zero) << "
+    formula="R(v, m, s) = v * m / 2**s, rounded as named; y = clamp(R(R((a - a_zero) << "
     "left_shift, a_multiplier, a_shift) + R((b - b_zero) << left_shift, b_multiplier, "
-    "b_shift), y_multiplier, y_shift) + y_zero, y_min, y_max), with ONNX broadcasting. "
-    "Sources: TFLite's Add, left_shift 20; TPU-MLIR's and I-ViT's, left_shift 0 and the sum "
-    "kept as it is.",
+    "b_shift), y_multiplier, y_shift) + y_zero, y_min, y_max), with ONNX broadcasting.",
+    source="Sources: TFLite's Add, left_shift 20; TPU-MLIR's and I-ViT's, left_shift 0 and "
+    "the sum kept as it is.",
 )

@@ -5,10 +5,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import IN_DOUBLE_TOO, Data, Scaling
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.qpasses_v1.int_rescaled_add import INPUTS, rescaled_bodies, term
 from opsets.rounding import requantize
+
+_DIFFERENCE = fragment("""
+difference (term_a, term_b) => (total) {
+    total     = Sub (term_a, term_b)
+}
+""")
 
 
 def reference(
@@ -47,14 +55,18 @@ def _nothing_is_left_of_equals(*inputs: Any, **attributes: Any) -> None:
 INT_RESCALED_SUB = Op(
     name="IntRescaledSub",
     inputs=INPUTS,
-    outputs={"y": "S"},
-    attributes=("rounding",),
+    outputs={"y": Data("S")},
+    attributes={
+        "rounding": IN_DOUBLE_TOO,
+    },
     reference=reference,
-    bodies=rescaled_bodies("Sub"),
+    bodies=rescaled_bodies(_DIFFERENCE),
     evidence="exhaustive",
+    evidence_of_words="bounded",
+    scaling=Scaling.RESCALED_SUM,
     laws={"nothing is left of equals": _nothing_is_left_of_equals},
-    doc="R(v, m, s) = v * m / 2**s, rounded as named; y = clamp(R(R((a - a_zero) << "
+    formula="R(v, m, s) = v * m / 2**s, rounded as named; y = clamp(R(R((a - a_zero) << "
     "left_shift, a_multiplier, a_shift) - R((b - b_zero) << left_shift, b_multiplier, "
-    "b_shift), y_multiplier, y_shift) + y_zero, y_min, y_max), with ONNX broadcasting. "
-    "Sources as of IntRescaledAdd.",
+    "b_shift), y_multiplier, y_shift) + y_zero, y_min, y_max), with ONNX broadcasting.",
+    source="Sources as of IntRescaledAdd.",
 )

@@ -5,13 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import ONCE, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, rounding_shift, saturate
+from opsets.float32 import CLIPPED
+from opsets.fragments import fragment
 from opsets.op import Body, Op, clamps_inside, saturates_at_type_ends
 from opsets.portable import bodies_of_one_rounding
 from opsets.qpasses_v1.int_add import FAST_SUM
 from opsets.tabulated import pair_bodies
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+total (a, a_zero, b, b_zero, a_multiplier, b_multiplier) => (scaled) {
     wide_a   = Cast <to = 7> (a)                                           # 7 is INT64
     wide_b   = Cast <to = 7> (b)
     zero_a   = Cast <to = 7> (a_zero)
@@ -23,13 +27,18 @@ _PORTABLE = """
     scaled_a = Mul (level_a, m_a)
     scaled_b = Mul (level_b, m_b)
     scaled   = Sub (scaled_a, scaled_b)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_TURNED = fragment("""
+turned (b, b_zero) => (turned, zero) {
     # bits turned over, a code is as far from its zero point on the other side
     turned   = BitwiseNot (b)
     zero     = BitwiseNot (b_zero)
-""" + FAST_SUM.replace("B_ZERO", "zero").replace("B,", "turned,")
+}
+""")
+
+_ONNXRUNTIME = _TURNED + FAST_SUM(b="turned", b_zero="zero")
 
 
 def reference(
@@ -72,40 +81,42 @@ def _nothing_is_left_of_equals(
 INT_SUB = Op(
     name="IntSub",
     inputs={
-        "a": "T",
-        "a_zero": "T",
-        "b": "T",
-        "b_zero": "T",
-        "a_multiplier": "int32",
-        "b_multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "a": Data("T"),
+        "a_zero": Constant("T"),
+        "b": Data("T"),
+        "b_zero": Constant("T"),
+        "a_multiplier": Constant("int32"),
+        "b_multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("rounding",),
+    outputs={"y": Data("T")},
+    attributes={
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         Body(
             "onnxruntime",
             "onnxruntime",
-            _ONNXRUNTIME.replace("RESULT", "y"),
+            _ONNXRUNTIME,
             accepts=saturates_at_type_ends,
         ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
-            _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
+            _ONNXRUNTIME(y="saturated") + CLIPPED,
             accepts=clamps_inside,
         ),
         *pair_bodies(bodies_of_one_rounding(_PORTABLE, "shift")),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
+    scaling=Scaling.SUM,
     laws={"nothing is left of equals": _nothing_is_left_of_equals},
-    doc="total = (a - a_zero) * a_multiplier - (b - b_zero) * b_multiplier, exact in int64; "
-    "y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
-    "broadcasting and one rounding. The fast body adds the bitwise complement of b, of which "
-    "the complement of b_zero is the zero point.",
+    formula="total = (a - a_zero) * a_multiplier - (b - b_zero) * b_multiplier, exact in "
+    "int64; y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "
+    "broadcasting and one rounding.",
+    note="The fast body adds the bitwise complement of b, of which the complement of b_zero "
+    "is the zero point.",
 )

@@ -5,14 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import Constant, Data, Scaling
+from opsets.fragments import fragment
 from opsets.op import Body, Op
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+entry (x, table) => (y) {
     code = Cast <to = 6> (x)                                               # 6 is INT32
     y    = Gather <axis = 0> (table, code)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_ONNXRUNTIME = fragment("""
+entry_of_flat (x, table) => (y) {
     # on a flat tensor GatherElements is nine times as fast as Gather
     flat_shape = Constant <value = int64[1] {-1}> ()
     flat       = Reshape (x, flat_shape)
@@ -20,7 +25,8 @@ _ONNXRUNTIME = """
     looked_up  = GatherElements <axis = 0> (table, code)
     shape      = Shape (x)
     y          = Reshape <allowzero = 1> (looked_up, shape)
-"""
+}
+""")
 
 
 def reference(x: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
@@ -35,16 +41,20 @@ def _identity_table_is_neutral(x: NDArray[Any], _table: NDArray[Any]) -> None:
 
 LUT = Op(
     name="Lut",
-    inputs={"x": "T", "table": "T[256]"},
-    outputs={"y": "T"},
-    attributes=(),
+    inputs={
+        "x": Data("T"),
+        "table": Constant("T", (256,)),
+    },
+    outputs={"y": Data("T")},
+    attributes={},
     reference=reference,
     bodies=[
         Body("onnxruntime", "onnxruntime", _ONNXRUNTIME),
         Body("portable", "portable", _PORTABLE),
     ],
     evidence="exhaustive",
+    scaling=Scaling.TABLE,
     laws={"the identity table is neutral": _identity_table_is_neutral},
-    doc="y = table[byte of x]. The table is ordered by byte, so that ONNX's negative indices "
-    "find the entries of negative int8 codes.",
+    formula="y = table[byte of x]. The table is ordered by byte, so that ONNX's negative "
+    "indices find the entries of negative int8 codes.",
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import Constant, Data, Scaling
 from opsets.op import Op
 from opsets.qpasses_v1.lut import LUT
 
@@ -21,13 +22,17 @@ def _identity_table_is_neutral(x: NDArray[np.int16], _table: NDArray[Any]) -> No
 
 LUT16 = Op(
     name="Lut16",
-    inputs={"x": "int16", "table": "Y[65536]"},
-    outputs={"y": "Y"},
-    attributes=(),
+    inputs={
+        "x": Data("int16"),
+        "table": Constant("Y", (65536,)),
+    },
+    outputs={"y": Data("Y")},
+    attributes={},
     reference=reference,
     bodies=LUT.bodies,  # they look up codes of any width
     evidence="exhaustive",
+    scaling=Scaling.WIDE_TABLE,
     laws={"the identity table is neutral": _identity_table_is_neutral},
-    doc="y = table[the 16 bits of x]. The table is ordered by them, so that ONNX's negative "
-    "indices find the entries of negative codes.",
+    formula="y = table[the 16 bits of x]. The table is ordered by them, so that ONNX's "
+    "negative indices find the entries of negative codes.",
 )

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import ONCE, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, rounding_shift, saturate
+from opsets.fragments import fragment
 from opsets.op import Body, Op
 from opsets.portable import bodies_of_one_rounding, rounds
 
@@ -14,7 +16,8 @@ SEGMENT = 128
 
 KNOTS = 513
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+interpolated (x, table) => (scaled) {
     wide     = Cast <to = 7> (x)                                           # 7 is INT64
     codes    = Constant <value = int64 {32768}> ()
     place    = Add (wide, codes)
@@ -34,9 +37,12 @@ _PORTABLE = """
     climbed  = Mul (rise, part)
     begun    = Mul (start, width)
     scaled   = Add (begun, climbed)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_ONNXRUNTIME = fragment("""
+interpolated_in_float
+    (x, table, shift, y_zero, y_min, y_max) => (clamped, half, one) {
     # every number here has at most 24 bits, so float32 is exact; Pow(0.5, n) is too
     minus_one = Constant <value = int64[1] {-1}> ()
     nothing   = Constant <value = int64[1] {0}> ()
@@ -77,18 +83,23 @@ _ONNXRUNTIME = """
     low       = Sub (lowest, zero)
     high      = Sub (highest, zero)
     clamped   = Clip (value, low, high)
-"""
+}
+""")
 
-_HALF_UP = """
+_HALF_UP = fragment("""
+half_up (clamped, half) => (rounded) {
     lifted    = Add (clamped, half)
     rounded   = Floor (lifted)
-"""
+}
+""")
 
-_STORE = """
-    stored    = QuantizeLinear (ROUNDED, one, y_zero)                      # half to even
+_STORE = fragment("""
+store (rounded, one, x, y_zero) => (y) {
+    stored    = QuantizeLinear (rounded, one, y_zero)                      # half to even
     shape     = Shape (x)
     y         = Reshape <allowzero = 1> (stored, shape)
-"""
+}
+""")
 
 
 def interpolate(x: NDArray[np.int16], table: NDArray[np.int16]) -> NDArray[np.int32]:
@@ -146,38 +157,40 @@ def _an_entry_at_its_knot(
 LUT_INTERPOLATED = Op(
     name="LutInterpolated",
     inputs={
-        "x": "int16",
-        "table": "int16[513]",
-        "shift": "int32",
-        "y_zero": "Y",
-        "y_min": "Y",
-        "y_max": "Y",
+        "x": Data("int16"),
+        "table": Constant("int16", (513,)),
+        "shift": Shift(),
+        **ends("Y"),
     },
-    outputs={"y": "Y"},
-    attributes=("rounding",),
+    outputs={"y": Data("Y")},
+    attributes={
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=[
         Body(
             "onnxruntime",
             "onnxruntime",
-            _ONNXRUNTIME + _STORE.replace("ROUNDED", "clamped"),
+            _ONNXRUNTIME + _STORE(rounded="clamped"),
             accepts=rounds("half_to_even"),
         ),
         Body(
             "onnxruntime_half_up",
             "onnxruntime",
-            _ONNXRUNTIME + _HALF_UP + _STORE.replace("ROUNDED", "rounded"),
+            _ONNXRUNTIME + _HALF_UP + _STORE,
             accepts=rounds("half_up"),
         ),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
+    scaling=Scaling.WIDE_TABLE,
     laws={
         "an entry at its knot": _an_entry_at_its_knot,
         "between its knots": _between_its_knots,
     },
-    doc="i = (x >> 7) + 256 and f = x & 127 find two entries; total = table[i] * 128 + "
+    formula="i = (x >> 7) + 256 and f = x & 127 find two entries; total = table[i] * 128 + "
     "(table[i + 1] - table[i]) * f; y = clamp(round(total / 2**shift) + y_zero, y_min, "
-    "y_max). Source: TOSA's TABLE of int16, whose result is total, with a RESCALE; with "
+    "y_max).",
+    source="Source: TOSA's TABLE of int16, whose result is total, with a RESCALE; with "
     "half_up and a shift of 7 also TFLite's lookup.",
 )

@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import Axis, Constant, Data, Scaling
+from opsets.fragments import fragment
 from opsets.op import Body, Op, looks_up_bytes
 
-_INDEX = """
+_INDEX = fragment("""
+starts <axis> (x, tables) => (minus_one, size, sizes, starts, flat) {
     # where the table of each channel begins, shaped to broadcast along x
     minus_one = Constant <value = int64[1] {-1}> ()
     one       = Constant <value = int64[1] {1}> ()
@@ -26,29 +29,38 @@ _INDEX = """
     column    = Concat <axis = 0> (minus_one, ones)
     starts    = Reshape (start, column)
     flat      = Reshape (tables, minus_one)
-"""
+}
+""")
 
-_UNSIGNED = """
+_UNSIGNED = fragment("""
+unsigned (x, starts) => (index) {
     byte      = Cast <to = 7> (x)                                          # 7 is INT64
     index     = Add (byte, starts)
-"""
+}
+""")
 
-_SIGNED = """
+_SIGNED = fragment("""
+signed (x, size, starts) => (index) {
     code      = Cast <to = 7> (x)                                          # 7 is INT64
     byte      = Mod (code, size)
     index     = Add (byte, starts)
-"""
+}
+""")
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+entry (flat, index) => (y) {
     y         = Gather <axis = 0> (flat, index)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_ONNXRUNTIME = fragment("""
+entry_of_flat (flat, index, sizes, minus_one) => (y) {
     # on a flat tensor GatherElements is eight times as fast as Gather
     in_line   = Reshape (index, minus_one)
     looked_up = GatherElements <axis = 0> (flat, in_line)
     y         = Reshape <allowzero = 1> (looked_up, sizes)
-"""
+}
+""")
 
 
 def reference(x: NDArray[Any], tables: NDArray[Any], *, axis: int) -> NDArray[Any]:
@@ -64,9 +76,14 @@ def _identity_tables_are_neutral(x: NDArray[Any], tables: NDArray[Any], *, axis:
 
 LUT_PER_CHANNEL = Op(
     name="LutPerChannel",
-    inputs={"x": "T", "tables": "T[C, 256]"},
-    outputs={"y": "T"},
-    attributes=("axis",),
+    inputs={
+        "x": Data("T"),
+        "tables": Constant("T", ("C", 256)),
+    },
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(from_end=False),
+    },
     reference=reference,
     bodies=[
         Body(
@@ -79,7 +96,8 @@ LUT_PER_CHANNEL = Op(
         Body("portable", "portable", _INDEX + _SIGNED + _PORTABLE),
     ],
     evidence="exhaustive",
+    scaling=Scaling.TABLE,
     laws={"identity tables are neutral": _identity_tables_are_neutral},
-    doc="y = tables[channel, byte of x], channels along `axis` (from 0 on). Each table is "
+    formula="y = tables[channel, byte of x], channels along `axis` (from 0 on). Each table is "
     "ordered by byte: 256 + c for int8 codes c < 0.",
 )

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import TWICE, Axis, Constant, Data, Integer, Scaling, Shift, ends
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
 from opsets.portable import bodies_of_product
@@ -13,7 +15,8 @@ from opsets.published import DIVIDED, LARGEST, SATURATED, exp_by_shifts, shift_e
 from opsets.rounding import NodeRounding, requantize
 from opsets.tabulated import pair_bodies
 
-_CONSTANTS = """
+_CONSTANTS = fragment("""
+constants <axis, x0, fraction_bits, output_bits> (x_zero) => (axes, x0, n, out_bits, origin) {
     axis_0     = Constant <value_int: int = @axis> ()
     size_1     = Constant <value = int64[1] {1}> ()
     axes       = Reshape (axis_0, size_1)
@@ -21,17 +24,21 @@ _CONSTANTS = """
     n          = Constant <value_int: int = @fraction_bits> ()
     out_bits   = Constant <value_int: int = @output_bits> ()
     origin     = Cast <to = 7> (x_zero)                                    # 7 is INT64
-"""
+}
+""")
 
-_ROW = """
+_ROW = fragment("""
+row (x, origin, axes) => (code, distance, below_top) {
     wide_x     = Cast <to = 7> (x)
     code       = Sub (wide_x, origin)
     top        = ReduceMax (code, axes)
     distance   = Sub (code, top)
     below_top  = Neg (top)
-"""
+}
+""")
 
-_EACH_PAIR = """
+_EACH_PAIR = fragment("""
+each_pair (each_a, each_b, origin) => (code, distance, below_top) {
     # a code of its row beside the largest, which is no less: onnxruntime computes all pairs
     wide_a     = Cast <to = 7> (each_a)
     wide_b     = Cast <to = 7> (each_b)
@@ -41,25 +48,36 @@ _EACH_PAIR = """
     code       = Where (is_above, top, unbounded)
     distance   = Sub (code, top)
     below_top  = Neg (top)
-"""
+}
+""")
 
-_LARGEST = """
+_LARGEST = fragment("""
+largest (x, axes) => (code_a, code_b) {
     code_b     = Cast <to = 6> (x)                                         # 6 is INT32
     code_a     = ReduceMax (code_b, axes)
-"""
+}
+""")
+
+_SUM = fragment("""
+sum (term, other) => (sum) {
+    sum        = Add (term, other)
+}
+""")
+
+_OUTPUT = fragment("""
+output (code, divided, multiplier) => (output, wide_m) {
+    output     = Mul (code, divided)
+    wide_m     = Cast <to = 7> (multiplier)                                # 7 is INT64
+}
+""")
 
 _PRODUCT = (
     shift_exponential("distance", "term")
     + shift_exponential("below_top", "other")
-    + """
-    sum        = Add (term, other)
-"""
+    + _SUM
     + SATURATED
     + DIVIDED
-    + """
-    output     = Mul (code, divided)
-    wide_m     = Cast <to = 7> (multiplier)
-"""
+    + _OUTPUT
 )
 
 _FACTORS = "shift", ("output", "wide_m")
@@ -105,16 +123,20 @@ def shift_sigmoid(
 SHIFT_GELU = Op(
     name="ShiftGelu",
     inputs={
-        "x": "T",
-        "x_zero": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "x_zero": Constant("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "x0": Integer(1 - (1 << 20), -1),
+        "fraction_bits": Integer(1, 30),
+        "output_bits": Integer(1, 16),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
         *pair_bodies(
@@ -123,9 +145,10 @@ SHIFT_GELU = Op(
         *bodies_of_product(_CONSTANTS + _ROW + _PRODUCT, *_FACTORS),
     ],
     evidence="exhaustive",
+    scaling=Scaling.ALGORITHM,
     laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
-    doc="c = x - x_zero; t = largest c along `axis`; e(d) as in Shiftmax; s = e(c - t) + "
+    formula="c = x - x_zero; t = largest c along `axis`; e(d) as in Shiftmax; s = e(c - t) + "
     "e(-t), at most 2**31 - 1; p = floor(e(c - t) * floor((2**31 - 1) / s) / 2**(32 - "
-    "output_bits)); y = clamp(round(c * p * multiplier / 2**shift) + y_zero, y_min, y_max)."
-    " Source: I-ViT, IntGELU.",
+    "output_bits)); y = clamp(round(c * p * multiplier / 2**shift) + y_zero, y_min, y_max).",
+    source="Source: I-ViT, IntGELU.",
 )

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import TWICE, Axis, Constant, Data, Integer, Scaling, Shift, ends
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
 from opsets.portable import bodies_of_product
@@ -19,34 +21,47 @@ from opsets.published import (
 )
 from opsets.rounding import NodeRounding, requantize
 
-_CONSTANTS = """
+_CONSTANTS = fragment("""
+constants <x0, fraction_bits, output_bits> () => (x0, n, out_bits) {
     x0         = Constant <value_int: int = @x0> ()
     n          = Constant <value_int: int = @fraction_bits> ()
     out_bits   = Constant <value_int: int = @output_bits> ()
-"""
+}
+""")
 
-_SHARES = (
-    _CONSTANTS
-    + """
+_DISTANCE = fragment("""
+distance <axis> (x) => (axes, distance) {
     axis_0     = Constant <value_int: int = @axis> ()
     size_1     = Constant <value = int64[1] {1}> ()
     axes       = Reshape (axis_0, size_1)
     code       = Cast <to = 7> (x)                                         # 7 is INT64
     top        = ReduceMax (code, axes)
     distance   = Sub (code, top)
-"""
-    + shift_exponential("distance", "term")
-    + """
-    sum        = ReduceSum (term, axes)
-"""
-    + SATURATED
-    + DIVIDED
-    + "wide_m = Cast <to = 7> (multiplier)\n"
-)
+}
+""")
 
-_SATURATED_IN_DOUBLE = """
+_SUM = fragment("""
+sum (term, axes) => (sum) {
+    sum        = ReduceSum (term, axes)
+}
+""")
+
+_WIDE = fragment("""
+wide (multiplier) => (wide_m) {
+    wide_m     = Cast <to = 7> (multiplier)                                # 7 is INT64
+}
+""")
+
+_TERM = shift_exponential("distance", "term")
+
+_SHARES = _CONSTANTS + _DISTANCE + _TERM + _SUM + SATURATED + DIVIDED + _WIDE
+
+_SATURATED_IN_DOUBLE = fragment("""
+saturated_in_double (sum) => (dividend, divisor) {
     dividend   = Constant <value = double {2147483647.0}> ()               # 2**31 - 1
-    divisor    = Min (sum, dividend)"""
+    divisor    = Min (sum, dividend)
+}
+""")
 
 
 def reference(
@@ -85,27 +100,30 @@ def shiftmax(
 SHIFTMAX = Op(
     name="Shiftmax",
     inputs={
-        "x": "T",
-        "multiplier": "int32",
-        "shift": "int32",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "multiplier": Constant("int32"),
+        "shift": Shift(),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "x0", "fraction_bits", "output_bits", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "x0": Integer(1 - (1 << 20), -1),
+        "fraction_bits": Integer(1, 30),
+        "output_bits": Integer(1, 16),
+        "rounding": TWICE,
+    },
     reference=reference,
     bodies=[
-        *softmax_bodies(
-            _CONSTANTS, shift_exponential("distance", "term"), _SATURATED_IN_DOUBLE
-        ),
+        *softmax_bodies(_CONSTANTS, _TERM, _SATURATED_IN_DOUBLE),
         *bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
     ],
     evidence="bounded",
+    scaling=Scaling.ALGORITHM,
     laws={"the result is in the order of the row": order_moves_with_the_row(reference)},
-    doc="d = x - (largest x along `axis`); u = max(d + floor(d / 2) - floor(d / 16), "
-    "fraction_bits * x0) = q * x0 + r; e = floor((r / 2 - x0) * 2**(fraction_bits - q)); s "
-    "= sum of e along `axis`, at most 2**31 - 1; p = floor(e * floor((2**31 - 1) / s) / "
-    "2**(32 - output_bits)); y = clamp(round(p * multiplier / 2**shift) + y_zero, y_min, "
-    "y_max). Source: I-ViT, IntSoftmax.",
+    formula="d = x - (largest x along `axis`); u = max(d + floor(d / 2) - floor(d / 16), "
+    "fraction_bits * x0) = q * x0 + r; e = floor((r / 2 - x0) * 2**(fraction_bits - q)); s = "
+    "sum of e along `axis`, at most 2**31 - 1; p = floor(e * floor((2**31 - 1) / s) / 2**(32 "
+    "- output_bits)); y = clamp(round(p * multiplier / 2**shift) + y_zero, y_min, y_max).",
+    source="Source: I-ViT, IntSoftmax.",
 )

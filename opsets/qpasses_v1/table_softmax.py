@@ -5,8 +5,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import (
+    ONCE,
+    SWITCH,
+    Axis,
+    Constant,
+    Constraint,
+    Data,
+    Scaling,
+    Shape,
+    ends,
+)
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
+from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import STORE, portable_overload, rounds
@@ -14,26 +26,28 @@ from opsets.portable import STORE, portable_overload, rounds
 LARGEST_NUMERATOR = 1 << 40
 """Of the numerators: an accumulator of 32 bits and an output of 8."""
 
-_INDEX = """
+_INDEX = fragment("""
+index <axis> (x) => (axes, code, distance) {
     axis_0    = Constant <value_int: int = @axis> ()
     size_1    = Constant <value = int64[1] {1}> ()
     axes      = Reshape (axis_0, size_1)
     code      = Cast <to = 6> (x)                                          # 6 is INT32
     top       = ReduceMax (code, axes)
     distance  = Sub (top, code)
-"""
+}
+""")
 
-_CHOICE = """
+_CHOICE = fragment("""
+choice <published> (code, distance) => (one, published, as_is, index) {
     one       = Constant <value = int64 {1}> ()
     published = Constant <value_int: int = @published> ()
     as_is     = Equal (published, one)
     index     = Where (as_is, code, distance)
-"""
+}
+""")
 
-_PORTABLE = (
-    _INDEX
-    + _CHOICE
-    + """
+_SHARES = fragment("""
+shares (index, axes, denominators, numerators, one, as_is) => (dividend, divisor) {
     entries   = Cast <to = 7> (denominators)                               # 7 is INT64
     terms     = Gather <axis = 0> (entries, index)
     shares    = Gather <axis = 0> (numerators, index)
@@ -46,14 +60,19 @@ _PORTABLE = (
     divisor   = Add (total, total)
     doubled   = Add (shares, shares)
     dividend  = Add (doubled, half)
-"""
-)
+}
+""")
 
-_TIES_UP = """
+_PORTABLE = _INDEX + _CHOICE + _SHARES
+
+_TIES_UP = fragment("""
+ties_up (dividend, divisor) => (level) {
     level     = Div (dividend, divisor)
-"""
+}
+""")
 
-_TIES_TO_EVEN = """
+_TIES_TO_EVEN = fragment("""
+ties_to_even (dividend, divisor, one, published) => (level) {
     quotient  = Div (dividend, divisor)
     two       = Add (one, one)
     back      = Mul (quotient, divisor)
@@ -65,12 +84,14 @@ _TIES_TO_EVEN = """
     rounds    = Sub (one, published)
     less      = Mul (down, rounds)
     level     = Sub (quotient, less)
-"""
+}
+""")
 
-_LOOK_UP = """
+_LOOK_UP = fragment("""
+look_up (x, index, axes, denominators, numerators) => (shares, unit, total) {
     # on a flat tensor GatherElements is several times as fast as Gather
     rest      = Constant <value = int64[1] {-1}> ()
-    flat      = Reshape (INDEX, rest)
+    flat      = Reshape (index, rest)
     entries   = Cast <to = 11> (denominators)                              # 11 is DOUBLE
     wide      = Cast <to = 11> (numerators)
     flat_term = GatherElements <axis = 0> (entries, flat)
@@ -81,14 +102,18 @@ _LOOK_UP = """
     sum       = ReduceSum (terms, axes)
     unit      = Constant <value = double {1}> ()
     total     = Max (sum, unit)
-"""
+}
+""")
 
-_NEAREST = """
+_NEAREST = fragment("""
+nearest (shares, total) => (level) {
     quotient  = Div (shares, total)
     level     = Round (quotient)
-"""
+}
+""")
 
-_FLOOR = """
+_FLOOR = fragment("""
+floor (shares, total, unit, as_is) => (level) {
     nothing   = Sub (unit, unit)
     half      = Where (as_is, nothing, total)
     divisor   = Add (total, total)
@@ -96,7 +121,8 @@ _FLOOR = """
     dividend  = Add (doubled, half)
     quotient  = Div (dividend, divisor)
     level     = Floor (quotient)
-"""
+}
+""")
 
 
 def _is_exact_in_double(constants: Constants, _attributes: Attributes) -> bool:
@@ -115,6 +141,7 @@ def _is_exact_in_double(constants: Constants, _attributes: Attributes) -> bool:
 
 
 def _subtracts(_constants: Constants, attributes: Attributes) -> bool:
+    """Whether codes are subtracted from the largest of their row."""
     return not attributes["published"]
 
 
@@ -128,13 +155,13 @@ _BODIES = (
     Body(
         "onnxruntime",
         "onnxruntime",
-        _INDEX + _LOOK_UP.replace("INDEX", "distance") + _NEAREST + STORE_DOUBLE,
+        _INDEX + _LOOK_UP(index="distance") + _NEAREST + STORE_DOUBLE,
         accepts=all_of(rounds("half_to_even"), _subtracts, _is_exact_in_double),
     ),
     Body(
         "onnxruntime_floor",
         "onnxruntime",
-        _INDEX + _CHOICE + _LOOK_UP.replace("INDEX", "index") + _FLOOR + STORE_DOUBLE,
+        _INDEX + _CHOICE + _LOOK_UP + _FLOOR + STORE_DOUBLE,
         accepts=all_of(_floors, _is_exact_in_double),
     ),
     *(
@@ -187,26 +214,34 @@ def _a_constant_changes_nothing(x: NDArray[Any], *args: Any, **attributes: Any) 
     )
 
 
+def _has_a_record(_constants: Constants, attributes: Attributes, _shape: Shape) -> bool:
+    return not attributes["published"]
+
+
 TABLE_SOFTMAX = Op(
     name="TableSoftmax",
     inputs={
-        "x": "T",
-        "denominators": "int32[256]",
-        "numerators": "int64[256]",
-        "y_zero": "T",
-        "y_min": "T",
-        "y_max": "T",
+        "x": Data("T"),
+        "denominators": Constant("int32", (256,)),
+        "numerators": Constant("int64", (256,)),
+        **ends("T"),
     },
-    outputs={"y": "T"},
-    attributes=("axis", "published", "rounding"),
+    outputs={"y": Data("T")},
+    attributes={
+        "axis": Axis(),
+        "published": SWITCH,
+        "rounding": ONCE,
+    },
     reference=reference,
     bodies=_BODIES,
     evidence="bounded",
+    scaling=Scaling.SOFTMAX,
+    constraints=[Constraint("`published` is 0: records know no other tables", _has_a_record)],
     laws={
         "the result is in the order of the row": order_moves_with_the_row(reference),
         "a constant added to a row changes nothing": _a_constant_changes_nothing,
     },
-    doc="d = (largest x along `axis`) - x; total = sum of denominators[d] along `axis`, at "
-    "least 1; y = clamp(round(numerators[d] / total) + y_zero, y_min, y_max). If `published` "
-    "is 1, d = byte of x, and the quotient is truncated.",
+    formula="d = (largest x along `axis`) - x; total = sum of denominators[d] along `axis`, "
+    "at least 1; y = clamp(round(numerators[d] / total) + y_zero, y_min, y_max). If "
+    "`published` is 1, d = byte of x, and the quotient is truncated.",
 )

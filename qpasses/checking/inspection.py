@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from opsets.declaration import Scaling
 from opsets.errors import UsageError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
@@ -23,8 +24,8 @@ from qpasses.evidence.summary import reason
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node
 from qpasses.ir.record import NodeRecord, Record
-from qpasses.ir.stages import LOOKUPS, SLOPED, Kind, kind
-from qpasses.load.integer_model import PUBLISHED, read_integer_model
+from qpasses.ir.stages import Kind, kind
+from qpasses.load.integer_model import read_integer_model
 
 
 @dataclass(frozen=True)
@@ -169,22 +170,20 @@ def _numbers(given: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[in
 
 
 def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
-    if "a" in entry.scales and node.op not in ("IntMul", "IntMatMul"):
+    if node.domain != DOMAIN or not entry.scales:
+        return []
+    scaling = OPS[node.op].scaling
+    if "a" in entry.scales and scaling is not Scaling.RATIO:
         a, b, y = (entry.scales[name][0] for name in "aby")
-        if not node.op.startswith("IntRescaled"):
+        if scaling is not Scaling.RESCALED_SUM:
             return [a / y, b / y]
         left = int(constants_of(node)["left_shift"])
         middle = 2 * max(a, b) if left else y
         return [a / middle, b / middle, middle / (2**left * y)]
-    if (
-        node.domain != DOMAIN
-        or not entry.scales
-        or node.op.startswith(("Lut", "IntLayerNorm"))
-        or node.op in PUBLISHED
-    ):
+    if scaling in (Scaling.TABLE, Scaling.NORM, Scaling.ALGORITHM):
         return []
     scales = [float(scale) for scale in entry.real_scales()]
-    if node.op in SLOPED:
+    if scaling is Scaling.SLOPES:
         slopes = Function.from_text(entry.function).slopes
         return [*scales, *(scales[0] * slopes).tolist()]
     return scales
@@ -192,18 +191,19 @@ def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
 
 def _rule(node: Node, entry: NodeRecord, given: Mapping[str, NDArray[Any]]) -> str:
     """How the multipliers or the table of a node follow from its scales."""
-    if node.op in LOOKUPS:
+    scaling = OPS[node.op].scaling if node.domain == DOMAIN else None
+    if scaling is Scaling.TABLE:
         ops = Function.from_text(entry.function).ops if entry.function else []
         return f"{', '.join(ops) or 'another scale'} of every code"
-    if node.op == "IntLayerNorm":
+    if scaling is Scaling.NORM:
         bound = norm_bound(given, node.attrs)
         return f"root of {node.attrs['root_bits']} fraction bits, off by at most {bound:.2g}"
-    if node.op == "IntLogSoftmax":
+    if scaling is Scaling.LOGARITHM:
         (x,), (y,) = entry.scales["x"], entry.scales["y"]
         bits = node.attrs["fraction_bits"]
         bound = log_softmax_bound(given, x, y, entry.cells, bits)
         return f"logarithm of {bits} fraction bits, off by at most {bound:.2g}"
-    if node.op in PUBLISHED:
+    if scaling is Scaling.ALGORITHM:
         names = [each for each in ("x0", "b", "c", "one") if each in node.attrs]
         return (
             ", ".join(f"{each} {node.attrs[each]}" for each in names) or "ten steps of Newton"

@@ -1,15 +1,16 @@
 """The kernel probe: onnxruntime's real kernels on this machine, at the places that matter."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.declaration import Probe
 from opsets.fixed_point import Int64
-from opsets.op import DOMAIN
+from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import body_of, constants_of
-from qpasses.evidence.problems import Constants
 from qpasses.evidence.prove import accumulator_interval
 from qpasses.evidence.thresholds import end_levels, levels, meaning_thresholds
 from qpasses.ir.graph import Graph, Node
@@ -21,18 +22,15 @@ _CHUNK = 1 << 16
 
 
 def probe_kernels(graph: Graph, record: Record) -> dict[str, tuple[int, int]]:
-    """Per node with thresholds: (accumulators probed, results unlike the meaning).
+    """Per node that declares a probe: (accumulators probed, results unlike the meaning).
 
     Each node's body runs in onnxruntime, optimized and not, at every reachable threshold and
-    its predecessor: its kernel shape, depthwise or not, weights of zero, the accumulator as
-    bias. An average pool is probed as the convolution its fast body is, a product of two
-    tensors with operands that multiply to the accumulator, IntResize with the accumulators as
-    coefficients of its height.
+    its predecessor, which its probe brings to the kernel.
     """
     return {
         node.name: probe_node(node, constants_of(node), record.nodes[node.name].overload)
         for node in graph.nodes
-        if node.domain == DOMAIN and OPS[node.op].evidence == "thresholds"
+        if node.domain == DOMAIN and OPS[node.op].probe is not None
     }
 
 
@@ -64,63 +62,94 @@ def probe_node(node: Node, given: Constants, overload: str) -> tuple[int, int]:
     return columns[0].size, wrong
 
 
+Columns = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+"""Accumulators, and the multiplier and the shift of each."""
+
+
 def _run(
-    node: Node,
-    overload: str,
-    given: Constants,
-    columns: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]],
-    optimize: bool,
+    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+) -> NDArray[Any]:
+    """What the kernel makes of each accumulator, brought there as the op declares."""
+    probe = OPS[node.op].probe
+    assert probe is not None, node.op
+    return _PROBES[probe](node, overload, given, columns, optimize)
+
+
+def _run_filters(
+    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One output position, weights of zero: each accumulator is the bias of its channel."""
-    acc, multiplier, shift = columns
-    if node.op == "IntMatMul":
-        return _run_products(node, overload, given, acc, optimize)
-    ends = [given[name] for name in ("y_zero", "y_min", "y_max")]
-    zero, weight_zero = given["x_zero"], np.asarray(np.int8(0))
-    attributes: dict[str, Any] = {"rounding": node.attrs["rounding"]}
-    if node.op == "IntGemm":
-        x, w = np.full((1, 1), zero), np.zeros((1, acc.size), np.int8)
-        inputs = [x, zero, w, weight_zero, acc, multiplier, shift, *ends]
-        attributes["leading"] = [1]
-        return run_op("IntGemm", overload, inputs, attributes, optimize=optimize)
-    if node.op == "IntResize":
-        level = 1 if zero < np.iinfo(zero.dtype).max else -1
-        x, tables = (
-            np.full((1, 1), int(zero) + level, zero.dtype),
-            _column(acc * np.int32(level)),
-        )
-        attributes |= {"dims": 2, "x_sizes": [1, 1, 1], "y_sizes": [1, acc.size, 1]}
-        inputs = [x, zero, *tables, multiplier[:1], shift[:1], *ends]
-        return run_op("IntResize", overload, inputs, attributes, optimize=optimize)
     kernel, depthwise = _kernel(node, given)
-    dims = len(kernel)
+    dims, (acc, multiplier, shift) = len(kernel), columns
+    zero, ends = given["x_zero"], _ends(given)
     x = np.full((1, acc.size if depthwise else 1, *kernel), zero)
     w = np.zeros((acc.size, 1, *kernel), np.int8)
-    attributes |= {
+    attributes = {
+        "rounding": node.attrs["rounding"],
         "dilations": [1] * dims,
         "group": acc.size if depthwise else 1,
         "kernel_shape": kernel,
         "pads": [0] * (2 * dims),
         "strides": [1] * dims,
     }
-    inputs = [x, zero, w, weight_zero, acc, multiplier, shift, *ends]
+    inputs = [x, zero, w, np.asarray(np.int8(0)), acc, multiplier, shift, *ends]
     return run_op("IntConv", overload, inputs, attributes, optimize=optimize)
 
 
-def _run_products(
-    node: Node, overload: str, given: Constants, acc: NDArray[np.int32], optimize: bool
+def _run_columns(
+    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+) -> NDArray[Any]:
+    """One row, weights of zero: each accumulator is the bias of its column."""
+    zero, size = given["x_zero"], columns[0].size
+    x, w = np.full((1, 1), zero), np.zeros((1, size), np.int8)
+    inputs = [x, zero, w, np.asarray(np.int8(0)), *columns, *_ends(given)]
+    attributes = {"rounding": node.attrs["rounding"], "leading": [1]}
+    return run_op(node.op, overload, inputs, attributes, optimize=optimize)
+
+
+def _run_coefficients(
+    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+) -> NDArray[Any]:
+    """One place of level 1 or -1, and a height for each accumulator, its coefficient there."""
+    zero, (acc, multiplier, shift) = given["x_zero"], columns
+    level = 1 if zero < np.iinfo(zero.dtype).max else -1
+    x = np.full((1, 1), int(zero) + level, zero.dtype)
+    tables = _column(acc * np.int32(level))
+    attributes = {
+        "rounding": node.attrs["rounding"],
+        **{"dims": 2, "x_sizes": [1, 1, 1], "y_sizes": [1, acc.size, 1]},
+    }
+    inputs = [x, zero, *tables, multiplier[:1], shift[:1], *_ends(given)]
+    return run_op(node.op, overload, inputs, attributes, optimize=optimize)
+
+
+def _run_operands(
+    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """A row of a times a column of b for each accumulator."""
-    a_zero, b_zero = given["a_zero"], given["b_zero"]
+    acc, a_zero, b_zero = columns[0], given["a_zero"], given["b_zero"]
     rest = [given[name] for name in ("multiplier", "shift", "y_zero", "y_min", "y_max")]
     found = np.empty(acc.shape, given["y_zero"].dtype)
     for part in (acc >= 0, acc < 0):
         if part.any():
-            row, columns = operands_of(acc[part], a_zero, b_zero, node.attrs["inner"])
-            inputs = [row, a_zero, columns, b_zero, *rest]
+            row, factors = operands_of(acc[part], a_zero, b_zero, node.attrs["inner"])
+            inputs = [row, a_zero, factors, b_zero, *rest]
             attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
             found[part] = run_op(node.op, overload, inputs, attributes, optimize=optimize)[0]
     return found
+
+
+_PROBES: Mapping[Probe, Callable[[Node, str, Constants, Columns, bool], NDArray[Any]]] = {
+    Probe.FILTERS: _run_filters,
+    Probe.WINDOW: _run_filters,
+    Probe.COLUMNS: _run_columns,
+    Probe.OPERANDS: _run_operands,
+    Probe.COEFFICIENTS: _run_coefficients,
+}
+
+
+def _ends(given: Constants) -> list[NDArray[Any]]:
+    return [given[name] for name in ("y_zero", "y_min", "y_max")]
 
 
 def operands_of(
@@ -159,11 +188,11 @@ def _column(coefficients: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray
 
 def _kernel(node: Node, given: Constants) -> tuple[list[int], bool]:
     """The kernel shape of a convolution or pool, and whether it has a filter per channel."""
-    if node.op == "IntConv":
+    if "w" in given:
         depthwise = node.attrs["group"] == len(given["w"]) and given["w"].shape[1] == 1
         return list(given["w"].shape[2:]), depthwise
-    shape = node.attrs["kernel_shape" if node.op == "IntAveragePool" else "spatial_shape"]
-    return list(shape), True
+    (window,) = {"kernel_shape", "spatial_shape"} & node.attrs.keys()
+    return list(node.attrs[window]), True
 
 
 def probe_saturation() -> int:
@@ -211,7 +240,7 @@ def saturating(graph: Graph, record: Record) -> list[str]:
     """
     found = []
     for node in graph.nodes:
-        if node.op in ("IntConv", "IntGemm", "IntMatMul"):
+        if node.domain == DOMAIN and OPS[node.op].probe in _MULTIPLYING:
             weights = constants_of(node).get("w")
             is_small = weights is not None and np.abs(weights.astype(np.int32)).max() <= 64
             statements = OPS[node.op].function(body_of(node, record), OPSET).node
@@ -219,6 +248,9 @@ def saturating(graph: Graph, record: Record) -> list[str]:
                 found.append(node.name)
     return found
 
+
+_MULTIPLYING = frozenset({Probe.FILTERS, Probe.COLUMNS, Probe.OPERANDS})
+"""How ops are probed that multiply codes by codes."""
 
 _PRODUCTS = frozenset(
     {"QLinearConv", "QLinearMatMul", "QGemm", "ConvInteger", "MatMulInteger"}

@@ -1,18 +1,12 @@
 """What is wrong with an integer node before any arithmetic is compared."""
 
-from typing import Any
-
-from numpy.typing import NDArray
-
+from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.taps import taps_problem
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Record, middle_code
-
-Constants = dict[str, NDArray[Any]]
-"""The constant inputs of a node by name."""
 
 
 def headroom(low: int, high: int) -> int:

@@ -7,13 +7,13 @@ from math import prod
 import numpy as np
 
 from opsets.errors import ModelError, UsageError
-from opsets.op import DOMAIN
+from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.evidence.problems import Constants, beyond, headroom, problem_of
+from qpasses.evidence.problems import beyond, headroom, problem_of
 from qpasses.evidence.prove_lookups import lookup, lookup_pair
 from qpasses.evidence.prove_pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.prove_products import mul_inputs, real_product
@@ -169,7 +169,7 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
     bounds = int(given["y_min"]), int(given["y_max"])
     pairs = dict(zip("ab", all_pairs(a.dtype), strict=True))
-    inputs = {name: (given | pairs)[name] for name in OPS[node.op].inputs}
+    inputs = {name: {**given, **pairs}[name] for name in OPS[node.op].inputs}
     rounding = node.attrs["rounding"]
     meaning = OPS[node.op].reference(*inputs.values(), rounding=rounding)
     gaps = np.abs(meaning.astype(np.int64) - real_sum(a, b, y, bounds, node.op))

@@ -6,16 +6,13 @@ from math import floor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
-from opsets.op import Body
+from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_log_softmax import LARGEST_ENTRY, OCTAVES, PIECES
 from qpasses.evidence.prove_softmax import exponentials
 from qpasses.ir.runtime import run_op
-
-Constants = Mapping[str, NDArray[Any]]
 
 _BITS = 200
 """Of the fractions in which logarithms are computed here."""

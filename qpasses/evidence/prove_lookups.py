@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import Int64
+from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import body_of, rank_of
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.evidence.problems import Constants, beyond
+from qpasses.evidence.problems import beyond
 from qpasses.evidence.prove_tables import table_differences
 from qpasses.ir.edges import byte_codes
 from qpasses.ir.function import Function

@@ -1,19 +1,15 @@
 """IntLayerNorm: how far from real arithmetic, and onnxruntime itself on rows of all kinds."""
 
-from collections.abc import Mapping
 from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.op import Body
+from opsets.op import Attributes, Body, Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.thresholds import end_levels
 from qpasses.ir.runtime import run_op
-
-Constants = Mapping[str, NDArray[Any]]
-Attributes = Mapping[str, Any]
 
 _CODES = 1 << 19
 """So many codes are run at most."""

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64, rounding_shift
-from opsets.op import Body
+from opsets.op import Body, Constants
 from opsets.published import LARGEST, exp_by_polynomial, exp_by_shifts
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.evidence.problems import Constants, headroom, problem_of
+from qpasses.evidence.problems import headroom, problem_of
 from qpasses.evidence.prove_norms import norm_rows
 from qpasses.evidence.prove_softmax import exponentials
 from qpasses.ir.graph import Node

@@ -2,12 +2,13 @@
 
 from fractions import Fraction
 
+from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_layer_norm import fits_double, fits_int64
 from opsets.qpasses_v1.int_log_softmax import fits
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.evidence.problems import Constants, headroom, problem_of
+from qpasses.evidence.problems import headroom, problem_of
 from qpasses.evidence.prove_log_softmax import (
     differing_log_rows,
     log_softmax_bound,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
-from opsets.op import Body
+from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.prove_tables import code_places
 from qpasses.ir.edges import byte_codes
@@ -41,7 +41,7 @@ class Differences:
 def slope_differences(
     op: str,
     body: Body,
-    given: dict[str, NDArray[Any]],
+    given: Constants,
     rounding: str,
     x: Quantization,
     y: Quantization,
@@ -77,7 +77,7 @@ def slope_differences(
 def _wrong(
     op: str,
     body: Body,
-    inputs: dict[str, NDArray[Any]],
+    inputs: Constants,
     meaning: NDArray[Any],
     rounding: str,
 ) -> NDArray[np.bool_]:

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
-from opsets.op import Body
+from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATOR
 from qpasses.ir.runtime import run_op
-
-Constants = Mapping[str, NDArray[Any]]
 
 _BITS = 200
 """Of the fractions in which exponentials are computed here."""

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
+from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.evidence.problems import Constants, problem_of
+from qpasses.evidence.problems import problem_of
 from qpasses.ir.edges import codes
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Quantization, Record
@@ -27,7 +28,7 @@ def stream_sum(node: Node, given: Constants, record: Record) -> NodeEvidence:
     entry, body = record.nodes[node.name], body_of(node, record)
     ratios = [Fraction(entry.scales[n][0]) / Fraction(entry.scales["y"][0]) for n in "ab"]
     pairs = stream_pairs(given, [float(each) for each in ratios])
-    inputs = [(given | pairs)[name] for name in OPS[node.op].inputs]
+    inputs = [{**given, **pairs}[name] for name in OPS[node.op].inputs]
     attributes = {"rounding": node.attrs["rounding"]}
     problem = problem_of(node, given, record)
     meaning = OPS[node.op].reference(*inputs, **attributes).astype(np.int64)
@@ -119,7 +120,7 @@ def rescale(node: Node, given: Constants, record: Record) -> NodeEvidence:
     ratio = Fraction(entry.scales["x"][0]) / Fraction(entry.scales["y"][0])
     x_zero, y_zero = int(given["x_zero"]), int(given["y_zero"])
     x = np.sort(codes(Quantization(1.0, x_zero, given["x_zero"].dtype.name)))
-    inputs = [(given | {"x": x})[name] for name in OPS[node.op].inputs]
+    inputs = [{**given, "x": x}[name] for name in OPS[node.op].inputs]
     attributes = {"rounding": node.attrs["rounding"]}
     meaning = OPS[node.op].reference(*inputs, **attributes).astype(np.int64)
     levels = np.array([round((int(code) - x_zero) * ratio) for code in x]) + y_zero

@@ -116,7 +116,7 @@ def put_average(
     if numbers.raw:
         zeros = middle_code(source.dtype, 8), middle_code(meaning.dtype, 8)
     given = {**attributes, "rounding": numbers.rounding}
-    shape = (1,) if OPS[op].evidence == "thresholds" else ()
+    shape = (1,) * len(OPS[op].constants["multiplier"].dims)
     scaling = {
         name: np.full(shape, value, np.int32)
         for name, value in (("multiplier", numbers.multiplier), ("shift", numbers.shift))

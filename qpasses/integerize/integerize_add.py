@@ -17,7 +17,7 @@ from qpasses.integerize.numbers.stream_numbers import stream_multipliers
 from qpasses.ir.graph import Graph, Node, add_node, is_float
 from qpasses.ir.patterns import activations, clamp, stored_input, stored_output, value_of
 from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeAdd(Pass):
@@ -43,13 +43,13 @@ class IntegerizeAdd(Pass):
             return Declined(f"{node.op} of a constant that holds infinite values")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Choose multipliers on all pairs of stored integers, put IntAdd or IntSub there."""
         settings = context.settings
         a, b = (stored_input(tensor, settings, SIGNALS) for tensor in node.inputs)
         found = stored_output(graph, node, settings, SIGNALS)
         if a is None and b is None and found is None:
-            return None  # float or integers on both sides
+            return NOT_MINE  # float or integers on both sides
         if a is None or b is None or found is None:
             return Declined("an operand or the result is not quantized per tensor")
         y, absorbed = found
@@ -96,7 +96,7 @@ class IntegerizeAdd(Pass):
             attributes=attributes,
             domain=DOMAIN,
         )
-        return None
+        return REWRITTEN
 
 
 def _numbers(

@@ -11,7 +11,7 @@ from qpasses.integerize.reduction import put_reduction
 from qpasses.integerize.requantized import Accumulation, Site, emit_requantized
 from qpasses.ir.graph import Graph, Node, spatial_shape
 from qpasses.ir.patterns import stored_input, stored_output
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.ir.windows import geometry_of, guard_pool, has_equal_windows
 
 
@@ -37,7 +37,7 @@ class IntegerizeAveragePool(Pass):
         """Pads that are written out, and a known number of channels."""
         return guard_pool(node)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntAveragePool or IntGlobalAveragePool in place."""
         settings = context.settings
         x = stored_input(node.inputs[0], settings)
@@ -73,4 +73,4 @@ class IntegerizeAveragePool(Pass):
         except ScaleError as error:
             return Declined(f"{node.op}: {error}")
         put_average(graph, node, op, (x, found), numbers, attributes, cells, context)
-        return None
+        return REWRITTEN

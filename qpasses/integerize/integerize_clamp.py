@@ -18,7 +18,7 @@ from qpasses.ir.patterns import (
     value_of,
 )
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.ir.stages import CLAMPING
 
 
@@ -41,13 +41,13 @@ class IntegerizeClamp(Pass):
             return Declined(f"{node.op} with a bound that is not constant")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put Clip or Lut between the two stored tensors."""
         settings = context.settings
         x = stored_input(node.inputs[0], settings)
         found = stored_output(graph, node, settings)
         if x is None and found is None:
-            return None  # a float tensor on both sides
+            return NOT_MINE  # a float tensor on both sides
         if x is None or found is None:
             return Declined("its input or output is not quantized to 8 bits")
         y, behind = found
@@ -79,4 +79,4 @@ class IntegerizeClamp(Pass):
         for absorbed in behind:
             absorbed.outputs.clear()
         context.record.nodes[node.name] = record
-        return None
+        return REWRITTEN

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from qpasses.integerize.requantized import Accumulation, Site, accumulators, emit_requantized
 from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at
 from qpasses.ir.patterns import Stored, stored_input, stored_output, value_of
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.settings import Settings
 
 
@@ -29,7 +29,7 @@ class IntegerizeConv(Pass):
         """Constant weights that cannot overflow int32 by themselves."""
         return guard_weights(node, axis=0)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Collect the stored operands, choose multipliers, put IntConv in place."""
         bias = input_at(node, 2)
         operands = matrix_operands(graph, node, 0, bias, context.settings)

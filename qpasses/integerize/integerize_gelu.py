@@ -11,7 +11,7 @@ from qpasses.ir.elementwise import made_of
 from qpasses.ir.graph import Graph, Node, add_node
 from qpasses.ir.patterns import quantized_by, stored_input
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeGelu(Pass):
@@ -27,24 +27,23 @@ class IntegerizeGelu(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers for the scale of x, put the node in place."""
         settings, target, end = context.settings, context.target, node.inputs[0]
         nodes, source = made_of(end, context.selection.excluded)
         form = settings.gelu
         if source is None or [each.op for each in nodes] != ["Gelu"]:
-            return None
+            return NOT_MINE
         x, y = stored_input(source, settings), quantized_by(node, settings)
         if form is None or form == "table" or x is None or y is None:
-            return None
+            return NOT_MINE
         name, meaning = nodes[0].name, y.quantization
         try:
             op, numbers, attributes = gelu_numbers(
                 form, x.quantization.scale, meaning.scale, target
             )
         except UsageError as error:
-            context.record.declined.setdefault(name, f"Gelu by {form}: {error}")
-            return None
+            return Declined(f"Gelu by {form}: {error}", of=[name])
         attributes = {**attributes, "rounding": node_rounding(target)}
         context.record.nodes[name] = NodeRecord(
             source=[name],
@@ -62,4 +61,4 @@ class IntegerizeGelu(Pass):
             graph, op, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
         )
         context.selection.inherit(made, nodes[0])
-        return None
+        return REWRITTEN

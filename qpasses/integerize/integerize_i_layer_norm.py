@@ -11,7 +11,7 @@ from qpasses.integerize.numbers.published_numbers import i_layer_norm_numbers
 from qpasses.ir.graph import Graph, Node, add_node
 from qpasses.ir.patterns import clamp, stored_input, stored_output
 from qpasses.ir.record import SIGNALS, NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeILayerNorm(Pass):
@@ -26,24 +26,23 @@ class IntegerizeILayerNorm(Pass):
 
     op_types: ClassVar = frozenset({"LayerNormalization"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers, put ILayerNorm in place."""
         if context.settings.layernorm != "ivit":
-            return None
+            return NOT_MINE
         x = stored_input(node.inputs[0], context.settings, SIGNALS)
         found, row = stored_output(graph, node, context.settings), row_of(node)
         if x is None or found is None or row is None or len(row) != 1:
-            return None
+            return NOT_MINE
         gamma, beta = (factors_of(node, index, row) for index in (1, 2))
         if gamma.ndim > 1:
-            return None
+            return NOT_MINE
         y, absorbed = found
         meaning = y.quantization
         try:
             numbers = i_layer_norm_numbers(gamma, beta, x.quantization, meaning.scale)
         except UsageError as error:
-            context.record.declined.setdefault(node.name, f"I-LayerNorm: {error}")
-            return None
+            return Declined(f"I-LayerNorm: {error}")
         attributes = {"cells": row[0], "rounding": quotient_rounding(context.target)}
         context.record.declined.pop(node.name, None)
         context.record.nodes[node.name] = NodeRecord(
@@ -68,4 +67,4 @@ class IntegerizeILayerNorm(Pass):
             attributes=attributes,
             domain=DOMAIN,
         )
-        return None
+        return REWRITTEN

@@ -13,7 +13,7 @@ from qpasses.integerize.numbers.norm_numbers import Norm, norm_numbers
 from qpasses.ir.graph import Graph, Node, add_node, input_at, is_float, is_used, rank
 from qpasses.ir.patterns import clamp, real_value_of, stored_input, stored_output, value_of
 from qpasses.ir.record import SIGNALS, NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.ir.shapes import keeps_shape
 from qpasses.ir.stages import NORMS, UNCENTERED
 
@@ -49,12 +49,12 @@ class IntegerizeLayerNorm(Pass):
             return Declined(f"{node.op} with a gamma or beta along an axis of unknown size")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers, put IntLayerNorm in place."""
         x = stored_input(node.inputs[0], context.settings, SIGNALS)
         found = stored_output(graph, node, context.settings)
         if x is None and found is None:
-            return None  # in float, or I-ViT's already
+            return NOT_MINE  # in float, or I-ViT's already
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         y, absorbed = found
@@ -92,7 +92,7 @@ class IntegerizeLayerNorm(Pass):
             attributes=attributes,
             domain=DOMAIN,
         )
-        return None
+        return REWRITTEN
 
 
 def row_of(node: Node) -> list[int] | None:

@@ -13,7 +13,7 @@ from qpasses.integerize.numbers.softmax_tables import largest_entry
 from qpasses.ir.graph import Graph, Node, add_node, is_float, rank
 from qpasses.ir.patterns import clamp, stored_input, stored_output
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeLogSoftmax(Pass):
@@ -34,12 +34,12 @@ class IntegerizeLogSoftmax(Pass):
             return Declined("LogSoftmax of a rank that is not known")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Fill the tables for the length of the rows, put IntLogSoftmax in place."""
         x = stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)
         if x is None and found is None:
-            return None  # in float
+            return NOT_MINE  # in float
         if x is None or found is None:
             return Declined("its input or output is not quantized per tensor to 8 bits")
         axis = axis_from_end(node)
@@ -79,4 +79,4 @@ class IntegerizeLogSoftmax(Pass):
         add_node(
             graph, "IntLogSoftmax", name, inputs, [end], attributes=attributes, domain=DOMAIN
         )
-        return None
+        return REWRITTEN

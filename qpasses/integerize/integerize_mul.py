@@ -15,7 +15,7 @@ from qpasses.ir.elementwise import pair_objection
 from qpasses.ir.graph import Graph, Node, add_node
 from qpasses.ir.patterns import stored_input, stored_output
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeMul(Pass):
@@ -30,25 +30,25 @@ class IntegerizeMul(Pass):
 
     op_types: ClassVar = frozenset({"Mul"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Choose the multiplier on all pairs of stored integers, put IntMul in place."""
         if pair_objection(node):
-            return None
+            return NOT_MINE
         a, b = (stored_input(tensor, context.settings) for tensor in node.inputs)
         found = stored_output(graph, node, context.settings)
         if a is None or b is None or found is None or found[1]:
-            return None
+            return NOT_MINE
         y = found[0]
         meanings = a.quantization, b.quantization, y.quantization
         if len({each.dtype for each in meanings}) > 1:
-            return None
+            return NOT_MINE
         target = context.target
         try:
             choice = choose_mul(*meanings, target)
         except ScaleError as error:
             return Declined(f"Mul: {error}")
         if target.fast_kernels and not choice.exact:
-            return None
+            return NOT_MINE
         multiplier, shift = (
             each.reshape(1).astype(np.int64) for each in (choice.multiplier, choice.shift)
         )
@@ -82,4 +82,4 @@ class IntegerizeMul(Pass):
             attributes=attributes,
             domain=DOMAIN,
         )
-        return None
+        return REWRITTEN

@@ -17,7 +17,7 @@ from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node, add_node
 from qpasses.ir.patterns import quantized_by, stored_input
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizePRelu(Pass):
@@ -33,19 +33,19 @@ class IntegerizePRelu(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Choose the multipliers on all codes, put IntPRelu in place."""
         settings, end = context.settings, node.inputs[0]
         nodes, source = made_of(end, context.selection.excluded)
         if source is None or not takes_multipliers(
             nodes, settings.activation_form, settings.target
         ):
-            return None
+            return NOT_MINE
         x, y = stored_input(source, settings), quantized_by(node, settings)
         if x is None or y is None:
-            return None
+            return NOT_MINE
         if x.quantization.dtype != y.quantization.dtype:
-            return None
+            return NOT_MINE
         meaning, name = y.quantization, nodes[0].name
         ends = [
             context.scalar(meaning.dtype, v) for v in (meaning.zero_point, *meaning.limits)
@@ -55,8 +55,7 @@ class IntegerizePRelu(Pass):
         try:
             op, numbers = _numbers(nodes[0], x.quantization, meaning, clamps, context)
         except UsageError as error:
-            context.record.declined.setdefault(name, str(error))
-            return None
+            return Declined(str(error), of=[name])
         context.record.nodes[name] = NodeRecord(
             source=[name],
             scales={"x": [x.quantization.scale], "y": [meaning.scale]},
@@ -73,7 +72,7 @@ class IntegerizePRelu(Pass):
             graph, op, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
         )
         context.selection.inherit(made, nodes[0])
-        return None
+        return REWRITTEN
 
 
 def _numbers(

@@ -15,7 +15,7 @@ from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node, add_node
 from qpasses.ir.patterns import stored_input, stored_output
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizePair(Pass):
@@ -29,13 +29,13 @@ class IntegerizePair(Pass):
 
     op_types: ClassVar = PAIRING - {"Add", "Sub"}
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put a table between the three stored tensors."""
         stored = [stored_input(tensor, context.settings) for tensor in node.inputs]
         if not any(stored):
-            return None  # all in float
+            return NOT_MINE  # all in float
         if node.op == "Mul" and not context.target.fast_kernels:
-            return None  # IntegerizeMul
+            return NOT_MINE  # IntegerizeMul
         if reason := pair_objection(node):
             return Declined(reason)
         a, b = stored
@@ -64,7 +64,7 @@ class IntegerizePair(Pass):
         )
         values = [a.tensor, b.tensor, context.table(f"{node.name}.table", table)]
         add_node(graph, "LutPair", node.name, values, [y.tensor], domain=DOMAIN)
-        return None
+        return REWRITTEN
 
 
 def tabulate_pairs(

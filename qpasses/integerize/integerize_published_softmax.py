@@ -11,7 +11,7 @@ from qpasses.integerize.numbers.published_numbers import softmax_numbers
 from qpasses.ir.graph import Graph, Node, add_node
 from qpasses.ir.patterns import clamp, stored_input, stored_output
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizePublishedSoftmax(Pass):
@@ -30,13 +30,13 @@ class IntegerizePublishedSoftmax(Pass):
         """As for tables: an axis that can be counted from the end."""
         return IntegerizeSoftmax().guard(graph, node)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers for the scale of x, put the node in place."""
         form = context.settings.softmax
         x = stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)
         if form is None or form == "table" or (x is None and found is None):
-            return None
+            return NOT_MINE
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         axis = axis_from_end(node)
@@ -67,4 +67,4 @@ class IntegerizePublishedSoftmax(Pass):
         add_node(
             graph, op, node.name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
         )
-        return None
+        return REWRITTEN

@@ -17,7 +17,7 @@ from qpasses.ir.edges import byte_codes
 from qpasses.ir.graph import Graph, Node, add_node, is_graph_output
 from qpasses.ir.patterns import Stored, quantized_by, stored_input
 from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeRescaling(Pass):
@@ -32,19 +32,19 @@ class IntegerizeRescaling(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put a table between the two stored tensors."""
         settings = context.settings
         x = stored_input(node.inputs[0], settings, SIGNALS)
         y = quantized_by(node, settings, SIGNALS)
         if x is None or y is None:
-            return None  # the edge of the integer part
+            return NOT_MINE  # the edge of the integer part
         if x.quantization == y.quantization and not is_graph_output(graph, y.tensor):
             for reader in list(y.tensor.outputs):
                 for index, tensor in enumerate(reader.inputs):
                     if tensor is y.tensor:
                         reader.inputs[index] = x.tensor
-            return None
+            return REWRITTEN
         if "int16" in (x.quantization.dtype, y.quantization.dtype):
             return _rescaled(graph, node, x, y, context)
         if not context.target.tables:
@@ -71,12 +71,10 @@ class IntegerizeRescaling(Pass):
             [y.tensor],
             domain=DOMAIN,
         )
-        return None
+        return REWRITTEN
 
 
-def _rescaled(
-    graph: Graph, node: Node, x: Stored, y: Stored, context: Context
-) -> Declined | None:
+def _rescaled(graph: Graph, node: Node, x: Stored, y: Stored, context: Context) -> Outcome:
     """Put IntRescale between the two stored tensors."""
     meaning, zero = y.quantization, x.quantization.zero
     try:
@@ -105,7 +103,7 @@ def _rescaled(
         attributes=attributes,
         domain=DOMAIN,
     )
-    return None
+    return REWRITTEN
 
 
 def rescaling_pair(x: Quantization, y: Quantization, target: Target) -> Pair | None:

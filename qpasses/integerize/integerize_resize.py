@@ -12,7 +12,7 @@ from qpasses.integerize.requantized import Accumulation, Site, emit_requantized
 from qpasses.ir.graph import Graph, Node, constant, input_at, is_float
 from qpasses.ir.moving import moves
 from qpasses.ir.patterns import stored_input, stored_output
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 LARGEST_TOTAL = (1 << 31) // 255
 """So much may products of coefficients add up to: times any level it fits int32."""
@@ -54,12 +54,12 @@ class IntegerizeResize(Pass):
             )
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntResize in place."""
         settings, axes = context.settings, _last_axes(node)
         x, found = stored_input(node.inputs[0], settings), stored_output(graph, node, settings)
         if x is None and found is None:
-            return None  # all in float
+            return NOT_MINE  # all in float
         if x is None or found is None or axes is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         tables, others = _taps(node, axes), [1] * (3 - len(axes))

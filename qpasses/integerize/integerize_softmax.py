@@ -13,7 +13,7 @@ from qpasses.integerize.requantized import Site
 from qpasses.ir.graph import Graph, Node, add_node, is_float, rank
 from qpasses.ir.patterns import Stored, clamp, stored_input, stored_output
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeSoftmax(Pass):
@@ -34,12 +34,12 @@ class IntegerizeSoftmax(Pass):
             return Declined("Softmax of a rank that is not known")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Fill the tables for the length of the rows, put TableSoftmax in place."""
         x = stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)
         if context.settings.softmax != "table" or (x is None and found is None):
-            return None  # another form, or in float
+            return NOT_MINE  # another form, or in float
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         axis = axis_from_end(node)
@@ -51,7 +51,7 @@ class IntegerizeSoftmax(Pass):
             return Declined(f"Softmax over rows too long for an accumulator of {bits} bits")
         site = Site(node, *found)
         _put(graph, site, x, _constants(site, x, largest), axis, length, context)
-        return None
+        return REWRITTEN
 
 
 def _constants(site: Site, x: Stored, largest: int) -> dict[str, NDArray[Any]]:

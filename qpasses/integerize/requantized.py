@@ -23,7 +23,7 @@ from qpasses.integerize.numbers.multiplier_search import (
 from qpasses.ir.graph import Graph, Node, Tensor, add_node, constant
 from qpasses.ir.patterns import Stored, clamp
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined
+from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def emit_requantized(
     attributes: dict[str, Any],
     acc: Accumulation,
     context: Context,
-) -> Declined | None:
+) -> Outcome:
     """Put ``op`` in place of the site: ``inputs``, multiplier, shift, zero point, clamp.
 
     The multipliers do not depend on the wanted bodies, so that all bodies mean the same.
@@ -133,7 +133,7 @@ def emit_requantized(
         attributes=attributes,
         domain=DOMAIN,
     )
-    return None
+    return REWRITTEN
 
 
 MATRICES = ("IntConv", "IntGemm", "IntMatMul")

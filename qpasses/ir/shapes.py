@@ -1,13 +1,12 @@
 """Shapes: types and sizes of every tensor, inferred, and checked on a real sample."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 
 from calibration import Session
+from opsets.declaration import keeps_shape as keeps_shape
 from qpasses.ir.graph import SIMPLIFIED, is_simplified, nodes_of
 from qpasses.ir.runtime import Arrays
 
@@ -134,13 +133,3 @@ def _watching(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
         onnx.ValueInfoProto(name=name) for name in names if name not in present
     )
     return watched
-
-
-def keeps_shape(shape: Sequence[int | str] | None, value: NDArray[Any]) -> bool:
-    """Whether a tensor of ``shape`` keeps it when ``value`` is broadcast with it."""
-    if value.ndim == 0:
-        return True
-    if shape is None or value.ndim > len(shape):
-        return False
-    ends = list(shape)[len(shape) - value.ndim :]
-    return all(size in (1, end) for size, end in zip(value.shape, ends, strict=True))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from rich.progress import track
 
-from opsets.op import DOMAIN
+from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence import costs
 from qpasses.evidence.costs import TWO
@@ -37,7 +37,6 @@ ROW = 40
 WAVE = 61
 """After so many elements the codes repeat."""
 
-Constants = Mapping[str, NDArray[Any]]
 
 RANGES = (-4, 4), (0.1, 4), (1, 4), (-0.9, 0.9)
 """Of what a kernel reads: the first on which it is finite."""

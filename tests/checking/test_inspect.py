@@ -303,7 +303,7 @@ def _constant(row, name, kind):
     result = row["outputs"][0]["type"]
     of_tensor = ends.get(name.partition("_")[0], result)
     types = {"T": result, "S": of_tensor, "W": "int8"}
-    declared = OPS[kind].inputs[name].partition("[")[0]
+    declared = OPS[kind].inputs[name].type
     return np.array(row["constants"][name], types.get(declared, declared))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsets.fixed_point import scale_to_multiplier
+from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import MULTIPLIERS, nearest
 
 thoroughly = settings(deadline=None, derandomize=True, database=None, max_examples=300)
@@ -72,7 +72,7 @@ def test_tflite_takes_every_scale_as_a_double(scale):
 @given(scales, st.integers(1, 31))
 def test_nearest_is_what_graphs_take(scale, bits):
     if scale < 2.0 ** (bits - 2):
-        assert nearest(scale, bits, 61) == scale_to_multiplier(scale, bits)
+        assert nearest(scale, bits, 61) == saturating_multiplier(scale, bits)
 
 
 @pytest.mark.parametrize(

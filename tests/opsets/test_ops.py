@@ -17,6 +17,7 @@ from opsets import qpasses_v1
 from opsets.fixed_point import ROUNDINGS
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_reduce import FOLDED
 from opsets.rounding import NODE_ROUNDINGS
 from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports, run_op
 from tests.support.op_cases import CASES, Case
@@ -33,11 +34,6 @@ INTEGER_OPS = {
     *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
     *("Split", "Where"),
 }
-IN_TWO_STEPS = {  # nodes that round so too
-    *("IntAveragePool", "IntConv", "IntGemm", "IntGlobalAveragePool", "IntMatMul", "IntMul"),
-    *("IntResize", "Requantize", "IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"),
-}
-ACTIVATIONS = {"acc", "x", "a", "b"}
 
 BODIES = [(op.name, body.overload) for op in OPS.values() for body in op.bodies]
 PORTABLE = [(name, key) for name, key in BODIES if key.startswith("portable")]
@@ -69,7 +65,7 @@ def value_info(name, array):
 def run_frozen(op, body, case):
     """Run the body as a model does: optimized, all but the activations initializers."""
     tensors = dict(zip(op.inputs, case.inputs, strict=True))
-    feeds = {name: tensors.pop(name) for name in ACTIVATIONS & tensors.keys()}
+    feeds = {name: tensors.pop(name) for name in op.data}
     formal = [op.name, list(op.inputs), list(op.outputs)]
     node = helper.make_node(*formal, None, None, DOMAIN, body.overload, **case.attributes)
     graph = helper.make_graph(
@@ -208,9 +204,11 @@ def test_every_module_declares_the_op_it_is_named_after():
 @every_op
 def test_each_rounding_has_exactly_one_portable_body(name):
     portable = [body for body in OPS[name].bodies if body.flavour == "portable"]
-    roundings = NODE_ROUNDINGS if name in IN_TWO_STEPS else ROUNDINGS
-    for rounding in roundings if "rounding" in OPS[name].attributes else [None]:
-        assert [b.accepts({}, {"rounding": rounding}) for b in portable].count(True) == 1
+    declared = OPS[name].roundings
+    for rounding in NODE_ROUNDINGS:
+        attributes = {"rounding": rounding, "mean": FOLDED}
+        accepting = [body for body in portable if body.accepts({}, attributes)]
+        assert len(accepting) == (rounding in declared or not declared)
 
 
 @each(PORTABLE)

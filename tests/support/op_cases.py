@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from opsets.declaration import Axis
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
+from opsets.op import Op
 from opsets.rounding import NODE_ROUNDINGS
 from qpasses.ir.runtime import run_op
 
@@ -115,8 +117,11 @@ def lut(draw):
 
 
 wide_type = st.sampled_from([np.dtype(t) for t in (np.uint8, np.int8, np.int16)])
-stream_types = stored_type.map(lambda dtype: (dtype,) * 3) | st.tuples(*[wide_type] * 3)
-"""Of two operands and their sum: one of 8 bits for all, or any."""
+byte_types = stored_type.map(lambda dtype: (dtype,) * 3)
+"""Of two operands and their result: one of 8 bits for all."""
+
+stream_types = byte_types | st.tuples(*[wide_type] * 3)
+"""That, or any for each."""
 
 
 def wide_codes(draw, rng):
@@ -282,9 +287,9 @@ def int_mat_mul(draw):
 
 
 @st.composite
-def int_add(draw):
+def int_add(draw, types=stream_types):
     """One operand has the full shape, the other broadcasts to it; either may come first."""
-    rng, (a, b, y) = draw(generator), draw(stream_types)
+    rng, (a, b, y) = draw(generator), draw(types)
     given = operands(draw, rng, a, b)
     pair = multipliers(rng, 2)
     scale_below_two = int(pair.max()).bit_length() - 1
@@ -536,7 +541,7 @@ def i_bert_softmax(draw):
     of_exp = [np.array(each, np.int32) for each in (rng.integers(1, 1 << 10), 40)]
     attributes = {
         **{"axis": axis, "x0": -int(0.6931 / scale) - 1},
-        **{"b": int(2.7073 / scale), "c": int(2.7921 / scale**2)},
+        **{"b": int(2.7073 / scale), "c": max(int(2.7921 / scale**2), 1)},
         **{"fraction_bits": 30, "output_bits": bits, "rounding": draw(node_rounding)},
     }
     return Case([x, *of_exp, *ends], attributes)
@@ -569,7 +574,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
     "IntRescale": int_rescale(),
-    "IntSub": int_add(),
+    "IntSub": int_add(byte_types),
     "IntRescaledAdd": int_rescaled_add(),
     "IntRescaledSub": int_rescaled_add(),
     "IntReduce": int_reduce(),
@@ -586,3 +591,29 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntCountedAveragePool": counted_pool(),
     "IntGlobalAveragePool": pool("spatial_shape"),
 }
+
+
+def emitted(op: Op, case: Case) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The inputs by name and the attributes of a drawn node as models have it.
+
+    What may be left out is there, axes are counted from the end where they are, and a
+    Softmax is none of another table.
+    """
+    tensors = dict(zip(op.inputs, map(np.asarray, case.inputs), strict=True))
+    rank = tensors[op.data[0]].ndim
+    ones, window = [1] * (rank - 2), tensors["w"].shape[2:] if "w" in tensors else ()
+    neutral = {"dilations": ones, "strides": ones, "group": 1, "leading": [0]}
+    neutral["kernel_shape"] = [*window]
+    wanted = {name: neutral[name] for name in op.attributes if name in neutral}
+    attributes = {name: _plain(value) for name, value in (wanted | case.attributes).items()}
+    axis = op.attributes.get("axis")
+    if isinstance(axis, Axis) and axis.from_end and attributes["axis"] >= 0:
+        attributes["axis"] -= rank
+    return tensors, attributes | ({"published": 0} if "published" in attributes else {})
+
+
+def _plain(value: Any) -> Any:
+    """An attribute without numbers of numpy."""
+    if isinstance(value, list):
+        return [int(each) for each in value]
+    return value if isinstance(value, str) else int(value)

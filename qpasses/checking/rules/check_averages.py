@@ -13,10 +13,16 @@ from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
 from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest
-from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind, stored_bounds
 from qpasses.checking.rules.check_multipliers import rule_pair
-from qpasses.checking.rules.check_products import check_record, check_requantized
+from qpasses.checking.rules.check_products import check_requantized
 from qpasses.evidence.thresholds import Interval
 from qpasses.ir.graph import Node, constant, input_at, rank, spatial_shape
 from qpasses.ir.record import Quantization
@@ -195,7 +201,7 @@ def int_reduce(site: Site) -> Iterator[str]:
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, clamps)
     if form == "requantized" and _is_usual(target):
-        pair = _scaled(Fraction(x.scale) / Fraction(y.scale), mean, site)
+        pair = _scaled(Fraction(x.scale) / Fraction(y.scale), mean, target)
     else:
         expected["mean"] = 2 * mean
         if mean and not all(isinstance(node.inputs[0].shape[axis], int) for axis in axes):
@@ -242,12 +248,10 @@ def _axes(node: Node) -> list[int]:
     return sorted(axis % dims - dims for axis in axes or range(dims))
 
 
-def _scaled(ratio: Fraction, mean: int, site: Site) -> tuple[int, int]:
+def _scaled(ratio: Fraction, mean: int, target: Target) -> tuple[int, int]:
     """The nearest of the target's width; for the fast body of few bits and a small shift."""
-    settings, target = site.settings, site.settings.target
     widest, limit = nearest(ratio, target.multiplier_bits), DOUBLE_SHIFTS[mean]
-    fast = target.fast_kernels and settings.bodies == "onnxruntime"
-    if not fast or target.rounding != "half_to_even":
+    if not target.fast_kernels or target.rounding != "half_to_even":
         return widest
     bits = DOUBLE_MULTIPLIER.bit_length() - 1
     multiplier, shift = nearest(ratio, min(bits, target.multiplier_bits))

@@ -1,0 +1,93 @@
+"""The word that a proof gives is the one that the op declares, and so is the probe."""
+
+import numpy as np
+import onnx_graphsurgeon as gs
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from opsets.declaration import PER_CHANNEL, Scaling
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.evidence.kernel_probe import probe_kernels
+from qpasses.evidence.prove import PROOFS, prove_node
+from qpasses.ir.function import Function
+from qpasses.ir.record import NodeRecord, Quantization, Record
+from qpasses.ir.runtime import OPSET
+from tests.support.op_cases import CASES, emitted
+
+SLOPES = Function.single("LeakyRelu", "", 20, {"alpha": 0.25}).as_text()
+
+every_proof = pytest.mark.parametrize("name", PROOFS)
+on_few_nodes = settings(deadline=None, derandomize=True, database=None, max_examples=4)
+
+
+def function_of(op, tensors):
+    """What a record says of a node with slopes or a table: a sum, or a factor per channel."""
+    if op.scaling is Scaling.SLOPES:
+        return SLOPES
+    if op.scaling is not Scaling.TABLE:
+        return ""
+    real, y = [gs.Variable(name, np.float32) for name in op.data], gs.Variable("y", np.float32)
+    if len(real) == 2:
+        return Function.of([gs.Node("Add", "", {}, real, [y])], real, y, OPSET).as_text()
+    if "tables" not in tensors:
+        return ""
+    factors = gs.Constant("c", np.ones(len(tensors["tables"]), np.float32))
+    nodes = [gs.Node("Mul", "", {}, [*real, factors], [y])]
+    return Function.of(nodes, real, y, OPSET).as_text()
+
+
+def node_of(op, case):
+    """A drawn node, of one slope, with a record whose scales are all one."""
+    tensors, attributes = emitted(op, case)
+    assume(len(tensors.get("tables", "several")) > 1)  # a factor for one channel is a number
+    for key in tensors:
+        if key.startswith("slope_"):
+            tensors[key] = np.asarray(tensors[key].flat[0])
+    inputs = [
+        gs.Variable(key, value.dtype, value.shape)
+        if key in op.data
+        else gs.Constant(key, value)
+        for key, value in tensors.items()
+    ]
+    y = gs.Variable("y", case.inputs[-1].dtype)
+    around = {
+        each.name: each.dtype.name for each in [*inputs, y] if each.name in (*op.data, "y")
+    }
+    entry = NodeRecord(["node"], {name: [1.0] for name in around})
+    entry.scales |= {"w": [1.0]} if "w" in tensors else {}
+    entry.overload = op.body("portable", tensors, attributes).overload
+    entry.function = function_of(op, tensors)
+    record = Record(nodes={"node": entry})
+    record.tensors |= {key: Quantization(1.0, 0, dtype) for key, dtype in around.items()}
+    return gs.Node(op.name, "node", attributes, inputs, [y], DOMAIN), record
+
+
+@every_proof
+@on_few_nodes
+@given(data=st.data())
+def test_a_proof_gives_the_word_that_the_op_declares(name, data):
+    op = OPS[name]
+    node, record = node_of(op, data.draw(CASES[name]))
+    has_words = any(each.dtype == "int16" for each in record.tensors.values())
+    word = (op.evidence_of_words if has_words else None) or op.evidence
+    assert prove_node(node, record).kind == word
+
+
+@every_proof
+@on_few_nodes
+@given(data=st.data())
+def test_the_nodes_that_are_probed_are_those_whose_op_declares_how(name, data):
+    op = OPS[name]
+    node, record = node_of(op, data.draw(CASES[name]))
+    probed = probe_kernels(gs.Graph([node]), record)
+    assert set(probed) == ({"node"} if op.probe else set())
+    assert all(count > 0 and wrong == 0 for count, wrong in probed.values())
+
+
+@every_proof
+def test_what_is_probed_has_a_multiplier_per_channel_and_thresholds(name):
+    op = OPS[name]
+    if op.probe is not None:
+        assert op.evidence == "thresholds" and op.inputs["multiplier"].dims == PER_CHANNEL
