@@ -40,7 +40,7 @@ demo: $(VENV)/package  ## quantize the digits model, verify it, print both repor
 	@echo "the integer model, its evidence and both reports as JSON: $(DEMO)"
 
 test: $(VENV)/test  ## run all tests
-	@$(BIN)/python -m pytest --numprocesses=auto
+	@$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 check: $(VENV)/dev  ## lint, format, types, layers
 	@$(BIN)/ruff check

@@ -192,17 +192,18 @@ def run_passes(
     a graph that is none.
     """
     context.adopt(graph)
-    for each in passes:
-        _run_pass(each, graph, context)
-        tidy(graph)
-        check_structure(graph, each.name)
+    for position, each in enumerate(passes):
+        has_rewritten = _run_pass(each, graph, context)
+        if has_rewritten or position == 0:  # else it is as the pass before has left it
+            tidy(graph)
+            check_structure(graph, each.name)
         watch.after(each.name, graph)
         if each.name == watch.stop_after:
             return
 
 
-def _run_pass(each: Pass, graph: Graph, context: Context) -> None:
-    """Ask ``each`` about its nodes. It changes the graph if it says so of one of them."""
+def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
+    """Ask ``each`` about its nodes; whether it has rewritten any, and changed the graph."""
     asked = [node for node in graph.nodes if each.takes(node)]
     whole = Snapshot(graph, list(graph.nodes) if asked else [])
     has_rewritten = False
@@ -221,6 +222,7 @@ def _run_pass(each: Pass, graph: Graph, context: Context) -> None:
         raise ModelError(
             _false_claim(each, "all nodes it was asked about", has_rewritten, asked)
         )
+    return has_rewritten
 
 
 def _checked_outcome(each: Pass, graph: Graph, node: Node, context: Context) -> Outcome:

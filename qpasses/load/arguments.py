@@ -1,6 +1,6 @@
 """Arguments: what the functions of the Python interface take, checked and read."""
 
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -69,6 +69,7 @@ def given_engine(name: EngineName, address: str | None) -> Engine:
     return collect
 
 
+@cache
 def tool_version() -> str:
     """The installed version of this package."""
     return version("qpasses")
