@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
@@ -52,6 +53,9 @@ CLAMPED = [name for name, overload in BODIES if overload == "onnxruntime_clamped
 
 SOME = 20
 """So many places of a result are looked at, the first and the last among them."""
+
+ENOUGH = 25
+"""On so many nodes a fast body is compared; some bodies are drawn in a few of all alone."""
 
 every_op = pytest.mark.parametrize("name", OPS)
 
@@ -182,23 +186,24 @@ def test_portable_levels_beyond_32_bits_saturate(rounding):
 
 @pytest.mark.parametrize("name", sorted(FAST))
 def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
-    op, compared = OPS[name], set()
+    op, compared = OPS[name], Counter()
 
-    @on_random_nodes(60)
+    @on_random_nodes(150)
     @given(CASES[name])
     def on_every_node(case):
         for body in accepted_fast_bodies(op, case):
-            compared.add(body.overload)
-            if (name, body.overload) in NEAR:
+            if (name, body.overload) in NEAR or compared[body.overload] == ENOUGH:
+                compared[body.overload] = ENOUGH
                 continue
             for node, result in run_everywhere(op, body, alike(op, case)):
                 expected = op.reference(*node.inputs, **node.attributes)
                 if body.kernel is not None:
                     expected = meaning_through(body.kernel, op, node)
                 np.testing.assert_array_equal(result, expected, strict=True)
+            compared[body.overload] += 1
 
     on_every_node()
-    assert compared == {body.overload for body in op.bodies if body.flavour == "onnxruntime"}
+    assert set(compared) == {b.overload for b in op.bodies if b.flavour == "onnxruntime"}
 
 
 @on_random_nodes(100)
