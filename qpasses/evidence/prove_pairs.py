@@ -108,7 +108,7 @@ def real_sum(
 
 
 def half_to_even(total: NDArray[Any], divisor: int) -> NDArray[Any]:
-    """``total / divisor``, rounded; both may be beyond 64 bits, ``total`` an array of objects."""
+    """``total / divisor``, rounded; ``total``: an array, of objects beyond 64 bits."""
     quotient, remainder = total // divisor, total % divisor
     up = (2 * remainder > divisor) | ((2 * remainder == divisor) & (quotient % 2 == 1))
     return np.asarray(quotient + up)

@@ -236,7 +236,7 @@ def of_one_range(every):
 
 
 def side_by_side(ops, step, place=ALONE, channels=2):
-    """A model of ``step`` for each op, with its results, y0, y1...; the last writes outputs."""
+    """A model of ``step`` for each op, with its results y0, y1...; the last writes outputs."""
     lines = [step.format(op=op, i=i) for i, op in enumerate(ops)]
     ends = [f"float[N, {channels}, 4, 4] o{i}" for i in range(len(ops))]
     return net(" ".join(lines), place, ", ".join(ends))

@@ -93,7 +93,7 @@ def frozen(op, body, case):
 
 def activations(op, case):
     named = zip(op.inputs, case.inputs, strict=True)
-    return {name: array for name, array in named if name in ACTIVATIONS}
+    return {name: array for name, array in named if name in op.data}
 
 
 def run_everywhere(op, body, cases):
@@ -112,7 +112,7 @@ def alike(op, case):
     return [
         Case(
             [
-                np.array(change(array)) if name in ACTIVATIONS else array
+                np.array(change(array)) if name in op.data else array
                 for name, array in zip(op.inputs, case.inputs, strict=True)
             ],
             case.attributes,
