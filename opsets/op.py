@@ -157,6 +157,11 @@ class Op:
         return {n: each for n, each in self.inputs.items() if isinstance(each, Constant)}
 
     @property
+    def channel_axis(self) -> int:
+        """Along which axis of the weights the output's channels lie, as the bias does."""
+        return self.constants["w"].dims.index(self.constants["bias"].dims[0])
+
+    @property
     def roundings(self) -> Sequence[str]:
         """How its nodes may round; none for ops that do not."""
         declared = self.attributes.get("rounding")

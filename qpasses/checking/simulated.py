@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from opsets.qpasses_v1 import OPS
 from qpasses.checking.meaning import Pair, Site, is_integer
 from qpasses.ir.graph import Node, constant, dequantized, export_graph, is_graph, producer
 from qpasses.ir.record import Quantization
@@ -237,7 +238,7 @@ def _take_constants(graph: onnx.GraphProto, pair: Pair) -> None:
     for node in filter(is_integer, pair.integer.nodes):
         chain = [pair.float_nodes.get(name) for name in pair.record.nodes[node.name].source]
         site = Site(node, [each for each in chain if each is not None], pair)
-        if node.op in ("IntConv", "IntGemm"):
+        if "w" in site.given:
             _take_weights(graph, site, protos)
         operands = [tensor for name, tensor in site.inputs.items() if name in ("a", "b")]
         for place, tensor in enumerate(operands):
@@ -256,7 +257,7 @@ def _take_weights(
 ) -> None:
     node, given, chain = site.node, site.given, site.chain
     x, w = (np.array(site.entry.scales[name]) for name in "xw")
-    behind = given["w"].ndim - 1 if node.op == "IntConv" else 0
+    behind = given["w"].ndim - 1 - OPS[node.op].channel_axis
     real = {
         "weights": given["w"] * w.reshape(-1, *[1] * behind),
         "bias": given["bias"] * (x * w),

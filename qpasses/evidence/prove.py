@@ -136,7 +136,7 @@ def accumulator_interval(node: Node, given: Constants) -> Interval:
     if "w" not in given:
         cells = _cells(node, given)
         return Interval(np.array([low * cells], np.int64), np.array([high * cells], np.int64))
-    axis = 0 if node.op == "IntConv" else 1
+    axis = OPS[node.op].channel_axis
     weights = np.moveaxis(given["w"].astype(np.int64) - int(given["w_zero"]), axis, 0)
     columns = weights.reshape(weights.shape[0], -1)
     bias = given["bias"].astype(np.int64)
