@@ -1,6 +1,6 @@
 """Arguments: what the functions of the Python interface take, checked and read."""
 
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -84,6 +84,7 @@ def check_count(what: str, count: int | None) -> None:
         raise UsageError(f"{what}: a whole number of at least 1 is needed, got {count!r}")
 
 
+@cache
 def tool_version() -> str:
     """The installed version of this package."""
     return version("qpasses")
