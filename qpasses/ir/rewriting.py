@@ -165,6 +165,7 @@ def run_passes(
     """
     context.adopt(graph)
     excluded = context.selection.excluded
+    untidy = True
     for each in passes:
         for node in [node for node in graph.nodes if each.takes(node)]:
             if not node.outputs or node.name in excluded:
@@ -173,9 +174,12 @@ def run_passes(
             declined = each.guard(graph, node) or each.rewrite(graph, node, context)
             if declined:
                 context.record.declined.setdefault(node.name, declined.reason)
+            untidy = untidy or not declined
             for new in graph.nodes[count:]:
                 context.selection.inherit(new, node)
-        tidy(graph)
+        if untidy:
+            tidy(graph)
+            untidy = False
         check_structure(graph, each.name)
         watch.after(each.name, graph)
         if each.name == watch.stop_after:
