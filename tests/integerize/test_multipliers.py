@@ -258,6 +258,6 @@ def test_every_channel_of_usual_layers_is_exact_within_a_few_units(
     changes = np.array([changes_until_exact(case, ends, rounding) for case in cases])
     assert (changes == 0).mean() >= at_once
     assert changes.max() <= farthest
-    for i in range(0, len(cases), 1 if cells < 100 else 128):
+    for i in range(0, len(cases), 1 if cells < 100 else 256):
         chosen = choice.multiplier[i], choice.shift[i]
         assert agree(everything(*cases[i][1:]), *chosen, ends, rounding, float32_kernel)
