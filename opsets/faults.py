@@ -5,16 +5,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.attribute_kinds import Integers, is_list
 from opsets.declaration import (
     LARGEST_RANK,
     SHARED,
     Attributes,
     Constant,
     Constants,
-    Integers,
     Shape,
     Shift,
-    is_list,
     text_of,
 )
 from opsets.op import Op

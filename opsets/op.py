@@ -9,8 +9,9 @@ import onnx
 import onnx.parser
 from numpy.typing import NDArray
 
-from opsets.declaration import Attribute, Constant, Constraint, Data, Probe, Scaling, Text
+from opsets.attribute_kinds import Attribute, Text
 from opsets.declaration import Attributes as Attributes
+from opsets.declaration import Constant, Constraint, Data, Probe, Scaling
 from opsets.declaration import Constants as Constants
 from opsets.fragments import NOTHING, Fragment
 from opsets.kernels import Kernel

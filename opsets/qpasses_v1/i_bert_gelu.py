@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import MANY, TWICE, Constant, Data, Integer, Scaling, Shift, ends
+from opsets.attribute_kinds import MANY, TWICE, Integer
+from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
 from opsets.fragments import fragment
 from opsets.op import Op

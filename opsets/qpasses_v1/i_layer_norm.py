@@ -6,18 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import (
-    MANY,
-    ONCE,
-    Constant,
-    Constraint,
-    Data,
-    Integer,
-    Scaling,
-    Shape,
-    Shift,
-    ends,
-)
+from opsets.attribute_kinds import MANY, ONCE, Integer
+from opsets.declaration import Constant, Constraint, Data, Scaling, Shape, Shift, ends
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import (
     ROUNDINGS,

@@ -7,21 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.attribute_kinds import STEPS, TWICE, WINDOW, Integer, Integers
 from opsets.convolution import convolve
-from opsets.declaration import (
-    PER_CHANNEL,
-    STEPS,
-    TWICE,
-    WINDOW,
-    Constant,
-    Data,
-    Integer,
-    Integers,
-    Probe,
-    Scaling,
-    Shift,
-    ends,
-)
+from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies

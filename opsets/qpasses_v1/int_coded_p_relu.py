@@ -5,15 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import (
-    IN_DOUBLE_TOO,
-    SLOPES_BROADCAST,
-    Constant,
-    Data,
-    Scaling,
-    Shift,
-    ends,
-)
+from opsets.attribute_kinds import IN_DOUBLE_TOO
+from opsets.declaration import SLOPES_BROADCAST, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
 from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Condition, Constants, Guard, Op

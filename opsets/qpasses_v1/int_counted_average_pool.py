@@ -7,19 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.attribute_kinds import ONCE, STEPS, WINDOW, Integer, Integers
 from opsets.convolution import convolve
-from opsets.declaration import (
-    ONCE,
-    STEPS,
-    WINDOW,
-    Constant,
-    Data,
-    Integer,
-    Integers,
-    Scaling,
-    Shift,
-    ends,
-)
+from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment

@@ -6,18 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import (
-    MANY,
-    PER_CHANNEL,
-    TWICE,
-    Constant,
-    Data,
-    Integers,
-    Probe,
-    Scaling,
-    Shift,
-    ends,
-)
+from opsets.attribute_kinds import MANY, TWICE, Integers
+from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies

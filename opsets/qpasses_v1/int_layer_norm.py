@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.attribute_kinds import ONCE, SWITCH, Axis, Integer
 from opsets.declaration import (
-    ONCE,
-    SWITCH,
-    Axis,
     Constant,
     Constraint,
     Data,
-    Integer,
     Scaling,
     Shape,
     Shift,

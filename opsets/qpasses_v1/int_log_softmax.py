@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import ONCE, Axis, Constant, Data, Integer, Scaling, ends
+from opsets.attribute_kinds import ONCE, Axis, Integer
+from opsets.declaration import Constant, Data, Scaling, ends
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import Int64, Rounding, rounding_shift, saturate
 from opsets.fragments import Fragment, fragment

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import ONCE, SLOPES_BROADCAST, Constant, Data, Scaling, Shift, ends
+from opsets.attribute_kinds import ONCE
+from opsets.declaration import SLOPES_BROADCAST, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment

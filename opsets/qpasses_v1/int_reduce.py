@@ -8,17 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import (
-    SWITCH,
-    TWICE,
-    Axes,
-    Constant,
-    Data,
-    Integer,
-    Scaling,
-    Shift,
-    ends,
-)
+from opsets.attribute_kinds import SWITCH, TWICE, Axes, Integer
+from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import TWICE, Constant, Data, Scaling, Shift, ends
+from opsets.attribute_kinds import TWICE
+from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, saturate
 from opsets.fragments import fragment

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import IN_DOUBLE_TOO, Constant, Data, Scaling, Shift, ends
+from opsets.attribute_kinds import IN_DOUBLE_TOO
+from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Int64, saturate
 from opsets.forms import LEFT_SHIFTS
 from opsets.fragments import Fragment, fragment

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import IN_DOUBLE_TOO, Data, Scaling
+from opsets.attribute_kinds import IN_DOUBLE_TOO
+from opsets.declaration import Data, Scaling
 from opsets.fixed_point import saturate
 from opsets.fragments import fragment
 from opsets.op import Op

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import ONCE, Constant, Data, Scaling, Shift, ends
+from opsets.attribute_kinds import ONCE
+from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.fragments import fragment
 from opsets.op import Body, Op

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import Axis, Constant, Data, Scaling
+from opsets.attribute_kinds import Axis
+from opsets.declaration import Constant, Data, Scaling
 from opsets.fragments import fragment
 from opsets.op import Body, Op, looks_up_bytes
 

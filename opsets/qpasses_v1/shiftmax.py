@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import TWICE, Axis, Constant, Data, Integer, Scaling, Shift, ends
+from opsets.attribute_kinds import TWICE, Axis, Integer
+from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
 from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row

@@ -5,17 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.declaration import (
-    ONCE,
-    SWITCH,
-    Axis,
-    Constant,
-    Constraint,
-    Data,
-    Scaling,
-    Shape,
-    ends,
-)
+from opsets.attribute_kinds import ONCE, SWITCH, Axis
+from opsets.declaration import Constant, Constraint, Data, Scaling, Shape, ends
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment

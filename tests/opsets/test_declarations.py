@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import qpasses
-from opsets.declaration import Axes, Axis, Constant, Integer, Integers, Shift, Text
+from opsets.attribute_kinds import Axes, Axis, Integer, Integers, Text
+from opsets.declaration import Constant, Shift
 from opsets.faults import faults, impossible_shift
 from opsets.op import any_node, condition
 from opsets.qpasses_v1 import OPS

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from opsets.declaration import Axis
+from opsets.attribute_kinds import Axis
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
 from opsets.op import Op
 from opsets.rounding import NODE_ROUNDINGS
