@@ -54,12 +54,6 @@ CLAMPED = [name for name, overload in BODIES if overload == "onnxruntime_clamped
 SOME = 20
 """So many places of a result are looked at, the first and the last among them."""
 
-
-def nodes_for_each(bodies):
-    """How many nodes are enough: bodies of several roundings have most text in common."""
-    return max(12, 60 // len(bodies))
-
-
 every_op = pytest.mark.parametrize("name", OPS)
 
 
@@ -69,6 +63,11 @@ def each(bodies):
 
 def on_random_nodes(examples):
     return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
+
+
+def nodes_for_each(bodies):
+    """How many nodes are enough: bodies of several roundings have most text in common."""
+    return max(12, 60 // len(bodies))
 
 
 def value_info(name, array):
