@@ -75,8 +75,9 @@ def checked(made, spatial, path, **options):
     ops = [node.op_type for node in result.model.graph.node]
     assert not {"LutPerChannel", "IntAdd", "IntMul"} & set(ops) and ops.count("Lut") == 1
     assert qpasses.verify(result.model, file, samples[:2]).verdict == "ok"
+    sessions = Session(result.model), Session(made)
     for feed in samples:
-        (ours,), (theirs,) = (Session(each).run(None, feed) for each in (result.model, made))
+        (ours,), (theirs,) = (each.run(None, feed) for each in sessions)
         assert np.abs(ours - theirs).max() < 0.05 * np.abs(theirs).max()
     return result
 
@@ -88,9 +89,9 @@ def test_groups_are_rows(spatial, opset, groups):
     made = net(opset, spatial, groups)
     graph = prepare(made, feeds(spatial)[0], Context(Settings(load_target("onnx"))))
     assert [node.op for node in graph.nodes if node.name == "norm"] == ["LayerNormalization"]
+    ours, theirs = Session(prepared_model(graph)), Session(made)
     for feed in feeds(spatial):
-        (found,) = Session(prepared_model(graph)).run(None, feed)
-        (expected,) = Session(made).run(None, feed)
+        (found,), (expected,) = ours.run(None, feed), theirs.run(None, feed)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
