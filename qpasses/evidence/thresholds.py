@@ -161,14 +161,14 @@ def exact_thresholds(scale: Fraction, steps: Int64, rounding: Rounding) -> list[
 
 def _exact(scale: Fraction, steps: Int64, tie_counts: NDArray[np.bool_]) -> list[int]:
     """Thresholds by Python integers: any scale, any size."""
+    never, top, bottom = int(NEVER), 2 * scale.numerator, scale.denominator
+    if 0 <= never * top < bottom:  # half a step and all beyond
+        return [never if k > 0 else -never for k in steps.tolist()]
     found = []
     for k, counts in zip(steps.tolist(), tie_counts.tolist(), strict=True):
-        if scale == 0:
-            found.append(int(NEVER if k > 0 else -NEVER))
-            continue
-        quotient, remainder = divmod((2 * k - 1) * scale.denominator, 2 * scale.numerator)
+        quotient, remainder = divmod((2 * k - 1) * bottom, top)
         threshold = quotient + (remainder > 0 or not counts)
-        found.append(max(min(threshold, int(NEVER)), -int(NEVER)))
+        found.append(max(min(threshold, never), -never))
     return found
 
 
