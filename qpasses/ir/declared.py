@@ -62,9 +62,10 @@ class Option:
 
     ``unset``: what it is where nobody says it, if the default is None. ``flag``: its name on
     the command line and in a configuration file. ``kind`` and ``choices`` follow from the
-    type. ``least``, ``most``: bounds of a number. ``kept``: gives the value to keep, or raises
-    UsageError. ``opposite``: a switch has its ``--no-`` too. ``required``: the command line
-    must have it, whatever the field says. ``any_case``: capitals or not in a choice.
+    type. ``least``, ``most``: bounds of a number; ``unit``: what it counts. ``kept``: gives
+    the value to keep, or raises UsageError. ``opposite``: a switch has its ``--no-`` too.
+    ``required``: the command line must have it, whatever the field says. ``any_case``:
+    capitals or not in a choice.
     """
 
     help: str
@@ -77,6 +78,7 @@ class Option:
     choices: Sequence[Any] = ()
     least: int | None = None
     most: int | None = None
+    unit: str = ""
     kept: Callable[[Any], Any] | None = None
     opposite: bool = False
     required: bool = False
@@ -114,10 +116,11 @@ class Declared:
     @property
     def needed(self) -> str:
         """What a value must be, in words."""
-        least, most = self.option.least, self.option.most
+        least, most, unit = self.option.least, self.option.most, self.option.unit
+        what = f"{self.kind.needed} of {unit}" if unit else self.kind.needed
         if least is None:
-            return self.kind.needed
-        return f"{self.kind.needed} " + (
+            return what
+        return f"{what} " + (
             f"of at least {least}" if most is None else f"from {least} to {most}"
         )
 

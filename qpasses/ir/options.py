@@ -256,6 +256,7 @@ class GraphOptions(TensorOptions):
         OPERATORS,
         unset="nothing is tied for that",
         metavar="DB",
+        unit="decibels",
         least=0,
         kept=float,
     )
