@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check zoo mutate fuzz methods costs bench detections losses targets ablation docs clean
+.PHONY: help demo test check docs zoo mutate fuzz methods costs bench detections losses targets ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -40,13 +40,18 @@ demo: $(VENV)/package  ## quantize the digits model, verify it, print both repor
 	@echo "the integer model, its evidence and both reports as JSON: $(DEMO)"
 
 test: $(VENV)/test  ## run all tests
-	@$(BIN)/python -m pytest --numprocesses=auto
+	@$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 check: $(VENV)/dev  ## lint, format, types, layers
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+docs: $(VENV)/test  ## write what documents take from code and figures, fill paragraphs to 95 columns
+	@$(BIN)/python -m tests.bench.pictures
+	@$(BIN)/python -m tests.bench.op_pages
+	@$(BIN)/python -m tests.bench.documents
 
 zoo: $(VENV)/test  ## quantize, verify and score every model of models/zoo.toml
 	@$(BIN)/python -m tests.bench.zoo $(ZOO)
@@ -82,9 +87,6 @@ targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targe
 
 ablation: $(VENV)/bench  ## forms of Softmax, GELU, LayerNorm and residuals: docs/ablation.md
 	@$(BIN)/python -m tests.bench.ablation $(MODEL)
-
-docs: $(VENV)/test  ## write docs/ops: a page for each op, from what it declares
-	@$(BIN)/python -m tests.bench.op_pages
 
 clean:  ## remove .venv, build and every cache
 	@rm -rf $(VENV) build *.egg-info calibration/_counting.*.so .pytest_cache .mypy_cache .ruff_cache

@@ -4,7 +4,7 @@ import ctypes
 import gc
 import sys
 
-from calibration.weights import MUCH
+from calibration.large_weights import MUCH
 
 
 def give_back(weight_bytes: int = MUCH) -> None:

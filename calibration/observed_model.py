@@ -23,9 +23,9 @@ from onnx import TensorProto, ValueInfoProto, helper
 
 from calibration.accumulator import Accumulator
 from calibration.counting import CompiledCounter, Counter, Values
+from calibration.large_weights import no_room, save_apart, weight_bytes
 from calibration.memory import give_back
 from calibration.session import Session
-from calibration.weights import no_room, save_apart, weight_bytes
 
 _BLOCK = 16
 """onnxruntime's blocks hold 4, 8 or 16 channels: multiples of this need no padding."""

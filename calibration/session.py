@@ -13,7 +13,7 @@ from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-from calibration.weights import MUCH, save_apart, weight_bytes
+from calibration.large_weights import MUCH, save_apart, weight_bytes
 from opsets.errors import ModelError
 
 _FAILURES = tuple(
@@ -24,7 +24,8 @@ _FAILURES = tuple(
 """onnxruntime's exceptions have no common base of their own."""
 
 _FATAL = 4
-"""The severity of log messages that are shown: errors come as exceptions."""
+"""The severity of log messages that are shown: errors come as exceptions, and warnings are not
+the user's. Nothing else in the toolkit sets onnxruntime's loggers."""
 
 ort.set_default_logger_severity(_FATAL)  # for what optimizers say to no session's logger
 

@@ -2,21 +2,35 @@
 
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import Rounding
+from opsets.fragments import Fragment, fragment
 from opsets.portable import STORE
 
-_TIES: dict[Rounding, str] = {
-    "half_to_even": """two_of    = Add (unit, unit)
+_TIES: dict[Rounding, Fragment] = {
+    "half_to_even": fragment("""
+ties_to_even (whole, tie, unit) => (tie_up) {
+    two_of    = Add (unit, unit)
     halved    = Div (whole, two_of)
     even      = Mul (halved, two_of)
     odd       = Greater (whole, even)
-    tie_up    = And (tie, odd)""",
-    "half_up": """minus_one = Neg (unit)
+    tie_up    = And (tie, odd)
+}
+"""),
+    "half_up": fragment("""
+ties_up (scaled, tie, unit) => (tie_up) {
+    minus_one = Neg (unit)
     positive  = Greater (scaled, minus_one)
-    tie_up    = And (tie, positive)""",
-    "half_away": "tie_up    = And (tie, tie)",
+    tie_up    = And (tie, positive)
+}
+"""),
+    "half_away": fragment("""
+ties_away (tie) => (tie_up) {
+    tie_up    = And (tie, tie)
+}
+"""),
 }
 
-_DIVISOR = """
+_DIVISOR = fragment("""
+divisor (cells, shift) => (unit, divisor) {
     # cells * 2**shift
     unit      = Constant <value = int64 {1}> ()
     one_bit   = Cast <to = 13> (unit)                                      # 13 is UINT64
@@ -25,11 +39,13 @@ _DIVISOR = """
     step      = Cast <to = 7> (step_bit)                                   # 7 is INT64
     counted   = Cast <to = 7> (cells)
     divisor   = Mul (counted, step)
-"""
+}
+""")
 
-_QUOTIENT = """
-    # acc * multiplier / divisor, rounded: whole part, rest, and the sign
-    wide_acc  = Cast <to = 7> (acc)
+_QUOTIENT = fragment("""
+quotient (acc, multiplier, divisor) => (scaled, whole, more, tie) {
+    # acc * multiplier / divisor: whole part, rest, and the sign
+    wide_acc  = Cast <to = 7> (acc)                                        # 7 is INT64
     wide_m    = Cast <to = 7> (multiplier)
     scaled    = Mul (wide_acc, wide_m)
     size      = Abs (scaled)
@@ -39,18 +55,24 @@ _QUOTIENT = """
     twice     = Add (left, left)
     more      = Greater (twice, divisor)
     tie       = Equal (twice, divisor)
-    TIE
+}
+""")
+
+_ROUNDED = fragment("""
+rounded (scaled, whole, more, tie_up, unit) => (level) {
     goes_up   = Or (more, tie_up)
-    up        = Cast <to = 7> (goes_up)
+    up        = Cast <to = 7> (goes_up)                                    # 7 is INT64
     rounded   = Add (whole, up)
     # not Sign, which onnxruntime 1.31 gets wrong for int64 beyond 32 bits
     nothing   = Sub (unit, unit)
     below     = Less (scaled, nothing)
     negated   = Neg (rounded)
     level     = Where (below, negated, rounded)
-"""
+}
+""")
 
-_DOUBLES = """
+_DOUBLES = fragment("""
+doubles (acc, multiplier, divisor) => (level) {
     # the same in double, exactly: see opsets/division.py
     wide_acc  = Cast <to = 11> (acc)                                       # 11 is DOUBLE
     wide_m    = Cast <to = 11> (multiplier)
@@ -58,25 +80,29 @@ _DOUBLES = """
     wide_by   = Cast <to = 11> (divisor)
     quotient  = Div (scaled, wide_by)
     level     = Round (quotient)
-"""
+}
+""")
 
 LARGEST_PRODUCT = 1 << 53
 """Up to here doubles hold every integer: ``fits_double``."""
 
-LARGEST_DIVISOR = 1 << 44
+LARGEST_DIVISOR_IN_INT64 = 1 << 62
+"""Below it twice a remainder fits int64: ``divided``."""
+
+LARGEST_DIVISOR_IN_DOUBLE = 1 << 44
 """Below it no quotient is rounded to a tie that it is not: ``fits_double``."""
 
 
-def divided(rounding: Rounding) -> str:
+def divided(rounding: Rounding) -> Fragment:
     """Statements from ``acc`` and ``cells`` (integers > 0) to y, on integers.
 
     y = clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, y_max), where
-    |acc * multiplier| and twice the divisor stay below 2**63.
+    |acc * multiplier| stays below 2**63 and cells * 2**shift below LARGEST_DIVISOR_IN_INT64.
     """
-    return _DIVISOR + _QUOTIENT.replace("TIE", _TIES[rounding]) + STORE
+    return (_DIVISOR + _QUOTIENT + _TIES[rounding] + _ROUNDED + STORE).only("y")
 
 
-DIVIDED_IN_DOUBLE = _DIVISOR + _DOUBLES + STORE_DOUBLE
+DIVIDED_IN_DOUBLE = (_DIVISOR + _DOUBLES + STORE_DOUBLE).only("y")
 """``divided("half_to_even")`` in double, right where ``fits_double``."""
 
 
@@ -92,4 +118,5 @@ def fits_double(multiplier: int, shift: int, largest_sum: int, most_cells: int) 
     Beyond 2**9 every output saturates, and the quotient is no smaller than 2**9.
     """
     product = largest_sum * multiplier
-    return product <= LARGEST_PRODUCT and (most_cells << shift) < LARGEST_DIVISOR
+    divisor = most_cells << shift
+    return product <= LARGEST_PRODUCT and divisor < LARGEST_DIVISOR_IN_DOUBLE

@@ -10,71 +10,101 @@ from collections.abc import Sequence
 import numpy as np
 
 from opsets.fixed_point import Int64, Rounding
+from opsets.fragments import Fragment, fragment
 from opsets.kernels import Kernel
 from opsets.op import Body, Guard, all_of, any_node
 from opsets.portable import columns, rounds
 from opsets.rounding import LAST_STEP, NODE_ROUNDINGS, NodeRounding
-from opsets.statements import instance
 
-_ROUNDED: dict[Rounding, str] = {
-    "half_to_even": "level = Round (scaled)",
-    "half_up": """lifted   = Add (scaled, half)
-    level    = Floor (lifted)""",
-    "half_away": "level = Round (scaled)",
+_ROUND = fragment("""
+round (scaled) => (level) {
+    level    = Round (scaled)
+}
+""")
+
+_ROUNDED: dict[Rounding, Fragment] = {
+    "half_to_even": _ROUND,
+    "half_up": fragment("""
+round_up (scaled, half) => (level) {
+    lifted   = Add (scaled, half)
+    level    = Floor (lifted)
+}
+"""),
+    "half_away": _ROUND,
 }
 
-_AWAY = """
+_AWAY = fragment("""
+away (value, factor, half) => (scaled) {
     # 1 + 2**-40 times the factor; a Mul by that alone onnxruntime takes for one by 1
     forty    = Constant <value = double {40.0}> ()
     tiny     = Pow (half, forty)
     more     = Mul (factor, tiny)
     outward  = Add (factor, more)
-    scaled   = Mul (BEFORE, outward)
-"""
+    scaled   = Mul (value, outward)
+}
+""")
 
-_STRAIGHT = """
-    scaled   = Mul (BEFORE, factor)
-"""
+_STRAIGHT = fragment("""
+straight (value, factor) => (scaled) {
+    scaled   = Mul (value, factor)
+}
+""")
 
-_SCALE = """
-    real_m   = Cast <to = 11> (MULTIPLIER)                                 # 11 is DOUBLE
-    real_s   = Cast <to = 11> (SHIFT)
+_SCALE = fragment("""
+scale (multiplier, shift) => (real_m, real_s, half) {
+    real_m   = Cast <to = 11> (multiplier)                                 # 11 is DOUBLE
+    real_s   = Cast <to = 11> (shift)
     half     = Constant <value = double {0.5}> ()
-"""
+}
+""")
 
-_ONCE = """
+_ONCE = fragment("""
+once (real_m, real_s, half) => (factor) {
     # Pow(0.5, n) is exact
     step     = Pow (half, real_s)
     factor   = Mul (real_m, step)
-"""
+}
+""")
 
-_TWICE = """
+_TWICE = fragment("""
+twice (value, real_m, real_s, half) => (high, factor) {
     # floor(value * multiplier / 2**31 + 1 / 2) first, or all of the shift where it is less
     all_31   = Constant <value = double {31.0}> ()
     first_s  = Min (real_s, all_31)
     first    = Pow (half, first_s)
     scale    = Mul (real_m, first)
-    product  = Mul (VALUE, scale)
+    product  = Mul (value, scale)
     raised   = Add (product, half)
     high     = Floor (raised)
     rest_s   = Sub (real_s, first_s)
     factor   = Pow (half, rest_s)
-"""
+}
+""")
 
-STORE_DOUBLE = """
+STORE_DOUBLE = fragment("""
+store_double (level, y_zero, y_min, y_max) => (y) {
     zero     = Cast <to = 11> (y_zero)
     low      = Cast <to = 11> (y_min)
     high     = Cast <to = 11> (y_max)
     stored   = Add (level, zero)
     clamped  = Clip (stored, low, high)
     y        = CastLike (clamped, y_zero)
-"""
+}
+""")
 """Statements that store the rounded double ``level`` as y."""
 
+_REAL = fragment("""
+real (acc) => (real_acc) {
+    real_acc = Cast <to = 11> (acc)                                        # 11 is DOUBLE
+}
+""")
 
-def accumulator_bodies(sums: str, trailing: str, also: Guard = any_node) -> Sequence[Body]:
-    """One body per rounding; ``sums`` define int32 ``acc``, ``trailing`` see ``columns``."""
-    before = sums + columns(trailing) + "real_acc = Cast <to = 11> (acc)"
+
+def accumulator_bodies(
+    sums: Fragment, trailing: Fragment, also: Guard = any_node
+) -> Sequence[Body]:
+    """One body per rounding; ``sums`` write int32 ``acc``, ``trailing`` see ``columns``."""
+    before = sums + columns(trailing) + _REAL
     return [
         Body(
             overload(rounding),
@@ -91,45 +121,52 @@ def accumulator_bodies(sums: str, trailing: str, also: Guard = any_node) -> Sequ
 
 def requantized(
     value: str, multiplier: str, shift: str, result: str, rounding: NodeRounding
-) -> str:
+) -> Fragment:
     """Statements that requantize ``value``, a double, to ``result``, which names them too."""
     last = _last(rounding)
-    text = _SCALE + (_TWICE if rounding in LAST_STEP else _ONCE)
-    text += (_AWAY if last == "half_away" else _STRAIGHT) + f"    {_ROUNDED[last]}\n"
-    text = text.replace("BEFORE", "high" if rounding in LAST_STEP else "VALUE")
-    given = {"level": result, "VALUE": value, "MULTIPLIER": multiplier, "SHIFT": shift}
-    return instance(text, result, given)
+    scaled = _AWAY if last == "half_away" else _STRAIGHT
+    factor = _TWICE + scaled(value="high") if rounding in LAST_STEP else _ONCE + scaled
+    statements = (_SCALE + factor + _ROUNDED[last]).only("level")
+    return statements(value=value, multiplier=multiplier, shift=shift, level=result)
 
 
-def rounded_double(value: str, result: str, rounding: Rounding) -> str:
+def rounded_double(value: str, result: str, rounding: Rounding) -> Fragment:
     """Statements that round ``value`` = k / 2**s, k an integer below 2**52, to ``result``.
 
     Its sum with a half is exact, or it is so small that the sum does not matter.
     """
-    return instance(_EXACTLY[rounding], result, {"level": result, "VALUE": value})
+    return _EXACTLY[rounding](value=value, level=result)
 
 
-_EXACTLY = {
-    "half_to_even": "level = Round (VALUE)\n",
-    "half_up": """
+_EXACTLY: dict[Rounding, Fragment] = {
+    "half_to_even": fragment("""
+exactly_to_even (value) => (level) {
+    level    = Round (value)
+}
+"""),
+    "half_up": fragment("""
+exactly_up (value) => (level) {
     half     = Constant <value = double {0.5}> ()
-    raised   = Add (VALUE, half)
+    raised   = Add (value, half)
     level    = Floor (raised)
-""",
-    "half_away": """
+}
+"""),
+    "half_away": fragment("""
+exactly_away (value) => (level) {
     half     = Constant <value = double {0.5}> ()
-    size     = Abs (VALUE)
+    size     = Abs (value)
     raised   = Add (size, half)
     whole    = Floor (raised)
-    sign     = Sign (VALUE)
+    sign     = Sign (value)
     level    = Mul (sign, whole)
-""",
+}
+"""),
 }
 
 
-def overload(rounding: NodeRounding) -> str:
-    """The name of the body that rounds as ``rounding`` says."""
-    return "onnxruntime_double" + ("" if rounding == "half_to_even" else f"_{rounding}")
+def overload(rounding: NodeRounding, way: str = "double") -> str:
+    """The name of the body that rounds as ``rounding`` says, ``way``: how it computes."""
+    return f"onnxruntime_{way}" + ("" if rounding == "half_to_even" else f"_{rounding}")
 
 
 def kernel(rounding: NodeRounding) -> Kernel:

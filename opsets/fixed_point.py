@@ -15,11 +15,12 @@ ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
 LARGEST_SHIFT = 61  # 2**62 stays an even multiple of 2**shift: the portable shift needs that
 
 
-def scale_to_multiplier(scale: Fraction | float, bits: int) -> tuple[int, int]:
+def saturating_multiplier(scale: Fraction | float, bits: int) -> tuple[int, int]:
     """Return ``(multiplier, shift)`` with ``multiplier * 2**-shift`` nearest to ``scale``.
 
     ``scale`` is a real number >= 0; ``multiplier`` has ``bits`` significant bits (ties to
-    even), ``shift`` is the total right shift in [1, 61]. At the ends of that range:
+    even), ``shift`` is the total right shift in [1, 61]. ``Target.scale_to_multiplier``
+    refuses what its shifts do not reach; here, at the ends of that range:
 
     - scales below ``2**(bits - 62)`` keep fewer bits, down to multiplier 0;
     - scales of ``2**(bits - 2)`` and above become that power of two: from 10 bits on, every
@@ -59,18 +60,6 @@ def rounding_divide(value: ArrayLike, divisor: ArrayLike, rounding: Rounding) ->
         "half_away": stored >= 0,
     }[rounding]
     return np.asarray(quotient + (beyond_half | (tie & ties_up)), np.int64)
-
-
-def requantize(
-    accumulator: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, rounding: Rounding
-) -> Int64:
-    """``round(accumulator * multiplier / 2**shift)`` on exact integers, before zero point and
-    clamp.
-
-    int32 accumulators and multipliers of at most 31 bits, so that the product fits int64.
-    """
-    product = np.asarray(accumulator, np.int64) * np.asarray(multiplier, np.int64)
-    return rounding_shift(product, shift, rounding)
 
 
 def saturate(

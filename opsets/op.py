@@ -13,6 +13,7 @@ from opsets.attribute_kinds import Attribute, Text
 from opsets.declaration import Attributes as Attributes
 from opsets.declaration import Constant, Constraint, Data, Probe, Scaling
 from opsets.declaration import Constants as Constants
+from opsets.fragments import NOTHING, Fragment
 from opsets.kernels import Kernel
 
 DOMAIN = "qpasses"
@@ -103,16 +104,16 @@ def condition(guard: Guard) -> str:
 
 @dataclass(frozen=True)
 class Body:
-    """One way to compute an op: the statements of an ONNX function in ONNX's text syntax.
+    """One way to compute an op: the ``statements`` of an ONNX function.
 
     ``accepts`` tells for which nodes it may be used; ``kernel`` is the model of its
     requantization, where thresholds are the evidence. A body that was made for one node is a
-    serialized FunctionProto, ``proto``, in place of the text.
+    serialized FunctionProto, ``proto``, in place of statements.
     """
 
     overload: str
     flavour: Flavour
-    text: str = ""
+    statements: Fragment = NOTHING
     accepts: Guard = any_node
     kernel: Kernel | None = None
     proto: bytes = b""
@@ -172,6 +173,12 @@ class Op:
         """The formula, what is to be noted, the source."""
         return " ".join(filter(None, (self.formula, self.note, self.source)))
 
+    def __post_init__(self) -> None:
+        for body in self.bodies:
+            if not body.proto:
+                where = f"{self.name}, body {body.overload}"
+                body.statements.must_fit(where, self.inputs, self.outputs, self.attributes)
+
     def body(self, flavour: Flavour, constants: Constants, attributes: Attributes) -> Body:
         """The body a node gets: of ``flavour``, or portable where that flavour has none.
 
@@ -207,7 +214,7 @@ class Op:
             f' "com.microsoft" : 1]>\n'
             f"{self.name}{attributes} ({', '.join(self.inputs)})"
             f" => ({', '.join(self.outputs)})\n"
-            f"{{{body.text}}}"
+            f"{{{body.statements.text}}}"
         )
 
 

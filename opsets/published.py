@@ -9,9 +9,9 @@ import numpy as np
 
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Int64
+from opsets.fragments import Fragment, fragment
 from opsets.op import Body
 from opsets.portable import rounds
-from opsets.statements import instance
 
 LARGEST = (1 << 31) - 1
 """What sums of exponentials saturate at, and what is divided by them."""
@@ -19,11 +19,12 @@ LARGEST = (1 << 31) - 1
 _MOST_PLACES = 40
 """I-ViT's exponential of a positive number is shifted to the left by no more: it saturates."""
 
-_REDUCED = """
+_REDUCED = fragment("""
+reduced (scaled, x0, n) => (size, remainder, wanted) {
     # the exponent as quotient and remainder by x0, floored: ONNX divides towards zero
     least     = Mul (n, x0)
-    is_less   = Less (SCALED, least)
-    bounded   = Where (is_less, least, SCALED)
+    is_less   = Less (scaled, least)
+    bounded   = Where (is_less, least, scaled)
     size      = Neg (x0)
     minus     = Neg (bounded)
     lift_q    = Constant <value = int64 {1024}> ()
@@ -34,26 +35,29 @@ _REDUCED = """
     whole     = Mul (quotient, size)
     remainder = Sub (whole, minus)
     wanted    = Sub (n, quotient)
-"""
+}
+""")
 
-_BY_SHIFTS = (
-    """
+_LONGER = fragment("""
+longer (value) => (scaled, two) {
     # x + floor(x / 2) - floor(x / 16)
     lift_x    = Constant <value = int64 {1048576}> ()                      # 2**20
     two       = Constant <value = int64 {2}> ()
     sixteen   = Constant <value = int64 {16}> ()
-    raised_x  = Add (VALUE, lift_x)
+    raised_x  = Add (value, lift_x)
     halves    = Div (raised_x, two)
     lift_2    = Div (lift_x, two)
     half      = Sub (halves, lift_2)
     pieces    = Div (raised_x, sixteen)
     lift_16   = Div (lift_x, sixteen)
     piece     = Sub (pieces, lift_16)
-    longer    = Add (VALUE, half)
+    longer    = Add (value, half)
     scaled    = Sub (longer, piece)
-"""
-    + _REDUCED.replace("SCALED", "scaled")
-    + """
+}
+""")
+
+_BY_SHIFTS = fragment("""
+by_shifts (size, remainder, wanted, two) => (exponential) {
     most      = Constant <value = int64 {40}> ()
     is_more   = Greater (wanted, most)
     places    = Where (is_more, most, wanted)
@@ -63,13 +67,14 @@ _BY_SHIFTS = (
     places_in = Cast <to = 13> (places)
     shifted   = BitShift <direction = "LEFT"> (bits, places_in)
     wide      = Cast <to = 7> (shifted)                                    # 7 is INT64
-    RESULT    = Div (wide, two)
-"""
-)
+    exponential = Div (wide, two)
+}
+""")
 
-_BY_POLYNOMIAL = (
-    _REDUCED.replace("SCALED", "VALUE")
-    + """
+_SHIFT_EXPONENTIAL = (_LONGER + _REDUCED + _BY_SHIFTS).only("exponential")
+
+_BY_POLYNOMIAL = fragment("""
+by_polynomial (remainder, wanted, b, c, n) => (exponential) {
     none      = Sub (n, n)
     linear    = Add (remainder, b)
     squared   = Mul (remainder, linear)
@@ -79,35 +84,40 @@ _BY_POLYNOMIAL = (
     bits      = Cast <to = 13> (mantissa)                                  # 13 is UINT64
     places_in = Cast <to = 13> (wanted)
     shifted   = BitShift <direction = "LEFT"> (bits, places_in)
-    RESULT    = Cast <to = 7> (shifted)                                    # 7 is INT64
-"""
-)
+    exponential = Cast <to = 7> (shifted)                                  # 7 is INT64
+}
+""")
+
+_POLYNOMIAL_EXPONENTIAL = (_REDUCED(scaled="value") + _BY_POLYNOMIAL).only("exponential")
 
 
-def shift_exponential(value: str, result: str) -> str:
+def shift_exponential(value: str, result: str) -> Fragment:
     """Statements for int64 ``result`` = ``exp_by_shifts`` of ``value``, below 256 in size.
 
     They read ``x0`` and ``n``.
     """
-    return instance(_BY_SHIFTS, result, {"VALUE": value, "RESULT": result} | _READ)
+    return _SHIFT_EXPONENTIAL(value=value, exponential=result)
 
 
-def polynomial_exponential(value: str, result: str) -> str:
+def polynomial_exponential(value: str, result: str) -> Fragment:
     """Statements for int64 ``result`` = ``exp_by_polynomial`` of ``value``, at most 0.
 
     They read ``x0``, ``n``, ``b`` and ``c``.
     """
-    return instance(_BY_POLYNOMIAL, result, {"VALUE": value, "RESULT": result} | _READ)
+    return _POLYNOMIAL_EXPONENTIAL(value=value, exponential=result)
 
 
-SATURATED = """
+SATURATED = fragment("""
+saturated (sum) => (dividend, divisor) {
     dividend   = Constant <value = int64 {2147483647}> ()                  # 2**31 - 1
     is_large   = Greater (sum, dividend)
     divisor    = Where (is_large, dividend, sum)
-"""
+}
+""")
 """Statements for ``divisor`` and ``dividend`` of I-ViT; they read ``sum``."""
 
-DIVIDED = """
+DIVIDED = fragment("""
+divided (term, dividend, divisor, out_bits) => (divided) {
     inverse    = Div (dividend, divisor)
     share      = Mul (term, inverse)
     all_bits   = Constant <value = int64 {32}> ()
@@ -116,10 +126,12 @@ DIVIDED = """
     share_in   = Cast <to = 13> (share)
     quotient_in = BitShift <direction = "RIGHT"> (share_in, drop_in)
     divided    = Cast <to = 7> (quotient_in)                               # 7 is INT64
-"""
+}
+""")
 """Statements for ``divided``: floor(term * floor(dividend / divisor) / 2**(32 - out_bits))."""
 
-_LOOKED_UP = """
+_DISTANCES = fragment("""
+distances <axis> () => (axes, distance) {
     # exponentials depend on the distance alone: onnxruntime computes all when it loads
     axis_0     = Constant <value_int: int = @axis> ()
     size_1     = Constant <value = int64[1] {1}> ()
@@ -128,7 +140,11 @@ _LOOKED_UP = """
     behind     = Constant <value = int64 {-256}> ()
     backward   = Constant <value = int64 {-1}> ()
     distance   = Range (nothing, behind, backward)
-TERMS
+}
+""")
+
+_SUMMED = fragment("""
+summed (x, axes, term) => (terms, sum) {
     entries    = Cast <to = 11> (term)                                     # 11 is DOUBLE
     code       = Cast <to = 6> (x)                                         # 6 is INT32
     top        = ReduceMax (code, axes)
@@ -139,7 +155,11 @@ TERMS
     x_shape    = Shape (x)
     terms      = Reshape <allowzero = 1> (flat_term, x_shape)
     sum        = ReduceSum (terms, axes)
-    DIVISOR
+}
+""")
+
+_SHARED = fragment("""
+shared (terms, dividend, divisor, out_bits, multiplier, shift) => (value) {
     quotient   = Div (dividend, divisor)
     inverse    = Floor (quotient)
     share      = Mul (terms, inverse)
@@ -155,28 +175,26 @@ TERMS
     step       = Pow (half_1, real_s)
     scale      = Mul (real_m, step)
     value      = Mul (divided, scale)
-"""
+}
+""")
 
 
-def softmax_bodies(constants: str, terms: str, divisor: str) -> list[Body]:
+def softmax_bodies(constants: Fragment, terms: Fragment, divisor: Fragment) -> list[Body]:
     """For each rounding, in double: no product of these ops leaves 52 bits.
 
     ``constants`` are what ``terms``, which make int64 ``term`` of ``distance``, read;
     ``divisor`` makes doubles ``divisor`` and ``dividend`` of ``sum``.
     """
-    text = _LOOKED_UP.replace("TERMS", terms).replace("DIVISOR", divisor)
+    values = constants + _DISTANCES + terms + _SUMMED + divisor + _SHARED
     return [
         Body(
             overload(rounding),
             "onnxruntime",
-            constants + text + rounded_double("value", "level", rounding) + STORE_DOUBLE,
+            values + rounded_double("value", "level", rounding) + STORE_DOUBLE,
             accepts=rounds(rounding),
         )
         for rounding in ROUNDINGS
     ]
-
-
-_READ = {name: name for name in ("x0", "n", "b", "c")}
 
 
 def exp_by_shifts(x: Int64, x0: int, n: int) -> Int64:

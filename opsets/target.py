@@ -40,7 +40,7 @@ class Target:
     ``softmax``, ``gelu`` and ``layernorm`` are what is computed of these. Where a
     tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by
     the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
-    unless a user says it (qpasses.alignment).
+    unless a user says it (qpasses.place.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's int8 kernels compute them
     exactly; without it they are those of the rule.
@@ -80,7 +80,7 @@ class Target:
         for name in ("name", "description"):
             if not isinstance(getattr(self, name), str):
                 raise UsageError(f"{name} must be a text, got {getattr(self, name)!r}")
-        for name, known in _KNOWN.items():
+        for name, known in KNOWN.items():
             self._check_known(name, known)
         self._check_width(self.multiplier, "multiplier_bits")
         self._check_shifts()
@@ -170,9 +170,9 @@ class Target:
     def requantize(
         self, accumulator: ArrayLike, multiplier: ArrayLike, shift: ArrayLike
     ) -> Int64:
-        """The rounded product on integer arrays, before zero point and clamp.
+        """``opsets.rounding.requantize`` by the rounding of the target.
 
-        Raises UsageError for what opsets.rounding.requantize does not take.
+        Raises UsageError for what that does not take.
         """
         return requantize(accumulator, multiplier, shift, self.rounding)
 
@@ -192,7 +192,7 @@ SMALLEST = Fraction(1, 1 << 32)
 
 _WEIGHTS = ("per_channel", "per_tensor")
 
-_KNOWN: dict[str, Iterable[str]] = {
+KNOWN: dict[str, Iterable[str]] = {
     "rounding": ROUNDING_RULES,
     "multiplier": MULTIPLIERS,
     "scale_type": ("float32", "double"),
@@ -213,6 +213,7 @@ _KNOWN: dict[str, Iterable[str]] = {
     "rescaling": ("real", "requantized"),
     "alignment": ("qpasses", "tpu-mlir"),
 }
+"""The names that a rule may have, by rule."""
 
 
 def _check_scale(scale: Scale) -> None:

@@ -1,6 +1,6 @@
 """The Python interface: what the command line calls and users import."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,12 +11,11 @@ import onnx
 from calibration import Preprocessing, Samples, Session, input_specs, open_samples
 from calibration.table import Table
 from opsets.errors import DataError, UsageError
-from opsets.op import Flavour
 from opsets.target import Target
 from qpasses.checking.accuracy import compare
 from qpasses.checking.compare_certificates import Compared, compare_certificate
 from qpasses.checking.inspection import Inspection, inspect_model
-from qpasses.checking.verification import recorded_preprocessing, verify_integer
+from qpasses.checking.verification import Verification, recorded_preprocessing, verify_integer
 from qpasses.emit.certificate import Certificate, certificate
 from qpasses.emit.evidence_file import (
     place_to_read,
@@ -26,45 +25,30 @@ from qpasses.emit.evidence_file import (
 )
 from qpasses.emit.provenance import Provenance
 from qpasses.emit.report_file import described, report_head, write_report
-from qpasses.emit.whole_files import check_outputs
+from qpasses.emit.whole_files import check_outputs, write_whole
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.summary import summarize
 from qpasses.integerize import INTEGER_IO
-from qpasses.ir.choices import (
-    ActivationForm,
-    ActivationType,
-    Alignment,
-    CalibrationMethod,
-    Emit,
-    EngineName,
-    GeluForm,
-    LayerNormForm,
-    OnBadSample,
-    ResidualType,
-    SoftmaxForm,
-    SoftmaxNodes,
-    TableRanges,
-    WeightType,
-)
+from qpasses.ir.commands import OptOptions, QuantizeOptions, VerifyOptions
 from qpasses.ir.edges import Edges, RealSession
-from qpasses.ir.graph import Graph
-from qpasses.ir.progress import Progress, no_progress
-from qpasses.ir.rewriting import Watch
+from qpasses.ir.graph import Graph, export_graph, import_graph
+from qpasses.ir.keywords import takes
+from qpasses.ir.record import Record
+from qpasses.ir.rewriting import Context, Pass, Watch, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.load.arguments import (
-    check_count,
     given_engine,
     given_float_model,
     given_model,
     given_paths,
     given_preprocessing,
     given_target,
-    skips_bad,
     tool_version,
 )
-from qpasses.load.integer_model import read_integer_model
+from qpasses.load.graph_text import read_graph_file
+from qpasses.load.integer_model import IntegerModel, read_integer_model
 from qpasses.load.reading import digest, external_files
-from qpasses.pipeline import integerize, pass_table
+from qpasses.pipeline import State, context_for, pass_table, passes_by_name, quantized
 from qpasses.place.cautions import (
     code_warnings,
     constant_warnings,
@@ -73,12 +57,10 @@ from qpasses.place.cautions import (
     range_warnings,
 )
 from qpasses.place.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
+from qpasses.report.text import declined_lines, whole_text
 
 ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
-
-Data = Any
-"""What ``calibration.open_samples`` takes: a path, "random:N", a reader, an iterable."""
 
 
 @dataclass(frozen=True)
@@ -116,143 +98,110 @@ class Result:
         write_outputs(self.model, self.certificate, output, evidence)
 
 
-def quantize(
-    model: str | Path | onnx.ModelProto,
-    data: Data = None,
-    output: str | Path | None = None,
-    *,
-    evidence_file: str | Path | None = None,
-    json_file: str | Path | None = None,
-    samples: int | None = None,
-    preprocessing: Preprocessing | str | None = None,
-    target: str | Path | Target = "onnx",
-    bodies: Flavour | None = None,
-    exact: bool = False,
-    activation_type: ActivationType = "uint8",
-    activation_bits: int = 8,
-    narrow_range: bool = False,
-    residual_type: ResidualType = "activation",
-    weight_type: WeightType = "int8",
-    per_channel: bool | None = None,
-    symmetric: bool | None = None,
-    activation_form: ActivationForm | None = None,
-    alignment: Alignment | None = None,
-    table_ranges: TableRanges = "calibrated",
-    softmax: SoftmaxForm | None = None,
-    softmax_nodes: SoftmaxNodes = "all",
-    gelu: GeluForm | None = None,
-    layernorm: LayerNormForm | None = None,
-    softmax_bits: int = 32,
-    calibration_method: CalibrationMethod = "minmax",
-    percentile: float = 99.999,
-    calibration_overrides: Sequence[str] = (),
-    calibration_table: str | Path | Table | None = None,
-    nodes_to_exclude: Sequence[str] = (),
-    op_types_to_quantize: Sequence[str] = (),
-    integer_io: bool = False,
-    share_tables: float | None = None,
-    emit: Emit = "integer",
-    stop_after: str | None = None,
-    on_bad_sample: OnBadSample = "error",
-    workers: int | None = None,
-    engine: EngineName = "local",
-    ray_address: str | None = None,
-    after: Callable[[str, Graph], None] = lambda _name, _graph: None,
-    progress: Progress = no_progress,
-) -> Result:
+@takes(QuantizeOptions)
+def quantize(asked: QuantizeOptions) -> Result:
     """Turn a float model into an integer model with evidence for every node.
 
     ``data``: a folder or file of samples, ``"random:N"``, an object with ``get_next()``, or an
     iterable of feeds (``calibration.open_samples``); ``samples`` limits how many are used,
-    ``preprocessing``, or the name of one, says what pictures become. The settings are those of
-    ``Settings``; ``exact`` stands for the target ``exact``; ``bodies`` None for what ``emit``
-    needs, ``alignment`` None for that of the target. ``after`` is called with name
-    and graph after each pass; ``stop_after`` ends behind one of them, with the graph as it is
-    then. ``output`` is written with its certificate, in ``evidence_file`` or beside it, both
-    or none, and ``json_file`` whole or not at all. Raises UsageError (paths, options, samples)
-    or ModelError (the model).
+    ``preprocessing``, or the name of one, says what pictures become. ``exact`` stands for the
+    target ``exact``. ``after`` is called with name and graph after each pass; ``stop_after``
+    ends behind one of them, with the graph as it is then. ``output`` is written with its
+    certificate, in ``evidence_file`` or beside it, both or none, and ``json_file`` whole or
+    not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
     """
-    rules = given_target(target, exact)
-    settings = Settings(
-        target=rules,
-        bodies=bodies or ("portable" if emit == "standard" else "onnxruntime"),
-        activation_type=activation_type,
-        activation_bits=activation_bits,
-        narrow_range=narrow_range,
-        residual_type=residual_type,
-        weight_type=weight_type,
-        per_channel=per_channel,
-        symmetric=symmetric,
-        activation_form=activation_form,
-        alignment=alignment or rules.alignment,
-        table_ranges=table_ranges,
-        softmax=softmax,
-        softmax_nodes=softmax_nodes,
-        gelu=gelu,
-        layernorm=layernorm,
-        softmax_bits=softmax_bits,
-        calibration_method=calibration_method,
-        percentile=percentile,
-        calibration_overrides=calibration_overrides,
-        nodes_to_exclude=nodes_to_exclude,
-        op_types_to_quantize=op_types_to_quantize,
-        integer_io=integer_io,
-        share_tables=share_tables,
-        emit=emit,
+    job = _resolved(asked)
+    made = quantized(job.start)
+    result = _reported(job, made)
+    write_outputs(made.model, result.certificate, asked.output, job.evidence)
+    write_report(asked.json_file, result.report)
+    return result
+
+
+def _resolved(asked: QuantizeOptions) -> "_Job":
+    """Everything read and checked. Raises UsageError or ModelError, nothing written."""
+    rules = given_target(asked.target, asked.exact)
+    settings = Settings.chosen(rules, asked)
+    _check_stop(asked.stop_after, settings)
+    evidence = place_to_write(
+        asked.evidence_file, asked.output, settings.emit, asked.stop_after
     )
-    _check_stop(stop_after, settings)
-    evidence = place_to_write(evidence_file, output, emit, stop_after)
-    check_count("samples", samples)
-    check_count("workers", workers)
-    runs_on, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
-    source, path = given_float_model(model)
-    how = given_preprocessing(preprocessing)
-    sha256, given = digest(source), None
-    if calibration_table is not None:
-        given = Given.read(calibration_table, sha256, tool_version(), rules)
-    if data is None:
-        _check_dataless(given, samples, how)
+    runs_on = given_engine(asked.engine, asked.ray_address)
+    source, path = given_float_model(asked.model)
+    how, sha256 = given_preprocessing(asked.preprocessing), digest(source)
+    given = _table(asked, rules, sha256, how)
     usual = None if given is None else given.preprocessing
-    wanted = "random:1" if data is None else data
-    feeds = open_samples(wanted, input_specs(source), samples, how, usual)
+    wanted = "random:1" if asked.data is None else asked.data
+    feeds = open_samples(wanted, input_specs(source), asked.samples, how, usual)
     if given is not None:
         given.check_preprocessing(feeds.preprocessing)
-    table_file = [] if isinstance(calibration_table, Table) else given_paths(calibration_table)
-    target_file = [] if isinstance(target, Target) else given_paths(target)
-    target_file = [each for each in target_file if each.suffix == ".toml"]
-    check_outputs(
-        given_paths(output, evidence, json_file),
-        [
-            path,
-            *external_files(path),
-            *feeds.paths,
-            *target_file,
-            *table_file,
-        ],
-    )
-    shown_as = feeds.preprocessing or (usual if data is None else None)
+    read = [path, *external_files(path), *feeds.paths, *_files(asked)]
+    check_outputs(given_paths(asked.output, evidence, asked.json_file), read)
+    shown_as = feeds.preprocessing or (usual if asked.data is None else None)
     configuration = settings.as_json() | {
         "calibration_table": given and given.as_json(),
         "samples": len(feeds),
         "random_data": feeds.random if given is None else given.random,
-        "stop_after": stop_after,
+        "stop_after": asked.stop_after,
         "preprocessing": shown_as and shown_as.as_json(),
     }
-    origin = Provenance.of(source, sha256, tool_version(), configuration)
-    calibration = Calibration(runs_on, given, skip_bad, workers)
-    watch = Watch(after, stop_after)
-    made = integerize(source, feeds, settings, origin, calibration, progress, watch)
+    start = State(
+        source,
+        feeds,
+        context_for(settings),
+        Provenance.of(source, sha256, tool_version(), configuration),
+        Calibration(runs_on, given, asked.on_bad_sample == "skip", asked.workers),
+        asked.progress,
+        Watch(asked.after, asked.stop_after),
+    )
+    return _Job(start, path, configuration, evidence)
 
-    advance = progress("compare with float", 1)
-    compared, bad = _compared(feeds, made.ranges, skip_bad)
+
+def _table(
+    asked: QuantizeOptions, rules: Target, sha256: str, how: Preprocessing | None
+) -> Given | None:
+    """The calibration table, if there is one; without data there must be."""
+    given = None
+    if asked.calibration_table is not None:
+        given = Given.read(asked.calibration_table, sha256, tool_version(), rules)
+    if asked.data is None:
+        _check_dataless(given, asked.samples, how)
+    return given
+
+
+def _files(asked: QuantizeOptions) -> list[Path]:
+    """The files that table and target are read from."""
+    table, target = asked.calibration_table, asked.target
+    files = [] if isinstance(table, Table) else given_paths(table)
+    rules = [] if isinstance(target, Target) else given_paths(target)
+    return [*(each for each in rules if each.suffix == ".toml"), *files]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A quantization before its first stage, and what its report says of it.
+
+    ``path``: of the float model; ``evidence``: where the certificate goes, if there is one.
+    """
+
+    start: State
+    path: Path
+    configuration: dict[str, Any]
+    evidence: Path | None
+
+
+def _reported(job: _Job, made: State) -> Result:
+    """The emitted model beside the float model, the report about both, the certificate."""
+    settings, feeds, given = made.settings, made.samples, made.calibration.given
+    advance = made.progress("compare with float", 1)
+    compared, bad = _compared(feeds, made.ranges, made.calibration.skip_bad)
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
     edges = Edges.between([spec.name for spec in feeds.specs], made.model, made.record)
     runner = RealSession(Session(made.model), edges)
-    accuracy = compare(Session(source), runner, compared).as_json()
+    accuracy = compare(Session(made.source), runner, compared).as_json()
     advance()
-    report = report_head("quantize", path, source, configuration)
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
-    report |= {
+    report = report_head("quantize", job.path, made.source, job.configuration) | {
         "target": settings.target.name,
         "samples": described(feeds)
         | {
@@ -262,7 +211,7 @@ def quantize(
         },
         "calibration": ranges_as_json(ranges),
         "summary": summary,
-        "joins": [each.as_json() for each in made.joins],
+        "joins": [each.as_json() for each in made.aligned.joins],
         "sharing": made.sharing and made.sharing.as_json(),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},
@@ -276,26 +225,20 @@ def quantize(
     }
     certified = None
     if not made.unfinished:
-        graph, record = made.graph, made.record
         certified = certificate(
-            made.model, origin, graph, record, made.evidence, settings, summary
+            made.model,
+            made.provenance,
+            made.graph,
+            made.record,
+            made.evidence,
+            settings,
+            summary,
         )
-    write_outputs(made.model, certified, output, evidence)
-    write_report(json_file, report)
     return Result(made.model, report, made.evidence, certified)
 
 
-def verify(
-    integer: str | Path | onnx.ModelProto,
-    against: str | Path | onnx.ModelProto | None = None,
-    data: Data | None = None,
-    *,
-    evidence_file: str | Path | None = None,
-    json_file: str | Path | None = None,
-    samples: int | None = None,
-    preprocessing: Preprocessing | str | None = None,
-    progress: Progress = no_progress,
-) -> Result:
+@takes(VerifyOptions)
+def verify(asked: VerifyOptions) -> Result:
     """Check the integer model against its float original on this machine.
 
     The evidence is recomputed, every node compared with the float nodes it stands for, the
@@ -305,31 +248,64 @@ def verify(
     ``integer`` if there is one, does not say what was recomputed; ``incomplete`` without
     ``against`` or ``data``. Raises UsageError, ModelError or VerificationError.
     """
-    model, path = given_model(integer)
+    model, path = given_model(asked.integer)
+    against, data = asked.against, asked.data
     original, source = (None, None) if against is None else given_float_model(against)
     if original is None and data is not None:
         raise UsageError("data are for the float model too: give it (--against, against)")
-    if data is None and (samples is not None or preprocessing is not None):
+    if data is None and (asked.samples is not None or asked.preprocessing is not None):
         raise UsageError("samples and preprocessing are about data: give them (--data, data)")
-    check_count("samples", samples)
     read = read_integer_model(model, str(path))
-    how = given_preprocessing(preprocessing)
-    usual = recorded_preprocessing(read)
-    feeds = None
+    how, feeds = given_preprocessing(asked.preprocessing), None
     if original is not None and data is not None:
-        feeds = open_samples(data, input_specs(original), samples, how, usual)
+        usual = recorded_preprocessing(read)
+        feeds = open_samples(data, input_specs(original), asked.samples, how, usual)
     models = [each for each in (path, source) if each is not None]
     files = [file for each in models for file in external_files(each)]
-    beside = place_to_read(evidence_file, integer)
+    beside = place_to_read(asked.evidence_file, asked.integer)
     kept = None if beside is None else read_certificate(beside)
     inputs = [*models, *files, *(feeds.paths if feeds else []), *given_paths(beside)]
-    check_outputs(given_paths(json_file), inputs)
-    found = verify_integer(read, original, feeds, progress, str(path))
+    check_outputs(given_paths(asked.json_file), inputs)
+    found = verify_integer(read, original, feeds, asked.progress, str(path))
+    summary, recomputed, notes = _judged(found, read, original, beside, kept)
+    count = len(feeds) if feeds else 0
+    accuracy = found.accuracy.as_json() if feeds else []
+    doubts = data_warnings(feeds, found.random_data, feeds.random) if feeds else []
+    report = report_head("verify", source, original, {"samples": count}) | {
+        "target": found.settings.target.name,
+        "integer_model": {"path": str(path), "sha256": digest(model)},
+        "samples": described(feeds) | {"accuracy": count},
+        "summary": summary | {"problems": found.problems},
+        "evidence": {"nodes": [each.as_json() for each in found.evidence]},
+        "checks": found.checks,
+        "accuracy": {"outputs": accuracy},
+        "warnings": [
+            *doubts,
+            *found.warnings,
+            *notes,
+            *graph_warnings(found.graph, found.settings, summary, accuracy),
+        ],
+    }
+    write_report(asked.json_file, report)
+    return Result(None, report, found.evidence, recomputed)
+
+
+def _judged(
+    found: Verification,
+    read: IntegerModel,
+    original: onnx.ModelProto | None,
+    beside: Path | None,
+    kept: Certificate | None,
+) -> tuple[dict[str, Any], Certificate, list[str]]:
+    """The summary with its verdict, the certificate as recomputed, and notes on what is kept.
+
+    What ``kept``, read from ``beside``, says otherwise joins the problems that were found.
+    """
     summary = summarize(found.graph, found.record, found.evidence)
     sha256 = read.about["float_sha256"] if original is None else digest(original)
     origin = Provenance(sha256, read.about["version"], {})
     recomputed = certificate(
-        model, origin, found.graph, found.record, found.evidence, found.settings, summary
+        read.model, origin, found.graph, found.record, found.evidence, found.settings, summary
     )
     compared = Compared()
     if kept is not None:
@@ -345,33 +321,65 @@ def verify(
     elif found.unchecked:
         because = [*summary["because"], *found.unchecked]
         summary |= {"verdict": "incomplete", "because": because}
-    count = len(feeds) if feeds else 0
-    report = report_head("verify", source, original, {"samples": count})
-    accuracy = found.accuracy.as_json() if feeds else []
-    doubts = data_warnings(feeds, found.random_data, feeds.random) if feeds else []
-    doubts += found.warnings
-    report |= {
-        "target": found.settings.target.name,
-        "integer_model": {"path": str(path), "sha256": digest(model)},
-        "samples": described(feeds) | {"accuracy": count},
-        "summary": summary | {"problems": found.problems},
-        "evidence": {"nodes": [each.as_json() for each in found.evidence]},
-        "checks": found.checks,
-        "accuracy": {"outputs": accuracy},
-        "warnings": [
-            *doubts,
-            *compared.notes,
-            *graph_warnings(found.graph, found.settings, summary, accuracy),
-        ],
-    }
-    write_report(json_file, report)
-    return Result(None, report, found.evidence, recomputed)
+    return summary, recomputed, compared.notes
 
 
 def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:
     """The nodes of an integer model with their numbers, and their evidence recomputed."""
     model, path = given_model(integer)
     return inspect_model(model, path)
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What single passes made of a graph; ``record``: what its integers mean."""
+
+    model: onnx.ModelProto
+    graph: Graph
+    record: Record
+
+    @property
+    def declined(self) -> Mapping[str, str]:
+        """By node, why a pass left it alone."""
+        return self.record.declined
+
+    def as_text(self) -> str:
+        """The graph in ONNX's text syntax, and a comment for each node that was declined."""
+        return whole_text(self.model) + declined_lines(self.declined)
+
+
+@takes(OptOptions)
+def run_passes_alone(asked: OptOptions) -> Rewriting:
+    """Run ``passes``, in the given order, on a graph as it is: no other stage is run.
+
+    ``graph``: an ONNX model, or a text in ONNX's syntax (``qpasses.load.graph_text``), whose
+    first line may name a target; ``target`` comes before that one. ``output``, an ``.onnx``
+    file or a text, is written whole or not at all. Raises UsageError or ModelError.
+    """
+    chosen, place = [_pass_called(name) for name in asked.passes], Path(asked.graph)
+    output = asked.output
+    check_outputs(given_paths(output), [place, *external_files(place)])
+    model, named = read_graph_file(place)
+    rules = given_target(asked.target or named or "onnx", False)
+    context = Context(
+        Settings(rules, bodies="onnxruntime" if rules.fast_kernels else "portable")
+    )
+    made = import_graph(model)
+    run_passes(chosen, made, context)
+    found = Rewriting(export_graph(made), made, context.record)
+    if output is not None:
+        is_model = Path(output).suffix == ".onnx"
+        content = found.model.SerializeToString() if is_model else found.as_text().encode()
+        write_whole(Path(output), content)
+    return found
+
+
+def _pass_called(name: str) -> Pass:
+    check_pass(name)
+    known = passes_by_name()
+    if name not in known:
+        raise UsageError(f"pass {name!r} needs ranges: it runs in `qpasses quantize` only")
+    return known[name]
 
 
 def _check_dataless(

@@ -1,7 +1,7 @@
 """The stages in order: the table of contents of the toolkit."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import getdoc
 
 import onnx
@@ -13,15 +13,23 @@ from qpasses.emit.qdq import emit_qdq
 from qpasses.emit.standard import emit_standard
 from qpasses.evidence.choose_bodies import choose_bodies
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.integerize import CLIP_CODES, INTEGER_IO, INTEGERIZE, QUANTIZABLE, integerizing
+from qpasses.integerize import (
+    CLIP_CODES,
+    COMPUTING,
+    INTEGER_IO,
+    INTEGERIZE,
+    QUANTIZABLE,
+    integerizing,
+)
 from qpasses.ir.graph import Graph, prepared_model
+from qpasses.ir.legality import CANONICAL, INTEGER, PLACED, Grounds, check_stage
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.record import Record
-from qpasses.ir.rewriting import UNWATCHED, Context, Watch, run_passes
+from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.place.alignment import (
-    Join,
+    Aligned,
     aligned,
     clipped_constants,
     concerned,
@@ -30,7 +38,7 @@ from qpasses.place.alignment import (
 )
 from qpasses.place.masked_scores import with_masked_ranges
 from qpasses.place.placement import place
-from qpasses.place.planning import plan
+from qpasses.place.planning import Plan, plan
 from qpasses.place.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.place.sharing import Sharing, share
 from qpasses.place.table_ranges import with_function_ranges
@@ -40,30 +48,195 @@ from qpasses.prepare.canonical import check_masks, prepare
 
 
 @dataclass(frozen=True)
-class Integerized:
-    """An emitted model with the graph, record and evidence it was made from.
+class State:
+    """A model on its way to integers: what was asked for, and what the stages made of it.
 
-    ``ranges``: what was calibrated, if that was reached. ``few_codes``: by tensor, the codes
-    it uses where they are few. ``unfinished``: why the graph is not integer yet, or nothing.
-    ``sharing``: what came of tying scales for tables, where that was asked for. ``joins``:
-    what was decided at the inputs of Concat and Where. ``clipped``: by node, a constant
-    beyond the range it is moved into.
+    ``source`` is the float model, ``graph`` what it is rewritten to, ``model`` what is
+    emitted. ``ranges``: what was calibrated; ``aligned``: what tensors get of it, and what was
+    decided at joins. ``sharing``: what came of tying scales for tables, if that was asked for.
+    ``few_codes``: by tensor, the codes it uses where they are few. ``clipped``: by node, a
+    constant beyond the range it is moved into. ``unfinished``: why the graph does not become
+    integer, or nothing; ``ended``: whether no stage but the last follows.
     """
 
-    model: onnx.ModelProto
-    graph: Graph
-    record: Record
-    evidence: Sequence[NodeEvidence] = ()
+    source: onnx.ModelProto
+    samples: Samples
+    context: Context
+    provenance: Provenance
+    calibration: Calibration = HERE
+    progress: Progress = no_progress
+    watch: Watch = UNWATCHED
+    graph: Graph = field(default_factory=Graph)
+    plan: Plan = field(default_factory=Plan)
     ranges: Ranges = field(default_factory=lambda: Ranges({}, {}))
-    few_codes: Mapping[str, int] = field(default_factory=dict)
-    unfinished: str = ""
+    aligned: Aligned = field(default_factory=lambda: Aligned({}))
     sharing: Sharing | None = None
-    joins: Sequence[Join] = ()
+    few_codes: Mapping[str, int] = field(default_factory=dict)
     clipped: Mapping[str, float] = field(default_factory=dict)
+    evidence: Sequence[NodeEvidence] = ()
+    model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
+    unfinished: str = ""
+    ended: bool = False
 
+    @property
+    def settings(self) -> Settings:
+        """What the user decided."""
+        return self.context.settings
+
+    @property
+    def record(self) -> Record:
+        """What nodes and tensors mean."""
+        return self.context.record
+
+    def stopped(self) -> "State":
+        """The same, not to be rewritten any more as the user wants to see it now."""
+        return replace(self, unfinished=f"stopped after {self.watch.stop_after}", ended=True)
+
+
+Stage = Callable[[State], State]
+
+
+def prepared(state: State) -> State:
+    """Any float model -> one canonical float graph with the same results."""
+    advance = state.progress("prepare", 1)
+    context, sample = state.context, state.samples.first(state.calibration.skip_bad)
+    graph = prepare(state.source, sample, context, state.watch)
+    if not state.samples.random:
+        check_masks(context, sample)
+    context.record.sizes = {name: list(values.shape) for name, values in sample.items()}
+    measure(graph, context)
+    advance()
+    made = replace(state, graph=graph)
+    if state.watch.stops_in(PREPARE):
+        return made.stopped()
+    check_stage(CANONICAL, graph, _grounds(context))
+    return made
+
+
+def calibrated(state: State) -> State:
+    """Float graph and samples -> what becomes integer, and ranges of its tensors."""
+    graph, settings, calibration = state.graph, state.settings, state.calibration
+    chosen = plan(graph, state.context)
+    steps = 1 if calibration.given else len(state.samples)
+    advance = state.progress("calibrate", steps)
+    rules = settings.rules
+    judged = concerned(graph, chosen) if settings.alignment == "qpasses" else ()
+    run = Run(
+        rules.histograms or frozenset(judged),
+        calibration.skip_bad,
+        calibration.workers,
+        advance,
+    )
+    names = to_observe(graph, chosen, settings)
+    original = {tensor for node in state.source.graph.node for tensor in node.output}
+    held = stand_ins(names, chosen.ties, original | state.record.sizes.keys())
+    model = prepared_model(graph)
+    found = find_ranges(model, names, state.samples, rules, calibration, run, held)
+    return replace(state, plan=chosen, ranges=found)
+
+
+def placed(state: State) -> State:
+    """Ranges -> ranges that tied tensors share -> a Q/DQ graph."""
+    advance = state.progress("place", 1)
+    graph, chosen, context = state.graph, state.plan, state.context
+    settings, tying = context.settings, None
+    found = with_masked_ranges(graph, chosen, state.ranges, context)
+    if settings.table_ranges == "function":
+        found = with_function_ranges(graph, chosen, found, settings)
+    alignment = aligned(graph, chosen, found, settings)
+    shared = alignment.ranges
+    if settings.share_tables is not None:
+        shared, tying = share(graph, chosen, shared, settings.share_tables, context)
+    made = replace(
+        state,
+        ranges=found,
+        aligned=alignment,
+        sharing=tying,
+        few_codes=few_codes(found.ranges, shared, settings.codes),
+        clipped=clipped_constants(graph, chosen, found, shared),
+    )
+    place(graph, chosen, shared, context)
+    check_stage(PLACED, graph, _grounds(context))
+    state.watch.after(PLACE, graph)
+    if settings.emit == "qdq":
+        run_passes(CLIP_CODES, graph, context, state.watch)
+        made = replace(made, unfinished="emitted as Q/DQ", ended=True)
+    advance()
+    return made.stopped() if state.watch.stop_after == PLACE else made
+
+
+def integerized(state: State) -> State:
+    """Q/DQ graph -> integer graph: one pass for each family of ops."""
+    advance = state.progress("integerize", 1)
+    run_passes(integerizing(state.settings), state.graph, state.context, state.watch)
+    if state.watch.stop_after is None:
+        check_stage(INTEGER, state.graph, _grounds(state.context))
+    advance()
+    return state
+
+
+def proved(state: State) -> State:
+    """Integer graph -> the body of each node, and the evidence that it is its meaning."""
+    advance, evidence = state.progress("prove", len(state.record.nodes)), []
+    for each in choose_bodies(state.graph, state.context):
+        evidence.append(each)
+        advance()
+    if state.watch.stop_after is not None:
+        return state.stopped()
+    return replace(state, evidence=evidence)
+
+
+def emitted(state: State) -> State:
+    """Graph -> the model that is written, in the form that the graph has reached."""
+    graph, settings = state.graph, state.settings
+    if state.watch.stops_in(PREPARE):
+        model = prepared_model(graph)
+    elif state.watch.stop_after == PLACE or settings.emit == "qdq":
+        model = emit_qdq(graph, state.provenance)
+    else:
+        model = emit_integer(graph, state.record, state.provenance)
+    if settings.emit == "standard":
+        model = emit_standard(model)
+    return replace(state, model=model)
+
+
+STAGES: tuple[Stage, ...] = (
+    prepared,
+    calibrated,
+    placed,
+    integerized,
+    proved,
+    emitted,
+)
+"""What happens to a model, in order. One that has ended goes on to the last stage."""
 
 PLACE = "place"
 """The name under which the Q/DQ graph can be watched, between prepare and integerize."""
+
+
+def quantized(state: State) -> State:
+    """A float model through all stages, or to where ``emit`` or ``stop_after`` end it."""
+    for stage in STAGES:
+        if not state.ended or stage is STAGES[-1]:
+            state = stage(state)
+    return state
+
+
+def context_for(settings: Settings) -> Context:
+    """What the passes share at the beginning, with the op types that may be asked for."""
+    return Context(settings, quantizable=QUANTIZABLE)
+
+
+def _grounds(context: Context) -> Grounds:
+    """By what the nodes of a stage are judged."""
+    selection = context.selection
+    return Grounds(context.record, {*selection.excluded, *selection.unlisted}, COMPUTING)
+
+
+def passes_by_name() -> dict[str, Pass]:
+    """All passes, in order."""
+    passes = PREPARE + INTEGERIZE + CLIP_CODES + INTEGER_IO
+    return {each.name: each for each in passes}
 
 
 def pass_table() -> list[tuple[str, str, str]]:
@@ -76,76 +249,3 @@ def pass_table() -> list[tuple[str, str, str]]:
     ]
     rows.insert(len(PREPARE), (PLACE, "place", "Insert QuantizeLinear and DequantizeLinear."))
     return rows
-
-
-def integerize(
-    model: onnx.ModelProto,
-    samples: Samples,
-    settings: Settings,
-    provenance: Provenance,
-    calibration: Calibration = HERE,
-    progress: Progress = no_progress,
-    watch: Watch = UNWATCHED,
-) -> Integerized:
-    """Float model and samples to a proven integer model, or what ``settings.emit`` names."""
-    context = Context(settings, quantizable=QUANTIZABLE)
-    sample = samples.first(calibration.skip_bad)
-
-    advance = progress("prepare", 1)
-    graph = prepare(model, sample, context, watch)
-    if not samples.random:
-        check_masks(context, sample)
-    record = context.record
-    record.sizes = {name: list(values.shape) for name, values in sample.items()}
-    measure(graph, context)
-    advance()
-    stopped = f"stopped after {watch.stop_after}" if watch.stop_after else ""
-    if watch.stops_in(PREPARE):
-        return Integerized(prepared_model(graph), graph, record, unfinished=stopped)
-
-    chosen = plan(graph, context)
-    advance = progress("calibrate", 1 if calibration.given else len(samples))
-    rules = settings.rules
-    judged = concerned(graph, chosen) if settings.alignment == "qpasses" else ()
-    histograms = rules.histograms or frozenset(judged)
-    run = Run(histograms, calibration.skip_bad, calibration.workers, advance)
-    names = to_observe(graph, chosen, settings)
-    original = {t for node in model.graph.node for t in node.output}
-    held = stand_ins(names, chosen.ties, original | sample.keys())
-    found = find_ranges(prepared_model(graph), names, samples, rules, calibration, run, held)
-
-    advance = progress("integerize", 1)
-    found = with_masked_ranges(graph, chosen, found, context)
-    if settings.table_ranges == "function":
-        found = with_function_ranges(graph, chosen, found, settings)
-    alignment, tying = aligned(graph, chosen, found, settings), None
-    shared, joins = alignment.ranges, alignment.joins
-    if settings.share_tables is not None:
-        shared, tying = share(graph, chosen, shared, settings.share_tables, context)
-    few = few_codes(found.ranges, shared, settings.codes)
-    clipped = clipped_constants(graph, chosen, found, shared)
-    place(graph, chosen, shared, context)
-    watch.after(PLACE, graph)
-    if settings.emit == "qdq" or watch.stop_after == PLACE:
-        if settings.emit == "qdq":
-            run_passes(CLIP_CODES, graph, context, watch)
-        advance()
-        qdq = emit_qdq(graph, provenance)
-        why = stopped or "emitted as Q/DQ"
-        return Integerized(qdq, graph, record, (), found, few, why, tying, joins, clipped)
-    run_passes(integerizing(settings), graph, context, watch)
-    advance()
-    evidence, advance = [], progress("prove", len(record.nodes))
-    for each in choose_bodies(graph, context):
-        evidence.append(each)
-        advance()
-    if stopped:
-        partial = emit_integer(graph, record, provenance)
-        return Integerized(
-            partial, graph, record, (), found, few, stopped, tying, joins, clipped
-        )
-
-    made = emit_integer(graph, record, provenance)
-    if settings.emit == "standard":
-        made = emit_standard(made)
-    return Integerized(made, graph, record, evidence, found, few, "", tying, joins, clipped)

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import MANY, TWICE, Integer
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import bodies_of_product
 from opsets.rounding import NodeRounding, requantize
 from opsets.tabulated import code_bodies
 
-_PRODUCT = """
+_PRODUCT = fragment("""
+product <b, c, fraction_bits, one> (x, x_zero, multiplier) => (output, wide_m) {
     b          = Constant <value_int: int = @b> ()
     c          = Constant <value_int: int = @c> ()
     n          = Constant <value_int: int = @fraction_bits> ()
@@ -49,7 +51,8 @@ _PRODUCT = """
     against    = Neg (code)
     output     = Mul (against, erf_and_1)
     wide_m     = Cast <to = 7> (multiplier)
-"""
+}
+""")
 
 
 def reference(

@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import TWICE, Axis, Integer
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import rounding_shift, saturate
+from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
-from opsets.portable import (
-    bodies_of_product,
-    rescaled,
-)
+from opsets.portable import bodies_of_product, rescaled
 from opsets.published import (
     DIVIDED,
     exp_by_polynomial,
@@ -25,45 +23,57 @@ from opsets.rounding import NodeRounding, requantize
 EXP_BITS = 16
 """Of an exponential that is summed, and its sign."""
 
-_CONSTANTS = """
+_CONSTANTS = fragment("""
+constants <x0, b, c, fraction_bits, output_bits> () => (x0, b, c, n, out_bits) {
     x0         = Constant <value_int: int = @x0> ()
     b          = Constant <value_int: int = @b> ()
     c          = Constant <value_int: int = @c> ()
     n          = Constant <value_int: int = @fraction_bits> ()
     out_bits   = Constant <value_int: int = @output_bits> ()
-"""
+}
+""")
 
 _TERM = polynomial_exponential("distance", "exact") + rescaled(
     "exact", "exp_multiplier", "exp_shift", "term", "half_to_even"
 )
 
-_SHARES = (
-    _CONSTANTS
-    + """
+_DISTANCE = fragment("""
+distance <axis> (x) => (axes, distance) {
     axis_0     = Constant <value_int: int = @axis> ()
     size_1     = Constant <value = int64[1] {1}> ()
     axes       = Reshape (axis_0, size_1)
     code       = Cast <to = 7> (x)                                         # 7 is INT64
     top        = ReduceMax (code, axes)
     distance   = Sub (code, top)
-"""
-    + _TERM
-    + """
+}
+""")
+
+_INVERTED = fragment("""
+inverted (term, axes, n) => (dividend, divisor) {
     sum        = ReduceSum (term, axes)
     none       = Sub (n, n)
     is_none    = Equal (sum, none)
     any_sum    = Constant <value = int64 {1}> ()
     divisor    = Where (is_none, any_sum, sum)
     dividend   = Constant <value = int64 {4294967296}> ()                  # 2**32
-"""
-    + DIVIDED
-    + "wide_m = Cast <to = 7> (multiplier)\n"
-)
+}
+""")
 
-_AT_LEAST_1 = """
+_WIDE = fragment("""
+wide (multiplier) => (wide_m) {
+    wide_m     = Cast <to = 7> (multiplier)                                # 7 is INT64
+}
+""")
+
+_SHARES = _CONSTANTS + _DISTANCE + _TERM + _INVERTED + DIVIDED + _WIDE
+
+_AT_LEAST_1 = fragment("""
+at_least_1 (sum) => (dividend, divisor) {
     dividend   = Constant <value = double {4294967296.0}> ()               # 2**32
     any_sum    = Constant <value = double {1.0}> ()
-    divisor    = Max (sum, any_sum)"""
+    divisor    = Max (sum, any_sum)
+}
+""")
 
 
 def reference(

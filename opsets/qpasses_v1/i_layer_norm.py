@@ -1,5 +1,6 @@
 """ILayerNorm: I-ViT's LayerNorm, the square root by ten steps of Newton's from 2**16."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from opsets.fixed_point import (
     rounding_shift,
     saturate,
 )
+from opsets.fragments import NOTHING, Fragment, fragment
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import bodies_of_one_rounding, rounds
 from opsets.published import LARGEST
@@ -25,7 +27,8 @@ STEPS = 10
 LARGEST_FACTOR = 1 << 25
 """Above the factor, halved: ten steps from 2**16 end at 64 or more."""
 
-_CENTERED = """
+_CENTERED = fragment("""
+centered <cells> (x, x_zero) => (two, distance, variance, root_0) {
     last       = Constant <value = int64[1] {-1}> ()
     cells      = Constant <value_int: int = @cells> ()
     none       = Constant <value = int64 {0}> ()
@@ -56,9 +59,11 @@ _CENTERED = """
     square     = Mul (distance, distance)
     variance   = ReduceSum (square, last)
     root_0     = Constant <value = int64 {65536}> ()                       # 2**16
-"""
+}
+""")
 
-_IN_DOUBLE = """
+_IN_DOUBLE = fragment("""
+in_double <cells> (x, x_zero) => (half, distance, variance, root_0) {
     last       = Constant <value = int64[1] {-1}> ()
     cells      = Constant <value_int: int = @cells> ()
     many       = Cast <to = 11> (cells)                                    # 11 is DOUBLE
@@ -72,17 +77,22 @@ _IN_DOUBLE = """
     distance   = Sub (code, mean)
     variance   = ReduceSumSquare (distance, last)
     root_0     = Constant <value = double {65536.0}> ()                    # 2**16
-"""
+}
+""")
 
-_STEP_IN_DOUBLE = """
-    quotient_N = Div (variance, root_N)
-    whole_N    = Floor (quotient_N)
-    sum_N      = Add (root_N, whole_N)
-    mean_N     = Mul (sum_N, half)
-    root_NEXT  = Floor (mean_N)
-"""
+_STEP_IN_DOUBLE = fragment("""
+step_in_double (variance, root, half) => (next) {
+    quotient   = Div (variance, root)
+    whole      = Floor (quotient)
+    sum        = Add (root, whole)
+    mean       = Mul (sum, half)
+    next       = Floor (mean)
+}
+""")
 
-_NORMAL_IN_DOUBLE = """
+_NORMAL_IN_DOUBLE = fragment("""
+normal_in_double
+    (distance, root, half, bias, multiplier, shift) => (value) {
     largest    = Constant <value = double {2147483647.0}> ()               # 2**31 - 1
     quotient   = Div (largest, root)
     factor_n   = Floor (quotient)
@@ -96,15 +106,19 @@ _NORMAL_IN_DOUBLE = """
     step       = Pow (half, real_s)
     scale      = Mul (real_m, step)
     value      = Mul (output, scale)
-"""
+}
+""")
 
-_STEP = """
-    quotient_N = Div (variance, root_N)
-    sum_N      = Add (root_N, quotient_N)
-    root_NEXT  = Div (sum_N, two)
-"""
+_STEP = fragment("""
+step (variance, root, two) => (next) {
+    quotient   = Div (variance, root)
+    sum        = Add (root, quotient)
+    next       = Div (sum, two)
+}
+""")
 
-_NORMAL = """
+_NORMAL = fragment("""
+normal (distance, root, two, bias, multiplier) => (scaled) {
     largest    = Constant <value = int64 {2147483647}> ()                  # 2**31 - 1
     factor_n   = Div (largest, root)
     product    = Mul (distance, factor_n)
@@ -116,14 +130,15 @@ _NORMAL = """
     output     = Add (normal, bias)
     wide_m     = Cast <to = 7> (multiplier)
     scaled     = Mul (output, wide_m)
-"""
+}
+""")
 
 
-def _steps(step: str) -> str:
-    steps = [
-        step.replace("NEXT", str(each + 1)).replace("_N", f"_{each}") for each in range(STEPS)
-    ]
-    return "".join(steps).replace(f"root_{STEPS}", "root")
+def _steps(step: Fragment) -> Fragment:
+    """From ``root_0`` to ``root``."""
+    roots = [*(f"root_{each}" for each in range(STEPS)), "root"]
+    steps = (step(root=root, next=after) for root, after in pairwise(roots))
+    return sum(steps, NOTHING).only("root")
 
 
 def fits_double(constants: Constants, attributes: Attributes) -> bool:
@@ -140,9 +155,10 @@ def fits_double(constants: Constants, attributes: Attributes) -> bool:
 
 
 def _in_double(rounding: Rounding) -> Body:
-    text = _IN_DOUBLE + _steps(_STEP_IN_DOUBLE) + _NORMAL_IN_DOUBLE
-    text += rounded_double("value", "level", rounding) + STORE_DOUBLE
-    return Body(overload(rounding), "onnxruntime", text, all_of(rounds(rounding), fits_double))
+    value = _IN_DOUBLE + _steps(_STEP_IN_DOUBLE) + _NORMAL_IN_DOUBLE
+    stored = value + rounded_double("value", "level", rounding) + STORE_DOUBLE
+    fits = all_of(rounds(rounding), fits_double)
+    return Body(overload(rounding), "onnxruntime", stored, fits)
 
 
 def reference(

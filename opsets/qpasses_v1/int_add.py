@@ -10,6 +10,8 @@ from opsets.attribute_kinds import ONCE
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_shift, saturate
+from opsets.float32 import CLIPPED
+from opsets.fragments import fragment
 from opsets.op import (
     Body,
     Op,
@@ -22,7 +24,8 @@ from opsets.op import (
 from opsets.portable import bodies_of_one_rounding, rounds
 from opsets.tabulated import pair_bodies
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+total (a, a_zero, b, b_zero, a_multiplier, b_multiplier) => (scaled) {
     wide_a   = Cast <to = 7> (a)                                           # 7 is INT64
     wide_b   = Cast <to = 7> (b)
     zero_a   = Cast <to = 7> (a_zero)
@@ -34,9 +37,12 @@ _PORTABLE = """
     scaled_a = Mul (level_a, m_a)
     scaled_b = Mul (level_b, m_b)
     scaled   = Add (scaled_a, scaled_b)
-"""
+}
+""")
 
-FAST_SUM = """
+FAST_SUM = fragment("""
+fast_sum
+    (a, a_zero, b, b_zero, a_multiplier, b_multiplier, shift, y_zero) => (y) {
     m_a      = Cast <to = 1> (a_multiplier)                                # 1 is FLOAT
     m_b      = Cast <to = 1> (b_multiplier)
     s        = Cast <to = 1> (shift)
@@ -45,11 +51,13 @@ FAST_SUM = """
     scale_a  = Mul (m_a, step)
     scale_b  = Mul (m_b, step)
     one      = Constant <value = float {1.0}> ()
-    RESULT   = com.microsoft.QLinearAdd (a, scale_a, a_zero, B, scale_b, B_ZERO, one, y_zero)
-"""
-"""The sum with stored B and its zero point, to RESULT."""
+    y        = com.microsoft.QLinearAdd (a, scale_a, a_zero, b, scale_b, b_zero, one, y_zero)
+}
+""")
 
-_IN_DOUBLE = """
+_IN_DOUBLE = fragment("""
+in_double
+    (a, a_zero, b, b_zero, a_multiplier, b_multiplier, shift) => (value) {
     # codes of 16 bits and multipliers of 31: double holds all these products and sums
     half     = Constant <value = double {0.5}> ()
     s        = Cast <to = 11> (shift)                                      # 11 is DOUBLE
@@ -69,7 +77,8 @@ _IN_DOUBLE = """
     scaled_b = Mul (real_b, scale_b)
     sum      = Add (scaled_a, scaled_b)
     value    = Sub (sum, origin)
-"""
+}
+""")
 
 
 def _in_double() -> Sequence[Body]:
@@ -82,9 +91,6 @@ def _in_double() -> Sequence[Body]:
         )
         for rounding in ROUNDINGS
     ]
-
-
-_ONNXRUNTIME = FAST_SUM.replace("B_ZERO", "b_zero").replace("B,", "b,")
 
 
 def reference(
@@ -145,13 +151,13 @@ INT_ADD = Op(
         Body(
             "onnxruntime",
             "onnxruntime",
-            _ONNXRUNTIME.replace("RESULT", "y"),
+            FAST_SUM,
             accepts=all_of(of_bytes, saturates_at_type_ends),
         ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
-            _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
+            FAST_SUM(y="saturated") + CLIPPED,
             accepts=all_of(of_bytes, clamps_inside),
         ),
         *_in_double(),

@@ -13,40 +13,44 @@ from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shif
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
-_ONES = """
+_ONES = fragment("""
+ones <channels, kernel_shape, stored> () => (w) {
     # a depthwise convolution with weights of one sums each window
     channels = Constant <value_int: int = @channels> ()
     single   = Constant <value = int64[1] {1}> ()
     filters  = Reshape (channels, single)
     window   = Constant <value_ints: ints = @kernel_shape> ()
     w_shape  = Concat <axis = 0> (filters, single, window)
-    w        = ConstantOfShape <value = int8[1] {1}> (w_shape)
-"""
+    w        = ConstantOfShape <value = @stored[1] {1}> (w_shape)
+}
+""")
 
 _GEOMETRY = """dilations: ints = @dilations, group: int = @channels,
         kernel_shape: ints = @kernel_shape, pads: ints = @pads, strides: ints = @strides"""
 
-_SUMS = (
-    # the kernel for weights of uint8 is several times faster
-    _ONES.replace("int8", "uint8")
-    + """
-    acc = ConvInteger <GEOMETRY> (x, w, x_zero)
-""".replace("GEOMETRY", _GEOMETRY)
-)
+_SUM = fragment("""
+sum <geometry> (x, x_zero, w) => (acc) {
+    acc      = ConvInteger <@geometry> (x, w, x_zero)
+}
+""").having(geometry=_GEOMETRY)
 
-_ONNXRUNTIME = (
-    _ONES
-    + WEIGHT_SCALE
-    + """
-    w_zero = Constant <value = int8 {0}> ()
-    RESULT = QLinearConv <GEOMETRY>
-        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO)
-""".replace("GEOMETRY", _GEOMETRY)
-)
+# the kernel for weights of uint8 is several times faster
+_SUMS = _ONES.having(stored="uint8") + _SUM
+
+_CONVOLUTION = fragment("""
+convolution <geometry> (x_u8, x_zero_u8, w, scale, one, y_zero_u8) => (y_u8) {
+    w_zero   = Constant <value = int8 {0}> ()
+    y_u8     = QLinearConv <@geometry>
+        (x_u8, one, x_zero_u8, w, scale, w_zero, one, y_zero_u8)
+}
+""").having(geometry=_GEOMETRY)
+
+_ONNXRUNTIME = _ONES.having(stored="int8") + WEIGHT_SCALE + _CONVOLUTION
 
 
 def reference(

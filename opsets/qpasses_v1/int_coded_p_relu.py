@@ -8,12 +8,16 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import IN_DOUBLE_TOO
 from opsets.declaration import SLOPES_BROADCAST, Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Condition, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import slope_bodies
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+sloped
+    (x, x_zero, multiplier, shift, slope_codes, slope_multiplier, slope_shift)
+    => (origin, is_below, is_turned, value, m, s) {
     wide_x    = Cast <to = 7> (x)                                          # 7 is INT64
     zero_x    = Cast <to = 7> (x_zero)
     distance  = Sub (wide_x, zero_x)
@@ -29,13 +33,16 @@ _PORTABLE = """
     above     = Cast <to = 7> (multiplier)
     m         = Where (is_below, size, above)
     s         = Where (is_below, slope_shift, shift)
-"""
+}
+""")
 
-_TURNED = """
+_TURNED = fragment("""
+turned (quotient, origin, is_below, is_turned) => (level) {
     opposite  = Sub (origin, quotient)
     is_other  = And (is_below, is_turned)
     level     = Where (is_other, opposite, quotient)
-"""
+}
+""")
 
 
 def _rounds(rounding: NodeRounding) -> Guard:

@@ -11,6 +11,7 @@ from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shif
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
@@ -19,7 +20,8 @@ _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
         group: int = @group, kernel_shape: ints = @kernel_shape, pads: ints = @pads,
         strides: ints = @strides"""
 
-_SUMS = """
+_SUMS = fragment("""
+sums <geometry> (x, x_zero, w, w_zero, bias) => (acc) {
     # int8 weights as uint8, moved up by 128: the kernel for these is several times faster
     top       = Constant <value = uint8 {128}> ()
     wide_top  = Cast <to = 6> (top)                                        # 6 is INT32
@@ -34,7 +36,7 @@ _SUMS = """
     wide_zero = Cast <to = 6> (w_zero)
     moved_z   = Add (wide_zero, offset_w)
     zero_u8   = Cast <to = 2> (moved_z)
-    products  = ConvInteger <GEOMETRY> (x, w_u8, x_zero, zero_u8)
+    products  = ConvInteger <@geometry> (x, w_u8, x_zero, zero_u8)
     # the bias as a column along axis 1, for any number of spatial dimensions
     shape     = Shape (w)
     rank      = Shape (shape)
@@ -45,15 +47,18 @@ _SUMS = """
     bias_size = Concat <axis = 0> (any_size, ones)
     bias_1    = Reshape (bias, bias_size)
     acc       = Add (products, bias_1)
-""".replace("GEOMETRY", _GEOMETRY)
+}
+""").having(geometry=_GEOMETRY)
 
-_ONNXRUNTIME = (
-    WEIGHT_SCALE
-    + """
-    RESULT = QLinearConv <GEOMETRY>
-        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO, bias)
-""".replace("GEOMETRY", _GEOMETRY)
-)
+_CONVOLUTION = fragment("""
+convolution <geometry>
+    (x_u8, x_zero_u8, w, w_zero, scale, one, bias, y_zero_u8) => (y_u8) {
+    y_u8      = QLinearConv <@geometry>
+        (x_u8, one, x_zero_u8, w, scale, w_zero, one, y_zero_u8, bias)
+}
+""").having(geometry=_GEOMETRY)
+
+_ONNXRUNTIME = WEIGHT_SCALE + _CONVOLUTION
 
 
 def reference(

@@ -12,10 +12,13 @@ from opsets.convolution import convolve
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
+from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Constants, Op
 from opsets.portable import portable_overload, rounds
 
-_CELLS = """
+_CELLS = fragment("""
+cells <pads, uncounted_pads, kernel_shape, dilations, strides, channels>
+    (x) => (cells, w_shape) {
     # ones where there are cells, summed as the window goes
     inside    = Shape <start = 2> (x)
     two_rows  = Constant <value = int64[2] {2, -1}> ()
@@ -40,24 +43,29 @@ _CELLS = """
     single    = Constant <value = int64[1] {1}> ()
     rows      = Reshape (filters, single)
     w_shape   = Concat <axis = 0> (rows, single, window)
-"""
+}
+""")
 
 _GEOMETRY = """dilations: ints = @dilations, group: int = @channels,
         kernel_shape: ints = @kernel_shape, pads: ints = @pads, strides: ints = @strides"""
 
-_INTEGER_SUM = """
+_INTEGER_SUM = fragment("""
+integer_sum <geometry> (x, x_zero, w_shape) => (acc) {
     w         = ConstantOfShape <value = int8[1] {1}> (w_shape)
-    acc       = ConvInteger <GEOMETRY> (x, w, x_zero)
-""".replace("GEOMETRY", _GEOMETRY)
+    acc       = ConvInteger <@geometry> (x, w, x_zero)
+}
+""").having(geometry=_GEOMETRY)
 
-_FLOAT_SUM = """
+_FLOAT_SUM = fragment("""
+float_sum <geometry> (x, x_zero, w_shape) => (acc) {
     # float32 holds every sum: less than 2**24
     w         = ConstantOfShape <value = float[1] {1}> (w_shape)
     real      = Cast <to = 1> (x)                                          # 1 is FLOAT
     origin    = Cast <to = 1> (x_zero)
     levels    = Sub (real, origin)
-    acc       = Conv <GEOMETRY> (levels, w)
-""".replace("GEOMETRY", _GEOMETRY)
+    acc       = Conv <@geometry> (levels, w)
+}
+""").having(geometry=_GEOMETRY)
 
 
 def _is_exact(constants: Constants, attributes: Attributes) -> bool:

@@ -11,6 +11,7 @@ from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shif
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
@@ -18,50 +19,61 @@ from opsets.rounding import NodeRounding, requantize
 NOT_KNOWN = [0]
 """In place of the leading sizes of x, where not even their number is known."""
 
-_SUMS = """
+_SUMS = fragment("""
+sums (x, x_zero, w, w_zero, bias) => (acc) {
     products = MatMulInteger (x, w, x_zero, w_zero)
     acc      = Add (products, bias)
-"""
+}
+""")
 
-_MATRIX = (
-    WEIGHT_SCALE
-    + """
+_MATRIX = WEIGHT_SCALE + fragment("""
+matrix (x_u8, x_zero_u8, w, w_zero, scale, one, bias, y_zero_u8) => (y_u8) {
     scales    = Shape (scale)
     w_zeros   = Expand (w_zero, scales)                                    # scale's shape
-    RESULT    = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
-        (ROWS, one, X_ZERO, w, scale, w_zeros, bias, one, Y_ZERO)
-"""
-)
+    y_u8      = com.microsoft.QGemm <alpha = 1.0, transA = 0, transB = 0>
+        (x_u8, one, x_zero_u8, w, scale, w_zeros, bias, one, y_zero_u8)
+}
+""")
 
-_ANY_RANK = (
-    """
+_PRODUCT = _MATRIX(x_u8="rows", y_u8="product")
+
+_FLAT = fragment("""
+flat (x_u8, w) => (rows, outer) {
     # QGemm takes matrices: flatten the leading dimensions, then restore them
     inner     = Shape <end = 1> (w)
     outer     = Shape <start = 1> (w)
     rest      = Constant <value = int64[1] {-1}> ()
     matrix    = Concat <axis = 0> (rest, inner)
-    rows      = Reshape (X, matrix)
-"""
-    + _MATRIX.replace("ROWS", "rows").replace("RESULT", "product")
-    + """
+    rows      = Reshape (x_u8, matrix)
+}
+""")
+
+_RESTORED = fragment("""
+restored (x, product, outer) => (y_u8) {
     leading   = Shape <end = -1> (x)
     full      = Concat <axis = 0> (leading, outer)
-    RESULT    = Reshape <allowzero = 1> (product, full)
-"""
-)
+    y_u8      = Reshape <allowzero = 1> (product, full)
+}
+""")
 
-_ROWS = (
-    """
-    rows      = Flatten <axis = -1> (X)
-"""
-    + _MATRIX.replace("ROWS", "rows").replace("RESULT", "product")
-    + """
+_ANY_RANK = _FLAT + _PRODUCT + _RESTORED
+
+_IN_ROWS = fragment("""
+in_rows (x_u8) => (rows) {
+    rows      = Flatten <axis = -1> (x_u8)
+}
+""")
+
+_OUT_OF_ROWS = fragment("""
+out_of_rows <leading> (product, w) => (y_u8) {
     leading   = Constant <value_ints: ints = @leading> ()
     outer     = Shape <start = 1> (w)
     full      = Concat <axis = 0> (leading, outer)                         # folded
-    RESULT    = Reshape (product, full)
-"""
-)
+    y_u8      = Reshape (product, full)
+}
+""")
+
+_ROWS = _IN_ROWS + _PRODUCT + _OUT_OF_ROWS
 
 
 def _is_matrix(_constants: Constants, attributes: Attributes) -> bool:
@@ -137,7 +149,7 @@ INT_GEMM = Op(
     },
     reference=reference,
     bodies=[
-        *float32_bodies(_MATRIX.replace("ROWS", "X"), "onnxruntime_matrix", _is_matrix),
+        *float32_bodies(_MATRIX, "onnxruntime_matrix", _is_matrix),
         *float32_bodies(_ROWS, "onnxruntime_rows", _has_sizes),
         *float32_bodies(_ANY_RANK),
         *accumulator_bodies(_SUMS, LAST_AXIS),

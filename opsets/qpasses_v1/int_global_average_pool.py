@@ -10,11 +10,13 @@ from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shif
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
-_SUMS = """
+_SUMS = fragment("""
+sums <spatial_shape> (x, x_zero) => (acc) {
     wide    = Cast <to = 6> (x)                                            # 6 is INT32
     origin  = Cast <to = 6> (x_zero)
     levels  = Sub (wide, origin)
@@ -33,11 +35,11 @@ _SUMS = """
     leading   = Shape <end = 2> (x)
     sums_size = Concat <axis = 0> (leading, singles)
     acc       = Reshape (sums, sums_size)
-"""
+}
+""")
 
-_ONNXRUNTIME = (
-    WEIGHT_SCALE
-    + """
+_ONNXRUNTIME = WEIGHT_SCALE + fragment("""
+window <channels, spatial_shape> (x_u8, x_zero_u8, scale, one, y_zero_u8) => (y_u8) {
     # one depthwise window over everything, with weights of one
     channels = Constant <value_int: int = @channels> ()
     single   = Constant <value = int64[1] {1}> ()
@@ -46,10 +48,10 @@ _ONNXRUNTIME = (
     w_shape  = Concat <axis = 0> (filters, single, window)
     w        = ConstantOfShape <value = int8[1] {1}> (w_shape)
     w_zero   = Constant <value = int8 {0}> ()
-    RESULT   = QLinearConv <group: int = @channels, kernel_shape: ints = @spatial_shape>
-        (X, one, X_ZERO, w, scale, w_zero, one, Y_ZERO)
-"""
-)
+    y_u8     = QLinearConv <group: int = @channels, kernel_shape: ints = @spatial_shape>
+        (x_u8, one, x_zero_u8, w, scale, w_zero, one, y_zero_u8)
+}
+""")
 
 
 def reference(

@@ -1,6 +1,7 @@
 """IntLayerNorm: a row less its mean, by its standard deviation, on stored integers."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import isqrt, prod
 from typing import Any
 
@@ -20,6 +21,7 @@ from opsets.declaration import (
 )
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Int64, Rounding, rounding_shift, saturate
+from opsets.fragments import Fragment, fragment
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import bodies_of_one_rounding, rescaled, rounds
 
@@ -28,7 +30,10 @@ LARGEST_DOUBLE = 1 << 52
 
 LARGEST_RADICAND = 1 << 62
 
-_AXES = """
+_AXES = fragment("""
+axes <axis, cells, centered, root_bits, factor_bits, norm_bits> ()
+    => (axes, none, one, one_in, cells, centered, twice, twice_in, all_bits, dividend,
+        drop_bits) {
     axis_0    = Constant <value_int: int = @axis> ()
     first     = Constant <value_int: int = @axis> ()
     none      = Constant <value = int64 {0}> ()
@@ -46,46 +51,69 @@ _AXES = """
     factor_in = BitShift <direction = "LEFT"> (one_in, all_in)
     dividend  = Cast <to = 7> (factor_in)                                  # 7 is INT64
     above     = Sub (all_bits, root_bits)
-    drop_bits      = Sub (above, n_bits)
-"""
+    drop_bits = Sub (above, n_bits)
+}
+""")
 
-_SUMS = """
+_SUM = fragment("""
+sum <dtype> (x, x_zero, cells, centered, one, axes) => (code, many, is_mean, sum) {
     # less its mean a row is the same with and without the zero point: 0 then, no kernel
-    wide      = Cast <to = TYPE> (x)
-    zero_x    = Cast <to = TYPE> (x_zero)
-    many      = Cast <to = TYPE> (cells)
-    is_mean   = Cast <to = TYPE> (centered)
-    unit_x    = Cast <to = TYPE> (one)
+    wide      = Cast <to = @dtype> (x)
+    zero_x    = Cast <to = @dtype> (x_zero)
+    many      = Cast <to = @dtype> (cells)
+    is_mean   = Cast <to = @dtype> (centered)
+    unit_x    = Cast <to = @dtype> (one)
     has_zero  = Sub (unit_x, is_mean)
     origin    = Mul (zero_x, has_zero)
     code      = Sub (wide, origin)
     sum       = ReduceSum (code, axes)
-    SQUARES
+}
+""")
+
+_SQUARES = fragment("""
+squares (code, axes) => (squares) {
+    square    = Mul (code, code)
+    squares   = ReduceSum (square, axes)
+}
+""")
+
+_SQUARES_AT_ONCE = fragment("""
+squares_at_once (code, axes) => (squares) {
+    squares   = ReduceSumSquare (code, axes)
+}
+""")
+
+_VARIANCE = fragment("""
+variance (code, many, is_mean, sum, squares) => (variance, distance) {
     total     = Mul (sum, is_mean)
     spread    = Mul (squares, many)
     of_total  = Mul (total, total)
     variance  = Sub (spread, of_total)
     scaled_x  = Mul (code, many)
     distance  = Sub (scaled_x, total)
-"""
+}
+""")
 
-_RADICAND = """
+_RADICAND = fragment("""
+radicand (variance, twice_in, epsilon) => (radicand) {
     # the variance is cells**2 times that of the codes, with as many fraction bits as fit
     whole     = Cast <to = 7> (variance)
     whole_in  = Cast <to = 13> (whole)
     raised_in = BitShift <direction = "LEFT"> (whole_in, twice_in)
     raised_v  = Cast <to = 7> (raised_in)
     radicand  = Add (raised_v, epsilon)
-"""
+}
+""")
 
 
-def _newton() -> str:
+def _newton() -> Fragment:
     """floor(sqrt(radicand)), at least 1: from a power of two above it down to it.
 
     The start is at most twice the root, so that its relative error is at most 1, then 1/4,
     1/40, 1/3280, 5e-8, 1e-15: six steps reach the integer, which no step leaves again.
     """
     text = """
+newton (radicand, none, one, one_in) => (root) {
     is_some   = Greater (radicand, none)
     positive  = Where (is_some, radicand, one)
     rest_5    = Add (positive, none)
@@ -111,18 +139,20 @@ def _newton() -> str:
     start_in  = BitShift <direction = "LEFT"> (one_in, places_in)
     root_0    = Cast <to = 7> (start_in)
     """
-    for step in range(6):
+    roots = [*(f"root_{step}" for step in range(6)), "root"]
+    for step, (root, after) in enumerate(pairwise(roots)):
         text += f"""
-    quotient_{step} = Div (positive, root_{step})
-    sum_{step}      = Add (root_{step}, quotient_{step})
+    quotient_{step} = Div (positive, {root})
+    sum_{step}      = Add ({root}, quotient_{step})
     mean_{step}     = Div (sum_{step}, two)
-    falls_{step}    = Less (mean_{step}, root_{step})
-    root_{step + 1} = Where (falls_{step}, mean_{step}, root_{step})
+    falls_{step}    = Less (mean_{step}, {root})
+    {after} = Where (falls_{step}, mean_{step}, {root})
     """
-    return text.replace("root_6", "root")
+    return fragment(text + "}")
 
 
-_SQUARE_ROOT = """
+_SQUARE_ROOT = fragment("""
+square_root (radicand, none, one) => (root) {
     # off by one at most: the square says it
     real      = Cast <to = 11> (radicand)                                  # 11 is DOUBLE
     real_root = Sqrt (real)
@@ -137,25 +167,35 @@ _SQUARE_ROOT = """
     found     = Where (is_small, at_most, one_more)
     is_some   = Greater (found, none)
     root      = Where (is_some, found, one)
-"""
+}
+""")
 
-_FACTOR = """
+_FACTOR = fragment("""
+factor (dividend, root) => (factor) {
     factor    = Div (dividend, root)
-"""
+}
+""")
 
-_NORMAL = (
-    """
+_PRODUCT = fragment("""
+product (distance, factor) => (product) {
     product   = Mul (distance, factor)
-"""
-    + rescaled("product", "one", "drop_bits", "normal", "half_to_even")
-    + """
+}
+""")
+
+_SCALED = fragment("""
+scaled (normal, multiplier, bias) => (scaled) {
     wide_m    = Cast <to = 7> (multiplier)
     times     = Mul (normal, wide_m)
     scaled    = Add (times, bias)
-"""
+}
+""")
+
+_NORMAL = (
+    _PRODUCT + rescaled("product", "one", "drop_bits", "normal", "half_to_even") + _SCALED
 )
 
-_IN_DOUBLE = """
+_IN_DOUBLE = fragment("""
+in_double (drop_bits, shift, multiplier, bias) => (step_n, real_m0, real_off) {
     half_1    = Constant <value = double {0.5}> ()
     drop_real = Cast <to = 11> (drop_bits)                                 # 11 is DOUBLE
     step_n    = Pow (half_1, drop_real)
@@ -165,18 +205,28 @@ _IN_DOUBLE = """
     whole_off = Cast <to = 11> (bias)
     real_m0   = Mul (whole_m, step_y)
     real_off  = Mul (whole_off, step_y)
-"""
+}
+""")
 """What onnxruntime folds when it loads: all these factors are powers of two."""
 
-_NORMAL_IN_DOUBLE = """
-    small_f   = Mul (FACTOR, step_n)
+_REAL_FACTOR = fragment("""
+real_factor (factor) => (factor_d) {
+    factor_d  = Cast <to = 11> (factor)                                    # 11 is DOUBLE
+}
+""")
+
+_NORMAL_IN_DOUBLE = fragment("""
+normal_in_double (distance, factor_d, step_n, real_m0, real_off) => (value) {
+    small_f   = Mul (factor_d, step_n)
     product   = Mul (distance, small_f)
     normal    = Round (product)
     times     = Mul (normal, real_m0)
     value     = Add (times, real_off)
-"""
+}
+""")
 
-_ROOT_IN_DOUBLE = """
+_ROOT_IN_DOUBLE = fragment("""
+root_in_double (variance, twice, epsilon, all_bits) => (factor_d) {
     # below 2**52 the nearest double of a root is on its side of every integer
     unit_root = Constant <value = double {1.0}> ()
     two_root  = Constant <value = double {2.0}> ()
@@ -192,7 +242,8 @@ _ROOT_IN_DOUBLE = """
     dividend_d = Pow (two_root, all_of)
     quotient  = Div (dividend_d, root)
     factor_d  = Floor (quotient)
-"""
+}
+""")
 
 
 def fits_double(constants: Constants, attributes: Attributes) -> bool:
@@ -246,33 +297,32 @@ def _largest_radicand(constants: Constants, attributes: Attributes) -> int:
 
 def _in_double(rounding: Rounding) -> Sequence[Body]:
     """All in double where the radicand fits it; else its root is made right in int64."""
-    sums = _SUMS.replace("SQUARES", "squares = ReduceSumSquare (code, axes)")
-    before = _AXES + sums.replace("TYPE", "11") + _IN_DOUBLE
+    variance = _SUM.having(dtype=11) + _SQUARES_AT_ONCE + _VARIANCE  # 11 is DOUBLE
+    before = _AXES + variance + _IN_DOUBLE
     behind = _NORMAL_IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
-    exact = _RADICAND + _SQUARE_ROOT + _FACTOR + "factor_d = Cast <to = 11> (factor)\n"
+    exact = _RADICAND + _SQUARE_ROOT + _FACTOR + _REAL_FACTOR
     accepted = all_of(rounds(rounding), fits_double, sums_fit_double)
     return [
         Body(
             overload(rounding),
             "onnxruntime",
-            before + _ROOT_IN_DOUBLE + behind.replace("FACTOR", "factor_d"),
+            before + _ROOT_IN_DOUBLE + behind,
             accepts=all_of(accepted, root_fits_double),
         ),
         Body(
-            overload(rounding).replace("double", "double_root"),
+            overload(rounding, "double_root"),
             "onnxruntime",
-            before + exact + behind.replace("FACTOR", "factor_d"),
+            before + exact + behind,
             accepts=accepted,
         ),
     ]
 
 
-_SQUARES = """square    = Mul (code, code)
-    squares   = ReduceSum (square, axes)"""
-
 _PORTABLE = (
     _AXES
-    + _SUMS.replace("TYPE", "7").replace("SQUARES", _SQUARES)
+    + _SUM.having(dtype=7)  # 7 is INT64
+    + _SQUARES
+    + _VARIANCE
     + _RADICAND
     + _newton()
     + _FACTOR

@@ -9,6 +9,7 @@ from opsets.attribute_kinds import ONCE, Axis, Integer
 from opsets.declaration import Constant, Data, Scaling, ends
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import Int64, Rounding, rounding_shift, saturate
+from opsets.fragments import Fragment, fragment
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import bodies_of_one_rounding, rounds
 
@@ -24,7 +25,9 @@ LARGEST_ENTRY = 1 << 50
 LARGEST_RISE = 1 << 32
 """Of a logarithm within one piece: its product with 20 bits stays within 52."""
 
-_SUM = """
+_DISTANCE = fragment("""
+distance <axis, dtype> (x, denominators, distances)
+    => (size_1, axes, rest_1, distance, entries, far) {
     axis_0    = Constant <value_int: int = @axis> ()
     size_1    = Constant <value = int64[1] {1}> ()
     axes      = Reshape (axis_0, size_1)
@@ -32,13 +35,18 @@ _SUM = """
     top       = ReduceMax (code, axes)
     distance  = Sub (top, code)
     rest_1    = Constant <value = int64[1] {-1}> ()
-    entries   = Cast <to = TYPE> (denominators)
-    far       = Cast <to = TYPE> (distances)
-LOOK_UP    sum       = ReduceSum (terms, axes)
+    entries   = Cast <to = @dtype> (denominators)
+    far       = Cast <to = @dtype> (distances)
+}
+""")
+
+_SUM = fragment("""
+sum <dtype> (terms, axes, size_1, rest_1) => (one_0, octave, mantissa, part, fine) {
+    sum       = ReduceSum (terms, axes)
     one_0     = Constant <value = int64 {1}> ()
-    one       = Cast <to = TYPE> (one_0)
+    one       = Cast <to = @dtype> (one_0)
     end_0     = Constant <value = int64 {2199023255551}> ()                # 2**41 - 1
-    end       = Cast <to = TYPE> (end_0)
+    end       = Cast <to = @dtype> (end_0)
     is_none   = Less (sum, one)
     some      = Where (is_none, one, sum)
     is_over   = Greater (some, end)
@@ -51,7 +59,7 @@ LOOK_UP    sum       = ReduceSum (terms, axes)
     one_in    = Cast <to = 13> (one_0)
     powers_in = BitShift <direction = "LEFT"> (one_in, places_in)
     powers_0  = Cast <to = 7> (powers_in)                                  # 7 is INT64
-    powers    = Cast <to = TYPE> (powers_0)
+    powers    = Cast <to = @dtype> (powers_0)
     rows      = Shape (total)
     columns   = Concat <axis = 0> (rows, size_1)
     column    = Reshape <allowzero = 1> (total, columns)
@@ -64,96 +72,136 @@ LOOK_UP    sum       = ReduceSum (terms, axes)
     lift      = Gather <axis = 0> (powers, above)
     mantissa  = Mul (total, lift)
     part_0    = Constant <value = int64 {4294967296}> ()                   # 2**32
-    part      = Cast <to = TYPE> (part_0)
+    part      = Cast <to = @dtype> (part_0)
     fine_0    = Constant <value = int64 {4096}> ()                         # 2**12
-    fine      = Cast <to = TYPE> (fine_0)
-"""
+    fine      = Cast <to = @dtype> (fine_0)
+}
+""")
 
-_PLACES = """
+_PLACES = fragment("""
+places (mantissa, part, fine) => (head, remains) {
     head      = Div (mantissa, part)
     body_part = Mul (head, part)
     tail      = Sub (mantissa, body_part)
     remains   = Div (tail, fine)
-"""
+}
+""")
 
-_PLACES_IN_DOUBLE = """
+_PLACES_IN_DOUBLE = fragment("""
+places_in_double (mantissa, part, fine) => (head, remains) {
     head_0    = Div (mantissa, part)
     head      = Floor (head_0)
     body_part = Mul (head, part)
     tail      = Sub (mantissa, body_part)
     remains_0 = Div (tail, fine)
     remains   = Floor (remains_0)
-"""
+}
+""")
 
-_LOGARITHM = """
+_LOGARITHM = fragment("""
+logarithm <dtype> (head, one_0, octave, remains, logarithms, octaves)
+    => (low_log, whole_log, risen, unit_20) {
     head_int  = Cast <to = 7> (head)
     pieces    = Constant <value = int64 {256}> ()
     place     = Sub (head_int, pieces)
     place_2   = Add (place, one_0)
-    wide_logs = Cast <to = TYPE> (logarithms)
-    wide_octs = Cast <to = TYPE> (octaves)
+    wide_logs = Cast <to = @dtype> (logarithms)
+    wide_octs = Cast <to = @dtype> (octaves)
     low_log   = Gather <axis = 0> (wide_logs, place)
     high_log  = Gather <axis = 0> (wide_logs, place_2)
     whole_log = Gather <axis = 0> (wide_octs, octave)
     rise      = Sub (high_log, low_log)
     risen     = Mul (rise, remains)
     unit_0    = Constant <value = int64 {1048576}> ()                      # 2**20
-    unit_20   = Cast <to = TYPE> (unit_0)
-ON_LINE    log_0     = Add (whole_log, low_log)
+    unit_20   = Cast <to = @dtype> (unit_0)
+}
+""")
+
+_SCALED = fragment("""
+scaled <fraction_bits> (whole_log, low_log, on_line, depths) => (scaled, bits_0) {
+    log_0     = Add (whole_log, low_log)
     logarithm = Add (log_0, on_line)
     total_log = Add (depths, logarithm)
     scaled    = Neg (total_log)
     bits_0    = Constant <value_int: int = @fraction_bits> ()
-"""
+}
+""")
 
-_LOOK_UP = """    terms     = Gather <axis = 0> (entries, distance)
+_LOOK_UP = fragment("""
+look_up (distance, entries, far) => (terms, depths) {
+    terms     = Gather <axis = 0> (entries, distance)
     depths    = Gather <axis = 0> (far, distance)
-"""
+}
+""")
 
-_LOOK_UP_FLAT = """    # on a flat tensor GatherElements is several times as fast as Gather
+_LOOK_UP_FLAT = fragment("""
+look_up_flat (x, distance, rest_1, entries, far) => (terms, depths) {
+    # on a flat tensor GatherElements is several times as fast as Gather
     flat      = Reshape (distance, rest_1)
     shape     = Shape (x)
     flat_term = GatherElements <axis = 0> (entries, flat)
     flat_far  = GatherElements <axis = 0> (far, flat)
     terms     = Reshape <allowzero = 1> (flat_term, shape)
     depths    = Reshape <allowzero = 1> (flat_far, shape)
-"""
+}
+""")
 
-_ON_LINE = """    on_line   = Div (risen, unit_20)
-"""
+_ON_LINE = fragment("""
+on_line (risen, unit_20) => (on_line) {
+    on_line   = Div (risen, unit_20)
+}
+""")
 
-_ON_LINE_IN_DOUBLE = """    on_line_0 = Div (risen, unit_20)
+_ON_LINE_IN_DOUBLE = fragment("""
+on_line_in_double (risen, unit_20) => (on_line) {
+    on_line_0 = Div (risen, unit_20)
     on_line   = Floor (on_line_0)
-"""
+}
+""")
 
 
-def _text(places: str, look_up: str, on_line: str, dtype: int) -> str:
-    """The statements that define ``scaled`` and ``bits_0``, in numbers of ``dtype``."""
-    text = (_SUM + places + _LOGARITHM).replace("LOOK_UP", look_up).replace("ON_LINE", on_line)
-    return text.replace("TYPE", str(dtype))
+def _in_numbers_of(
+    dtype: int, look_up: Fragment, places: Fragment, on_line: Fragment
+) -> Fragment:
+    """The statements that write ``scaled`` and ``bits_0``, in numbers of ``dtype``."""
+    logarithm = _DISTANCE + look_up + _SUM + places + _LOGARITHM + on_line + _SCALED
+    return logarithm.having(dtype=dtype).only("scaled", "bits_0")
 
 
-_INT64 = _text(_PLACES, _LOOK_UP, _ON_LINE, 7)
+_INT64 = _in_numbers_of(7, _LOOK_UP, _PLACES, _ON_LINE)
 
-_DOUBLE = (
-    _text(_PLACES_IN_DOUBLE, _LOOK_UP_FLAT, _ON_LINE_IN_DOUBLE, 11)
-    + """
+_SMALL = fragment("""
+small (scaled, bits_0) => (small, half) {
     half      = Constant <value = double {0.5}> ()
     real_bits = Cast <to = 11> (bits_0)                                    # 11 is DOUBLE
     step      = Pow (half, real_bits)
     small     = Mul (scaled, step)
-"""
-)
+}
+""")
 
-_ROUNDED: dict[Rounding, str] = {
-    "half_to_even": "level = Round (small)",
-    "half_up": """lifted   = Add (small, half)
-    level    = Floor (lifted)""",
-    "half_away": """size     = Abs (small)
-    lifted   = Add (size, half)
-    length   = Floor (lifted)
-    sign     = Sign (small)
-    level    = Mul (length, sign)""",
+_DOUBLE = _in_numbers_of(11, _LOOK_UP_FLAT, _PLACES_IN_DOUBLE, _ON_LINE_IN_DOUBLE) + _SMALL
+
+_ROUNDED: dict[Rounding, Fragment] = {
+    "half_to_even": fragment("""
+round (small) => (level) {
+    level     = Round (small)
+}
+"""),
+    "half_up": fragment("""
+round_up (small, half) => (level) {
+    lifted    = Add (small, half)
+    level     = Floor (lifted)
+}
+"""),
+    "half_away": fragment("""
+round_away (small, half) => (level) {
+    size      = Abs (small)
+    lifted    = Add (size, half)
+    length    = Floor (lifted)
+    sign      = Sign (small)
+    level     = Mul (length, sign)
+}
+"""),
 }
 
 
@@ -253,10 +301,10 @@ INT_LOG_SOFTMAX = Op(
             Body(
                 "onnxruntime" if rounding == "half_to_even" else f"onnxruntime_{rounding}",
                 "onnxruntime",
-                _DOUBLE + f"    {text}\n" + STORE_DOUBLE,
+                _DOUBLE + rounded + STORE_DOUBLE,
                 accepts=all_of(rounds(rounding), fits),
             )
-            for rounding, text in _ROUNDED.items()
+            for rounding, rounded in _ROUNDED.items()
         ),
         *bodies_of_one_rounding(_INT64, "bits_0"),
     ),

@@ -10,11 +10,13 @@ from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shif
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies, is_unsigned
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
-_SUMS = """
+_SUMS = fragment("""
+sums (a, a_zero, b, b_zero) => (acc) {
     # int32 from the beginning: MatMulInteger of int8 saturates on x86 without VNNI
     wide_a  = Cast <to = 6> (a)                                            # 6 is INT32
     wide_b  = Cast <to = 6> (b)
@@ -23,22 +25,24 @@ _SUMS = """
     level_a = Sub (wide_a, zero_a)
     level_b = Sub (wide_b, zero_b)
     acc     = MatMul (level_a, level_b)
-"""
+}
+""")
 
-_FAST_SUMS = """
+_FAST_SUMS = fragment("""
+fast_sums (a, a_zero, b, b_zero) => (acc) {
     products = MatMulInteger (a, b, a_zero, b_zero)
     # onnxruntime 1.31 fuses MatMulInteger, Cast and Mul for float alone, and fails on double
     lowest   = Constant <value = int32 {-2147483648}> ()
     acc      = Max (products, lowest)
-"""
+}
+""")
 """Of uint8, which saturate nowhere; kernels for int8 are as slow as those for int32."""
 
-_ONNXRUNTIME = (
-    WEIGHT_SCALE
-    + """
-    RESULT    = QLinearMatMul (A, scale, A_ZERO, B, one, B_ZERO, one, Y_ZERO)
-"""
-)
+_ONNXRUNTIME = WEIGHT_SCALE + fragment("""
+product (a_u8, a_zero_u8, b_u8, b_zero_u8, scale, one, y_zero_u8) => (y_u8) {
+    y_u8    = QLinearMatMul (a_u8, scale, a_zero_u8, b_u8, one, b_zero_u8, one, y_zero_u8)
+}
+""")
 
 
 def reference(

@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import TWICE
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
+from opsets.float32 import CLIPPED
+from opsets.fragments import fragment
 from opsets.op import Body, Op, clamps_inside, saturates_at_type_ends
 from opsets.portable import bodies_of_product
 from opsets.rounding import NodeRounding, requantize
 from opsets.tabulated import pair_bodies
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+product (a, a_zero, b, b_zero, multiplier) => (product, m) {
     wide_a  = Cast <to = 7> (a)                                            # 7 is INT64
     wide_b  = Cast <to = 7> (b)
     zero_a  = Cast <to = 7> (a_zero)
@@ -22,17 +25,20 @@ _PORTABLE = """
     level_b = Sub (wide_b, zero_b)
     product = Mul (level_a, level_b)
     m       = Cast <to = 7> (multiplier)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_ONNXRUNTIME = fragment("""
+fast_product (a, a_zero, b, b_zero, multiplier, shift, y_zero) => (y) {
     m      = Cast <to = 1> (multiplier)                                    # 1 is FLOAT
     s      = Cast <to = 1> (shift)
     half   = Constant <value = float {0.5}> ()
     step   = Pow (half, s)
     scale  = Mul (m, step)
     one    = Constant <value = float {1.0}> ()
-    RESULT = com.microsoft.QLinearMul (a, scale, a_zero, b, one, b_zero, one, y_zero)
-"""
+    y      = com.microsoft.QLinearMul (a, scale, a_zero, b, one, b_zero, one, y_zero)
+}
+""")
 
 
 def reference(
@@ -88,13 +94,13 @@ INT_MUL = Op(
         Body(
             "onnxruntime",
             "onnxruntime",
-            _ONNXRUNTIME.replace("RESULT", "y"),
+            _ONNXRUNTIME,
             accepts=saturates_at_type_ends,
         ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
-            _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
+            _ONNXRUNTIME(y="saturated") + CLIPPED,
             accepts=clamps_inside,
         ),
         *pair_bodies(bodies_of_product(_PORTABLE, "shift", ("product", "m"))),

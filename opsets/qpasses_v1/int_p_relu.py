@@ -7,13 +7,17 @@ from numpy.typing import NDArray
 
 from opsets.attribute_kinds import ONCE
 from opsets.declaration import SLOPES_BROADCAST, Constant, Data, Scaling, Shift, ends
-from opsets.fixed_point import Rounding, requantize, saturate
+from opsets.fixed_point import Rounding, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.portable import bodies_of_one_rounding
+from opsets.rounding import requantize
 from opsets.tabulated import slope_bodies
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+sloped (x, x_zero, multiplier, shift, slope_multiplier, slope_shift)
+    => (scaled, s) {
     wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
     zero_x   = Cast <to = 7> (x_zero)
     distance = Sub (wide_x, zero_x)
@@ -23,25 +27,26 @@ _PORTABLE = """
     s        = Where (sloped, slope_shift, shift)
     wide_m   = Cast <to = 7> (m)
     scaled   = Mul (distance, wide_m)
-"""
+}
+""")
 
-_ONNXRUNTIME = (
-    WEIGHT_SCALE
-    + """
+_ONNXRUNTIME = WEIGHT_SCALE + fragment("""
+both_sides (x_u8, x_zero_u8, slope_multiplier, slope_shift, scale, one, half, y_zero_u8)
+    => (y_u8) {
     slope_m    = Cast <to = 1> (slope_multiplier)
     slope_s    = Cast <to = 1> (slope_shift)
     slope_step = Pow (half, slope_s)
     slope      = Mul (slope_m, slope_step)
     # one of the two is zero; onnxruntime's PRelu branches, which mixed signs slow down
-    above      = Max (X, X_ZERO)
-    below      = Min (X, X_ZERO)
-    upper      = DequantizeLinear (above, scale, X_ZERO)
-    level      = DequantizeLinear (below, one, X_ZERO)
+    above      = Max (x_u8, x_zero_u8)
+    below      = Min (x_u8, x_zero_u8)
+    upper      = DequantizeLinear (above, scale, x_zero_u8)
+    level      = DequantizeLinear (below, one, x_zero_u8)
     lower      = Mul (level, slope)
     real       = Add (upper, lower)
-    RESULT     = QuantizeLinear (real, one, Y_ZERO)
-"""
-)
+    y_u8       = QuantizeLinear (real, one, y_zero_u8)
+}
+""")
 
 
 def reference(

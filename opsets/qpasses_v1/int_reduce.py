@@ -12,25 +12,31 @@ from opsets.attribute_kinds import SWITCH, TWICE, Axes, Integer
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
+from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import bodies_of_product, portable_overload, rounds
 from opsets.rounding import NodeRounding, requantize
 
-_AXES = """
+_AXES = fragment("""
+axes <axes> (x) => (axes, x_shape, count) {
     axes     = Constant <value_ints: ints = @axes> ()
     x_shape  = Shape (x)
     extents  = Gather <axis = 0> (x_shape, axes)
     count    = ReduceProd <keepdims = 0> (extents)
-"""
+}
+""")
 
-_SUM = """
+_SUM = fragment("""
+sum <keepdims> (x, x_zero, axes) => (acc) {
     wide     = Cast <to = 6> (x)                                           # 6 is INT32
     origin   = Cast <to = 6> (x_zero)
     levels   = Sub (wide, origin)
     acc      = ReduceSum <keepdims: int = @keepdims> (levels, axes)
-"""
+}
+""")
 
-_MATRIX_SUM = """
+_MATRIX_SUM = fragment("""
+matrix_sum <keepdims> (x, x_zero, axes, x_shape, count) => (acc) {
     # the last axes in one, times a column of ones: four times as fast as ReduceSum
     rest     = Constant <value = int64[1] {-1}> ()
     one_1    = Constant <value = int64[1] {1}> ()
@@ -49,9 +55,11 @@ _MATRIX_SUM = """
     singles  = ConstantOfShape <value = int64[1] {1}> (kept)
     y_shape  = Concat <axis = 0> (leading, singles)
     acc      = Reshape (sums, y_shape)
-"""
+}
+""")
 
-_DOUBLE_SUM = """
+_DOUBLE_SUM = fragment("""
+double_sum <keepdims> (x, x_zero, axes, count) => (acc) {
     # double holds every sum
     wide     = Cast <to = 11> (x)                                          # 11 is DOUBLE
     total    = ReduceSum <keepdims: int = @keepdims> (wide, axes)
@@ -59,20 +67,25 @@ _DOUBLE_SUM = """
     origin   = Cast <to = 11> (x_zero)
     offset   = Mul (many, origin)
     acc      = Sub (total, offset)
-"""
+}
+""")
 
-_CELLS = """
+_CELLS = fragment("""
+cells <mean> (count) => (cells) {
     one      = Constant <value = int64 {1}> ()
     mean     = Constant <value_int: int = @mean> ()
     is_mean  = Equal (mean, one)
     some     = Max (count, one)
     cells    = Where (is_mean, some, one)
-"""
+}
+""")
 
-_WIDE = """
+_WIDE = fragment("""
+wide (acc, multiplier) => (wide_acc, wide_m) {
     wide_acc = Cast <to = 7> (acc)                                         # 7 is INT64
     wide_m   = Cast <to = 7> (multiplier)
-"""
+}
+""")
 
 DIVIDES, FOLDED = 1, 2
 """Values of ``mean``: divided by its cells, or 1 / cells is in the multiplier; 0 is a sum."""
@@ -118,7 +131,7 @@ def _bodies() -> Sequence[Body]:
         after = _CELLS + divided(rounding)
         found += [
             Body(
-                name.replace("portable", "onnxruntime"),
+                f"onnxruntime{name.removeprefix('portable')}",
                 "onnxruntime",
                 _AXES + _MATRIX_SUM + after,
                 accepts=all_of(rounds(rounding), _reduces_the_last),

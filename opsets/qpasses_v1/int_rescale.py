@@ -9,18 +9,22 @@ from opsets.attribute_kinds import TWICE
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, saturate
+from opsets.fragments import fragment
 from opsets.op import Body, Op
 from opsets.portable import bodies_of_product, rounds
 from opsets.rounding import NodeRounding, requantize
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+product (x, x_zero, multiplier) => (level_x, wide_m) {
     wide_x   = Cast <to = 7> (x)                                           # 7 is INT64
     zero_x   = Cast <to = 7> (x_zero)
     level_x  = Sub (wide_x, zero_x)
     wide_m   = Cast <to = 7> (multiplier)
-"""
+}
+""")
 
-_IN_DOUBLE = """
+_IN_DOUBLE = fragment("""
+in_double (x, x_zero, multiplier, shift) => (value) {
     # 16 bits times 31: exact
     wide_x   = Cast <to = 11> (x)                                          # 11 is DOUBLE
     zero_x   = Cast <to = 11> (x_zero)
@@ -31,12 +35,13 @@ _IN_DOUBLE = """
     real_m   = Cast <to = 11> (multiplier)
     scale    = Mul (real_m, step)
     value    = Mul (level_x, scale)
-"""
+}
+""")
 
 
 def _in_double(rounding: Rounding) -> Body:
-    text = _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
-    return Body(overload(rounding), "onnxruntime", text, rounds(rounding))
+    stored = _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
+    return Body(overload(rounding), "onnxruntime", stored, rounds(rounding))
 
 
 def reference(

@@ -9,12 +9,14 @@ from opsets.attribute_kinds import IN_DOUBLE_TOO
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Int64, saturate
 from opsets.forms import LEFT_SHIFTS
+from opsets.fragments import Fragment, fragment
 from opsets.op import Attributes, Body, Condition, Constants, Guard, Op
 from opsets.portable import STORE, portable_overload, rescaled
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding, requantize
 from opsets.tabulated import pair_bodies
 
-_OPERANDS = """
+_OPERANDS = fragment("""
+operands (a, a_zero, b, b_zero, left_shift) => (lifted_a, lifted_b) {
     wide_a    = Cast <to = 7> (a)                                          # 7 is INT64
     wide_b    = Cast <to = 7> (b)
     zero_a    = Cast <to = 7> (a_zero)
@@ -28,7 +30,14 @@ _OPERANDS = """
     lift      = Cast <to = 7> (lift_in)
     lifted_a  = Mul (level_a, lift)
     lifted_b  = Mul (level_b, lift)
-"""
+}
+""")
+
+_SUM = fragment("""
+sum (term_a, term_b) => (total) {
+    total     = Add (term_a, term_b)
+}
+""")
 
 INPUTS = {
     "a": Data("S"),
@@ -47,8 +56,8 @@ INPUTS = {
 """Of a sum or difference of rescaled tensors."""
 
 
-def rescaled_bodies(joined: str) -> list[Body]:
-    """For each rounding; ``joined`` is the op that joins both terms."""
+def rescaled_bodies(joined: Fragment) -> list[Body]:
+    """For each rounding; ``joined`` writes the ``total`` of ``term_a`` and ``term_b``."""
     portable = [
         Body(
             portable_overload(rounding),
@@ -56,7 +65,7 @@ def rescaled_bodies(joined: str) -> list[Body]:
             _OPERANDS
             + rescaled("lifted_a", "a_multiplier", "a_shift", "term_a", rounding)
             + rescaled("lifted_b", "b_multiplier", "b_shift", "term_b", rounding)
-            + f"total = {joined} (term_a, term_b)"
+            + joined
             + rescaled("total", "y_multiplier", "y_shift", "level", rounding)
             + STORE,
             accepts=_rounds(rounding),
@@ -133,7 +142,7 @@ INT_RESCALED_ADD = Op(
         "rounding": IN_DOUBLE_TOO,
     },
     reference=reference,
-    bodies=rescaled_bodies("Add"),
+    bodies=rescaled_bodies(_SUM),
     evidence="exhaustive",
     evidence_of_words="bounded",
     scaling=Scaling.RESCALED_SUM,

@@ -8,9 +8,16 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import IN_DOUBLE_TOO
 from opsets.declaration import Data, Scaling
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.op import Op
 from opsets.qpasses_v1.int_rescaled_add import INPUTS, rescaled_bodies, term
 from opsets.rounding import requantize
+
+_DIFFERENCE = fragment("""
+difference (term_a, term_b) => (total) {
+    total     = Sub (term_a, term_b)
+}
+""")
 
 
 def reference(
@@ -54,7 +61,7 @@ INT_RESCALED_SUB = Op(
         "rounding": IN_DOUBLE_TOO,
     },
     reference=reference,
-    bodies=rescaled_bodies("Sub"),
+    bodies=rescaled_bodies(_DIFFERENCE),
     evidence="exhaustive",
     evidence_of_words="bounded",
     scaling=Scaling.RESCALED_SUM,

@@ -11,6 +11,7 @@ from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shif
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import Int64, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import Fragment, fragment
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
@@ -21,11 +22,14 @@ LARGEST_BYTE = 127
 LARGEST_FLOAT = 1 << 24
 """Integers up to here are exact in float32."""
 
-_SIZES = """
+_SIZES = fragment("""
+sizes <dims, x_sizes, y_sizes> (x, indices, coefficients)
+    => (first, second, all_else, x_sizes, y_sizes, y_shape, depth_i, height_i, width_i,
+        depth_c, height_c, width_c) {
     first    = Constant <value_int = 0> ()
     second   = Constant <value_int = 1> ()
     zero_1   = Constant <value = int64[1] {0}> ()
-    all_else     = Constant <value = int64[1] {-1}> ()
+    all_else = Constant <value = int64[1] {-1}> ()
     dims     = Constant <value_int: int = @dims> ()
     from_end = Mul (all_else, dims)
     x_sizes  = Constant <value_ints: ints = @x_sizes> ()
@@ -37,82 +41,105 @@ _SIZES = """
     y_shape  = Concat <axis = 0> (leading, resized)
     depth_i, height_i, width_i = Split <axis = 1> (indices, y_sizes)
     depth_c, height_c, width_c = Split <axis = 1> (coefficients, y_sizes)
-"""
+}
+""")
 
-_BOXES = """
+_BOXES = fragment("""
+boxes (x, x_zero, x_sizes, all_else) => (boxes) {
     wide     = Cast <to = 6> (x)                                           # 6 is INT32
     origin   = Cast <to = 6> (x_zero)
     levels   = Sub (wide, origin)
     box      = Concat <axis = 0> (all_else, x_sizes)
     boxes    = Reshape (levels, box)
-"""
+}
+""")
+
+_MIXED = fragment("""
+mixed <axis, dims, column> (source, i, c, first, second) => (mixed) {
+    # two neighbours along the axis, times their coefficients
+    column   = Constant <value = int64[@dims] {@column}> ()
+    low      = Gather <axis = 0> (i, first)
+    high     = Gather <axis = 0> (i, second)
+    low_c    = Gather <axis = 0> (c, first)
+    high_c   = Gather <axis = 0> (c, second)
+    c_low    = Reshape (low_c, column)
+    c_high   = Reshape (high_c, column)
+    before   = Gather <axis = @axis> (source, low)
+    behind   = Gather <axis = @axis> (source, high)
+    left     = Mul (before, c_low)
+    right    = Mul (behind, c_high)
+    mixed    = Add (left, right)
+}
+""")
 
 
-def _stage(result: str, source: str, axis: int, name: str, column: Sequence[int]) -> str:
-    """``result``: two neighbours of ``source`` along ``axis``, times their coefficients."""
-    shape = ", ".join(map(str, column))
-    return f"""
-    {name}_column = Constant <value = int64[{len(column)}] {{{shape}}}> ()
-    {name}_low    = Gather <axis = 0> ({name}_i, first)
-    {name}_high   = Gather <axis = 0> ({name}_i, second)
-    {name}_low_c  = Gather <axis = 0> ({name}_c, first)
-    {name}_high_c = Gather <axis = 0> ({name}_c, second)
-    {name}_c_low  = Reshape ({name}_low_c, {name}_column)
-    {name}_c_high = Reshape ({name}_high_c, {name}_column)
-    {name}_before = Gather <axis = {axis}> ({source}, {name}_low)
-    {name}_behind = Gather <axis = {axis}> ({source}, {name}_high)
-    {name}_left   = Mul ({name}_before, {name}_c_low)
-    {name}_right  = Mul ({name}_behind, {name}_c_high)
-    {result}      = Add ({name}_left, {name}_right)
-    """
+def _mixed(axis: int, name: str, source: str, result: str) -> Fragment:
+    """``result``: neighbours of ``source`` [-1, depth, height, width] along ``axis``."""
+    column = [-1, *[1] * (3 - axis)]
+    along = _MIXED.having(axis=axis, dims=len(column), column=", ".join(map(str, column)))
+    return along(source=source, i=f"{name}_i", c=f"{name}_c", mixed=result)
 
+
+_SHAPED = fragment("""
+shaped (mixed, y_shape) => (acc) {
+    acc      = Reshape (mixed, y_shape)
+}
+""")
 
 _SUMS = (
     _SIZES
     + _BOXES
-    + _stage("deep", "boxes", 1, "depth", [-1, 1, 1])
-    + _stage("tall", "deep", 2, "height", [-1, 1])
-    + _stage("mixed", "tall", 3, "width", [-1])
-    + "acc = Reshape (mixed, y_shape)\n"
+    + _mixed(1, "depth", "boxes", "deep")
+    + _mixed(2, "height", "deep", "tall")
+    + _mixed(3, "width", "tall", "mixed")
+    + _SHAPED
 )
 
+_MATRIX = fragment("""
+matrix <place, behind, across, along> (x_sizes, i, c, first, second)
+    => (from, to, x_size, matrix) {
+    # the coefficients of an axis, those of one place of y across
+    from     = Constant <value = int64[1] {@place}> ()
+    to       = Constant <value = int64[1] {@behind}> ()
+    across   = Constant <value = int64[2] {@across}> ()
+    along    = Constant <value = int64[2] {@along}> ()
+    x_size   = Slice (x_sizes, from, to)
+    count    = Squeeze (x_size)
+    range    = Range (first, count, second)
+    numbers  = Cast <to = 6> (range)                                       # 6 is INT32
+    places   = Reshape (numbers, across)
+    low      = Gather <axis = 0> (i, first)
+    high     = Gather <axis = 0> (i, second)
+    low_c    = Gather <axis = 0> (c, first)
+    high_c   = Gather <axis = 0> (c, second)
+    lows     = Reshape (low, along)
+    highs    = Reshape (high, along)
+    lows_c   = Reshape (low_c, along)
+    highs_c  = Reshape (high_c, along)
+    is_low   = Equal (places, lows)
+    is_high  = Equal (places, highs)
+    at_low   = Cast <to = 6> (is_low)
+    at_high  = Cast <to = 6> (is_high)
+    left     = Mul (at_low, lows_c)
+    right    = Mul (at_high, highs_c)
+    matrix   = Add (left, right)
+}
+""")
 
-def _matrix(name: str, size: int, across: str, along: str) -> str:
-    """``{name}_matrix``: the coefficients of an axis, those of one place of y ``across``."""
-    return f"""
-    {name}_from    = Constant <value = int64[1] {{{size}}}> ()
-    {name}_to      = Constant <value = int64[1] {{{size + 1}}}> ()
-    {name}_across  = Constant <value = int64[2] {{{across}}}> ()
-    {name}_along   = Constant <value = int64[2] {{{along}}}> ()
-    {name}_x_size  = Slice (x_sizes, {name}_from, {name}_to)
-    {name}_count   = Squeeze ({name}_x_size)
-    {name}_range   = Range (first, {name}_count, second)
-    {name}_numbers = Cast <to = 6> ({name}_range)                          # 6 is INT32
-    {name}_places  = Reshape ({name}_numbers, {name}_across)
-    {name}_low     = Gather <axis = 0> ({name}_i, first)
-    {name}_high    = Gather <axis = 0> ({name}_i, second)
-    {name}_low_c   = Gather <axis = 0> ({name}_c, first)
-    {name}_high_c  = Gather <axis = 0> ({name}_c, second)
-    {name}_lows    = Reshape ({name}_low, {name}_along)
-    {name}_highs   = Reshape ({name}_high, {name}_along)
-    {name}_lows_c  = Reshape ({name}_low_c, {name}_along)
-    {name}_highs_c = Reshape ({name}_high_c, {name}_along)
-    {name}_is_low  = Equal ({name}_places, {name}_lows)
-    {name}_is_high = Equal ({name}_places, {name}_highs)
-    {name}_at_low  = Cast <to = 6> ({name}_is_low)
-    {name}_at_high = Cast <to = 6> ({name}_is_high)
-    {name}_left    = Mul ({name}_at_low, {name}_lows_c)
-    {name}_right   = Mul ({name}_at_high, {name}_highs_c)
-    {name}_matrix  = Add ({name}_left, {name}_right)
-    """
+_HEIGHT_MATRIX = _MATRIX.having(place=1, behind=2, across="1, -1", along="-1, 1")(
+    **{"i": "height_i", "c": "height_c", "matrix": "height_matrix"},
+    **{"from": "height_from", "to": "height_to", "x_size": "height_x_size"},
+)
 
+_WIDTH_MATRIX = _MATRIX.having(place=2, behind=3, across="-1, 1", along="1, -1")(
+    **{"i": "width_i", "c": "width_c", "matrix": "width_matrix"},
+    **{"from": "width_from", "to": "width_to", "x_size": "width_x_size"},
+)
 
-_ONNXRUNTIME = (
-    _SIZES
-    + _matrix("height", 1, across="1, -1", along="-1, 1")
-    + _matrix("width", 2, across="-1, 1", along="1, -1")
-    + WEIGHT_SCALE
-    + """
+_TWO_PRODUCTS = fragment("""
+two_products
+    (x, x_zero, all_else, y_sizes, y_shape, height_x_size, height_matrix, width_from,
+        width_to, width_x_size, width_matrix, scale, one, y_zero) => (y) {
     # two products with constant matrices: sums below 2**24 are exact in float
     in_rows   = Concat <axis = 0> (all_else, width_x_size)
     rows      = Reshape (x, in_rows)
@@ -128,9 +155,11 @@ _ONNXRUNTIME = (
     # parts of the sum
     real      = Reshape (mixed, y_shape)
     scaled    = Mul (real, scale)
-    RESULT    = QuantizeLinear (scaled, one, y_zero)
-"""
-)
+    y         = QuantizeLinear (scaled, one, y_zero)
+}
+""")
+
+_ONNXRUNTIME = _SIZES + _HEIGHT_MATRIX + _WIDTH_MATRIX + WEIGHT_SCALE + _TWO_PRODUCTS
 
 
 def _is_plane_of_bytes(constants: Constants, attributes: Attributes) -> bool:

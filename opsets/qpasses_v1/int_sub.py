@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import ONCE
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, rounding_shift, saturate
+from opsets.float32 import CLIPPED
+from opsets.fragments import fragment
 from opsets.op import Body, Op, clamps_inside, saturates_at_type_ends
 from opsets.portable import bodies_of_one_rounding
 from opsets.qpasses_v1.int_add import FAST_SUM
 from opsets.tabulated import pair_bodies
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+total (a, a_zero, b, b_zero, a_multiplier, b_multiplier) => (scaled) {
     wide_a   = Cast <to = 7> (a)                                           # 7 is INT64
     wide_b   = Cast <to = 7> (b)
     zero_a   = Cast <to = 7> (a_zero)
@@ -25,13 +28,18 @@ _PORTABLE = """
     scaled_a = Mul (level_a, m_a)
     scaled_b = Mul (level_b, m_b)
     scaled   = Sub (scaled_a, scaled_b)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_TURNED = fragment("""
+turned (b, b_zero) => (turned, zero) {
     # bits turned over, a code is as far from its zero point on the other side
     turned   = BitwiseNot (b)
     zero     = BitwiseNot (b_zero)
-""" + FAST_SUM.replace("B_ZERO", "zero").replace("B,", "turned,")
+}
+""")
+
+_ONNXRUNTIME = _TURNED + FAST_SUM(b="turned", b_zero="zero")
 
 
 def reference(
@@ -92,13 +100,13 @@ INT_SUB = Op(
         Body(
             "onnxruntime",
             "onnxruntime",
-            _ONNXRUNTIME.replace("RESULT", "y"),
+            _ONNXRUNTIME,
             accepts=saturates_at_type_ends,
         ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
-            _ONNXRUNTIME.replace("RESULT", "saturated") + "y = Clip (saturated, y_min, y_max)",
+            _ONNXRUNTIME(y="saturated") + CLIPPED,
             accepts=clamps_inside,
         ),
         *pair_bodies(bodies_of_one_rounding(_PORTABLE, "shift")),

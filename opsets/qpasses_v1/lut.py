@@ -6,14 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.declaration import Constant, Data, Scaling
+from opsets.fragments import fragment
 from opsets.op import Body, Op
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+entry (x, table) => (y) {
     code = Cast <to = 6> (x)                                               # 6 is INT32
     y    = Gather <axis = 0> (table, code)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_ONNXRUNTIME = fragment("""
+entry_of_flat (x, table) => (y) {
     # on a flat tensor GatherElements is nine times as fast as Gather
     flat_shape = Constant <value = int64[1] {-1}> ()
     flat       = Reshape (x, flat_shape)
@@ -21,7 +25,8 @@ _ONNXRUNTIME = """
     looked_up  = GatherElements <axis = 0> (table, code)
     shape      = Shape (x)
     y          = Reshape <allowzero = 1> (looked_up, shape)
-"""
+}
+""")
 
 
 def reference(x: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:

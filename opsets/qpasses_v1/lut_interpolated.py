@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import ONCE
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, rounding_shift, saturate
+from opsets.fragments import fragment
 from opsets.op import Body, Op
 from opsets.portable import bodies_of_one_rounding, rounds
 
@@ -16,7 +17,8 @@ SEGMENT = 128
 
 KNOTS = 513
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+interpolated (x, table) => (scaled) {
     wide     = Cast <to = 7> (x)                                           # 7 is INT64
     codes    = Constant <value = int64 {32768}> ()
     place    = Add (wide, codes)
@@ -36,9 +38,12 @@ _PORTABLE = """
     climbed  = Mul (rise, part)
     begun    = Mul (start, width)
     scaled   = Add (begun, climbed)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_ONNXRUNTIME = fragment("""
+interpolated_in_float
+    (x, table, shift, y_zero, y_min, y_max) => (clamped, half, one) {
     # every number here has at most 24 bits, so float32 is exact; Pow(0.5, n) is too
     minus_one = Constant <value = int64[1] {-1}> ()
     nothing   = Constant <value = int64[1] {0}> ()
@@ -79,18 +84,23 @@ _ONNXRUNTIME = """
     low       = Sub (lowest, zero)
     high      = Sub (highest, zero)
     clamped   = Clip (value, low, high)
-"""
+}
+""")
 
-_HALF_UP = """
+_HALF_UP = fragment("""
+half_up (clamped, half) => (rounded) {
     lifted    = Add (clamped, half)
     rounded   = Floor (lifted)
-"""
+}
+""")
 
-_STORE = """
-    stored    = QuantizeLinear (ROUNDED, one, y_zero)                      # half to even
+_STORE = fragment("""
+store (rounded, one, x, y_zero) => (y) {
+    stored    = QuantizeLinear (rounded, one, y_zero)                      # half to even
     shape     = Shape (x)
     y         = Reshape <allowzero = 1> (stored, shape)
-"""
+}
+""")
 
 
 def interpolate(x: NDArray[np.int16], table: NDArray[np.int16]) -> NDArray[np.int32]:
@@ -162,13 +172,13 @@ LUT_INTERPOLATED = Op(
         Body(
             "onnxruntime",
             "onnxruntime",
-            _ONNXRUNTIME + _STORE.replace("ROUNDED", "clamped"),
+            _ONNXRUNTIME + _STORE(rounded="clamped"),
             accepts=rounds("half_to_even"),
         ),
         Body(
             "onnxruntime_half_up",
             "onnxruntime",
-            _ONNXRUNTIME + _HALF_UP + _STORE.replace("ROUNDED", "rounded"),
+            _ONNXRUNTIME + _HALF_UP + _STORE,
             accepts=rounds("half_up"),
         ),
         *bodies_of_one_rounding(_PORTABLE, "shift"),

@@ -6,17 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.declaration import Constant, Data, Scaling
+from opsets.fragments import fragment
 from opsets.op import Body, Op, looks_up_bytes
 
-_UNSIGNED = """
+_UNSIGNED = fragment("""
+unsigned (a, b) => (index) {
     size   = Constant <value = int32 {256}> ()
     byte_a = Cast <to = 6> (a)                                             # 6 is INT32
     byte_b = Cast <to = 6> (b)
     row    = Mul (byte_a, size)
     index  = Add (row, byte_b)
-"""
+}
+""")
 
-_SIGNED = """
+_SIGNED = fragment("""
+signed (a, b) => (index) {
     size   = Constant <value = int32 {256}> ()
     code_a = Cast <to = 6> (a)                                             # 6 is INT32
     code_b = Cast <to = 6> (b)
@@ -24,19 +28,24 @@ _SIGNED = """
     byte_b = Mod (code_b, size)
     row    = Mul (byte_a, size)
     index  = Add (row, byte_b)
-"""
+}
+""")
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+entry (table, index) => (y) {
     y      = Gather <axis = 0> (table, index)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_ONNXRUNTIME = fragment("""
+entry_of_flat (table, index) => (y) {
     minus_one = Constant <value = int64[1] {-1}> ()
     in_line   = Reshape (index, minus_one)
     looked_up = GatherElements <axis = 0> (table, in_line)
     shape     = Shape (index)
     y         = Reshape <allowzero = 1> (looked_up, shape)
-"""
+}
+""")
 
 
 def reference(a: NDArray[Any], b: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:

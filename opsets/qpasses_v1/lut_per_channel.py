@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 from opsets.attribute_kinds import Axis
 from opsets.declaration import Constant, Data, Scaling
+from opsets.fragments import fragment
 from opsets.op import Body, Op, looks_up_bytes
 
-_INDEX = """
+_INDEX = fragment("""
+starts <axis> (x, tables) => (minus_one, size, sizes, starts, flat) {
     # where the table of each channel begins, shaped to broadcast along x
     minus_one = Constant <value = int64[1] {-1}> ()
     one       = Constant <value = int64[1] {1}> ()
@@ -28,29 +30,38 @@ _INDEX = """
     column    = Concat <axis = 0> (minus_one, ones)
     starts    = Reshape (start, column)
     flat      = Reshape (tables, minus_one)
-"""
+}
+""")
 
-_UNSIGNED = """
+_UNSIGNED = fragment("""
+unsigned (x, starts) => (index) {
     byte      = Cast <to = 7> (x)                                          # 7 is INT64
     index     = Add (byte, starts)
-"""
+}
+""")
 
-_SIGNED = """
+_SIGNED = fragment("""
+signed (x, size, starts) => (index) {
     code      = Cast <to = 7> (x)                                          # 7 is INT64
     byte      = Mod (code, size)
     index     = Add (byte, starts)
-"""
+}
+""")
 
-_PORTABLE = """
+_PORTABLE = fragment("""
+entry (flat, index) => (y) {
     y         = Gather <axis = 0> (flat, index)
-"""
+}
+""")
 
-_ONNXRUNTIME = """
+_ONNXRUNTIME = fragment("""
+entry_of_flat (flat, index, sizes, minus_one) => (y) {
     # on a flat tensor GatherElements is eight times as fast as Gather
     in_line   = Reshape (index, minus_one)
     looked_up = GatherElements <axis = 0> (flat, in_line)
     y         = Reshape <allowzero = 1> (looked_up, sizes)
-"""
+}
+""")
 
 
 def reference(x: NDArray[Any], tables: NDArray[Any], *, axis: int) -> NDArray[Any]:

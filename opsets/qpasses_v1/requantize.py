@@ -10,11 +10,13 @@ from opsets.declaration import PER_CHANNEL, Constant, Data, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
+from opsets.fragments import NOTHING, fragment
 from opsets.op import Op
 from opsets.portable import columns, portable_bodies
 from opsets.rounding import NodeRounding, requantize, wraps
 
-_TRAILING = """
+_TRAILING = fragment("""
+trailing <axis> (acc) => (trailing) {
     # behind an axis counted from the front there are rank - 1 - axis dimensions, from the back
     # -1 - axis: both are (rank - 1 - axis) mod rank
     acc_shape  = Shape (acc)
@@ -23,16 +25,20 @@ _TRAILING = """
     single     = Constant <value = int64[1] {1}> ()
     from_axis  = Sub (acc_rank, axis_value)
     behind     = Sub (from_axis, single)
-    trailing   = Mod (behind, acc_rank)"""
+    trailing   = Mod (behind, acc_rank)
+}
+""")
 
-_ONNXRUNTIME = (
-    columns(_TRAILING)
-    + WEIGHT_SCALE.replace("(multiplier)", "(m_column)").replace("(shift)", "(s_column)")
-    + """
+_SCALED = fragment("""
+scaled (acc, scale, one, y_zero) => (y) {
     real       = Cast <to = 1> (acc)                                       # 1 is FLOAT
     scaled     = Mul (real, scale)
-    RESULT     = QuantizeLinear (scaled, one, y_zero)
-"""
+    y          = QuantizeLinear (scaled, one, y_zero)
+}
+""")
+
+_ONNXRUNTIME = (
+    columns(_TRAILING) + WEIGHT_SCALE(multiplier="m_column", shift="s_column") + _SCALED
 )
 
 
@@ -89,8 +95,8 @@ REQUANTIZE = Op(
     reference=reference,
     bodies=[
         *float32_bodies(_ONNXRUNTIME),
-        *accumulator_bodies("", _TRAILING),
-        *portable_bodies("", _TRAILING),
+        *accumulator_bodies(NOTHING, _TRAILING),
+        *portable_bodies(NOTHING, _TRAILING),
     ],
     evidence="thresholds",
     scaling=Scaling.RATIO,

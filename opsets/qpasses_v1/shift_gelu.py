@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import TWICE, Axis, Integer
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
 from opsets.portable import bodies_of_product
@@ -15,7 +16,8 @@ from opsets.published import DIVIDED, LARGEST, SATURATED, exp_by_shifts, shift_e
 from opsets.rounding import NodeRounding, requantize
 from opsets.tabulated import pair_bodies
 
-_CONSTANTS = """
+_CONSTANTS = fragment("""
+constants <axis, x0, fraction_bits, output_bits> (x_zero) => (axes, x0, n, out_bits, origin) {
     axis_0     = Constant <value_int: int = @axis> ()
     size_1     = Constant <value = int64[1] {1}> ()
     axes       = Reshape (axis_0, size_1)
@@ -23,17 +25,21 @@ _CONSTANTS = """
     n          = Constant <value_int: int = @fraction_bits> ()
     out_bits   = Constant <value_int: int = @output_bits> ()
     origin     = Cast <to = 7> (x_zero)                                    # 7 is INT64
-"""
+}
+""")
 
-_ROW = """
+_ROW = fragment("""
+row (x, origin, axes) => (code, distance, below_top) {
     wide_x     = Cast <to = 7> (x)
     code       = Sub (wide_x, origin)
     top        = ReduceMax (code, axes)
     distance   = Sub (code, top)
     below_top  = Neg (top)
-"""
+}
+""")
 
-_EACH_PAIR = """
+_EACH_PAIR = fragment("""
+each_pair (each_a, each_b, origin) => (code, distance, below_top) {
     # a code of its row beside the largest, which is no less: onnxruntime computes all pairs
     wide_a     = Cast <to = 7> (each_a)
     wide_b     = Cast <to = 7> (each_b)
@@ -43,25 +49,36 @@ _EACH_PAIR = """
     code       = Where (is_above, top, unbounded)
     distance   = Sub (code, top)
     below_top  = Neg (top)
-"""
+}
+""")
 
-_LARGEST = """
+_LARGEST = fragment("""
+largest (x, axes) => (code_a, code_b) {
     code_b     = Cast <to = 6> (x)                                         # 6 is INT32
     code_a     = ReduceMax (code_b, axes)
-"""
+}
+""")
+
+_SUM = fragment("""
+sum (term, other) => (sum) {
+    sum        = Add (term, other)
+}
+""")
+
+_OUTPUT = fragment("""
+output (code, divided, multiplier) => (output, wide_m) {
+    output     = Mul (code, divided)
+    wide_m     = Cast <to = 7> (multiplier)                                # 7 is INT64
+}
+""")
 
 _PRODUCT = (
     shift_exponential("distance", "term")
     + shift_exponential("below_top", "other")
-    + """
-    sum        = Add (term, other)
-"""
+    + _SUM
     + SATURATED
     + DIVIDED
-    + """
-    output     = Mul (code, divided)
-    wide_m     = Cast <to = 7> (multiplier)
-"""
+    + _OUTPUT
 )
 
 _FACTORS = "shift", ("output", "wide_m")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import TWICE, Axis, Integer
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import saturate
+from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
 from opsets.op import Op
 from opsets.portable import bodies_of_product
@@ -21,34 +22,47 @@ from opsets.published import (
 )
 from opsets.rounding import NodeRounding, requantize
 
-_CONSTANTS = """
+_CONSTANTS = fragment("""
+constants <x0, fraction_bits, output_bits> () => (x0, n, out_bits) {
     x0         = Constant <value_int: int = @x0> ()
     n          = Constant <value_int: int = @fraction_bits> ()
     out_bits   = Constant <value_int: int = @output_bits> ()
-"""
+}
+""")
 
-_SHARES = (
-    _CONSTANTS
-    + """
+_DISTANCE = fragment("""
+distance <axis> (x) => (axes, distance) {
     axis_0     = Constant <value_int: int = @axis> ()
     size_1     = Constant <value = int64[1] {1}> ()
     axes       = Reshape (axis_0, size_1)
     code       = Cast <to = 7> (x)                                         # 7 is INT64
     top        = ReduceMax (code, axes)
     distance   = Sub (code, top)
-"""
-    + shift_exponential("distance", "term")
-    + """
-    sum        = ReduceSum (term, axes)
-"""
-    + SATURATED
-    + DIVIDED
-    + "wide_m = Cast <to = 7> (multiplier)\n"
-)
+}
+""")
 
-_SATURATED_IN_DOUBLE = """
+_SUM = fragment("""
+sum (term, axes) => (sum) {
+    sum        = ReduceSum (term, axes)
+}
+""")
+
+_WIDE = fragment("""
+wide (multiplier) => (wide_m) {
+    wide_m     = Cast <to = 7> (multiplier)                                # 7 is INT64
+}
+""")
+
+_TERM = shift_exponential("distance", "term")
+
+_SHARES = _CONSTANTS + _DISTANCE + _TERM + _SUM + SATURATED + DIVIDED + _WIDE
+
+_SATURATED_IN_DOUBLE = fragment("""
+saturated_in_double (sum) => (dividend, divisor) {
     dividend   = Constant <value = double {2147483647.0}> ()               # 2**31 - 1
-    divisor    = Min (sum, dividend)"""
+    divisor    = Min (sum, dividend)
+}
+""")
 
 
 def reference(
@@ -102,9 +116,7 @@ SHIFTMAX = Op(
     },
     reference=reference,
     bodies=[
-        *softmax_bodies(
-            _CONSTANTS, shift_exponential("distance", "term"), _SATURATED_IN_DOUBLE
-        ),
+        *softmax_bodies(_CONSTANTS, _TERM, _SATURATED_IN_DOUBLE),
         *bodies_of_product(_SHARES, "shift", ("divided", "wide_m")),
     ],
     evidence="bounded",

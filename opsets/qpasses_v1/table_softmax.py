@@ -9,6 +9,7 @@ from opsets.attribute_kinds import ONCE, SWITCH, Axis
 from opsets.declaration import Constant, Constraint, Data, Scaling, Shape, ends
 from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
+from opsets.fragments import fragment
 from opsets.laws import order_moves_with_the_row
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import STORE, portable_overload, rounds
@@ -16,26 +17,28 @@ from opsets.portable import STORE, portable_overload, rounds
 LARGEST_NUMERATOR = 1 << 40
 """Of the numerators: an accumulator of 32 bits and an output of 8."""
 
-_INDEX = """
+_INDEX = fragment("""
+index <axis> (x) => (axes, code, distance) {
     axis_0    = Constant <value_int: int = @axis> ()
     size_1    = Constant <value = int64[1] {1}> ()
     axes      = Reshape (axis_0, size_1)
     code      = Cast <to = 6> (x)                                          # 6 is INT32
     top       = ReduceMax (code, axes)
     distance  = Sub (top, code)
-"""
+}
+""")
 
-_CHOICE = """
+_CHOICE = fragment("""
+choice <published> (code, distance) => (one, published, as_is, index) {
     one       = Constant <value = int64 {1}> ()
     published = Constant <value_int: int = @published> ()
     as_is     = Equal (published, one)
     index     = Where (as_is, code, distance)
-"""
+}
+""")
 
-_PORTABLE = (
-    _INDEX
-    + _CHOICE
-    + """
+_SHARES = fragment("""
+shares (index, axes, denominators, numerators, one, as_is) => (dividend, divisor) {
     entries   = Cast <to = 7> (denominators)                               # 7 is INT64
     terms     = Gather <axis = 0> (entries, index)
     shares    = Gather <axis = 0> (numerators, index)
@@ -48,14 +51,19 @@ _PORTABLE = (
     divisor   = Add (total, total)
     doubled   = Add (shares, shares)
     dividend  = Add (doubled, half)
-"""
-)
+}
+""")
 
-_TIES_UP = """
+_PORTABLE = _INDEX + _CHOICE + _SHARES
+
+_TIES_UP = fragment("""
+ties_up (dividend, divisor) => (level) {
     level     = Div (dividend, divisor)
-"""
+}
+""")
 
-_TIES_TO_EVEN = """
+_TIES_TO_EVEN = fragment("""
+ties_to_even (dividend, divisor, one, published) => (level) {
     quotient  = Div (dividend, divisor)
     two       = Add (one, one)
     back      = Mul (quotient, divisor)
@@ -67,12 +75,14 @@ _TIES_TO_EVEN = """
     rounds    = Sub (one, published)
     less      = Mul (down, rounds)
     level     = Sub (quotient, less)
-"""
+}
+""")
 
-_LOOK_UP = """
+_LOOK_UP = fragment("""
+look_up (x, index, axes, denominators, numerators) => (shares, unit, total) {
     # on a flat tensor GatherElements is several times as fast as Gather
     rest      = Constant <value = int64[1] {-1}> ()
-    flat      = Reshape (INDEX, rest)
+    flat      = Reshape (index, rest)
     entries   = Cast <to = 11> (denominators)                              # 11 is DOUBLE
     wide      = Cast <to = 11> (numerators)
     flat_term = GatherElements <axis = 0> (entries, flat)
@@ -83,14 +93,18 @@ _LOOK_UP = """
     sum       = ReduceSum (terms, axes)
     unit      = Constant <value = double {1}> ()
     total     = Max (sum, unit)
-"""
+}
+""")
 
-_NEAREST = """
+_NEAREST = fragment("""
+nearest (shares, total) => (level) {
     quotient  = Div (shares, total)
     level     = Round (quotient)
-"""
+}
+""")
 
-_FLOOR = """
+_FLOOR = fragment("""
+floor (shares, total, unit, as_is) => (level) {
     nothing   = Sub (unit, unit)
     half      = Where (as_is, nothing, total)
     divisor   = Add (total, total)
@@ -98,7 +112,8 @@ _FLOOR = """
     dividend  = Add (doubled, half)
     quotient  = Div (dividend, divisor)
     level     = Floor (quotient)
-"""
+}
+""")
 
 
 def _is_exact_in_double(constants: Constants, _attributes: Attributes) -> bool:
@@ -131,13 +146,13 @@ _BODIES = (
     Body(
         "onnxruntime",
         "onnxruntime",
-        _INDEX + _LOOK_UP.replace("INDEX", "distance") + _NEAREST + STORE_DOUBLE,
+        _INDEX + _LOOK_UP(index="distance") + _NEAREST + STORE_DOUBLE,
         accepts=all_of(rounds("half_to_even"), _subtracts, _is_exact_in_double),
     ),
     Body(
         "onnxruntime_floor",
         "onnxruntime",
-        _INDEX + _CHOICE + _LOOK_UP.replace("INDEX", "index") + _FLOOR + STORE_DOUBLE,
+        _INDEX + _CHOICE + _LOOK_UP + _FLOOR + STORE_DOUBLE,
         accepts=all_of(_floors, _is_exact_in_double),
     ),
     *(

@@ -153,8 +153,20 @@ def stored_as(pair: Pair, tensor: Tensor) -> Quantization:
     return found
 
 
+def check_record(
+    site: Site, scales: Mapping[str, Sequence[float]], cells: int = 1, macs: int = 0
+) -> Iterator[str]:
+    """What the record says of the real scales, cells and multiply-accumulates of a node."""
+    entry = site.entry
+    for name in sorted(scales.keys() | entry.scales.keys()):
+        found, expected = (list(each.get(name, [])) for each in (entry.scales, scales))
+        yield from unlike(f"the recorded scale of {name}", found, expected)
+    yield from unlike("the recorded number of cells", entry.cells, cells)
+    yield from unlike("the recorded number of multiply-accumulates", entry.macs, macs)
+
+
 def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
-    """What a record says that no node of the op has."""
+    """The entries of a record that say something which a node like this one never has."""
     tabulated = is_integer(node) and node.op in LOOKUPS
     empty: list[tuple[str, bool]] = [
         ("function", bool(entry.function) and not (tabulated or node.op in SLOPED)),
@@ -167,11 +179,10 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
             "requantizes",
             bool(entry.requantizes) and (node.op != "Lut" or bool(entry.function)),
         ),
-        ("cells", entry.cells != 1 and not is_integer(node)),
-        ("macs", entry.macs != 0 and not is_integer(node)),
         ("costs", bool(entry.costs) and not tabulated),
     ]
-    yield from (f"its record has {name}, which it has not" for name, wrong in empty if wrong)
+    kind = f"such a {node.op}"
+    yield from (f"its record has {name}, {kind} has none" for name, wrong in empty if wrong)
 
 
 def is_standard(node: Node) -> bool:

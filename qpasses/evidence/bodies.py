@@ -4,7 +4,7 @@ An op declares the bodies that compute every node of it. For a table there may b
 function that was tabulated, run in float between DequantizeLinear and QuantizeLinear, the one
 float kernel that is the whole chain, or a quantized kernel of onnxruntime that holds a table
 of its own. They are right where they give the same 256 codes, which is asked of onnxruntime
-(evidence/tables.py), never assumed.
+(qpasses.evidence.prove_tables), never assumed.
 """
 
 import hashlib

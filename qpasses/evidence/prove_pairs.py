@@ -103,10 +103,15 @@ def real_sum(
     total = (column.astype(exact) - a.zero_point) * wide[0]
     sign = -1 if op in SUBTRACTING else 1
     total = total + (row.astype(exact) - b.zero_point) * (sign * wide[1])
+    level = half_to_even(total, divisor)
+    return np.asarray(np.clip(level + y.zero_point, *bounds), np.int64)
+
+
+def half_to_even(total: NDArray[Any], divisor: int) -> NDArray[Any]:
+    """``total / divisor``, rounded; ``total``: an array, of objects beyond 64 bits."""
     quotient, remainder = total // divisor, total % divisor
     up = (2 * remainder > divisor) | ((2 * remainder == divisor) & (quotient % 2 == 1))
-    level = quotient + up
-    return np.asarray(np.clip(level + y.zero_point, *bounds), np.int64)
+    return np.asarray(quotient + up)
 
 
 def fast_overload(inputs: dict[str, NDArray[Any]]) -> str:

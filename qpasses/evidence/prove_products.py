@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
-from qpasses.evidence.prove_pairs import all_pairs
+from qpasses.evidence.prove_pairs import all_pairs, half_to_even
 from qpasses.ir.record import Quantization
 
 
@@ -35,7 +35,6 @@ def real_product(a: Quantization, b: Quantization, y: Quantization) -> Int64:
     column, row = all_pairs(a.dtype)
     products = (column.astype(np.int64) - a.zero_point) * (row.astype(np.int64) - b.zero_point)
     levels, places = np.unique(products, return_inverse=True)
-    rounded = [round(int(level) * ratio) for level in levels]  # half to even
-    low, high = (end - y.zero_point for end in y.limits)
-    stored = np.array([min(max(each, low), high) for each in rounded], np.int64)
-    return np.asarray(stored[places].reshape(products.shape) + y.zero_point, np.int64)
+    rounded = half_to_even(levels.astype(object) * ratio.numerator, ratio.denominator)
+    stored = np.clip(rounded + y.zero_point, *y.limits).astype(np.int64)
+    return np.asarray(stored[places].reshape(products.shape))

@@ -16,7 +16,7 @@ from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import headroom, problem_of
 from qpasses.evidence.prove_norms import norm_rows
-from qpasses.evidence.prove_softmax import exponentials
+from qpasses.evidence.prove_softmax import exponentials, worst_sum
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Record
 from qpasses.ir.runtime import run_op
@@ -95,7 +95,7 @@ def share_bound(
     It is never more than all codes; which is the bound where a sum can saturate.
     """
     span = float(max(int(given["y_max"]) - int(given["y_zero"]), 0))
-    largest, others, bits = int(terms[0]), length - 1, attributes["output_bits"]
+    largest, bits = int(terms[0]), attributes["output_bits"]
     is_shiftmax = op == "Shiftmax"
     if largest < 1 or largest * length > LARGEST:
         return span
@@ -103,10 +103,7 @@ def share_bound(
         abs(int(term) - largest * each)
         for term, each in zip(terms, exponentials(x_scale), strict=True)
     ]
-    relative = max(
-        others * error / (largest + others * int(term))
-        for error, term in zip(errors, terms, strict=True)
-    )
+    relative = worst_sum(errors, map(int, terms), length)
     step = Fraction(1, 1 << (bits - 1 if is_shiftmax else bits))
     lost = Fraction(largest + 1, 1 << 31) if is_shiftmax else Fraction(largest, 1 << 32)
     share = relative + max(errors) / largest + lost + step

@@ -42,9 +42,7 @@ def differing_sums(
 
     ``count`` stored integers are summed along the last of the node's axes; optimized and not.
     """
-    points = np.unique(np.concatenate([thresholds[0], thresholds[0] - 1]))
-    points = np.unique(np.clip(points, reachable.low[0], reachable.high[0]))
-    steps = np.searchsorted(thresholds[0], points, side="right")
+    points, steps = around(thresholds, reachable)
     expected = int(given["y_min"]) + steps
     zero = given["x_zero"]
     rows = max(1, _CHUNK // count)
@@ -53,14 +51,22 @@ def differing_sums(
         part = points[start : start + rows]
         x = summing_to(part, count, int(zero)).astype(zero.dtype)
         x = x.reshape(_shape(len(part), count, attributes["axes"]))
-        inputs = [x, *(given[name] for name in _CONSTANTS)]
+        inputs = [x, *(given[name] for name in CONSTANTS)]
         for optimize in (False, True):
             found = run_op("IntReduce", body, inputs, attributes, optimize=optimize)
             wrong += int((found.reshape(-1) != expected[start : start + rows]).sum())
     return wrong
 
 
-_CONSTANTS = ("x_zero", "multiplier", "shift", "y_zero", "y_min", "y_max")
+CONSTANTS = ("x_zero", "multiplier", "shift", "y_zero", "y_min", "y_max")
+"""Of an average, in the order of its inputs."""
+
+
+def around(thresholds: Int64, reachable: Interval) -> tuple[Int64, Int64]:
+    """The reachable sums at the thresholds [1, K] and one below, and how many each is past."""
+    points = np.unique(np.concatenate([thresholds[0], thresholds[0] - 1]))
+    points = np.unique(np.clip(points, reachable.low[0], reachable.high[0]))
+    return points, np.searchsorted(thresholds[0], points, side="right")
 
 
 def summing_to(points: Int64, count: int, zero_point: int) -> Int64:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,27 @@ def slope_differences(
 
     Slopes of equal multipliers are looked at once and counted as often as they are there.
     """
+    content = (
+        (name, value.tobytes(), value.dtype.name, value.shape) for name, value in given.items()
+    )
+    return _differences(op, body, tuple(content), rounding, x, y, tuple(slopes.tolist()))
+
+
+@lru_cache(maxsize=64)
+def _differences(
+    op: str,
+    body: Body,
+    content: tuple[tuple[str, bytes, str, tuple[int, ...]], ...],
+    rounding: str,
+    x: Quantization,
+    y: Quantization,
+    real_slopes: tuple[float, ...],
+) -> Differences:
+    given = {
+        name: np.frombuffer(value, dtype).reshape(shape)
+        for name, value, dtype, shape in content
+    }
+    slopes = np.array(real_slopes)
     names = [name for name in given if name.startswith("slope")]
     shape = np.broadcast_shapes(*(given[name].shape for name in names))
     below = [np.broadcast_to(given[name], shape).ravel() for name in names]

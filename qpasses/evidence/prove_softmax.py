@@ -1,7 +1,8 @@
 """TableSoftmax: how far from real arithmetic, and onnxruntime itself on the worst rows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import floor
 from typing import Any
 
@@ -22,10 +23,15 @@ _CODES = 1 << 22
 
 
 def exponentials(scale: float) -> list[Fraction]:
-    """exp(-scale * d) for d from 0 to 255, by Taylor's series in integers of 200 bits.
+    """exp(-scale * d) for d from 0 to 255; the error stays below 2**-180."""
+    return [Fraction(each, 1 << _BITS) for each in _exponentials(scale)]
 
-    The exponent is halved until it is small, the result squared as often; the error stays
-    below 2**-180.
+
+@lru_cache(maxsize=64)  # proof and check of a node, and of nodes like it, ask for the same
+def _exponentials(scale: float) -> tuple[int, ...]:
+    """By Taylor's series in integers of 200 bits.
+
+    The exponent is halved until it is small, the result squared as often.
     """
     exponent, halvings, unit = Fraction(scale), 0, 1 << _BITS
     while exponent > Fraction(1, 2):
@@ -39,7 +45,7 @@ def exponentials(scale: float) -> list[Fraction]:
     found = [unit]
     for _ in range(255):
         found.append(found[-1] * root >> _BITS)
-    return [Fraction(each, unit) for each in found]
+    return tuple(found)
 
 
 def table_errors(
@@ -49,17 +55,34 @@ def table_errors(
 
     Numerators that saturate count as right.
     """
-    largest = int(given["denominators"][0])
-    real = [largest * each for each in exponentials(x_scale)]
-    shares = [each / Fraction(y_scale) for each in real]
     terms, parts = (given[name].tolist() for name in ("denominators", "numerators"))
+    real = [terms[0] * each for each in _exponentials(x_scale)]
+    step, unit = Fraction(y_scale), 1 << _BITS  # all that follows has one denominator
+    whole, shares = step.numerator * unit, [step.denominator * each for each in real]
     return (
-        [abs(n - each) for n, each in zip(terms, real, strict=True)],
+        [Fraction(abs(n * unit - each), unit) for n, each in zip(terms, real, strict=True)],
         [
-            Fraction(0) if n == LARGEST_NUMERATOR < each else abs(n - each)
+            Fraction(0)
+            if n == LARGEST_NUMERATOR and each > n * whole
+            else Fraction(abs(n * whole - each), whole)
             for n, each in zip(parts, shares, strict=True)
         ],
     )
+
+
+def worst_sum(errors: Iterable[Fraction], terms: Iterable[int], length: int) -> Fraction:
+    """max over d of k * |r_d| / (A + k * T_d), k = length - 1, for the errors r of terms T.
+
+    It is how far the sum of a row is off at most, relatively: where all other codes are alike.
+    """
+    others, terms = length - 1, [max(term, 0) for term in terms]
+    above, below = 0, 1
+    for error, term in zip(errors, terms, strict=True):
+        over, under = others * error.numerator, error.denominator
+        under *= terms[0] + others * term
+        if over * below > above * under:
+            above, below = over, under
+    return Fraction(above, below)
 
 
 def softmax_bound(given: Constants, x_scale: float, y_scale: float, length: int) -> float:
@@ -78,14 +101,11 @@ def softmax_bound(given: Constants, x_scale: float, y_scale: float, length: int)
     It is never more than all codes from the zero point on.
     """
     terms, parts = table_errors(given, x_scale, y_scale)
-    largest, others = int(given["denominators"][0]), length - 1
+    largest = int(given["denominators"][0])
     span = max(int(given["y_max"]) - int(given["y_zero"]), 0)
     if largest < 1:
         return float(span)
-    relative = max(
-        others * error / (largest + others * max(int(term), 0))
-        for error, term in zip(terms, given["denominators"], strict=True)
-    )
+    relative = worst_sum(terms, given["denominators"].tolist(), length)
     q = min(1 / Fraction(y_scale), Fraction(span))
     return min(float(q * relative + max(parts) / largest), float(span))
 

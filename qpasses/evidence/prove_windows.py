@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.op import Body
-from qpasses.evidence.prove_reductions import summing_to
+from qpasses.evidence.prove_reductions import CONSTANTS, around, summing_to
 from qpasses.evidence.thresholds import Interval
 from qpasses.ir.runtime import run_op
 
@@ -38,21 +38,16 @@ def differing_means(
     The one window of a row of ``cells`` cells is as large as those of the node; optimized and
     not.
     """
-    points = np.unique(np.concatenate([thresholds[0], thresholds[0] - 1]))
-    points = np.unique(np.clip(points, reachable.low[0], reachable.high[0]))
-    steps = np.searchsorted(thresholds[0], points, side="right")
+    points, steps = around(thresholds, reachable)
     zero, widest = given["x_zero"], prod(attributes["kernel_shape"])
     x = summing_to(points, cells, int(zero)).astype(zero.dtype)[:, None, :]
     behind = [0, widest - 1]
     row = {"channels": 1, "dilations": [1], "kernel_shape": [widest], "strides": [widest]}
     row |= {"pads": behind, "uncounted_pads": behind, "rounding": attributes["rounding"]}
-    inputs = [x, *(given[name] for name in _CONSTANTS)]
+    inputs = [x, *(given[name] for name in CONSTANTS)]
     found = (
         run_op("IntCountedAveragePool", body, inputs, row, optimize=optimize)
         for optimize in (False, True)
     )
     expected = int(given["y_min"]) + steps
     return sum(int((codes.reshape(-1) != expected).sum()) for codes in found)
-
-
-_CONSTANTS = ("x_zero", "multiplier", "shift", "y_zero", "y_min", "y_max")

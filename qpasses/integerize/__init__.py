@@ -23,10 +23,12 @@ from qpasses.integerize.integerize_reduce import IntegerizeReduce
 from qpasses.integerize.integerize_rescaling import IntegerizeRescaling
 from qpasses.integerize.integerize_resize import IntegerizeResize
 from qpasses.integerize.integerize_softmax import IntegerizeSoftmax
-from qpasses.integerize.read_stored import LOCATING, MEASURING, ReadStored
+from qpasses.integerize.read_stored import ReadStored
 from qpasses.ir.elementwise import ELEMENTWISE
+from qpasses.ir.moving import MOVING
 from qpasses.ir.rewriting import Pass
 from qpasses.ir.settings import Settings
+from qpasses.ir.stages import LOCATING, MEASURING
 
 INTEGERIZE: tuple[Pass, ...] = (
     IntegerizePRelu(),
@@ -72,3 +74,11 @@ QUANTIZABLE = (
     | frozenset(op for each in INTEGERIZE for op in each.op_types)
 ) - {"QuantizeLinear", *MEASURING, *LOCATING}
 """The op types of a float model that can become integer."""
+
+COMPUTING = (
+    frozenset(op for each in INTEGERIZE for op in each.op_types)
+    - {"QuantizeLinear", *MEASURING, *LOCATING}
+    - ELEMENTWISE
+    - MOVING.keys()
+)
+"""Those with an integer form of their own: one that stays in float is declined by name."""

@@ -9,16 +9,21 @@ import numpy as np
 from opsets.fixed_point import ROUNDINGS
 from opsets.forms import MEAN_FORMS, POOL_FORMS
 from opsets.multipliers import Pair, ScaleError
-from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from opsets.rounding import NodeRounding, wraps
 from opsets.target import Target
 from qpasses.evidence.thresholds import Interval
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.integerize.put_integer_node import (
+    own_constants,
+    put_integer_node,
+    scales,
+    sources,
+)
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored, clamp
 from qpasses.ir.record import NodeRecord, Quantization, middle_code
-from qpasses.ir.rewriting import Context
+from qpasses.ir.rewriting import Context, Rewritten
 
 _ROUNDINGS: Mapping[str, NodeRounding] = {"divided": "half_away", "reciprocal": "half_up"}
 """Of the forms that round in their own way."""
@@ -108,7 +113,7 @@ def put_average(
     attributes: Mapping[str, Any],
     cells: int,
     context: Context,
-) -> None:
+) -> Rewritten:
     """Put ``op`` in place of ``node``, from stored x to stored y with what y absorbs."""
     x, (y, absorbed) = ends
     source, meaning = x.quantization, y.quantization
@@ -121,23 +126,12 @@ def put_average(
         name: np.full(shape, value, np.int32)
         for name, value in (("multiplier", numbers.multiplier), ("shift", numbers.shift))
     }
-    limits = clamp(absorbed, meaning)
-    known = scaling | {
-        "x_zero": np.array(zeros[0], source.dtype),
-        "y_zero": np.array(zeros[1], meaning.dtype),
-        "y_min": np.array(limits[0], meaning.dtype),
-        "y_max": np.array(limits[1], meaning.dtype),
-    }
-    context.record.nodes[node.name] = NodeRecord(
-        source=[node.name, *(each.name for each in absorbed)],
-        scales={"x": [source.scale], "y": [meaning.scale]},
-        overload=OPS[op].body("portable", known, given).overload,
-        cells=cells,
-    )
     inputs = [
         x.tensor,
         context.scalar(source.dtype, zeros[0]),
-        *(context.constant(f"{node.name}.{name}", value) for name, value in scaling.items()),
-        *(context.scalar(meaning.dtype, value) for value in (zeros[1], *limits)),
+        *own_constants(node.name, scaling, context),
+        context.scalar(meaning.dtype, zeros[1]),
+        *(context.scalar(meaning.dtype, code) for code in clamp(absorbed, meaning)),
     ]
-    add_node(graph, op, node.name, inputs, [y.tensor], attributes=given, domain=DOMAIN)
+    record = NodeRecord(sources(node, *absorbed), scales(x=x, y=y), cells=cells)
+    return put_integer_node(graph, op, node.name, inputs, y.tensor, given, record, context)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from qpasses.ir.graph import Graph, Node, add_node, new_tensor
 from qpasses.ir.patterns import quantized_by
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 
 
 class ClipCodes(Pass):
@@ -17,14 +17,14 @@ class ClipCodes(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Let the Clip write the stored tensor, which keeps its name."""
         y = quantized_by(node, context.settings)
         if y is None or y.quantization.limits == y.quantization.type_limits:
-            return None
+            return NOT_MINE
         name = node.inputs[0].name
         unclipped = new_tensor(context.fresh(f"{name}_unclipped"), y.tensor)
         node.outputs = [unclipped]
         ends = [context.scalar(y.quantization.dtype, end) for end in y.quantization.limits]
         add_node(graph, "Clip", context.fresh(f"{name}_clip"), [unclipped, *ends], [y.tensor])
-        return None
+        return REWRITTEN

@@ -6,23 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from opsets.fixed_point import scale_to_multiplier
+from opsets.division import LARGEST_DIVISOR_IN_INT64
+from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.realised import node_rounding
 from qpasses.evidence.prove_reductions import sums
 from qpasses.integerize.averages import Numbers, follows_shape, pool_numbers, put_average
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
-from qpasses.ir.rewriting import Context, Declined
+from qpasses.ir.rewriting import Context, Declined, Outcome
 from qpasses.ir.windows import all_pads, geometry_of
-
-LARGEST_DIVISOR = 1 << 62
-"""cells * 2**shift, and twice a remainder of it, fit int64."""
 
 
 def put_counted(
     graph: Graph, node: Node, x: Stored, found: tuple[Stored, list[Node]], context: Context
-) -> Declined | None:
+) -> Outcome:
     """IntCountedAveragePool in place of ``node``, an AveragePool."""
     target, ends = context.target, (x.quantization, found[0].quantization)
     if not follows_shape(target):
@@ -44,13 +42,12 @@ def put_counted(
             return Declined(f"AveragePool: {error}")
     else:
         ratio = Fraction(ends[0].scale) / Fraction(ends[1].scale)
-        pair = scale_to_multiplier(ratio, target.multiplier_bits)
+        pair = saturating_multiplier(ratio, target.multiplier_bits)
         numbers = Numbers(*pair, node_rounding(target))
-    if not reachable.fits_int32() or (cells << numbers.shift) >= LARGEST_DIVISOR:
+    if not reachable.fits_int32() or (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64:
         return Declined("AveragePool of so many cells that an integer could overflow")
     op = "IntCountedAveragePool"
-    put_average(graph, node, op, (x, found), numbers, attributes, 1, context)
-    return None
+    return put_average(graph, node, op, (x, found), numbers, attributes, 1, context)
 
 
 def _attributes(node: Node) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from typing import ClassVar
 
-from qpasses.integerize.read_stored import LOCATING, MEASURING
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, producer
 from qpasses.ir.patterns import Stored, quantized_by, stored_input
 from qpasses.ir.record import SIGNALS
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.ir.stages import LOCATING, MEASURING
 
 
 class IntegerEdges(Pass):
@@ -19,18 +19,18 @@ class IntegerEdges(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put the stored tensor in the place of the float one in the graph's interface."""
         if node.op == "QuantizeLinear":
             return _take_input(graph, node, context)
         return _take_output(graph, node, context)
 
 
-def _take_input(graph: Graph, node: Node, context: Context) -> Declined | None:
+def _take_input(graph: Graph, node: Node, context: Context) -> Outcome:
     given, stored = node.inputs[0], quantized_by(node, context.settings)
     place = next((i for i, tensor in enumerate(graph.inputs) if tensor is given), None)
     if place is None or stored is None:
-        return None  # inside the graph
+        return NOT_MINE  # inside the graph
     others = [reader for reader in given.outputs if reader is not node]
     if is_graph_output(graph, given) or any(
         each.op not in MEASURING | LOCATING for each in others
@@ -39,20 +39,20 @@ def _take_input(graph: Graph, node: Node, context: Context) -> Declined | None:
     for each in others:
         each.inputs = [stored.tensor]
     _replace(graph.inputs, place, stored, node, context)
-    return None
+    return REWRITTEN
 
 
-def _take_output(graph: Graph, node: Node, context: Context) -> Declined | None:
+def _take_output(graph: Graph, node: Node, context: Context) -> Outcome:
     given, stored = node.outputs[0], stored_input(node.outputs[0], context.settings, SIGNALS)
     place = next((i for i, tensor in enumerate(graph.outputs) if tensor is given), None)
     if place is None or stored is None:
-        return None  # inside the graph
+        return NOT_MINE  # inside the graph
     if given.outputs:
         return Declined(f"output {given.name!r} is read in float as well")
     if producer(stored.tensor) is None or is_graph_output(graph, stored.tensor):
         return Declined(f"output {given.name!r} would be a plain copy of another tensor")
     _replace(graph.outputs, place, stored, node, context)
-    return None
+    return REWRITTEN
 
 
 def _replace(

@@ -7,17 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import UsageError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import quotient_rounding
 from opsets.target import Target
 from qpasses.integerize.numbers.add_numbers import choose_add
 from qpasses.integerize.numbers.rescaled_numbers import rescaled_numbers
 from qpasses.integerize.numbers.stream_numbers import stream_multipliers
-from qpasses.ir.graph import Graph, Node, add_node, is_float
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    sources,
+    with_zero,
+)
+from qpasses.ir.graph import Graph, Node, is_float
 from qpasses.ir.patterns import activations, clamp, stored_input, stored_output, value_of
 from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeAdd(Pass):
@@ -43,13 +49,13 @@ class IntegerizeAdd(Pass):
             return Declined(f"{node.op} of a constant that holds infinite values")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Choose multipliers on all pairs of stored integers, put IntAdd or IntSub there."""
         settings = context.settings
         a, b = (stored_input(tensor, settings, SIGNALS) for tensor in node.inputs)
         found = stored_output(graph, node, settings, SIGNALS)
         if a is None and b is None and found is None:
-            return None  # float or integers on both sides
+            return NOT_MINE  # float or integers on both sides
         if a is None or b is None or found is None:
             return Declined("an operand or the result is not quantized per tensor")
         y, absorbed = found
@@ -67,36 +73,16 @@ class IntegerizeAdd(Pass):
         once = context.target.add == "one_rounding"
         target = context.target
         attributes = {"rounding": quotient_rounding(target) if once else target.rounding}
-        ends = [
-            context.scalar(y.quantization.dtype, value)
-            for value in (y.quantization.zero_point, *bounds)
+        inputs = [
+            *with_zero(a, context),
+            *with_zero(b, context),
+            *own_constants(node.name, numbers, context),
+            *output_codes(y.quantization, bounds, context),
         ]
-        known = {"y_min": ends[1].values, "y_max": ends[2].values, **numbers}
-        context.record.nodes[node.name] = NodeRecord(
-            source=[node.name, *(each.name for each in absorbed)],
-            overload=OPS[op].body("portable", known, attributes).overload,
-            scales={
-                "a": [a.quantization.scale],
-                "b": [b.quantization.scale],
-                "y": [y.quantization.scale],
-            },
+        record = NodeRecord(sources(node, *absorbed), scales(a=a, b=b, y=y))
+        return put_integer_node(
+            graph, op, node.name, inputs, y.tensor, attributes, record, context
         )
-        inputs = []
-        for each in (a, b):
-            zero = context.scalar(each.quantization.dtype, each.quantization.zero_point)
-            inputs += [each.tensor, zero]
-        for name, value in numbers.items():
-            inputs.append(context.constant(f"{node.name}.{name}", value))
-        add_node(
-            graph,
-            op,
-            node.name,
-            [*inputs, *ends],
-            [y.tensor],
-            attributes=attributes,
-            domain=DOMAIN,
-        )
-        return None
 
 
 def _numbers(

@@ -8,10 +8,10 @@ from qpasses.evidence.prove_reductions import sums
 from qpasses.integerize.averages import pool_numbers, put_average
 from qpasses.integerize.counted_pools import put_counted
 from qpasses.integerize.reduction import put_reduction
-from qpasses.integerize.requantized import Accumulation, Site, emit_requantized
+from qpasses.integerize.requantized import Accumulation, Replaced, emit_requantized
 from qpasses.ir.graph import Graph, Node, spatial_shape
 from qpasses.ir.patterns import stored_input, stored_output
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.windows import geometry_of, guard_pool, has_equal_windows
 
 
@@ -37,7 +37,7 @@ class IntegerizeAveragePool(Pass):
         """Pads that are written out, and a known number of channels."""
         return guard_pool(node)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntAveragePool or IntGlobalAveragePool in place."""
         settings = context.settings
         x = stored_input(node.inputs[0], settings)
@@ -63,8 +63,8 @@ class IntegerizeAveragePool(Pass):
         if form == "requantized" and context.target.elementwise is None:
             inputs = [x.tensor, context.scalar(x.quantization.dtype, zero_point)]
             acc = Accumulation(reachable, {"x": [x.quantization.scale]}, cells)
-            site = Site(node, *found)
-            return emit_requantized(graph, site, op, inputs, attributes, acc, context)
+            replaced = Replaced(node, *found)
+            return emit_requantized(graph, replaced, op, inputs, attributes, acc, context)
         if not reachable.fits_int32():
             return Declined(f"{node.op} of so many cells that an integer could overflow")
         y = found[0].quantization
@@ -72,5 +72,4 @@ class IntegerizeAveragePool(Pass):
             numbers = pool_numbers(x.quantization, y, cells, reachable, context.target)
         except ScaleError as error:
             return Declined(f"{node.op}: {error}")
-        put_average(graph, node, op, (x, found), numbers, attributes, cells, context)
-        return None
+        return put_average(graph, node, op, (x, found), numbers, attributes, cells, context)

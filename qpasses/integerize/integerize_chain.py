@@ -7,15 +7,19 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import Rounding
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
+from qpasses.integerize.put_integer_node import (
+    put_integer_node,
+    scales,
+    shared_tables,
+    sources,
+)
 from qpasses.ir.edges import Floats, codes, dequantize, quantize
 from qpasses.ir.elementwise import differing_axes, made_of
 from qpasses.ir.function import Function
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import quantized_by, stored_input
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.stages import CLAMPING
 
 
@@ -32,20 +36,20 @@ class IntegerizeChain(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put a table between the two stored tensors."""
         y, end = quantized_by(node, context.settings), node.inputs[0]
         nodes, source = made_of(end, context.selection.excluded)
         if source is None or all(each.op in CLAMPING for each in nodes):
-            return None  # of several tensors, nothing, or exact without a table
+            return NOT_MINE  # of several tensors, nothing, or exact without a table
         if not context.target.tables:
-            return None
+            return NOT_MINE
         axes = differing_axes(nodes)
         if len(axes) > 1:
-            return None
+            return NOT_MINE
         x = stored_input(source, context.settings)
         if x is None or y is None:
-            return None
+            return NOT_MINE
         function = Function.of(nodes, [source], end, graph.opset)
         try:
             ends, target = (x.quantization, y.quantization), context.target
@@ -53,31 +57,24 @@ class IntegerizeChain(Pass):
                 function, *ends, target.table_rounding, target.float_type
             )
         except ModelError as error:
-            for each in nodes:
-                context.record.declined.setdefault(each.name, str(error))
-            return None
+            return Declined(str(error), of=[each.name for each in nodes])
         if len(undefined) == context.settings.codes:
-            reason = f"{', '.join(function.ops)}: not defined for any code of its input"
-            for each in nodes:
-                context.record.declined.setdefault(each.name, reason)
-            return None
+            return Declined(
+                f"{', '.join(function.ops)}: not defined for any code of its input",
+                of=[each.name for each in nodes],
+            )
         op = "LutPerChannel" if axes else "Lut"
         name = nodes[-1].name
         context.record.declined.pop(name, None)  # multipliers that no target expresses
-        context.record.nodes[name] = NodeRecord(
-            source=[each.name for each in nodes],
-            scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
-            overload=OPS[op].body("portable", {"table": table}, {}).overload,
+        record = NodeRecord(
+            source=sources(*nodes),
+            scales=scales(x=x, y=y),
             function=function.as_text(),
             undefined=undefined,
         )
-        values = [x.tensor, context.table(f"{name}.table", table)]
+        inputs = [x.tensor, *shared_tables(name, {"table": table}, context)]
         attributes = {"axis": max(axes)} if axes else {}
-        made = add_node(
-            graph, op, name, values, [y.tensor], attributes=attributes, domain=DOMAIN
-        )
-        context.selection.inherit(made, nodes[-1])
-        return None
+        return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)
 
 
 def tabulate(

@@ -5,9 +5,13 @@ from typing import ClassVar
 import numpy as np
 
 from opsets.multipliers import ScaleError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from qpasses.integerize.integerize_rescaling import rescaling_pair, rescaling_table
+from qpasses.integerize.put_integer_node import (
+    put_integer_node,
+    scales,
+    shared_tables,
+    sources,
+)
 from qpasses.ir.graph import Graph, Node, add_node, input_at
 from qpasses.ir.patterns import (
     bounds,
@@ -18,7 +22,7 @@ from qpasses.ir.patterns import (
     value_of,
 )
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.ir.stages import CLAMPING
 
 
@@ -41,13 +45,13 @@ class IntegerizeClamp(Pass):
             return Declined(f"{node.op} with a bound that is not constant")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put Clip or Lut between the two stored tensors."""
         settings = context.settings
         x = stored_input(node.inputs[0], settings)
         found = stored_output(graph, node, settings)
         if x is None and found is None:
-            return None  # a float tensor on both sides
+            return NOT_MINE  # a float tensor on both sides
         if x is None or found is None:
             return Declined("its input or output is not quantized to 8 bits")
         y, behind = found
@@ -57,26 +61,26 @@ class IntegerizeClamp(Pass):
             pair = rescaling_pair(x.quantization, y.quantization, context.target)
         except ScaleError as error:
             return Declined(f"another scale: {error}")
-        record = NodeRecord([each.name for each in nodes], {})
-        if x.quantization == y.quantization:
-            ends = [context.scalar(y.quantization.dtype, value) for value in (low, high)]
-            add_node(graph, "Clip", node.name, [x.tensor, *ends], [y.tensor])
-        elif not context.target.tables:
+        if x.quantization != y.quantization and not context.target.tables:
             return Declined(
                 f"{node.op} to another scale needs a table: target {context.target.name!r} "
                 "has none"
             )
-        else:
-            record.scales = {"x": [x.quantization.scale], "y": [y.quantization.scale]}
-            record.requantizes = pair or ()
-            record.bounds = [end if np.isfinite(end) else None for end in bounds(nodes)]
-            record.overload = OPS["Lut"].body("portable", {}, {}).overload
-            rounding = context.target.rounding
-            table = rescaling_table(x.quantization, y.quantization, rounding, pair)
-            table = np.clip(table, low, high).astype(table.dtype)
-            inputs = [x.tensor, context.table(f"{node.name}.table", table)]
-            add_node(graph, "Lut", node.name, inputs, [y.tensor], domain=DOMAIN)
         for absorbed in behind:
             absorbed.outputs.clear()
-        context.record.nodes[node.name] = record
-        return None
+        if x.quantization == y.quantization:
+            ends = [context.scalar(y.quantization.dtype, value) for value in (low, high)]
+            add_node(graph, "Clip", node.name, [x.tensor, *ends], [y.tensor])
+            context.record.nodes[node.name] = NodeRecord(sources(*nodes), {})
+            return REWRITTEN
+        rounding = context.target.rounding
+        table = rescaling_table(x.quantization, y.quantization, rounding, pair)
+        table = np.clip(table, low, high).astype(table.dtype)
+        inputs = [x.tensor, *shared_tables(node.name, {"table": table}, context)]
+        record = NodeRecord(
+            source=sources(*nodes),
+            scales=scales(x=x, y=y),
+            bounds=[end if np.isfinite(end) else None for end in bounds(nodes)],
+            requantizes=pair or (),
+        )
+        return put_integer_node(graph, "Lut", node.name, inputs, y.tensor, {}, record, context)

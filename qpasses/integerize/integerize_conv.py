@@ -7,10 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpasses.integerize.requantized import Accumulation, Site, accumulators, emit_requantized
+from qpasses.integerize.requantized import (
+    Accumulation,
+    Replaced,
+    accumulators,
+    emit_requantized,
+)
 from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at
 from qpasses.ir.patterns import Stored, stored_input, stored_output, value_of
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.settings import Settings
 
 
@@ -29,7 +34,7 @@ class IntegerizeConv(Pass):
         """Constant weights that cannot overflow int32 by themselves."""
         return guard_weights(node, axis=0)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Collect the stored operands, choose multipliers, put IntConv in place."""
         bias = input_at(node, 2)
         operands = matrix_operands(graph, node, 0, bias, context.settings)
@@ -38,7 +43,7 @@ class IntegerizeConv(Pass):
         inputs = matrix_inputs(operands, context)
         geometry = _geometry(node, operands.weights.shape[2:])
         return emit_requantized(
-            graph, operands.site, "IntConv", inputs, geometry, operands.acc, context
+            graph, operands.replaced, "IntConv", inputs, geometry, operands.acc, context
         )
 
 
@@ -76,9 +81,9 @@ def guard_weights(node: Node, axis: int) -> Declined | None:
 
 @dataclass(frozen=True)
 class Operands:
-    """A product with constant weights: its site, stored operands, its accumulator."""
+    """A product with constant weights: what is replaced, stored operands, its accumulator."""
 
-    site: Site
+    replaced: Replaced
     x: Stored
     weights: NDArray[Any]  # int8 or uint8
     bias: NDArray[np.int32]
@@ -119,12 +124,12 @@ def matrix_operands(
     if view.scale.size == 1:  # one multiplier for all channels
         reachable, scale = reachable.hull(), view.scale.reshape(1)
     acc = Accumulation(reachable, {"x": [x.quantization.scale], "w": scale.tolist()})
-    return Operands(Site(node, y, clamps, added), x, weights, stored_bias, acc)
+    return Operands(Replaced(node, y, clamps, added), x, weights, stored_bias, acc)
 
 
 def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
     """The inputs of IntConv and IntGemm before the multiplier."""
-    x, name, dtype = operands.x, operands.site.node.name, operands.weights.dtype.name
+    x, name, dtype = operands.x, operands.replaced.node.name, operands.weights.dtype.name
     return [
         x.tensor,
         context.scalar(x.quantization.dtype, x.quantization.zero_point),

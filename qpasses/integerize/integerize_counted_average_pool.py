@@ -5,7 +5,7 @@ from typing import ClassVar
 from qpasses.integerize.counted_pools import put_counted
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import stored_input, stored_output
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.windows import guard_pool, has_equal_windows
 
 
@@ -30,7 +30,7 @@ class IntegerizeCountedAveragePool(Pass):
         """Pads that are written out, and a known number of channels."""
         return guard_pool(node)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntCountedAveragePool in place."""
         x = stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)

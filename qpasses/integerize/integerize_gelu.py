@@ -3,15 +3,20 @@
 from typing import ClassVar
 
 from opsets.errors import UsageError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from qpasses.integerize.numbers.published_numbers import gelu_numbers
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    with_zero,
+)
 from qpasses.ir.elementwise import made_of
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import quantized_by, stored_input
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeGelu(Pass):
@@ -27,39 +32,28 @@ class IntegerizeGelu(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers for the scale of x, put the node in place."""
         settings, target, end = context.settings, context.target, node.inputs[0]
         nodes, source = made_of(end, context.selection.excluded)
         form = settings.gelu
         if source is None or [each.op for each in nodes] != ["Gelu"]:
-            return None
+            return NOT_MINE
         x, y = stored_input(source, settings), quantized_by(node, settings)
         if form is None or form == "table" or x is None or y is None:
-            return None
+            return NOT_MINE
         name, meaning = nodes[0].name, y.quantization
         try:
             op, numbers, attributes = gelu_numbers(
                 form, x.quantization.scale, meaning.scale, target
             )
         except UsageError as error:
-            context.record.declined.setdefault(name, f"Gelu by {form}: {error}")
-            return None
+            return Declined(f"Gelu by {form}: {error}", of=[name])
         attributes = {**attributes, "rounding": node_rounding(target)}
-        context.record.nodes[name] = NodeRecord(
-            source=[name],
-            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=OPS[op].body("portable", numbers, attributes).overload,
-        )
-        bounds = meaning.zero_point, *meaning.limits
         inputs = [
-            x.tensor,
-            context.scalar(x.quantization.dtype, x.quantization.zero_point),
-            *(context.constant(f"{name}.{key}", value) for key, value in numbers.items()),
-            *(context.scalar(meaning.dtype, value) for value in bounds),
+            *with_zero(x, context),
+            *own_constants(name, numbers, context),
+            *output_codes(meaning, meaning.limits, context),
         ]
-        made = add_node(
-            graph, op, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
-        )
-        context.selection.inherit(made, nodes[0])
-        return None
+        record = NodeRecord([name], scales(x=x, y=y))
+        return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)

@@ -7,7 +7,7 @@ from qpasses.integerize.integerize_conv import guard_weights, matrix_inputs, mat
 from qpasses.integerize.requantized import emit_requantized
 from qpasses.ir.graph import Graph, Node, Tensor, input_at, rank
 from qpasses.ir.patterns import absorbed, bias_row, multiplies_stacks, value_of
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeGemm(Pass):
@@ -40,10 +40,10 @@ class IntegerizeGemm(Pass):
             )
         return guard_weights(node, axis=1)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Collect the stored operands, choose multipliers, put IntGemm in place."""
         if multiplies_stacks(node):
-            return None
+            return NOT_MINE
         chain = absorbed(graph, node)
         if node.op == "MatMul":
             bias = bias_row(node, chain[0]) if chain else None
@@ -55,7 +55,7 @@ class IntegerizeGemm(Pass):
         inputs = matrix_inputs(operands, context)
         attributes = {"leading": _leading(node.inputs[0])}
         return emit_requantized(
-            graph, operands.site, "IntGemm", inputs, attributes, operands.acc, context
+            graph, operands.replaced, "IntGemm", inputs, attributes, operands.acc, context
         )
 
 

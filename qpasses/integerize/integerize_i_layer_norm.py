@@ -3,15 +3,21 @@
 from typing import ClassVar
 
 from opsets.errors import UsageError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import quotient_rounding
 from qpasses.integerize.integerize_layer_norm import factors_of, row_of
 from qpasses.integerize.numbers.published_numbers import i_layer_norm_numbers
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    sources,
+    with_zero,
+)
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import clamp, stored_input, stored_output
 from qpasses.ir.record import SIGNALS, NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeILayerNorm(Pass):
@@ -26,46 +32,31 @@ class IntegerizeILayerNorm(Pass):
 
     op_types: ClassVar = frozenset({"LayerNormalization"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers, put ILayerNorm in place."""
         if context.settings.layernorm != "ivit":
-            return None
+            return NOT_MINE
         x = stored_input(node.inputs[0], context.settings, SIGNALS)
         found, row = stored_output(graph, node, context.settings), row_of(node)
         if x is None or found is None or row is None or len(row) != 1:
-            return None
+            return NOT_MINE
         gamma, beta = (factors_of(node, index, row) for index in (1, 2))
         if gamma.ndim > 1:
-            return None
+            return NOT_MINE
         y, absorbed = found
         meaning = y.quantization
         try:
             numbers = i_layer_norm_numbers(gamma, beta, x.quantization, meaning.scale)
         except UsageError as error:
-            context.record.declined.setdefault(node.name, f"I-LayerNorm: {error}")
-            return None
+            return Declined(f"I-LayerNorm: {error}")
         attributes = {"cells": row[0], "rounding": quotient_rounding(context.target)}
         context.record.declined.pop(node.name, None)
-        context.record.nodes[node.name] = NodeRecord(
-            source=[node.name, *(each.name for each in absorbed)],
-            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=OPS["ILayerNorm"].body("portable", numbers, attributes).overload,
-            cells=row[0],
-        )
-        bounds = meaning.zero_point, *clamp(absorbed, meaning)
         inputs = [
-            x.tensor,
-            context.scalar(x.quantization.dtype, x.quantization.zero_point),
-            *(context.constant(f"{node.name}.{key}", value) for key, value in numbers.items()),
-            *(context.scalar(meaning.dtype, value) for value in bounds),
+            *with_zero(x, context),
+            *own_constants(node.name, numbers, context),
+            *output_codes(meaning, clamp(absorbed, meaning), context),
         ]
-        add_node(
-            graph,
-            "ILayerNorm",
-            node.name,
-            inputs,
-            [y.tensor],
-            attributes=attributes,
-            domain=DOMAIN,
+        record = NodeRecord(sources(node, *absorbed), scales(x=x, y=y), cells=row[0])
+        return put_integer_node(
+            graph, "ILayerNorm", node.name, inputs, y.tensor, attributes, record, context
         )
-        return None

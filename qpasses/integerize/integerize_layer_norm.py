@@ -6,14 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.multipliers import ScaleError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import quotient_rounding
 from qpasses.integerize.numbers.norm_numbers import Norm, norm_numbers
-from qpasses.ir.graph import Graph, Node, add_node, input_at, is_float, is_used, rank
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    sources,
+    with_zero,
+)
+from qpasses.ir.graph import Graph, Node, input_at, is_float, is_used, rank
 from qpasses.ir.patterns import clamp, real_value_of, stored_input, stored_output, value_of
 from qpasses.ir.record import SIGNALS, NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.shapes import keeps_shape
 from qpasses.ir.stages import NORMS, UNCENTERED
 
@@ -49,12 +55,12 @@ class IntegerizeLayerNorm(Pass):
             return Declined(f"{node.op} with a gamma or beta along an axis of unknown size")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers, put IntLayerNorm in place."""
         x = stored_input(node.inputs[0], context.settings, SIGNALS)
         found = stored_output(graph, node, context.settings)
         if x is None and found is None:
-            return None  # in float, or I-ViT's already
+            return NOT_MINE  # in float, or I-ViT's already
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         y, absorbed = found
@@ -69,30 +75,15 @@ class IntegerizeLayerNorm(Pass):
         except ScaleError as error:
             return Declined(f"{node.op}: {error}")
         attributes = {**shape, "rounding": quotient_rounding(context.target)}
-        bounds = meaning.zero_point, *clamp(absorbed, meaning)
-        body = OPS["IntLayerNorm"].body("portable", numbers, attributes)
-        context.record.nodes[node.name] = NodeRecord(
-            source=[node.name, *(each.name for each in absorbed)],
-            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=body.overload,
-            cells=norm.cells,
-        )
         inputs = [
-            x.tensor,
-            context.scalar(x.quantization.dtype, x.quantization.zero_point),
-            *(context.constant(f"{node.name}.{key}", value) for key, value in numbers.items()),
-            *(context.scalar(meaning.dtype, value) for value in bounds),
+            *with_zero(x, context),
+            *own_constants(node.name, numbers, context),
+            *output_codes(meaning, clamp(absorbed, meaning), context),
         ]
-        add_node(
-            graph,
-            "IntLayerNorm",
-            node.name,
-            inputs,
-            [y.tensor],
-            attributes=attributes,
-            domain=DOMAIN,
+        record = NodeRecord(sources(node, *absorbed), scales(x=x, y=y), cells=norm.cells)
+        return put_integer_node(
+            graph, "IntLayerNorm", node.name, inputs, y.tensor, attributes, record, context
         )
-        return None
 
 
 def row_of(node: Node) -> list[int] | None:

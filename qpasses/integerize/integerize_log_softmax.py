@@ -2,18 +2,20 @@
 
 from typing import ClassVar
 
-import numpy as np
-
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import quotient_rounding
-from qpasses.integerize.integerize_softmax import axis_from_end, row_length
+from qpasses.integerize.integerize_softmax import guard_rows, rows_of, table_limit
 from qpasses.integerize.numbers.log_softmax_tables import log_softmax_tables
-from qpasses.integerize.numbers.softmax_tables import largest_entry
-from qpasses.ir.graph import Graph, Node, add_node, is_float, rank
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    put_integer_node,
+    scales,
+    shared_tables,
+    sources,
+)
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import clamp, stored_input, stored_output
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeLogSoftmax(Pass):
@@ -30,53 +32,34 @@ class IntegerizeLogSoftmax(Pass):
 
     def guard(self, _graph: Graph, node: Node) -> Declined | None:
         """An axis that can be counted from the end."""
-        if is_float(node.outputs[0]) and not rank(node.inputs[0]):
-            return Declined("LogSoftmax of a rank that is not known")
-        return None
+        return guard_rows(node)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Fill the tables for the length of the rows, put IntLogSoftmax in place."""
         x = stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)
         if x is None and found is None:
-            return None  # in float
+            return NOT_MINE  # in float
         if x is None or found is None:
             return Declined("its input or output is not quantized per tensor to 8 bits")
-        axis = axis_from_end(node)
-        length = row_length(x, axis, context)
+        axis, length = rows_of(node, x, context)
         if length is None:
             return Declined("LogSoftmax over rows of no known length on the first sample")
-        bits = context.settings.softmax_bits
-        if not (largest := largest_entry(length, bits)):
-            return Declined(f"LogSoftmax over rows too long for an accumulator of {bits} bits")
+        largest = table_limit(node, length, context)
+        if isinstance(largest, Declined):
+            return largest
         y, behind = found
-        low, high = clamp(behind, y.quantization)
-        scales = x.quantization.scale, y.quantization.scale
-        tables, dtype = log_softmax_tables(*scales, largest), y.quantization.dtype
-        given = {
-            **tables.inputs(),
-            "y_zero": y.quantization.zero,
-            "y_min": np.array(low, dtype),
-            "y_max": np.array(high, dtype),
-        }
+        meaning, name = y.quantization, node.name
+        tables = log_softmax_tables(x.quantization.scale, meaning.scale, largest)
         rounding = quotient_rounding(context.target)
         attributes = {"fraction_bits": tables.fraction_bits, "rounding": rounding}
         attributes["axis"] = axis
-        context.record.nodes[node.name] = NodeRecord(
-            source=[node.name, *(each.name for each in behind)],
-            scales={"x": [scales[0]], "y": [scales[1]]},
-            overload=OPS["IntLogSoftmax"].body("portable", given, attributes).overload,
-            cells=length,
-        )
-        constants = [
-            context.table(f"{node.name}.{key}", value)
-            if value.ndim
-            else context.scalar(value.dtype.name, int(value))
-            for key, value in given.items()
+        inputs = [
+            x.tensor,
+            *shared_tables(name, tables.inputs(), context),
+            *output_codes(meaning, clamp(behind, meaning), context),
         ]
-        inputs, end = [x.tensor, *constants], y.tensor
-        name = node.name
-        add_node(
-            graph, "IntLogSoftmax", name, inputs, [end], attributes=attributes, domain=DOMAIN
+        record = NodeRecord(sources(node, *behind), scales(x=x, y=y), cells=length)
+        return put_integer_node(
+            graph, "IntLogSoftmax", name, inputs, y.tensor, attributes, record, context
         )
-        return None

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.evidence.thresholds import products
-from qpasses.integerize.requantized import Accumulation, Site, emit_requantized
+from qpasses.integerize.requantized import Accumulation, Replaced, emit_requantized
 from qpasses.ir.graph import Graph, Node, is_float, rank
 from qpasses.ir.patterns import (
     Stored,
@@ -15,7 +15,7 @@ from qpasses.ir.patterns import (
     stored_output,
     value_of,
 )
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeMatMul(Pass):
@@ -41,14 +41,14 @@ class IntegerizeMatMul(Pass):
             return Declined("MatMul with a constant that holds infinite values")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Collect the stored operands, choose the multiplier, put IntMatMul in place."""
         if not multiplies_stacks(node):
-            return None
+            return NOT_MINE
         a, b = (stored_input(tensor, context.settings) for tensor in node.inputs)
         found = stored_output(graph, node, context.settings)
         if a is None and b is None and found is None:
-            return None  # all in float
+            return NOT_MINE  # all in float
         if a is None or b is None or found is None:
             return Declined("an operand or the product is not quantized per tensor to 8 bits")
         y, absorbed = found
@@ -69,9 +69,9 @@ class IntegerizeMatMul(Pass):
             assert number is not None, each.name
             scales["factor"] = [number]
         acc = Accumulation(reachable, scales)
-        site = Site(node, y, absorbed[len(factors) :], factors)
+        replaced = Replaced(node, y, absorbed[len(factors) :], factors)
         return emit_requantized(
-            graph, site, "IntMatMul", inputs, {"inner": inner}, acc, context
+            graph, replaced, "IntMatMul", inputs, {"inner": inner}, acc, context
         )
 
 

@@ -23,7 +23,7 @@ from qpasses.ir.patterns import (
     value_of,
 )
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeMoving(Pass):
@@ -55,7 +55,7 @@ class IntegerizeMoving(Pass):
             return Declined("Pad with a fill value that is not constant")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Read and write the stored tensors."""
         settings = context.settings
         inputs = [stored_input(tensor, settings) for tensor in data_inputs(node)]
@@ -63,7 +63,7 @@ class IntegerizeMoving(Pass):
         outputs = [quantized_by(sole_consumer(graph, t), settings) for t in used]
         found = [each for each in [*inputs, *outputs] if each is not None]
         if not found:
-            return None  # float on both sides, or no float at all
+            return NOT_MINE  # float on both sides, or no float at all
         if len(found) < len(inputs) + len(outputs):
             return Declined("not all of its inputs and its output are quantized to 8 bits")
         if len({each.quantization for each in found}) > 1:
@@ -89,7 +89,7 @@ class IntegerizeMoving(Pass):
         context.record.nodes[node.name] = NodeRecord(
             [node.name], {"y": [scale]}, "moves stored integers"
         )
-        return None
+        return REWRITTEN
 
 
 def _stored(node: Node, index: int, like: Stored, context: Context) -> Tensor:

@@ -5,17 +5,22 @@ from typing import ClassVar
 import numpy as np
 
 from opsets.multipliers import ScaleError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from qpasses.evidence.thresholds import levels, products
 from qpasses.integerize.numbers.mul_numbers import choose_mul
 from qpasses.integerize.numbers.multiplier_search import unlike_target
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    with_zero,
+)
 from qpasses.ir.elementwise import pair_objection
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import stored_input, stored_output
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeMul(Pass):
@@ -30,25 +35,25 @@ class IntegerizeMul(Pass):
 
     op_types: ClassVar = frozenset({"Mul"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Choose the multiplier on all pairs of stored integers, put IntMul in place."""
         if pair_objection(node):
-            return None
+            return NOT_MINE
         a, b = (stored_input(tensor, context.settings) for tensor in node.inputs)
         found = stored_output(graph, node, context.settings)
         if a is None or b is None or found is None or found[1]:
-            return None
+            return NOT_MINE
         y = found[0]
         meanings = a.quantization, b.quantization, y.quantization
         if len({each.dtype for each in meanings}) > 1:
-            return None
+            return NOT_MINE
         target = context.target
         try:
             choice = choose_mul(*meanings, target)
         except ScaleError as error:
             return Declined(f"Mul: {error}")
         if target.fast_kernels and not choice.exact:
-            return None
+            return NOT_MINE
         multiplier, shift = (
             each.reshape(1).astype(np.int64) for each in (choice.multiplier, choice.shift)
         )
@@ -57,29 +62,14 @@ class IntegerizeMul(Pass):
         if problem := unlike_target(multiplier, shift, steps, reachable, target):
             return Declined(f"Mul: {problem}")
         attributes = {"rounding": node_rounding(target)}
-        zero, *limits = meanings[2].zero_point, *meanings[2].limits
-        ends = [context.scalar(meanings[2].dtype, value) for value in (zero, *limits)]
-        clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
-        context.record.nodes[node.name] = NodeRecord(
-            source=[node.name],
-            overload=OPS["IntMul"].body("portable", clamps, attributes).overload,
-            scales={n: [q.scale] for n, q in zip("aby", meanings, strict=True)},
-        )
-        inputs = []
-        for each in (a, b):
-            meaning = each.quantization
-            inputs += [each.tensor, context.scalar(meaning.dtype, meaning.zero_point)]
-        inputs += [
-            context.constant(f"{node.name}.{name}", value)
-            for name, value in (("multiplier", choice.multiplier), ("shift", choice.shift))
+        numbers = {"multiplier": choice.multiplier, "shift": choice.shift}
+        inputs = [
+            *with_zero(a, context),
+            *with_zero(b, context),
+            *own_constants(node.name, numbers, context),
+            *output_codes(meanings[2], meanings[2].limits, context),
         ]
-        add_node(
-            graph,
-            "IntMul",
-            node.name,
-            [*inputs, *ends],
-            [y.tensor],
-            attributes=attributes,
-            domain=DOMAIN,
+        record = NodeRecord([node.name], scales(a=a, b=b, y=y))
+        return put_integer_node(
+            graph, "IntMul", node.name, inputs, y.tensor, attributes, record, context
         )
-        return None

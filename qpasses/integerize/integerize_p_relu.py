@@ -7,17 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import UsageError
-from opsets.op import DOMAIN, Flavour
+from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
 from opsets.realised import slopes_are_coded
 from qpasses.integerize.numbers.coded_slope_numbers import coded_slopes
 from qpasses.integerize.numbers.slope_numbers import choose_slopes
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    with_zero,
+)
 from qpasses.ir.elementwise import made_of, slopes_of, takes_multipliers
 from qpasses.ir.function import Function
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import quantized_by, stored_input
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizePRelu(Pass):
@@ -33,47 +40,34 @@ class IntegerizePRelu(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Choose the multipliers on all codes, put IntPRelu in place."""
         settings, end = context.settings, node.inputs[0]
         nodes, source = made_of(end, context.selection.excluded)
         if source is None or not takes_multipliers(
             nodes, settings.activation_form, settings.target
         ):
-            return None
+            return NOT_MINE
         x, y = stored_input(source, settings), quantized_by(node, settings)
         if x is None or y is None:
-            return None
+            return NOT_MINE
         if x.quantization.dtype != y.quantization.dtype:
-            return None
+            return NOT_MINE
         meaning, name = y.quantization, nodes[0].name
-        ends = [
-            context.scalar(meaning.dtype, v) for v in (meaning.zero_point, *meaning.limits)
-        ]
+        ends = output_codes(meaning, meaning.limits, context)
         clamps = {"y_min": ends[1].values, "y_max": ends[2].values}
         attributes = {"rounding": context.target.rounding}
         try:
             op, numbers = _numbers(nodes[0], x.quantization, meaning, clamps, context)
         except UsageError as error:
-            context.record.declined.setdefault(name, str(error))
-            return None
-        context.record.nodes[name] = NodeRecord(
+            return Declined(str(error), of=[name])
+        inputs = [*with_zero(x, context), *own_constants(name, numbers, context), *ends]
+        record = NodeRecord(
             source=[name],
-            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=OPS[op].body("portable", clamps, attributes).overload,
+            scales=scales(x=x, y=y),
             function=Function.of(nodes, [source], end, graph.opset).as_text(),
         )
-        inputs = [
-            x.tensor,
-            context.scalar(meaning.dtype, x.quantization.zero_point),
-            *(context.constant(f"{name}.{each}", value) for each, value in numbers.items()),
-            *ends,
-        ]
-        made = add_node(
-            graph, op, name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
-        )
-        context.selection.inherit(made, nodes[0])
-        return None
+        return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)
 
 
 def _numbers(

@@ -7,15 +7,18 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import Rounding
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
+from qpasses.integerize.put_integer_node import (
+    put_integer_node,
+    scales,
+    shared_tables,
+)
 from qpasses.ir.edges import Floats, byte_codes, dequantize, quantize
 from qpasses.ir.elementwise import PAIRING, pair_objection
 from qpasses.ir.function import Function
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import stored_input, stored_output
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizePair(Pass):
@@ -29,13 +32,13 @@ class IntegerizePair(Pass):
 
     op_types: ClassVar = PAIRING - {"Add", "Sub"}
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put a table between the three stored tensors."""
         stored = [stored_input(tensor, context.settings) for tensor in node.inputs]
         if not any(stored):
-            return None  # all in float
+            return NOT_MINE  # all in float
         if node.op == "Mul" and not context.target.fast_kernels:
-            return None  # IntegerizeMul
+            return NOT_MINE  # IntegerizeMul
         if reason := pair_objection(node):
             return Declined(reason)
         a, b = stored
@@ -52,19 +55,15 @@ class IntegerizePair(Pass):
             )
         except ModelError as error:
             return Declined(str(error))
-        context.record.nodes[node.name] = NodeRecord(
+        record = NodeRecord(
             source=[node.name],
-            scales={
-                name: [each.quantization.scale]
-                for name, each in (("a", a), ("b", b), ("y", y))
-            },
-            overload=OPS["LutPair"].body("portable", {"table": table}, {}).overload,
+            scales=scales(a=a, b=b, y=y),
             function=function.as_text(),
             undefined=undefined,
         )
-        values = [a.tensor, b.tensor, context.table(f"{node.name}.table", table)]
-        add_node(graph, "LutPair", node.name, values, [y.tensor], domain=DOMAIN)
-        return None
+        name = node.name
+        inputs = [a.tensor, b.tensor, *shared_tables(name, {"table": table}, context)]
+        return put_integer_node(graph, "LutPair", name, inputs, y.tensor, {}, record, context)
 
 
 def tabulate_pairs(

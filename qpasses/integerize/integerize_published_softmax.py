@@ -3,15 +3,20 @@
 from typing import ClassVar
 
 from opsets.errors import UsageError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
-from qpasses.integerize.integerize_softmax import IntegerizeSoftmax, axis_from_end, row_length
+from qpasses.integerize.integerize_softmax import guard_rows, rows_of
 from qpasses.integerize.numbers.published_numbers import softmax_numbers
-from qpasses.ir.graph import Graph, Node, add_node
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    sources,
+)
+from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import clamp, stored_input, stored_output
 from qpasses.ir.record import NodeRecord
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizePublishedSoftmax(Pass):
@@ -28,19 +33,18 @@ class IntegerizePublishedSoftmax(Pass):
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """As for tables: an axis that can be counted from the end."""
-        return IntegerizeSoftmax().guard(graph, node)
+        return guard_rows(node)
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers for the scale of x, put the node in place."""
         form = context.settings.softmax
         x = stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)
         if form is None or form == "table" or (x is None and found is None):
-            return None
+            return NOT_MINE
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
-        axis = axis_from_end(node)
-        length = row_length(x, axis, context)
+        axis, length = rows_of(node, x, context)
         if length is None:
             return Declined("Softmax over rows whose length is not known on the first sample")
         (y, absorbed), target = found, context.target
@@ -52,19 +56,12 @@ class IntegerizePublishedSoftmax(Pass):
             return Declined(f"Softmax by {form}: {error}")
         attributes = {"axis": axis, **attributes, "rounding": node_rounding(target)}
         meaning = y.quantization
-        bounds = meaning.zero_point, *clamp(absorbed, meaning)
-        context.record.nodes[node.name] = NodeRecord(
-            source=[node.name, *(each.name for each in absorbed)],
-            scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-            overload=OPS[op].body("portable", numbers, attributes).overload,
-            cells=length,
-        )
         inputs = [
             x.tensor,
-            *(context.constant(f"{node.name}.{key}", value) for key, value in numbers.items()),
-            *(context.scalar(meaning.dtype, value) for value in bounds),
+            *own_constants(node.name, numbers, context),
+            *output_codes(meaning, clamp(absorbed, meaning), context),
         ]
-        add_node(
-            graph, op, node.name, inputs, [y.tensor], attributes=attributes, domain=DOMAIN
+        record = NodeRecord(sources(node, *absorbed), scales(x=x, y=y), cells=length)
+        return put_integer_node(
+            graph, op, node.name, inputs, y.tensor, attributes, record, context
         )
-        return None

@@ -7,7 +7,7 @@ import numpy as np
 from qpasses.integerize.reduction import put_reduction
 from qpasses.ir.graph import Graph, Node, constant, input_at, is_float, rank
 from qpasses.ir.patterns import stored_input, stored_output
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 
 class IntegerizeReduce(Pass):
@@ -29,14 +29,14 @@ class IntegerizeReduce(Pass):
             return Declined(f"{node.op} over axes or a rank that is not known")
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntReduce in place."""
         x, found = (
             stored_input(node.inputs[0], context.settings),
             stored_output(graph, node, context.settings),
         )
         if x is None and found is None:
-            return None  # all in float
+            return NOT_MINE  # all in float
         axes = reduced_axes(node)
         if x is None or found is None or axes is None:
             return Declined("input or output is not quantized per tensor to 8 bits")

@@ -7,17 +7,23 @@ import numpy as np
 
 from opsets.errors import UsageError
 from opsets.multipliers import Pair, ScaleError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from opsets.rounding import requantize
 from opsets.target import Target
 from qpasses.integerize.numbers.stream_numbers import rescale_numbers
+from qpasses.integerize.put_integer_node import (
+    output_codes,
+    own_constants,
+    put_integer_node,
+    scales,
+    shared_tables,
+    with_zero,
+)
 from qpasses.ir.edges import byte_codes
-from qpasses.ir.graph import Graph, Node, add_node, is_graph_output
+from qpasses.ir.graph import Graph, Node, is_graph_output
 from qpasses.ir.patterns import Stored, quantized_by, stored_input
 from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class IntegerizeRescaling(Pass):
@@ -32,19 +38,19 @@ class IntegerizeRescaling(Pass):
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put a table between the two stored tensors."""
         settings = context.settings
         x = stored_input(node.inputs[0], settings, SIGNALS)
         y = quantized_by(node, settings, SIGNALS)
         if x is None or y is None:
-            return None  # the edge of the integer part
+            return NOT_MINE  # the edge of the integer part
         if x.quantization == y.quantization and not is_graph_output(graph, y.tensor):
             for reader in list(y.tensor.outputs):
                 for index, tensor in enumerate(reader.inputs):
                     if tensor is y.tensor:
                         reader.inputs[index] = x.tensor
-            return None
+            return REWRITTEN
         if "int16" in (x.quantization.dtype, y.quantization.dtype):
             return _rescaled(graph, node, x, y, context)
         if not context.target.tables:
@@ -57,55 +63,28 @@ class IntegerizeRescaling(Pass):
         except ScaleError as error:
             return Declined(f"another scale: {error}")
         table = rescaling_table(x.quantization, y.quantization, context.target.rounding, pair)
-        context.record.nodes[node.name] = NodeRecord(
-            source=[node.name],
-            requantizes=pair or (),
-            scales={"x": [x.quantization.scale], "y": [y.quantization.scale]},
-            overload=OPS["Lut"].body("portable", {}, {}).overload,
-        )
-        add_node(
-            graph,
-            "Lut",
-            node.name,
-            [x.tensor, context.table(f"{node.name}.table", table)],
-            [y.tensor],
-            domain=DOMAIN,
-        )
-        return None
+        inputs = [x.tensor, *shared_tables(node.name, {"table": table}, context)]
+        record = NodeRecord([node.name], scales(x=x, y=y), requantizes=pair or ())
+        return put_integer_node(graph, "Lut", node.name, inputs, y.tensor, {}, record, context)
 
 
-def _rescaled(
-    graph: Graph, node: Node, x: Stored, y: Stored, context: Context
-) -> Declined | None:
+def _rescaled(graph: Graph, node: Node, x: Stored, y: Stored, context: Context) -> Outcome:
     """Put IntRescale between the two stored tensors."""
-    meaning, zero = y.quantization, x.quantization.zero
+    meaning = y.quantization
     try:
         numbers = rescale_numbers(x.quantization, meaning, context.target)
     except UsageError as error:
         return Declined(f"another scale: {error}")
     attributes = {"rounding": node_rounding(context.target)}
-    context.record.nodes[node.name] = NodeRecord(
-        source=[node.name],
-        scales={"x": [x.quantization.scale], "y": [meaning.scale]},
-        overload=OPS["IntRescale"].body("portable", numbers, attributes).overload,
-    )
-    bounds = meaning.zero_point, *meaning.limits
     inputs = [
-        x.tensor,
-        context.scalar(x.quantization.dtype, int(zero)),
-        *(context.constant(f"{node.name}.{key}", value) for key, value in numbers.items()),
-        *(context.scalar(meaning.dtype, value) for value in bounds),
+        *with_zero(x, context),
+        *own_constants(node.name, numbers, context),
+        *output_codes(meaning, meaning.limits, context),
     ]
-    add_node(
-        graph,
-        "IntRescale",
-        node.name,
-        inputs,
-        [y.tensor],
-        attributes=attributes,
-        domain=DOMAIN,
+    record = NodeRecord([node.name], scales(x=x, y=y))
+    return put_integer_node(
+        graph, "IntRescale", node.name, inputs, y.tensor, attributes, record, context
     )
-    return None
 
 
 def rescaling_pair(x: Quantization, y: Quantization, target: Target) -> Pair | None:

@@ -8,11 +8,11 @@ import numpy as np
 
 from qpasses.evidence.prove_reductions import sums
 from qpasses.integerize.numbers.interpolation import COORDINATES, Axis, Taps, taps_of
-from qpasses.integerize.requantized import Accumulation, Site, emit_requantized
+from qpasses.integerize.requantized import Accumulation, Replaced, emit_requantized
 from qpasses.ir.graph import Graph, Node, constant, input_at, is_float
 from qpasses.ir.moving import moves
 from qpasses.ir.patterns import stored_input, stored_output
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 
 LARGEST_TOTAL = (1 << 31) // 255
 """So much may products of coefficients add up to: times any level it fits int32."""
@@ -54,12 +54,12 @@ class IntegerizeResize(Pass):
             )
         return None
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntResize in place."""
         settings, axes = context.settings, _last_axes(node)
         x, found = stored_input(node.inputs[0], settings), stored_output(graph, node, settings)
         if x is None and found is None:
-            return None  # all in float
+            return NOT_MINE  # all in float
         if x is None or found is None or axes is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         tables, others = _taps(node, axes), [1] * (3 - len(axes))
@@ -77,8 +77,8 @@ class IntegerizeResize(Pass):
         }
         reachable = sums(tables.total, meaning.zero_point, meaning.dtype)
         acc = Accumulation(reachable, {"x": [meaning.scale]}, cells=tables.total)
-        site = Site(node, *found)
-        return emit_requantized(graph, site, "IntResize", inputs, attributes, acc, context)
+        replaced = Replaced(node, *found)
+        return emit_requantized(graph, replaced, "IntResize", inputs, attributes, acc, context)
 
 
 def _special(node: Node) -> str:

@@ -4,13 +4,8 @@ from typing import ClassVar
 
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import stored_input
-from qpasses.ir.rewriting import Context, Declined, Pass
-
-MEASURING = frozenset({"Shape", "Size"})
-"""Ops whose result depends on the shape alone."""
-
-LOCATING = frozenset({"ArgMax", "ArgMin"})
-"""Ops that give positions, by the order of the values."""
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
+from qpasses.ir.stages import LOCATING, MEASURING
 
 
 class ReadStored(Pass):
@@ -23,8 +18,10 @@ class ReadStored(Pass):
 
     op_types: ClassVar = MEASURING | LOCATING
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Read through the DequantizeLinear, if there is one."""
-        if (x := stored_input(node.inputs[0], context.settings)) is not None:
-            node.inputs = [x.tensor]
-        return None
+        x = stored_input(node.inputs[0], context.settings)
+        if x is None:
+            return NOT_MINE  # of a float tensor, or read there already
+        node.inputs = [x.tensor]
+        return REWRITTEN

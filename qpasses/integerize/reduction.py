@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 
-from opsets.fixed_point import scale_to_multiplier
+from opsets.division import LARGEST_DIVISOR_IN_INT64
+from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_reduce import DIVIDES, DOUBLE_MULTIPLIER, DOUBLE_SHIFTS, FOLDED
 from opsets.realised import node_rounding
+from opsets.target import Target
 from qpasses.evidence.prove_reductions import sums
 from qpasses.evidence.thresholds import Interval
 from qpasses.integerize.averages import (
@@ -21,10 +23,7 @@ from qpasses.integerize.averages import (
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
 from qpasses.ir.record import Quantization
-from qpasses.ir.rewriting import Context, Declined
-
-LARGEST_DIVISOR = 1 << 62
-"""cells * 2**shift, and twice a remainder of it, fit int64."""
+from qpasses.ir.rewriting import Context, Declined, Outcome
 
 
 def put_reduction(
@@ -35,7 +34,7 @@ def put_reduction(
     axes: Sequence[int],
     keepdims: int,
     context: Context,
-) -> Declined | None:
+) -> Outcome:
     """IntReduce in place of ``node``, which is a sum if its op says so, else a mean."""
     y = found[0].quantization
     count = _count(x, axes, context)
@@ -46,12 +45,13 @@ def put_reduction(
         numbers, mean = _numbers(node, x, y, count, axes, reachable, context)
     except ScaleError as error:
         return Declined(f"{node.op}: {error}")
-    is_wide = mean != FOLDED and (count << max(numbers.shift, 0)) >= LARGEST_DIVISOR
+    is_wide = mean != FOLDED and (count << max(numbers.shift, 0)) >= LARGEST_DIVISOR_IN_INT64
     if not reachable.fits_int32() or is_wide:
         return Declined(f"{node.op} of so many elements that an integer could overflow")
     attributes = {"axes": list(axes), "keepdims": keepdims, "mean": mean}
-    put_average(graph, node, "IntReduce", (x, found), numbers, attributes, count, context)
-    return None
+    return put_average(
+        graph, node, "IntReduce", (x, found), numbers, attributes, count, context
+    )
 
 
 def _numbers(
@@ -72,7 +72,7 @@ def _numbers(
     if form == "requantized" and is_usual(target):
         ratio = Fraction(x.quantization.scale) / Fraction(y.scale)
         mean = DIVIDES if node.op != "ReduceSum" else 0
-        return Numbers(*_scaled(ratio, mean, context), node_rounding(target)), mean
+        return Numbers(*_scaled(ratio, mean, target), node_rounding(target)), mean
     if node.op == "ReduceSum":
         return sum_numbers(x.quantization, y, reachable, target), 0
     if not all(isinstance(x.tensor.shape[axis], int) for axis in axes):
@@ -87,18 +87,18 @@ def _count(x: Stored, axes: Sequence[int], context: Context) -> int | None:
     return max(1, prod(sizes)) if all(isinstance(size, int) for size in sizes) else None
 
 
-def _scaled(ratio: Fraction, mean: int, context: Context) -> tuple[int, int]:
-    """Multiplier and shift of the target, or shorter ones for the fast body.
+def _scaled(ratio: Fraction, mean: int, target: Target) -> tuple[int, int]:
+    """Multiplier and shift of the target, or shorter ones that a fast body computes.
 
-    A mean of 8 bits is off by 2**-13 of a step at most, a sum by 2**-22 of itself.
+    Whichever bodies are wanted (docs/decisions/0003-one-meaning-for-all-bodies.md). A mean of
+    8 bits is off by 2**-13 of a step at most, a sum by 2**-22 of itself.
     """
-    target, limit = context.target, DOUBLE_SHIFTS[mean]
-    exact = scale_to_multiplier(ratio, target.multiplier_bits)
-    is_wanted = target.fast_kernels and context.flavour == "onnxruntime"
-    if not is_wanted or target.rounding != "half_to_even":
+    limit = DOUBLE_SHIFTS[mean]
+    exact = saturating_multiplier(ratio, target.multiplier_bits)
+    if not target.fast_kernels or target.rounding != "half_to_even":
         return exact
     bits = DOUBLE_MULTIPLIER.bit_length() - 1
-    multiplier, shift = scale_to_multiplier(ratio, min(bits, target.multiplier_bits))
+    multiplier, shift = saturating_multiplier(ratio, min(bits, target.multiplier_bits))
     if mean and shift > limit:
         multiplier, shift = round(ratio * (1 << limit)), limit
     return (multiplier, shift) if multiplier and shift <= limit else exact

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.multipliers import Scale, ScaleError
-from opsets.op import DOMAIN, Flavour
+from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from opsets.scales import SCALES
@@ -20,14 +20,21 @@ from qpasses.integerize.numbers.multiplier_search import (
     derive_multipliers,
     unlike_target,
 )
-from qpasses.ir.graph import Graph, Node, Tensor, add_node, constant
+from qpasses.integerize.put_integer_node import (
+    constants_of,
+    output_codes,
+    own_constants,
+    put_integer_node,
+    sources,
+)
+from qpasses.ir.graph import Graph, Node, Tensor
 from qpasses.ir.patterns import Stored, clamp
 from qpasses.ir.record import NodeRecord, Quantization
-from qpasses.ir.rewriting import Context, Declined
+from qpasses.ir.rewriting import Context, Declined, Outcome
 
 
 @dataclass(frozen=True)
-class Site:
+class Replaced:
     """A float node with the stored tensor it gives and the clamps it absorbs.
 
     ``added``: the Add of a bias behind it, or the Mul or Div by a number, if there is one.
@@ -41,7 +48,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Accumulation:
-    """The int32 sum of a site: what it can reach, and the real scales it stands for.
+    """The int32 sum of a float node: what it can reach, and the real scales it stands for.
 
     ``scales`` are those of the operands by input name, of weights per channel: the sum is in
     steps of their product and is divided by ``cells``.
@@ -70,37 +77,32 @@ def accumulators(
 
 def emit_requantized(
     graph: Graph,
-    site: Site,
+    replaced: Replaced,
     op: str,
     inputs: Sequence[Tensor],
     attributes: dict[str, Any],
     acc: Accumulation,
     context: Context,
-) -> Declined | None:
-    """Put ``op`` in place of the site: ``inputs``, multiplier, shift, zero point, clamp.
+) -> Outcome:
+    """Put ``op`` in place of ``replaced``: ``inputs``, multiplier, shift, zero point, clamp.
 
     The multipliers do not depend on the wanted bodies, so that all bodies mean the same.
     Declines if an accumulator could leave its width, or the target computes something else.
     """
-    node, y, target = site.node, site.y.quantization, context.target
+    node, y, target = replaced.node, replaced.y.quantization, context.target
     bits = min(target.accumulator_bits, 32)
     if not acc.reachable.fits(bits):
         low, high = acc.reachable.low.min(), acc.reachable.high.max()
         return Declined(f"{node.op} could overflow its int{bits} accumulator: [{low}, {high}]")
-    bounds = clamp(site.absorbed, y)
-    given = {
-        name: constant(tensor) for name, tensor in zip(OPS[op].inputs, inputs, strict=False)
-    }
-    known = {name: value for name, value in given.items() if value is not None}
-    known |= {
-        name: np.array(v, y.dtype) for name, v in zip(("y_min", "y_max"), bounds, strict=True)
-    }
+    bounds = clamp(replaced.absorbed, y)
+    ends = output_codes(y, bounds, context)
+    known = constants_of(op, inputs) | {"y_min": ends[1].values, "y_max": ends[2].values}
     attributes = {**attributes, "rounding": node_rounding(target)}
     judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
     kernel = OPS[op].body(judged, known, attributes).kernel
     assert kernel is not None, op
     record = NodeRecord(
-        source=[each.name for each in (node, *site.added, *site.absorbed)],
+        source=sources(node, *replaced.added, *replaced.absorbed),
         scales={name: list(each) for name, each in acc.scales.items()} | {"y": [y.scale]},
         cells=acc.cells,
         macs=context.record.macs.get(node.name, 0),
@@ -117,23 +119,12 @@ def emit_requantized(
             return Declined(f"{node.op}: {error}")
     if problem := unlike_target(choice.multiplier, choice.shift, steps, acc.reachable, target):
         return Declined(f"{node.op}: {problem}")
-    record.overload = OPS[op].body("portable", known, attributes).overload
-    context.record.nodes[node.name] = record
-    constants = [
-        context.constant(f"{node.name}.multiplier", choice.multiplier.astype(np.int32)),
-        context.constant(f"{node.name}.shift", choice.shift.astype(np.int32)),
-        *(context.scalar(y.dtype, value) for value in (y.zero_point, *bounds)),
-    ]
-    add_node(
-        graph,
-        op,
-        node.name,
-        [*inputs, *constants],
-        [site.y.tensor],
-        attributes=attributes,
-        domain=DOMAIN,
+    numbers = {"multiplier": choice.multiplier, "shift": choice.shift}
+    scaling = {name: value.astype(np.int32) for name, value in numbers.items()}
+    given = [*inputs, *own_constants(node.name, scaling, context), *ends]
+    return put_integer_node(
+        graph, op, node.name, given, replaced.y.tensor, attributes, record, context
     )
-    return None
 
 
 MATRICES = ("IntConv", "IntGemm", "IntMatMul")

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+Bodies = Literal["onnxruntime", "portable"]
 ActivationType = Literal["uint8", "int8"]
 ResidualType = Literal["activation", "int16"]
 WeightType = Literal["int8"]
@@ -23,6 +24,7 @@ Alignment = Literal["qpasses", "tpu-mlir"]
 TableRanges = Literal["calibrated", "function"]
 SoftmaxNodes = Literal["inner", "all", "float"]
 SoftmaxForm = Literal["table", "shiftmax", "ibert"]
+SoftmaxBits = Literal[16, 24, 32]
 GeluForm = Literal["table", "shift", "ibert"]
 LayerNormForm = Literal["exact", "ivit"]
 Emit = Literal["integer", "qdq", "standard"]

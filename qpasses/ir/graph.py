@@ -12,8 +12,8 @@ import onnx_graphsurgeon as gs
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
-from calibration.weights import weight_bytes
 from opsets.errors import ModelError
 from qpasses.ir.runtime import IR_VERSION
 
@@ -49,7 +49,8 @@ _NUMBERS = {
 
 def numbers_as_tensors(model: onnx.ModelProto) -> None:
     """Give Constant nodes of ``model`` tensors: graphsurgeon takes floats for double."""
-    for attribute in (n.attribute[0] for n in nodes_of(model) if n.op_type == "Constant"):
+    constants = [node for node in nodes_of(model) if node.op_type == "Constant"]
+    for attribute in (each for node in constants for each in node.attribute):
         if dtype := _NUMBERS.get(attribute.name):
             value = np.array(helper.get_attribute_value(attribute), dtype)
             attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(value)))

@@ -104,17 +104,24 @@ class Quantization:
         return codes
 
 
+SCALED = ("x", "w", "y", "a", "b", "factor")
+"""What a node has scales of: inputs and output by the names of its op; ``factor`` is the
+number that products are multiplied with."""
+
+
 @dataclass
 class NodeRecord:
     """Where an integer node comes from and which real scales its multipliers stand for.
 
-    ``scales`` holds the float32 scales by input name (``w_scale`` per output channel);
-    ``cells`` is the number of cells an average divides by, ``bounds`` the real interval to
-    which a table clamps. ``function`` is what a table tabulates (function.py), if it does more
-    than that, and ``undefined`` the codes (of ``a``) that lack a result of it.
-    ``requantizes``: multiplier and total right shift of a table that holds what these give.
-    ``costs``: what bodies were estimated to cost in nanoseconds, None for one that gives other
-    entries.
+    ``source``: the float nodes that it computes, in order, by name. ``scales`` holds real
+    scales by names of SCALED: lists of one, but for ``w``, which has one for each output
+    channel. ``overload`` is its body. ``cells``: how many numbers an average divides by, or
+    a row has; ``macs``: the multiply-accumulates of the float node for the recorded sizes.
+    ``bounds``: the real interval to which a table clamps. ``function`` is what a table
+    tabulates (qpasses.ir.function), if it does more than that, and ``undefined`` the codes
+    (of ``a``) that lack a result of it. ``requantizes``: multiplier and total right shift of a
+    table that holds what these give. ``costs``: what bodies were estimated to cost in
+    nanoseconds, None for one that gives other entries.
     """
 
     source: Sequence[str]
@@ -129,23 +136,28 @@ class NodeRecord:
     costs: dict[str, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        lists = [*self.scales.values()] if isinstance(self.scales, dict) else [None]
-        sound = all(isinstance(each, list) and all(map(_is_scale, each)) for each in lists)
-        sound = sound and all(type(each) is int for each in (self.cells, self.macs))
-        sound = sound and 0 < self.cells < _MANY and 0 <= self.macs < _MANY
-        sound = sound and isinstance(self.source, Sequence)
-        sound = sound and all(isinstance(name, str) for name in self.source)
-        sound = sound and all(type(code) is int for code in self.undefined)
-        sound = sound and all(type(number) is int for number in self.requantizes)
-        sound = sound and isinstance(self.costs, dict)
-        sound = sound and all(type(end) in (int, float, type(None)) for end in self.bounds)
-        if not sound or len(self.bounds) != 2 or not isinstance(self.function, str):
-            raise ValueError("scales, cells, macs, source, bounds or function of a node")
+        sound = {
+            "source": isinstance(self.source, Sequence)
+            and all(isinstance(name, str) for name in self.source),
+            "scales": isinstance(self.scales, dict)
+            and all(name in SCALED for name in self.scales)
+            and all(_are_scales(each) for each in self.scales.values()),
+            "cells": type(self.cells) is int and 0 < self.cells < _MANY,
+            "macs": type(self.macs) is int and 0 <= self.macs < _MANY,
+            "bounds": len(self.bounds) == 2
+            and all(type(end) in (int, float, type(None)) for end in self.bounds),
+            "function": isinstance(self.function, str),
+            "undefined": all(type(code) is int for code in self.undefined),
+            "requantizes": all(type(number) is int for number in self.requantizes),
+            "costs": isinstance(self.costs, dict),
+        }
+        if wrong := [name for name, is_sound in sound.items() if not is_sound]:
+            raise ValueError(f"{', '.join(wrong)} of a node")
 
     def real_scales(self) -> list[Fraction]:
-        """x_scale * w_scale / (y_scale * cells) per channel, exact; of two tensors a and b.
+        """x * w / (y * cells) per channel, exact; of two tensors a * b in place of x * w.
 
-        Times ``factor``, the number that products are multiplied with, if there is one.
+        Times ``factor``, if there is one.
         """
         (x,), (y,) = self.scales.get("x") or self.scales["a"], self.scales["y"]
         factor = Fraction(x) / (Fraction(y) * self.cells)
@@ -174,6 +186,10 @@ _NEAR_A_TIE = 1e-6
 
 _MANY = 1 << 53
 """Counts below are numbers of JSON everywhere."""
+
+
+def _are_scales(values: Any) -> bool:
+    return isinstance(values, list) and all(map(_is_scale, values))
 
 
 def _is_scale(value: Any) -> bool:

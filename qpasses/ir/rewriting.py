@@ -1,16 +1,18 @@
-"""The contract of a pass, and the manager that applies passes and checks after each."""
+"""The contract of a pass, and the manager that applies passes and holds them to it."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import ModelError
 from opsets.op import Flavour
 from opsets.target import Target
+from qpasses.ir.changes import Snapshot, around, described, neighbours
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -29,10 +31,31 @@ from qpasses.ir.stages import check_structure
 
 
 @dataclass(frozen=True)
+class Rewritten:
+    """The pass has changed the graph."""
+
+
+@dataclass(frozen=True)
+class NotMine:
+    """The node is none that the pass is for: nothing is to be said of it."""
+
+
+@dataclass(frozen=True)
 class Declined:
-    """Why a pass leaves a node alone, in words the user can act on."""
+    """Why a pass leaves a node alone, in words the user can act on.
+
+    ``of``: the names of the nodes that stay because of that, where it is not the node that the
+    pass was asked about.
+    """
 
     reason: str
+    of: Sequence[str] = ()
+
+
+Outcome: TypeAlias = Rewritten | Declined | NotMine
+"""What a pass did with a node. But for ``Rewritten`` the graph is as it was."""
+
+REWRITTEN, NOT_MINE = Rewritten(), NotMine()
 
 
 @dataclass
@@ -65,7 +88,7 @@ class Context:
     @property
     def flavour(self) -> Flavour:
         """The wanted bodies."""
-        return self.settings.bodies
+        return self.settings.flavour
 
     def adopt(self, graph: Graph) -> None:
         """Take the names of ``graph`` as taken."""
@@ -87,7 +110,10 @@ class Context:
         return self._tables[key]
 
     def condition(self, tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:
-        """What ``make`` makes of ``tensor``, once: readers of a mask share its booleans."""
+        """What ``make`` makes of ``tensor``, once: readers of a mask share its booleans.
+
+        The tensor is kept too: its id is that of no other.
+        """
         if id(tensor) not in self._conditions:
             self._conditions[id(tensor)] = tensor, make()
         return self._conditions[id(tensor)][1]
@@ -115,7 +141,7 @@ class Pass(ABC):
     """Rewrites nodes of the op types it names, one at a time.
 
     A pass keeps no state between nodes. ``guard`` looks at the node alone and may be asked
-    before quantization; ``rewrite`` changes the graph or declines and changes nothing.
+    before quantization; ``rewrite`` says what it did, and the manager holds it to that.
     """
 
     op_types: ClassVar[frozenset[str]]
@@ -134,8 +160,8 @@ class Pass(ABC):
         return None
 
     @abstractmethod
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
-        """Rewrite ``node`` in place, or say why not."""
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
+        """Rewrite ``node`` in place, or say why not, or that it is another's."""
 
 
 @dataclass(frozen=True)
@@ -159,24 +185,71 @@ UNWATCHED = Watch()
 def run_passes(
     passes: Sequence[Pass], graph: Graph, context: Context, watch: Watch = UNWATCHED
 ) -> None:
-    """Apply each pass to each node it names, in order; check the structure after each pass.
+    """Apply each pass to each node it names, in order; check what it did after each.
 
     Excluded nodes are passed over; what a rewrite adds inherits the selection of its node.
+    Raises ModelError, naming the pass, for one that did something else than it says, or left
+    a graph that is none.
     """
     context.adopt(graph)
-    excluded = context.selection.excluded
-    for each in passes:
-        for node in [node for node in graph.nodes if each.takes(node)]:
-            if not node.outputs or node.name in excluded:
-                continue  # an earlier rewrite of this pass took it away, or the user did
-            count = len(graph.nodes)
-            declined = each.guard(graph, node) or each.rewrite(graph, node, context)
-            if declined:
-                context.record.declined.setdefault(node.name, declined.reason)
-            for new in graph.nodes[count:]:
-                context.selection.inherit(new, node)
-        tidy(graph)
-        check_structure(graph, each.name)
+    for position, each in enumerate(passes):
+        has_rewritten = _run_pass(each, graph, context)
+        if has_rewritten or position == 0:  # else it is as the pass before has left it
+            tidy(graph)
+            check_structure(graph, each.name)
         watch.after(each.name, graph)
         if each.name == watch.stop_after:
             return
+
+
+def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
+    """Ask ``each`` about its nodes; whether it has rewritten any, and changed the graph."""
+    asked = [node for node in graph.nodes if each.takes(node)]
+    whole = Snapshot(graph, list(graph.nodes) if asked else [])
+    has_rewritten = False
+    for node in asked:
+        if not node.outputs or node.name in context.selection.excluded:
+            continue  # an earlier rewrite of this pass took it away, or the user did
+        count = len(graph.nodes)
+        outcome = _checked_outcome(each, graph, node, context)
+        if isinstance(outcome, Declined):
+            for name in outcome.of or [node.name]:
+                context.record.declined.setdefault(name, outcome.reason)
+        has_rewritten |= isinstance(outcome, Rewritten)
+        for new in graph.nodes[count:]:
+            context.selection.inherit(new, node)
+    if whole.is_true() is has_rewritten:
+        raise ModelError(
+            _false_claim(each, "all nodes it was asked about", has_rewritten, asked)
+        )
+    return has_rewritten
+
+
+def _checked_outcome(each: Pass, graph: Graph, node: Node, context: Context) -> Outcome:
+    """What ``each`` did with ``node``. Raises ModelError if that is not what it says.
+
+    In a large graph what it changed may lie farther away than a snapshot reaches: of that the
+    whole is compared when the pass is through.
+    """
+    near, record = neighbours(node), context.record
+    seen = around(graph, node)
+    before, written = Snapshot(graph, seen), (len(record.nodes), len(record.tensors))
+    outcome = each.guard(graph, node) or each.rewrite(graph, node, context)
+    is_same = before.is_true() and (len(record.nodes), len(record.tensors)) == written
+    is_sure = not is_same or len(seen) == len(graph.nodes)
+    if is_sure and is_same is isinstance(outcome, Rewritten):
+        raise ModelError(_false_claim(each, f"{node.op} {node.name!r}", is_same, near))
+    return outcome
+
+
+def _false_claim(each: Pass, what: str, said_rewritten: bool, near: Sequence[Node]) -> str:
+    said = "rewrote" if said_rewritten else "left alone"
+    did = "is as it was" if said_rewritten else "has changed"
+    return (
+        f"pass {each.name} says that it {said} {what}, but the graph {did}: please report "
+        f"this model. Around it:\n{described(near[:_SHOWN])}"
+    )
+
+
+_SHOWN = 12
+"""So many nodes are printed with a failure."""

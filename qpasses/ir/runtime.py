@@ -29,20 +29,30 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @lru_cache(maxsize=256)
 def _op_session(
-    op: str, body: Body, types: tuple[int, ...], attributes: bytes, optimize: bool
+    op: str,
+    body: Body,
+    types: tuple[np.dtype[Any], ...],
+    attributes: tuple[tuple[str, Any], ...],
+    optimize: bool,
 ) -> Session:
     declaration = OPS[op]
     function = declaration.function(body, OPSET)
-    node = onnx.NodeProto.FromString(attributes)
-    node.op_type, node.domain, node.overload = op, DOMAIN, body.overload
-    node.input.extend(declaration.inputs)
-    node.output.extend(declaration.outputs)
+    node = onnx.helper.make_node(
+        op,
+        list(declaration.inputs),
+        list(declaration.outputs),
+        domain=DOMAIN,
+        overload=body.overload,
+        **dict(attributes),
+    )
     graph = onnx.helper.make_graph(
         [node],
         op,
         [
-            onnx.helper.make_tensor_value_info(name, elem_type, None)
-            for name, elem_type in zip(declaration.inputs, types, strict=True)
+            onnx.helper.make_tensor_value_info(
+                name, onnx.helper.np_dtype_to_tensor_dtype(dtype), None
+            )
+            for name, dtype in zip(declaration.inputs, types, strict=True)
         ],
         [onnx.ValueInfoProto(name=name) for name in declaration.outputs],
     )
@@ -53,6 +63,13 @@ def _op_session(
         ir_version=IR_VERSION,
     )
     return Session(model, optimize=optimize, threads=1)
+
+
+def _hashable(attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (name, tuple(value) if isinstance(value, list) else value)
+        for name, value in sorted(attributes.items())
+    )
 
 
 def opset_imports(opset: int) -> list[onnx.OperatorSetIdProto]:
@@ -75,12 +92,8 @@ def run_op(
     """
     if isinstance(body, str):
         body = OPS[op].overload(body)
-    node = onnx.NodeProto()
-    for name in sorted(attributes):
-        node.attribute.append(onnx.helper.make_attribute(name, attributes[name]))
-    types = tuple(onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for array in inputs)
-    runner = _op_session(op, body, types, node.SerializeToString(), optimize)
-    feeds = dict(
-        zip(OPS[op].inputs, (np.asarray(each, order="C") for each in inputs), strict=True)
-    )
+    arrays = [np.asarray(each, order="C") for each in inputs]
+    types = tuple(array.dtype for array in arrays)
+    runner = _op_session(op, body, types, _hashable(attributes), optimize)
+    feeds = dict(zip(OPS[op].inputs, arrays, strict=True))
     return np.asarray(runner.run(None, feeds)[0])

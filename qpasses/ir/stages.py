@@ -1,11 +1,12 @@
-"""What a graph may contain at each stage, as tables, and the checks between passes."""
+"""Roles of ops and kinds of nodes that several rooms go by, and what every graph is."""
 
-from enum import Enum, auto
+from enum import Enum
 
 from opsets.declaration import Scaling
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.ir.changes import described, neighbours
 from qpasses.ir.graph import SIMPLIFIED, Graph, Node, is_float
 from qpasses.ir.moving import MOVING
 
@@ -21,13 +22,28 @@ SLOPED = frozenset(op.name for op in OPS.values() if op.scaling is Scaling.SLOPE
 QUANTIZING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
+UNCENTERED = frozenset({"RMSNormalization", SIMPLIFIED})
+"""Ops that do not take the mean away."""
+
+
+NORMS = frozenset({"LayerNormalization", "InstanceNormalization"}) | UNCENTERED
+"""Ops that IntLayerNorm computes."""
+
+
+MEASURING = frozenset({"Shape", "Size"})
+"""Ops whose result depends on the shape alone."""
+
+LOCATING = frozenset({"ArgMax", "ArgMin"})
+"""Ops that give positions, by the order of the values."""
+
+
 class Kind(Enum):
     """What a node of an integer graph is."""
 
-    INTEGER = auto()
-    EDGE = auto()
-    FLOAT = auto()
-    SHAPE = auto()
+    INTEGER = "an op on stored integers"
+    EDGE = "a step between float and stored integers"
+    FLOAT = "an op on floats"
+    SHAPE = "arithmetic on sizes"
 
 
 def kind(node: Node) -> Kind:
@@ -51,7 +67,10 @@ def check_structure(graph: Graph, after: str) -> None:
     names: set[str] = set()
     for node in graph.nodes:
         if node.domain == DOMAIN and node.op not in OPS:
-            raise ModelError(f"after {after}: node {node.name!r} has unknown op {node.op!r}")
+            raise ModelError(
+                f"after {after}: node {node.name!r} has unknown op {node.op!r}:\n"
+                f"{described(neighbours(node))}"
+            )
         for tensor in node.inputs:
             loose = (
                 not tensor.is_empty() and tensor.inputs == [] and not hasattr(tensor, "values")
@@ -59,20 +78,12 @@ def check_structure(graph: Graph, after: str) -> None:
             if loose and id(tensor) not in written:
                 raise ModelError(
                     f"after {after}: nothing writes {tensor.name!r}, which "
-                    f"{node.name!r} ({node.op}) reads"
+                    f"{node.name!r} ({node.op}) reads:\n{described(neighbours(node))}"
                 )
         for tensor in node.outputs:
             if tensor.name and tensor.name in names:
                 raise ModelError(
                     f"after {after}: {tensor.name!r} is written twice, at last by "
-                    f"{node.name!r} ({node.op})"
+                    f"{node.name!r} ({node.op}):\n{described(neighbours(node))}"
                 )
             names.add(tensor.name)
-
-
-UNCENTERED = frozenset({"RMSNormalization", SIMPLIFIED})
-"""Ops that do not take the mean away."""
-
-
-NORMS = frozenset({"LayerNormalization", "InstanceNormalization"}) | UNCENTERED
-"""Ops that IntLayerNorm computes."""

@@ -1,6 +1,6 @@
 """Arguments: what the functions of the Python interface take, checked and read."""
 
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from calibration import Engine, Preprocessing, presets
 from calibration.collect import collect
 from opsets.errors import UsageError
 from opsets.target import Target, load_target
-from qpasses.ir.choices import EngineName, OnBadSample
+from qpasses.ir.choices import EngineName
 from qpasses.load.reading import check_float, checked_model, read_model
 from qpasses.load.upgrade import runnable
 
@@ -64,26 +64,12 @@ def given_engine(name: EngineName, address: str | None) -> Engine:
         from calibration.ray_engine import collect_on_ray
 
         return partial(collect_on_ray, address=address)
-    if name != "local":
-        raise UsageError(f"engine: unknown {name!r}, use local or ray")
     if address is not None:
         raise UsageError(f"ray_address {address!r} is for engine 'ray'")
     return collect
 
 
-def skips_bad(on_bad_sample: OnBadSample) -> bool:
-    """Whether bad samples are left out."""
-    if on_bad_sample not in ("error", "skip"):
-        raise UsageError(f"on_bad_sample: unknown {on_bad_sample!r}, use error or skip")
-    return on_bad_sample == "skip"
-
-
-def check_count(what: str, count: int | None) -> None:
-    """Raise UsageError unless ``count`` is None or a number of at least 1."""
-    if count is not None and (type(count) is not int or count < 1):
-        raise UsageError(f"{what}: a whole number of at least 1 is needed, got {count!r}")
-
-
+@cache
 def tool_version() -> str:
     """The installed version of this package."""
     return version("qpasses")

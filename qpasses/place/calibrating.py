@@ -1,16 +1,16 @@
 """Calibrate: statistics of a model's tensors in a table, from which ranges can be chosen."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import onnx
 
-from calibration import Collected, Preprocessing, Run, Samples, input_specs, open_samples
+from calibration import Collected, Run, Samples, input_specs, open_samples
 from calibration.checkpoint import Checkpoint, fingerprint
 from calibration.collect import NOTHING
 from calibration.foreign_tables import table_kind, written
@@ -23,26 +23,19 @@ from opsets.target import load_target
 from qpasses.emit.report_file import described, report_head, write_report
 from qpasses.emit.whole_files import check_outputs, write_whole
 from qpasses.integerize import QUANTIZABLE
-from qpasses.ir.choices import (
-    ActivationType,
-    Alignment,
-    CalibrationMethod,
-    EngineName,
-    OnBadSample,
-    TableFormat,
-)
+from qpasses.ir.choices import TableFormat
+from qpasses.ir.commands import CalibrateOptions, ConvertOptions
 from qpasses.ir.graph import prepared_model
-from qpasses.ir.progress import Progress, no_progress
+from qpasses.ir.keywords import takes
+from qpasses.ir.options import TensorOptions
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
 from qpasses.ir.settings import Settings
 from qpasses.load.arguments import (
-    check_count,
     given_engine,
     given_float_model,
     given_paths,
     given_preprocessing,
-    skips_bad,
     tool_version,
 )
 from qpasses.load.reading import external_files
@@ -68,34 +61,8 @@ class CalibrationResult:
         return f"CalibrationResult({table.samples} samples, {len(table.tensors)} tensors)"
 
 
-def calibrate(
-    model: str | Path | onnx.ModelProto,
-    data: Any,
-    output: str | Path | None = None,
-    *,
-    json_file: str | Path | None = None,
-    table_format: TableFormat = "qpasses",
-    samples: int | None = None,
-    shard: tuple[int, int] | None = None,
-    preprocessing: Preprocessing | str | None = None,
-    histograms: bool = True,
-    activation_type: ActivationType = "uint8",
-    activation_bits: int = 8,
-    narrow_range: bool = False,
-    symmetric: bool | None = None,
-    alignment: Alignment | None = None,
-    calibration_method: CalibrationMethod = "minmax",
-    percentile: float = 99.999,
-    calibration_overrides: Sequence[str] = (),
-    nodes_to_exclude: Sequence[str] = (),
-    op_types_to_quantize: Sequence[str] = (),
-    on_bad_sample: OnBadSample = "error",
-    workers: int | None = None,
-    engine: EngineName = "local",
-    ray_address: str | None = None,
-    restart: bool = False,
-    progress: Progress = no_progress,
-) -> CalibrationResult:
+@takes(CalibrateOptions)
+def calibrate(asked: CalibrateOptions) -> CalibrationResult:
     """Collect the statistics of all tensors of ``model`` that ``quantize`` gives a scale.
 
     The table holds histograms, so that every method, and symmetric or not, follows from it
@@ -107,90 +74,48 @@ def calibrate(
     that is stopped leaves OUTPUT.checkpoint and goes on from there when it is called again
     (not if ``restart``). Raises UsageError or ModelError.
     """
-    settings = Settings(
-        load_target("onnx"),
-        activation_type=activation_type,
-        activation_bits=activation_bits,
-        narrow_range=narrow_range,
-        symmetric=symmetric,
-        alignment=alignment or "qpasses",
-        calibration_method=calibration_method,
-        percentile=percentile,
-        calibration_overrides=calibration_overrides,
-        nodes_to_exclude=nodes_to_exclude,
-        op_types_to_quantize=op_types_to_quantize,
-    )
-    if not histograms:
+    settings = Settings.chosen(load_target("onnx"), asked)
+    if not asked.histograms:
         _check_extremes_do(settings.rules)
-    _check_format(table_format)
-    check_count("samples", samples)
-    check_count("workers", workers)
-    collect, skip_bad = given_engine(engine, ray_address), skips_bad(on_bad_sample)
-    source, path = given_float_model(model)
-    how = given_preprocessing(preprocessing)
-    feeds = _shard(open_samples(data, input_specs(source), samples, how), shard)
-    checkpoint_file = None if output is None else Path(f"{output}.checkpoint")
+    collect = given_engine(asked.engine, asked.ray_address)
+    skip_bad, output, shard = asked.on_bad_sample == "skip", asked.output, asked.shard
+    source, path = given_float_model(asked.model)
+    how = given_preprocessing(asked.preprocessing)
+    feeds = _shard(open_samples(asked.data, input_specs(source), asked.samples, how), shard)
+    file = None if output is None else Path(f"{output}.checkpoint")
     check_outputs(
-        given_paths(output, json_file, checkpoint_file),
+        given_paths(output, asked.json_file, file),
         [path, *external_files(path), *feeds.paths],
     )
-    used = feeds.preprocessing
-    data_kind = {"random": feeds.random, "preprocessing": used and used.as_json()}
-    configuration = _configuration(settings, table_format, histograms) | {
+    data_kind = _kind_of(feeds)
+    configuration = _configuration(settings, asked) | {
         "samples": len(feeds),
         "shard": shard and f"{shard[0]}/{shard[1]}",
-        "random_data": feeds.random,
-        "preprocessing": used and used.as_json(),
+        "random_data": data_kind["random"],
+        "preprocessing": data_kind["preprocessing"],
     }
     report = report_head("calibrate", path, source, configuration)
     blank = Table(report["model"]["sha256"], tool_version(), 1, {}, data_kind)
 
-    advance = progress("prepare", 1)
+    advance = asked.progress("prepare", 1)
     prepared, tensors, judged = _to_observe(source, feeds.first(skip_bad), settings)
     del source
     give_back()
     settings.rules.check(tensors)
     advance()
 
-    run = Run(histograms or judged, skip_bad, workers)
-    checkpoint, start = None, NOTHING
-    if checkpoint_file is not None:
-        about: list[Any] = [
-            blank.model,
-            tool_version(),
-            tensors,
-            sorted(run.histograms_of(tensors)),
-            data_kind,
-            feeds.names,
-        ]
-        about.append([(file.stat().st_size, file.stat().st_mtime_ns) for file in feeds.paths])
-        about.append([] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)))
-        checkpoint = Checkpoint(checkpoint_file, fingerprint(about), blank)
-        start = NOTHING if restart else checkpoint.load()
-        if start.skipped and not skip_bad:
-            raise DataError(
-                f"{checkpoint_file}: left out {len(start.skipped)} bad samples: go on with "
-                "--on-bad-sample skip, or say --restart"
-            )
+    run = Run(asked.histograms or judged, skip_bad, asked.workers)
+    checkpoint = None if file is None else _checkpoint(file, blank, tensors, run, feeds)
+    start = NOTHING if checkpoint is None or asked.restart else _start(checkpoint, skip_bad)
+    if checkpoint is not None:
         run = replace(run, save=_saving(checkpoint))
     left = len(feeds) - sum(end - first for first, end in start.done)
-    run = replace(run, progress=progress("calibrate", left))
+    run = replace(run, progress=asked.progress("calibrate", left))
     found = collect(prepared, tensors, feeds, run, start)
-    for name in tensors:
-        if name not in found.tensors:
-            raise DataError(
-                f"tensor {name!r} held no values in any of {found.samples} samples: a table "
-                "cannot tell, leave it to quantize"
-            )
-    table = replace(
-        blank,
-        samples=found.samples,
-        tensors=found.tensors,
-        skipped=tuple(sorted(found.skipped)),
-    )
+    table = _table(found, tensors, blank)
     ranges = _ranges(table, settings)
     if output is not None:
-        write_whole(Path(output), _content(table, ranges, table_format))
+        write_whole(Path(output), _content(table, ranges, asked.table_format))
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     report |= {
@@ -206,8 +131,58 @@ def calibrate(
             *range_warnings(ranges, settings.rules),
         ],
     }
-    write_report(json_file, report)
+    write_report(asked.json_file, report)
     return CalibrationResult(table, report)
+
+
+def _kind_of(feeds: Samples) -> dict[str, Any]:
+    """What tables that are merged must have in common in their samples."""
+    used = feeds.preprocessing
+    return {"random": feeds.random, "preprocessing": used and used.as_json()}
+
+
+def _checkpoint(
+    file: Path, blank: Table, tensors: list[str], run: Run, feeds: Samples
+) -> Checkpoint:
+    """Where a run is saved that is gone on with if model, options and samples are the same."""
+    about: list[Any] = [
+        blank.model,
+        tool_version(),
+        tensors,
+        sorted(run.histograms_of(tensors)),
+        _kind_of(feeds),
+        feeds.names,
+        [(path.stat().st_size, path.stat().st_mtime_ns) for path in feeds.paths],
+        [] if feeds.paths else _looks(feeds.spread(_LOOKED_AT)),
+    ]
+    return Checkpoint(file, fingerprint(about), blank)
+
+
+def _start(checkpoint: Checkpoint, skip_bad: bool) -> Collected:
+    """What was counted before. Raises DataError if it leaves out what now may not be."""
+    start = checkpoint.load()
+    if start.skipped and not skip_bad:
+        raise DataError(
+            f"{checkpoint.path}: left out {len(start.skipped)} bad samples: go on with "
+            "--on-bad-sample skip, or say --restart"
+        )
+    return start
+
+
+def _table(found: Collected, tensors: Sequence[str], blank: Table) -> Table:
+    """What was collected, as a table. Raises DataError for a tensor that held no values."""
+    for name in tensors:
+        if name not in found.tensors:
+            raise DataError(
+                f"tensor {name!r} held no values in any of {found.samples} samples: a table "
+                "cannot tell, leave it to quantize"
+            )
+    return replace(
+        blank,
+        samples=found.samples,
+        tensors=found.tensors,
+        skipped=tuple(sorted(found.skipped)),
+    )
 
 
 def _to_observe(
@@ -252,34 +227,15 @@ def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None)
     return merged
 
 
-def convert_table(
-    table: str | Path,
-    output: str | Path | None = None,
-    *,
-    table_format: TableFormat,
-    calibration_method: CalibrationMethod = "minmax",
-    percentile: float = 99.999,
-    calibration_overrides: Sequence[str] = (),
-    symmetric: bool | None = None,
-    activation_bits: int = 8,
-    narrow_range: bool = False,
-) -> bytes:
+@takes(ConvertOptions)
+def convert_table(asked: ConvertOptions) -> bytes:
     """A table of this tool as ranges in the format of another one, chosen by a method."""
-    _check_format(table_format)
-    path = Path(table)
+    path, output = Path(asked.table), asked.output
     check_outputs(given_paths(output), [path])
-    settings = Settings(
-        load_target("onnx"),
-        activation_bits=activation_bits,
-        narrow_range=narrow_range,
-        symmetric=symmetric,
-        calibration_method=calibration_method,
-        percentile=percentile,
-        calibration_overrides=calibration_overrides,
-    )
+    settings = Settings.chosen(load_target("onnx"), asked)
     read = _own_table(path, "hold what ranges are chosen from")
     settings.rules.check(read.tensors)
-    content = _content(read, _ranges(read, settings, str(path)), table_format)
+    content = _content(read, _ranges(read, settings, str(path)), asked.table_format)
     if output is not None:
         write_whole(Path(output), content)
     return content
@@ -304,22 +260,10 @@ def _content(table: Table, ranges: Ranges, table_format: TableFormat) -> bytes:
     )
 
 
-def _configuration(settings: Settings, table_format: str, histograms: bool) -> dict[str, Any]:
-    names = (
-        "activation_type",
-        "activation_bits",
-        "narrow_range",
-        "symmetric",
-        "alignment",
-        "calibration_method",
-        "percentile",
-        "calibration_overrides",
-        "nodes_to_exclude",
-        "op_types_to_quantize",
-    )
+def _configuration(settings: Settings, asked: CalibrateOptions) -> dict[str, Any]:
     entries = settings.as_json()
-    own = {"table_format": table_format, "histograms": histograms}
-    return {name: entries[name] for name in names} | own
+    own = {"table_format": asked.table_format, "histograms": asked.histograms}
+    return {each.name: entries[each.name] for each in fields(TensorOptions)} | own
 
 
 def _check_extremes_do(rules: Rules) -> None:
@@ -330,12 +274,6 @@ def _check_extremes_do(rules: Rules) -> None:
                 f"method {method!r} needs histograms: leave --no-histograms away, or use "
                 "minmax or moving-average"
             )
-
-
-def _check_format(name: str) -> None:
-    known = get_args(TableFormat)
-    if name not in known:
-        raise UsageError(f"table_format: unknown {name!r}, use one of {', '.join(known)}")
 
 
 def _shard(feeds: Samples, shard: tuple[int, int] | None) -> Samples:

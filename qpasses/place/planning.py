@@ -63,110 +63,187 @@ class Plan:
     integer: set[int] = field(default_factory=set)
 
 
+@dataclass
+class _Draft:
+    """A plan in the making, and what is known on the way.
+
+    ``reach``: tensors that are on integers together, if any of them is; ``touched``: those
+    that a node computes with; ``inner``: those inside of what becomes one node; ``taken``: the
+    ids of nodes that another one takes in; ``followers``: what becomes integer only if what it
+    reads is, each with what it takes in; ``given``, ``wanted``, ``looked_up``: inputs and
+    outputs of the graph, and rows of constant tables, as ``reach`` knows them.
+    """
+
+    graph: Graph
+    context: Context
+    plan: Plan = field(default_factory=Plan)
+    chains: Chains = field(default_factory=Chains)
+    reach: Ties = field(default_factory=Ties)
+    touched: set[str] = field(default_factory=set)
+    inner: set[str] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
+    moving: list[Node] = field(default_factory=list)
+    followers: list[list[Node]] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
+    wanted: set[str] = field(default_factory=set)
+    looked_up: set[str] = field(default_factory=set)
+
+    def of(self, tensors: Iterable[Tensor]) -> set[str]:
+        """By which names tensors are known to ``reach``."""
+        return {self.reach.of(tensor.name) for tensor in tensors}
+
+    def compute(self, chain: Sequence[Node]) -> None:
+        """``chain`` computes on integers: its first node, with the others inside of it."""
+        self.plan.computing.append(chain[0])
+        self.plan.integer.update(map(id, chain))
+        self.inner.update(each.outputs[0].name for each in chain[:-1])
+
+
 def plan(graph: Graph, context: Context) -> Plan:
     """Decide what becomes integer: computing nodes, and moving nodes connected to them."""
     context.adopt(graph)
-    result, reach = Plan(), Ties()
-    touched: set[str] = set()
-    inner: set[str] = set()
-    moving: list[Node] = []
-    followers: list[list[Node]] = []
-    taken: set[int] = set()
-    chains = Chains()
+    draft = _Draft(graph, context)
     for node in graph.nodes:
-        if id(node) in taken or not is_float(node.outputs[0]):
-            continue
-        unwanted = context.selection.leave(node, node.op in QUANTIZABLE)
-        if unwanted:
-            context.record.declined[node.name] = unwanted
-            continue
-        tables = context.target.tables
-        if not tables and _needs_table(node, context.settings):
-            context.record.declined[node.name] = (
-                f"{node.op} needs a table: target {context.target.name!r} has none"
-            )
-            continue
-        may_join = tables or is_computed(node, context.settings)
-        if node.op in ELEMENTWISE and may_join and _may_join(graph, chains, node):
-            if not (objection := chains.join(node, _stands_alone(node, context.settings))):
-                context.record.declined.pop(node.name, None)
-                continue
-            context.record.declined[node.name] = objection
-        takers = [each for each in INTEGERIZE if each.takes(node)]
-        if not takers or (node.op in PAIRING and pair_objection(node)):
-            continue
-        context.record.declined.pop(node.name, None)  # what prepare could not fold
-        declined = _declined(graph, node, [each.guard for each in takers])
-        if declined:
-            context.record.declined[node.name] = declined.reason
-        elif moves(node) or node.op in CLAMPING:
-            moving.append(node)
-            ends = results(graph, node) if moves(node) else node.outputs
-            for tensor, end in product(data_inputs(node), ends):
-                pair = tensor.name, end.name
-                reach.tie(*pair)
-                is_tie = moves(node) or not tables
-                (result.ties if is_tie else result.clamps).append(pair)
-        else:
-            chain = [node, *_taken_in(graph, node, context)]
-            taken.update(map(id, chain))
-            if _follows(node):
-                followers.append(chain)
-            else:
-                _compute(result, chain, inner)
-                if _ties_ends(node, context.target):
-                    result.ties.append((node.inputs[0].name, chain[-1].outputs[0].name))
-                touched.update(t.name for t in [*activations(node), chain[-1].outputs[0]])
-    ends = chains.ends(graph)
+        if id(node) not in draft.taken and is_float(node.outputs[0]):
+            _sort(draft, node)
+    active = _active(draft)
+    for chain in draft.followers:
+        _follow(draft, chain, active)
+    _add_chains(draft, active)
+    _add_tensors(draft, active)
+    return draft.plan
+
+
+def _sort(draft: _Draft, node: Node) -> None:
+    """Put ``node`` where it belongs, or record why it stays in float."""
+    context = draft.context
+    declined = context.record.declined
+    if unwanted := context.selection.leave(node, node.op in QUANTIZABLE):
+        declined[node.name] = unwanted
+        return
+    tables = context.target.tables
+    if not tables and _needs_table(node, context.settings):
+        target = context.target.name
+        declined[node.name] = f"{node.op} needs a table: target {target!r} has none"
+        return
+    may_join = tables or is_computed(node, context.settings)
+    if node.op in ELEMENTWISE and may_join and _may_join(draft.graph, draft.chains, node):
+        objection = draft.chains.join(node, _stands_alone(node, context.settings))
+        if not objection:
+            declined.pop(node.name, None)
+            return
+        declined[node.name] = objection
+    takers = [each for each in INTEGERIZE if each.takes(node)]
+    if not takers or (node.op in PAIRING and pair_objection(node)):
+        return
+    declined.pop(node.name, None)  # what prepare could not fold
+    if refused := _declined(draft.graph, node, [each.guard for each in takers]):
+        declined[node.name] = refused.reason
+    elif moves(node) or node.op in CLAMPING:
+        _tie_ends(draft, node)
+    else:
+        _sort_computing(draft, [node, *_taken_in(draft.graph, node, context)])
+
+
+def _tie_ends(draft: _Draft, node: Node) -> None:
+    """What a node moves or clamps keeps its scale."""
+    draft.moving.append(node)
+    is_tie = moves(node) or not draft.context.target.tables
+    ends = results(draft.graph, node) if moves(node) else node.outputs
+    for tensor, end in product(data_inputs(node), ends):
+        draft.reach.tie(tensor.name, end.name)
+        pairs = draft.plan.ties if is_tie else draft.plan.clamps
+        pairs.append((tensor.name, end.name))
+
+
+def _sort_computing(draft: _Draft, chain: Sequence[Node]) -> None:
+    """What computes by itself does so; what follows is decided when that is known."""
+    node, end = chain[0], chain[-1].outputs[0]
+    draft.taken.update(map(id, chain))
+    if _follows(node):
+        draft.followers.append([*chain])
+        return
+    draft.compute(chain)
+    if _ties_ends(node, draft.context.target):
+        draft.plan.ties.append((node.inputs[0].name, end.name))
+    draft.touched.update(tensor.name for tensor in [*activations(node), end])
+
+
+def _active(draft: _Draft) -> set[str]:
+    """The names, as ``reach`` knows them, of what is on integers whatever follows."""
+    graph, reach = draft.graph, draft.reach
+    ends = draft.chains.ends(graph)
     for tensor in ends:
-        reach.tie(chains.source(tensor).name, tensor.name)
-    given, wanted = (
-        {reach.of(t.name) for t in each} for each in (graph.inputs, graph.outputs)
-    )
-    moved_on = [t for node in moving for t in node.outputs]
-    touched.update(t.name for t in [*ends, *moved_on] if reach.of(t.name) in given & wanted)
-    active = {reach.of(name) for name in touched}
-    looking_up = [node for node in moving if node.op in LOOKING_UP and not data_inputs(node)]
-    looked_up = {reach.of(node.outputs[0].name) for node in looking_up}
-    for chain in followers:
-        node, end = chain[0], reach.of(chain[-1].outputs[0].name)
-        operands = {reach.of(tensor.name) for tensor in activations(node)}
-        from_inputs = given if node.op not in REDUCING or end in wanted else set()
-        leads_on = node.op not in REDUCING or end in wanted | active
-        near = active | from_inputs | (looked_up if leads_on else set())
-        joins = operands <= near or (node.op == "Add" and operands & active)
-        reason = "" if joins or context.selection.unlisted else _not_followed(node)
-        if node.op in SOFTMAX:
-            readers = [*result.computing, *(each[0] for each in followers)]
-            is_read = any(_reads(each, end, active, reach) for each in readers)
-            is_wanted = is_read or node.op in context.settings.op_types_to_quantize
-            reason = _softmax_in_float(context.settings.softmax_nodes, is_wanted) or reason
-        if reason and node.op in SOFTMAX:
-            context.selection.excluded[node.name] = reason  # though Q/DQ may surround it
+        reach.tie(draft.chains.source(tensor).name, tensor.name)
+    draft.given, draft.wanted = draft.of(graph.inputs), draft.of(graph.outputs)
+    through = draft.given & draft.wanted
+    rows = [each for each in draft.moving if each.op in LOOKING_UP and not data_inputs(each)]
+    draft.looked_up = draft.of(each.outputs[0] for each in rows)
+    moved_on = [tensor for node in draft.moving for tensor in node.outputs]
+    draft.touched.update(t.name for t in [*ends, *moved_on] if reach.of(t.name) in through)
+    return {reach.of(name) for name in draft.touched}
+
+
+def _follow(draft: _Draft, chain: Sequence[Node], active: set[str]) -> None:
+    """Make ``chain`` integer, and its ends ``active``, if that is what it follows."""
+    context, node = draft.context, chain[0]
+    end = draft.reach.of(chain[-1].outputs[0].name)
+    operands = draft.of(activations(node))
+    reason = "" if _joins(draft, node, end, active) else _not_followed(node)
+    if node.op in SOFTMAX:
+        readers = [*draft.plan.computing, *(each[0] for each in draft.followers)]
+        is_read = any(_reads(each, end, active, draft.reach) for each in readers)
+        is_wanted = is_read or node.op in context.settings.op_types_to_quantize
+        reason = _softmax_in_float(context.settings.softmax_nodes, is_wanted) or reason
         if reason:
-            context.record.declined[node.name] = reason
-        else:
-            _compute(result, chain, inner)
-            active |= {*operands, end}
+            context.selection.excluded[node.name] = reason  # though Q/DQ may surround it
+    if reason:
+        context.record.declined[node.name] = reason
+    else:
+        draft.compute(chain)
+        active |= {*operands, end}
+
+
+def _joins(draft: _Draft, node: Node, end: str, active: set[str]) -> bool:
+    """Whether what ``node`` reads is on integers, or the user lists its op type."""
+    if draft.context.selection.unlisted:
+        return True
+    is_pair, operands = node.op not in REDUCING, draft.of(activations(node))
+    rest = operands - active
+    if is_pair or end in draft.wanted:
+        rest -= draft.given
+    if is_pair or end in draft.wanted or end in active:
+        rest -= draft.looked_up
+    return not rest or (node.op == "Add" and not operands.isdisjoint(active))
+
+
+def _add_chains(draft: _Draft, active: set[str]) -> None:
+    """Elementwise chains whose source is on integers, and the ties their form needs."""
+    result, chains = draft.plan, draft.chains
     for node in chains.members:
         output = node.outputs[0]
-        if reach.of(chains.source(output).name) in active:
+        if draft.reach.of(chains.source(output).name) in active:
             result.integer.add(id(node))
-        inner.add(output.name)
-    inner -= {tensor.name for tensor in ends}
+        draft.inner.add(output.name)
+    ends = chains.ends(draft.graph)
+    draft.inner -= {tensor.name for tensor in ends}
     sources = [(chains.source(tensor), tensor) for tensor in ends]
-    result.chains = [each for each in sources if reach.of(each[0].name) in active]
-    if context.target.slopes == "common_shift":
-        result.ties += _ties_of_slopes(result, context)
+    result.chains = [each for each in sources if draft.reach.of(each[0].name) in active]
+    if draft.context.target.slopes == "common_shift":
+        result.ties += _ties_of_slopes(result, draft.context)
     result.inner = chains.readers(tensor for _, tensor in result.chains)
-    for node in moving:  # of what varies, or a constant of which a size does
+
+
+def _add_tensors(draft: _Draft, active: set[str]) -> None:
+    """What is moved on integers, and the tensors that carry a scale."""
+    result, reach = draft.plan, draft.reach
+    for node in draft.moving:  # of what varies, or a constant of which a size does
         first, *_ = data_inputs(node) or node.outputs
         result.integer.update({id(node)} if reach.of(first.name) in active else ())
-    for tensor in _float_variables(graph):
-        if reach.of(tensor.name) in active and tensor.name not in inner:
+    for tensor in _float_variables(draft.graph):
+        if reach.of(tensor.name) in active and tensor.name not in draft.inner:
             result.tensors[tensor.name] = tensor
-            result.stored[tensor.name] = context.fresh(f"{tensor.name}_quantized")
-    return result
+            result.stored[tensor.name] = draft.context.fresh(f"{tensor.name}_quantized")
 
 
 def _ties_of_slopes(chosen: Plan, context: Context) -> list[tuple[str, str]]:
@@ -227,13 +304,6 @@ def _taken_in(graph: Graph, node: Node, context: Context) -> list[Node]:
     """What becomes part of ``node``; of followers only Add, Sub and MatMul take any."""
     is_apart = _follows(node) and node.op not in ("Add", "MatMul", "Sub")
     return [] if is_apart else absorbed(graph, node, context.selection.excluded)
-
-
-def _compute(result: Plan, chain: Sequence[Node], inner: set[str]) -> None:
-    """``chain`` computes on integers: its first node, with the others inside of it."""
-    result.computing.append(chain[0])
-    result.integer.update(map(id, chain))
-    inner.update(each.outputs[0].name for each in chain[:-1])
 
 
 def _not_followed(node: Node) -> str:

@@ -14,7 +14,7 @@ from qpasses.ir.graph import (
     sole_consumer,
     write_for,
 )
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class CanonicalizeGemm(Pass):
@@ -27,19 +27,19 @@ class CanonicalizeGemm(Pass):
 
     op_types: ClassVar = frozenset({"Gemm", "MatMul"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite in place; products of two activations and of higher rank stay."""
         weights = constant(node.inputs[1])
         if weights is None or weights.ndim != 2 or weights.dtype.kind != "f":
-            return None
+            return NOT_MINE
         if node.op == "MatMul" and rank(node.inputs[0]) != 2:
-            return None
+            return NOT_MINE
         if node.op == "Gemm" and (declined := _fold_factors(node, context)):
             return declined
         node.op = "Gemm"
         if input_at(node, 2) is None:
             _absorb_bias(graph, node, context)
-        return None
+        return REWRITTEN
 
 
 def _fold_factors(node: Node, context: Context) -> Declined | None:

@@ -17,7 +17,7 @@ from qpasses.ir.graph import (
     new_tensor,
 )
 from qpasses.ir.patterns import absorbed
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.phases import Axis, axes_of
 
 MOST_ZEROS = 16
@@ -43,10 +43,10 @@ class ConvTransposeToConv(Pass):
 
     op_types: ClassVar = frozenset({"ConvTranspose"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put Conv, its clamps, the interleaving and the Slice in place."""
         if node.name in context.selection.unlisted:
-            return None  # stays in float anyway
+            return NOT_MINE  # stays in float anyway
         weights, bias = constant(node.inputs[1]), constant(input_at(node, 2))
         if weights is None:
             return Declined("ConvTranspose with weights that are not constant")
@@ -61,7 +61,7 @@ class ConvTransposeToConv(Pass):
         chain = [node, *absorbed(graph, node, context.selection.excluded)]
         if any(axis.stride > 1 or any(axis.crop) for axis in axes):
             _Interleaving(graph, chain, axes, context).put()
-        return None
+        return REWRITTEN
 
 
 def _become_conv(

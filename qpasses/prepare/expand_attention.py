@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, Tensor, input_at, is_float, rank
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.attention import (
     TO_HEADS,
     TO_KEYS,
@@ -37,10 +37,10 @@ class ExpandAttention(Pass):
 
     op_types: ClassVar = frozenset({"Attention"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where each query has keys of its own, and nothing is kept."""
         if node.domain == MICROSOFT or node.outputs[0].dtype != np.float32:
-            return None
+            return NOT_MINE
         mask, more = input_at(node, 3), unhandled(node, _INPUTS, ("softcap",))
         if mask is not None and not (is_float(mask) or mask.dtype == np.bool_):
             more = more or "a mask that is neither added nor of booleans"
@@ -75,7 +75,7 @@ class ExpandAttention(Pass):
         found = attend(made, query, keys, values, scale, masks, y, has_nothing=keep)
         if not is_split:
             join_heads(made, found)
-        return None
+        return REWRITTEN
 
 
 def _masks(made: Expansion, mask: Tensor | None, is_causal: bool) -> tuple[list[Mask], bool]:

@@ -4,7 +4,7 @@ from math import pi, sqrt
 from typing import ClassVar
 
 from qpasses.ir.graph import Graph, Node, Tensor, input_at
-from qpasses.ir.rewriting import Context, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 from qpasses.prepare.recognition.expansion import Expansion, is_fused
 
 
@@ -19,20 +19,21 @@ class ExpandBiasGelu(Pass):
 
     op_types: ClassVar = frozenset({"BiasGelu", "FastGelu"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where there is a bias."""
         if not is_fused(node) or input_at(node, 1) is None:
-            return
+            return NOT_MINE
         by_tanh = node.op == "FastGelu"
         made = Expansion(graph, node, context)
         x = made.add("Add", "biased", [made.needed(0), made.needed(1)])
         if graph.opset >= 20:
             made.add("Gelu", "gelu", [x], made.y, approximate="tanh" if by_tanh else "none")
-            return
+            return REWRITTEN
         share = (_by_tanh if by_tanh else _by_erf)(made, x)
         above = made.add("Add", "above", [share, made.number("one", 1)])
         doubled = made.add("Mul", "doubled", [x, above])
         made.add("Mul", "gelu", [doubled, made.number("half", 0.5)], made.y)
+        return REWRITTEN
 
 
 def _by_erf(made: Expansion, x: Tensor) -> Tensor:

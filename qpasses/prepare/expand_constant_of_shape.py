@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, constant, is_float, sole_consumer
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 
 
 class ExpandConstantOfShape(Pass):
@@ -18,10 +18,10 @@ class ExpandConstantOfShape(Pass):
 
     op_types: ClassVar = frozenset({"ConstantOfShape"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put Expand in place of both, or of the node alone."""
         if not is_float(node.outputs[0]):
-            return None  # shape arithmetic
+            return NOT_MINE  # shape arithmetic
         given = constant(node.attrs.get("value"))
         value = np.asarray(0 if given is None else given, node.outputs[0].dtype).reshape(())
         last, behind = node, sole_consumer(graph, node.outputs[0])
@@ -36,4 +36,4 @@ class ExpandConstantOfShape(Pass):
         last.inputs = [context.constant(f"{last.name}.value", value), shape]
         if last is not node:
             node.outputs.clear()
-        return None
+        return REWRITTEN

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, Tensor, constant, rank
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.expansion import Expansion, is_fused
 
 
@@ -20,10 +20,10 @@ class ExpandFusedMatMul(Pass):
 
     op_types: ClassVar = frozenset({"FusedMatMul"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where the rank of what is transposed is known."""
         if not is_fused(node):
-            return None
+            return NOT_MINE
         if node.attrs.get("transBatchA", 0) or node.attrs.get("transBatchB", 0):
             return Declined("FusedMatMul that moves the first axis of stacks")
         turned = [bool(node.attrs.get(each, 0)) for each in ("transA", "transB")]
@@ -43,7 +43,7 @@ class ExpandFusedMatMul(Pass):
         else:
             product = made.add("MatMul", "product", operands)
             made.add("Mul", "scaled", [product, made.number("alpha", alpha)], made.y)
-        return None
+        return REWRITTEN
 
 
 def _transposed(made: Expansion, name: str, tensor: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, constant, input_at, rank
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.attention import (
     TO_HEADS,
     TO_KEYS,
@@ -36,10 +36,10 @@ class ExpandMultiHeadAttention(Pass):
 
     op_types: ClassVar = frozenset({"MultiHeadAttention"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where query, key and value are separate rows, and nothing is kept."""
         if not is_fused(node):
-            return None
+            return NOT_MINE
         more = unhandled(node, _INPUTS, ())
         more = more or padding_objection(input_at(node, 4), node.inputs[0])
         if more:
@@ -71,4 +71,4 @@ class ExpandMultiHeadAttention(Pass):
         )
         masks = fused_masks(node, made, made.given(5), made.given(4))
         join_heads(made, attend(made, query, keys, found, scale, masks))
-        return None
+        return REWRITTEN

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, constant, input_at
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.attention import (
     TO_HEADS,
     TO_KEYS,
@@ -33,10 +33,10 @@ class ExpandPackedAttention(Pass):
 
     op_types: ClassVar = frozenset({"Attention"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where weights and bias are constant, and nothing is kept."""
         if not is_fused(node):
-            return None
+            return NOT_MINE
         more = unhandled(node, _INPUTS, ("do_rotary",))
         more = more or padding_objection(input_at(node, 3), node.inputs[0])
         if more:
@@ -65,4 +65,4 @@ class ExpandPackedAttention(Pass):
         query, keys, values = split
         masks = fused_masks(node, made, made.given(5), made.given(3))
         join_heads(made, attend(made, query, keys, values, scale, masks))
-        return None
+        return REWRITTEN

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from qpasses.ir.graph import Graph, Node
-from qpasses.ir.rewriting import Context, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 from qpasses.prepare.recognition.expansion import Expansion, is_fused
 
 
@@ -17,10 +17,10 @@ class ExpandQuickGelu(Pass):
 
     op_types: ClassVar = frozenset({"QuickGelu"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite any of them."""
         if not is_fused(node):
-            return
+            return NOT_MINE
         alpha = float(node.attrs.get("alpha", 1.702))
         made = Expansion(graph, node, context)
         x = slope = made.needed(0)
@@ -28,3 +28,4 @@ class ExpandQuickGelu(Pass):
             slope = made.add("Mul", "scaled", [x, made.number("alpha", alpha)])
         share = made.add("Sigmoid", "sigmoid", [slope])
         made.add("Mul", "product", [x, share], made.y)
+        return REWRITTEN

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, Tensor, producer, sole_consumer
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.expansion import Expansion, are_read, is_fused
 
 _EPSILON = 1e-12
@@ -26,10 +26,10 @@ class ExpandSkipLayerNorm(Pass):
         {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}
     )
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where neither mean nor deviation is read."""
         if not is_fused(node):
-            return None
+            return NOT_MINE
         if are_read(graph, node.outputs[1:3]):
             return Declined(f"{node.op} whose mean or deviation is read")
         epsilon = float(node.attrs.get("epsilon", _EPSILON))
@@ -45,10 +45,10 @@ class ExpandSkipLayerNorm(Pass):
         total = made.add("Add", "sum", [first, second], made.outputs[3] if is_given else None)
         if is_simplified:
             _simplified(made, graph.opset, total, epsilon)
-            return None
+            return REWRITTEN
         factors = [each for each in (made.needed(2), made.given(3)) if each is not None]
         made.add("LayerNormalization", "norm", [total, *factors], made.y, epsilon=epsilon)
-        return None
+        return REWRITTEN
 
 
 def _is_product(graph: Graph, tensor: Tensor) -> bool:

@@ -15,7 +15,7 @@ from qpasses.ir.graph import (
     sole_consumer,
     write_for,
 )
-from qpasses.ir.rewriting import Context, Declined, Pass, rename_between
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass, rename_between
 
 CONVOLVING = frozenset({"Conv", "ConvTranspose"})
 """Ops with a bias per output channel."""
@@ -34,7 +34,7 @@ class FoldAddIntoConv(Pass):
 
     op_types: ClassVar = frozenset({"Add"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where one operand is such a Conv and the other such a constant."""
         for data, other in (node.inputs, node.inputs[::-1]):
             before, given = producer(data), constant(other)
@@ -46,8 +46,8 @@ class FoldAddIntoConv(Pass):
             if _absorb(conv, added, node, context):
                 write_for(before, node)
                 rename_between(conv, before, context)
-                return None
-        return None  # an ordinary Add
+                return REWRITTEN
+        return NOT_MINE  # an ordinary Add
 
 
 def _source(

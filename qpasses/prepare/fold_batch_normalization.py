@@ -17,7 +17,7 @@ from qpasses.ir.graph import (
     sole_consumer,
     write_for,
 )
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class FoldBatchNormalization(Pass):
@@ -31,7 +31,7 @@ class FoldBatchNormalization(Pass):
 
     op_types: ClassVar = frozenset({"BatchNormalization"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Scale the weights of the producer, or turn the node into a depthwise Conv."""
         affine = _affine(graph, node)
         if isinstance(affine, Declined):
@@ -41,7 +41,7 @@ class FoldBatchNormalization(Pass):
         if before is not None and _can_absorb(graph, before, node):
             _scale_outputs(before, factor, offset, context)
             write_for(before, node)
-            return None
+            return REWRITTEN
         if node.outputs[0].dtype != np.float32:
             return Declined(f"BatchNormalization in {node.outputs[0].dtype} alone")
         dims, behind = rank(node.inputs[0]), sole_consumer(graph, node.outputs[0])
@@ -49,14 +49,14 @@ class FoldBatchNormalization(Pass):
             scaled = _scaled_inputs(behind, factor, offset, context)
             behind.inputs = [node.inputs[0], *scaled]
             node.outputs.clear()
-            return None
+            return REWRITTEN
         if dims is None or dims < 3:
             return Declined(
                 "BatchNormalization of a tensor without spatial dimensions, "
                 "with no Conv or Gemm of its own before or behind it"
             )
         _become_depthwise(node, factor, offset, context)
-        return None
+        return REWRITTEN
 
 
 def _affine(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpasses.ir.graph import Graph, Node, Tensor, constant, producer, rank, sole_consumer
-from qpasses.ir.rewriting import Context, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 from qpasses.ir.shapes import keeps_shape
 from qpasses.prepare.recognition.group_norm import normalize_groups
 
@@ -25,20 +25,20 @@ class FoldIntoGroupNorm(Pass):
 
     op_types: ClassVar = frozenset({"InstanceNormalization"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Take in Mul and Add as long as nothing else reads what lies between."""
         excluded = context.selection.excluded
         split, joined = producer(node.inputs[0]), sole_consumer(graph, node.outputs[0])
         given = [constant(tensor) for tensor in node.inputs[1:3]]
         if split is None or joined is None or any(value is None for value in given):
-            return
+            return NOT_MINE
         x, chain = split.inputs[0], [node, joined]
         if (
             x.dtype != np.float32
             or not _are_groups(split, joined)
             or {split.name, joined.name} & excluded.keys()
         ):
-            return
+            return NOT_MINE
         channels, groups = x.shape[1], node.inputs[0].shape[1]
         gamma, beta = (
             np.repeat(np.asarray(value, np.float64), channels // groups) for value in given
@@ -54,7 +54,7 @@ class FoldIntoGroupNorm(Pass):
             )
             chain.append(behind)
         if len(chain) == 2:
-            return
+            return NOT_MINE
         y = chain[-1].outputs[0]
         for each in chain:
             each.inputs.clear()
@@ -63,6 +63,7 @@ class FoldIntoGroupNorm(Pass):
         factors = np.reshape(gamma, shape), np.reshape(beta, shape)
         epsilon = node.attrs.get("epsilon", 1e-5)
         normalize_groups(graph, node.name, (x, y), factors, epsilon, context)
+        return REWRITTEN
 
 
 def _are_groups(split: Node, joined: Node) -> bool:

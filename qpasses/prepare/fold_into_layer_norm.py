@@ -15,7 +15,7 @@ from qpasses.ir.graph import (
     sole_consumer,
     write_for,
 )
-from qpasses.ir.rewriting import Context, Pass, rename_between
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass, rename_between
 from qpasses.ir.shapes import keeps_shape
 from qpasses.ir.stages import UNCENTERED
 
@@ -34,11 +34,11 @@ class FoldIntoLayerNorm(Pass):
 
     op_types: ClassVar = frozenset({"LayerNormalization"}) | UNCENTERED
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Take in Mul and Add as long as nothing else reads what lies between."""
         norm = _constants(graph, node)
         if norm is None:
-            return
+            return NOT_MINE
         gamma, beta = norm
         last, row, is_centered = node, list(gamma.shape), node.op not in UNCENTERED
         end: Node | None = None
@@ -59,16 +59,18 @@ class FoldIntoLayerNorm(Pass):
                 beta = beta + values
             write_for(last, behind)
             end = last
-        if end is not None:
-            made = {"gamma": gamma} | ({"beta": beta} if is_centered else {})
-            node.inputs = [
-                node.inputs[0],
-                *(
-                    context.constant(f"{node.name}.{name}", value.astype(np.float32))
-                    for name, value in made.items()
-                ),
-            ]
-            rename_between(node, end, context)
+        if end is None:
+            return NOT_MINE
+        made = {"gamma": gamma} | ({"beta": beta} if is_centered else {})
+        node.inputs = [
+            node.inputs[0],
+            *(
+                context.constant(f"{node.name}.{name}", value.astype(np.float32))
+                for name, value in made.items()
+            ),
+        ]
+        rename_between(node, end, context)
+        return REWRITTEN
 
 
 def _constants(

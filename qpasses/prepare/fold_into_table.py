@@ -19,7 +19,7 @@ from qpasses.ir.graph import (
     new_tensor,
     producer,
 )
-from qpasses.ir.rewriting import Context, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 
 
 class FoldIntoTable(Pass):
@@ -33,25 +33,27 @@ class FoldIntoTable(Pass):
 
     op_types: ClassVar = ELEMENTWISE
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Look ``node`` up where all that varies in it is looked up at the same places."""
         if not is_elementwise(node):
-            return
+            return NOT_MINE
         sources = list({id(each): each for each in node.inputs if varies(each)}.values())
         found = [each for tensor in sources if (each := _looked_up(graph, tensor)) is not None]
         if len(sources) > 2 or len(found) < len(sources) or not found[0].is_like(found[-1]):
-            return
+            return NOT_MINE
         by_column = differing_axes([node])
         if by_column and not (found[0].has_rows and by_column == {_last_axis(node)}):
-            return
+            return NOT_MINE
         apart = context.selection.excluded
         if any(each.name in apart for lookup in found for each in lookup.nodes):
-            return
+            return NOT_MINE
         tables = [np.asarray(constant(lookup.nodes[0].inputs[0])) for lookup in found]
         function = Function.of([node], sources, node.outputs[0], graph.opset)
         values = function.run(*(table.T for table in tables)).T
-        if np.isfinite(values).all():
-            _look_up(graph, node, values, found[0].nodes, context)
+        if not np.isfinite(values).all():
+            return NOT_MINE
+        _look_up(graph, node, values, found[0].nodes, context)
+        return REWRITTEN
 
 
 def _last_axis(node: Node) -> int:

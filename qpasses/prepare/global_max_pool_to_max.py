@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, rank, spatial_shape
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome, Pass
 
 AXES_AS_INPUT = 18
 """From this opset on ReduceMax reads its axes."""
@@ -21,7 +21,7 @@ class GlobalMaxPoolToMax(Pass):
 
     op_types: ClassVar = frozenset({"GlobalMaxPool"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put either in place where the number of axes is known."""
         dims, sizes = rank(node.inputs[0]), spatial_shape(node.inputs[0])
         if dims is None or dims < 3:
@@ -30,7 +30,7 @@ class GlobalMaxPoolToMax(Pass):
         if sizes is not None and dims <= 5:
             node.op = "MaxPool"
             node.attrs["kernel_shape"] = list(sizes)
-            return None
+            return REWRITTEN
         axes = list(range(2, dims))
         node.op = "ReduceMax"
         node.attrs["keepdims"] = 1
@@ -38,4 +38,4 @@ class GlobalMaxPoolToMax(Pass):
             node.attrs["axes"] = axes
         else:
             node.inputs.append(context.constant(f"{node.name}.axes", np.array(axes)))
-        return None
+        return REWRITTEN

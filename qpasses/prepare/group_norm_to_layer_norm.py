@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, constant, spatial_shape
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.group_norm import normalize_groups
 
 
@@ -21,14 +21,14 @@ class GroupNormToLayerNorm(Pass):
 
     op_types: ClassVar = frozenset({"GroupNormalization"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where channels and positions are known, and gamma and beta constant."""
         x, groups = node.inputs[0], int(node.attrs["num_groups"])
         spatial = spatial_shape(x)
         if spatial is None or not isinstance(x.shape[1], int):
             return Declined("GroupNormalization of sizes that are not known")
         if x.dtype != np.float32:
-            return None
+            return NOT_MINE
         gamma, beta = (constant(tensor) for tensor in node.inputs[1:3])
         if gamma is None or beta is None:
             return Declined("GroupNormalization with a gamma or beta that is not constant")
@@ -40,4 +40,4 @@ class GroupNormToLayerNorm(Pass):
         node.outputs.clear()
         factors = np.reshape(gamma, shape), np.reshape(beta, shape)
         normalize_groups(graph, node.name, (x, y), factors, epsilon, context)
-        return None
+        return REWRITTEN

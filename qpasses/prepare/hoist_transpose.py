@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from qpasses.ir.elementwise import differing_axes, is_elementwise, varies
 from qpasses.ir.graph import Graph, Node, add_node, new_tensor, producer, sole_consumer
-from qpasses.ir.rewriting import Context, Pass, rename_between
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass, rename_between
 
 
 class HoistTranspose(Pass):
@@ -18,7 +18,7 @@ class HoistTranspose(Pass):
 
     op_types: ClassVar = frozenset({"Transpose"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where at least two branches of a tensor have the same Transpose."""
         first = producer(node.inputs[0])
         while first is not None and _is_function(first):
@@ -33,8 +33,9 @@ class HoistTranspose(Pass):
             ]
             if len(branches) > 1:
                 _hoist(graph, node, branches, context)
-                return
+                return REWRITTEN
             first = producer(x)
+        return NOT_MINE
 
 
 def _is_function(node: Node) -> bool:

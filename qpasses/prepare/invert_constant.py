@@ -6,7 +6,7 @@ import numpy as np
 
 from qpasses.ir.elementwise import objection, pair_objection
 from qpasses.ir.graph import Graph, Node, constant
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class InvertConstant(Pass):
@@ -20,15 +20,15 @@ class InvertConstant(Pass):
 
     op_types: ClassVar = frozenset({"Div"})
 
-    def rewrite(self, _graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, _graph: Graph, node: Node, context: Context) -> Outcome:
         """Put Mul with the inverse constant in place."""
         c = constant(node.inputs[1])
         if c is None or not objection(node) or pair_objection(node):
-            return None  # a table holds it, or nothing does
+            return NOT_MINE  # a table holds it, or nothing does
         with np.errstate(divide="ignore", over="ignore"):
             inverse = np.reciprocal(c)
         if not np.isfinite(inverse).all():
             return Declined("Div by a constant with zeros, or too small for a float32 inverse")
         node.op = "Mul"
         node.inputs = [node.inputs[0], context.constant(f"{node.name}.inverse", inverse)]
-        return None
+        return REWRITTEN

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, add_node, constant, input_at, new_tensor, rank
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class MeanToPool(Pass):
@@ -19,7 +19,7 @@ class MeanToPool(Pass):
 
     op_types: ClassVar = frozenset({"ReduceMean"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where rank and axes are known and are those of a pool."""
         if context.target.mean != "requantized":
             return Declined(f"ReduceMean is no pool to target {context.target.name!r}")
@@ -41,4 +41,4 @@ class MeanToPool(Pass):
             node.outputs = [pooled]
             name = context.fresh(f"{node.name}_squeeze")
             add_node(graph, "Squeeze", name, [pooled, squeezed], [y])
-        return None
+        return REWRITTEN

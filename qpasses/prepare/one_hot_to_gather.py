@@ -17,7 +17,7 @@ from qpasses.ir.graph import (
     producer,
     rank,
 )
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class OneHotToGather(Pass):
@@ -32,15 +32,15 @@ class OneHotToGather(Pass):
 
     op_types: ClassVar = frozenset({"Gemm", "MatMul"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put Clip and Gather in place; what reads only the sizes of OneHot reads others."""
         weights, bias = constant(node.inputs[1]), constant(input_at(node, 2))
         is_plain = not node.attrs and (bias is not None or input_at(node, 2) is None)
         if weights is None or weights.ndim != 2 or not is_plain:
-            return None
+            return NOT_MINE
         found = _encoded(node.inputs[0], len(weights))
         if found is None:
-            return None
+            return NOT_MINE
         ids, depth = found.one_hot.inputs[0], len(weights)
         values = constant(found.one_hot.inputs[2])
         if values is None or not np.isfinite(values).all():
@@ -60,7 +60,7 @@ class OneHotToGather(Pass):
         node.inputs = [context.table(f"{node.name}.table", table), index]
         for tensor in found.alike:
             _measure_ids(graph, tensor, ids, depth, context)
-        return None
+        return REWRITTEN
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from opsets.errors import ModelError
 from qpasses.ir.elementwise import is_elementwise, varies
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node, Tensor, input_at, producer
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.written_out import are_inner
 
 _X = np.linspace(-8, 8, 257)
@@ -34,13 +34,12 @@ class RecognizeGelu(Pass):
 
     op_types: ClassVar = frozenset({"Mul", "Div", "Gelu", "FastGelu"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where nothing else reads what lies between, and the user excludes none."""
         if graph.opset < 20 or node.outputs[0].dtype != np.float32:
-            return None
+            return NOT_MINE
         if node.op in ("Gelu", "FastGelu"):
-            _standardized(node)
-            return None
+            return _standardized(node)
         for nodes, x in _candidates(node, context):
             form = _form(nodes, x, node, graph.opset)
             if not form:
@@ -50,18 +49,19 @@ class RecognizeGelu(Pass):
             node.op, node.domain, node.inputs = "Gelu", "", [x]
             node.attrs.clear()
             node.attrs["approximate"] = form
-            return None
-        return None
+            return REWRITTEN
+        return NOT_MINE
 
 
-def _standardized(node: Node) -> None:
+def _standardized(node: Node) -> Outcome:
     """The fused ops of onnxruntime have a domain of their own."""
     if node.domain != "com.microsoft" or input_at(node, 1) is not None:
-        return
+        return NOT_MINE
     form = "tanh" if node.op == "FastGelu" else "none"
     node.op, node.domain, node.inputs = "Gelu", "", node.inputs[:1]
     node.attrs.clear()
     node.attrs["approximate"] = form
+    return REWRITTEN
 
 
 def _candidates(end: Node, context: Context) -> Iterator[tuple[list[Node], Tensor]]:

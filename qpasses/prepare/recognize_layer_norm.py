@@ -17,7 +17,7 @@ from qpasses.ir.graph import (
     rank,
     sole_consumer,
 )
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.normalized import Reading, readings
 from qpasses.prepare.recognition.written_out import are_inner
 
@@ -38,17 +38,17 @@ class RecognizeLayerNorm(Pass):
 
     op_types: ClassVar = frozenset({"BatchNormalization", "Pow", "Sqrt"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where nothing else reads what lies between, and the user excludes none."""
         found = _read(node)
         if found is None:
-            return None
+            return NOT_MINE
         reading, last = found
         rows = _rows(reading)
         if rows is None:
             return Declined("a normalization over an axis whose size is not known")
         if not reading.centered and not _stays_standard(graph, context):
-            return None
+            return NOT_MINE
         form = _form(reading, last, rows)
         if form is None:
             return Declined("a normalization with factors that differ along other axes")
@@ -62,7 +62,7 @@ class RecognizeLayerNorm(Pass):
                 break
             last, form = behind, more
         _become(graph, last, reading, form, context)
-        return None
+        return REWRITTEN
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """RecognizeMask: what drops scores before a Softmax selects instead of being added."""
 
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import ClassVar
 
 import numpy as np
@@ -18,15 +19,26 @@ from qpasses.ir.graph import (
     redirect,
     sole_consumer,
 )
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.masks import DROPPING, Flags, Reader
 
 _EQUAL = -(2.0**29)
 """Of scores to which at most this is added float32 keeps nothing: they are all alike."""
 
-
 _LOWEST = float(np.finfo(np.float32).min)
 """In place of minus infinity, so that rows that are dropped as a whole are numbers."""
+
+
+_ADDING = frozenset({"Add", "Sub"})
+
+
+class _Change(Enum):
+    """What became of a node that may mask scores."""
+
+    NONE = auto()
+    SOME = auto()
+    NO_NAN = auto()
+    """Minus infinity dropped scores: rows without any were NaN, and are not any more."""
 
 
 class RecognizeMask(Pass):
@@ -43,26 +55,29 @@ class RecognizeMask(Pass):
 
     op_types: ClassVar = frozenset({"Softmax"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite all masks that one Softmax reads scores through."""
         reader, dims = Reader(graph, context), rank(node.inputs[0])
+        is_last = node.attrs.get("axis", -1) in (-1, (dims or 0) - 1)
+        adding = [each for each in _before(graph, node, context) if each.op in _ADDING]
+        if not is_last and any(_added(each, reader) for each in adding):
+            return Declined("Softmax along another axis than the last of masked scores")
         floors: list[Node] = []
-        has_nan = False
+        changes: list[_Change] = []
         for before in _before(graph, node, context):
-            found = _added(before, reader) if before.op in ("Add", "Sub") else None
-            if found is not None and node.attrs.get("axis", -1) not in (-1, (dims or 0) - 1):
-                return Declined("Softmax along another axis than the last of masked scores")
+            found = _added(before, reader) if before.op in _ADDING else None
             if found is not None:
-                has_nan |= _select(graph, before, *found, reader)
+                changes.append(_select(graph, before, *found, reader))
             elif before.op == "Where":
-                has_nan |= _simplify(before, reader)
+                changes.append(_simplify(before, reader))
             elif before.op == "Max":
                 floors.append(before)
             if before.op == "Where" and _filled(before) is not None:
-                floors = _removed(graph, floors)
-        if has_nan:
+                changes += [_removed(graph, each) for each in floors]
+                floors = []
+        if _Change.NO_NAN in changes:
             _find_dropped_rows(graph, node, reader)
-        return None
+        return REWRITTEN if set(changes) - {_Change.NONE} else NOT_MINE
 
 
 def _before(graph: Graph, node: Node, context: Context) -> Iterator[Node]:
@@ -109,13 +124,13 @@ def _floored(node: Node) -> Tensor | None:
     return others[0] if is_floor else None
 
 
-def _removed(graph: Graph, floors: list[Node]) -> list[Node]:
-    """Nothing of ``floors``: dropped scores need none."""
-    for each in floors:
-        operand = _floored(each)
-        if operand is not None:
-            redirect(graph, each.outputs[0], operand)
-    return []
+def _removed(graph: Graph, floor: Node) -> _Change:
+    """Let scores pass by the Max ``floor``: dropped ones need none."""
+    operand = _floored(floor)
+    if operand is None:
+        return _Change.NONE
+    redirect(graph, floor.outputs[0], operand)
+    return _Change.SOME
 
 
 def _ends_alike(node: Node) -> bool:
@@ -155,11 +170,8 @@ def _is_as_wide(scores: Tensor, result: Tensor) -> bool:
 
 def _select(
     graph: Graph, node: Node, scores: Tensor, rest: Tensor | None, flags: Flags, reader: Reader
-) -> bool:
-    """A Where in place of ``node``, of scores to which what is no mask is added before.
-
-    Whether it was minus infinity that dropped them.
-    """
+) -> _Change:
+    """A Where in place of ``node``, of scores to which what is no mask is added before."""
     context = reader.context
     if rest is not None:
         total = new_tensor(context.fresh(f"{node.outputs[0].name}_unmasked"), node.outputs[0])
@@ -175,31 +187,29 @@ def _select(
     fill = context.constant(f"{node.name}.lowest", np.array(lowest, np.float32))
     node.op, node.attrs = "Where", {}
     node.inputs = [condition, scores, fill] if keeps else [condition, fill, scores]
-    return bool(np.isinf([flags.yes, flags.no]).any())
+    return _Change.NO_NAN if np.isinf([flags.yes, flags.no]).any() else _Change.SOME
 
 
-def _simplify(node: Node, reader: Reader) -> bool:
-    """A Where of scores: one number beside them, and a condition that no floats make.
-
-    Whether the number was minus infinity.
-    """
-    scores, is_infinite = _filled(node), False
+def _simplify(node: Node, reader: Reader) -> _Change:
+    """A Where of scores: one number beside them, and a condition that no floats make."""
+    scores, change = _filled(node), _Change.NONE
     if scores is None:
-        return False
+        return change
     place, context = 1 if node.inputs[2] is scores else 2, reader.context
     writer = producer(node.inputs[place])
     value = constant(node.inputs[place] if writer is None else writer.inputs[0])
     is_wide = writer is not None and scores.shape != node.outputs[0].shape
     if value is not None and value.size == 1 and not is_wide:
-        is_infinite = bool(np.isinf(value).any())
-        context.has_masks |= is_infinite
+        change = _Change.NO_NAN if np.isinf(value).any() else _Change.SOME
+        context.has_masks |= change is _Change.NO_NAN
         lowest = np.maximum(value.reshape(()), np.float32(_LOWEST))
         node.inputs[place] = context.constant(f"{node.name}.lowest", lowest)
     flags = reader.read(node.inputs[0]) if _made_of_floats(node.inputs[0]) else None
     if flags is not None and {flags.yes, flags.no} == {0.0, 1.0}:
         context.masks |= flags.assumed
         node.inputs[0] = flags.make() if flags.yes else reader.negated(flags.make())
-    return is_infinite
+        change = _Change.SOME if change is _Change.NONE else change
+    return change
 
 
 def _find_dropped_rows(graph: Graph, node: Node, reader: Reader) -> None:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from qpasses.ir.graph import Graph, Node, producer
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.written_out import are_inner, reduced_axes
 
 
@@ -18,13 +18,13 @@ class RecognizeSoftmax(Pass):
 
     op_types: ClassVar = frozenset({"Div"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where nothing else reads what lies between, and the user excludes none."""
         exp, total = (producer(tensor) for tensor in node.inputs)
         if exp is None or total is None or (exp.op, total.op) != ("Exp", "ReduceSum"):
-            return None
+            return NOT_MINE
         if total.inputs[0] is not exp.outputs[0]:
-            return None
+            return NOT_MINE
         axis = _axis(total)
         if axis is None:
             return Declined("exponentials divided by a sum along other than one known axis")
@@ -37,7 +37,7 @@ class RecognizeSoftmax(Pass):
         node.op, node.inputs = "Softmax", [x]
         node.attrs.clear()
         node.attrs["axis"] = axis
-        return None
+        return REWRITTEN
 
 
 def _axis(node: Node) -> int | None:

@@ -12,7 +12,7 @@ from qpasses.ir.graph import (
     producer,
     redirect,
 )
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class RemoveIdentity(Pass):
@@ -25,7 +25,7 @@ class RemoveIdentity(Pass):
 
     op_types: ClassVar = frozenset({"Identity", "Dropout"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Redirect the readers of the output; the node falls away."""
         source, result = node.inputs[0], node.outputs[0]
         training = input_at(node, 2)
@@ -39,4 +39,4 @@ class RemoveIdentity(Pass):
             return Declined("it connects an input or constant straight to an output")
         redirect(graph, result, source)
         node.inputs.clear()
-        return None
+        return REWRITTEN

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from opsets.convolution import padding
 from qpasses.ir.graph import Graph, Node, constant, rank, spatial_shape
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
 class ResolveAutoPad(Pass):
@@ -17,11 +17,11 @@ class ResolveAutoPad(Pass):
 
     op_types: ClassVar = frozenset({"Conv", "MaxPool", "AveragePool"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Set pads and drop auto_pad."""
         mode = node.attrs.get("auto_pad", "NOTSET")
         if mode in ("NOTSET", ""):
-            return None
+            return NOT_MINE
         weights = constant(node.inputs[1]) if node.op == "Conv" else None
         kernel = node.attrs.get("kernel_shape") or (
             None if weights is None else weights.shape[2:]
@@ -40,4 +40,4 @@ class ResolveAutoPad(Pass):
         )
         node.attrs.pop("auto_pad")
         node.attrs["pads"] = [*begin, *end]
-        return None
+        return REWRITTEN

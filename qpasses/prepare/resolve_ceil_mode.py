@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.ir.graph import Graph, Node, add_node, new_tensor, spatial_shape
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.ir.windows import geometry_of, reach_of
 
 
@@ -23,10 +23,10 @@ class ResolveCeilMode(Pass):
 
     op_types: ClassVar = frozenset({"AveragePool", "MaxPool"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Set pads and drop ceil_mode."""
         if not node.attrs.get("ceil_mode"):
-            return None
+            return NOT_MINE
         shape = spatial_shape(node.inputs[0])
         if shape is None or node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
             return Declined("ceil_mode stays: the spatial size is not fixed")
@@ -49,7 +49,7 @@ class ResolveCeilMode(Pass):
             _crop(graph, node, axes, context)
         else:
             return Declined(reason)
-        return None
+        return REWRITTEN
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from qpasses.ir.graph import Graph, Node, Tensor, add_node, new_tensor, producer, sole_consumer
 from qpasses.ir.patterns import multiplies_stacks, scaling
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 
 _SMALLEST = 2.0**-100
 
@@ -25,27 +25,27 @@ class SinkScale(Pass):
 
     op_types: ClassVar = frozenset({"MatMul"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where nothing else reads what is multiplied, and the user excludes none."""
         if not multiplies_stacks(node) or node.name in context.selection.excluded:
-            return None
+            return NOT_MINE
         if node.outputs[0].dtype != np.float32:
-            return None
+            return NOT_MINE
         found = [
             each for each in (_scaled(graph, t, node, context) for t in node.inputs) if each
         ]
         if not found:
-            return None
+            return NOT_MINE
         total = prod(factor for _scaling, _x, factor in found)
         if not _SMALLEST < total < 1 / _SMALLEST:  # float32 would lose it
-            return None
+            return NOT_MINE
         for scaled, x, _factor in found:
             reader = sole_consumer(graph, scaled.outputs[0])
             assert reader is not None, scaled.name
             reader.inputs = [x if t is scaled.outputs[0] else t for t in reader.inputs]
             scaled.outputs.clear()
         _scale_behind(graph, node, total, context)
-        return None
+        return REWRITTEN
 
 
 def _scaled(

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from qpasses.ir.graph import Graph, Node, add_node, new_tensor
-from qpasses.ir.rewriting import Context, Declined, Pass
+from qpasses.ir.rewriting import REWRITTEN, Context, Outcome, Pass
 
 
 class SumToAdd(Pass):
@@ -16,12 +16,12 @@ class SumToAdd(Pass):
 
     op_types: ClassVar = frozenset({"Sum"})
 
-    def rewrite(self, graph: Graph, node: Node, context: Context) -> Declined | None:
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Turn the Sum itself into the last Add; a Sum of one tensor becomes an Identity."""
         terms = list(node.inputs)
         if len(terms) == 1:
             node.op = "Identity"
-            return None
+            return REWRITTEN
         total = terms[0]
         for position, term in enumerate(terms[1:-1], start=1):
             partial = new_tensor(
@@ -37,4 +37,4 @@ class SumToAdd(Pass):
             )
             total = partial
         node.op, node.inputs = "Add", [total, terms[-1]]
-        return None
+        return REWRITTEN

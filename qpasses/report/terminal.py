@@ -172,8 +172,16 @@ def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
 
 
 def _print_summary(console: Console, report: dict[str, Any]) -> None:
-    summary = report["summary"]
     table = Table(show_header=False, box=None, title="Summary", title_justify="left")
+    for add_rows in (_add_shares, _add_float_nodes, _add_tables, _add_repairs, _add_checks):
+        add_rows(table, report)
+    console.print(table)
+    console.print()
+
+
+def _add_shares(table: Table, report: dict[str, Any]) -> None:
+    """What runs on integers, and what of that in fast bodies."""
+    summary = report["summary"]
     nodes = ", ".join(f"{count} {op}" for op, count in summary["nodes"].items())
     table.add_row("nodes", nodes)
     table.add_row("integer share of nodes", f"{summary['integer_node_share']:.1%}")
@@ -188,15 +196,23 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
         f"{len(summary['portable_nodes'])} of {len(report['evidence']['nodes'])}",
     )
     table.add_row("integer only", "yes" if summary["integer_only"] else "no")
+
+
+def _add_float_nodes(table: Table, report: dict[str, Any]) -> None:
+    """What was left in float, a row for each op type and reason."""
     left: dict[tuple[str, str], list[str]] = {}
-    for node in summary["float_nodes"]:
+    for node in report["summary"]["float_nodes"]:
         left.setdefault((node["op_type"], node["reason"]), []).append(node["name"])
     for (op, reason), names in left.items():
         table.add_row(
             f"left in float: {len(names)} {escape(op)}",
             escape(f"{', '.join(names)}: {reason}"),
         )
-    tables = summary["tables"]
+
+
+def _add_tables(table: Table, report: dict[str, Any]) -> None:
+    """Lookups, the tables they share, and where ranges are those of functions."""
+    tables = report["summary"]["tables"]
     if tables["lookups"]:
         table.add_row(
             "tables",
@@ -217,6 +233,11 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             f"{sharing['tables']} for {sharing['chains']} lookups, {sharing['bytes']:,} bytes "
             f"({sharing['tables_before']} and {sharing['bytes_before']:,} without)",
         )
+
+
+def _add_repairs(table: Table, report: dict[str, Any]) -> None:
+    """Codes without a result, and biases that needed larger weight scales."""
+    summary = report["summary"]
     for name, codes in summary["undefined_codes"].items():
         table.add_row(
             escape(f"not defined everywhere: {name}"),
@@ -228,6 +249,10 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
             escape(f"weight scales raised: {name}"),
             f"{len(channels)} channels, whose bias would not fit int32",
         )
+
+
+def _add_checks(table: Table, report: dict[str, Any]) -> None:
+    """What ``verify`` compared, if it is its report."""
     checks = report.get("checks", {})
     if compared := checks.get("float_graph"):
         table.add_row(
@@ -261,8 +286,6 @@ def _print_summary(console: Console, report: dict[str, Any]) -> None:
                 f"{kept['path']}: {kept['nodes']} nodes, {kept['differences']} differences"
             ),
         )
-    console.print(table)
-    console.print()
 
 
 def _print_joins(console: Console, joins: list[dict[str, Any]]) -> None:

@@ -1,6 +1,8 @@
 """Graphs in ONNX's text syntax, with one tensor a line and large constants left out."""
 
+import hashlib
 import re
+from collections.abc import Mapping
 from math import prod
 
 import onnx
@@ -45,3 +47,31 @@ def _one_tensor_a_line(match: re.Match[str]) -> str:
 
 def _broken(match: re.Match[str]) -> str:
     return ",\n   " if match[0] == ", " else match[0]
+
+
+LARGE = re.compile(r"\{[^{}=]{20000,}\}")
+"""A constant of thousands of numbers, of which a screen shows a digest."""
+
+
+def whole_text(model: onnx.ModelProto) -> str:
+    """The text of ``model`` with all its constants, without the tool that made it."""
+    shown = onnx.ModelProto()
+    shown.CopyFrom(model)
+    for name in ("producer_name", "producer_version"):
+        shown.ClearField(name)
+    return broken_up(onnx.printer.to_text(shown))
+
+
+def without_large(text: str) -> str:
+    """``text`` with count and digest in place of thousands of numbers."""
+    return LARGE.sub(_digest, text)
+
+
+def declined_lines(declined: Mapping[str, str]) -> str:
+    """A line for each node that a pass declined, with the reason: comments to ONNX."""
+    return "".join(f"# declined: {node}: {reason}\n" for node, reason in declined.items())
+
+
+def _digest(numbers: re.Match[str]) -> str:
+    digest = hashlib.sha256(numbers[0].encode()).hexdigest()[:16]
+    return f"{{{numbers[0].count(',') + 1} numbers, {digest}}}"

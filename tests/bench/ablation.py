@@ -21,6 +21,7 @@ from rich.table import Table
 from qpasses.api import Result, quantize
 from tests.bench.latency import FLOAT, measure, static_graphs
 from tests.bench.manifest import ROOT, Entry, entries
+from tests.bench.markdown import rewrapped
 
 DOCUMENT = ROOT / "docs" / "ablation.md"
 HEAD = (
@@ -154,7 +155,7 @@ def main() -> None:
             table.add_row(*row.cells())
         console.print(table)
     if not options.models:
-        options.output.write_text(document(found, options.rounds), "utf-8")
+        options.output.write_text(rewrapped(document(found, options.rounds)), "utf-8")
 
 
 if __name__ == "__main__":

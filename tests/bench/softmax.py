@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from onnx import helper
@@ -14,8 +14,8 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.prove_softmax import softmax_bound
 from qpasses.integerize.numbers.softmax_tables import largest_entry, softmax_tables
+from qpasses.ir.choices import SoftmaxBits
 from qpasses.ir.runtime import OPSET
-from qpasses.ir.settings import SOFTMAX_BITS
 from tests.bench.costs import run_time
 
 LENGTHS = (10, 64, 197, 1000, 4096)
@@ -54,9 +54,9 @@ def nanoseconds(overload: str, shape: Sequence[int]) -> float:
 
 def main() -> None:
     """Print both tables."""
-    print(f"| codes | {' | '.join(f'{bits} bits' for bits in SOFTMAX_BITS)} |")
+    print(f"| codes | {' | '.join(f'{bits} bits' for bits in get_args(SoftmaxBits))} |")
     for length in LENGTHS:
-        given = [constants(length, bits) for bits in SOFTMAX_BITS]
+        given = [constants(length, bits) for bits in get_args(SoftmaxBits)]
         bounds = [softmax_bound(each, X_SCALE, Y_SCALE, length) for each in given]
         print(f"| {length} | {' | '.join(f'{bound:.3g}' for bound in bounds)} |")
     overloads = ("sandwich", "onnxruntime", "onnxruntime_floor", "portable")

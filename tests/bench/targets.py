@@ -1,7 +1,7 @@
 """One model for every shipped target: steps moved, SQNR, score, latency, portable bodies.
 
 `make targets MODEL=textures_cnn` prints it. Graphs are made for the targets that the passes
-follow; when these are all of them, docs/targets.md is written too.
+follow; when these are all of them, a part of docs/targets.md is written too.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from qpasses.api import quantize
 from qpasses.emit.overloads import with_bodies
 from tests.bench.latency import measure
 from tests.bench.manifest import ROOT, Entry, entries
+from tests.bench.markdown import replaced, rewrapped
 
 DOCUMENT = ROOT / "docs" / "targets.md"
 HEAD = (
@@ -95,10 +96,8 @@ def _fill(
 
 
 def document(rows: Sequence[Row], model: str, rounds: int) -> str:
-    """docs/targets.md."""
+    """The last part of docs/targets.md."""
     lines = [
-        "# Targets, measured",
-        "",
         f"`make targets MODEL={model}` writes this. Steps moved: accumulators and codes whose "
         "level differs from that of real arithmetic, over all nodes, and by how much at most. "
         f"Latency: median of {rounds} interleaved rounds in onnxruntime, one thread; beside "
@@ -131,7 +130,9 @@ def main() -> None:
         table.add_row(*row.cells())
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     if not any(row.unfollowed for row in rows):
-        options.output.write_text(document(rows, options.model, options.rounds), "utf-8")
+        part = document(rows, options.model, options.rounds)
+        text = replaced(options.output.read_text("utf-8"), "measured", part)
+        options.output.write_text(rewrapped(text), "utf-8")
 
 
 if __name__ == "__main__":

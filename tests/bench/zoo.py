@@ -1,7 +1,7 @@
 """Quantize, verify and score every model of models/zoo.toml; a missed figure fails.
 
 `make zoo` runs it. Where all models of the manifest are present, the table is written to
-docs/zoo.md and docs/zoo.json.
+docs/figures.md and docs/zoo.json.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from rich.table import Table
 
 import qpasses
 from tests.bench.manifest import METRICS, ROOT, ZOO, Entry, entries
+from tests.bench.markdown import replaced
 
 VERIFIED_SAMPLES = 20
 
@@ -125,7 +126,7 @@ def missed(row: Row, entry: Entry) -> list[str]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table of docs/zoo.md."""
+    """The table of docs/figures.md."""
     lines = [list(COLUMNS), ["---"] * len(COLUMNS), *(row.cells() for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -145,9 +146,10 @@ def show(rows: Sequence[Row], seconds: Sequence[float]) -> None:
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:
-    """docs/zoo.md and docs/zoo.json."""
-    text = "# Every model of models/zoo.toml\n\nWritten by `make zoo`.\n\n" + markdown(rows)
-    (folder / "zoo.md").write_text(text, "utf-8")
+    """docs/zoo.json, and the table of docs/figures.md."""
+    figures = folder / "figures.md"
+    text = replaced(figures.read_text("utf-8"), "zoo", markdown(rows))
+    figures.write_text(text, "utf-8")
     content = json.dumps([asdict(row) for row in rows], indent=2) + "\n"
     (folder / "zoo.json").write_text(content, "utf-8")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +17,11 @@ from tests.support.commands import USAGE, assert_refused, run
 from tests.support.small_models import cnn, pictures, save
 
 CALIBRATE_SLOWLY = """
-import sys, time
+import signal, sys, time
 from calibration.samples import Samples
 from qpasses.cli import main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as at a terminal: see nohup
 collecting, read = sys.modules["calibration.collect"], Samples.read
 collecting.CHECKPOINT_SECONDS = 0.05
 
@@ -57,16 +59,17 @@ class Bench:
 
     def __init__(self, folder, count=30):
         self.folder, self.count = folder, count
-        self.model = save(folder, "float.onnx", cnn())
-        self.data = folder / "data"
-        self.data.mkdir()
-        for at in range(count):
-            scale = np.float32(2.0 ** (at % 7 - 3))
-            save(self.data, f"{at}.npy", pictures(1, seed=at) * scale)
+        self.model, self.data = folder / "float.onnx", folder / "data"
         self.table = folder / "table.json"
         self.checkpoint = folder / "table.json.checkpoint"
         whole = folder / "whole.json"
-        qpasses.calibrate(self.model, self.data, whole)
+        if not whole.exists():
+            self.data.mkdir()
+            save(folder, self.model.name, cnn())
+            for at in range(count):
+                scale = np.float32(2.0 ** (at % 7 - 3))
+                save(self.data, f"{at}.npy", pictures(1, seed=at) * scale)
+            qpasses.calibrate(self.model, self.data, whole)
         self.whole = whole.read_bytes()
 
     def calibrate(self, **options):
@@ -85,9 +88,24 @@ class Bench:
         assert found == {"float.onnx", "data", "table.json", "whole.json"}
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    return Bench(tmp_path_factory.mktemp("bench"))
+
+
 @pytest.fixture
-def bench(tmp_path):
-    return Bench(tmp_path)
+def bench(tmp_path, untouched):
+    """A copy for a test of its own."""
+    return Bench(shutil.copytree(untouched.folder, tmp_path, dirs_exist_ok=True))
+
+
+@pytest.fixture(scope="module")
+def stopped(untouched, tmp_path_factory):
+    """The folder of a run that was stopped, to be copied."""
+    folder = tmp_path_factory.mktemp("stopped")
+    bench = Bench(shutil.copytree(untouched.folder, folder, dirs_exist_ok=True))
+    bench.stop_after(5, workers=1)
+    return folder
 
 
 # Interrupted
@@ -250,8 +268,8 @@ def with_entry(content, key, value):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_checkpoint_is_refused_and_restart_ignores_it(bench, damage):
-    bench.stop_after(5, workers=1)
+def test_a_damaged_checkpoint_is_refused_and_restart_ignores_it(tmp_path, stopped, damage):
+    bench = Bench(shutil.copytree(stopped, tmp_path, dirs_exist_ok=True))
     bench.checkpoint.write_bytes(DAMAGES[damage](bench.checkpoint.read_bytes()))
     given = "calibrate", bench.model, "--data", bench.data, "-o", bench.table
     assert_refused(run(*given), USAGE, bench.checkpoint)

@@ -82,17 +82,25 @@ def test_texts_and_the_order_of_parts_mean_nothing(digits):
     assert qpasses.verify(other, digits.original, digits.feeds).verdict == "ok"
 
 
+DRAWN = [
+    *(0, 9, 10, 11, 15, 16, 17, 21, 22, 26, 31, 33, 34, 37, 39),
+    *(41, 42, 44, 46, 50, 55, 57, 60, 63, 64, 69, 71, 72, 74, 77),
+    *(79, 88, 91, 93, 96, 97, 101, 105, 107, 110, 111, 115, 118, 119, 122),
+    *(133, 135, 137, 139, 141, 145, 147, 158, 159, 163, 164, 181, 185, 191, 194),
+    *(195, 199, 203, 205, 216, 221, 224, 226, 230, 234, 237, 238, 239),
+]
+"""Of 240 graphs those that show all that these show, and twice what several show: op types of
+float and integer graphs, options with verdicts, kinds of evidence, reasons to stay float."""
+
+
 def test_random_graphs_pass_every_check():
-    seen, failures, judged = Seen(), [], 0
-    for number in range(240):
-        made = graphs.case(11, number)
-        if made is not None:
-            judged += 1
-            failure = judge(made, seen)
-            failures += [(number, failure)] if failure else []
+    seen, failures = Seen(), []
+    for number in DRAWN:
+        failure = judge(graphs.case(11, number), seen)
+        failures += [(number, failure)] if failure else []
     assert failures == []
-    assert judged > 190 and seen.verdicts["ok"] > 60
-    assert len(seen.float_ops) > 40 and len(seen.integer_ops) > 25
+    assert seen.verdicts["ok"] > 60 and seen.verdicts["incomplete"] > 5
+    assert len(seen.float_ops) > 70 and len(seen.integer_ops) > 55
 
 
 def test_a_wrong_reference_is_found_and_the_graph_shrunk_to_its_node(monkeypatch):

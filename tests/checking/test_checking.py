@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 import qpasses
 from opsets import weights
 from opsets.errors import QPassesError
-from opsets.fixed_point import scale_to_multiplier
+from opsets.fixed_point import saturating_multiplier
 from opsets.op import DOMAIN
 from qpasses import quantize
 from qpasses.checking.arithmetic import nearest, shifted
@@ -103,7 +103,7 @@ def test_every_op_has_a_rule():
 @thoroughly(500)
 def test_the_nearest_multiplier_is_that_of_the_opset(scale, bits):
     for each in (scale, scale / 2**40, Fraction(2) ** (scale.denominator % 90 - 70)):
-        assert nearest(each, bits) == scale_to_multiplier(each, bits)
+        assert nearest(each, bits) == saturating_multiplier(each, bits)
 
 
 @given(st.integers(-(2**40), 2**40), st.integers(0, 30))

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 import qpasses.evidence.choose_bodies as choosing
 from calibration import Session
 from opsets.errors import ModelError
+from opsets.fragments import NOTHING
 from opsets.op import DOMAIN, Body
 from opsets.qpasses_v1 import OPS
 from qpasses import inspect, quantize, verify
@@ -333,10 +334,10 @@ def test_an_unknown_body_is_named():
         body_of(node, record)
 
 
-def test_a_made_body_carries_its_function_and_not_a_text():
+def test_a_made_body_carries_its_function_and_no_statements():
     node, record = lookup(integer("s = Sigmoid (x) y = Mul (x, s)").model)
     for body in made_bodies(node, record):
-        assert isinstance(body, Body) and body.proto and not body.text
+        assert isinstance(body, Body) and body.proto and body.statements is NOTHING
         assert form(body.overload) in MADE
 
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 import qpasses
 from opsets.convolution import convolve
-from opsets.fixed_point import requantize, saturate
+from opsets.fixed_point import saturate
 from opsets.kernels import float32_kernel
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import requantize
 from qpasses.emit.overloads import with_bodies
 from qpasses.evidence import prove_tables as tables
 from qpasses.evidence.bodies import constants_of

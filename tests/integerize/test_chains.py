@@ -222,7 +222,24 @@ EVERY = [
     *SOME_UNARY.values(),
     *[(body, values) for bodies, values in SOME_COMBINING.values() for body in bodies],
 ]
-every_op = pytest.mark.parametrize(("op", "values"), EVERY, ids=[op for op, _ in EVERY])
+FOLDED = {"Add (x, three)", "Add (three, x)", "Sum (x, three)"}
+"""What a convolution before them takes into its bias, if nobody else reads it."""
+
+
+def of_one_range(every):
+    """Ops that read the same x: one model computes them all, each from x to its own output."""
+    groups = {}
+    for op, values in every:
+        groups.setdefault(values, []).append(op)
+    pairs = [(ops, values) for values, ops in groups.items()]
+    return pytest.mark.parametrize(("ops", "values"), pairs, ids=[ops[0] for ops, _ in pairs])
+
+
+def side_by_side(ops, step, place=ALONE, channels=2):
+    """A model of ``step`` for each op, with its results y0, y1...; the last writes outputs."""
+    lines = [step.format(op=op, i=i) for i, op in enumerate(ops)]
+    ends = [f"float[N, {channels}, 4, 4] o{i}" for i in range(len(ops))]
+    return net(" ".join(lines), place, ", ".join(ends))
 
 
 def test_every_elementwise_op_has_a_case():
@@ -231,17 +248,28 @@ def test_every_elementwise_op_has_a_case():
 
 
 @every_setting
-@every_op
-def test_an_op_from_input_to_output_is_one_table(op, values, setting):
-    result = quantized(net(f"y = {op}"), values, **SETTINGS[setting])
-    assert ops_of(result) == ["Lut"]
+@of_one_range(EVERY)
+def test_an_op_from_input_to_output_is_one_table(ops, values, setting):
+    result = quantized(side_by_side(ops, "o{i} = {op}"), values, **SETTINGS[setting])
+    assert ops_of(result) == ["Lut"] * len(ops)
+    ends = {(table.source, table.end) for table in tables(result.model)}
+    assert ends == {("x", f"o{i}") for i in range(len(ops))}
 
 
-@every_op
-def test_an_op_between_convolutions_is_one_table(op, values):
-    result = quantized(net(f"y = {op}", BETWEEN), values)
-    folded = op in ("Add (x, three)", "Add (three, x)", "Sum (x, three)")
-    assert ops_of(result) == ["IntConv", *([] if folded else ["Lut"]), "IntConv"]
+@of_one_range([each for each in EVERY if each[0] not in FOLDED])
+def test_an_op_between_convolutions_is_one_table(ops, values):
+    step = "y{i} = {op} o{i} = Conv (y{i}, v)"
+    made = side_by_side(ops, step, "x = Conv (i, w) {body}", channels=3)
+    result = quantized(made, values)
+    assert sorted(ops_of(result)) == ["IntConv"] * (len(ops) + 1) + ["Lut"] * len(ops)
+    ends = {(table.source, table.end) for table in tables(result.model)}
+    assert ends == {("x", f"y{i}") for i in range(len(ops))}
+
+
+@pytest.mark.parametrize("op", sorted(FOLDED))
+def test_a_sum_between_convolutions_is_in_the_bias_of_the_first(op):
+    assert op in dict(EVERY)
+    assert ops_of(quantized(net(f"y = {op}", BETWEEN))) == ["IntConv", "IntConv"]
 
 
 # Several ops

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opsets.division import DIVIDED_IN_DOUBLE, fits_double
 from opsets.errors import ModelError
 from opsets.fixed_point import rounding_divide
+from opsets.fragments import fragment
 from opsets.qpasses_v1 import OPS
 from qpasses import quantize, verify
 from qpasses.evidence.prove_reductions import reduced_thresholds, sums
@@ -99,14 +100,16 @@ def test_the_proof_sees_a_division_that_rounds_otherwise(overload, cells):
     ours = reduced_thresholds(given, cells, rounding)
     rest = cells, attributes, ours, sums(cells, 0, "uint8")
     assert differing_means(body, given, *rest) == 0
-    broken = body.text.replace("Round (quotient)", "Ceil (quotient)")
-    broken = broken.replace("goes_up   = Or (more, tie_up)", "goes_up   = Or (more, more)")
-    assert broken != body.text
-    assert differing_means(replace(body, text=broken), given, *rest) > 0
-    fewer = body.text.replace(
-        "counted   = Cast <to = 7> (cells)", "counted   = Add (unit, unit)"
-    )
-    assert differing_means(replace(body, text=fewer), given, *rest) > 0
+    text = str(body.statements)
+    broken = text.replace("Round (quotient)", "Ceil (quotient)")
+    broken = broken.replace("goes_up = Or (more, tie_up)", "goes_up = Or (more, more)")
+    assert broken != text
+    wrong = replace(body, statements=fragment(broken))
+    assert differing_means(wrong, given, *rest) > 0
+    fewer = text.replace("counted = Cast <to = 7> (cells)", "counted = Add (unit, unit)")
+    assert fewer != text
+    wrong = replace(body, statements=fragment(fewer))
+    assert differing_means(wrong, given, *rest) > 0
 
 
 def test_the_sizes_of_windows():
@@ -139,7 +142,7 @@ def test_the_quotient_in_double_rounds_as_integers_do(data):
 @pytest.mark.parametrize("numbers_of_one", [(1 << 31, 1, 1 << 23, 1), (1, 34, 1, 1 << 10)])
 def test_what_doubles_might_round_wrong_is_refused(numbers_of_one):
     assert not fits_double(*numbers_of_one)
-    assert "Div" in DIVIDED_IN_DOUBLE
+    assert "= Div (" in DIVIDED_IN_DOUBLE.text
 
 
 def pooling(sizes, attributes):

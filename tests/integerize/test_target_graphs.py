@@ -263,10 +263,10 @@ def test_a_constant_that_is_one_off_is_found(name, kind):
 
 
 def test_settings_start_from_the_target():
-    symmetric, usual = (Settings(plain(name), "portable") for name in ("ivit", "tosa"))
+    symmetric, usual = (Settings(plain(name), bodies="portable") for name in ("ivit", "tosa"))
     assert (symmetric.symmetric, usual.symmetric) == (True, False)
     assert (symmetric.activation_form, usual.activation_form) == ("multiplier", "table")
-    tflite = Settings(plain("tflite"), "portable")
+    tflite = Settings(plain("tflite"), bodies="portable")
     assert tflite.per_channel and tflite.has_channels("Conv")
     assert not tflite.has_channels("Gemm") and not tflite.has_channels("MatMul")
 
@@ -285,9 +285,9 @@ def test_settings_start_from_the_target():
 def test_an_option_that_contradicts_the_target_is_an_error_that_names_both(rules, options):
     target = replace(plain("tosa"), name="narrow", **rules)
     ((option, value),) = options.items()
-    assert getattr(Settings(target, "portable"), option) != value
+    assert getattr(Settings(target, bodies="portable"), option) != value
     with pytest.raises(UsageError, match=f"{option}.*{value!r}.*'narrow'"):
-        Settings(target, "portable", **options)
+        Settings(target, bodies="portable", **options)
 
 
 @pytest.mark.parametrize("options", [{"symmetric": True}, {"per_channel": False}])

@@ -305,7 +305,7 @@ def test_each_rounding_and_kind_of_body_is_proved(rounding, bodies):
 def test_a_wrong_body_is_counted(monkeypatch):
     """One that rounds half up where the node says half to even."""
     half_up = INTERPOLATED.overload("onnxruntime_half_up")
-    wrong = Body("onnxruntime", "onnxruntime", half_up.text)
+    wrong = Body("onnxruntime", "onnxruntime", half_up.statements)
     broken = dataclasses.replace(INTERPOLATED, bodies=[wrong])
     monkeypatch.setitem(qpasses_v1.OPS, "LutInterpolated", broken)
     tables = wide_table("Tanh", X, X, within=9, rounding="half_to_even")

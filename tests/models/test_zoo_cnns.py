@@ -78,8 +78,10 @@ def test_sqnr_is_that_of_onnxruntimes_own_quantizer(name):
     assert sqnr_db >= STATIC[name] - 0.5
 
 
-@pytest.mark.parametrize("target", ["tflite", "tosa"])
-@pytest.mark.parametrize("name", ["cifar10_resnet20", "mtcnn_rnet", "pfld"])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("cifar10_resnet20", "tflite"), ("mtcnn_rnet", "tosa"), ("pfld", "tosa")],
+)
 def test_networks_are_integer_and_proved_under_the_roundings_of_a_device(name, target):
     entry = zoo_models.ENTRIES[name]
     how = {"samples": entry.samples, "preprocessing": entry.preprocessing, "target": target}

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from opsets.fixed_point import ROUNDINGS, saturate, scale_to_multiplier
+from opsets.fixed_point import ROUNDINGS, saturate, saturating_multiplier
 from opsets.kernels import float32_kernel
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.lut_interpolated import interpolate
@@ -28,7 +28,7 @@ pytestmark = needs_vectors
 
 def mantissa_and_shift(scale):
     """The 24-bit multiplier and the shift of a float32 scale, as arrays [1]."""
-    return [np.array([v], np.int32) for v in scale_to_multiplier(Fraction(float(scale)), 24)]
+    return [np.array([v], np.int32) for v in saturating_multiplier(Fraction(float(scale)), 24)]
 
 
 def stored(dtype, *values):
@@ -76,7 +76,7 @@ def test_onnxruntime_add_is_reproduced(case):
 def test_onnxruntime_average_pool_is_reproduced(case):
     dtype, kernel = case["dtype"], case["attrs"]["kernel_shape"]
     x_scale, y_scale = (Fraction(float(float32(case[f"{k}_scale_hex"][0]))) for k in "xy")
-    scale = scale_to_multiplier(x_scale / y_scale / int(np.prod(kernel)), 24)
+    scale = saturating_multiplier(x_scale / y_scale / int(np.prod(kernel)), 24)
     x, *zeros_and_ends = stored(
         dtype, case["feeds"]["x"], case["x_zp"], case["y_zp"], *ends(dtype)
     )
@@ -158,10 +158,10 @@ def p_relu_inputs(case):
         shape = codes.shape
     else:
         slopes, shape = [Fraction(float(float32(case["params"]["alpha_f32_hex"][0])))], ()
-    pairs = [scale_to_multiplier(abs(ratio * slope), 31) for slope in slopes]
+    pairs = [saturating_multiplier(abs(ratio * slope), 31) for slope in slopes]
     multiplier, shift = np.int32(pairs).T
     multiplier = multiplier * np.int32([-1 if slope < 0 else 1 for slope in slopes])
-    scale = *stored(np.int32, *scale_to_multiplier(ratio, 31)), multiplier.reshape(shape)
+    scale = *stored(np.int32, *saturating_multiplier(ratio, 31)), multiplier.reshape(shape)
     zeros = stored(np.int8, x["zp"], y["zp"], *ends("int8"))
     return [np.int8(case["feeds"][0]), zeros[0], *scale, shift.reshape(shape), *zeros[1:]]
 

@@ -13,7 +13,8 @@ from opsets.kernels import two_step_kernel
 from opsets.rounding import ROUNDING_RULES, SHIFT_MODES, requantize, right_shift, wraps
 from tests.support.op_loops import LAST, exact_round, exact_two_steps
 
-thoroughly = settings(deadline=None, derandomize=True, database=None, max_examples=500)
+thoroughly = settings(deadline=None, derandomize=True, database=None, max_examples=150)
+"""Single numbers of few kinds: what is small is tried in full, the ends are examples."""
 int32 = st.integers(-(2**31), 2**31 - 1) | st.integers(-300, 300)
 multiplier = st.integers(0, 2**31 - 1) | st.integers(0, 30).map(lambda bit: 1 << bit)
 

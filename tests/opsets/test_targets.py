@@ -1,6 +1,9 @@
 """Targets: the shipped ones, a user's own, and what is wrong with a bad file."""
 
+import ast
 import json
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -254,6 +257,41 @@ def test_graphs_can_be_made_for_every_shipped_target_and_are_verified(name):
     assert made.verdict == "ok"
     assert made.report["target"] == name
     assert qpasses.verify(made.model, cnn(), pictures()).verdict == "ok"
+
+
+SOURCES = Path(qpasses.__file__).parents[1]
+FOLLOWING = [
+    path
+    for folder in ("opsets", "calibration", "qpasses")
+    for path in sorted((SOURCES / folder).rglob("*.py"))
+    if not {"cli", "report", "checking"} & {*path.relative_to(SOURCES).parts}
+]
+"""What makes graphs; what shows a target, or checks a graph by it, follows no rule."""
+
+
+def rules_read_in(path):
+    """What is read of a target: of ``self`` in Target, but for where it checks itself."""
+    tree, owners = ast.parse(path.read_text("utf-8")), {"target", "_target", "rules"}
+    if path.name == "target.py":
+        owners.add("self")
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name in CHECKED_BY:
+            function.body = []
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and getattr(node.value, "id", getattr(node.value, "attr", "")) in owners
+    }
+
+
+CHECKED_BY = {"__post_init__", "_check_shifts"}
+RULES = {each.name for each in fields(Target)} - {"name", "description"}
+
+
+def test_every_rule_of_a_target_is_read_by_what_makes_graphs():
+    followed = set().union(*map(rules_read_in, FOLLOWING))
+    assert RULES - followed == set()
 
 
 @pytest.mark.parametrize("rounding", ["half_down", "down"])

@@ -19,6 +19,7 @@ from qpasses.ir.record import Quantization
 from qpasses.ir.settings import Settings
 from qpasses.place.placement import activation_parameters
 from tests.support.commands import USAGE, Desk, assert_refused, read_json, run
+from tests.support.covering import covering_pairs
 from tests.support.small_models import (
     cnn,
     every_tensor,
@@ -63,11 +64,18 @@ OPS = {
     *("Flatten", "IntGemm"),
 }
 
-FORMS = list(itertools.product(["uint8", "int8"], [2, 4, 7, 8], [False, True], [False, True]))
-forms = pytest.mark.parametrize(("dtype", "bits", "narrow", "symmetric"), FORMS)
-codes = pytest.mark.parametrize(
-    ("dtype", "bits", "narrow"), list(itertools.product(["uint8", "int8"], [2, 5], [0, 1]))
+FORMS = ["uint8", "int8"], [2, 4, 7, 8], [False, True], [False, True]
+CODES = ["uint8", "int8"], [2, 5], [False, True]
+every_form = pytest.mark.parametrize(
+    ("dtype", "bits", "narrow", "symmetric"), list(itertools.product(*FORMS))
 )
+forms = pytest.mark.parametrize(
+    ("dtype", "bits", "narrow", "symmetric"), covering_pairs(*FORMS)
+)
+all_codes = pytest.mark.parametrize(
+    ("dtype", "bits", "narrow"), list(itertools.product(*CODES))
+)
+codes = pytest.mark.parametrize(("dtype", "bits", "narrow"), covering_pairs(*CODES))
 
 
 @cache
@@ -107,6 +115,14 @@ def small(dtype="uint8", bits=4, narrow=False, **options):
     ).model
 
 
+@cache
+def quantized(dtype="uint8", bits=4, narrow=False, symmetric=False):
+    """What becomes of ``everything``; whoever changes the model takes a copy."""
+    return qpasses.quantize(
+        everything(), samples(), **options_of(dtype, bits, narrow, symmetric)
+    )
+
+
 def stored_values(made, feed):
     """Every tensor that the record of ``made`` knows and a node of it writes."""
     found = every_tensor(made, feed)
@@ -140,8 +156,7 @@ def constant_of(made, node, position):
 
 @forms
 def test_every_op_is_proved_and_keeps_its_codes(dtype, bits, narrow, symmetric):
-    options = options_of(dtype, bits, narrow, symmetric)
-    result = qpasses.quantize(everything(), samples(), **options)
+    result = quantized(dtype, bits, narrow, symmetric)
     assert result.verdict == "ok"
     found = {node.op_type for node in result.model.graph.node}
     assert found - {"QuantizeLinear", "DequantizeLinear"} == OPS
@@ -157,7 +172,7 @@ def test_every_op_is_proved_and_keeps_its_codes(dtype, bits, narrow, symmetric):
     assert {value.dtype.name for value in stored.values()} == {dtype}
 
 
-@forms
+@every_form
 def test_scales_and_zero_points_span_the_codes(dtype, bits, narrow, symmetric):
     low, high = limits(dtype, bits, narrow)
     settings = Settings(load_target("onnx"), **options_of(dtype, bits, narrow, symmetric))
@@ -206,7 +221,7 @@ def test_a_table_that_is_computed_in_float_is_clipped_to_the_codes(narrow):
 # Codes beyond: nothing breaks
 
 
-@codes
+@all_codes
 def test_multipliers_are_chosen_for_all_that_the_type_holds(dtype, bits, narrow):
     weights, bias = numbers(3, 2, 3, 3, dtype=np.float64).round().astype(np.int8), np.ones(3)
     few, all_256 = Quantization(1.0, 1, dtype, bits, bool(narrow)), Quantization(1.0, 1, dtype)
@@ -286,8 +301,7 @@ def test_only_codes_that_occur_are_listed_as_undefined(body, narrow):
 
 @codes
 def test_a_qdq_model_clips_between_its_nodes(dtype, bits, narrow):
-    options = options_of(dtype, bits, narrow)
-    integer = qpasses.quantize(everything(), samples(), **options)
+    options, integer = options_of(dtype, bits, narrow), quantized(dtype, bits, narrow)
     result = qpasses.quantize(everything(), samples(), emit="qdq", **options)
     onnx.checker.check_model(result.model)
     low, high = limits(dtype, bits, narrow)
@@ -316,7 +330,7 @@ def stored_codes(made, feed):
 
 def test_a_standard_model_keeps_its_codes():
     made = qpasses.quantize(everything(), samples(), emit="standard", activation_bits=4).model
-    integer = qpasses.quantize(everything(), samples(), activation_bits=4).model
+    integer = quantized(bits=4).model
     far = {"x": samples(seed=4, scale=30)}
     for found, expected in zip(
         session(made).run(None, far), session(integer).run(None, far), strict=True
@@ -349,12 +363,12 @@ def test_inspect_shows_the_codes(tmp_path):
 # What verify notices
 
 
-@pytest.mark.parametrize("bits", [4, 7])
 @pytest.mark.parametrize(
-    ("node", "position"), [("conv", 9), ("add", 9), ("mul", 8), ("clip", 2), ("x_clip", 2)]
+    ("node", "position", "bits"),
+    [("conv", 9, 4), ("add", 9, 7), ("mul", 8, 4), ("clip", 2, 7), ("x_clip", 2, 4)],
 )
 def test_a_clamp_beyond_the_codes_is_a_problem_of_its_node(node, position, bits):
-    made = copied(qpasses.quantize(everything(), samples(), activation_bits=bits).model)
+    made = copied(quantized(bits=bits).model)
     tensor = constant_of(made, node, position)
     value = numpy_helper.to_array(tensor)
     assert value == 2**bits - 1
@@ -367,7 +381,7 @@ def test_a_clamp_beyond_the_codes_is_a_problem_of_its_node(node, position, bits)
 
 @pytest.mark.parametrize(("node", "position"), [("sigmoid", 1), ("prelu", 1), ("most", 2)])
 def test_a_table_entry_beyond_the_codes_is_a_problem_of_its_node(node, position):
-    made = copied(qpasses.quantize(everything(), samples(), activation_bits=4).model)
+    made = copied(quantized(bits=4).model)
     tensor = constant_of(made, node, position)
     table = numpy_helper.to_array(tensor).copy()
     table.flat[-1] = 16

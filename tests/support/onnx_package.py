@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
@@ -16,10 +16,15 @@ ROLES = {
 """Mean and deviation of what an op reads at an input, where it is no weight or bias."""
 
 
-def classic(name: str, seed: int = 0) -> onnx.ModelProto:
-    """The logits of a network with random weights: in the package all are equal."""
+def classic(name: str, seed: int = 0, until: str = "") -> onnx.ModelProto:
+    """The logits of a network with random weights: in the package all are equal.
+
+    ``until``: the tensor to end with instead; what stands behind it is left away.
+    """
     model = onnx.load(DATA / "light" / f"light_{name}.onnx")
-    if model.graph.node[-1].op_type == "Softmax":
+    if until:
+        _cut(model.graph, until)
+    elif model.graph.node[-1].op_type == "Softmax":
         model.graph.output[0].name = model.graph.node.pop().input[0]
     rng = np.random.default_rng(seed)
     sizes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
@@ -40,3 +45,15 @@ def classic(name: str, seed: int = 0) -> onnx.ModelProto:
         )
         node.CopyFrom(made)
     return model
+
+
+def _cut(graph: onnx.GraphProto, last: str) -> None:
+    used, kept = {last}, []
+    for node in reversed(graph.node):
+        if used & {*node.output}:
+            kept.append(node)
+            used.update(node.input)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+    (output,) = graph.output
+    output.CopyFrom(helper.make_tensor_value_info(last, TensorProto.FLOAT, [*"NCHW"]))

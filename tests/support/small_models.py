@@ -107,6 +107,7 @@ def session(made, *, optimize=True):
     """A quiet onnxruntime session of a model or a file."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # nothing here is worth a second one
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     source = str(made) if isinstance(made, Path) else made.SerializeToString()

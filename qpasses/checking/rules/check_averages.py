@@ -1,7 +1,16 @@
-"""Sums and means: average pools of three kinds, and IntReduce."""
+"""Sums and means: average pools of three kinds, and IntReduce.
+
+All mean sum(x - x_zero) * multiplier / (cells * 2**shift), rounded, for the real mean or sum
+times the scale of x over that of y. So cells are counted as ONNX lays windows, and multiplier
+and shift are the nearest to that ratio in the widths of the target, or in those of double
+where a fast body computes in it (``_shortened``). Targets with formulas of their own
+(``reciprocal``, ``folded``, ``divided``, multipliers by a rule) define what the integers are,
+not how near they come: there the rule is that formula again.
+"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -13,10 +22,16 @@ from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
 from opsets.realised import node_rounding
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest
-from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind, stored_bounds
 from qpasses.checking.rules.check_multipliers import rule_pair
-from qpasses.checking.rules.check_products import check_record, check_requantized
+from qpasses.checking.rules.check_products import check_requantized
 from qpasses.evidence.thresholds import Interval
 from qpasses.ir.graph import Node, constant, input_at, rank, spatial_shape
 from qpasses.ir.record import Quantization
@@ -25,51 +40,36 @@ from qpasses.ir.record import Quantization
 def int_average_pool(site: Site) -> Iterator[str]:
     """AveragePool whose windows all hold as many cells."""
     site.is_op("AveragePool")
-    node = site.first
-    kernel = list(node.attrs["kernel_shape"])
-    dims = len(kernel)
-    geometry = {
-        "dilations": list(node.attrs.get("dilations") or [1] * dims),
-        "pads": list(node.attrs.get("pads") or [0] * (2 * dims)),
-        "strides": list(node.attrs.get("strides") or [1] * dims),
-    }
-    if _windows_differ(node, geometry["pads"], geometry["strides"], geometry["dilations"]):
-        raise DifferenceError(f"the windows of {node.name!r} differ in size")
+    axes = _axes_of_windows(site)
+    if not all(each.is_even() for each in axes):
+        raise DifferenceError(f"the windows of {site.first.name!r} differ in size")
     if site.settings.target.average_pool == "divided":
         raise DifferenceError("its target divides sums by their cells")
+    kernel = [each.kernel for each in axes]
+    geometry = _geometry(axes) | {"pads": _ends(each.pads for each in axes)}
     yield from _pool(site, prod(kernel), {"kernel_shape": kernel, **geometry})
 
 
 def int_counted_average_pool(site: Site) -> Iterator[str]:
     """AveragePool whose windows differ: padding is no cell, nor what ceil_mode adds."""
     site.is_op("AveragePool")
-    node, clamps = site.first, clamps_behind(site)
-    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
-        raise DifferenceError(f"how {node.name!r} is padded is not known")
-    kernel = list(node.attrs["kernel_shape"])
-    dims = len(kernel)
-    dilations = list(node.attrs.get("dilations") or [1] * dims)
-    strides = list(node.attrs.get("strides") or [1] * dims)
-    stated = list(node.attrs.get("pads") or [0] * (2 * dims))
-    pads = list(stated)
-    if node.attrs.get("ceil_mode", 0):
-        for i in range(dims):
-            reach = (kernel[i] - 1) * dilations[i]
-            pads[dims + i] = min(pads[dims + i] + strides[i] - 1, reach)
-    counted = stated if node.attrs.get("count_include_pad", 0) else [0] * (2 * dims)
+    node, clamps, axes = site.first, clamps_behind(site), _axes_of_windows(site)
+    taken = [each.written_out() for each in axes]
+    for ours, theirs in zip(taken, axes, strict=True):
+        if ours.size is not None and ours.cells() != theirs.cells():
+            raise DifferenceError(f"no padding gives the windows of {node.name!r}")
     expected = {
         "channels": node.inputs[0].shape[1],
-        "kernel_shape": kernel,
-        "dilations": dilations,
-        "strides": strides,
-        "pads": pads,
-        "uncounted_pads": [p - c for p, c in zip(pads, counted, strict=True)],
+        "kernel_shape": [each.kernel for each in axes],
+        **_geometry(axes),
+        "pads": _ends(each.pads for each in taken),
+        "uncounted_pads": _ends(each.uncounted for each in taken),
     }
     target = site.settings.target
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     if target.average_pool == "divided":
-        if any(counted):
+        if any(each.pads != each.uncounted for each in taken):
             raise DifferenceError("its target counts no padding")
         yield from _divided(site, clamps, x, expected)
         return
@@ -81,6 +81,94 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
     yield from check_end(site, clamps)
     ratio = Fraction(x.scale) / Fraction(y.scale)
     yield from _numbers(site, nearest(ratio, target.multiplier_bits))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Windows along one axis of ``size`` (None: any), with paddings at both ends of it.
+
+    ``uncounted``: how many places of the paddings are no cells. ``ceil``: a last window may
+    reach over the end, where nothing is counted.
+    """
+
+    size: int | None
+    kernel: int
+    dilation: int
+    stride: int
+    pads: tuple[int, int]
+    uncounted: tuple[int, int]
+    ceil: bool
+
+    @property
+    def reach(self) -> int:
+        """From the first place of a window to its last."""
+        return (self.kernel - 1) * self.dilation
+
+    def cells(self) -> list[int]:
+        """How many each window holds; none starts behind the input."""
+        assert self.size is not None
+        room = self.size + sum(self.pads) - self.reach - 1
+        count = (room + (self.stride - 1) * self.ceil) // self.stride + 1
+        starts = (self.stride * i - self.pads[0] for i in range(count))
+        first = self.uncounted[0] - self.pads[0]
+        last = self.size + self.pads[1] - self.uncounted[1]
+        return [
+            sum(first <= start + self.dilation * i < last for i in range(self.kernel))
+            for start in starts
+            if start < self.size
+        ]
+
+    def is_even(self) -> bool:
+        """Whether every window holds the whole kernel, for any size if it is not known."""
+        if self.size is None:
+            return not (any(self.uncounted) or self.ceil)
+        return set(self.cells()) <= {self.kernel}
+
+    def written_out(self) -> "_Axis":
+        """The same windows by padding alone: what ceil_mode adds is no cell.
+
+        Its last window reaches stride - 1 over the end at most, and starts inside.
+        """
+        more = min(self.pads[1] + self.stride - 1, self.reach) - self.pads[1]
+        if not self.ceil:
+            return self
+        pads, uncounted = ((first, last + more) for first, last in (self.pads, self.uncounted))
+        return replace(self, pads=pads, uncounted=uncounted, ceil=False)
+
+
+def _axes_of_windows(site: Site) -> list[_Axis]:
+    """Of an AveragePool, as ONNX defines it. Raises DifferenceError for automatic padding."""
+    node, kernel = site.first, site.first.attrs["kernel_shape"]
+    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
+        raise DifferenceError(f"how {node.name!r} is padded is not known")
+    dims = len(kernel)
+    sizes = spatial_shape(node.inputs[0]) or [None] * dims
+    dilations, strides = (
+        node.attrs.get(name) or [1] * dims for name in ("dilations", "strides")
+    )
+    pads = node.attrs.get("pads") or [0] * (2 * dims)
+    pairs = list(zip(pads[:dims], pads[dims:], strict=True))
+    counts = node.attrs.get("count_include_pad", 0)
+    return [
+        _Axis(
+            *(sizes[i], kernel[i], dilations[i], strides[i], pairs[i]),
+            uncounted=(0, 0) if counts else pairs[i],
+            ceil=bool(node.attrs.get("ceil_mode", 0)),
+        )
+        for i in range(dims)
+    ]
+
+
+def _geometry(axes: Sequence[_Axis]) -> dict[str, list[int]]:
+    return {
+        "dilations": [each.dilation for each in axes],
+        "strides": [each.stride for each in axes],
+    }
+
+
+def _ends(pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """All first ends, then all last ones, as ONNX lists them."""
+    return [end for ends in zip(*pairs, strict=True) for end in ends]
 
 
 def _divided(
@@ -123,25 +211,6 @@ def int_global_average_pool(site: Site) -> Iterator[str]:
     if spatial is None:
         raise DifferenceError(f"the size that {site.first.name!r} reduces is not known")
     yield from _pool(site, prod(spatial), {"spatial_shape": list(spatial)})
-
-
-def _windows_differ(
-    node: Node, pads: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> bool:
-    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", ""):
-        return True
-    if any(pads) and not node.attrs.get("count_include_pad", 0):
-        return True
-    if not node.attrs.get("ceil_mode", 0):
-        return False
-    sizes, dims = spatial_shape(node.inputs[0]), len(strides)
-    if sizes is None:
-        return True
-    reach = [
-        (k - 1) * d + 1 for k, d in zip(node.attrs["kernel_shape"], dilations, strict=True)
-    ]
-    left = [sizes[i] + pads[i] + pads[i + dims] - reach[i] for i in range(dims)]
-    return any(rest % stride for rest, stride in zip(left, strides, strict=True))
 
 
 def _pool(site: Site, cells: int, attributes: dict[str, Any]) -> Iterator[str]:
@@ -195,7 +264,7 @@ def int_reduce(site: Site) -> Iterator[str]:
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, clamps)
     if form == "requantized" and _is_usual(target):
-        pair = _scaled(Fraction(x.scale) / Fraction(y.scale), mean, site)
+        pair = _shortened(Fraction(x.scale) / Fraction(y.scale), mean, target)
     else:
         expected["mean"] = 2 * mean
         if mean and not all(isinstance(node.inputs[0].shape[axis], int) for axis in axes):
@@ -215,7 +284,7 @@ def _form(node: Node, target: Target) -> str:
 
 
 def _ruled(ratio: float, cells: int, mean: int, form: str, target: Target) -> tuple[int, int]:
-    """The pair of a sum, or of a mean that has 1 / cells in its multiplier."""
+    """The pair of a sum, or of a mean that has 1 / cells in its multiplier, by the target."""
     if not mean:
         return rule_pair(ratio, target)
     if form == "requantized":
@@ -242,15 +311,20 @@ def _axes(node: Node) -> list[int]:
     return sorted(axis % dims - dims for axis in axes or range(dims))
 
 
-def _scaled(ratio: Fraction, mean: int, site: Site) -> tuple[int, int]:
-    """The nearest of the target's width; for the fast body of few bits and a small shift."""
-    settings, target = site.settings, site.settings.target
-    widest, limit = nearest(ratio, target.multiplier_bits), DOUBLE_SHIFTS[mean]
-    fast = target.fast_kernels and settings.bodies == "onnxruntime"
-    if not fast or target.rounding != "half_to_even":
-        return widest
-    bits = DOUBLE_MULTIPLIER.bit_length() - 1
-    multiplier, shift = nearest(ratio, min(bits, target.multiplier_bits))
-    if mean and shift > limit:
-        multiplier, shift = round(ratio * (1 << limit)), limit
-    return (multiplier, shift) if multiplier and shift <= limit else widest
+def _shortened(ratio: Fraction, mean: int, target: Target) -> tuple[int, int]:
+    """The nearest of the target's width; of fewer bits for a fast body in double.
+
+    Double is exact up to DOUBLE_MULTIPLIER and DOUBLE_SHIFTS, whatever is summed. It gets the
+    most precise pair that stays below: a mean, of 255 steps at most, at the last shift at
+    least, a sum only with all of these bits. Larger ratios than any pair has saturate.
+    """
+    bits, limit = target.multiplier_bits, DOUBLE_SHIFTS[mean]
+    below = min(DOUBLE_MULTIPLIER, 1 << bits)
+    if not target.fast_kernels or target.rounding != "half_to_even":
+        return nearest(ratio, bits)
+    if 4 * ratio >= below:
+        return below // 2, 1
+    pairs = ((round(ratio * 2**shift), shift) for shift in range(limit, 0, -1))
+    multiplier, shift = next(pair for pair in pairs if pair[0] < below)
+    is_enough = multiplier > 0 if mean else round(ratio * 2 ** (shift + 1)) >= below
+    return (multiplier, shift) if is_enough else nearest(ratio, bits)

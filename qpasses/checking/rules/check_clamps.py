@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from qpasses.checking.arithmetic import store
-from qpasses.checking.meaning import DifferenceError, Site, float_constant, unlike
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    float_constant,
+    unlike,
+)
 from qpasses.ir.graph import Node, constant
 from qpasses.ir.record import Quantization
 
@@ -55,7 +61,7 @@ def clip(site: Site) -> Iterator[str]:
     if x != y:
         yield "its input and output are stored in different ways"
     yield from check_ends(site, stored_bounds(y, site.chain))
-    yield from unlike("the recorded scales", [*site.entry.scales], [])
+    yield from check_record(site, {})
 
 
 def check_ends(site: Site, ends: tuple[int, int]) -> Iterator[str]:

@@ -9,13 +9,13 @@ from qpasses.checking.arithmetic import store, store_all
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
+    check_record,
     float_constant,
     is_standard,
     same,
     unlike,
     unlike_attributes,
 )
-from qpasses.checking.rules.check_products import check_record
 from qpasses.ir.graph import constant, is_used
 from qpasses.ir.record import Quantization
 

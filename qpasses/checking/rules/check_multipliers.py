@@ -155,10 +155,11 @@ def _least_error(scale: Fraction, bits: int, last: int, first: int) -> tuple[int
     """The first of the smallest errors, which are compared as float32."""
     real, found, least = Fraction(float(np.float32(float(scale)))), (0, 0), np.float32(np.inf)
     for shift in range(first, last + 1):
-        multiplier = int(real * Fraction(2) ** shift + Fraction(1, 2))
+        step = Fraction(2) ** shift
+        multiplier = int(real * step + Fraction(1, 2))
         if multiplier >= (1 << bits) - 1:
             break
-        error = np.float32(float(abs(multiplier / Fraction(2) ** shift - real)))
+        error = np.float32(float(abs(multiplier / step - real)))
         if error < least:
             found, least = (multiplier, shift), error
     return found

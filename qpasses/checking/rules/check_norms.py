@@ -1,28 +1,90 @@
-"""IntLayerNorm: every integer from gamma, beta and epsilon again."""
+"""IntLayerNorm: its integers against the real normalization that they stand for.
+
+The meaning, in codes c less the zero point: of a row of n, with t their sum or 0, d = n c - t,
+v = n sum(c**2) - t**2, of k root bits, b factor bits, q norm bits and a shift s,
+
+    root   = floor(sqrt(4**k v + epsilon))
+    normal = d * floor(2**b / root) / 2**(b - k - q)     (about 2**q d / sqrt(v + e))
+    y      = (normal * multiplier + bias) / 2**s
+
+and what it is to be, in steps of y: gamma d / sqrt(v + e) + beta, e being the real epsilon in
+units of v: epsilon (n / scale of x)**2. From the two follow the units of all numbers: they are
+the nearest to 4**k e, gamma 2**(s - q) and beta 2**s. The bits k, b and s are as many as the
+arithmetic holds for any row: wrong where they leave its widths, and where one more would not.
+What no formula gives is restated: q, and how many bits multipliers and biases may have. Then
+the meaning itself runs on some rows, and has to be within its proved bound of the real one.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.fixed_point import Int64
+from opsets.qpasses_v1 import OPS
 from opsets.realised import quotient_rounding
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
+    check_record,
     float_constant,
     unlike,
     unlike_attributes,
 )
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
-from qpasses.checking.rules.check_products import check_record
+from qpasses.evidence.prove_norms import norm_bound, norm_rows
 from qpasses.ir.graph import rank
 from qpasses.ir.record import Quantization
 
-_NORM_BITS, _MULTIPLIER_BITS, _LARGEST_SHIFT = 20, 24, 61
+_NORM_BITS, _MULTIPLIER_BITS, _BIAS_BITS, _LARGEST_SHIFT = 20, 24, 50, 61
+
+_DOUBLE_BITS, _INT64_BITS, _ENOUGH_BITS = 52, 62, 10
+"""What doubles and int64 hold; with so many root bits the root is taken in double."""
+
+_ROWS = 8
+"""Groups of rows of the proof, one of each kind, on which the meaning runs."""
+
+_TINY = 1e-6
+"""More than doubles are off by, in steps of y."""
 
 _UNCENTERED = ("RMSNormalization", "SimplifiedLayerNormalization")
+
+
+@dataclass(frozen=True)
+class _Real:
+    """A normalization in units of codes: ``gamma`` and ``beta``, of one shape, in steps of y.
+
+    ``epsilon`` is in units of v, ``row`` the sizes of the axes that are normalized over.
+    """
+
+    row: list[int]
+    centered: bool
+    gamma: NDArray[Any]  # of fractions
+    beta: NDArray[Any]  # of fractions
+    epsilon: Fraction
+
+    @property
+    def cells(self) -> int:
+        return int(np.prod(self.row))
+
+    @property
+    def longest(self) -> int:
+        """At least 2 |d| / sqrt(v), twice that for roots of 1 that stand for one below 2."""
+        return 2 * (isqrt(self.cells - 1) + 1)
+
+    def steps(self, code: Int64) -> NDArray[np.float64]:
+        """The results of rows of codes, before they are rounded."""
+        axes = tuple(range(-len(self.row), 0))
+        total = code.sum(axis=axes, keepdims=True) * self.centered
+        distance = self.cells * code - total
+        variance = self.cells * (code * code).sum(axis=axes, keepdims=True) - total * total
+        deviation = np.sqrt(variance + float(self.epsilon))
+        normal = distance / np.where(deviation > 0, deviation, 1)
+        return np.asarray(normal * self.gamma.astype(float) + self.beta.astype(float))
 
 
 def int_layer_norm(site: Site) -> Iterator[str]:
@@ -31,7 +93,29 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     RMSNormalization, by onnxruntime's name too, without mean and beta.
     """
     site.is_op("LayerNormalization", "InstanceNormalization", *_UNCENTERED)
-    node, clamps = site.first, clamps_behind(site)
+    clamps, x = clamps_behind(site), site.operand(site.inputs["x"], site.first.inputs[0])
+    real = _real(site, x)
+    yield from check_end(site, clamps)
+    yield from unlike("x_zero", site.given["x_zero"], np.array(x.zero_point, x.dtype))
+    yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]}, real.cells)
+    expected = {
+        "axis": -len(real.row),
+        "cells": real.cells,
+        "centered": int(real.centered),
+        "norm_bits": _NORM_BITS,
+        "rounding": quotient_rounding(site.settings.target),
+    }
+    free = {name: site.node.attrs.get(name) for name in ("root_bits", "factor_bits")}
+    yield from unlike_attributes(site.node.attrs, {**expected, **free})
+    found = [*_widths(site, real, x), *_numbers(site, real)]
+    yield from found
+    if not found:
+        yield from _distance(site, real)
+
+
+def _real(site: Site, x: Quantization) -> _Real:
+    """What the float node computes, on the codes of ``x``. Raises DifferenceError."""
+    node, y = site.first, site.y
     by_channel = node.op == "InstanceNormalization"
     dims, shape = rank(node.inputs[0]), node.inputs[0].shape
     if not dims or shape is None:
@@ -39,54 +123,18 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     row = list(shape[2 if by_channel else int(node.attrs.get("axis", -1)) % dims :])
     if not all(isinstance(size, int) and size > 0 for size in row):
         raise DifferenceError(f"how long the rows of {node.name!r} are is not known")
-    x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
-    yield from check_end(site, clamps)
-    yield from unlike("x_zero", site.given["x_zero"], np.array(x.zero_point, x.dtype))
-    cells = int(np.prod(row))
-    yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, cells)
-    is_centered = node.op not in _UNCENTERED
     gamma, beta = (float_constant(node, index) for index in (1, 2))
     if gamma is None:
         raise DifferenceError(f"gamma of {node.name!r} is not constant")
     if beta is None:
         beta = np.zeros(1, np.float32)
     places = [gamma.size, *[1] * len(row)] if by_channel else _places(row, gamma, beta)
-    factors = [each.reshape(places) if by_channel else each for each in (gamma, beta)]
-    slopes, offsets = (
-        [
-            Fraction(v) / Fraction(y.scale)
-            for v in np.broadcast_to(each, places).ravel().tolist()
-        ]
-        for each in factors
-    )
+    if by_channel:
+        gamma, beta = gamma.reshape(places), beta.reshape(places)
+    slopes, offsets = (_in_steps(np.broadcast_to(each, places), y) for each in (gamma, beta))
     epsilon = Fraction(float(np.float32(node.attrs.get("epsilon", 1e-5))))
-    in_codes = epsilon * cells**2 / Fraction(x.scale) ** 2
-    largest = (cells * _reach(x, is_centered)) ** 2 // 4 + 1 + int(in_codes) + 1
-    in_double = (52 - largest.bit_length()) // 2
-    root_bits = in_double if in_double >= 10 else (62 - largest.bit_length()) // 2
-    longest = 2 * (isqrt(cells - 1) + 1)
-    most = 52 if in_double >= 10 else 62
-    factor_bits = min(root_bits + 52 - (longest - 1).bit_length(), most)
-    width = min(_MULTIPLIER_BITS, 51 - longest.bit_length() - _NORM_BITS)
-    shift = _shift(max(map(abs, slopes)), max(map(abs, offsets)), width)
-    expected = {
-        "axis": -len(row),
-        "cells": cells,
-        "centered": int(is_centered),
-        "root_bits": root_bits,
-        "factor_bits": factor_bits,
-        "norm_bits": _NORM_BITS,
-        "rounding": quotient_rounding(site.settings.target),
-    }
-    yield from unlike_attributes(site.node.attrs, expected)
-    unit = Fraction(1 << shift, 1 << _NORM_BITS)
-    for name, value in (
-        ("multiplier", np.array([round(s * unit) for s in slopes], np.int32).reshape(places)),
-        ("bias", np.array([round(each * (1 << shift)) for each in offsets]).reshape(places)),
-        ("shift", np.array(shift, np.int32)),
-        ("epsilon", np.array(round(in_codes * 4**root_bits))),
-    ):
-        yield from unlike(name, site.given[name], value)
+    epsilon *= (int(np.prod(row)) / Fraction(x.scale)) ** 2
+    return _Real(row, node.op not in _UNCENTERED, slopes, offsets, epsilon)
 
 
 def _places(
@@ -98,16 +146,77 @@ def _places(
     return list(np.broadcast_shapes(gamma.shape, beta.shape))
 
 
-def _reach(x: Quantization, is_centered: bool) -> int:
-    """How far apart codes are; or twice how far from the zero point."""
+def _in_steps(values: NDArray[np.float32], y: Quantization) -> NDArray[Any]:
+    found = np.empty(values.shape, object)
+    found.reshape(-1)[:] = [Fraction(v) / Fraction(y.scale) for v in values.ravel().tolist()]
+    return found
+
+
+def _numbers(site: Site, real: _Real) -> Iterator[str]:
+    """Each number is the nearest in its unit."""
+    step = Fraction(2) ** int(site.given["shift"])
+    for name, exact, unit, dtype in (
+        ("multiplier", real.gamma, step / 2**_NORM_BITS, np.int32),
+        ("bias", real.beta, step, np.int64),
+        ("epsilon", np.array(real.epsilon), 4 ** site.node.attrs["root_bits"], np.int64),
+    ):
+        nearest = [round(each * unit) for each in exact.ravel()]
+        yield from unlike(
+            name, site.given[name], np.array(nearest, dtype).reshape(exact.shape)
+        )
+
+
+def _widths(site: Site, real: _Real, x: Quantization) -> Iterator[str]:
+    """Bits of the root, the factor and the shift: what they hold, and one more would not."""
+    root_bits, factor_bits = (site.node.attrs[f"{name}_bits"] for name in ("root", "factor"))
+    shift, largest = int(site.given["shift"]), _largest_variance(real, x) + int(real.epsilon)
+    in_double = largest + 2 << 2 * _ENOUGH_BITS < 1 << _DOUBLE_BITS
+    most = _DOUBLE_BITS if in_double else _INT64_BITS
+
+    def holds_root(bits: int, above: int) -> bool:
+        """Whether every radicand fits, which are less than one above the largest sum."""
+        return largest + above << 2 * bits < 1 << most
+
+    def holds_factor(bits: int) -> bool:
+        """Whether 2**bits fits, and so does |d| * factor, at most longest * 2**(b - k)."""
+        return bits <= most and real.longest << bits - root_bits <= 1 << _DOUBLE_BITS
+
+    steepest, furthest = (np.abs(each).max() for each in (real.gamma, real.beta))
+    products = _DOUBLE_BITS - 1 - real.longest.bit_length()
+    slopes = min(_MULTIPLIER_BITS + _NORM_BITS, products)
+
+    def holds_shift(bits: int) -> bool:
+        """Whether normal * multiplier stays below half of 52 bits, and biases do of that."""
+        fits = steepest * 2**bits < 1 << slopes and furthest * 2**bits < 1 << _BIAS_BITS
+        return bool(fits) and 0 < bits <= _LARGEST_SHIFT
+
+    is_right = {
+        "root_bits": holds_root(root_bits, 1) and not holds_root(root_bits + 1, 2),
+        "factor_bits": holds_factor(factor_bits) and not holds_factor(factor_bits + 1),
+        "shift": holds_shift(shift) and not holds_shift(shift + 1),
+    }
+    wrong = [name for name, right in is_right.items() if not right]
+    yield from (f"{name} is not the most that its arithmetic holds" for name in wrong)
+
+
+def _largest_variance(real: _Real, x: Quantization) -> int:
+    """Of any row: (n * reach)**2 / 4, where half of the codes lie at either end.
+
+    Without the mean codes count from the zero point: as if they reached as far on both sides.
+    """
     low, high = x.type_limits
-    return high - low if is_centered else 2 * max(high - x.zero_point, x.zero_point - low)
+    farthest = max(high - x.zero_point, x.zero_point - low)
+    return (real.cells * (high - low if real.centered else 2 * farthest)) ** 2 // 4
 
 
-def _shift(slope: Fraction, offset: Fraction, width: int) -> int:
-    """The most places that leave multipliers ``width`` bits, and biases 50."""
-    for places in range(_LARGEST_SHIFT, 0, -1):
-        in_unit = slope * 2**places / 2 ** (_NORM_BITS + width), offset * 2**places / 2**50
-        if max(in_unit) < 1:
-            return places
-    raise DifferenceError("gamma or beta is too large for any shift")
+def _distance(site: Site, real: _Real) -> Iterator[str]:
+    """The meaning on rows of all kinds: within half a step and its bound of the real one."""
+    given, attributes = site.given, site.node.attrs
+    rows = norm_rows(given, attributes)[:_ROWS]
+    constants = [given[name] for name in list(site.inputs)[1:]]
+    found = OPS[site.node.op].reference(rows, *constants, **attributes)
+    steps = real.steps(rows.astype(np.int64) - int(given["x_zero"])) + int(given["y_zero"])
+    off = np.abs(found - np.clip(steps, int(given["y_min"]), int(given["y_max"])))
+    allowed = 1 / 2 + norm_bound(given, attributes)
+    if not off.max() <= allowed + _TINY:
+        yield f"it is up to {off.max():.3g} steps from the real one, {allowed:.3g} are proved"

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from opsets.realised import quotient_rounding, searched
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest, requantized, shifted
-from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
 from qpasses.checking.rules.check_constants import operand
 from qpasses.checking.rules.check_multipliers import (
@@ -19,7 +25,6 @@ from qpasses.checking.rules.check_multipliers import (
     expected_pairs,
     expected_rounding,
 )
-from qpasses.checking.rules.check_products import check_record
 from qpasses.evidence.prove_pairs import (
     add_inputs,
     all_pairs,

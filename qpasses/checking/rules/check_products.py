@@ -12,6 +12,7 @@ from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
+    check_record,
     float_constant,
     unlike,
     unlike_attributes,
@@ -207,18 +208,6 @@ def check_requantized(
     for name, value in (("multiplier", multiplier), ("shift", shift)):
         yield from unlike(name, site.given[name], value.astype(np.int32))
     check_computes(multiplier, shift, _steps(site), reachable, target)
-
-
-def check_record(
-    site: Site, scales: Mapping[str, Sequence[float]], cells: int = 1, macs: int = 0
-) -> Iterator[str]:
-    """What the record says of the real scales, cells and multiply-accumulates of a node."""
-    entry = site.entry
-    for name in sorted(scales.keys() | entry.scales.keys()):
-        found, expected = (list(each.get(name, [])) for each in (entry.scales, scales))
-        yield from unlike(f"the recorded scale of {name}", found, expected)
-    yield from unlike("the recorded number of cells", entry.cells, cells)
-    yield from unlike("the recorded number of multiply-accumulates", entry.macs, macs)
 
 
 def _known(site: Site) -> dict[str, NDArray[Any]]:

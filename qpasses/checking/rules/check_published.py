@@ -11,13 +11,13 @@ import numpy as np
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
+    check_record,
     float_constant,
     unlike,
     unlike_attributes,
 )
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
 from qpasses.checking.rules.check_multipliers import expected_pair, expected_rounding
-from qpasses.checking.rules.check_products import check_record
 from qpasses.checking.rules.check_softmax import row_length
 from qpasses.ir.graph import rank
 

@@ -7,11 +7,16 @@ import numpy as np
 
 from opsets.realised import node_pair
 from opsets.target import Target
-from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
 from qpasses.checking.rules.check_multipliers import expected_pair, expected_rounding
 from qpasses.checking.rules.check_pairs import operands
-from qpasses.checking.rules.check_products import check_record
 
 
 def int_rescaled_add(site: Site) -> Iterator[str]:

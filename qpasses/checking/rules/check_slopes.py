@@ -12,13 +12,13 @@ from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
+    check_record,
     float_constant,
     unlike,
     unlike_attributes,
 )
 from qpasses.checking.rules.check_clamps import check_end
 from qpasses.checking.rules.check_functions import recorded_function
-from qpasses.checking.rules.check_products import check_record
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.record import Quantization
 

@@ -7,9 +7,14 @@ import numpy as np
 
 from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATOR
 from opsets.realised import quotient_rounding
-from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
-from qpasses.checking.rules.check_products import check_record
 from qpasses.evidence.prove_log_softmax import real_tables
 from qpasses.evidence.prove_softmax import exponentials
 from qpasses.ir.graph import rank

@@ -10,12 +10,17 @@ from numpy.typing import NDArray
 from opsets.fixed_point import ROUNDINGS
 from opsets.rounding import requantize
 from qpasses.checking.arithmetic import Floats, bytes_of, real_values, shifted, stored_values
-from qpasses.checking.meaning import DifferenceError, Site, unlike, unlike_attributes
+from qpasses.checking.meaning import (
+    DifferenceError,
+    Site,
+    check_record,
+    unlike,
+    unlike_attributes,
+)
 from qpasses.checking.rules.check_clamps import bounds_of, clamps_behind, stored_bounds
 from qpasses.checking.rules.check_constants import operand
 from qpasses.checking.rules.check_functions import recorded_function
 from qpasses.checking.rules.check_multipliers import rule_pair
-from qpasses.checking.rules.check_products import check_record
 from qpasses.ir.graph import Tensor, constant, rank
 from qpasses.ir.record import Quantization
 

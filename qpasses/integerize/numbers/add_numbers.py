@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import UsageError
-from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, scale_to_multiplier
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, saturating_multiplier
 from opsets.forms import ADD_FORMS
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1 import OPS
@@ -71,7 +71,7 @@ def choose_add(
     if not searched(target):
         return _ruled_add(a, b, y, bounds, target, op)
     ratios = [Fraction(each.scale) / Fraction(y.scale) for each in (a, b)]
-    larger, shift = scale_to_multiplier(max(ratios), target.multiplier_bits)
+    larger, shift = saturating_multiplier(max(ratios), target.multiplier_bits)
     if shift < target.min_shift or (larger and shift > target.max_shift):
         raise ScaleError(
             f"target {target.name!r} cannot express the scale {float(max(ratios)):.6g} of a "

@@ -1,6 +1,7 @@
 """The two tables of a Softmax on stored integers."""
 
 from decimal import Context, Decimal, localcontext
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,18 @@ def softmax_tables(
     largest code in place of the largest of all. Numerators end at ``LARGEST_NUMERATOR``, which
     saturates every y as long as the sum of a row fits 32 bits.
     """
+    exponentials = _exponentials(x_scale)
     with localcontext(Context(prec=_DIGITS)):
-        real = [largest * (-Decimal(x_scale) * d).exp() for d in range(256)]
+        real = [largest * each for each in exponentials]
         shares = [min(each / Decimal(y_scale), Decimal(LARGEST_NUMERATOR)) for each in real]
         return (
             np.array([int(each.to_integral_value()) for each in real], np.int32),
             np.array([int(each.to_integral_value()) for each in shares], np.int64),
         )
+
+
+@lru_cache(maxsize=64)  # attention blocks of one scale have one table
+def _exponentials(scale: float) -> tuple[Decimal, ...]:
+    """exp(-scale * d) for d from 0 to 255."""
+    with localcontext(Context(prec=_DIGITS)):
+        return tuple((-Decimal(scale) * d).exp() for d in range(256))

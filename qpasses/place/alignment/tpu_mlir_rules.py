@@ -2,7 +2,7 @@
 
 Source: calibration_process of TPU-MLIR lib/Conversion/TopToTpu/ConvertTopToTpu.cpp. A stage is
 a list of rules, which are applied to all nodes until nothing changes. They do not know all
-moving ops: where their ends differ in the end, qpasses.rescaling puts a table.
+moving ops: where their ends differ in the end, qpasses.place.rescaling puts a table.
 """
 
 from collections.abc import Callable, Mapping, Sequence

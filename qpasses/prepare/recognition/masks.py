@@ -80,13 +80,13 @@ class Reader:
 
     graph: Graph
     context: Context
-    _known: dict[int, Flags | None] = field(default_factory=dict)
+    _known: dict[int, tuple[Tensor, Flags | None]] = field(default_factory=dict)
 
     def read(self, tensor: Tensor) -> Flags | None:
         """``tensor`` as two values; None if it may have more."""
         if id(tensor) not in self._known:
-            self._known[id(tensor)] = self._shared(tensor)
-        return self._known[id(tensor)]
+            self._known[id(tensor)] = tensor, self._shared(tensor)  # kept: ids are used again
+        return self._known[id(tensor)][1]
 
     def _shared(self, tensor: Tensor) -> Flags | None:
         """What is read of ``tensor``, made once; booleans that are no more than that."""

@@ -1,0 +1,14 @@
+"""qpasses passes: the passes in the order in which they run."""
+
+import click
+
+from qpasses.cli.running import console
+
+
+@click.command()
+def passes() -> None:
+    """List the passes in the order in which they run."""
+    from qpasses.pipeline import pass_table
+    from qpasses.report.terminal import print_passes
+
+    print_passes(console(), pass_table())

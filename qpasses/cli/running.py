@@ -1,0 +1,127 @@
+"""What quantize, calibrate and verify have in common: echo, run under progress bars, show."""
+
+import sys
+from collections.abc import Callable
+from io import TextIOWrapper
+from typing import Any
+
+import click
+
+from opsets.errors import UsageError
+from qpasses.cli.config_file import CONFIG
+from qpasses.ir.commands import COMMANDS
+from qpasses.ir.declared import SWITCH, declared
+from qpasses.ir.terminal_options import PictureOptions
+
+_FILE_WIDTH = 250
+"""Columns of the tables where the output goes to a file or a pipe: names stay whole."""
+
+
+def run(
+    path: str,
+    shown: dict[str, Any],
+    options: dict[str, Any],
+    command: Callable[..., Any],
+    print_after: tuple[str, ...] = (),
+    show: Callable[[Any, dict[str, Any]], None] | None = None,
+) -> None:
+    """Echo the configuration, run ``command`` under progress bars, ``show`` its report.
+
+    ``path``: the name of the command; ``shown``: the options as they are echoed.
+    """
+    from rich.console import Console
+
+    from qpasses.report.terminal import (
+        print_configuration,
+        print_problems,
+        print_report,
+        progress_bars,
+        timings,
+    )
+
+    config = click.get_current_context().meta.get(CONFIG)
+    for name in ("output", "evidence_file", "json_file"):
+        if config and options.get(name) and options[name].resolve() == config.resolve():
+            raise UsageError(f"{config}: is an input: choose another name")
+    quiet, verbose = options.pop("quiet"), options.pop("verbose")
+    if quiet and verbose:
+        raise UsageError("--quiet and --verbose exclude each other")
+    report_to = console(quiet)
+    entries = _entries(path, _without_idle_percentile(shown)) | {"config": config}
+    print_configuration(report_to, f"qpasses {path}", entries)
+    options["preprocessing"] = _taken_preprocessing(options)
+    errors = Console(stderr=True, quiet=quiet)
+    with timings(errors) if verbose else progress_bars(errors) as (progress, after_pass):
+        if "stop_after" in options:
+            options["after"] = _watching(print_after, after_pass)
+        result = command(**options, progress=progress)
+    (show or print_report)(report_to, result.report)
+    if result.report.get("summary", {}).get("verdict") == "failed":
+        if quiet:
+            print_problems(Console(stderr=True), result.report)
+        sys.exit(1)
+
+
+def console(quiet: bool = False) -> Any:
+    """Where reports are printed."""
+    from rich.console import Console
+
+    if isinstance(
+        sys.stdout, TextIOWrapper
+    ):  # a name no console can show is no reason to stop
+        sys.stdout.reconfigure(errors="replace")
+    return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH, quiet=quiet)
+
+
+def _entries(path: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options by their names on the command line; switches as they were moved."""
+    known = declared(COMMANDS[path])
+    entries = {}
+    for name, value in options.items():
+        found = known.get(name)
+        if found is None or found.kind is not SWITCH:
+            entries[found.flag if found else name] = value
+        elif value and value != found.default:
+            entries[found.flag] = True
+        elif found.option.opposite and not value:
+            entries[f"no-{found.flag}"] = True
+    return entries
+
+
+def _without_idle_percentile(options: dict[str, Any]) -> dict[str, Any]:
+    """The options to show: the percentile only where a method looks at it."""
+    overrides = options.get("calibration_overrides", ())
+    rules = {text.rpartition("=")[2] for text in overrides}
+    if {options.get("calibration_method"), *rules} & {"percentile", "auto"}:
+        return options
+    return {name: value for name, value in options.items() if name != "percentile"}
+
+
+def _taken_preprocessing(options: dict[str, Any]) -> Any:
+    """The preprocessing that the PictureOptions describe, taken out; None for none."""
+    parts = {name: options.pop(name) for name in declared(PictureOptions)}
+    if all(value is None for value in parts.values()):
+        return None
+    from calibration.presets import preprocessing
+
+    if parts["scale"] is not None:
+        if len(parts["scale"]) != 1:
+            raise UsageError("--scale takes one number for all channels: use --std")
+        (parts["scale"],) = parts["scale"]
+    return preprocessing(parts.pop("preprocess"), **parts)
+
+
+def _watching(
+    print_after: tuple[str, ...], after_pass: Callable[[str, Any], None]
+) -> Callable[[str, Any], None]:
+    """Called with each pass's name and graph: prints the graph where that is wanted."""
+
+    def after(name: str, graph: Any) -> None:
+        from qpasses.ir.graph import export_graph
+        from qpasses.report.text import to_text
+
+        after_pass(name, graph)
+        if name in print_after:
+            click.echo(f"# after {name}\n{to_text(export_graph(graph))}")
+
+    return after

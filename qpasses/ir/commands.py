@@ -1,0 +1,303 @@
+"""What each command takes: a class for the Python function, and one more for the command line.
+
+A field without an Option is for Python alone. The first fields are positional.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qpasses.ir.choices import ForeignFormat, TableFormat
+from qpasses.ir.declared import FILE, FILE_OR_NAME, Kind, Options, described, option
+from qpasses.ir.options import (
+    ARITHMETIC,
+    OUTPUT,
+    RANGES,
+    RUN,
+    SAMPLES,
+    SELECTION,
+    GraphOptions,
+    RangeOptions,
+    RunOptions,
+    SampleOptions,
+    TargetOptions,
+    TensorOptions,
+)
+from qpasses.ir.progress import Progress, no_progress
+from qpasses.ir.terminal_options import PictureOptions, TerminalOptions
+
+if TYPE_CHECKING:
+    import onnx
+
+    from calibration.table import Table
+    from opsets.target import Target
+    from qpasses.ir.graph import Graph
+
+Data = Any
+"""What ``calibration.open_samples`` takes: a path, "random:N", a reader, an iterable."""
+
+_DATA = (
+    "Samples: a folder of .npy/.npz feeds or one file of stacked ones, a folder of pictures, "
+    "or of test_data_set_*; random:N makes numbers up."
+)
+_DATA_METAVAR = "PATH|random:N"
+_TABLE_METAVAR = "TABLE"
+
+
+def _shard(value: Any) -> tuple[int, int]:
+    """The I-th of N parts, from I/N."""
+    try:
+        number, parts = value if isinstance(value, tuple) else map(int, str(value).split("/"))
+    except ValueError as error:
+        raise ValueError(f"{value!r} is not I/N, as 2/4 for the second of four") from error
+    return number, parts
+
+
+SHARD = Kind("a text", lambda value: isinstance(value, str), _shard)
+
+
+def no_watch(_name: str, _graph: Any) -> None:
+    """Look at no graph."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Options):
+    """Who is told: a file of what was done, and whoever waits, of how far it is."""
+
+    json_file: "str | Path | None" = option(
+        None,
+        "Write the report as JSON (docs/report.md).",
+        OUTPUT,
+        metavar="FILE",
+        kind=FILE,
+    )
+    progress: Progress = no_progress
+
+
+@dataclass(frozen=True)
+class QuantizeOptions(ReportOptions, RunOptions, GraphOptions, TargetOptions, SampleOptions):
+    """``qpasses.quantize``. ``after`` is called with name and graph after each pass."""
+
+    model: "str | Path | onnx.ModelProto"
+    data: Data = option(
+        None,
+        f"{_DATA} Needed unless there is a calibration table.",
+        SAMPLES,
+        metavar=_DATA_METAVAR,
+        kind=FILE_OR_NAME,
+    )
+    output: "str | Path | None" = option(
+        None,
+        "The model to write.",
+        OUTPUT,
+        short="o",
+        metavar="OUT",
+        kind=FILE,
+        required=True,
+    )
+    _: KW_ONLY
+    calibration_table: "str | Path | Table | None" = option(
+        None,
+        "Ranges from a table of `qpasses calibrate`, TPU-MLIR or onnxruntime instead of a run "
+        "over the samples.",
+        RANGES,
+        metavar="FILE",
+        kind=FILE,
+    )
+    stop_after: str | None = option(
+        None,
+        "Stop after a pass and write the graph as it is.",
+        OUTPUT,
+        metavar="PASS",
+    )
+    evidence_file: "str | Path | None" = option(
+        None,
+        "What is known of every node, as JSON (docs/evidence.md).",
+        OUTPUT,
+        unset="OUT.evidence.json beside OUT.onnx",
+        metavar="FILE",
+        kind=FILE,
+    )
+    after: "Callable[[str, Graph], None]" = no_watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizeCommand(TerminalOptions, PictureOptions, QuantizeOptions):
+    """``qpasses quantize``."""
+
+    print_after: Sequence[str] = option(
+        (),
+        "Print the graph after a pass (`qpasses passes` lists them); may be repeated.",
+        OUTPUT,
+        metavar="PASS",
+    )
+
+
+@dataclass(frozen=True)
+class CalibrateOptions(ReportOptions, RunOptions, TensorOptions, SampleOptions):
+    """``qpasses.calibrate``."""
+
+    model: "str | Path | onnx.ModelProto"
+    data: Data = field(
+        metadata=described(_DATA, SAMPLES, metavar=_DATA_METAVAR, kind=FILE_OR_NAME)
+    )
+    output: "str | Path | None" = option(
+        None,
+        "The table to write.",
+        OUTPUT,
+        short="o",
+        metavar=_TABLE_METAVAR,
+        kind=FILE,
+        required=True,
+    )
+    _: KW_ONLY
+    shard: tuple[int, int] | None = option(
+        None,
+        "Only the I-th of N parts of the samples; `qpasses calibrate merge` joins the tables.",
+        RUN,
+        metavar="I/N",
+        kind=SHARD,
+    )
+    restart: bool = option(False, "Begin anew where a stopped run could be gone on with.", RUN)
+    table_format: TableFormat = option(
+        "qpasses",
+        "qpasses keeps histograms, from which every method's ranges follow; the others hold "
+        "the ranges of one.",
+        OUTPUT,
+        flag="format",
+    )
+    histograms: bool = option(
+        True,
+        "Without them: extremes only, for minmax and moving-average, but of tensors that a "
+        "Concat or Where may get tables for.",
+        OUTPUT,
+        opposite=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateCommand(TerminalOptions, PictureOptions, CalibrateOptions):
+    """``qpasses calibrate``."""
+
+
+@dataclass(frozen=True)
+class MergeOptions(Options):
+    """``qpasses calibrate merge`` and ``qpasses.merge_tables``."""
+
+    output: "str | Path | None" = option(
+        None,
+        "The table to write.",
+        OUTPUT,
+        short="o",
+        metavar=_TABLE_METAVAR,
+        kind=FILE,
+        required=True,
+    )
+
+
+@dataclass(frozen=True)
+class ConvertOptions(RangeOptions):
+    """``qpasses calibrate convert`` and ``qpasses.convert_table``."""
+
+    table: "str | Path"
+    output: "str | Path | None" = option(
+        None,
+        "The table to write.",
+        OUTPUT,
+        short="o",
+        metavar="FILE",
+        kind=FILE,
+        required=True,
+    )
+    _: KW_ONLY
+    table_format: ForeignFormat = field(
+        metadata=described("The tool that is to read it.", OUTPUT, flag="format")
+    )
+
+
+@dataclass(frozen=True)
+class VerifyOptions(ReportOptions, SampleOptions):
+    """``qpasses.verify``."""
+
+    integer: "str | Path | onnx.ModelProto"
+    against: "str | Path | onnx.ModelProto | None" = option(
+        None,
+        "The float model INTEGER was made from. Without it each node is judged alone.",
+        SAMPLES,
+        metavar="MODEL",
+        kind=FILE,
+    )
+    data: Data = option(None, _DATA, SAMPLES, metavar=_DATA_METAVAR, kind=FILE_OR_NAME)
+    _: KW_ONLY
+    evidence_file: "str | Path | None" = option(
+        None,
+        "What quantize wrote, to compare with what is recomputed.",
+        OUTPUT,
+        unset="what lies beside INTEGER, if anything does",
+        metavar="FILE",
+        kind=FILE,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyCommand(TerminalOptions, PictureOptions, VerifyOptions):
+    """``qpasses verify``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectCommand(Options):
+    """``qpasses inspect``."""
+
+    node: str | None = option(
+        None, "One node: its formula and all its numbers.", OUTPUT, metavar="NAME"
+    )
+    text: bool = option(False, "The graph in ONNX's text syntax.", OUTPUT)
+    as_json: bool = option(False, "Everything as JSON.", OUTPUT, flag="json")
+
+
+@dataclass(frozen=True)
+class OptOptions(Options):
+    """``qpasses opt`` and ``qpasses.api.run_passes_alone``."""
+
+    graph: "str | Path"
+    passes: Sequence[str] = field(
+        metadata=described(
+            "The pass to run (`qpasses passes` lists them); may be repeated, they run in the "
+            "given order.",
+            SELECTION,
+            flag="pass",
+            short="p",
+            metavar="PASS",
+        )
+    )
+    _: KW_ONLY
+    target: "str | Path | Target | None" = option(
+        None,
+        "Whose integer arithmetic to use.",
+        ARITHMETIC,
+        unset="what the first line of the text names, `# target: NAME`, or onnx",
+        metavar="NAME|FILE.toml",
+        kind=FILE_OR_NAME,
+    )
+    output: "str | Path | None" = option(
+        None,
+        "Write the graph there, as a model if it ends in .onnx, else as text, instead of "
+        "printing it.",
+        OUTPUT,
+        short="o",
+        metavar="OUT",
+        kind=FILE,
+    )
+
+
+COMMANDS: Mapping[str, type[Options]] = {
+    "quantize": QuantizeCommand,
+    "calibrate": CalibrateCommand,
+    "calibrate merge": MergeOptions,
+    "calibrate convert": ConvertOptions,
+    "verify": VerifyCommand,
+    "inspect": InspectCommand,
+    "opt": OptOptions,
+}
+"""Every command that has options."""

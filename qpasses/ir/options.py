@@ -1,0 +1,319 @@
+"""The options: each declared once, as a field, in a class of those the same commands have.
+
+What a field says is on the command line (``--help``, by heading), in the configuration file,
+in the signatures of ``qpasses.quantize`` and ``qpasses.calibrate``, in Settings and in
+docs/options.md. Which command has which class: qpasses.ir.commands.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opsets.errors import UsageError
+from qpasses.ir.choices import (
+    ActivationForm,
+    ActivationType,
+    Alignment,
+    Bodies,
+    CalibrationMethod,
+    Emit,
+    EngineName,
+    GeluForm,
+    LayerNormForm,
+    OnBadSample,
+    ResidualType,
+    SoftmaxBits,
+    SoftmaxForm,
+    SoftmaxNodes,
+    TableRanges,
+    WeightType,
+)
+from qpasses.ir.declared import FILE_OR_NAME, Declared, Options, option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from calibration import Preprocessing
+    from opsets.target import Target
+
+SAMPLES = "Samples"
+ARITHMETIC = "Target and arithmetic"
+TYPES = "Types and weights"
+RANGES = "Codes and ranges"
+OPERATORS = "Operators and tables"
+SELECTION = "Selection of nodes"
+RUN = "Run over the samples"
+OUTPUT = "Output"
+GENERAL = "General"
+
+HEADINGS = (
+    *(SAMPLES, ARITHMETIC, TYPES, RANGES, OPERATORS),
+    *(SELECTION, RUN, OUTPUT, GENERAL),
+)
+"""In this order ``--help`` and docs/options.md show them."""
+
+
+def by_heading(found: Iterable[Declared]) -> dict[str, list[Declared]]:
+    """The options under their headings, those that have none left out."""
+    given = tuple(found)
+    lists = {
+        name: [each for each in given if each.option.heading == name] for name in HEADINGS
+    }
+    return {heading: listed for heading, listed in lists.items() if listed}
+
+
+def _percentile(value: float) -> float:
+    from calibration.rules import checked_percentile
+
+    return checked_percentile(value)
+
+
+def _overrides(texts: Sequence[str]) -> Sequence[str]:
+    from calibration.rules import Override
+
+    for text in texts:
+        Override.parsed(text)
+    return texts
+
+
+def _patterns(texts: Sequence[str]) -> Sequence[str]:
+    for text in texts:
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UsageError(
+                f"nodes_to_exclude: {text!r} is no regular expression: {error}"
+            ) from error
+    return texts
+
+
+def _separated(texts: Sequence[str]) -> Sequence[str]:
+    return tuple(each for text in texts for each in text.split(","))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(Options):
+    """Whose arithmetic it is."""
+
+    target: "str | Path | Target" = option(
+        "onnx",
+        "Whose integer arithmetic to use.",
+        ARITHMETIC,
+        metavar="NAME|FILE.toml",
+        kind=FILE_OR_NAME,
+    )
+    exact: bool = option(
+        False,
+        "31-bit multipliers, nearest to real arithmetic: slower in onnxruntime.",
+        ARITHMETIC,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeOptions(Options):
+    """Which codes there are and how ranges follow from statistics."""
+
+    activation_bits: int = option(
+        8,
+        "Bits of the codes of activations, 2 to 8, each stored in 8.",
+        RANGES,
+        metavar="N",
+        least=2,
+        most=8,
+    )
+    narrow_range: bool = option(
+        False,
+        "Leave out the lowest code, so that as many lie below the middle as above it.",
+        RANGES,
+    )
+    symmetric: bool | None = option(
+        None,
+        "Activation ranges symmetric about a fixed zero point; so are those of some targets.",
+        RANGES,
+        unset="as the target's are",
+    )
+    calibration_method: CalibrationMethod = option(
+        "minmax",
+        "How ranges follow from samples; auto takes for each tensor the method with the least "
+        "expected error.",
+        RANGES,
+    )
+    percentile: float = option(
+        99.999,
+        "Of the values that the method of this name keeps.",
+        RANGES,
+        metavar="P",
+        kept=_percentile,
+    )
+    calibration_overrides: Sequence[str] = option(
+        (),
+        "What tensors do whose whole name matches: a method, percentile:P, or a range "
+        "LOW,HIGH; may be repeated, the first that matches counts.",
+        RANGES,
+        metavar="REGEX=RULE",
+        kept=_overrides,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorOptions(RangeOptions):
+    """Those that say besides which tensors carry a scale, and which share it."""
+
+    activation_type: ActivationType = option("uint8", "What activations are stored as.", TYPES)
+    alignment: Alignment | None = option(
+        None,
+        "Which tensors share a range: by our rules, or by those of TPU-MLIR for BM1684X.",
+        RANGES,
+        unset="as the target says, mostly qpasses",
+    )
+    nodes_to_exclude: Sequence[str] = option(
+        (),
+        "Leave nodes in float whose whole name (or that of a tensor they write) matches; may "
+        "be repeated.",
+        SELECTION,
+        metavar="REGEX",
+        kept=_patterns,
+    )
+    op_types_to_quantize: Sequence[str] = option(
+        (),
+        "Make only nodes of this op type integer; several with commas, or repeated.",
+        SELECTION,
+        metavar="TYPE",
+        kept=_separated,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions(TensorOptions):
+    """All that decide what integer graph comes of a float one, but for the target."""
+
+    bodies: Bodies | None = option(
+        None,
+        "How runtimes compute the nodes: the fastest way of onnxruntime that is proved, or "
+        "standard integer ops only.",
+        ARITHMETIC,
+        unset="onnxruntime, but portable for --emit standard",
+    )
+    weight_type: WeightType = option("int8", "What weights are stored as.", TYPES)
+    residual_type: ResidualType = option(
+        "activation",
+        "What residual streams, sums that a branch joins again, are stored as: as other "
+        "activations are, or in 16 bits.",
+        TYPES,
+    )
+    per_channel: bool | None = option(
+        None,
+        "A weight scale per output channel, where the target has them, or one per tensor.",
+        TYPES,
+        unset="per-channel, where the target has it",
+        opposite=True,
+    )
+    activation_form: ActivationForm | None = option(
+        None,
+        "A LeakyRelu or PRelu on its own: a table, or a multiplier on each side of zero.",
+        OPERATORS,
+        unset="table, if the target has tables",
+    )
+    table_ranges: TableRanges = option(
+        "calibrated",
+        "The range of what a table gives: as calibration saw it, or from the smallest to the "
+        "largest result of its function over the codes of its input.",
+        OPERATORS,
+    )
+    softmax: SoftmaxForm | None = option(
+        None,
+        "Softmax as two tables and a division, I-ViT's Shiftmax, or I-BERT's polynomial.",
+        OPERATORS,
+        unset="what the target has, mostly table",
+    )
+    gelu: GeluForm | None = option(
+        None,
+        "GELU as a table, I-ViT's ShiftGELU, or I-BERT's polynomial.",
+        OPERATORS,
+        unset="what the target has, mostly table",
+    )
+    layernorm: LayerNormForm | None = option(
+        None,
+        "LayerNorm with an exact square root, or I-ViT's.",
+        OPERATORS,
+        unset="what the target has, mostly exact",
+    )
+    softmax_nodes: SoftmaxNodes = option(
+        "all",
+        "Which Softmax become integer: those between integers, all behind integers, or none.",
+        OPERATORS,
+    )
+    softmax_bits: SoftmaxBits = option(
+        32,
+        "The width of the accumulator that sums the exponentials of a Softmax.",
+        OPERATORS,
+    )
+    share_tables: float | None = option(
+        None,
+        "Tie the scales of activations of the same kind so that they share tables, where no "
+        "tensor loses more than DB decibels of signal over rounding noise.",
+        OPERATORS,
+        unset="nothing is tied for that",
+        metavar="DB",
+        least=0,
+        kept=float,
+    )
+    integer_io: bool = option(False, "Inputs and outputs are stored integers.", OUTPUT)
+    emit: Emit = option(
+        "integer",
+        "Integer nodes with bodies; the Q/DQ model with the same scales; or everything "
+        "written out in standard ops.",
+        OUTPUT,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleOptions(Options):
+    """Which samples are used, and what pictures become.
+
+    ``preprocessing``: of pictures, or the name of a preset; the command line has the
+    PictureOptions for it.
+    """
+
+    samples: int | None = option(
+        None,
+        "Use only N samples, spread evenly over the data.",
+        SAMPLES,
+        unset="all",
+        metavar="N",
+        least=1,
+    )
+    preprocessing: "Preprocessing | str | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Options):
+    """How statistics are collected over the samples."""
+
+    on_bad_sample: OnBadSample = option(
+        "error",
+        "What to do with a sample that is damaged, does not fit, or makes a tensor NaN or "
+        "infinite.",
+        RUN,
+    )
+    workers: int | None = option(
+        None,
+        "Samples calibrated at a time.",
+        RUN,
+        unset="one a core",
+        metavar="N",
+        least=1,
+    )
+    engine: EngineName = option(
+        "local",
+        "Where samples are calibrated: in this process, or as tasks of Ray.",
+        RUN,
+    )
+    ray_address: str | None = option(
+        None,
+        "The Ray cluster to use.",
+        RUN,
+        unset="one is started on this machine",
+        metavar="ADDRESS",
+    )

@@ -1,0 +1,183 @@
+"""Documents say what is true: what commands print, what is supported, what examples give."""
+
+import re
+import shutil
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from calibration.methods import METHODS
+from calibration.presets import PRESETS
+from opsets.qpasses_v1 import OPS
+from opsets.target import Target, target_names
+from qpasses import quantize
+from qpasses.cli import cli
+from qpasses.ir.moving import MOVING
+from qpasses.ir.stages import CLAMPING
+from tests.support.examples import examples, printed
+
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "models" / "digits_cnn"
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+
+
+def text(name):
+    return (DOCS / name).read_text("utf-8")
+
+
+def lines_of(output):
+    return [line.rstrip() for line in output.rstrip().splitlines()]
+
+
+def invoked(*arguments):
+    return CliRunner().invoke(cli, [str(each) for each in arguments]).output
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder as the examples find it, and what `quantize` printed when it made the model."""
+    folder = tmp_path_factory.mktemp("desk")
+    shutil.copy(DIGITS / "digits_cnn.onnx", folder / "model.onnx")
+    shutil.copy(DIGITS / "calibration.npz", folder / "samples.npz")
+    data = ("--data", DIGITS / "calibration.npz")
+    output = folder / "model.int8.onnx"
+    return folder, invoked("quantize", DIGITS / "digits_cnn.onnx", *data, "-o", output)
+
+
+def ran(page, folder, **names):
+    """What the examples of a page print, beside what it says that they print."""
+    found = [(printed(code, folder, names), shown) for code, shown in examples(DOCS / page)]
+    return [each for each, _ in found], [shown for _, shown in found]
+
+
+# What commands print
+
+
+def test_the_demo_prints_the_evidence_and_the_summary_shown(desk):
+    output, page = desk[1], text("verification.md")
+    lines = lines_of(output[output.index("Evidence") :])
+    proved = lines[: next(i for i, line in enumerate(lines) if line.startswith("Against"))]
+    assert "\n".join(proved) in page
+    assert lines[-1] in page
+    shown = page[page.index("qpasses quantize\n model ") : page.index("Samples: 100")]
+    configured = [line.split()[0] for line in output[: output.index("Samples")].splitlines()]
+    assert [
+        line.split()[0] for line in shown.splitlines() if "json " not in line
+    ] == configured
+
+
+def test_the_front_page_shows_lines_of_the_demo_in_their_order(desk):
+    page = README.read_text("utf-8")
+    block = page[page.index("Evidence\nnode ") :].partition("\n```")[0]
+    shown = [line for line in block.splitlines() if line != "..."]
+    rest = iter(lines_of(desk[1]))
+    assert [line for line in shown if line not in rest] == []
+    assert len(shown) > 12
+
+
+def test_calibrate_prints_the_tensors_shown(tmp_path):
+    options = ("-o", tmp_path / "t.json", "--calibration-method", "auto")
+    data = ("--data", DIGITS / "calibration.npz")
+    output = invoked("calibrate", DIGITS / "digits_cnn.onnx", *data, *options)
+    assert "\n".join(lines_of(output[output.index("Tensors") :])) in text("ranges.md")
+
+
+def test_inspect_prints_what_is_shown(desk):
+    output = invoked("inspect", desk[0] / "model.int8.onnx", "--node", "down/add")
+    assert "\n".join(lines_of(output)) in text("verification.md")
+
+
+# What examples give
+
+
+def test_the_examples_of_python_print_what_is_shown(desk, tmp_path):
+    for name in ("model.onnx", "samples.npz"):
+        shutil.copy(desk[0] / name, tmp_path)
+    found, shown = ran("python.md", tmp_path)
+    assert found == shown
+    assert len(found) >= 6
+
+
+def test_the_lines_that_read_the_evidence_print_every_node(desk):
+    ((found,), _) = ran("verification.md", desk[0])
+    lines = found.splitlines()
+    assert len(lines) == 12
+    assert lines[0] == (
+        "stem/conv thresholds 0 of 2269771 - the first onnxruntime body of IntConv that "
+        "computes such a node"
+    )
+
+
+def test_the_lines_that_deploy_a_model_run_it(desk, tmp_path):
+    image = np.load(DIGITS / "calibration.npz")["image"][:1]
+    (plain, _), (stored, _) = examples(DOCS / "deploying.md")
+    names = {"image": image}
+    printed(plain, desk[0], names)
+    real = names["logits"]
+    assert (real.shape, real.dtype) == ((1, 10), np.float32)
+    stored_io = tmp_path / "model.int8.onnx"
+    quantize(
+        DIGITS / "digits_cnn.onnx", DIGITS / "calibration.npz", stored_io, integer_io=True
+    )
+    printed(stored, tmp_path, names)
+    (logits,) = names["session"].run(None, names["feed"])
+    assert logits.dtype == np.uint8 and len(np.unique(logits)) > 5
+    assert logits.argmax() == real.argmax()
+
+
+def test_the_arithmetic_of_a_target_is_what_is_shown(tmp_path):
+    found, shown = ran("targets.md", tmp_path)
+    assert found == shown
+
+
+# What is named
+
+
+def test_every_op_is_named():
+    page = text("supported-ops.md")
+    assert [op for op in {*OPS, *MOVING, *CLAMPING} if op not in page] == []
+
+
+def test_every_calibration_method_is_named():
+    page = text("ranges.md")
+    assert [name for name in METHODS if f"`{name}`" not in page] == []
+
+
+def test_every_preset_is_named():
+    page = text("samples.md")
+    assert [name for name in PRESETS if f"`{name}`" not in page] == []
+
+
+def test_every_shipped_target_and_every_rule_is_named():
+    page = text("targets.md")
+    names = {*target_names(), *(field.name for field in fields(Target))}
+    assert [
+        name for name in names if f"`{name}`" not in page and f"{name} =" not in page
+    ] == []
+
+
+# The front page
+
+
+def test_the_front_page_is_short():
+    assert len(README.read_bytes()) <= 8_000
+
+
+def test_the_front_page_counts_the_moving_ops():
+    row = re.search(r"\| (MaxPool, .*) and (\d+) more \|", README.read_text("utf-8"))
+    named = row[1].split(", ")
+    assert set(named) <= MOVING.keys()
+    assert len(named) + int(row[2]) == len(MOVING)
+
+
+def test_the_front_page_has_the_extremes_of_the_measured_latencies():
+    rows = [line.split(" | ") for line in text("figures.md").splitlines()]
+    measured = [row for row in rows if len(row) == 9 and row[1] == "qpasses"]
+    assert len(measured) == 16
+    for column, words in ((5, "of what onnxruntime's own quantize_static"), (6, "of float")):
+        times = [float(row[column]) for row in measured if row[column] != "-"]
+        wanted = f"{min(times):.2f} to {max(times):.2f} {words}"
+        assert wanted in " ".join(README.read_text("utf-8").split())
