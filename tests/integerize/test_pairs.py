@@ -9,8 +9,8 @@ import pytest
 
 from opsets.qpasses_v1 import OPS
 from opsets.target import load_target
-from qpasses.evidence import prove_pairs as pairs
 from qpasses.evidence.prove_pairs import add_inputs, all_pairs, kernel_differences, real_sum
+from qpasses.integerize.numbers import add_numbers
 from qpasses.integerize.numbers.add_numbers import choose_add
 from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import run_op
@@ -172,7 +172,7 @@ def test_exact_is_what_a_comparison_of_all_pairs_says(each):
 
 @every({name: RANDOM[name] for name in (f"random {seed}" for seed in ORDER_MATTERS)})
 def test_a_pair_that_is_wrong_in_one_order_only_is_a_difference(each, monkeypatch):
-    monkeypatch.setattr(pairs, "kernel_differences", lambda *_: 1)
+    monkeypatch.setattr(add_numbers, "kernel_differences", lambda *_: 1)
     inputs = each.inputs(each.choose(ONNX))  # so the nearest multipliers stay
     full = dict(zip("ab", np.broadcast_arrays(inputs["a"], inputs["b"]), strict=True))
     meaning = OPS["IntAdd"].reference(*inputs.values(), **EVEN)
@@ -193,8 +193,16 @@ def test_the_meaning_is_real_arithmetic_but_for_one_step_in_few_pairs(each):
 
 @every({name: SUMS[name] for name in ("random 0", "random 3", "random 4", *UNEQUAL)})
 def test_the_real_sum_equals_fractions_on_every_pair(each):
-    column, row = (codes.ravel().tolist() for codes in all_pairs(each.a.dtype))
-    assert each.real().tolist() == [[each.exact(a, b) for b in row] for a in column]
+    (column, row), (low, high) = all_pairs(each.a.dtype), each.bounds
+    first, second = (
+        [
+            Fraction(of.scale) * (code - of.zero_point) / Fraction(each.y.scale)
+            for code in codes
+        ]
+        for of, codes in ((each.a, column.ravel().tolist()), (each.b, row.ravel().tolist()))
+    )
+    levels = [[round(a + b) + each.y.zero_point for b in second] for a in first]
+    assert each.real().tolist() == np.clip(np.array(levels, object), low, high).tolist()
 
 
 @every(SUMS | ODD)
@@ -247,7 +255,7 @@ def test_the_kernel_rounds_ties_to_even_only_and_without_ties_serves_every_round
 
 
 def test_where_no_neighbour_is_exact_the_nearest_stays_and_says_so(monkeypatch):
-    monkeypatch.setattr(pairs, "kernel_differences", lambda *_: 1)
+    monkeypatch.setattr(add_numbers, "kernel_differences", lambda *_: 1)
     choice = TIED["powers of two"].choose(ONNX)
     assert not choice.exact
     nearest = int(choice.a_multiplier), int(choice.b_multiplier), int(choice.shift)

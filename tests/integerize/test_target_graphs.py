@@ -79,6 +79,7 @@ def half_up(value):
     return math.floor(value + Fraction(1, 2))
 
 
+@cache
 def frexp_multiplier(scale, renormalized=True):
     fraction, exponent = math.frexp(scale)
     multiplier = half_up(Fraction(fraction) * 2**31)
@@ -87,6 +88,7 @@ def frexp_multiplier(scale, renormalized=True):
     return multiplier, 31 - exponent
 
 
+@cache
 def tpu_mlir_multiplier(scale, limit):
     """The first n from -32 to 30 of the least error, with a multiplier below the limit."""
     real, best, least = Fraction(float(np.float32(scale))), None, None

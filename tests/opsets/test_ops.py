@@ -50,9 +50,6 @@ CLAMPED = [name for name, overload in BODIES if overload == "onnxruntime_clamped
 SOME = 20
 """So many places of a result are looked at, the first and the last among them."""
 
-ENOUGH = 25
-"""On so many nodes a fast body is compared; some bodies are drawn in a few of all alone."""
-
 every_op = pytest.mark.parametrize("name", OPS)
 
 
@@ -62,6 +59,11 @@ def each(bodies):
 
 def on_random_nodes(examples):
     return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
+
+
+def nodes_for_each(bodies):
+    """How many nodes are enough: bodies of several roundings have most text in common."""
+    return max(12, 60 // len(bodies))
 
 
 def value_info(name, array):
@@ -154,19 +156,23 @@ def test_the_reference_equals_plain_loops_and_obeys_its_laws(name, data):
 
 
 @each(PORTABLE)
-@on_random_nodes(25)  # of each rounding: what else a node says is the same text in all of them
-@given(data=st.data())
-def test_a_portable_body_equals_the_reference(name, overload, data):
-    op, case = OPS[name], data.draw(CASES[name])
-    body = op.overload(overload)
-    if "rounding" in op.attributes:
-        given_to = case.attributes
-        rounds = {r for r in NODE_ROUNDINGS if body.accepts({}, {**given_to, "rounding": r})}
-        assume(rounds)  # a mean that is divided rounds once
-        case.attributes["rounding"] = rounds.pop()
-    for node, result in run_everywhere(op, body, alike(op, case)):
-        expected = op.reference(*node.inputs, **node.attributes)
-        np.testing.assert_array_equal(result, expected, strict=True)
+def test_a_portable_body_equals_the_reference(name, overload):
+    op, body = OPS[name], OPS[name].overload(overload)
+    alternatives = [each for each in op.bodies if each.flavour == "portable"]
+
+    @on_random_nodes(nodes_for_each(alternatives))
+    @given(CASES[name])
+    def on_every_node(case):
+        if "rounding" in op.attributes:
+            node = case.attributes
+            rounds = {r for r in NODE_ROUNDINGS if body.accepts({}, {**node, "rounding": r})}
+            assume(rounds)  # a mean that is divided rounds once
+            case.attributes["rounding"] = rounds.pop()
+        for node, result in run_everywhere(op, body, alike(op, case)):
+            expected = op.reference(*node.inputs, **node.attributes)
+            np.testing.assert_array_equal(result, expected, strict=True)
+
+    on_every_node()
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -183,13 +189,15 @@ def test_portable_levels_beyond_32_bits_saturate(rounding):
 @pytest.mark.parametrize("name", sorted(FAST))
 def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
     op, compared = OPS[name], Counter()
+    bodies = {body.overload for body in op.bodies if body.flavour == "onnxruntime"}
+    enough = nodes_for_each(bodies)
 
-    @on_random_nodes(150)
+    @on_random_nodes(max(150, 30 * len(bodies)))  # some bodies are for few nodes
     @given(CASES[name])
     def on_every_node(case):
         for body in accepted_fast_bodies(op, case):
-            if (name, body.overload) in NEAR or compared[body.overload] == ENOUGH:
-                compared[body.overload] = ENOUGH
+            if (name, body.overload) in NEAR or compared[body.overload] == enough:
+                compared[body.overload] = enough
                 continue
             for node, result in run_everywhere(op, body, alike(op, case)):
                 expected = op.reference(*node.inputs, **node.attributes)
@@ -199,7 +207,7 @@ def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
             compared[body.overload] += 1
 
     on_every_node()
-    assert set(compared) == {b.overload for b in op.bodies if b.flavour == "onnxruntime"}
+    assert set(compared) == bodies
 
 
 @on_random_nodes(100)

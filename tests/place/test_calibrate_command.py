@@ -40,6 +40,13 @@ def calibrated(desk, *options):
     return read_table(desk.table), read_json(desk.report)
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """The table of the model and samples of ``desk`` without any option, as a file has it."""
+    desk = Desk(tmp_path_factory.mktemp("plain"), cnn(), pictures(12))
+    return calibrated(desk)[0].encoded()
+
+
 def files_in(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -151,10 +158,11 @@ def test_calibrate_is_a_model_or_one_of_its_subcommands(desk):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_method_chooses_the_ranges_of_the_report_and_leaves_the_table_alone(desk, method):
-    plain, _ = calibrated(desk)
+def test_a_method_chooses_the_ranges_of_the_report_and_leaves_the_table_alone(
+    desk, plain, method
+):
     table, report = calibrated(desk, "--calibration-method", method, "--percentile", "98")
-    assert table.encoded() == plain.encoded()
+    assert table.encoded() == plain
     direct = qpasses.quantize(
         desk.model, desk.data, calibration_method=method, percentile=98
     ).report
@@ -172,10 +180,9 @@ def test_overrides_are_reported_tensor_by_tensor(desk):
     assert report["configuration"]["calibration_overrides"] == ["x=mse", "y=-1,6"]
 
 
-def test_symmetric_ranges_are_symmetric_and_the_table_is_the_same(desk):
-    plain, _ = calibrated(desk)
+def test_symmetric_ranges_are_symmetric_and_the_table_is_the_same(desk, plain):
     table, report = calibrated(desk, "--symmetric", "--activation-type", "int8")
-    assert table.encoded() == plain.encoded()
+    assert table.encoded() == plain
     assert all(-low == high for low, high in (t["range"] for t in tensors_of(report).values()))
 
 
@@ -190,8 +197,7 @@ def test_more_samples_than_there_are_are_all_of_them(desk):
 
 
 @pytest.mark.parametrize("parts", [1, 2, 5, 12])
-def test_shards_are_the_samples_in_order_and_merge_to_the_table_of_all(desk, parts):
-    whole = calibrated(desk)[0].encoded()
+def test_shards_are_the_samples_in_order_and_merge_to_the_table_of_all(desk, plain, parts):
     tables = []
     for i in range(parts):
         table, report = calibrated(desk, "--shard", f"{i + 1}/{parts}")
@@ -199,12 +205,12 @@ def test_shards_are_the_samples_in_order_and_merge_to_the_table_of_all(desk, par
         assert table.samples in (12 // parts, -(-12 // parts))
         tables.append(save(desk.folder, f"{i}.json", table.encoded()))
     if parts == 1:
-        assert tables[0].read_bytes() == whole
+        assert tables[0].read_bytes() == plain
         return
     merged = desk.folder / "merged.json"
     ended = run("calibrate", "merge", *reversed(tables), "-o", merged)
     assert ended.code == 0, ended.err
-    assert merged.read_bytes() == whole
+    assert merged.read_bytes() == plain
     assert ended.out.strip().startswith(f"{merged}: 12 samples, ")
 
 
@@ -245,9 +251,8 @@ def test_a_method_that_needs_histograms_and_none_exclude_each_other(desk, option
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
-def test_the_number_of_workers_does_not_change_the_table(desk, workers):
-    expected = calibrated(desk)[0].encoded()
-    assert calibrated(desk, "--workers", workers)[0].encoded() == expected
+def test_the_number_of_workers_does_not_change_the_table(desk, plain, workers):
+    assert calibrated(desk, "--workers", workers)[0].encoded() == plain
 
 
 def test_what_is_observed_is_what_quantize_with_the_same_options_needs(desk):
@@ -272,11 +277,10 @@ def test_pictures_are_preprocessed_and_the_table_says_how(desk):
     assert "--preprocess" in refused(desk)
 
 
-def test_an_older_table_is_replaced(desk):
-    expected = calibrated(desk)[0].encoded()
+def test_an_older_table_is_replaced(desk, plain):
     desk.table.write_bytes(b"an older table")
     assert run("calibrate", desk.model, "--data", desk.data, "-o", desk.table).code == 0
-    assert desk.table.read_bytes() == expected
+    assert desk.table.read_bytes() == plain
 
 
 # Sizes

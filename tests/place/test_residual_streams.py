@@ -151,23 +151,28 @@ def test_float_nodes_and_outputs_read_all_16_bits():
 # What becomes of them.
 
 
+WAYS = [
+    {"bodies": "portable"},
+    {"activation_type": "int8"},
+    {"symmetric": True},
+    {"activation_bits": 5, "narrow_range": True},
+    {"integer_io": True},
+    {"target": "exact"},
+    {"target": "ivit"},
+    {"target": "bm1684x"},
+    {"layernorm": "ivit"},
+]
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("body", "options"),
     [
-        {},
-        {"bodies": "portable"},
-        {"activation_type": "int8"},
-        {"symmetric": True},
-        {"activation_bits": 5, "narrow_range": True},
-        {"integer_io": True},
-        {"target": "exact"},
-        {"target": "ivit"},
-        {"target": "bm1684x"},
-        {"layernorm": "ivit"},
+        (PRE_NORM, {}),
+        (POST_NORM, {}),
+        *((PRE_NORM if i % 2 else POST_NORM, options) for i, options in enumerate(WAYS)),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("body", [PRE_NORM, POST_NORM], ids=["pre-norm", "post-norm"])
 def test_every_way_to_quantize_takes_streams_of_16_bits(body, options):
     made = graph(body)
     result = quantize(made, feeds(), **INT16, **options)
@@ -302,6 +307,15 @@ def changed(result, name, formal, value):
     return made
 
 
+@pytest.fixture(scope="module")
+def unchanged():
+    made = graph(PRE_NORM.replace("y = MatMul (k, u)", "z = MatMul (k, u) q = MatMul (t, v)"
+                                  " y = Mul (z, q)"))  # fmt: skip
+    result = quantize(made, feeds(), **INT16)
+    assert verify(result.model, made, feeds()).verdict == "ok"
+    return made, result
+
+
 @pytest.mark.parametrize(
     ("node", "formal", "value"),
     [
@@ -316,11 +330,8 @@ def changed(result, name, formal, value):
         ("t_rescaled_quantize", "y_max", 200),
     ],
 )
-def test_a_number_that_was_changed_is_found(node, formal, value):
-    made = graph(PRE_NORM.replace("y = MatMul (k, u)", "z = MatMul (k, u) q = MatMul (t, v)"
-                                  " y = Mul (z, q)"))  # fmt: skip
-    result = quantize(made, feeds(), **INT16)
-    assert verify(result.model, made, feeds()).verdict == "ok"
+def test_a_number_that_was_changed_is_found(unchanged, node, formal, value):
+    made, result = unchanged
     forged = changed(result, node, formal, value)
     found = verify(forged, made, feeds()).report["summary"]["problems"]
     assert any(node in each for each in found)

@@ -74,9 +74,9 @@ def test_what_is_expanded_computes_the_same_in_float(opset, mask):
     made = blocks(opset, None if mask is None else numbers(*mask))
     graph = prepare(made, feeds()[0], Context(Settings(load_target("onnx"))))
     assert not any(each.takes(node) for each in EXPAND for node in graph.nodes)
+    ours, theirs = Session(prepared_model(graph)), Session(made)
     for feed in feeds():
-        (found,) = Session(prepared_model(graph)).run(None, feed)
-        (expected,) = Session(made).run(None, feed)
+        (found,), (expected,) = ours.run(None, feed), theirs.run(None, feed)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -88,13 +88,13 @@ def test_a_constant_mask_is_verified(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["heads", "skip", "fast", "simple", "quick", "packed", "gelu"]
+    "names", [["heads", "fast", "packed"], ["skip", "quick"], ["simple", "gelu"]]
 )
-def test_an_excluded_node_stays_fused(name):
+def test_an_excluded_node_stays_fused(names):
     made = blocks(21)
-    result = qpasses.quantize(made, feeds(), nodes_to_exclude=[name])
-    (node,) = [each for each in result.model.graph.node if each.name == name]
-    assert node.domain == "com.microsoft" and result.verdict == "incomplete"
+    result = qpasses.quantize(made, feeds(), nodes_to_exclude=names)
+    left = [each.name for each in result.model.graph.node if each.domain == "com.microsoft"]
+    assert left == names and result.verdict == "incomplete"
     assert {proof.mismatches for proof in result.evidence} == {0}
     assert qpasses.verify(result.model, made, feeds(2)).verdict != "failed"
 
@@ -146,10 +146,9 @@ def test_attention_of_onnx_is_integer_and_verified(form, mask, tmp_path):
     assert result.verdict == "ok" and result.report["summary"]["integer_only"]
     assert "TableSoftmax" in [node.op_type for node in result.model.graph.node]
     assert qpasses.verify(result.model, path, feeds(2)).verdict == "ok"
+    sessions = Session(result.model), Session(made)
     for feed in feeds():
-        (found,), (expected,) = (
-            Session(each).run(None, feed) for each in (result.model, made)
-        )
+        (found,), (expected,) = (each.run(None, feed) for each in sessions)
         assert np.abs(found - expected).max() < 0.06 * np.abs(expected).max()
 
 

@@ -1,5 +1,6 @@
 """Attention masks: however they are written, scores keep their resolution on integers."""
 
+from functools import cache
 from math import log
 
 import numpy as np
@@ -135,9 +136,17 @@ def run(made, given):
     return session(made).run(None, given)[0]
 
 
+@cache
 def quantized(name):
     made = attention(*FORMS[name])
     return made, quantize(made, [feeds(made)])
+
+
+@cache
+def unmasked(**options):
+    """The result without a mask, on the same rows."""
+    plain = attention()
+    return quantize(plain, [feeds(plain)], **options)
 
 
 def float_nodes(made):
@@ -157,13 +166,7 @@ def test_masked_attention_is_on_integers_and_keeps_the_resolution_of_scores(name
     made, result = quantized(name)
     test = feeds(made, seed=9)
     assert float_nodes(result.model) == []
-    plain = attention()
-    reference = decibels(
-        *(
-            run(m, {"x": test["x"]})
-            for m in (plain, quantize(plain, [{"x": feeds(made)["x"]}]).model)
-        )
-    )
+    reference = decibels(*(run(m, {"x": test["x"]}) for m in (attention(), unmasked().model)))
     found = decibels(run(made, test), run(result.model, test))
     assert found > reference - 2
     assert verify(result.model, made, [test]).verdict == "ok"
@@ -253,13 +256,13 @@ def test_rows_without_any_score_are_zero_where_the_graph_asks_for_nan():
 )
 @pytest.mark.parametrize("name", ["where infinite", "integers"])
 def test_masks_are_on_integers_whatever_the_options_say(name, options):
-    made, plain = attention(*FORMS[name]), attention()
+    made = attention(*FORMS[name])
     test = feeds(made)
     result = quantize(made, [test], **options)
     assert result.verdict == "ok" and float_nodes(result.model) == []
-    unmasked = quantize(plain, [{"x": test["x"]}], **options)
     reference, found = (
-        each.report["accuracy"]["outputs"][0]["sqnr_db"] for each in (unmasked, result)
+        each.report["accuracy"]["outputs"][0]["sqnr_db"]
+        for each in (unmasked(**options), result)
     )
     assert found > reference - 4
     assert verify(result.model, made, [test]).verdict == "ok"

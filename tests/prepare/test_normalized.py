@@ -110,10 +110,10 @@ def test_it_is_one_layer_normalization_with_the_same_results(variance, end, opse
             node.op for node in graph.nodes if node.op not in ("Transpose", "MatMul", "Gemm")
         ]
         assert ops == ["LayerNormalization"]
+        ours, theirs = Session(prepared_model(graph)), Session(made)
         for seed in range(3):
             feed = {"x": numbers(*shape, seed=seed) * 3 + 1}
-            (found,) = Session(prepared_model(graph)).run(None, feed)
-            (expected,) = Session(made).run(None, feed)
+            (found,), (expected,) = ours.run(None, feed), theirs.run(None, feed)
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -128,10 +128,10 @@ def test_it_is_one_rms_normalization_with_the_same_results(square, end, opset):
             node.op for node in graph.nodes if node.op not in ("Transpose", "MatMul", "Gemm")
         ]
         assert ops == ["RMSNormalization" if opset == 23 else "SimplifiedLayerNormalization"]
+        ours, theirs = Session(prepared_model(graph)), Session(made)
         for seed in range(3):
             feed = {"x": numbers(*shape, seed=seed) * 3 + 1}
-            (found,) = Session(prepared_model(graph)).run(None, feed)
-            (expected,) = Session(made).run(None, feed)
+            (found,), (expected,) = ours.run(None, feed), theirs.run(None, feed)
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
