@@ -83,7 +83,7 @@ class ObservedModel(ABC):
         operators = self._look_at(optimized, places)
         path = folder / "observed.onnx"
         path.write_bytes(optimized.SerializeToString())
-        give_back(0)
+        give_back(weight_bytes(model))
         return Session(path, optimize=False, threads=1, arena=True, operators=operators)
 
     @abstractmethod

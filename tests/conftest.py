@@ -1,5 +1,11 @@
 """Options of the test suite."""
 
+import gc
+
+
+def pytest_collection_finish():
+    gc.freeze()  # thousands of tests: a collection of garbage need not look at them each time
+
 
 def pytest_addoption(parser):
     parser.addoption(

@@ -1,6 +1,6 @@
 """The functions that an integer model calls: one for each body in use."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableSequence
 
 import onnx
 
@@ -67,7 +67,8 @@ def _other(
 def changed_bodies(model: onnx.ModelProto, graph: Graph, record: Record) -> list[str]:
     """Functions of an emitted model that are not the bodies of its nodes, and those missing.
 
-    ``graph`` and ``record`` are those of ``model``.
+    ``graph`` and ``record`` are those of ``model``. What a function calls its values is its
+    own affair: versions of this tool differ in it.
     """
     opset = next(o.version for o in model.opset_import if o.domain == "")
     given = {(f.domain, f.name, f.overload): f for f in model.functions}
@@ -80,9 +81,26 @@ def changed_bodies(model: onnx.ModelProto, graph: Graph, record: Record) -> list
         domain, name, overload = key
         if key not in wanted or key not in given:
             problems.append(f"function {domain}.{name}:{overload} is missing or not declared")
-        elif given[key] != wanted[key]:
+        elif named_by_place(given[key]) != named_by_place(wanted[key]):
             problems.append(f"function {domain}.{name}:{overload} is not the declared body")
     return problems
+
+
+def named_by_place(function: onnx.FunctionProto) -> onnx.FunctionProto:
+    """A copy whose values are numbered in the order in which they occur."""
+    copy = onnx.FunctionProto()
+    copy.CopyFrom(function)
+    numbers = {"": ""}
+
+    def rename(values: MutableSequence[str]) -> None:
+        values[:] = [numbers.setdefault(value, f"v{len(numbers)}") for value in values]
+
+    rename(copy.input)
+    for node in copy.node:
+        rename(node.input)
+        rename(node.output)
+    rename(copy.output)
+    return copy
 
 
 def functions_of(bodies: Bodies, opset: int) -> Iterable[onnx.FunctionProto]:

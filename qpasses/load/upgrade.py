@@ -10,6 +10,7 @@ import onnx.version_converter
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from calibration import Session
+from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from opsets.errors import ModelError
 from qpasses.ir.graph import nested_graphs
@@ -109,7 +110,7 @@ def agree(model: ModelProto, other: ModelProto, sample: Arrays) -> bool:
 
 def _run(model: ModelProto, sample: Arrays) -> list[Any]:
     found = Session(model, optimize=False).run(None, sample, "the first sample")
-    give_back(0)
+    give_back(weight_bytes(model))
     return found
 
 

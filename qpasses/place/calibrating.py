@@ -14,6 +14,7 @@ from calibration import Collected, Run, Samples, input_specs, open_samples
 from calibration.checkpoint import Checkpoint, fingerprint
 from calibration.collect import NOTHING
 from calibration.foreign_tables import table_kind, written
+from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from calibration.methods import NEEDS_HISTOGRAM
 from calibration.rules import Rules
@@ -99,8 +100,9 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
 
     advance = asked.progress("prepare", 1)
     prepared, tensors, judged = _to_observe(source, feeds.first(skip_bad), settings)
+    weights = weight_bytes(source)
     del source
-    give_back()
+    give_back(weights)
     settings.rules.check(tensors)
     advance()
 

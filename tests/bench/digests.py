@@ -24,6 +24,7 @@ from rich.progress import track
 import qpasses
 from calibration import Preprocessing
 from calibration.presets import preprocessing
+from qpasses.emit.overloads import named_by_place
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"
@@ -150,20 +151,10 @@ def _graph(model: onnx.ModelProto) -> list[Any]:
 
 def _function(function: onnx.FunctionProto) -> str:
     """Its content with values numbered in the order in which they occur."""
-    numbers: dict[str, str] = {"": ""}
-    copy = onnx.FunctionProto()
-    copy.CopyFrom(function)
+    copy = named_by_place(function)
     copy.doc_string = ""
-
-    def numbered(values: Any) -> None:
-        values[:] = [numbers.setdefault(value, f"v{len(numbers)}") for value in values]
-
-    numbered(copy.input)
     for node in copy.node:
         node.name = node.doc_string = ""
-        numbered(node.input)
-        numbered(node.output)
-    numbered(copy.output)
     return digest(copy.SerializeToString(deterministic=True))
 
 

@@ -130,6 +130,24 @@ def test_what_others_write_into_a_file_is_theirs(made):
 # Bodies
 
 
+def test_what_a_function_calls_its_values_is_its_own_affair(made):
+    model = copied(made)
+    for node in (node for function in model.functions for node in function.node):
+        for values in (node.input, node.output):
+            values[:] = [value and f"{value}_of_another_version" for value in values]
+    for function in model.functions:
+        for values in (function.input, function.output):
+            values[:] = [f"{value}_of_another_version" for value in values]
+    assert problems(model) == []
+
+
+def test_a_body_that_reads_its_values_in_another_order_is_found(made):
+    model = copied(made)
+    function = next(f for f in model.functions if f.name == "IntConv")
+    function.input[0], function.input[1] = function.input[1], function.input[0]
+    assert any("is not the declared body" in each for each in problems(model))
+
+
 def entry_of(node, key):
     return next(e for e in node.metadata_props if e.key == PREFIX + key)
 
