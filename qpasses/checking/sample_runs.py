@@ -27,27 +27,29 @@ class BothBodies:
     ) -> None:
         pair = with_bodies(integer, fast), with_bodies(integer, "portable")
         self._stored, self._outputs = stored, [value.name for value in integer.graph.output]
-        optimized = [Session(model) for model in pair]
-        self._inside = [Session(_watched(each, stored), optimize=False) for each in pair]
-        self._runners = {False: self._inside, True: optimized}
+        self._optimized = [Session(model) for model in pair]
+        self._plain = [Session(_watched(each, stored), optimize=False) for each in pair]
         self._differing = {False: 0, True: 0}
         self.first = ""
 
-    def compare(self, feed: Tensors) -> None:
-        """Count the output elements that differ on ``feed``."""
-        for optimize, sessions in self._runners.items():
-            found = (session.run(self._outputs, feed) for session in sessions)
-            self._differing[optimize] += _differences(*found)
+    def compare(self, feed: Tensors, name: str, inside: bool) -> Tensors:
+        """Count the output elements that differ on ``feed``, called ``name``.
 
-    def compare_inside(self, feed: Tensors, name: str) -> Tensors:
-        """The stored tensors on ``feed``, called ``name``, compared."""
-        if not self._stored:
-            return {}
-        ours, theirs = (session.run(self._stored, feed) for session in self._inside)
-        for tensor, mine, other in zip(self._stored, ours, theirs, strict=True):
-            if not self.first and not np.array_equal(mine, other):
+        ``inside``: the stored tensors are compared too, and given back.
+        """
+        wanted, stored = self._outputs, self._stored if inside else []
+        optimized = (session.run(wanted, feed) for session in self._optimized)
+        self._differing[True] += _differences(*optimized)
+        names = list(dict.fromkeys([*wanted, *stored]))
+        ours, theirs = (
+            dict(zip(names, session.run(names, feed), strict=True)) for session in self._plain
+        )
+        outputs = ([found[each] for each in wanted] for found in (ours, theirs))
+        self._differing[False] += _differences(*outputs)
+        for tensor in stored:
+            if not self.first and not np.array_equal(ours[tensor], theirs[tensor]):
                 self.first = f", first in tensor {tensor!r} of {name}"
-        return dict(zip(self._stored, ours, strict=True))
+        return {tensor: ours[tensor] for tensor in stored}
 
     def as_json(self, samples: int) -> dict[str, int]:
         """``checks.bodies`` of a report."""

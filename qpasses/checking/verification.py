@@ -317,11 +317,9 @@ def _run_samples(
     for position, (name, feed) in enumerate(samples):
         result.accuracy.update(reference.run(None, feed), as_given.run(None, feed))
         given = edges.feed(feed)
-        bodies.compare(given)
-        if position < INSIDE_SAMPLES:
-            found = bodies.compare_inside(given, name)
-            if simulation is not None:
-                simulation.compare(feed, {**given, **found}, name)
+        found = bodies.compare(given, name, inside=position < INSIDE_SAMPLES)
+        if simulation is not None and position < INSIDE_SAMPLES:
+            simulation.compare(feed, {**given, **found}, name)
         advance()
     result.checks["bodies"] = bodies.as_json(len(samples))
     if simulation is not None:

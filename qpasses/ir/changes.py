@@ -6,7 +6,7 @@ from typing import Any
 from qpasses.ir.graph import Graph, Node, Tensor, producer
 
 SMALL = 64
-"""Of graphs with at most so many nodes all are looked at around one of them."""
+"""Graphs with at most so many nodes are looked at as a whole, larger ones around a node."""
 
 
 class Snapshot:
@@ -18,16 +18,12 @@ class Snapshot:
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
         """Look at ``nodes``, at the ends of ``graph`` and at how many nodes it has."""
         self._graph, self._nodes = graph, nodes
+        self.is_whole = len(nodes) == len(graph.nodes)
         self._facts, self._held = _facts(graph, nodes)
 
     def is_true(self) -> bool:
         """Whether nothing of it has changed since."""
         return _facts(self._graph, self._nodes)[0] == self._facts
-
-
-def around(graph: Graph, node: Node) -> list[Node]:
-    """``node``, what writes its inputs, and what reads its results; of a small graph all."""
-    return list(graph.nodes) if len(graph.nodes) <= SMALL else neighbours(node)
 
 
 def neighbours(node: Node) -> list[Node]:

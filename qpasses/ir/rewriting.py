@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from opsets.errors import ModelError
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.ir.changes import Snapshot, around, described, neighbours
+from qpasses.ir.changes import SMALL, Snapshot, described, neighbours
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -205,13 +205,18 @@ def run_passes(
 def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
     """Ask ``each`` about its nodes; whether it has rewritten any, and changed the graph."""
     asked = [node for node in graph.nodes if each.takes(node)]
-    whole = Snapshot(graph, list(graph.nodes) if asked else [])
-    has_rewritten = False
+    whole = before = Snapshot(graph, list(graph.nodes) if asked else [])
+    has_rewritten, is_new = False, True
     for node in asked:
         if not node.outputs or node.name in context.selection.excluded:
             continue  # an earlier rewrite of this pass took it away, or the user did
         count = len(graph.nodes)
-        outcome = _checked_outcome(each, graph, node, context)
+        if count > SMALL:
+            before = Snapshot(graph, neighbours(node))
+        elif not is_new:
+            before = Snapshot(graph, list(graph.nodes))
+        outcome = _checked_outcome(each, graph, node, context, before)
+        is_new = not isinstance(outcome, Rewritten)  # of a small graph: still true
         if isinstance(outcome, Declined):
             for name in outcome.of or [node.name]:
                 context.record.declined.setdefault(name, outcome.reason)
@@ -225,18 +230,19 @@ def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
     return has_rewritten
 
 
-def _checked_outcome(each: Pass, graph: Graph, node: Node, context: Context) -> Outcome:
+def _checked_outcome(
+    each: Pass, graph: Graph, node: Node, context: Context, before: Snapshot
+) -> Outcome:
     """What ``each`` did with ``node``. Raises ModelError if that is not what it says.
 
-    In a large graph what it changed may lie farther away than a snapshot reaches: of that the
-    whole is compared when the pass is through.
+    ``before``: of a small graph all, of a large one what is near: what was changed may lie
+    farther away, and of that the whole is compared when the pass is through.
     """
     near, record = neighbours(node), context.record
-    seen = around(graph, node)
-    before, written = Snapshot(graph, seen), (len(record.nodes), len(record.tensors))
+    written = len(record.nodes), len(record.tensors)
     outcome = each.guard(graph, node) or each.rewrite(graph, node, context)
     is_same = before.is_true() and (len(record.nodes), len(record.tensors)) == written
-    is_sure = not is_same or len(seen) == len(graph.nodes)
+    is_sure = not is_same or before.is_whole
     if is_sure and is_same is isinstance(outcome, Rewritten):
         raise ModelError(_false_claim(each, f"{node.op} {node.name!r}", is_same, near))
     return outcome

@@ -35,6 +35,14 @@ class Known:
         return [dim.dim_value for dim in dims]
 
 
+@lru_cache(maxsize=256)
+def _converted(model: bytes, wanted: int) -> bytes:
+    """The graph of a model at another opset: a call of the converter makes all its tables."""
+    made = onnx.version_converter.convert_version(onnx.ModelProto.FromString(model), wanted)
+    content: bytes = made.graph.SerializeToString()
+    return content
+
+
 @dataclass(frozen=True)
 class Conversion:
     """Nodes of opset ``version`` to opset ``wanted``; new names join those ``taken``."""
@@ -68,7 +76,8 @@ class Conversion:
         imports = [helper.make_opsetid("", self.version)]
         model = helper.make_model(bag, opset_imports=imports, ir_version=IR_VERSION)
         try:
-            found = onnx.version_converter.convert_version(model, self.wanted).graph
+            content = model.SerializeToString(deterministic=True)
+            found = onnx.GraphProto.FromString(_converted(content, self.wanted))
         except RuntimeError as error:
             if len(nodes) == 1:
                 reason = str(error).rsplit("failed: ", 1)[-1].strip()

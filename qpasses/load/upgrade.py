@@ -55,21 +55,23 @@ def upgrade(
     sample: Arrays | None,
     newest: int = OPSET,
     oldest: int = OLDEST_WANTED,
+    expected: Sequence[Any] | None = None,
 ) -> ModelProto:
     """``model`` at opset ``newest``, or the next lower one down to 18 that keeps its results.
 
     From ``oldest`` on a model stays as it is, below it does where nothing higher keeps its
     results; above 21 with a lower ``newest`` it is lowered if it can be. The nodes that change
     go through ONNX's converter unconnected and without weights: names, metadata and other
-    domains stay, and the 2 GB that onnxruntime takes are the only limit. Raises ModelError
-    naming the node in the way.
+    domains stay, and the 2 GB that onnxruntime takes are the only limit. ``expected``: the
+    results on ``sample``, if they are known. Raises ModelError naming the node in the way.
     """
     model = _standard_domain(model)
     version = _opset(model)
     if version >= oldest:
         return model if newest == OPSET else _lowered(model, sample, newest)
     known = _known(model, sample)
-    expected = None if sample is None else _run(model, sample)
+    if sample is not None and expected is None:
+        expected = results(model, sample)
     problems: dict[str, list[str]] = {}
     for wanted in range(newest, OLDEST_USABLE - 1, -1):
         if wanted == version:
@@ -105,10 +107,16 @@ def _lowered(model: ModelProto, sample: Arrays | None, newest: int) -> ModelProt
 
 def agree(model: ModelProto, other: ModelProto, sample: Arrays) -> bool:
     """Whether both models give the same outputs on ``sample``, up to rounding."""
-    return _all_close(*(_run(each, sample) for each in (model, other)))
+    return gives(other, sample, results(model, sample))
 
 
-def _run(model: ModelProto, sample: Arrays) -> list[Any]:
+def gives(model: ModelProto, sample: Arrays, expected: Sequence[Any]) -> bool:
+    """Whether the outputs of ``model`` on ``sample`` are those, up to rounding."""
+    return _all_close(expected, results(model, sample))
+
+
+def results(model: ModelProto, sample: Arrays) -> list[Any]:
+    """The outputs of ``model`` on ``sample``, the first one, without optimizations."""
     found = Session(model, optimize=False).run(None, sample, "the first sample")
     give_back(weight_bytes(model))
     return found

@@ -1,6 +1,7 @@
 """Prepare: any float model to one canonical float graph with the same results."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,9 +22,11 @@ from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
 from qpasses.ir.shapes import true_shapes
-from qpasses.load.upgrade import OLDEST_WANTED, agree, upgrade
+from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
 from qpasses.prepare import EXPAND, SIMPLIFY
 from qpasses.prepare.recognize_mask import RecognizeMask
+
+G_LOGGER.severity = G_LOGGER.ERROR  # its warnings are not the user's
 
 
 def prepare(
@@ -38,12 +41,15 @@ def prepare(
     that the bodies need can be reached, or if the result of a step differs from the original
     on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
     """
-    graph = _through(SIMPLIFY, model, sample, context, watch)
-    if sample is not None:
-        given = _as_masks(sample, context.masks)
+    expected = None if sample is None else results(model, sample)
+    graph = _through(SIMPLIFY, model, sample, context, watch, expected)
+    if sample is not None and expected is not None:
+        if context.masks:
+            sample = _as_masks(sample, context.masks)
+            expected = results(model, sample)
         if not (
-            agree(model, prepared_model(graph), given)
-            or _agrees_unmasked(model, given, context)
+            gives(prepared_model(graph), sample, expected)
+            or _agrees_unmasked(model, sample, context, expected)
         ):
             raise ModelError(
                 "folding changed the model's outputs beyond rounding on the first "
@@ -59,6 +65,7 @@ def _through(
     sample: Arrays | None,
     context: Context,
     watch: Watch,
+    expected: Sequence[Any] | None,
 ) -> Graph:
     plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
     numbers_as_tensors(plain)
@@ -68,7 +75,8 @@ def _through(
         oldest = OPSET_INT16
     elif wanted.activation_type == "int8":
         newest = OPSET_INT8
-    graph = import_graph(true_shapes(upgrade(plain, sample, newest, oldest), sample))
+    upgraded = upgrade(plain, sample, newest, oldest, expected)
+    graph = import_graph(true_shapes(upgraded, sample))
     if graph.opset < oldest == OPSET_INT16:
         raise ModelError(
             f"residual streams in int16 need opset {OPSET_INT16}, to which this model cannot "
@@ -77,7 +85,6 @@ def _through(
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable
     )
-    G_LOGGER.severity = G_LOGGER.ERROR
     fold_constants(graph)
     graph = _expanded(graph, sample, context, watch)
     if not watch.stops_in(EXPAND):
@@ -99,7 +106,9 @@ def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watc
     return graph
 
 
-def _agrees_unmasked(model: onnx.ModelProto, sample: Arrays, context: Context) -> bool:
+def _agrees_unmasked(
+    model: onnx.ModelProto, sample: Arrays, context: Context, expected: Sequence[Any]
+) -> bool:
     """Whether all but the masks of ``model`` stays as it is.
 
     In a row that two masks drop as a whole, float32 tells what both drop from the rest.
@@ -107,8 +116,9 @@ def _agrees_unmasked(model: onnx.ModelProto, sample: Arrays, context: Context) -
     if not context.has_masks:
         return False
     passes = [each for each in SIMPLIFY if not isinstance(each, RecognizeMask)]
-    unmasked = _through(passes, model, sample, Context(context.settings), UNWATCHED)
-    return agree(model, prepared_model(unmasked), sample)
+    alone = Context(context.settings)
+    unmasked = _through(passes, model, sample, alone, UNWATCHED, expected)
+    return gives(prepared_model(unmasked), sample, expected)
 
 
 def check_masks(context: Context, sample: Arrays) -> None:

@@ -297,12 +297,12 @@ def test_a_sequence_of_one_and_constant_rows_are_no_trap():
     ("name", "peer"), [("kwt1_transformer", 18.5), ("vit_pgd_2_3_16", 25.4)]
 )
 def test_transformers_of_the_zoo_are_integer_and_nearer_than_quantize_static(name, peer):
-    samples, path = zoo_models.feeds(name, "calib"), zoo_models.path(name)
-    result = qpasses.quantize(path, samples)
+    result, path = zoo_models.quantized(name), zoo_models.path(name)
     summary = result.report["summary"]
     assert (result.verdict, summary["float_nodes"]) == ("ok", [])
     assert zoo_models.score(result.model, name)["sqnr_db"] > peer
-    assert qpasses.verify(result.model, path, samples[:1]).verdict == "ok"
+    one = zoo_models.feeds(name, "calib")[:1]
+    assert qpasses.verify(result.model, path, one).verdict == "ok"
 
 
 def test_rows_that_are_alike_are_right_where_float_loses_its_digits():

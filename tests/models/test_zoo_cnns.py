@@ -1,7 +1,5 @@
 """Detectors, face networks and super-resolution: integer from input to output."""
 
-from functools import cache
-
 import numpy as np
 import onnx
 import pytest
@@ -27,17 +25,6 @@ STATIC = {
 every_network = pytest.mark.parametrize("name", STATIC)
 
 
-@cache
-def quantized(name):
-    entry = zoo_models.ENTRIES[name]
-    return qpasses.quantize(
-        entry.model,
-        entry.calibration,
-        samples=entry.samples,
-        preprocessing=entry.preprocessing,
-    )
-
-
 def samples(name, count):
     entry = zoo_models.ENTRIES[name]
     specs = input_specs(onnx.load(entry.model))
@@ -47,7 +34,7 @@ def samples(name, count):
 
 @every_network
 def test_all_but_a_final_softmax_is_integer_and_proved(name):
-    result = quantized(name)
+    result = zoo_models.quantized(name)
     summary = result.report["summary"]
     assert (result.verdict, summary["because"]) == ("ok", [])
     assert summary["integer_only"] and summary["integer_mac_share"] == 1.0
@@ -57,7 +44,7 @@ def test_all_but_a_final_softmax_is_integer_and_proved(name):
 
 @every_network
 def test_both_bodies_give_the_same_on_real_samples(name):
-    model, feeds = quantized(name).model, samples(name, 2)
+    model, feeds = zoo_models.quantized(name).model, samples(name, 2)
     fast, slow = (
         Session(with_bodies(model, flavour)) for flavour in ("onnxruntime", "portable")
     )
@@ -68,13 +55,14 @@ def test_both_bodies_give_the_same_on_real_samples(name):
 
 @pytest.mark.parametrize("name", [name for name in STATIC if name != "yolox_nano"])
 def test_verify_agrees(name):
-    result, feeds = quantized(name), samples(name, 1)
+    result, feeds = zoo_models.quantized(name), samples(name, 1)
     assert qpasses.verify(result.model, zoo_models.path(name), feeds).verdict == "ok"
 
 
 @pytest.mark.parametrize("name", [name for name, peer in STATIC.items() if peer is not None])
 def test_sqnr_is_that_of_onnxruntimes_own_quantizer(name):
-    assert zoo_models.score(quantized(name).model, name)["sqnr_db"] >= STATIC[name] - 0.5
+    found = zoo_models.score(zoo_models.quantized(name).model, name)
+    assert found["sqnr_db"] >= STATIC[name] - 0.5
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,8 @@
 """Real networks with activation functions: tables, on every code what these were."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 
-import qpasses
 from calibration import Session
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.elementwise import UNARY
@@ -21,15 +18,9 @@ LOOKUPS = ("Lut", "LutPerChannel", "LutPair", "IntMul")
 every_network = pytest.mark.parametrize("name", NETWORKS)
 
 
-@cache
-def quantized(name):
-    samples = zoo_models.feeds(name, "calib")[:12]
-    return qpasses.quantize(zoo_models.path(name), samples), samples
-
-
 @every_network
 def test_no_activation_function_next_to_integers_is_left_in_float(name):
-    left = quantized(name)[0].report["summary"]["float_nodes"]
+    left = zoo_models.quantized(name).report["summary"]["float_nodes"]
     reason = "with no integer node next to it"
     floats = {node["op_type"] for node in left if reason not in node["reason"]}
     assert floats & (UNARY | {"PRelu"}) == set()
@@ -37,7 +28,7 @@ def test_no_activation_function_next_to_integers_is_left_in_float(name):
 
 @every_network
 def test_every_code_of_every_table_is_looked_up_right(name):
-    nodes = quantized(name)[0].report["evidence"]["nodes"]
+    nodes = zoo_models.quantized(name).report["evidence"]["nodes"]
     found = [node for node in nodes if node["op"].startswith(LOOKUPS)]
     assert len(found) == NETWORKS[name]
     for node in found:
@@ -52,13 +43,13 @@ def test_every_code_of_every_table_is_looked_up_right(name):
 
 @every_network
 def test_both_bodies_are_the_same_on_real_samples(name):
-    result, samples = quantized(name)
+    model, samples = zoo_models.quantized(name).model, zoo_models.feeds(name, "calib")
     runs = []
     for flavour in ("onnxruntime", "portable"):
         for optimize in (False, True):
             if name == "yolox_nano" and (flavour, optimize) == ("portable", True):
                 continue  # a quarter of a minute
-            runner = Session(with_bodies(result.model, flavour), optimize=optimize)
+            runner = Session(with_bodies(model, flavour), optimize=optimize)
             runs.append([runner.run(None, feed) for feed in samples[:2]])
     for other in runs[1:]:
         for expected, found in zip(runs[0], other, strict=True):

@@ -1,10 +1,12 @@
 """The zoo of real models: its feeds and scores by its own score.py."""
 
+from functools import cache
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
+import qpasses
 from tests.bench.manifest import ZOO, entries, zoo_script
 
 ENTRIES = {entry.name: entry for entry in entries()}
@@ -22,6 +24,18 @@ NEEDS_ZOO = [
 def path(name):
     """The float model."""
     return ZOO / "models" / f"{name}.onnx"
+
+
+@cache
+def quantized(name):
+    """What ``quantize`` makes of a model with the samples that ``make zoo`` takes."""
+    entry = ENTRIES[name]
+    return qpasses.quantize(
+        entry.model,
+        entry.calibration,
+        samples=entry.samples,
+        preprocessing=entry.preprocessing,
+    )
 
 
 def feeds(name, split):
