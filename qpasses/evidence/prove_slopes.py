@@ -15,7 +15,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.evidence.prove_tables import code_places
 from qpasses.ir.edges import byte_codes
 from qpasses.ir.record import Quantization
-from qpasses.ir.runtime import run_op
+from qpasses.ir.runtime import op_runner
 
 BLOCK = 4096
 """So many slopes are looked at together."""
@@ -115,13 +115,11 @@ def _wrong(
     } | {"x": inputs["x"].T}
     first = {name: value[:1] for name, value in inputs.items() if name.startswith("slope")}
     for optimize in (False, True):
-        found = run_op(op, body, [*inputs.values()], attributes, optimize=optimize)
-        wrong |= found != meaning
-        found = run_op(op, body, [*turned.values()], attributes, optimize=optimize)
-        wrong |= meaning != found.T
+        run = op_runner(op, body, [*inputs.values()], attributes, optimize=optimize)
+        wrong |= run([*inputs.values()]) != meaning
+        wrong |= meaning != run([*turned.values()]).T
         for places in code_places((256,), body.flavour == "onnxruntime"):
-            given = {**inputs, **first, "x": inputs["x"][places, 0]}
-            found = run_op(op, body, [*given.values()], attributes, optimize=optimize)
+            found = run([*{**inputs, **first, "x": inputs["x"][places, 0]}.values()])
             wrong[places[found != meaning[places, 0]], 0] = True
     return wrong
 

@@ -1,6 +1,6 @@
 """Running single ops in onnxruntime, and the versions the toolkit emits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -78,6 +78,10 @@ def opset_imports(opset: int) -> list[onnx.OperatorSetIdProto]:
     return [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
 
 
+Runner = Callable[[Sequence[NDArray[Any]]], NDArray[Any]]
+"""What a body gives for inputs, in the order of the signature."""
+
+
 def run_op(
     op: str,
     body: Body | str,
@@ -90,10 +94,26 @@ def run_op(
 
     ``body``: a body, or the overload of a declared one.
     """
+    return op_runner(op, body, inputs, attributes, optimize=optimize)(inputs)
+
+
+def op_runner(
+    op: str,
+    body: Body | str,
+    inputs: Sequence[NDArray[Any]],
+    attributes: Mapping[str, Any],
+    *,
+    optimize: bool = False,
+) -> Runner:
+    """``run_op`` for many inputs, all of the types of ``inputs``."""
     if isinstance(body, str):
         body = OPS[op].overload(body)
-    arrays = [np.asarray(each, order="C") for each in inputs]
-    types = tuple(array.dtype for array in arrays)
-    runner = _op_session(op, body, types, _hashable(attributes), optimize)
-    feeds = dict(zip(OPS[op].inputs, arrays, strict=True))
-    return np.asarray(runner.run(None, feeds)[0])
+    types = tuple(np.asarray(each).dtype for each in inputs)
+    session = _op_session(op, body, types, _hashable(attributes), optimize)
+    names = list(OPS[op].inputs)
+
+    def run(given: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        arrays = (np.asarray(each, order="C") for each in given)
+        return np.asarray(session.run(None, dict(zip(names, arrays, strict=True)))[0])
+
+    return run

@@ -16,8 +16,8 @@ from calibration.counting import NumpyCounter, Values, fastest_counter
 from calibration.histogram import BINS, LEAST_EXPONENT, Histogram
 from calibration.statistics import Statistics
 from calibration.tally import SLOTS
-from tests.support.method_tensors import thoroughly
 from tests.support.statistics_of import statistics_of
+from tests.support.thoroughness import thoroughly
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -22,9 +22,9 @@ from tests.support.method_tensors import (
     every_tensor,
     every_wanted,
     tensors,
-    thoroughly,
 )
 from tests.support.statistics_of import statistics_of
+from tests.support.thoroughness import thoroughly
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -21,8 +21,8 @@ from calibration.statistics import Statistics
 from opsets.errors import DataError, ModelError
 from tests.support.feeds import FREE_BATCH
 from tests.support.small_models import cnn, model, numbers, pictures, save
-from tests.support.stage_checks import thoroughly
 from tests.support.statistics_of import statistics_of
+from tests.support.thoroughness import thoroughly
 
 MODULE = sys.modules["calibration.collect"]
 CNN = cnn()

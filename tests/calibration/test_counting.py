@@ -13,7 +13,7 @@ from calibration import counting
 from calibration.counting import NumpyCounter, Values, fastest_counter
 from calibration.histogram import BINS, Histogram, bin_of, least_exponent
 from calibration.tally import NO_WINDOW, SLOTS, Tally
-from tests.support.method_tensors import thoroughly
+from tests.support.thoroughness import thoroughly
 
 pytestmark = pytest.mark.filterwarnings("error")
 

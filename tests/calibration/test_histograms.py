@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from calibration.histogram import BINS, LEAST_EXPONENT, Histogram, bin_of, least_exponent
 from calibration.statistics import Range, Statistics
-from tests.support.method_tensors import thoroughly
 from tests.support.statistics_of import statistics_of
+from tests.support.thoroughness import thoroughly
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -36,7 +36,8 @@ from tests.support.small_models import (
     numbers,
     pictures,
 )
-from tests.support.stage_checks import networks, random_feeds, seeds, thoroughly
+from tests.support.stage_checks import networks, random_feeds, seeds
+from tests.support.thoroughness import thoroughly
 
 IN_C = not isinstance(fastest_counter(), NumpyCounter)
 COUNTERS = [NumpyCounter(), *([fastest_counter()] if IN_C else [])]

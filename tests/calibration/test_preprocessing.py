@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -27,6 +27,7 @@ from tests.support.picture_files import (
     read,
     read_pixels,
 )
+from tests.support.thoroughness import thoroughly
 
 # Values
 
@@ -83,7 +84,7 @@ def test_presets_without_colours_serve_gray_models_too(tmp_path, name):
 amounts = st.floats(-300, 300, width=32)
 
 
-@settings(deadline=None, derandomize=True, database=None)
+@thoroughly(100)
 @given(
     amounts.filter(lambda scale: abs(scale) > 1e-3),
     st.lists(amounts, min_size=3, max_size=3),
@@ -217,7 +218,7 @@ def scaled_then_cropped(content, height, width, fraction):
     return np.asarray(whole.crop((left, top, left + width, top + height)))
 
 
-@settings(deadline=None, derandomize=True, database=None)
+@thoroughly(100)
 @given(
     st.tuples(st.integers(3, 90), st.integers(3, 90)),
     st.tuples(st.integers(3, 40), st.integers(3, 40)),

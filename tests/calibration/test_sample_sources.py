@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
@@ -25,6 +25,7 @@ from tests.support.feeds import (
     names_of,
 )
 from tests.support.small_models import cnn, numbers, pictures, save
+from tests.support.thoroughness import thoroughly
 
 
 def message_of(error, *arguments):
@@ -126,7 +127,7 @@ def test_descriptions_say_how_many_of_what_and_where(tmp_path, monkeypatch):
     assert open_samples(stacked, FREE_BATCH, 4).spread(2).description.startswith("2 of 6")
 
 
-@settings(deadline=None, derandomize=True, database=None)
+@thoroughly(100)
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_chosen_samples_are_as_many_as_asked_for_in_order_and_evenly_apart(total, limit):
     chosen = open_samples(f"random:{total}", FREE_BATCH[:0], limit).chosen

@@ -11,7 +11,7 @@ from calibration import tally as module
 from calibration.counting import NumpyCounter, Values, fastest_counter
 from calibration.histogram import BINS, Histogram, least_exponent
 from calibration.tally import FULL, NO_WINDOW, SLOTS, Tally
-from tests.support.method_tensors import thoroughly
+from tests.support.thoroughness import thoroughly
 
 pytestmark = pytest.mark.filterwarnings("error")
 

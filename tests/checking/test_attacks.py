@@ -29,7 +29,8 @@ from tests.bench.fuzzing.shrinking import shrunk
 from tests.bench.mutation import __main__ as mutate
 from tests.bench.mutation import campaign
 from tests.support.small_models import cnn, convolutions_around, model, numbers, pictures
-from tests.support.stage_checks import net, thoroughly
+from tests.support.stage_checks import net
+from tests.support.thoroughness import thoroughly
 
 FEEDS = [{"x": picture[None]} for picture in pictures(4)]
 

@@ -3,18 +3,19 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opsets.multipliers import MULTIPLIERS, ScaleError
 from opsets.target import load_target, target_names
 from qpasses.checking.rules.check_multipliers import rule_pair
+from tests.support.thoroughness import thoroughly
 
 scales = st.one_of(st.floats(2.0**-20, 2.0**20), st.integers(-20, 20).map(lambda n: 2.0**n))
 
 
 @pytest.mark.parametrize("name", target_names())
-@settings(deadline=None, derandomize=True, database=None, max_examples=300)
+@thoroughly(300)
 @given(scale=scales)
 def test_both_derive_the_same(name, scale):
     target = load_target(name)

@@ -14,7 +14,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.checking.rules import check_norms
 from qpasses.integerize.numbers.norm_numbers import Norm, norm_numbers
 from qpasses.ir.record import Quantization
-from tests.support.stage_checks import thoroughly
+from tests.support.thoroughness import thoroughly
 
 Y = Quantization(0.05, 100, "uint8")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from opsets.declaration import PER_CHANNEL, Scaling
@@ -15,11 +15,12 @@ from qpasses.ir.function import Function
 from qpasses.ir.record import NodeRecord, Quantization, Record
 from qpasses.ir.runtime import OPSET
 from tests.support.op_cases import CASES, emitted
+from tests.support.thoroughness import thoroughly
 
 SLOPES = Function.single("LeakyRelu", "", 20, {"alpha": 0.25}).as_text()
 
 every_proof = pytest.mark.parametrize("name", PROOFS)
-on_few_nodes = settings(deadline=None, derandomize=True, database=None, max_examples=4)
+on_few_nodes = thoroughly(4)
 
 
 def function_of(op, tensors):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx_graphsurgeon as gs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import qpasses
@@ -28,14 +28,11 @@ from qpasses.ir.graph import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.record import NodeRecord, Quantization, Record
 from qpasses.ir.runtime import run_op
+from tests.support.thoroughness import thoroughly
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits_cnn"
 HEAD, STEM, POOL, ADD = "head/conv", "stem/conv", "head/max_pool", "residual/add"
 INT32 = np.iinfo(np.int32)
-
-
-def thoroughly(examples):
-    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
 
 
 @cache

@@ -5,7 +5,7 @@ from math import floor
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
@@ -21,6 +21,7 @@ from qpasses.evidence.thresholds import (
     real_thresholds,
 )
 from tests.support.op_loops import exact_round
+from tests.support.thoroughness import thoroughly
 
 every_rounding = pytest.mark.parametrize("rounding", ROUNDINGS)
 code = st.integers(-128, 255)
@@ -31,11 +32,6 @@ multiplier = st.one_of(
     st.integers(0, 8),
 )
 accumulator = st.integers(-(2**31), 2**31 - 1)
-
-
-def thoroughly(examples=100):
-    """A hundred of each: small accumulators are tried in full, the ends are examples."""
-    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
 
 
 def int64(*values):
@@ -122,7 +118,7 @@ def test_meaning_thresholds_are_right_at_every_small_accumulator(rounding):
 
 
 @every_rounding
-@thoroughly()
+@thoroughly(100)
 @given(multiplier, st.integers(1, LARGEST_SHIFT), output_steps())
 @example(0, 1, levels(128, 0, 255))
 @example(1, LARGEST_SHIFT, levels(0, -128, 127))
@@ -137,7 +133,7 @@ def test_a_meaning_threshold_is_the_smallest_accumulator_of_its_level(
 
 
 @every_rounding
-@thoroughly()
+@thoroughly(100)
 @given(multiplier, st.integers(1, LARGEST_SHIFT), output_steps(), accumulator)
 def test_meaning_thresholds_tell_the_output_of_any_accumulator(rounding, m, shift, steps, acc):
     assume(len(steps))
@@ -147,7 +143,7 @@ def test_meaning_thresholds_tell_the_output_of_any_accumulator(rounding, m, shif
     assert low + value(found[0], int64(acc)) == min(max(expected, low), high)
 
 
-@thoroughly()
+@thoroughly(100)
 @given(st.lists(st.tuples(multiplier, st.integers(1, LARGEST_SHIFT)), min_size=1, max_size=6))
 def test_meaning_thresholds_treat_channels_one_by_one(channels):
     columns = np.array(channels, np.int64).T
@@ -179,7 +175,7 @@ def test_real_thresholds_are_right_at_every_small_accumulator():
         assert taken.tolist() == np.clip(expected, -10, 9).tolist(), scale
 
 
-@thoroughly()
+@thoroughly(100)
 @given(st.lists(code, min_size=3, max_size=3), st.integers(-600, 600))
 def test_the_steps_taken_are_the_clamped_output(codes, level):
     low, zero, high = sorted(codes)
@@ -240,7 +236,7 @@ def mismatches_of(kernel, m, shift, thresholds, steps, reachable):
     return kernel_mismatches(kernel, int64(m), int64(shift), thresholds, steps, reachable)[0]
 
 
-@thoroughly()
+@thoroughly(100)
 @given(st.lists(step_functions(1), min_size=2, max_size=5), st.data())
 def test_only_the_wrong_channel_is_counted(cases, data):
     size = min(each.shape[1] for each, _ in cases)
@@ -310,7 +306,7 @@ def test_an_interval_fits_int32_up_to_its_exact_ends(low, high, fits):
     assert Interval(int64(0, low, -5), int64(0, high, 5)).fits_int32() is fits
 
 
-@thoroughly()
+@thoroughly(100)
 @given(step_functions(1))
 def test_clipped_thresholds_are_the_same_function_of_few_values(case):
     thresholds, reachable = case

@@ -18,7 +18,7 @@ from qpasses.ir.function import Function
 from qpasses.load.integer_model import read_integer_model
 from tests.support.commands import MODEL, Desk, assert_refused
 from tests.support.small_models import model, numbers, session
-from tests.support.stage_checks import thoroughly
+from tests.support.thoroughness import thoroughly
 
 SETTINGS = {
     "uint8": {},

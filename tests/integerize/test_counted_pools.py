@@ -24,8 +24,8 @@ from tests.support.stage_checks import (
     seeds,
     stages,
     stored_integers,
-    thoroughly,
 )
+from tests.support.thoroughness import thoroughly
 
 OP = OPS["IntCountedAveragePool"]
 

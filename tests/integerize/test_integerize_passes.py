@@ -31,8 +31,8 @@ from tests.support.stage_checks import (
     seeds,
     small,
     stages,
-    thoroughly,
 )
+from tests.support.thoroughness import thoroughly
 
 activation = st.sampled_from(
     [

@@ -19,7 +19,7 @@ from qpasses.ir.record import Quantization
 from tests.support import zoo_models
 from tests.support.commands import run
 from tests.support.small_models import model, numbers, save
-from tests.support.stage_checks import thoroughly
+from tests.support.thoroughness import thoroughly
 
 NET = """
 net (float[N, 5, 16] x) => (float[N, 5, 16] y, float[N, 5, 8] z) {

@@ -23,7 +23,8 @@ from qpasses.evidence.prove_log_softmax import (
 from qpasses.integerize.numbers.log_softmax_tables import fraction_bits, log_softmax_tables
 from qpasses.integerize.numbers.softmax_tables import largest_entry
 from tests.support.small_models import model, numbers, session
-from tests.support.stage_checks import check, net, random_feeds, seeds, stages, thoroughly
+from tests.support.stage_checks import check, net, random_feeds, seeds, stages
+from tests.support.thoroughness import thoroughly
 
 OP = OPS["IntLogSoftmax"]
 TEXT = "g (float[N, 8] x) => (float[N, 6] y) { a = MatMul (x, w) [log] y = LogSoftmax (a) }"

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opsets.fixed_point import (
@@ -19,6 +19,7 @@ from opsets.rounding import requantize
 from opsets.target import load_target
 from qpasses.evidence.thresholds import Interval, kernel_mismatches, levels, meaning_thresholds
 from qpasses.integerize.numbers.multiplier_search import NEAR, choose_multipliers
+from tests.support.thoroughness import thoroughly
 
 ONNX = load_target("onnx")
 TARGETS = {rounding: replace(ONNX, rounding=rounding) for rounding in ROUNDINGS}
@@ -26,10 +27,6 @@ UINT8 = 0, 0, 255
 WIDTH = 200_000
 
 every_rounding = pytest.mark.parametrize("rounding", ROUNDINGS)
-
-
-def thoroughly(examples):
-    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
 
 
 def int64(*values):

@@ -20,7 +20,7 @@ from qpasses.ir.record import Quantization
 from qpasses.load.integer_model import read_integer_model
 from tests.support.commands import USAGE, Desk, assert_refused, read_json, run
 from tests.support.small_models import model, numbers
-from tests.support.stage_checks import thoroughly
+from tests.support.thoroughness import thoroughly
 
 SHAPES = [(), (1,), (4, 1, 1), (1, 4, 1, 1), (4, 3, 2), (3, 2), (2,), (1, 3, 1), (4, 1, 2)]
 """Of slopes that broadcast to [N, 4, 3, 2]."""

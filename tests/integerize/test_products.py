@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
@@ -21,7 +21,8 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.prepare.canonical import prepare
 from tests.support.small_models import model, numbers
-from tests.support.stage_checks import check, net, random_feeds, seeds, stages, thoroughly
+from tests.support.stage_checks import check, net, random_feeds, seeds, stages
+from tests.support.thoroughness import thoroughly
 
 SETTINGS = {
     "uint8": {},
@@ -214,7 +215,7 @@ zeros = st.sampled_from([np.array(0, np.uint8), np.array(255, np.uint8)]) | st.b
 )
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=100)
+@thoroughly(100)
 @given(zeros, zeros, st.integers(1, 40), generator)
 @example(np.array(255, np.uint8), np.array(0, np.uint8), 3, np.random.default_rng(0))
 @example(np.array(0, np.uint8), np.array(255, np.uint8), 3, np.random.default_rng(0))
@@ -234,7 +235,7 @@ def test_the_operands_of_the_probe_multiply_to_any_reachable_accumulator(
             np.testing.assert_array_equal((levels[0] @ levels[1])[0], acc)
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=60)
+@thoroughly(60)
 @given(zeros, zeros, st.integers(1, 3))
 def test_the_interval_of_a_product_is_what_all_pairs_of_codes_reach(a_zero, b_zero, inner):
     codes = [np.arange(256).astype(np.uint8).view(zero.dtype) for zero in (a_zero, b_zero)]

@@ -15,7 +15,8 @@ from qpasses.evidence.prove import prove_node
 from qpasses.integerize.numbers.interpolation import COORDINATES, Axis, taps_of
 from qpasses.ir.graph import import_graph
 from tests.support.small_models import model, numbers
-from tests.support.stage_checks import net, run, seeds, stages, thoroughly
+from tests.support.stage_checks import net, run, seeds, stages
+from tests.support.thoroughness import thoroughly
 
 sizes = st.integers(1, 9)
 modes = st.sampled_from([*COORDINATES])

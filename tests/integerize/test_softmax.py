@@ -25,7 +25,8 @@ from qpasses.evidence.prove_softmax import (
 from qpasses.integerize.numbers.softmax_tables import largest_entry, softmax_tables
 from qpasses.ir.runtime import run_op
 from tests.support.small_models import model, numbers
-from tests.support.stage_checks import check, net, random_feeds, seeds, stages, thoroughly
+from tests.support.stage_checks import check, net, random_feeds, seeds, stages
+from tests.support.thoroughness import thoroughly
 
 EVEN = {"axis": -1, "published": 0, "rounding": "half_to_even"}
 SCALES = st.sampled_from([1 / 128, 1 / 64, 0.0123, 0.1, 1.0, 30.0])

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import onnxruntime as ort
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
@@ -23,16 +23,13 @@ from qpasses.ir.runtime import run_op
 from qpasses.load.integer_model import read_integer_model
 from tests.ir.test_function import CONSTANTS, OPS, function_of, of_op
 from tests.support.small_models import model, numbers
+from tests.support.thoroughness import thoroughly
 
 CODES = np.arange(-32768, 32768).astype(np.int16)
 INTERPOLATED = qpasses_v1.OPS["LutInterpolated"]
 Y_ENDS = [np.array(end, np.int16) for end in (0, -32768, 32767)]
 
 entries = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-
-
-def on_random_tables(examples):
-    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
 
 
 def interpolated(table, rounding="half_up", shift=7):
@@ -72,7 +69,7 @@ X = int16(8 / 32768)
 # Interpolation
 
 
-@on_random_tables(40)
+@thoroughly(40)
 @given(entries, st.sampled_from(ROUNDINGS))
 def test_a_line_is_interpolated_exactly(rng, rounding):
     step = int(rng.integers(-64, 65))
@@ -90,7 +87,7 @@ def test_the_identity_is_neutral_but_for_the_knot_beyond_the_codes():
     assert set((CODES - found)[-128:].tolist()) == {0, 1}
 
 
-@on_random_tables(40)
+@thoroughly(40)
 @given(entries, st.sampled_from(ROUNDINGS))
 def test_monotone_tables_give_monotone_results(rng, rounding):
     reach = rng.choice([3, 300, 32767])
@@ -120,7 +117,7 @@ def test_the_steepest_tables_do_not_overflow(first):
         np.testing.assert_array_equal(found, interpolated(table, rounding))
 
 
-@on_random_tables(10)
+@thoroughly(10)
 @given(entries, st.sampled_from([1, 6, 7, 8, 15, 23, 61]))
 def test_all_bodies_equal_the_meaning_on_all_codes(rng, shift):
     reach = rng.choice([3, 300, 32767])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import qpasses
@@ -14,9 +14,10 @@ from opsets.faults import faults, impossible_shift
 from opsets.op import any_node, condition
 from opsets.qpasses_v1 import OPS
 from tests.support.op_cases import CASES, emitted
+from tests.support.thoroughness import thoroughly
 
 every_op = pytest.mark.parametrize("name", OPS)
-on_some_nodes = settings(deadline=None, derandomize=True, database=None, max_examples=20)
+on_some_nodes = thoroughly(20)
 
 
 def parts_of(op, case):

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from opsets.fixed_point import (
@@ -17,9 +17,9 @@ from opsets.fixed_point import (
 from opsets.kernels import PORTABLE_KERNELS, float32_kernel
 from opsets.rounding import requantize
 from tests.support.op_loops import exact_round
+from tests.support.thoroughness import thoroughly
 
 every_rounding = pytest.mark.parametrize("rounding", ROUNDINGS)
-thoroughly = settings(deadline=None, derandomize=True, database=None, max_examples=150)
 """Single numbers of few kinds: what is small is tried in full, the ends are examples."""
 
 accumulator = st.integers(-(2**31), 2**31 - 1)
@@ -60,7 +60,7 @@ def test_rounding_shift_equals_fractions_on_every_small_value(rounding):
 
 
 @every_rounding
-@thoroughly
+@thoroughly(150)
 @given(near_tie() | st.tuples(st.integers(-(2**63) + 1, 2**63 - 1), st.integers(0, 62)))
 @example((-(2**63) + 1, 62))
 @example((2**63 - 1, 62))
@@ -72,7 +72,7 @@ def test_rounding_shift_equals_fractions_on_63_bits(rounding, case):
 
 
 @every_rounding
-@thoroughly
+@thoroughly(150)
 @given(accumulator, multiplier, shift)
 @example(-(2**31), 2**31 - 1, LARGEST_SHIFT)
 @example(-(2**31), 2**30, LARGEST_SHIFT)
@@ -90,14 +90,14 @@ def test_portable_kernels_equal_requantize_on_every_small_value(rounding):
     np.testing.assert_array_equal(PORTABLE_KERNELS[rounding](acc, m, s), expected)
 
 
-@thoroughly
+@thoroughly(150)
 @given(st.integers(-(2**61), 2**61), *[st.integers(-128, 255)] * 3)
 def test_saturate_adds_the_zero_point_then_clamps(level, zero, low, high):
     low, high = sorted((low, high))
     assert saturate(np.int64(level), zero, low, high) == sorted((low, level + zero, high))[1]
 
 
-@thoroughly
+@thoroughly(150)
 @given(scale, bits)
 @example(Fraction(1, 2), 1)
 @example(Fraction(2**24 - 1, 2**24), 23)  # halfway to the next power of two
@@ -110,7 +110,7 @@ def test_a_scale_becomes_its_nearest_multiplier_of_full_width(real, bits):
     assert error < half_step or m % 2 == 0
 
 
-@thoroughly
+@thoroughly(150)
 @given(bits, st.data())
 def test_a_power_of_two_is_exact(bits, data):
     exponent = data.draw(st.integers(-LARGEST_SHIFT, bits - 2))
@@ -118,13 +118,13 @@ def test_a_power_of_two_is_exact(bits, data):
     assert Fraction(m, 2**s) == Fraction(2) ** exponent
 
 
-@thoroughly
+@thoroughly(150)
 @given(st.floats(2**-60, 2**20), bits)
 def test_a_float_scale_is_taken_exactly(real, bits):
     assert saturating_multiplier(real, bits) == saturating_multiplier(Fraction(real), bits)
 
 
-@thoroughly
+@thoroughly(150)
 @given(bits, st.fractions(0, 1))
 @example(31, Fraction(0))
 @example(24, Fraction(1, 2**40))
@@ -135,7 +135,7 @@ def test_a_tiny_scale_keeps_fewer_bits(bits, part):
     assert abs(Fraction(m, 2**s) - real) <= Fraction(1, 2 ** (LARGEST_SHIFT + 1))
 
 
-@thoroughly
+@thoroughly(150)
 @given(bits, st.fractions(1, 10**40))
 @example(31, Fraction(1))
 def test_a_huge_scale_becomes_the_largest_power_of_two(bits, factor):
@@ -159,7 +159,7 @@ def test_a_scale_that_is_negative_or_not_finite_is_a_value_error(bad):
         saturating_multiplier(bad, 24)
 
 
-@thoroughly
+@thoroughly(150)
 @given(accumulator, multiplier, shift)
 @example(2**24 + 1, 2**23, 24)  # the accumulator is rounded
 @example(1, 2**31 - 1, 32)  # the multiplier is rounded
@@ -171,7 +171,7 @@ def test_the_float32_kernel_rounds_each_step_to_24_bits(acc, m, s):
     ]
 
 
-@thoroughly
+@thoroughly(150)
 @given(st.lists(accumulator, min_size=2, max_size=50), multiplier, shift)
 def test_the_float32_kernel_is_monotone(accs, m, s):
     levels = float32_kernel(np.sort(accs), np.int64([m]), np.int64([s]))

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opsets.errors import UsageError
@@ -12,8 +12,8 @@ from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS, sloped
 from opsets.rounding import ROUNDING_RULES
 from opsets.target import load_target, target_names
 from tests.support.op_loops import exact_round
+from tests.support.thoroughness import thoroughly
 
-thoroughly = settings(deadline=None, derandomize=True, database=None, max_examples=100)
 scale = st.floats(1e-3, 1.0).map(lambda value: float(np.float32(value)))
 ratio = st.floats(0.25, 4.0)
 LEVELS = np.arange(-255, 256)
@@ -33,7 +33,7 @@ def rounding_error(target):
 
 
 @each_target
-@thoroughly
+@thoroughly(100)
 @given(scale, ratio, ratio)
 def test_a_sum_is_near_to_the_real_one(name, y_scale, to_a, to_b):
     target, (a, b) = load_target(name), PAIRS
@@ -64,7 +64,7 @@ def test_tpu_mlir_rounds_each_operand():
 
 
 @each_target
-@thoroughly
+@thoroughly(100)
 @given(st.integers(1, 200))
 def test_an_average_is_near_to_the_real_one(name, cells):
     target, sums = load_target(name), np.arange(-255, 256, 5) * cells + cells // 3
@@ -84,7 +84,7 @@ def test_a_divided_average_rounds_half_away(cells):
 
 
 @each_target
-@thoroughly
+@thoroughly(100)
 @given(scale, ratio, st.integers(1, 5000))
 def test_a_mean_is_near_to_the_real_one(name, y_scale, to_x, cells):
     target, sums = load_target(name), np.arange(-255, 256, 5) * cells + cells // 3
@@ -95,7 +95,7 @@ def test_a_mean_is_near_to_the_real_one(name, y_scale, to_x, cells):
 
 
 @each_target
-@thoroughly
+@thoroughly(100)
 @given(st.lists(st.floats(-2.0, 2.0), min_size=2, max_size=5))
 def test_slopes_are_near_to_the_real_ones(name, slopes):
     target, slope_scale = load_target(name), 2.0 / 127

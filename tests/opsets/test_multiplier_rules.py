@@ -4,13 +4,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import MULTIPLIERS, nearest
+from tests.support.thoroughness import thoroughly
 
-thoroughly = settings(deadline=None, derandomize=True, database=None, max_examples=100)
 scales = st.floats(1e-8, 100.0)
 
 # the relative error of scales of ordinary size, by rule and bits
@@ -28,7 +28,7 @@ WORST = [
 
 
 @pytest.mark.parametrize(("rule", "bits", "worst"), WORST)
-@thoroughly
+@thoroughly(100)
 @given(scales)
 def test_a_multiplier_is_near_to_its_scale_in_width_and_shift_of_its_rule(
     rule, bits, worst, scale
@@ -41,7 +41,7 @@ def test_a_multiplier_is_near_to_its_scale_in_width_and_shift_of_its_rule(
 
 @pytest.mark.parametrize("rule", ["get_scale_and_shift", "get_scale_and_shift_positive"])
 @pytest.mark.parametrize("bits", [7, 31])
-@thoroughly
+@thoroughly(100)
 @given(scales)
 def test_no_other_shift_of_the_search_has_a_lower_error(rule, bits, scale):
     real, (low, high) = float(np.float32(scale)), MULTIPLIERS[rule].shifts
@@ -54,7 +54,7 @@ def test_no_other_shift_of_the_search_has_a_lower_error(rule, bits, scale):
     assert multiplier == 0 or multiplier % 2 == 1 or shift == low  # the first of equals
 
 
-@thoroughly
+@thoroughly(100)
 @given(scales)
 def test_tflite_takes_every_scale_as_a_double(scale):
     odd = Fraction(scale) * (1 + Fraction(1, 2**80))
@@ -63,7 +63,7 @@ def test_tflite_takes_every_scale_as_a_double(scale):
         assert derive(odd, 31, 62) == derive(scale, 31, 62)
 
 
-@thoroughly
+@thoroughly(100)
 @given(scales, st.integers(1, 31))
 def test_nearest_is_what_graphs_take(scale, bits):
     if scale < 2.0 ** (bits - 2):

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from onnx import AttributeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
@@ -23,6 +23,7 @@ from opsets.rounding import NODE_ROUNDINGS
 from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports, run_op
 from tests.support.op_cases import CASES, Case
 from tests.support.op_loops import PLAIN
+from tests.support.thoroughness import exactly, some, thoroughly
 
 INTEGER_TYPES = {
     *(TensorProto.INT8, TensorProto.INT32, TensorProto.INT64),
@@ -57,13 +58,9 @@ def each(bodies):
     return pytest.mark.parametrize(("name", "overload"), bodies)
 
 
-def on_random_nodes(examples):
-    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
-
-
 def nodes_for_each(bodies):
     """How many nodes are enough: bodies of several roundings have most text in common."""
-    return max(12, 60 // len(bodies))
+    return some(max(24, 60 // len(bodies)))
 
 
 def value_info(name, array):
@@ -140,7 +137,7 @@ def meaning_through(kernel, op, case):
 
 
 @every_op
-@on_random_nodes(200)
+@thoroughly(200)
 @given(data=st.data())
 def test_the_reference_equals_plain_loops_and_obeys_its_laws(name, data):
     case = data.draw(CASES[name])
@@ -160,7 +157,7 @@ def test_a_portable_body_equals_the_reference(name, overload):
     op, body = OPS[name], OPS[name].overload(overload)
     alternatives = [each for each in op.bodies if each.flavour == "portable"]
 
-    @on_random_nodes(nodes_for_each(alternatives))
+    @exactly(nodes_for_each(alternatives))
     @given(CASES[name])
     def on_every_node(case):
         if "rounding" in op.attributes:
@@ -192,7 +189,7 @@ def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
     bodies = {body.overload for body in op.bodies if body.flavour == "onnxruntime"}
     enough = nodes_for_each(bodies)
 
-    @on_random_nodes(max(150, 30 * len(bodies)))  # some bodies are for few nodes
+    @exactly(max(150, 30 * len(bodies)))  # some bodies are for few nodes
     @given(CASES[name])
     def on_every_node(case):
         for body in accepted_fast_bodies(op, case):
@@ -210,7 +207,7 @@ def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
     assert set(compared) == bodies
 
 
-@on_random_nodes(100)
+@thoroughly(100)
 @given(CASES["IntAdd"])
 def test_the_fast_add_leaves_its_meaning_by_one_and_only_near_ties(case):
     op = OPS["IntAdd"]

@@ -5,15 +5,15 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opsets.errors import UsageError
 from opsets.kernels import two_step_kernel
 from opsets.rounding import ROUNDING_RULES, SHIFT_MODES, requantize, right_shift, wraps
 from tests.support.op_loops import LAST, exact_round, exact_two_steps
+from tests.support.thoroughness import thoroughly
 
-thoroughly = settings(deadline=None, derandomize=True, database=None, max_examples=150)
 """Single numbers of few kinds: what is small is tried in full, the ends are examples."""
 int32 = st.integers(-(2**31), 2**31 - 1) | st.integers(-300, 300)
 multiplier = st.integers(0, 2**31 - 1) | st.integers(0, 30).map(lambda bit: 1 << bit)
@@ -31,7 +31,7 @@ def exact(value, mode):
 
 
 @pytest.mark.parametrize("mode", SHIFT_MODES)
-@thoroughly
+@thoroughly(150)
 @given(st.integers(-(2**62), 2**62) | st.integers(-300, 300), st.integers(0, 62))
 def test_a_right_shift_rounds_its_quotient(mode, value, shift):
     assert right_shift(value, shift, mode) == exact(Fraction(value, 2**shift), mode)
@@ -43,7 +43,7 @@ def test_a_left_shift_loses_nothing(mode):
 
 
 @pytest.mark.parametrize("rounding", SHIFT_MODES)
-@thoroughly
+@thoroughly(150)
 @given(int32, multiplier, st.integers(-1, 62))
 def test_one_rounding_is_of_the_exact_product(rounding, acc, m, shift):
     expected = exact(Fraction(acc * m) / Fraction(2) ** shift, rounding)
@@ -52,7 +52,7 @@ def test_one_rounding_is_of_the_exact_product(rounding, acc, m, shift):
 
 
 @pytest.mark.parametrize(("rounding", "last"), LAST.items())
-@thoroughly
+@thoroughly(150)
 @given(int32, multiplier, st.integers(-31, 31))
 @example(-(2**31), 2**31 - 1, -31)
 @example(-(2**31), 2**30, 0)
@@ -66,7 +66,7 @@ def test_two_roundings_are_those_of_the_source(rounding, last, acc, m, exponent)
 
 
 @pytest.mark.parametrize("rounding", LAST)
-@thoroughly
+@thoroughly(150)
 @given(int32, multiplier, st.integers(0, 62))
 @example(-(2**31), 1, 31)
 @example(-(2**30), 1, 30)
@@ -80,7 +80,7 @@ def test_without_a_wrap_two_roundings_are_within_one_of_the_product(rounding, ac
         assert abs(requantize(acc, m, shift, rounding) - Fraction(acc * m, 2**shift)) < 1
 
 
-@thoroughly
+@thoroughly(150)
 @given(int32, st.integers(2**30, 2**31 - 1), st.integers(2, 62))
 def test_tosa_double_round_is_tflites(acc, m, shift):
     if -(1 << (shift - 1)) <= acc < 1 << (shift - 1):  # what RESCALE requires
@@ -88,7 +88,7 @@ def test_tosa_double_round_is_tflites(acc, m, shift):
         assert requantize(acc, m, shift, "tflite_double") == (acc * m + half) >> shift
 
 
-@thoroughly
+@thoroughly(150)
 @given(st.integers(-(2**22), 2**22), multiplier, st.integers(0, 62))
 def test_in_double_small_accumulators_are_rounded_half_to_even(acc, m, shift):
     expected = exact_round(Fraction(acc * m, 2**shift), "half_to_even")

@@ -14,7 +14,8 @@ from qpasses.ir.shapes import infer_shapes
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.alignment import align
 from qpasses.place.planning import plan
-from tests.support.stage_checks import CONSTANTS, net, networks, thoroughly
+from tests.support.stage_checks import CONSTANTS, net, networks
+from tests.support.thoroughness import thoroughly
 
 
 def aligned(graph, ranges):

@@ -23,7 +23,8 @@ from qpasses.place.planning import plan
 from qpasses.place.ranges import Ranges
 from tests.support.commands import Desk
 from tests.support.small_models import model, numbers, recorded
-from tests.support.stage_checks import CONSTANTS, net, networks, thoroughly
+from tests.support.stage_checks import CONSTANTS, net, networks
+from tests.support.thoroughness import thoroughly
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -18,8 +18,8 @@ from tests.support.stage_checks import (
     random_feeds,
     seeds,
     stages,
-    thoroughly,
 )
+from tests.support.thoroughness import thoroughly
 
 
 def in_turn(widths):

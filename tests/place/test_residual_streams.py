@@ -29,8 +29,8 @@ from tests.support.stage_checks import (
     random_feeds,
     seeds,
     stages,
-    thoroughly,
 )
+from tests.support.thoroughness import thoroughly
 
 WIDTH = 8
 WEIGHTS = {

@@ -24,7 +24,7 @@ from qpasses.place.sharing import share
 from tests.support import zoo_models
 from tests.support.commands import Desk
 from tests.support.small_models import model, numbers, recorded, session
-from tests.support.stage_checks import thoroughly
+from tests.support.thoroughness import thoroughly
 
 DOCS = Path(__file__).parents[2] / "docs"
 

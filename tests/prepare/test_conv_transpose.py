@@ -18,7 +18,8 @@ from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import true_shapes
 from qpasses.prepare import PREPARE
 from tests.support.small_models import model, numbers
-from tests.support.stage_checks import flags, net, normalization, run, seeds, thoroughly
+from tests.support.stage_checks import flags, net, normalization, run, seeds
+from tests.support.thoroughness import thoroughly
 
 MODES = [*["pads"] * 3, "SAME_UPPER", "SAME_LOWER", "VALID", "output_shape"]
 

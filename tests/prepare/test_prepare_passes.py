@@ -26,8 +26,8 @@ from tests.support.stage_checks import (
     run,
     seeds,
     small,
-    thoroughly,
 )
+from tests.support.thoroughness import thoroughly
 
 
 def ops_after(each, made, seed=0):

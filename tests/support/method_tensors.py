@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from calibration.methods import METHODS, Wanted
@@ -43,7 +42,3 @@ every_tensor = pytest.mark.parametrize("tensor", ALL)
 every_smooth = pytest.mark.parametrize("tensor", SMOOTH)
 float32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 tensors = st.lists(float32 | st.floats(-8, 8, width=32), min_size=1, max_size=40)
-
-
-def thoroughly(examples=200):
-    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-from hypothesis import settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
@@ -32,10 +31,6 @@ NEAR_A_TIE = 1e-6
 seeds = st.integers(0, 999)
 small = st.integers(1, 3)
 flags = st.booleans()
-
-
-def thoroughly(examples):
-    return settings(deadline=None, derandomize=True, database=None, max_examples=examples)
 
 
 def net(shape, body, /, *, outputs="float[] y", **weights):
