@@ -27,7 +27,7 @@ from qpasses.evidence.prove import accumulator_interval, prove
 from qpasses.ir.graph import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.record import NodeRecord, Quantization, Record
-from qpasses.ir.runtime import run_op
+from qpasses.ir.runtime import op_runner, run_op
 from tests.support.thoroughness import thoroughly
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits_cnn"
@@ -411,12 +411,15 @@ def test_a_changed_entry_of_a_table_is_counted_against_real_arithmetic(dtype, y_
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_a_body_that_looks_one_entry_up_wrongly_is_a_mismatch(dtype, monkeypatch):
     def off_at_17(*given, **options):
-        found = run_op(*given, **options)
-        found[17] ^= 1
-        return found
+        def run(inputs):
+            found = op_runner(*given, **options)(inputs)
+            found[17] ^= 1
+            return found
+
+        return run
 
     model = rescaling(dtype)
-    monkeypatch.setattr(tables, "run_op", off_at_17)
+    monkeypatch.setattr(tables, "op_runner", off_at_17)
     tables._differences.cache_clear()
     evidence = model.evidence("node")
     tables._differences.cache_clear()

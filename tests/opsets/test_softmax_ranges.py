@@ -6,14 +6,13 @@ value near the largest is in every row; here it need not be, and rows go from 1 
 an accumulator of 32 bits, the default, keeps the step; one of 24 or 16 up to so many codes.
 """
 
-from itertools import product
-
 import numpy as np
 import pytest
 
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.prove_softmax import softmax_bound
 from qpasses.integerize.numbers.softmax_tables import largest_entry, softmax_tables
+from tests.support.thoroughness import together
 
 EVEN = {"axis": -1, "published": 0, "rounding": "half_to_even"}
 LENGTHS = [1, 2, 8, 9, 49, 64, 100, 197, 256, 500, 512, 1000, 1023, 4096]
@@ -38,7 +37,7 @@ def rows_of(low, high, length):
 @pytest.mark.parametrize("bits", [16, 24, 32])
 def test_the_ranges_in_full(bits, length):
     worst, op = 0, OPS["TableSoftmax"]
-    ranges = product((4, 8), (4, 8), (4, 5, 6, 7, 8), (0.5, 0.75, 1), (True, False))
+    ranges = together((4, 8), (4, 8), (4, 5, 6, 7, 8), (0.5, 0.75, 1), (True, False))
     for x_bits, y_bits, x_range, y_range, unsigned in ranges:
         low, high = codes_of(x_bits, unsigned)
         y_high = codes_of(y_bits, unsigned)[1]

@@ -482,6 +482,3 @@ class TestZoo:
         assert tables["lookups"] == shared["chains"] > 100
         assert shared["tables"] == tables["stored"] <= shared["tables_before"] * 2 / 3
         assert 0 < shared["largest_loss_db"] <= 1
-        checked = verify(result.model, path, calibration[:1])
-        assert checked.report["summary"]["problems"] == []
-        assert checked.verdict == result.verdict

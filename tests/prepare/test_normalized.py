@@ -12,6 +12,7 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.prepare.canonical import prepare
 from tests.support.small_models import model, numbers
+from tests.support.thoroughness import together
 
 VARIANCES = {
     "mean of squares": "d2 = Mul (d, d) v = MEAN <KEEP> (d2)",
@@ -98,41 +99,35 @@ def of_steps(steps, opset, shape, axes, along=None):
     return model(text, opset=opset, ir_version=8 if opset < 23 else 11, **constants)
 
 
-@pytest.mark.parametrize("opset", [9, 13, 17, 18, 21])
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("variance", VARIANCES)
-def test_it_is_one_layer_normalization_with_the_same_results(variance, end, opset):
-    for shape, axes in SHAPES:
-        made = written(variance, end, opset, shape, axes)
-        context = Context(Settings(load_target("onnx")))
-        graph = prepare(made, {"x": numbers(*shape)}, context)
-        ops = [
-            node.op for node in graph.nodes if node.op not in ("Transpose", "MatMul", "Gemm")
-        ]
-        assert ops == ["LayerNormalization"]
-        ours, theirs = Session(prepared_model(graph)), Session(made)
-        for seed in range(3):
-            feed = {"x": numbers(*shape, seed=seed) * 3 + 1}
-            (found,), (expected,) = ours.run(None, feed), theirs.run(None, feed)
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+def assert_one_op(made, shape, op):
+    """``made`` is prepared to this op beside its product, and gives the same results."""
+    graph = prepare(made, {"x": numbers(*shape)}, Context(Settings(load_target("onnx"))))
+    ops = [node.op for node in graph.nodes if node.op not in ("Transpose", "MatMul", "Gemm")]
+    assert ops == [op]
+    ours, theirs = Session(prepared_model(graph)), Session(made)
+    for seed in range(3):
+        feed = {"x": numbers(*shape, seed=seed) * 3 + 1}
+        (found,), (expected,) = ours.run(None, feed), theirs.run(None, feed)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("opset", [9, 13, 18, 23])
-@pytest.mark.parametrize("end", SHORT_ENDS)
-@pytest.mark.parametrize("square", SQUARES)
-def test_it_is_one_rms_normalization_with_the_same_results(square, end, opset):
-    for shape, axes in SHAPES:
-        made = of_steps(f"{SQUARES[square]} {SHORT_ENDS[end]}", opset, shape, axes)
-        graph = prepare(made, {"x": numbers(*shape)}, Context(Settings(load_target("onnx"))))
-        ops = [
-            node.op for node in graph.nodes if node.op not in ("Transpose", "MatMul", "Gemm")
-        ]
-        assert ops == ["RMSNormalization" if opset == 23 else "SimplifiedLayerNormalization"]
-        ours, theirs = Session(prepared_model(graph)), Session(made)
-        for seed in range(3):
-            feed = {"x": numbers(*shape, seed=seed) * 3 + 1}
-            (found,), (expected,) = ours.run(None, feed), theirs.run(None, feed)
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize(
+    ("variance", "end", "opset", "place"),
+    together(VARIANCES, ENDS, [9, 13, 17, 18, 21], SHAPES),
+)
+def test_it_is_one_layer_normalization_with_the_same_results(variance, end, opset, place):
+    made = written(variance, end, opset, *place)
+    assert_one_op(made, place[0], "LayerNormalization")
+
+
+@pytest.mark.parametrize(
+    ("square", "end", "opset", "place"),
+    together(SQUARES, SHORT_ENDS, [9, 13, 18, 23], SHAPES),
+)
+def test_it_is_one_rms_normalization_with_the_same_results(square, end, opset, place):
+    made = of_steps(f"{SQUARES[square]} {SHORT_ENDS[end]}", opset, *place)
+    op = "RMSNormalization" if opset == 23 else "SimplifiedLayerNormalization"
+    assert_one_op(made, place[0], op)
 
 
 @pytest.mark.parametrize("opset", [13, 23])
