@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test check docs zoo mutate fuzz methods costs bench detections losses targets ablation clean
+.PHONY: help demo test thorough check docs zoo mutate fuzz methods costs bench detections losses targets ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -41,6 +41,9 @@ demo: $(VENV)/package  ## quantize the digits model, verify it, print both repor
 
 test: $(VENV)/test  ## run all tests
 	@$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+
+thorough: $(VENV)/test  ## run all tests on three times as many random examples, and all products
+	@THOROUGH=1 $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 check: $(VENV)/dev  ## lint, format, types, layers
 	@$(BIN)/ruff check

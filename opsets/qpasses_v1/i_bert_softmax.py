@@ -20,9 +20,6 @@ from opsets.published import (
 )
 from opsets.rounding import NodeRounding, requantize
 
-EXP_BITS = 16
-"""Of an exponential that is summed, and its sign."""
-
 _CONSTANTS = fragment("""
 constants <x0, b, c, fraction_bits, output_bits> () => (x0, b, c, n, out_bits) {
     x0         = Constant <value_int: int = @x0> ()

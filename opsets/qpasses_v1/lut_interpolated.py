@@ -15,8 +15,6 @@ from opsets.portable import bodies_of_one_rounding, rounds
 SEGMENT = 128
 """So many codes lie between two knots; the result has as many parts of one."""
 
-KNOTS = 513
-
 _PORTABLE = fragment("""
 interpolated (x, table) => (scaled) {
     wide     = Cast <to = 7> (x)                                           # 7 is INT64

@@ -18,16 +18,20 @@ class BothBodies:
     """An integer model with onnxruntime's bodies beside the portable ones, bit for bit.
 
     ``stored``: the tensors to compare inside; ``fast``: by node, the onnxruntime body that is
-    right to run. Either model runs optimized and not. ``first`` says where they differed
-    first, if they did.
+    right to run. Either model runs optimized and not; ``session``: ``integer`` as it is,
+    optimized. ``first`` says where they differed first, if they did.
     """
 
     def __init__(
-        self, integer: onnx.ModelProto, stored: Sequence[str], fast: Mapping[str, str]
+        self,
+        integer: onnx.ModelProto,
+        session: Session,
+        stored: Sequence[str],
+        fast: Mapping[str, str],
     ) -> None:
         pair = with_bodies(integer, fast), with_bodies(integer, "portable")
         self._stored, self._outputs = stored, [value.name for value in integer.graph.output]
-        self._optimized = [Session(model) for model in pair]
+        self._optimized = [session if each == integer else Session(each) for each in pair]
         self._plain = [Session(_watched(each, stored), optimize=False) for each in pair]
         self._differing = {False: 0, True: 0}
         self.first = ""

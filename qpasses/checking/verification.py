@@ -308,7 +308,7 @@ def _run_samples(
     """Float against integer, both bodies at each optimization level, the Q/DQ graph."""
     written = [tensor.name for node in read.graph.nodes for tensor in node.outputs]
     stored = [name for name in written if name in read.record.tensors]
-    bodies = BothBodies(read.model, stored, result.fast)
+    bodies = BothBodies(read.model, session, stored, result.fast)
     simulation = None
     if result.simulated:
         simulation = Simulation(result.simulated, _allowed(read, result.evidence))

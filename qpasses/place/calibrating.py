@@ -88,15 +88,8 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
         given_paths(output, asked.json_file, file),
         [path, *external_files(path), *feeds.paths],
     )
-    data_kind = _kind_of(feeds)
-    configuration = _configuration(settings, asked) | {
-        "samples": len(feeds),
-        "shard": shard and f"{shard[0]}/{shard[1]}",
-        "random_data": data_kind["random"],
-        "preprocessing": data_kind["preprocessing"],
-    }
-    report = report_head("calibrate", path, source, configuration)
-    blank = Table(report["model"]["sha256"], tool_version(), 1, {}, data_kind)
+    report = report_head("calibrate", path, source, _configuration(settings, asked, feeds))
+    blank = Table(report["model"]["sha256"], tool_version(), 1, {}, _kind_of(feeds))
 
     advance = asked.progress("prepare", 1)
     prepared, tensors, judged = _to_observe(source, feeds.first(skip_bad), settings)
@@ -120,18 +113,13 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
         write_whole(Path(output), _content(table, ranges, asked.table_format))
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
+    counts = {"calibration": table.samples, "resumed": start.samples}
+    skipped = {"skipped": skipped_as_json(found.skipped)}
+    warnings = data_warnings(feeds, feeds.random, False)
     report |= {
-        "samples": described(feeds)
-        | {
-            "calibration": table.samples,
-            "resumed": start.samples,
-            "skipped": skipped_as_json(found.skipped),
-        },
+        "samples": described(feeds) | counts | skipped,
         "calibration": ranges_as_json(ranges),
-        "warnings": [
-            *data_warnings(feeds, feeds.random, False),
-            *range_warnings(ranges, settings.rules),
-        ],
+        "warnings": [*warnings, *range_warnings(ranges, settings.rules)],
     }
     write_report(asked.json_file, report)
     return CalibrationResult(table, report)
@@ -262,10 +250,18 @@ def _content(table: Table, ranges: Ranges, table_format: TableFormat) -> bytes:
     )
 
 
-def _configuration(settings: Settings, asked: CalibrateOptions) -> dict[str, Any]:
-    entries = settings.as_json()
-    own = {"table_format": asked.table_format, "histograms": asked.histograms}
-    return {each.name: entries[each.name] for each in fields(TensorOptions)} | own
+def _configuration(
+    settings: Settings, asked: CalibrateOptions, feeds: Samples
+) -> dict[str, Any]:
+    entries, kind, shard = settings.as_json(), _kind_of(feeds), asked.shard
+    return {each.name: entries[each.name] for each in fields(TensorOptions)} | {
+        "table_format": asked.table_format,
+        "histograms": asked.histograms,
+        "samples": len(feeds),
+        "shard": shard and f"{shard[0]}/{shard[1]}",
+        "random_data": kind["random"],
+        "preprocessing": kind["preprocessing"],
+    }
 
 
 def _check_extremes_do(rules: Rules) -> None:
