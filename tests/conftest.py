@@ -2,6 +2,15 @@
 
 import gc
 
+import pytest
+
+from tests.support.thoroughness import thinned
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k
+def pytest_collection_modifyitems(items):
+    items[:] = thinned(items)
+
 
 def pytest_collection_finish():
     gc.freeze()  # thousands of tests: a collection of garbage need not look at them each time

@@ -86,6 +86,7 @@ def test_mse_is_as_good_as_the_best_of_a_search_on_the_raw_values(tensor, wanted
     assert found <= best * 1.02
 
 
+@pytest.mark.thinned
 @every_tensor
 @every_wanted
 def test_auto_is_never_worse_than_a_method_it_chooses_among(tensor, wanted):

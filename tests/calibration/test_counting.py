@@ -394,6 +394,7 @@ def positions(size):
     return sorted(borders & set(range(size)))
 
 
+@pytest.mark.thinned
 @every_counter
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("bad", BAD)

@@ -30,7 +30,7 @@ from tests.bench.mutation import __main__ as mutate
 from tests.bench.mutation import campaign
 from tests.support.small_models import cnn, convolutions_around, model, numbers, pictures
 from tests.support.stage_checks import net
-from tests.support.thoroughness import thoroughly
+from tests.support.thoroughness import THOROUGH, thoroughly
 
 FEEDS = [{"x": picture[None]} for picture in pictures(4)]
 
@@ -83,24 +83,22 @@ def test_texts_and_the_order_of_parts_mean_nothing(digits):
     assert qpasses.verify(other, digits.original, digits.feeds).verdict == "ok"
 
 
-DRAWN = [
-    *(0, 9, 10, 11, 15, 16, 17, 21, 22, 26, 31, 33, 34, 37, 39),
-    *(41, 42, 44, 46, 50, 55, 57, 60, 63, 64, 69, 71, 72, 74, 77),
-    *(79, 88, 91, 93, 96, 97, 101, 105, 107, 110, 111, 115, 118, 119, 122),
-    *(133, 135, 137, 139, 141, 145, 147, 158, 159, 163, 164, 181, 185, 191, 194),
-    *(195, 199, 203, 205, 216, 221, 224, 226, 230, 234, 237, 238, 239),
+FEW = [
+    *(0, 9, 11, 16, 22, 31, 34, 39, 41, 44, 46, 50, 60, 63, 64),
+    *(69, 71, 79, 88, 91, 93, 97, 111, 115, 122, 139, 141, 158, 163, 185),
+    *(194, 199, 203, 205, 216, 224, 226, 234, 238),
 ]
-"""Of 240 graphs those that show all that these show, and twice what several show: op types of
-float and integer graphs, options with verdicts, kinds of evidence, reasons to stay float."""
+"""Of 240 graphs those that show all that these show: op types of float and integer graphs,
+options with verdicts, kinds of evidence by op, reasons to stay float."""
 
 
 def test_random_graphs_pass_every_check():
     seen, failures = Seen(), []
-    for number in DRAWN:
+    for number in range(240) if THOROUGH else FEW:
         failure = judge(graphs.case(11, number), seen)
         failures += [(number, failure)] if failure else []
     assert failures == []
-    assert seen.verdicts["ok"] > 60 and seen.verdicts["incomplete"] > 5
+    assert seen.verdicts["ok"] > 30 and seen.verdicts["incomplete"] > 5
     assert len(seen.float_ops) > 70 and len(seen.integer_ops) > 55
 
 

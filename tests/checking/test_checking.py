@@ -175,6 +175,7 @@ def small(body):
     return onnx.shape_inference.infer_shapes(net([1, 2, 6, 6], padded, **CONSTANTS))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", SETTINGS)
 @pytest.mark.parametrize("body", BODIES)
 def test_every_op_is_what_it_is_made_from_and_no_number_of_it_may_change(body, options):

@@ -11,7 +11,6 @@ from qpasses.checking import verification
 from qpasses.ir.metadata import PREFIX
 from tests.checking.test_checking import BODIES, CONSTANTS, SETTINGS, random_feeds, small
 from tests.support.small_models import cnn, convolutions_around, model, numbers, pictures
-from tests.support.thoroughness import every_other
 
 FEEDS = [{"x": picture[None]} for picture in pictures(4)]
 
@@ -240,7 +239,9 @@ def test_small_weights_do_not_saturate(monkeypatch):
 # Float arithmetic
 
 
-@pytest.mark.parametrize(("body", "options"), every_other(BODIES, SETTINGS))
+@pytest.mark.thinned
+@pytest.mark.parametrize("options", SETTINGS)
+@pytest.mark.parametrize("body", BODIES)
 def test_every_stored_tensor_is_what_float_arithmetic_makes_of_the_codes(body, options):
     original = small(body)
     feeds = [random_feeds(original, seed) for seed in range(3)]

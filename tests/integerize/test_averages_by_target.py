@@ -80,6 +80,7 @@ FOLLOWED = [
 ]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(("rules", "body", "op"), FOLLOWED)
 @pytest.mark.parametrize("activation_type", ["uint8", "int8"])
 def test_a_network_is_made_proved_and_verified(tmp_path, rules, body, op, activation_type):

@@ -247,6 +247,7 @@ def test_every_elementwise_op_has_a_case():
     assert SOME_COMBINING.keys() == COMBINING
 
 
+@pytest.mark.thinned
 @every_setting
 @of_one_range(EVERY)
 def test_an_op_from_input_to_output_is_one_table(ops, values, setting):
@@ -307,6 +308,7 @@ CHAINS = {
 every_chain = pytest.mark.parametrize("chain", CHAINS)
 
 
+@pytest.mark.thinned
 @every_chain
 @every_setting
 def test_a_chain_is_one_table(chain, setting):
@@ -511,6 +513,7 @@ PARTIAL = {
 }
 
 
+@pytest.mark.thinned
 @every_setting
 @pytest.mark.parametrize("case", PARTIAL)
 def test_a_code_without_a_result_takes_that_of_the_nearest_with_one(case, setting):

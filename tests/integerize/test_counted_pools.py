@@ -168,6 +168,7 @@ ATTRIBUTES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ATTRIBUTES)
 @pytest.mark.parametrize("sizes", [("H", "W"), (6, 5)])
 @pytest.mark.parametrize("activation_type", ["uint8", "int8"])

@@ -136,6 +136,7 @@ def test_a_chain_of_more_than_one_function_stays_a_table(body):
     assert ops(checked(net(body)))[1:-1] == FORMS[body]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("form", ["table", "multiplier"])
 @pytest.mark.parametrize("body", SEVERAL)
 def test_slopes_along_several_axes_stand_alone(body, form):

@@ -48,6 +48,7 @@ def enlarging(batch, factor=2, mode="half_pixel"):
     return model(text, opset=21, ir_version=10, w=numbers(3, 3, 1, 1), scales=scales)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("activation_type", ["uint8", "int8"])
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 @pytest.mark.parametrize("batch", ["1", "N"])

@@ -25,7 +25,7 @@ from qpasses.ir.record import Quantization
 from qpasses.load.integer_model import read_integer_model
 from tests.support.fault_finding import Floats, one_off
 from tests.support.small_models import model, numbers
-from tests.support.thoroughness import every_other, thoroughly
+from tests.support.thoroughness import thoroughly
 
 EXACT = load_target("exact")
 EIGHT_BITS = {"elementwise": "get_scale_and_shift", "elementwise_bits": 7}
@@ -93,9 +93,10 @@ MADE = [
 ]
 
 
-@pytest.mark.parametrize(("made_of", "target"), every_other(MADE, TARGETS))
-def test_a_target_with_forms_of_its_own_makes_proved_graphs(made_of, target):
-    body, options = made_of
+@pytest.mark.thinned
+@pytest.mark.parametrize(("body", "options"), MADE)
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_target_with_forms_of_its_own_makes_proved_graphs(body, target, options):
     result = made(body, target, options)
     assert result.verdict == "ok"
     assert result.report["summary"]["float_nodes"] == []

@@ -245,6 +245,7 @@ def test_every_node_is_proved_and_verified(name):
     assert qpasses.verify(result.model, net(), pictures(3)).verdict == "ok"
 
 
+@pytest.mark.thinned
 @hardware
 @pytest.mark.parametrize("kind", ["multiplier", "shift", "bias_int32", "weight_int8"])
 def test_a_constant_that_is_one_off_is_found(name, kind):

@@ -429,6 +429,7 @@ def test_where_an_opset_changes_results_the_next_lower_one_is_taken(monkeypatch)
     assert opset_of(upgrade(made, sample)) == 19
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     ("opset", "ir_version"),
     [(7, 3), (8, 4), (9, 13), (11, 6), (13, 7), (17, 8), (18, 3), (19, 9), (20, 10), (26, 13)],

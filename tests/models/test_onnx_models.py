@@ -9,6 +9,7 @@ import qpasses
 from calibration import Session
 from qpasses.emit.overloads import with_bodies
 from tests.support.onnx_package import DATA, classic
+from tests.support.thoroughness import slow
 
 OTHER_FAMILIES = {
     "Embedding": "a Gather of float weights",
@@ -81,7 +82,9 @@ def test_a_model_converted_from_pytorch_is_integer_and_close_to_its_output(name)
     assert [bodies[f"elements_differing_{how}optimized"] for how in ("", "un")] == [0, 0]
 
 
-@pytest.mark.parametrize("name", CLASSICS)
+@pytest.mark.parametrize(
+    "name", [slow(name) if name == "densenet121" else name for name in CLASSICS]
+)
 def test_a_classic_network_with_random_weights_is_integer_and_close_to_float(name):
     model = classic(name, until=CLASSICS[name])
     weights = {tensor.name for tensor in model.graph.initializer}

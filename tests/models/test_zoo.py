@@ -15,6 +15,7 @@ import qpasses
 from calibration import Session, input_specs, open_samples
 from qpasses.emit.overloads import with_bodies
 from tests.support import zoo_models
+from tests.support.thoroughness import slow
 
 pytestmark = zoo_models.NEEDS_ZOO
 
@@ -38,6 +39,7 @@ class Expected:
 NETWORKS = {
     "squeezenet1.1_fp32_from_fp16": Expected(0.575, 21.1, 1, 12),
     "cifar10_resnet20": Expected(0.817, 27.9, 50),
+    "cifar10_resnet44": Expected(0.823, 26.3, 50),
     "mnist-8": Expected(0.9891, None, 1),
     "mlperf_tiny_dscnn_kws": Expected(0.913, 27.4, 50),
 }
@@ -59,7 +61,10 @@ class Network:
         return self.result.report["summary"]
 
 
-@pytest.fixture(scope="module", params=NETWORKS)
+@pytest.fixture(
+    scope="module",
+    params=[slow(name) if name == "cifar10_resnet44" else name for name in NETWORKS],
+)
 def network(request):
     return Network(request.param, zoo_models.quantized(request.param))
 

@@ -9,6 +9,7 @@ from calibration import Session, input_specs, open_samples
 from opsets.target import load_target
 from qpasses.emit.overloads import with_bodies
 from tests.support import zoo_models
+from tests.support.thoroughness import slow
 
 pytestmark = zoo_models.NEEDS_ZOO
 
@@ -22,10 +23,13 @@ STATIC = {
 }
 """The SQNR of onnxruntime's quantize_static where the zoo has test data of its own."""
 
-SLOW = {"nanodet_m", "yolox_nano"}
-"""They are verified by ``make zoo`` alone."""
 
-every_network = pytest.mark.parametrize("name", STATIC)
+def networks(name, others=()):
+    """Those that take long are for ``make thorough``."""
+    return slow(name) if name in ("nanodet_m", *others) else name
+
+
+every_network = pytest.mark.parametrize("name", [networks(each) for each in STATIC])
 
 
 def samples(name, count):
@@ -56,13 +60,13 @@ def test_both_bodies_give_the_same_on_real_samples(name):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", sorted(STATIC.keys() - SLOW))
+@pytest.mark.parametrize("name", [networks(each, ["yolox_nano"]) for each in STATIC])
 def test_verify_agrees(name):
     result, feeds = zoo_models.quantized(name), samples(name, 1)
     assert qpasses.verify(result.model, zoo_models.path(name), feeds).verdict == "ok"
 
 
-@pytest.mark.parametrize("name", [name for name, peer in STATIC.items() if peer is not None])
+@pytest.mark.parametrize("name", [networks(name) for name, peer in STATIC.items() if peer])
 def test_sqnr_is_that_of_onnxruntimes_own_quantizer(name):
     found = zoo_models.score(zoo_models.quantized(name).model, name)
     assert found["sqnr_db"] >= STATIC[name] - 0.5
@@ -70,7 +74,7 @@ def test_sqnr_is_that_of_onnxruntimes_own_quantizer(name):
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("cifar10_resnet20", "tflite"), ("mtcnn_rnet", "tosa")],
+    [("cifar10_resnet20", "tflite"), ("mtcnn_rnet", "tosa"), slow("pfld", "tosa")],
 )
 def test_networks_are_integer_and_proved_under_the_roundings_of_a_device(name, target):
     entry = zoo_models.ENTRIES[name]

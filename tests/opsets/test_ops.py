@@ -23,7 +23,7 @@ from opsets.rounding import NODE_ROUNDINGS
 from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports, run_op
 from tests.support.op_cases import CASES, Case
 from tests.support.op_loops import PLAIN
-from tests.support.thoroughness import exactly, some, thoroughly
+from tests.support.thoroughness import THOROUGH, exactly, thoroughly
 
 INTEGER_TYPES = {
     *(TensorProto.INT8, TensorProto.INT32, TensorProto.INT64),
@@ -60,7 +60,7 @@ def each(bodies):
 
 def nodes_for_each(bodies):
     """How many nodes are enough: bodies of several roundings have most text in common."""
-    return some(max(24, 60 // len(bodies)))
+    return max(12, 60 // len(bodies)) if THOROUGH else max(4, 12 // len(bodies))
 
 
 def value_info(name, array):
@@ -189,7 +189,9 @@ def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
     bodies = {body.overload for body in op.bodies if body.flavour == "onnxruntime"}
     enough = nodes_for_each(bodies)
 
-    @exactly(max(150, 30 * len(bodies)))  # some bodies are for few nodes
+    @exactly(
+        max(150, 30 * len(bodies)) if THOROUGH else max(80, 15 * len(bodies))
+    )  # some bodies are for few nodes
     @given(CASES[name])
     def on_every_node(case):
         for body in accepted_fast_bodies(op, case):

@@ -33,6 +33,7 @@ def rows_of(low, high, length):
     return np.concatenate([some, lower, still, one])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("bits", [16, 24, 32])
 def test_the_ranges_in_full(bits, length):

@@ -82,6 +82,7 @@ def assert_same_model(one, other):
 # A table of this tool
 
 
+@pytest.mark.thinned
 @every_method
 @pytest.mark.parametrize(
     ("kind", "symmetric"), [("uint8", False), ("uint8", True), ("int8", True)]
@@ -354,6 +355,7 @@ def ranges_in(report):
     return {t["name"]: t["range"] for t in report["calibration"]["tensors"]}
 
 
+@pytest.mark.thinned
 @every_method
 @pytest.mark.parametrize("kind", ["tpumlir", "onnxruntime"])
 def test_converted_ranges_are_those_of_the_method_up_to_the_digits_of_the_format(

@@ -91,6 +91,7 @@ SEVERAL_AXES = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("shape", [(2, 3), (1, 2, 3), (5, 1, 1, 1), (4, 2, 3)])
 @pytest.mark.parametrize("expression", SEVERAL_AXES)
 def test_a_constant_along_several_axes_is_an_operand(expression, shape):

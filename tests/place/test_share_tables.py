@@ -24,7 +24,7 @@ from qpasses.place.sharing import share
 from tests.support import zoo_models
 from tests.support.commands import Desk
 from tests.support.small_models import model, numbers, recorded, session
-from tests.support.thoroughness import thoroughly
+from tests.support.thoroughness import only_thorough, thoroughly
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -467,18 +467,20 @@ def test_the_limit_is_recorded_and_the_same_from_python(desk):
 # A real network
 
 
-class TestZoo:
+@zoo_models.NEEDS_ZOO[0]
+@zoo_models.NEEDS_ZOO[1]
+@only_thorough
+def test_real_activations_share_tables_within_a_decibel():
     """YOLOX-nano has 104 SiLU and 6 Sigmoid."""
-
-    pytestmark = zoo_models.NEEDS_ZOO
-
-    def test_real_activations_share_tables_within_a_decibel(self):
-        name = "yolox_nano"
-        calibration = zoo_models.feeds(name, "calib")[:6]
-        path = zoo_models.path(name)
-        result = quantize(path, calibration, share_tables=1)
-        assert result.verdict == zoo_models.ENTRIES[name].expected["verdict"]
-        tables, shared = result.report["summary"]["tables"], sharing(result)
-        assert tables["lookups"] == shared["chains"] > 100
-        assert shared["tables"] == tables["stored"] <= shared["tables_before"] * 2 / 3
-        assert 0 < shared["largest_loss_db"] <= 1
+    name = "yolox_nano"
+    calibration = zoo_models.feeds(name, "calib")[:6]
+    path = zoo_models.path(name)
+    result = quantize(path, calibration, share_tables=1)
+    assert result.verdict == zoo_models.ENTRIES[name].expected["verdict"]
+    tables, shared = result.report["summary"]["tables"], sharing(result)
+    assert tables["lookups"] == shared["chains"] > 100
+    assert shared["tables"] == tables["stored"] <= shared["tables_before"] * 2 / 3
+    assert 0 < shared["largest_loss_db"] <= 1
+    checked = verify(result.model, path, calibration[:1])
+    assert checked.report["summary"]["problems"] == []
+    assert checked.verdict == result.verdict

@@ -95,6 +95,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.thinned
 @forms
 @pytest.mark.parametrize("name", CHAINS)
 def test_no_result_for_any_code_is_clipped(name, dtype, bits):

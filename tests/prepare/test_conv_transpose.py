@@ -146,6 +146,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("activation_type", ["uint8", "int8"])
 def test_a_network_that_enlarges_is_integer_and_verified(name, activation_type):

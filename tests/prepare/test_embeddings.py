@@ -62,6 +62,7 @@ def feeds(count=4, low=0, high=WORDS, length=5):
     return [{"ids": rng.integers(low, high, (2, length))} for _ in range(count)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [11, 13, 18, 21])
 @pytest.mark.parametrize("form", ONE_HOT)
 @pytest.mark.parametrize("length", [1, 5])

@@ -15,6 +15,7 @@ net (float[N, 2, SIZES] x) => (float[N, 3, ONES] y) {
 }"""
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [13, 17, 21])
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("sizes", [(5,), (4, 6), (3, 2, 4)])

@@ -82,6 +82,7 @@ def checked(made, spatial, path, **options):
     return result
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("groups", [1, 2, 6])
 @pytest.mark.parametrize("opset", [18, 21])
 @pytest.mark.parametrize("spatial", SIZES)
@@ -127,6 +128,7 @@ def of_one_op(spatial):
     return qpasses.quantize(net(21, spatial), feeds(spatial))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("folded", [False, True])
 @pytest.mark.parametrize("opset", [11, 13, 17, 18, 21])
 @pytest.mark.parametrize("spatial", [(7,), (3, 4), (2, 3, 2)])

@@ -235,6 +235,7 @@ def test_rows_without_any_score_are_zero_where_the_graph_asks_for_nan():
     assert verify(found.model, made, [test]).verdict == "ok"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [

@@ -12,7 +12,6 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.prepare.canonical import prepare
 from tests.support.small_models import model, numbers
-from tests.support.thoroughness import together
 
 VARIANCES = {
     "mean of squares": "d2 = Mul (d, d) v = MEAN <KEEP> (d2)",
@@ -111,19 +110,21 @@ def assert_one_op(made, shape, op):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("variance", "end", "opset", "place"),
-    together(VARIANCES, ENDS, [9, 13, 17, 18, 21], SHAPES),
-)
+@pytest.mark.thinned
+@pytest.mark.parametrize("place", SHAPES)
+@pytest.mark.parametrize("opset", [9, 13, 17, 18, 21])
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("variance", VARIANCES)
 def test_it_is_one_layer_normalization_with_the_same_results(variance, end, opset, place):
     made = written(variance, end, opset, *place)
     assert_one_op(made, place[0], "LayerNormalization")
 
 
-@pytest.mark.parametrize(
-    ("square", "end", "opset", "place"),
-    together(SQUARES, SHORT_ENDS, [9, 13, 18, 23], SHAPES),
-)
+@pytest.mark.thinned
+@pytest.mark.parametrize("place", SHAPES)
+@pytest.mark.parametrize("opset", [9, 13, 18, 23])
+@pytest.mark.parametrize("end", SHORT_ENDS)
+@pytest.mark.parametrize("square", SQUARES)
 def test_it_is_one_rms_normalization_with_the_same_results(square, end, opset, place):
     made = of_steps(f"{SQUARES[square]} {SHORT_ENDS[end]}", opset, *place)
     op = "RMSNormalization" if opset == 23 else "SimplifiedLayerNormalization"
@@ -152,6 +153,7 @@ def test_no_op_that_onnx_lacks_is_left(options):
     onnx.checker.check_model(result.model)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [9, 18])
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize(

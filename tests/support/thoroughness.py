@@ -1,18 +1,23 @@
-"""How many examples tests look at, random ones and products: the same ones each time."""
+"""How many examples tests look at: the same ones each time, and all for ``make thorough``."""
 
 import os
+from collections import defaultdict
 from itertools import product
+from math import prod
 
+import pytest
 from hypothesis import settings
 
 from tests.support.covering import covering_pairs
 
-FEWER = 1 if os.environ.get("THOROUGH") else 3
+THOROUGH = bool(os.environ.get("THOROUGH"))
+
+only_thorough = pytest.mark.skipif(not THOROUGH, reason="takes long: `make thorough` runs it")
 
 
 def some(examples):
-    """So many for ``make thorough``, a third of them, but no fewer than 5, else."""
-    return min(examples, max(examples // FEWER, 5))
+    """So many for ``make thorough``, else a third of them, but no fewer than 5."""
+    return examples if THOROUGH else min(examples, max(examples // 3, 5))
 
 
 def exactly(examples):
@@ -25,12 +30,42 @@ def thoroughly(examples):
     return exactly(some(examples))
 
 
+def slow(*values):
+    """Parameters of a test that only ``make thorough`` runs."""
+    return pytest.param(*values, marks=only_thorough)
+
+
 def together(*choices):
-    """Rows of one value for each choice: all for ``make thorough``, else covering pairs."""
-    return list((product if FEWER == 1 else covering_pairs)(*map(list, choices)))
+    """Rows of one value for each choice: the whole product, or what stands for it.
+
+    That is, of two choices every other pair; of more, rows in which any two values meet.
+    """
+    lists = [list(each) for each in choices]
+    if THOROUGH:
+        return list(product(*lists))
+    if len(lists) > 2:
+        return covering_pairs(*lists)
+    return [(a, b) for i, a in enumerate(lists[0]) for b in lists[1][i % 2 :: 2]]
 
 
-def every_other(first, second):
-    """Pairs of two choices: all for ``make thorough``, else half, with every value."""
-    pairs = [(i + j, (a, b)) for i, a in enumerate(first) for j, b in enumerate(second)]
-    return [pair for place, pair in pairs if FEWER == 1 or place % 2 == 0]
+def thinned(items):
+    """``items`` of pytest: of a function marked ``thinned`` those that ``together`` takes.
+
+    Where some of them were asked for by name, all of those.
+    """
+    groups = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("thinned"):
+            groups[item.parent.nodeid, item.originalname].append(item)
+    left_out = set()
+    for of_one in groups.values():
+        sizes = [len(mark.args[1]) for mark in of_one[0].iter_markers("parametrize")]
+        assert len(sizes) > 1, f"{of_one[0].nodeid} has no product"
+        if len(of_one) < prod(sizes):
+            continue
+        places = product(*map(range, sizes))  # the parametrization that is nearest first
+        taken = {*together(*map(range, sizes))}
+        left_out.update(
+            item.nodeid for item, at in zip(of_one, places, strict=True) if at not in taken
+        )
+    return [item for item in items if item.nodeid not in left_out]
