@@ -1,6 +1,9 @@
 """Options of the test suite."""
 
 import gc
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, on the others' cores
 
 import pytest
 

@@ -14,6 +14,7 @@ from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import body_of, rank_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond
+from qpasses.evidence.prove_pairs import half_to_even
 from qpasses.evidence.prove_tables import table_differences
 from qpasses.ir.edges import byte_codes
 from qpasses.ir.function import Function
@@ -86,10 +87,8 @@ def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int
     """The stored y of each stored x in real arithmetic, rounded half to even."""
     ratio = Fraction(x.scale) / Fraction(y.scale)
     total = (codes.astype(object) - x.zero_point) * ratio.numerator
-    quotient, remainder = total // ratio.denominator, total % ratio.denominator
-    doubled = 2 * remainder
-    up = (doubled > ratio.denominator) | ((doubled == ratio.denominator) & (quotient % 2 == 1))
-    return np.asarray(np.clip(quotient + up + y.zero_point, *y.limits), np.int64)
+    levels = half_to_even(total, ratio.denominator)
+    return np.asarray(np.clip(levels + y.zero_point, *y.limits), np.int64)
 
 
 def real_function(

@@ -14,6 +14,7 @@ from opsets.rounding import LAST_STEP
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import problem_of
+from qpasses.evidence.prove_pairs import half_to_even
 from qpasses.ir.edges import codes
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Quantization, Record
@@ -123,7 +124,8 @@ def rescale(node: Node, given: Constants, record: Record) -> NodeEvidence:
     inputs = [{**given, "x": x}[name] for name in OPS[node.op].inputs]
     attributes = {"rounding": node.attrs["rounding"]}
     meaning = OPS[node.op].reference(*inputs, **attributes).astype(np.int64)
-    levels = np.array([round((int(code) - x_zero) * ratio) for code in x]) + y_zero
+    total = (x.astype(object) - x_zero) * ratio.numerator
+    levels = half_to_even(total, ratio.denominator).astype(np.int64) + y_zero
     gaps = np.abs(meaning - np.clip(levels, int(given["y_min"]), int(given["y_max"])))
     runs = [run_op(node.op, body, inputs, attributes, optimize=e) for e in (False, True)]
     return NodeEvidence(

@@ -74,6 +74,7 @@ def thresholds_searched(low, high, symmetric):
     return [Range(a * low, b * high) for a in shares for b in shares]
 
 
+@pytest.mark.thinned
 @every_smooth
 @every_wanted
 def test_mse_is_as_good_as_the_best_of_a_search_on_the_raw_values(tensor, wanted):

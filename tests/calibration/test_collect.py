@@ -162,6 +162,7 @@ def test_what_is_outside_of_spans_is_the_rest(done, count):
     assert all(a[1] < b[0] for a, b in pairwise(merged.done))
 
 
+@pytest.mark.thinned
 @every_workers
 @pytest.mark.parametrize("dark", [0, 40])
 def test_many_samples_in_any_order_find_the_same_as_each_by_itself(workers, dark):

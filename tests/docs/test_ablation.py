@@ -10,6 +10,7 @@ from qpasses.api import quantize
 from qpasses.ir.choices import GeluForm, LayerNormForm, ResidualType, SoftmaxForm
 from tests.bench.ablation import FORMS, HEAD, Row, document, is_transformer
 from tests.bench.manifest import entries
+from tests.support.thoroughness import slow
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "ablation.md"
 VIT = next(entry for entry in entries() if entry.name == "digits_vit")
@@ -53,6 +54,6 @@ def sqnr(name):
     return VIT.score(result.model)[1]
 
 
-@pytest.mark.parametrize("name", ["I-ViT's three", "I-BERT's two", "target ivit"])
+@pytest.mark.parametrize("name", ["I-ViT's three", "I-BERT's two", slow("target ivit")])
 def test_the_defaults_lose_less_than_the_published_forms(name):
     assert sqnr("qpasses") > sqnr(name) + 3

@@ -154,10 +154,9 @@ def check_tables(original, integer):
         assert table.values.dtype == expected.dtype
         codes = np.arange(256, dtype=np.uint8).view(table.x.dtype).astype(int)
         assert list(table.entry.undefined) == sorted(codes[missing].tolist())
-        defined = sorted((code, value) for code, value in zip(codes, expected, strict=True))
-        defined = [each for each in defined if not missing[each[0] & 255]]
-        wanted = [min(defined, key=lambda each: abs(each[0] - code))[1] for code in codes]
-        assert table.values.tolist() == wanted
+        defined = np.sort(codes[~missing])
+        nearest = defined[np.abs(codes[:, None] - defined).argmin(axis=1)]  # the lower of two
+        assert table.values.tolist() == expected[nearest & 255].tolist()
     return found
 
 

@@ -19,7 +19,7 @@ from opsets.rounding import requantize
 from opsets.target import load_target
 from qpasses.evidence.thresholds import Interval, kernel_mismatches, levels, meaning_thresholds
 from qpasses.integerize.numbers.multiplier_search import NEAR, choose_multipliers
-from tests.support.thoroughness import thoroughly
+from tests.support.thoroughness import slow, thoroughly
 
 ONNX = load_target("onnx")
 TARGETS = {rounding: replace(ONNX, rounding=rounding) for rounding in ROUNDINGS}
@@ -242,7 +242,7 @@ def changes_until_exact(case, ends, rounding):
         ("depthwise 3x3", 9, 0.90, 2),
         ("1x1x256", 256, 0.75, 4),
         ("3x3x64", 576, 0.55, 5),
-        ("FC 3072", 3072, 0.35, 8),
+        slow("FC 3072", 3072, 0.35, 8),
     ],
 )
 def test_every_channel_of_usual_layers_is_exact_within_a_few_units(

@@ -1,7 +1,6 @@
 """LeakyRelu and PRelu by multipliers: chosen, proved, recorded, derived again."""
 
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from qpasses.ir.record import Quantization
 from qpasses.load.integer_model import read_integer_model
 from tests.support.commands import USAGE, Desk, assert_refused, read_json, run
 from tests.support.small_models import model, numbers
-from tests.support.thoroughness import thoroughly
+from tests.support.thoroughness import thoroughly, together
 
 SHAPES = [(), (1,), (4, 1, 1), (1, 4, 1, 1), (4, 3, 2), (3, 2), (2,), (1, 3, 1), (4, 1, 2)]
 """Of slopes that broadcast to [N, 4, 3, 2]."""
@@ -73,8 +72,8 @@ OF_SOME_SHAPES = [
 @pytest.mark.parametrize(
     ("shape", "options"),
     [
-        *product(SHAPES, OF_EVERY_SHAPE),
-        *product([(4, 1, 1), (3, 2)], OF_SOME_SHAPES),
+        *together(SHAPES, OF_EVERY_SHAPE),
+        *together([(4, 1, 1), (3, 2)], OF_SOME_SHAPES),
     ],
     ids=str,
 )

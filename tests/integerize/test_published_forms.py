@@ -104,6 +104,7 @@ def test_a_form_is_integer_proved_and_verified(ops, options):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("target", ["tflite", "tosa", "bm1684x"])
 @each_paper
 def test_a_form_goes_with_the_rounding_of_a_target(ops, target):

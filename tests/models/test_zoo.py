@@ -45,6 +45,9 @@ NETWORKS = {
 }
 
 
+LONG = ("cifar10_resnet44", "mnist-8")
+
+
 @dataclass(frozen=True)
 class Network:
     """A float model of the zoo and what the toolkit made of it."""
@@ -63,7 +66,9 @@ class Network:
 
 @pytest.fixture(
     scope="module",
-    params=[slow(name) if name == "cifar10_resnet44" else name for name in NETWORKS],
+    params=[
+        slow(each) if each in ("cifar10_resnet44", "mnist-8") else each for each in NETWORKS
+    ],
 )
 def network(request):
     return Network(request.param, zoo_models.quantized(request.param))

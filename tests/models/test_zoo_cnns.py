@@ -26,7 +26,7 @@ STATIC = {
 
 def networks(name, others=()):
     """Those that take long are for ``make thorough``."""
-    return slow(name) if name in ("nanodet_m", *others) else name
+    return slow(name) if name in ("nanodet_m", "mtcnn_onet", *others) else name
 
 
 every_network = pytest.mark.parametrize("name", [networks(each) for each in STATIC])

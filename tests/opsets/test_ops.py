@@ -188,10 +188,9 @@ def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
     op, compared = OPS[name], Counter()
     bodies = {body.overload for body in op.bodies if body.flavour == "onnxruntime"}
     enough = nodes_for_each(bodies)
+    drawn = max(150, 30 * len(bodies)) if THOROUGH else max(120, 25 * len(bodies))
 
-    @exactly(
-        max(150, 30 * len(bodies)) if THOROUGH else max(80, 15 * len(bodies))
-    )  # some bodies are for few nodes
+    @exactly(drawn)  # some bodies are for few nodes
     @given(CASES[name])
     def on_every_node(case):
         for body in accepted_fast_bodies(op, case):

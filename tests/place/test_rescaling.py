@@ -132,6 +132,7 @@ def samples():
     return [{"x": numbers(2, 2, 4, 4, seed=seed)} for seed in range(4)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [

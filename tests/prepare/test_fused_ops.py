@@ -14,6 +14,7 @@ from qpasses.ir.settings import Settings
 from qpasses.prepare import EXPAND
 from qpasses.prepare.canonical import prepare
 from tests.support.small_models import model, numbers, save
+from tests.support.thoroughness import slow
 
 BLOCKS = """net (float[N, 6, 8] x) => (float[N, 6, 4] z) {
     [first] a = MatMul (x, w)
@@ -54,7 +55,7 @@ def feeds(count=6):
     return [{"x": numbers(2, 6, 8, seed=seed)} for seed in range(count)]
 
 
-@pytest.mark.parametrize("opset", [14, 17, 18, 20, 21, 23])
+@pytest.mark.parametrize("opset", [14, slow(17), 18, slow(20), 21, slow(23)])
 def test_fused_blocks_are_integer_and_verified(opset, tmp_path):
     path = save(tmp_path, "net.onnx", blocks(opset))
     result = qpasses.quantize(path, feeds())
