@@ -44,10 +44,12 @@ def digits():
 def test_no_fault_in_digits_cnn_survives(digits):
     outcomes = [
         campaign.judge(digits, *mutant)
-        for target, kind, number in mutate.faults([digits], list(campaign.KINDS), 7, range(24))
+        for target, kind, number in mutate.faults(
+            [digits], list(campaign.KINDS), 7, range(240 if THOROUGH else 18)
+        )
         if (mutant := target.mutant(kind, 7, number))
     ]
-    assert len(outcomes) > 20
+    assert len(outcomes) > 15
     assert [str(each) for each in outcomes if each.result not in campaign.RESULTS[:2]] == []
 
 

@@ -18,6 +18,7 @@ from tests.support.small_models import (
     save,
     session,
 )
+from tests.support.thoroughness import slow
 
 
 def files_in(folder):
@@ -494,9 +495,9 @@ def test_what_is_outside_the_core_ends_in_a_model_or_in_one_line(bench, name):
     ("bad", "code"),
     [
         ({"data": pictures(0)}, USAGE),
-        ({"data": with_nan()}, USAGE),
+        slow({"data": with_nan()}, USAGE),
         ({"model": b"this is no model"}, MODEL),
-        ({"model": cnn(w2=np.full((4, 3), 3e38, np.float32))}, USAGE),
+        slow({"model": cnn(w2=np.full((4, 3), 3e38, np.float32))}, USAGE),
     ],
     ids=["no samples", "NaN", "no model", "overflow"],
 )

@@ -18,6 +18,7 @@ from opsets.errors import ModelError, QPassesError, UsageError
 from opsets.qpasses_v1 import OPS
 from qpasses.cli import cli
 from tests.support.small_models import DIGITS, cnn, model, numbers, pictures, save
+from tests.support.thoroughness import slow
 
 DOCS = Path(__file__).parents[2] / "docs"
 FLOAT, CALIBRATION, TEST = (
@@ -395,7 +396,7 @@ def test_verify_ends_with_1_against_another_float_model(tiny):
     assert line_with(ended.output, "verdict").startswith("failed")
 
 
-@pytest.mark.parametrize("stripped", ["model", "nodes", "everything"])
+@pytest.mark.parametrize("stripped", ["model", slow("nodes"), slow("everything")])
 def test_verify_ends_with_3_if_the_record_was_stripped(tiny, stripped):
     made = onnx.load(tiny.integer)
     if stripped != "nodes":

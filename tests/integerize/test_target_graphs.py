@@ -27,6 +27,7 @@ from qpasses.ir.settings import Settings
 from tests.support.fault_finding import Floats, one_off
 from tests.support.plain_targets import plain
 from tests.support.small_models import model, numbers, pictures
+from tests.support.thoroughness import slow
 
 NET = """
 net (float[N, 1, 8, 8] x) => (float[N, 4, 4, 4] p, float[N, 4, 2, 2] d, float[N, 4, 2, 2] h,
@@ -384,7 +385,7 @@ def test_thresholds_are_where_the_rule_takes_each_step(rounding):
 # What a target computes in floats, or wraps
 
 
-@pytest.mark.parametrize("shift", [46, 50])
+@pytest.mark.parametrize("shift", [46, slow(50)])
 def test_products_in_float32_are_told_from_integers_exactly_where_they_differ(shift):
     target = replace(plain("ivit"), rounding="half_to_even_in_float32")
     steps, low, high = levels(0, -128, 127), -(2**18) << shift - 46, 2**18 << shift - 46

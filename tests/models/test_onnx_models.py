@@ -36,6 +36,8 @@ CLASSICS = {
 }
 """The tensor to end with: behind both kinds of block and what is between them, all repeats."""
 
+LONG = ("inception_v2", "densenet121")
+
 
 def given(folder):
     """The inputs and the output that come with a converted model."""
@@ -82,9 +84,7 @@ def test_a_model_converted_from_pytorch_is_integer_and_close_to_its_output(name)
     assert [bodies[f"elements_differing_{how}optimized"] for how in ("", "un")] == [0, 0]
 
 
-@pytest.mark.parametrize(
-    "name", [slow(name) if name == "densenet121" else name for name in CLASSICS]
-)
+@pytest.mark.parametrize("name", [slow(name) if name in LONG else name for name in CLASSICS])
 def test_a_classic_network_with_random_weights_is_integer_and_close_to_float(name):
     model = classic(name, until=CLASSICS[name])
     weights = {tensor.name for tensor in model.graph.initializer}

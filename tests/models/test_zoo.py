@@ -45,7 +45,7 @@ NETWORKS = {
 }
 
 
-LONG = ("cifar10_resnet44", "mnist-8")
+LONG = ("cifar10_resnet20", "cifar10_resnet44", "mnist-8")
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,12 @@ STATIC = {
 """The SQNR of onnxruntime's quantize_static where the zoo has test data of its own."""
 
 
-def networks(name, others=()):
+LONG = ("mtcnn_onet", "nanodet_m", "yolox_nano")
+
+
+def networks(name):
     """Those that take long are for ``make thorough``."""
-    return slow(name) if name in ("nanodet_m", "mtcnn_onet", *others) else name
+    return slow(name) if name in LONG else name
 
 
 every_network = pytest.mark.parametrize("name", [networks(each) for each in STATIC])
@@ -60,7 +63,7 @@ def test_both_bodies_give_the_same_on_real_samples(name):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", [networks(each, ["yolox_nano"]) for each in STATIC])
+@pytest.mark.parametrize("name", [networks(each) for each in STATIC])
 def test_verify_agrees(name):
     result, feeds = zoo_models.quantized(name), samples(name, 1)
     assert qpasses.verify(result.model, zoo_models.path(name), feeds).verdict == "ok"

@@ -14,10 +14,12 @@ pytestmark = zoo_models.NEEDS_ZOO
 NETWORKS = {"ppocr_v2_cls": 36, "yolox_nano": 110, "fsanet_1x1": 67, "mtcnn_rnet": 4}
 """So many lookups and products; two of fsanet_1x1 at the inputs of a Concat."""
 
+LONG = ("yolox_nano", "fsanet_1x1")
+
 LOOKUPS = ("Lut", "LutPerChannel", "LutPair", "IntMul")
 
 every_network = pytest.mark.parametrize(
-    "name", [slow(name) if name == "fsanet_1x1" else name for name in NETWORKS]
+    "name", [slow(name) if name in LONG else name for name in NETWORKS]
 )
 
 

@@ -300,7 +300,7 @@ def price(own, given):
 LIMITS = [0.0, 0.3, 1.0, 2.0, 4.0, 100.0]
 
 
-@thoroughly(150)
+@thoroughly(75)
 @given(data=st.data())
 def test_no_tensor_loses_more_than_the_limit_and_a_higher_one_ties_more(data):
     graph, chosen, context = rich()

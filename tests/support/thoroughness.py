@@ -38,14 +38,16 @@ def slow(*values):
 def together(*choices):
     """Rows of one value for each choice: the whole product, or what stands for it.
 
-    That is, of two choices every other pair; of more, rows in which any two values meet.
+    That is, of two choices every second or third pair, in which each value occurs; of more,
+    rows in which any two values meet.
     """
     lists = [list(each) for each in choices]
     if THOROUGH:
         return list(product(*lists))
     if len(lists) > 2:
         return covering_pairs(*lists)
-    return [(a, b) for i, a in enumerate(lists[0]) for b in lists[1][i % 2 :: 2]]
+    step = min(3, len(lists[0]), len(lists[1]))
+    return [(a, b) for i, a in enumerate(lists[0]) for b in lists[1][i % step :: step]]
 
 
 def thinned(items):
