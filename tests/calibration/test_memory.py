@@ -1,4 +1,4 @@
-"""Memory is given back where weights are many, and no time is spent on it where they are few."""
+"""Memory is given back where weights are many, and time is not lost where they are few."""
 
 import gc
 
