@@ -670,9 +670,7 @@ def made_up_samples(name, made):
     return open_samples("random:2", input_specs(fixed))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=zoo_models.NEEDS_ZOO) for n in ZOO or ["none"]]
-)
+@pytest.mark.parametrize("name", zoo_models.networks(ZOO or ["none"]))
 def test_statistics_of_a_real_network_are_those_of_a_plain_run(name):
     made = load.read_model(zoo_models.path(name))
     names = written(made)

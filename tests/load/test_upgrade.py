@@ -477,7 +477,7 @@ ZOO = ["candy_op13_224", "fsanet_1x1", "g2pm_bilstm", "magika_standard_v2_1", "m
        "yolox_nano"]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=zoo_models.NEEDS_ZOO) for n in ZOO])
+@pytest.mark.parametrize("name", zoo_models.networks(ZOO))
 def test_real_networks_keep_their_results_and_every_node_its_name(name):
     made = onnx.load(zoo_models.path(name))
     first, second, *_ = zoo_models.feeds(name, "calib")

@@ -15,7 +15,6 @@ import qpasses
 from calibration import Session, input_specs, open_samples
 from qpasses.emit.overloads import with_bodies
 from tests.support import zoo_models
-from tests.support.thoroughness import slow
 
 pytestmark = zoo_models.NEEDS_ZOO
 
@@ -45,9 +44,6 @@ NETWORKS = {
 }
 
 
-LONG = ("cifar10_resnet20", "cifar10_resnet44", "mnist-8")
-
-
 @dataclass(frozen=True)
 class Network:
     """A float model of the zoo and what the toolkit made of it."""
@@ -64,12 +60,7 @@ class Network:
         return self.result.report["summary"]
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        slow(each) if each in ("cifar10_resnet44", "mnist-8") else each for each in NETWORKS
-    ],
-)
+@pytest.fixture(scope="module", params=zoo_models.networks(NETWORKS))
 def network(request):
     return Network(request.param, zoo_models.quantized(request.param))
 

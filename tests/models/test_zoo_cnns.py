@@ -24,15 +24,7 @@ STATIC = {
 """The SQNR of onnxruntime's quantize_static where the zoo has test data of its own."""
 
 
-LONG = ("mtcnn_onet", "nanodet_m", "yolox_nano")
-
-
-def networks(name):
-    """Those that take long are for ``make thorough``."""
-    return slow(name) if name in LONG else name
-
-
-every_network = pytest.mark.parametrize("name", [networks(each) for each in STATIC])
+every_network = pytest.mark.parametrize("name", zoo_models.networks(STATIC))
 
 
 def samples(name, count):
@@ -63,13 +55,15 @@ def test_both_bodies_give_the_same_on_real_samples(name):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("name", [networks(each) for each in STATIC])
+@pytest.mark.parametrize("name", zoo_models.networks(STATIC))
 def test_verify_agrees(name):
     result, feeds = zoo_models.quantized(name), samples(name, 1)
     assert qpasses.verify(result.model, zoo_models.path(name), feeds).verdict == "ok"
 
 
-@pytest.mark.parametrize("name", [networks(name) for name, peer in STATIC.items() if peer])
+@pytest.mark.parametrize(
+    "name", zoo_models.networks(name for name, peer in STATIC.items() if peer)
+)
 def test_sqnr_is_that_of_onnxruntimes_own_quantizer(name):
     found = zoo_models.score(zoo_models.quantized(name).model, name)
     assert found["sqnr_db"] >= STATIC[name] - 0.5

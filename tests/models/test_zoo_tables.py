@@ -7,20 +7,15 @@ from calibration import Session
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.elementwise import UNARY
 from tests.support import zoo_models
-from tests.support.thoroughness import slow
 
 pytestmark = zoo_models.NEEDS_ZOO
 
 NETWORKS = {"ppocr_v2_cls": 36, "yolox_nano": 110, "fsanet_1x1": 67, "mtcnn_rnet": 4}
 """So many lookups and products; two of fsanet_1x1 at the inputs of a Concat."""
 
-LONG = ("yolox_nano", "fsanet_1x1")
-
 LOOKUPS = ("Lut", "LutPerChannel", "LutPair", "IntMul")
 
-every_network = pytest.mark.parametrize(
-    "name", [slow(name) if name in LONG else name for name in NETWORKS]
-)
+every_network = pytest.mark.parametrize("name", zoo_models.networks(NETWORKS))
 
 
 @every_network

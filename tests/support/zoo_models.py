@@ -8,6 +8,7 @@ import pytest
 
 import qpasses
 from tests.bench.manifest import ZOO, entries, zoo_script
+from tests.support.thoroughness import only_thorough
 
 ENTRIES = {entry.name: entry for entry in entries()}
 
@@ -19,6 +20,19 @@ NEEDS_ZOO = [
     ),
 ]
 """The marks of a test that needs the zoo."""
+
+
+LONG = {
+    *("candy_op13_224", "cifar10_resnet20", "cifar10_resnet44", "fsanet_1x1", "mnist-8"),
+    *("kwt1_transformer", "mtcnn_onet", "nanodet_m", "yolox_nano"),
+}
+"""Networks that take long in most tests, each like another that does not."""
+
+
+def networks(names):
+    """Parameters of a test that needs the zoo: those that take long are for the thorough."""
+    of_zoo = {name: [*NEEDS_ZOO, *([only_thorough] if name in LONG else [])] for name in names}
+    return [pytest.param(name, marks=marks) for name, marks in of_zoo.items()]
 
 
 def path(name):
