@@ -15,11 +15,12 @@ class Snapshot:
     The time it takes is linear in the nodes and what they read and write.
     """
 
-    def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
-        """Look at ``nodes``, at the ends of ``graph`` and at how many nodes it has."""
-        self._graph, self._nodes = graph, nodes
-        self.is_whole = len(nodes) == len(graph.nodes)
-        self._facts, self._held = _facts(graph, nodes)
+    def __init__(self, graph: Graph, nodes: Sequence[Node] | None = None) -> None:
+        """Look at ``nodes``, or all, at the ends of ``graph`` and at how many nodes it has."""
+        self.is_whole = nodes is None
+        self._graph = graph
+        self._nodes = list(graph.nodes) if nodes is None else nodes
+        self._facts, self._held = _facts(graph, self._nodes)
 
     def is_true(self) -> bool:
         """Whether nothing of it has changed since."""

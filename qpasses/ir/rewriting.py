@@ -205,18 +205,18 @@ def run_passes(
 def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
     """Ask ``each`` about its nodes; whether it has rewritten any, and changed the graph."""
     asked = [node for node in graph.nodes if each.takes(node)]
-    whole = before = Snapshot(graph, list(graph.nodes) if asked else [])
-    has_rewritten, is_new = False, True
+    whole = before = Snapshot(graph, None if asked else [])
+    has_rewritten, still_true = False, True
     for node in asked:
         if not node.outputs or node.name in context.selection.excluded:
             continue  # an earlier rewrite of this pass took it away, or the user did
         count = len(graph.nodes)
         if count > SMALL:
             before = Snapshot(graph, neighbours(node))
-        elif not is_new:
-            before = Snapshot(graph, list(graph.nodes))
+        elif not (still_true and before.is_whole):
+            before = Snapshot(graph)
         outcome = _checked_outcome(each, graph, node, context, before)
-        is_new = not isinstance(outcome, Rewritten)  # of a small graph: still true
+        still_true = not isinstance(outcome, Rewritten)
         if isinstance(outcome, Declined):
             for name in outcome.of or [node.name]:
                 context.record.declined.setdefault(name, outcome.reason)
