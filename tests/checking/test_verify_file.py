@@ -10,6 +10,7 @@ import qpasses
 from qpasses.checking import verification
 from qpasses.ir.metadata import PREFIX
 from tests.checking.test_checking import BODIES, CONSTANTS, SETTINGS, random_feeds, small
+from tests.support.fault_finding import Floats, one_off
 from tests.support.small_models import cnn, convolutions_around, model, numbers, pictures
 
 FEEDS = [{"x": picture[None]} for picture in pictures(4)]
@@ -299,3 +300,30 @@ def test_a_model_that_onnxruntime_does_not_load_is_one_line(made, monkeypatch):
 
     monkeypatch.setattr(verification, "Session", refuse)
     assert problems(made) == ["onnxruntime cannot load the model: version 99"]
+
+
+# Edges
+
+
+def test_edges_that_are_float_though_integers_were_asked_for_are_found(made):
+    changed = copied(made)
+    entry = next(e for e in changed.metadata_props if e.key == f"{PREFIX}configuration")
+    entry.value = json.dumps(json.loads(entry.value) | {"integer_io": True})
+    found = problems(changed)
+    for edge in ("input 'x'", "output 'y'"):
+        assert f"{edge} is float, unlike the recorded settings" in found
+
+
+def test_an_output_that_is_constant_is_that_of_the_float_model():
+    original = model(
+        "g (float[N, 2, 4, 4] x) => (float[N, 2, 2, 2] y, float[3] k) "
+        "{ y = Conv (x, w) k = Identity (c) }",
+        w=numbers(2, 2, 3, 3),
+        c=numbers(3),
+    )
+    feeds = [{"x": numbers(1, 2, 4, 4, seed=seed)} for seed in range(2)]
+    made = qpasses.quantize(original, feeds).model
+    floats = Floats.of(made, original, feeds[0])
+    assert floats.check(made).differences == []
+    (name,) = [each.name for each in made.graph.initializer if each.dims == [3]]
+    assert "is not the constant" in floats.differences(one_off(made, name))[0]

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from onnx import ModelProto, numpy_helper
 
@@ -277,6 +277,7 @@ def test_slopes_with_the_numbers_of_their_node_are_the_form_on_all_codes(
     shift=st.integers(-32, 62),
     rounding=st.sampled_from([*NODE_ROUNDINGS, "half_to_even_in_double"]),
 )
+@example(1 << 31, 40, "half_up")
 def test_the_pair_of_a_node_gives_the_same_levels(multiplier, shift, rounding):
     try:
         found = node_pair((multiplier, shift), rounding)
