@@ -485,6 +485,15 @@ def test_recorded_sizes_that_cannot_be_are_refused(sizes, with_data, emitted):
         assert "sizes" in str(error)
 
 
+@pytest.mark.parametrize("sizes", ['{"x": [1, 2]}', '{"x": [1, 2, 9, 8]}'])
+def test_recorded_sizes_of_another_input_are_found(sizes, emitted):
+    original, made, feeds = emitted
+    changed = onnx.ModelProto()
+    changed.CopyFrom(made)
+    next(e for e in changed.metadata_props if e.key == "qpasses.sizes").value = sizes
+    assert any("sizes" in each for each in found_in(changed, original, feeds))
+
+
 def test_a_body_that_the_file_lacks_is_found_without_running_it(emitted):
     original, made, _ = emitted
     for name in ("one", "pool"):

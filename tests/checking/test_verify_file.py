@@ -327,3 +327,19 @@ def test_an_output_that_is_constant_is_that_of_the_float_model():
     assert floats.check(made).differences == []
     (name,) = [each.name for each in made.graph.initializer if each.dims == [3]]
     assert "is not the constant" in floats.differences(one_off(made, name))[0]
+
+
+def test_outputs_in_another_order_are_found():
+    original = model(
+        "g (float[N, 2, 4, 4] x) => (float[N, 2, 2, 2] y, float[N, 2, 2, 2] z) "
+        "{ y = Conv (x, w) z = Conv (x, v) }",
+        w=numbers(2, 2, 3, 3),
+        v=numbers(2, 2, 3, 3, seed=1),
+    )
+    feeds = [{"x": numbers(1, 2, 4, 4, seed=seed)} for seed in range(2)]
+    made = qpasses.quantize(original, feeds).model
+    turned = copied(made)
+    turned.graph.output.append(turned.graph.output[0])
+    del turned.graph.output[0]
+    found = Floats.of(made, original, feeds[0]).differences(turned)
+    assert "output 'z' is 'z', not 'y'" in found
