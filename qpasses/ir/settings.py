@@ -19,6 +19,16 @@ from qpasses.ir.record import BYTES, Quantization, code_limits, middle_code
 LEAST_STREAM_BITS = 12
 """Of multipliers that share a shift, for sums of 8 and 16 bits."""
 
+_FIRST = (
+    *("target", "bodies", "activation_type", "activation_bits", "narrow_range"),
+    *("residual_type", "weight_type", "per_channel", "symmetric", "activation_form"),
+    *("alignment", "table_ranges", "softmax", "softmax_nodes", "gelu", "layernorm"),
+    *("softmax_bits", "calibration_method", "percentile", "calibration_overrides"),
+    *("nodes_to_exclude", "op_types_to_quantize", "integer_io", "share_tables", "emit"),
+)
+"""In this order reports have always shown them: files stay the same, byte by byte. A new
+option needs no place here, it comes behind."""
+
 
 @dataclass(frozen=True)
 class Settings(GraphOptions):
@@ -133,7 +143,8 @@ class Settings(GraphOptions):
 
     def as_json(self) -> dict[str, Any]:
         """The settings for a report and for the record of a model."""
-        return asdict(self) | {"target": self.target.rules()}
+        entries = asdict(self) | {"target": self.target.rules()}
+        return {name: entries[name] for name in (*_FIRST, *entries) if name in entries}
 
     @classmethod
     def from_json(cls, entries: Any) -> "Settings":

@@ -254,7 +254,8 @@ def _configuration(
     settings: Settings, asked: CalibrateOptions, feeds: Samples
 ) -> dict[str, Any]:
     entries, kind, shard = settings.as_json(), _kind_of(feeds), asked.shard
-    return {each.name: entries[each.name] for each in fields(TensorOptions)} | {
+    asked_for = {each.name for each in fields(TensorOptions)}
+    return {name: entries[name] for name in entries if name in asked_for} | {
         "table_format": asked.table_format,
         "histograms": asked.histograms,
         "samples": len(feeds),

@@ -26,7 +26,7 @@ LONG = {
     *("candy_op13_224", "cifar10_resnet20", "cifar10_resnet44", "fsanet_1x1", "mnist-8"),
     *("kwt1_transformer", "mtcnn_onet", "nanodet_m", "yolox_nano"),
 }
-"""Networks that take long in most tests, each like another that does not."""
+"""Networks that take long in most tests."""
 
 
 def networks(names):
