@@ -38,10 +38,13 @@ BYTES = ("uint8", "int8")
 SIGNALS = (*BYTES, "int16")
 """With that of residual streams in 16 bits."""
 
-CLASSES: Mapping[str, Sequence[str]] = {"T": BYTES, "Y": SIGNALS, "S": SIGNALS, "W": BYTES}
+CLASSES: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys("TUW", BYTES),
+    **dict.fromkeys("YS", SIGNALS),
+}
 """The types that a letter stands for; all other types stand for themselves."""
 
-SHARED = ("T", "Y")
+SHARED = ("T", "U", "Y")
 """Letters that are one type throughout a node; of S and W each is a type of its own."""
 
 LARGEST_RANK = 64

@@ -134,6 +134,13 @@ class Target:
         shifts = self.min_shift, self.max_shift
         return self._derived(scale, self.multiplier, self.multiplier_bits, shifts)
 
+    @property
+    def seeks_real_sums(self) -> bool:
+        """Whether a neighbour of the nearest multiplier may do for it: of 31 bits, where it
+        gives more sums as real arithmetic does.
+        """
+        return self.multiplier == "nearest" and self.multiplier_bits == 31
+
     def elementwise_multiplier(self, scale: Scale) -> Pair:
         """The same for an operand of Add or Mul, a pool, a slope."""
         if self.elementwise is None or self.elementwise_bits is None:

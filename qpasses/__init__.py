@@ -7,9 +7,9 @@ from opsets.errors import DataError, ModelError, QPassesError, UsageError, Verif
 if TYPE_CHECKING:
     from calibration import Preprocessing
     from calibration.presets import preprocessing
-    from qpasses.api import Result, inspect, quantize, verify
-    from qpasses.integerize.wide_tables import WideTables, wide_table
+    from qpasses.api import Result, inspect, integerize, quantize, verify
     from qpasses.ir.record import Quantization
+    from qpasses.lowering.wide_tables import WideTables, wide_table
     from qpasses.place.calibrating import (
         CalibrationResult,
         calibrate,
@@ -31,6 +31,7 @@ __all__ = [
     "calibrate",
     "convert_table",
     "inspect",
+    "integerize",
     "merge_tables",
     "preprocessing",
     "quantize",
@@ -44,7 +45,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         from calibration import presets
         from qpasses import api
-        from qpasses.integerize import wide_tables
+        from qpasses.lowering import wide_tables
         from qpasses.place import calibrating
 
         places = (api, calibrating, presets, wide_tables)

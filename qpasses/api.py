@@ -1,6 +1,6 @@
 """The Python interface: what the command line calls and users import."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,8 +9,9 @@ from typing import Any
 import onnx
 
 from calibration import Preprocessing, Samples, Session, input_specs, open_samples
+from calibration.inputs import InputSpec
 from calibration.table import Table
-from opsets.errors import DataError, UsageError
+from opsets.errors import DataError, ModelError, UsageError
 from opsets.target import Target
 from qpasses.checking.accuracy import compare
 from qpasses.checking.compare_certificates import Compared, compare_certificate
@@ -28,8 +29,7 @@ from qpasses.emit.report_file import described, report_head, write_report
 from qpasses.emit.whole_files import check_outputs, write_whole
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.summary import summarize
-from qpasses.integerize import INTEGER_IO
-from qpasses.ir.commands import OptOptions, QuantizeOptions, VerifyOptions
+from qpasses.ir.commands import IntegerizeOptions, OptOptions, QuantizeOptions, VerifyOptions
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.graph import Graph, export_graph, import_graph
 from qpasses.ir.keywords import takes
@@ -37,23 +37,26 @@ from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, Pass, Watch, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.load.arguments import (
+    Source,
     given_engine,
-    given_float_model,
     given_model,
     given_paths,
     given_preprocessing,
+    given_source,
     given_target,
     tool_version,
 )
 from qpasses.load.graph_text import read_graph_file
 from qpasses.load.integer_model import IntegerModel, read_integer_model
 from qpasses.load.reading import digest, external_files
+from qpasses.lowering import INTEGER_IO
 from qpasses.pipeline import State, context_for, pass_table, passes_by_name, quantized
 from qpasses.place.cautions import (
     code_warnings,
     constant_warnings,
     data_warnings,
     graph_warnings,
+    kept_warnings,
     range_warnings,
 )
 from qpasses.place.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
@@ -100,8 +103,9 @@ class Result:
 
 @takes(QuantizeOptions)
 def quantize(asked: QuantizeOptions) -> Result:
-    """Turn a float model into an integer model with evidence for every node.
+    """Turn a model into an integer model with evidence for every node.
 
+    A model that is quantized already keeps its scales and codes, as ``integerize`` says.
     ``data``: a folder or file of samples, ``"random:N"``, an object with ``get_next()``, or an
     iterable of feeds (``calibration.open_samples``); ``samples`` limits how many are used,
     ``preprocessing``, or the name of one, says what pictures become. ``exact`` stands for the
@@ -110,7 +114,32 @@ def quantize(asked: QuantizeOptions) -> Result:
     certificate, in ``evidence_file`` or beside it, both or none, and ``json_file`` whole or
     not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
     """
-    job = _resolved(asked)
+    return _run(_resolved("quantize", asked, given_source), asked)
+
+
+@takes(IntegerizeOptions)
+def integerize(asked: IntegerizeOptions) -> Result:
+    """Turn a model that is quantized already into an integer model, with evidence.
+
+    It says itself how tensors are stored (QuantizeLinear and DequantizeLinear, QLinearConv and
+    the like, QONNX): scales, zero points and the integers of weights are kept. ``data`` tells
+    the rest; without them nodes at tensors that it says nothing of stay in float, declined by
+    name. The other arguments, and what is raised, are those of ``quantize``.
+    """
+    return _run(_resolved("integerize", asked, _quantized_source), asked)
+
+
+def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
+    source = given_source(model)
+    if not source.is_quantized:
+        raise ModelError(
+            f"{source.path}: is a float model, no node says how a tensor is stored: "
+            "`qpasses quantize` finds scales"
+        )
+    return source
+
+
+def _run(job: "_Job", asked: QuantizeOptions) -> Result:
     made = quantized(job.start)
     result = _reported(job, made)
     write_outputs(made.model, result.certificate, asked.output, job.evidence)
@@ -118,7 +147,11 @@ def quantize(asked: QuantizeOptions) -> Result:
     return result
 
 
-def _resolved(asked: QuantizeOptions) -> "_Job":
+def _resolved(
+    command: str,
+    asked: QuantizeOptions,
+    read: Callable[[str | Path | onnx.ModelProto], Source],
+) -> "_Job":
     """Everything read and checked. Raises UsageError or ModelError, nothing written."""
     rules = given_target(asked.target, asked.exact)
     settings = Settings.chosen(rules, asked)
@@ -127,46 +160,101 @@ def _resolved(asked: QuantizeOptions) -> "_Job":
         asked.evidence_file, asked.output, settings.emit, asked.stop_after
     )
     runs_on = given_engine(asked.engine, asked.ray_address)
-    source, path = given_float_model(asked.model)
-    how, sha256 = given_preprocessing(asked.preprocessing), digest(source)
-    given = _table(asked, rules, sha256, how)
+    source = read(asked.model)
+    if source.is_quantized:
+        _check_free(settings)
+    how, sha256, path = given_preprocessing(asked.preprocessing), source.sha256, source.path
+    given = _table(asked, rules, sha256, how, source.is_quantized)
     usual = None if given is None else given.preprocessing
+    if source.is_quantized and asked.data is None and given is None:
+        _check_known(source)
+    if asked.data is None and (free := _free_input(source)):
+        raise UsageError(
+            f"{source.path}: input {free} has free sizes: give --data (in Python: data), one "
+            "sample is enough to know them"
+        )
     wanted = "random:1" if asked.data is None else asked.data
-    feeds = open_samples(wanted, input_specs(source), asked.samples, how, usual)
+    feeds = open_samples(wanted, input_specs(source.model), asked.samples, how, usual)
     if given is not None:
         given.check_preprocessing(feeds.preprocessing)
-    read = [path, *external_files(path), *feeds.paths, *_files(asked)]
-    check_outputs(given_paths(asked.output, evidence, asked.json_file), read)
+    inputs = [path, *external_files(path), *feeds.paths, *_files(asked)]
+    check_outputs(given_paths(asked.output, evidence, asked.json_file), inputs)
     shown_as = feeds.preprocessing or (usual if asked.data is None else None)
     configuration = settings.as_json() | {
         "calibration_table": given and given.as_json(),
         "samples": len(feeds),
-        "random_data": feeds.random if given is None else given.random,
+        "random_data": _is_random(asked, feeds, given),
         "stop_after": asked.stop_after,
         "preprocessing": shown_as and shown_as.as_json(),
     }
     start = State(
-        source,
+        source.model,
         feeds,
         context_for(settings),
-        Provenance.of(source, sha256, tool_version(), configuration),
+        Provenance.of(source.reference, sha256, tool_version(), configuration),
         Calibration(runs_on, given, asked.on_bad_sample == "skip", asked.workers),
         asked.progress,
         Watch(asked.after, asked.stop_after),
+        asked.data is None and given is None,
     )
-    return _Job(start, path, configuration, evidence)
+    return _Job(command, start, source, configuration, evidence)
+
+
+def _is_random(asked: QuantizeOptions, feeds: Samples, given: Given | None) -> bool:
+    """Whether ranges come from made-up samples."""
+    if given is not None:
+        return given.random
+    return asked.data is not None and feeds.random
 
 
 def _table(
-    asked: QuantizeOptions, rules: Target, sha256: str, how: Preprocessing | None
+    asked: QuantizeOptions,
+    rules: Target,
+    sha256: str,
+    how: Preprocessing | None,
+    is_quantized: bool,
 ) -> Given | None:
-    """The calibration table, if there is one; without data there must be."""
+    """The calibration table, if there is one; of a float model without data there must be."""
     given = None
     if asked.calibration_table is not None:
         given = Given.read(asked.calibration_table, sha256, tool_version(), rules)
     if asked.data is None:
-        _check_dataless(given, asked.samples, how)
+        _check_dataless(given is not None or is_quantized, asked.samples, how)
     return given
+
+
+def _check_free(settings: Settings) -> None:
+    """Raise UsageError for options on what a quantized model says itself."""
+    usual = {"activation_bits": 8, "narrow_range": False, "share_tables": None}
+    for name, value in usual.items():
+        if getattr(settings, name) != value:
+            flag = name.replace("_", "-")
+            raise UsageError(
+                f"{name} (--{flag}): the model is quantized already, its own scales and codes "
+                "are kept: leave the option away"
+            )
+
+
+def _free_input(source: Source) -> InputSpec | None:
+    """The first input with a free size behind the first dimension, which is 1 then."""
+    specs = input_specs(source.model)
+    return next((each for each in specs if None in each.shape[1:]), None)
+
+
+def _check_known(source: Source) -> None:
+    """Raise UsageError for a model that says of no activation how it is stored."""
+    if any(node.op_type == "QuantizeLinear" for node in source.model.graph.node):
+        return
+    if source.dynamic:
+        raise UsageError(
+            f"{source.path}: quantizes {len(source.dynamic)} tensors at run time (node "
+            f"{source.dynamic[0]!r} for one): integers need scales that are known, give "
+            "--data (in Python: data), whose ranges they follow"
+        )
+    raise UsageError(
+        f"{source.path}: only its weights are quantized, of no activation it says how it is "
+        "stored: give --data (in Python: data), whose ranges the scales follow"
+    )
 
 
 def _files(asked: QuantizeOptions) -> list[Path]:
@@ -181,11 +269,13 @@ def _files(asked: QuantizeOptions) -> list[Path]:
 class _Job:
     """A quantization before its first stage, and what its report says of it.
 
-    ``path``: of the float model; ``evidence``: where the certificate goes, if there is one.
+    ``command``: what was called.
+    ``source``: the model as given; ``evidence``: where the certificate goes, if there is one.
     """
 
+    command: str
     start: State
-    path: Path
+    source: Source
     configuration: dict[str, Any]
     evidence: Path | None
 
@@ -196,12 +286,13 @@ def _reported(job: _Job, made: State) -> Result:
     advance = made.progress("compare with float", 1)
     compared, bad = _compared(feeds, made.ranges, made.calibration.skip_bad)
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
-    edges = Edges.between([spec.name for spec in feeds.specs], made.model, made.record)
+    edges = Edges.between(made.source, made.model, made.record)
     runner = RealSession(Session(made.model), edges)
-    accuracy = compare(Session(made.source), runner, compared).as_json()
+    accuracy = compare(job.source.session(), runner, compared).as_json()
     advance()
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
-    report = report_head("quantize", job.path, made.source, job.configuration) | {
+    source = job.source
+    report = report_head(job.command, source.path, source.reference, job.configuration) | {
         "target": settings.target.name,
         "samples": described(feeds)
         | {
@@ -211,6 +302,8 @@ def _reported(job: _Job, made: State) -> Result:
         },
         "calibration": ranges_as_json(ranges),
         "summary": summary,
+        "quantized_before": source.is_quantized,
+        "kept": _kept(made) if source.is_quantized else None,
         "joins": [each.as_json() for each in made.aligned.joins],
         "sharing": made.sharing and made.sharing.as_json(),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
@@ -220,6 +313,7 @@ def _reported(job: _Job, made: State) -> Result:
             *range_warnings(ranges, settings.rules),
             *code_warnings(made.few_codes, settings),
             *constant_warnings(made.clipped),
+            *kept_warnings(made.context.given.lost),
             *graph_warnings(made.graph, settings, summary, accuracy),
         ],
     }
@@ -239,10 +333,11 @@ def _reported(job: _Job, made: State) -> Result:
 
 @takes(VerifyOptions)
 def verify(asked: VerifyOptions) -> Result:
-    """Check the integer model against its float original on this machine.
+    """Check the integer model against its original on this machine.
 
-    The evidence is recomputed, every node compared with the float nodes it stands for, the
-    kernels probed, both bodies and the float model run on the samples. Pictures take the
+    The evidence is recomputed, every node compared with the float nodes it stands for, and
+    what a quantized original says of its tensors with how they are stored; the kernels are
+    probed, both bodies and the original run on the samples. Pictures take the
     preprocessing that the integer model records where none is given. The verdict is
     ``failed`` if anything differs, also if ``evidence_file``, or the certificate beside
     ``integer`` if there is one, does not say what was recomputed; ``incomplete`` without
@@ -250,7 +345,7 @@ def verify(asked: VerifyOptions) -> Result:
     """
     model, path = given_model(asked.integer)
     against, data = asked.against, asked.data
-    original, source = (None, None) if against is None else given_float_model(against)
+    original = None if against is None else given_source(against)
     if original is None and data is not None:
         raise UsageError("data are for the float model too: give it (--against, against)")
     if data is None and (asked.samples is not None or asked.preprocessing is not None):
@@ -259,7 +354,8 @@ def verify(asked: VerifyOptions) -> Result:
     how, feeds = given_preprocessing(asked.preprocessing), None
     if original is not None and data is not None:
         usual = recorded_preprocessing(read)
-        feeds = open_samples(data, input_specs(original), asked.samples, how, usual)
+        feeds = open_samples(data, input_specs(original.model), asked.samples, how, usual)
+    source = None if original is None else original.path
     models = [each for each in (path, source) if each is not None]
     files = [file for each in models for file in external_files(each)]
     beside = place_to_read(asked.evidence_file, asked.integer)
@@ -271,12 +367,14 @@ def verify(asked: VerifyOptions) -> Result:
     count = len(feeds) if feeds else 0
     accuracy = found.accuracy.as_json() if feeds else []
     doubts = data_warnings(feeds, found.random_data, feeds.random) if feeds else []
-    report = report_head("verify", source, original, {"samples": count}) | {
+    reference = None if original is None else original.reference
+    report = report_head("verify", source, reference, {"samples": count}) | {
         "target": found.settings.target.name,
         "integer_model": {"path": str(path), "sha256": digest(model)},
         "samples": described(feeds) | {"accuracy": count},
         "summary": summary | {"problems": found.problems},
         "evidence": {"nodes": [each.as_json() for each in found.evidence]},
+        "quantized_before": original is not None and original.is_quantized,
         "checks": found.checks,
         "accuracy": {"outputs": accuracy},
         "warnings": [
@@ -293,7 +391,7 @@ def verify(asked: VerifyOptions) -> Result:
 def _judged(
     found: Verification,
     read: IntegerModel,
-    original: onnx.ModelProto | None,
+    original: Source | None,
     beside: Path | None,
     kept: Certificate | None,
 ) -> tuple[dict[str, Any], Certificate, list[str]]:
@@ -302,7 +400,7 @@ def _judged(
     What ``kept``, read from ``beside``, says otherwise joins the problems that were found.
     """
     summary = summarize(found.graph, found.record, found.evidence)
-    sha256 = read.about["float_sha256"] if original is None else digest(original)
+    sha256 = read.about["float_sha256"] if original is None else original.sha256
     origin = Provenance(sha256, read.about["version"], {})
     recomputed = certificate(
         read.model, origin, found.graph, found.record, found.evidence, found.settings, summary
@@ -382,11 +480,9 @@ def _pass_called(name: str) -> Pass:
     return known[name]
 
 
-def _check_dataless(
-    table: Given | None, samples: int | None, how: Preprocessing | None
-) -> None:
-    """Raise UsageError if nothing says the ranges, or an option is for data."""
-    if table is None:
+def _check_dataless(knows: bool, samples: int | None, how: Preprocessing | None) -> None:
+    """Raise UsageError if nothing ``knows`` the ranges, or an option is for data."""
+    if not knows:
         raise UsageError(
             "there is nothing to take ranges from: give --data or --calibration-table (in "
             "Python: data or calibration_table)"
@@ -394,6 +490,19 @@ def _check_dataless(
     if samples is not None or how is not None:
         what = "samples" if how is None else "preprocessing"
         raise UsageError(f"{what}: is about data, and there are none: give --data too")
+
+
+def _kept(made: State) -> dict[str, Any]:
+    """``kept`` of a report: what of a quantized model is as it was."""
+    given, chosen = made.context.given, made.plan
+    return {
+        "scales": len(made.kept),
+        "from_samples": [name for name in chosen.tensors if name not in made.kept],
+        "weights": len(given.kept),
+        "weights_not_kept": dict(sorted(given.lost.items())),
+        "read_before_stored": list(made.early),
+        "computed_twice": list(dict.fromkeys(given.twice)),
+    }
 
 
 def _compared(feeds: Samples, found: Ranges, skip_bad: bool) -> tuple[Samples, dict[str, str]]:

@@ -13,7 +13,14 @@ from qpasses.emit.qdq import emit_qdq
 from qpasses.emit.standard import emit_standard
 from qpasses.evidence.choose_bodies import choose_bodies
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.integerize import (
+from qpasses.ir.graph import Graph, prepared_model
+from qpasses.ir.legality import CANONICAL, INTEGER, PLACED, Grounds, check_stage
+from qpasses.ir.macs import measure
+from qpasses.ir.progress import Progress, no_progress
+from qpasses.ir.record import Quantization, Record
+from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
+from qpasses.ir.settings import Settings
+from qpasses.lowering import (
     CLIP_CODES,
     COMPUTING,
     INTEGER_IO,
@@ -21,13 +28,6 @@ from qpasses.integerize import (
     QUANTIZABLE,
     integerizing,
 )
-from qpasses.ir.graph import Graph, prepared_model
-from qpasses.ir.legality import CANONICAL, INTEGER, PLACED, Grounds, check_stage
-from qpasses.ir.macs import measure
-from qpasses.ir.progress import Progress, no_progress
-from qpasses.ir.record import Record
-from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
-from qpasses.ir.settings import Settings
 from qpasses.place.alignment import (
     Aligned,
     aligned,
@@ -35,6 +35,12 @@ from qpasses.place.alignment import (
     concerned,
     few_codes,
     to_observe,
+)
+from qpasses.place.kept_scales import (
+    kept,
+    planned_without_samples,
+    read_early,
+    with_kept,
 )
 from qpasses.place.masked_scores import with_masked_ranges
 from qpasses.place.placement import place
@@ -52,8 +58,11 @@ class State:
     """A model on its way to integers: what was asked for, and what the stages made of it.
 
     ``source`` is the float model, ``graph`` what it is rewritten to, ``model`` what is
-    emitted. ``ranges``: what was calibrated; ``aligned``: what tensors get of it, and what was
-    decided at joins. ``sharing``: what came of tying scales for tables, if that was asked for.
+    emitted. ``from_model_alone``: a quantized model without samples says all that is known of
+    its tensors. ``ranges``: what was calibrated; ``kept``: how a model that is quantized
+    already stores its tensors, ``early``: those that were read before they were stored;
+    ``aligned``: what tensors get of it, and what was decided at
+    joins. ``sharing``: what came of tying scales for tables, if that was asked for.
     ``few_codes``: by tensor, the codes it uses where they are few. ``clipped``: by node, a
     constant beyond the range it is moved into. ``unfinished``: why the graph does not become
     integer, or nothing; ``ended``: whether no stage but the last follows.
@@ -66,8 +75,11 @@ class State:
     calibration: Calibration = HERE
     progress: Progress = no_progress
     watch: Watch = UNWATCHED
+    from_model_alone: bool = False
     graph: Graph = field(default_factory=Graph)
     plan: Plan = field(default_factory=Plan)
+    kept: Mapping[str, Quantization] = field(default_factory=dict)
+    early: Sequence[str] = ()
     ranges: Ranges = field(default_factory=lambda: Ranges({}, {}))
     aligned: Aligned = field(default_factory=lambda: Aligned({}))
     sharing: Sharing | None = None
@@ -115,24 +127,34 @@ def prepared(state: State) -> State:
 
 def calibrated(state: State) -> State:
     """Float graph and samples -> what becomes integer, and ranges of its tensors."""
+    graph, context = state.graph, state.context
+    way = planned_without_samples if state.from_model_alone else plan
+    chosen = way(graph, context)
+    known = kept(graph, chosen, context)
+    wanted = to_observe(graph, chosen, context.settings)
+    found = _observed(replace(state, plan=chosen), [n for n in wanted if n not in known])
+    return replace(state, plan=chosen, ranges=with_kept(found, known), kept=known)
+
+
+def _observed(state: State, names: Sequence[str]) -> Ranges:
+    """The ranges of the tensors ``names``, from samples or a table."""
     graph, settings, calibration = state.graph, state.settings, state.calibration
-    chosen = plan(graph, state.context)
+    if state.context.given and not names:
+        return Ranges({}, {})
     steps = 1 if calibration.given else len(state.samples)
     advance = state.progress("calibrate", steps)
     rules = settings.rules
-    judged = concerned(graph, chosen) if settings.alignment == "qpasses" else ()
+    judged = concerned(graph, state.plan) if settings.alignment == "qpasses" else ()
     run = Run(
         rules.histograms or frozenset(judged),
         calibration.skip_bad,
         calibration.workers,
         advance,
     )
-    names = to_observe(graph, chosen, settings)
     original = {tensor for node in state.source.graph.node for tensor in node.output}
-    held = stand_ins(names, chosen.ties, original | state.record.sizes.keys())
-    model = prepared_model(graph)
-    found = find_ranges(model, names, state.samples, rules, calibration, run, held)
-    return replace(state, plan=chosen, ranges=found)
+    held = stand_ins(names, state.plan.ties, original | state.record.sizes.keys())
+    model = state.context.given.rounded(prepared_model(graph))
+    return find_ranges(model, names, state.samples, rules, calibration, run, held)
 
 
 def placed(state: State) -> State:
@@ -155,7 +177,8 @@ def placed(state: State) -> State:
         few_codes=few_codes(found.ranges, shared, settings.codes),
         clipped=clipped_constants(graph, chosen, found, shared),
     )
-    place(graph, chosen, shared, context)
+    made = replace(made, early=read_early(graph, chosen, context))
+    place(graph, chosen, shared, context, state.kept)
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
     if settings.emit == "qdq":

@@ -43,9 +43,9 @@ LUT = Op(
     name="Lut",
     inputs={
         "x": Data("T"),
-        "table": Constant("T", (256,)),
+        "table": Constant("U", (256,)),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("U")},
     attributes={},
     reference=reference,
     bodies=[

@@ -32,7 +32,8 @@ from qpasses.load.integer_model import read_integer_model
 class StoredTensor:
     """A stored activation at a node: real = (stored - zero_point) * scale.
 
-    ``codes``: the smallest and the largest that are stored.
+    ``codes``: the smallest and the largest that are stored; ``origin``: where the scale comes
+    from if the model was quantized before, it (``model``) or ``calibration``; else nothing.
     """
 
     input: str
@@ -42,6 +43,7 @@ class StoredTensor:
     scale: float
     zero_point: int
     codes: tuple[int, int]
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,9 @@ def _stored(
         if meaning is not None:
             shape = None if tensor.shape is None else list(tensor.shape)
             parameters = meaning.dtype, shape, meaning.scale, meaning.zero_point
-            found.append(StoredTensor(name, tensor.name, *parameters, meaning.limits))
+            origin = "model" if tensor.name in record.kept else "calibration"
+            origin = origin if record.kept else ""
+            found.append(StoredTensor(name, tensor.name, *parameters, meaning.limits, origin))
     return found
 
 

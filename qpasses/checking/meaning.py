@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
+from qpasses.checking.known import NOTHING, Known
 from qpasses.checking.sizes import sizes_of
 from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, is_graph
 from qpasses.ir.record import NodeRecord, Quantization, Record
@@ -37,15 +38,17 @@ class Meaning:
 class Pair:
     """An integer graph and the float graph it is to compute, with what is known so far.
 
-    ``meanings`` are by the name of a tensor of the integer graph. ``operands``: the constants
-    that a record may say the scale of. ``raised``: by float node, the channels whose weights
-    have a wider scale because of their bias.
+    ``known``: what the original says itself, if it is quantized. ``meanings`` are by the name
+    of a tensor of the integer graph. ``operands``: the constants that a record may say the
+    scale of. ``raised``: by float node, the channels whose weights have a wider scale because
+    of their bias.
     """
 
     integer: Graph
     record: Record
     settings: Settings
     real: Graph
+    known: Known = NOTHING
     meanings: dict[str, Meaning] = field(default_factory=dict)
     operands: set[str] = field(default_factory=set)
     raised: dict[str, list[int]] = field(default_factory=dict)
@@ -180,6 +183,7 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
             bool(entry.requantizes) and (node.op != "Lut" or bool(entry.function)),
         ),
         ("costs", bool(entry.costs) and not tabulated),
+        ("bias", bool(entry.bias) and node.op not in ("IntConv", "IntGemm")),
     ]
     kind = f"such a {node.op}"
     yield from (f"its record has {name}, {kind} has none" for name, wrong in empty if wrong)

@@ -4,7 +4,7 @@ Cut at each of these tensors: what reads one reads the codes that the integer gr
 so that a code that differs is of the nodes right before it.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,8 @@ from onnx import helper, numpy_helper
 
 from opsets.qpasses_v1 import OPS
 from qpasses.checking.meaning import Pair, Site, is_integer
-from qpasses.ir.graph import Node, constant, dequantized, export_graph, is_graph, producer
+from qpasses.ir.graph import Node, constant, dequantized, is_graph, prepared_model, producer
 from qpasses.ir.record import Quantization
-from qpasses.ir.runtime import IR_VERSION
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,7 @@ def simulated(pair: Pair) -> Simulated:
     Each tensor that is stored is rounded and saturated behind what writes it, at the first of
     its scales; constants that are stored are those of the integer graph.
     """
-    model = export_graph(pair.real)
-    model.ir_version = IR_VERSION
+    model = prepared_model(pair.real)
     graph = model.graph
     known = {name for node in graph.node for name in node.output}
     known |= {value.name for value in graph.input}
@@ -47,7 +45,7 @@ def simulated(pair: Pair) -> Simulated:
     }
     _take_constants(graph, pair)
     sources = {ours: real for real, (ours, _) in stored.items()}
-    narrow = _narrowed(pair)
+    narrow = {**_narrowed(pair), **_stored_anew(pair, sources)}
     _read_narrow(graph, pair, narrow)
     apart = [n for node in pair.integer.nodes for n in _apart(node, pair, graph, sources)]
     left = _left_in_float(pair)
@@ -122,20 +120,47 @@ def _narrowed(pair: Pair) -> Mapping[str, Quantization]:
     return {name: pair.record.tensors[name] for name in ends}
 
 
+def _stored_anew(pair: Pair, sources: Mapping[str, str]) -> Mapping[str, Quantization]:
+    """By tensor that an original of its own scales has stored in a second way: that way."""
+    return {
+        ours: meaning.stored
+        for ours, meaning in pair.meanings.items()
+        if meaning.stored and pair.known.read and meaning.real in sources.values()
+        if ours in pair.record.tensors and ours not in sources
+    }
+
+
 def _read_narrow(
     graph: onnx.GraphProto, pair: Pair, narrow: Mapping[str, Quantization]
 ) -> None:
     """Let the float nodes of those that read ``narrow`` do so as well."""
     protos = {node.name: node for node in graph.node}
     for node in pair.integer.nodes:
-        read = {pair.meanings[t.name].real: t.name for t in node.inputs if t.name in narrow}
+        read: dict[str, list[str]] = {}
+        for tensor in node.inputs:
+            if meaning := pair.meanings.get(tensor.name):
+                read.setdefault(meaning.real, []).append(tensor.name)
+        read = {real: ways for real, ways in read.items() if {*ways} & narrow.keys()}
         entry = pair.record.nodes.get(node.name)
         names = [node.name] if entry is None else entry.source
         if node.op == "DequantizeLinear":  # for nodes that stay float after all
             names = [reader.name for reader in node.outputs[0].outputs]
-        for name in names if read else ():
-            inputs = protos[name].input
-            inputs[:] = [_given(read[each]) if each in read else each for each in inputs]
+        for name in protos.keys() & {*names} if read else ():
+            _read_ways(protos[name], read, narrow)
+
+
+def _read_ways(
+    node: onnx.NodeProto, read: Mapping[str, Sequence[str]], narrow: Container[str]
+) -> None:
+    """Let ``node`` read the tensors that ``narrow`` has, place by place if it reads others."""
+    for real, ways in read.items():
+        places = [place for place, name in enumerate(node.input) if name == real]
+        chosen = [each for each in ways if each in narrow]
+        if len(places) != len(ways):
+            ways = [chosen[0]] * len(places)
+        for place, ours in zip(places, ways, strict=True):
+            if ours in narrow:
+                node.input[place] = _given(ours)
 
 
 def _left_in_float(pair: Pair) -> Mapping[str, set[str]]:
@@ -259,7 +284,8 @@ def _take_weights(
     x, w = (np.array(site.entry.scales[name]) for name in "xw")
     behind = given["w"].ndim - 1 - OPS[node.op].channel_axis
     real = {
-        "weights": given["w"] * w.reshape(-1, *[1] * behind),
+        "weights": (given["w"].astype(np.int16) - given["w_zero"])
+        * w.reshape(-1, *[1] * behind),
         "bias": given["bias"] * (x * w),
     }
     for name, value in real.items():

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from qpasses.checking.known import NOTHING, Known
 from qpasses.checking.meaning import (
     DifferenceError,
     Meaning,
@@ -38,6 +39,7 @@ from qpasses.checking.rules.check_edges import (
     parameters_of,
     read_inputs,
 )
+from qpasses.checking.rules.check_kept import stored_otherwise
 from qpasses.checking.rules.check_moving import what_is_moved
 from qpasses.checking.simulated import Simulated, simulated
 from qpasses.checking.whole import (
@@ -73,13 +75,15 @@ def check(
     real: Graph,
     excluded: Container[str] = (),
     unlisted: Container[str] = (),
+    known: Known = NOTHING,
 ) -> Checked:
     """Check ``integer`` against ``real``, the float graph as prepared.
 
     ``about`` holds what the integer model says of itself, ``excluded`` the float nodes that
-    the user wanted in float, ``unlisted`` those that only others may take in.
+    the user wanted in float, ``unlisted`` those that only others may take in, ``known`` what a
+    quantized original says of its tensors.
     """
-    pair = Pair(integer, record, settings, real)
+    pair = Pair(integer, record, settings, real, known)
     found = list(read_inputs(pair))
     claims: dict[str, list[Node]] = {}
     heads: dict[str, list[Node]] = {}
@@ -112,6 +116,7 @@ def check(
             found += [f"{_called(node)}: {problem}" for problem in unasked(node, entry)]
             macs[name] += entry.macs
     found += compare_outputs(pair)
+    found += stored_otherwise(pair, claims)
     found += left_in_float(pair)
     found += unplaced(pair, claims)
     found += unwanted(claims, excluded)

@@ -13,6 +13,7 @@ from calibration import Preprocessing, Samples, Session, input_specs
 from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.target import load_target, target_names
 from qpasses.checking.accuracy import Accuracy
+from qpasses.checking.known import Known
 from qpasses.checking.rules.check_bodies import proved_fast, unlike_bodies
 from qpasses.checking.rules.check_file import unlike_file
 from qpasses.checking.sample_runs import BothBodies, Simulation
@@ -22,7 +23,7 @@ from qpasses.emit.overloads import changed_bodies
 from qpasses.evidence.kernel_probe import probe_kernels, probe_saturation, saturating
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.prove import prove
-from qpasses.ir.edges import Edges, RealSession
+from qpasses.ir.edges import Edges, RealSession, dequantize
 from qpasses.ir.graph import Graph
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress
@@ -30,8 +31,8 @@ from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
 from qpasses.ir.settings import Settings
+from qpasses.load.arguments import Source
 from qpasses.load.integer_model import IntegerModel
-from qpasses.load.reading import digest
 from qpasses.prepare.canonical import prepare
 
 MOST_DIFFERENCES = 10
@@ -71,7 +72,7 @@ class Verification:
 
 def verify_integer(
     read: IntegerModel,
-    original: onnx.ModelProto | None,
+    original: Source | None,
     samples: Samples | None,
     progress: Progress,
     name: str = "the model",
@@ -84,7 +85,7 @@ def verify_integer(
     """
     integer, about = read.model, read.about
     graph, record, settings = read.graph, read.record, read.settings
-    ends = [] if original is None else [output.name for output in original.graph.output]
+    ends = [] if original is None else [each.name for each in original.model.graph.output]
     edges = None if original is None else _edges(integer, original, record, name)
     evidence, accuracy = (
         list(prove(graph, record)),
@@ -125,17 +126,17 @@ def verify_integer(
 def _compare(
     result: Verification,
     read: IntegerModel,
-    original: onnx.ModelProto,
+    original: Source,
     sample: Arrays,
     name: str,
 ) -> list[str]:
     """How the integer graph is not that of ``original``."""
     found = []
-    if read.about["float_sha256"] != digest(original):
+    if read.about["float_sha256"] != original.sha256:
         found.append("the integer model was made from another float model")
     context = Context(read.settings)
     try:
-        real = prepare(original, sample, context)
+        real = prepare(original.model, sample, context)
     except UsageError as error:  # the recorded settings do not fit the float model
         raise VerificationError(
             f"{name} was not made from this float model: {error}"
@@ -149,7 +150,8 @@ def _compare(
         ) from error
     result.record = replace(read.record, macs=context.record.macs)
     left = context.selection.excluded, context.selection.unlisted
-    checked = check(read.graph, read.record, read.settings, read.about, real, *left)
+    known = Known.of(real, context.given)
+    checked = check(read.graph, read.record, read.settings, read.about, real, *left, known)
     result.simulated = checked.simulated
     differences = [*checked.differences, *unlike_file(read.model, real.opset)]
     result.checks["float_graph"] = {
@@ -171,12 +173,12 @@ def _check_sizes(record: Record) -> None:
             )
 
 
-def _sample(original: onnx.ModelProto, samples: Samples | None, record: Record) -> Arrays:
+def _sample(original: Source, samples: Samples | None, record: Record) -> Arrays:
     """One feed of the float model: the first, or numbers of the recorded sizes."""
     if samples is not None:
         return next(iter(samples))[1]
     made = {}
-    for spec in input_specs(original):
+    for spec in input_specs(original.model):
         sizes = record.sizes.get(spec.name)
         if sizes is None:
             raise VerificationError(f"the record has no sizes of input {spec.name!r}")
@@ -192,6 +194,10 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
     """Stored tensors that the recorded settings would not give."""
     wanted = settings.activation_type, settings.activation_bits, settings.narrow_range
     problems = []
+    if record.kept and (settings.activation_bits != 8 or settings.narrow_range):
+        problems.append(
+            "the recorded settings have other codes than a model that keeps its own"
+        )
     for name, stored in record.tensors.items():
         try:
             settings.quantization(stored.scale, stored.zero_point, stored.dtype)
@@ -203,6 +209,8 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
             is_float32 = float(np.float32(stored.scale)) == stored.scale
         if settings.target.scale_type == "float32" and not is_float32:
             problems.append(f"the scale of tensor {name!r} is {stored.scale!r}, no float32")
+        if name in record.kept:
+            continue  # as the model that was integerized says, which is asked elsewhere
         is_stream = stored.dtype == settings.residual_type
         if not is_stream and (stored.dtype, stored.bits, stored.narrow) != wanted:
             problems.append(
@@ -238,11 +246,9 @@ def recorded_preprocessing(integer: IntegerModel) -> Preprocessing | None:
         raise ModelError(f"the recorded configuration is damaged: {error}") from error
 
 
-def _edges(
-    integer: onnx.ModelProto, original: onnx.ModelProto, record: Record, name: str
-) -> Edges:
+def _edges(integer: onnx.ModelProto, original: Source, record: Record, name: str) -> Edges:
     try:
-        edges = Edges.between([s.name for s in input_specs(original)], integer, record)
+        edges = Edges.between(original.model, integer, record)
     except ValueError as error:
         raise VerificationError(
             f"{name} was not made from this float model: they have other inputs"
@@ -300,7 +306,7 @@ def _run_samples(
     result: Verification,
     session: Session,
     read: IntegerModel,
-    original: onnx.ModelProto,
+    original: Source,
     edges: Edges,
     samples: Samples,
     progress: Progress,
@@ -312,20 +318,28 @@ def _run_samples(
     simulation = None
     if result.simulated:
         simulation = Simulation(result.simulated, _allowed(read, result.evidence))
-    reference, as_given = Session(original), RealSession(session, edges)
+    reference, as_given = original.session(), RealSession(session, edges)
     advance = progress("run samples", len(samples))
     for position, (name, feed) in enumerate(samples):
         result.accuracy.update(reference.run(None, feed), as_given.run(None, feed))
         given = edges.feed(feed)
         found = bodies.compare(given, name, inside=position < INSIDE_SAMPLES)
         if simulation is not None and position < INSIDE_SAMPLES:
-            simulation.compare(feed, {**given, **found}, name)
+            simulation.compare(_real(feed, read.record), {**given, **found}, name)
         advance()
     result.checks["bodies"] = bodies.as_json(len(samples))
     if simulation is not None:
         result.checks["qdq"] = simulation.as_json()
     problems = [bodies.problem, simulation.problem if simulation else ""]
     result.problems += filter(None, problems)
+
+
+def _real(feed: Arrays, record: Record) -> Arrays:
+    """The numbers of inputs that are stored integers in the original too."""
+    return {
+        name: dequantize(values, record.tensors[name]) if name in record.tensors else values
+        for name, values in feed.items()
+    }
 
 
 def _allowed(read: IntegerModel, evidence: Sequence[NodeEvidence]) -> Mapping[str, int]:

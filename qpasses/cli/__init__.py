@@ -7,6 +7,7 @@ import click
 from opsets.errors import QPassesError
 from qpasses.cli.calibrate import calibrate
 from qpasses.cli.inspect import inspect
+from qpasses.cli.integerize import integerize
 from qpasses.cli.opt import opt
 from qpasses.cli.passes import passes
 from qpasses.cli.quantize import quantize
@@ -14,7 +15,7 @@ from qpasses.cli.targets import targets
 from qpasses.cli.verify import verify
 
 _COMMANDS: tuple[click.Command, ...] = (
-    *(quantize, calibrate, verify),
+    *(quantize, integerize, calibrate, verify),
     *(inspect, passes, opt, targets),
 )
 

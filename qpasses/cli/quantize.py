@@ -1,5 +1,6 @@
-"""qpasses quantize: a float model in, an integer model out."""
+"""qpasses quantize: a model in, an integer model out."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,31 @@ from qpasses.cli.running import run
 @click.command(
     cls=Command, params=[click.Argument(["model"], type=PATH), *parameters("quantize")]
 )
-def quantize(model: Path, print_after: tuple[str, ...], **options: Any) -> None:
-    """Turn the float MODEL into an integer model, with evidence for every node."""
-    from qpasses.api import check_pass
+def quantize(model: Path, **options: Any) -> None:
+    """Turn MODEL into an integer model, with evidence for every node."""
     from qpasses.api import quantize as quantized
+
+    run_through("quantize", model, quantized, **options)
+
+
+def run_through(
+    name: str,
+    model: Path,
+    command: Callable[..., Any],
+    print_after: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Run the command called ``name``, which takes ``model`` through the stages."""
+    from qpasses.api import check_pass
     from qpasses.emit.evidence_file import place_to_write
     from qpasses.ir.settings import usual_options
     from qpasses.load.arguments import given_target
 
-    for name in print_after:
-        check_pass(name)
+    for each in print_after:
+        check_pass(each)
     shown = {"model": model, **options, "print_after": print_after}
     usual = usual_options(given_target(options["target"], options["exact"]))
-    shown |= {name: value for name, value in usual.items() if options[name] is None}
-    wanted = (options[name] for name in ("evidence_file", "output", "emit", "stop_after"))
+    shown |= {key: value for key, value in usual.items() if options[key] is None}
+    wanted = (options[key] for key in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)
-    run("quantize", shown, options | {"model": model}, quantized, print_after)
+    run(name, shown, options | {"model": model}, command, print_after)

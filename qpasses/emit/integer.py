@@ -35,11 +35,13 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
             note(node.metadata_props, function=entry.function, undefined=list(entry.undefined))
         if entry.requantizes:
             note(node.metadata_props, requantizes=list(entry.requantizes))
+        if entry.bias:
+            note(node.metadata_props, bias=list(entry.bias))
         if entry.costs:
             note(node.metadata_props, costs=entry.costs)
         if node.domain == DOMAIN:
             node.overload = entry.overload
-    for value in [*model.graph.value_info, *model.graph.output, *model.graph.input]:
+    for value in [*model.graph.value_info, *_ends(model)]:
         if value.name in record.tensors:
             note(value.metadata_props, **record.tensors[value.name].as_json())
     for tensor in model.graph.initializer:
@@ -55,8 +57,17 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         inputs=edge_entries(model.graph.input, record),
         outputs=edge_entries(model.graph.output, record),
     )
+    if record.kept:
+        tensors = *model.graph.value_info, *_ends(model), *model.graph.initializer
+        present = {each.name for each in tensors}
+        kept = [name for name in record.kept if name in present]
+        note(model.metadata_props, kept=kept)
     sign(model, provenance)
     return model
+
+
+def _ends(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    return [*model.graph.output, *model.graph.input]
 
 
 def _set_imports(model: onnx.ModelProto, opset: int) -> None:

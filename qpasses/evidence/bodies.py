@@ -87,7 +87,7 @@ def _of_table(
 ) -> Sequence[Body]:
     """The bodies for the function ``text``, asked again and again."""
     function = Function.from_text(text) if text else None
-    found, single = [], table.op == "Lut"
+    found, single = [], table.op == "Lut" and x[0].dtype == y.dtype
     if single and (slopes := _slopes(function)):
         found.append(_leaky_relu(x[0], y, *slopes))
     if single and function and function.ops == ["Sigmoid"]:

@@ -1,6 +1,6 @@
 """Evidence: per integer node, what was proved, on how many inputs, and what differs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -19,7 +19,8 @@ class NodeEvidence:
     ``domain``: the number of inputs the claim covers (accumulators over all channels, pairs or
     codes; 0 for ops that move integers). ``mismatches``: body against meaning.
     ``reference_moved``: inputs on which the meaning differs from real arithmetic,
-    ``reference_max_lsb``: by how much at most. ``accumulator``: what the int32 sum can reach,
+    ``reference_max_lsb``: by how much at most, ``moved_channels``: in which output channels of
+    a sum of products. ``accumulator``: what the int32 sum can reach,
     with ``headroom_bits`` left. ``bound``: where the kind is bounded, how far a result can be
     from the real one before it is rounded, in steps of the output. ``costs_ns``: of a table,
     what each body that was considered is estimated to cost, None for one that gives other
@@ -35,6 +36,7 @@ class NodeEvidence:
     reference_moved: int = 0
     reference_max_lsb: int = 0
     channels: int = 0
+    moved_channels: Sequence[int] = ()
     accumulator: tuple[int, int] | None = None
     headroom_bits: int | None = None
     bound: float | None = None

@@ -106,8 +106,11 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
     kernel = OPS[node.op].overload(entry.overload).kernel
     assert kernel is not None, entry.overload
     wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable)
-    real = np.broadcast_to(real_thresholds(entry.real_scales(), steps), ours.shape)
+    scales, rests = entry.real_scales(), entry.bias_rests(given.get("bias", np.zeros(0)))
+    scales *= channels // len(scales) if rests else 1
+    real = np.broadcast_to(real_thresholds(scales, steps, rests), ours.shape)
     low, high = int(reachable.low.min()), int(reachable.high.max())
+    apart = moved(ours, real, reachable)
     wraps = reachable.wraps(shift, rounding)
     return NodeEvidence(
         name=node.name,
@@ -116,9 +119,10 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         domain=reachable.count(),
         mismatches=int(wrong.sum()),
         body=entry.overload,
-        reference_moved=int(moved(ours, real, reachable).sum()),
+        reference_moved=int(apart.sum()),
         reference_max_lsb=largest_gap(ours, real, reachable),
         channels=channels,
+        moved_channels=np.flatnonzero(apart).tolist(),
         accumulator=(low, high),
         headroom_bits=headroom(low, high),
         problem=problem_of(node, given, record)

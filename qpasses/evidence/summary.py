@@ -50,6 +50,8 @@ def summarize(
         "macs": macs,
         "macs_not_counted": sorted({node.op for node in floats} & MULTIPLYING - COUNTED),
         "nodes": dict(sorted(by_op.items())),
+        "channels": sum(each.channels for each in evidence),
+        "channels_moved": sum(len(each.moved_channels) for each in evidence),
         "float_nodes": [
             {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
             for node in floats

@@ -50,6 +50,12 @@ class Interval:
         on the interval."""
         return np.clip(thresholds, self.low[:, None], self.high[:, None] + 1)
 
+    def farthest(self) -> tuple[int, int]:
+        """The channel with the largest sum by size, and that sum."""
+        ends = np.where(-self.low > self.high, self.low, self.high)
+        channel = int(np.abs(ends).argmax())
+        return channel, int(ends[channel])
+
     def hull(self) -> "Interval":
         """What any of the channels can reach, as one."""
         return Interval(self.low.min(keepdims=True), self.high.max(keepdims=True))
@@ -57,6 +63,9 @@ class Interval:
     def count(self) -> int:
         """How many accumulators there are, over all channels."""
         return int((self.high - self.low + 1).sum())
+
+
+_NOTHING = Fraction(0)
 
 
 def products(a_zero: NDArray[Any], b_zero: NDArray[Any], count: int) -> Interval:
@@ -128,22 +137,31 @@ def _two_step_thresholds(
     )
 
 
-def real_thresholds(scales: Sequence[Fraction], steps: Int64) -> Int64:
-    """[C, K]: the same for real scales and QuantizeLinear's rounding (half to even)."""
+def real_thresholds(
+    scales: Sequence[Fraction], steps: Int64, rests: Sequence[Fraction] = ()
+) -> Int64:
+    """[C, K]: the same for real scales and QuantizeLinear's rounding (half to even).
+
+    ``rests``: what of each bias the accumulator does not hold, in its steps; none if it holds
+    them all. So it is acc + rest that is scaled.
+    """
     tie_counts = ties_reach(steps, "half_to_even")
     half_steps = steps - 0.5
     result = np.empty((len(scales), len(steps)), np.int64)
     for channel, scale in enumerate(scales):
+        rest = rests[channel] if rests else Fraction(0)
         if scale < Fraction(1, 1 << 50):
-            result[channel] = _exact(scale, steps, tie_counts)
+            result[channel] = _exact(scale, steps, tie_counts, rest)
             continue
-        estimate = half_steps / float(scale)  # relative error below 2**-51
+        estimate = half_steps / float(scale) - float(rest)  # relative error below 2**-50
         nearest = np.rint(estimate)
         result[channel] = np.clip(np.ceil(estimate), -float(NEVER), float(NEVER))
-        doubtful = np.abs(estimate - nearest) <= np.abs(estimate) * 2.0**-48
+        doubtful = np.abs(estimate - nearest) <= np.abs(estimate) * 2.0**-48 + 2.0**-48
         doubtful &= np.abs(estimate) < float(NEVER)
         if doubtful.any():
-            result[channel, doubtful] = _exact(scale, steps[doubtful], tie_counts[doubtful])
+            result[channel, doubtful] = _exact(
+                scale, steps[doubtful], tie_counts[doubtful], rest
+            )
     return np.clip(result, -NEVER, NEVER)
 
 
@@ -159,14 +177,20 @@ def exact_thresholds(scale: Fraction, steps: Int64, rounding: Rounding) -> list[
     return _exact(scale, steps, ties_reach(steps, rounding))
 
 
-def _exact(scale: Fraction, steps: Int64, tie_counts: NDArray[np.bool_]) -> list[int]:
-    """Thresholds by Python integers: any scale, any size."""
+def _exact(
+    scale: Fraction,
+    steps: Int64,
+    tie_counts: NDArray[np.bool_],
+    rest: Fraction = _NOTHING,
+) -> list[int]:
+    """Thresholds by Python integers: any scale, any size; ``rest`` is added to each sum."""
     never, top, bottom = int(NEVER), 2 * scale.numerator, scale.denominator
     if 0 <= never * top < bottom:  # half a step and all beyond
         return [never if k > 0 else -never for k in steps.tolist()]
     found = []
     for k, counts in zip(steps.tolist(), tie_counts.tolist(), strict=True):
-        quotient, remainder = divmod((2 * k - 1) * bottom, top)
+        numerator = (2 * k - 1) * bottom * rest.denominator - rest.numerator * top
+        quotient, remainder = divmod(numerator, top * rest.denominator)
         threshold = quotient + (remainder > 0 or not counts)
         found.append(max(min(threshold, never), -never))
     return found

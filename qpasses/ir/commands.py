@@ -122,16 +122,40 @@ class QuantizeOptions(ReportOptions, RunOptions, GraphOptions, TargetOptions, Sa
     after: "Callable[[str, Graph], None]" = no_watch
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuantizeCommand(TerminalOptions, PictureOptions, QuantizeOptions):
-    """``qpasses quantize``."""
-
-    print_after: Sequence[str] = option(
+def _print_after() -> Any:
+    return option(
         (),
         "Print the graph after a pass (`qpasses passes` lists them); may be repeated.",
         OUTPUT,
         metavar="PASS",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizeCommand(TerminalOptions, PictureOptions, QuantizeOptions):
+    """``qpasses quantize``."""
+
+    print_after: Sequence[str] = _print_after()
+
+
+@dataclass(frozen=True)
+class IntegerizeOptions(QuantizeOptions):
+    """``qpasses.integerize``."""
+
+    data: Data = option(
+        None,
+        f"{_DATA} For tensors of which the model does not say how they are stored.",
+        SAMPLES,
+        metavar=_DATA_METAVAR,
+        kind=FILE_OR_NAME,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerizeCommand(TerminalOptions, PictureOptions, IntegerizeOptions):
+    """``qpasses integerize``."""
+
+    print_after: Sequence[str] = _print_after()
 
 
 @dataclass(frozen=True)
@@ -293,6 +317,7 @@ class OptOptions(Options):
 
 COMMANDS: Mapping[str, type[Options]] = {
     "quantize": QuantizeCommand,
+    "integerize": IntegerizeCommand,
     "calibrate": CalibrateCommand,
     "calibrate merge": MergeOptions,
     "calibrate convert": ConvertOptions,

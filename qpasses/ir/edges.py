@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from calibration import Session
+from calibration import Session, input_specs
 from opsets.fixed_point import Rounding
 from qpasses.ir.record import Quantization, Record
 
@@ -18,10 +18,10 @@ Floats: TypeAlias = type[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Edges:
-    """How to feed an integer graph, and read it, in the numbers of its float original.
+    """How to feed an integer graph, and read it, in the numbers of its original.
 
     ``inputs``: the original's input name to the integer graph's, with its parameters if it is
-    stored; ``outputs``: parameters of each output that is stored, else None.
+    stored and was not; ``outputs``: those of each such output, else None.
     """
 
     inputs: Mapping[str, tuple[str, Quantization | None]]
@@ -29,18 +29,25 @@ class Edges:
 
     @classmethod
     def between(
-        cls, original: Sequence[str], integer: onnx.ModelProto, record: Record
+        cls, original: onnx.ModelProto, integer: onnx.ModelProto, record: Record
     ) -> "Edges":
-        """The edges of ``integer``; ``original`` names the float model's inputs, in order.
+        """The edges of ``integer``, which was made from ``original``.
 
-        Raises ValueError if their numbers differ.
+        What has the name it has there is fed and read as there: it may be stored in both.
+        Raises ValueError if the numbers of their inputs differ.
         """
-        graph = integer.graph
-        names = [value.name for value in graph.input]
-        pairs = zip(original, names, strict=True)
-        outputs = [_stored(value, record) for value in graph.output]
-        known = {value.name: _stored(value, record) for value in graph.input}
-        return cls({name: (given, known[given]) for name, given in pairs}, outputs)
+        theirs = [spec.name for spec in input_specs(original)]
+        ends = {value.name for value in original.graph.output} | {*theirs}
+        inputs, outputs = integer.graph.input, integer.graph.output
+        known = {
+            value.name: None if value.name in ends else _stored(value, record)
+            for value in [*inputs, *outputs]
+        }
+        pairs = zip(theirs, [value.name for value in inputs], strict=True)
+        return cls(
+            {name: (given, known[given]) for name, given in pairs},
+            [known[value.name] for value in outputs],
+        )
 
     def feed(self, real: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The feed of the integer graph for a feed of the float model."""

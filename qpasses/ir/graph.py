@@ -294,9 +294,17 @@ def dequantized(tensor: Tensor | None) -> Dequantized | None:
     return Dequantized(node.inputs[0], scale, zero, node.attrs.get("axis", 1))
 
 
+STORE, STORING = "Store", "qpasses.given"
+"""Op and domain of what stands in a float graph where the model itself says how a tensor is
+stored: for its QuantizeLinear and DequantizeLinear. No pass looks through it."""
+
+
 def prepared_model(graph: Graph) -> onnx.ModelProto:
-    """The float graph as a model that onnxruntime loads."""
+    """The float graph as a model that onnxruntime loads; what is stored is not rounded."""
     model = export_graph(graph)
+    for node in model.graph.node:
+        if node.domain == STORING:
+            node.op_type, node.domain = "Identity", ""
     model.ir_version = IR_VERSION
     give_back(weight_bytes(model))
     return model

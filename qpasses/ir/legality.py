@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from qpasses.ir.changes import described, neighbours
-from qpasses.ir.graph import Graph, Node, Tensor, constant, is_float, producer
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, constant, is_float, producer
 from qpasses.ir.moving import moved
 from qpasses.ir.record import SIGNALS, Record
 from qpasses.ir.stages import CLAMPING, LOCATING, MEASURING, Kind, kind
@@ -57,11 +57,19 @@ def _apart(node: Node, grounds: Grounds) -> bool:
     return node.name in grounds.apart
 
 
+def _is_said_already(node: Node, grounds: Grounds) -> bool:
+    known = grounds.record.tensors
+    is_edge = node.inputs[0].name in known or node.outputs[0].name in known
+    return node.name not in grounds.record.declined and not is_edge
+
+
 def _has_free_parameters(node: Node, _grounds: Grounds) -> bool:
     return any(constant(tensor) is None for tensor in node.inputs[1:])
 
 
-def _mistypes(node: Node, _grounds: Grounds) -> bool:
+def _mistypes(node: Node, grounds: Grounds) -> bool:
+    if node.name in grounds.record.declined:
+        return False  # as the model has it
     reads = node.op == "DequantizeLinear"
     real, stored = (node.outputs if reads else node.inputs)[0], node.inputs[0]
     types = (*SIGNALS, "int32") if reads else SIGNALS
@@ -72,16 +80,18 @@ def _type(tensor: Tensor) -> str:
     return str(tensor.dtype)
 
 
-def _dequantizes_what_is_not_stored(node: Node, _grounds: Grounds) -> bool:
+def _dequantizes_what_is_not_stored(node: Node, grounds: Grounds) -> bool:
     stored = node.inputs[0]
     writer = producer(stored)
     is_written = writer is not None and writer.op == "QuantizeLinear"
-    return node.op == "DequantizeLinear" and constant(stored) is None and not is_written
+    is_known = is_written or stored.name in grounds.record.tensors
+    return node.op == "DequantizeLinear" and constant(stored) is None and not is_known
 
 
 def _stores_without_meaning(node: Node, grounds: Grounds) -> bool:
     name = node.outputs[0].name
-    return node.op == "QuantizeLinear" and name not in grounds.record.tensors
+    is_own = node.name in grounds.record.declined
+    return node.op == "QuantizeLinear" and name not in grounds.record.tensors and not is_own
 
 
 def _reads_codes(node: Node, _grounds: Grounds) -> bool:
@@ -109,12 +119,17 @@ def _gives_no_signal(node: Node, _grounds: Grounds) -> bool:
 def _stores_anew(node: Node, grounds: Grounds) -> bool:
     before = producer(node.inputs[0]) if node.op == "QuantizeLinear" else None
     is_direct = before is not None and before.op == "DequantizeLinear"
-    return is_direct and node.name not in grounds.record.declined
+    is_own = before is not None and before.name in grounds.record.declined
+    return is_direct and not is_own and node.name not in grounds.record.declined
 
 
 def _is_unexplained(node: Node, grounds: Grounds) -> bool:
     is_wanted = node.op in grounds.computing and is_float(node.outputs[0])
     return is_wanted and node.name not in grounds.record.declined and not _apart(node, grounds)
+
+
+def _is_store(node: Node, _grounds: Grounds) -> bool:
+    return bool(node.op == STORE)
 
 
 def _reckons_with_codes(node: Node, grounds: Grounds) -> bool:
@@ -133,6 +148,7 @@ CANONICAL = Stage(
         Kind.FLOAT: [Rule("stays though prepare takes such nodes away", _is_left_over)],
         Kind.INTEGER: [_OURS],
         Kind.SHAPE: [],
+        Kind.EDGE: [Rule("stays though what it says of a tensor is known", _is_said_already)],
     },
 )
 """What ``prepare`` gives. Stored integers are the model's own: its images may be uint8."""
@@ -166,7 +182,10 @@ INTEGER = Stage(
             _TYPES,
             Rule("stores anew what was stored, and nothing says why", _stores_anew),
         ],
-        Kind.FLOAT: [Rule("stays in float, and nothing says why", _is_unexplained)],
+        Kind.FLOAT: [
+            Rule("stays in float, and nothing says why", _is_unexplained),
+            Rule("stays though its tensor is stored", _is_store),
+        ],
         Kind.SHAPE: [Rule("computes sizes or positions of codes", _reckons_with_codes)],
     },
 )

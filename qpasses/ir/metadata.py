@@ -56,6 +56,7 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
         raise ModelError("the record in the model's metadata is damaged: its configuration")
     record.declined = about.get("declined", {})
     record.sizes = about.get("sizes", {})
+    record.kept = about.get("kept", [])
     record.raised_weight_scales = about.get("raised_weight_scales", {})
     return record, about
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from qpasses.ir.graph import Graph, Node, Tensor, is_used
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_used
 
 Span = tuple[int, int | None]
 """The first place, and the first place behind."""
@@ -55,13 +55,14 @@ MOVING: Mapping[str, Movement] = {
     "SpaceToDepth": Movement(),
     "Split": Movement(results=_ALL),
     "Squeeze": Movement(),
+    STORE: Movement(),
     "Tile": Movement(),
     "TopK": Movement(),
     "Transpose": Movement(),
     "Unsqueeze": Movement(),
     "Where": Movement(data=(1, 3)),
 }
-"""By op type, of domain ai.onnx."""
+"""By op type, of domain ai.onnx, but for STORE."""
 
 
 def moves(node: Node) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,8 @@ class NodeRecord:
     tabulates (qpasses.ir.function), if it does more than that, and ``undefined`` the codes
     (of ``a``) that lack a result of it. ``requantizes``: multiplier and total right shift of a
     table that holds what these give. ``costs``: what bodies were estimated to cost in
-    nanoseconds, None for one that gives other entries.
+    nanoseconds, None for one that gives other entries. ``bias``: the real biases of a
+    quantized model, where they are no whole numbers in steps of the products.
     """
 
     source: Sequence[str]
@@ -134,6 +136,7 @@ class NodeRecord:
     undefined: Sequence[int] = ()
     requantizes: Sequence[int] = ()
     costs: dict[str, int | None] = field(default_factory=dict)
+    bias: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         sound = {
@@ -150,6 +153,8 @@ class NodeRecord:
             "undefined": all(type(code) is int for code in self.undefined),
             "requantizes": all(type(number) is int for number in self.requantizes),
             "costs": isinstance(self.costs, dict),
+            "bias": isinstance(self.bias, Sequence)
+            and all(isinstance(each, float) and isfinite(each) for each in self.bias),
         }
         if wrong := [name for name, is_sound in sound.items() if not is_sound]:
             raise ValueError(f"{', '.join(wrong)} of a node")
@@ -165,12 +170,22 @@ class NodeRecord:
         others = self.scales.get("w") or self.scales.get("b", [1.0])
         return [factor * Fraction(other) for other in others]
 
+    def bias_rests(self, stored: NDArray[np.int32]) -> list[Fraction]:
+        """What of each real bias the ``stored`` one lacks, in its steps; nothing if none."""
+        if not self.bias:
+            return []
+        (x,), w = self.scales["x"], self.scales["w"]
+        steps = [Fraction(x) * Fraction(each) for each in w] * (len(stored) // len(w))
+        pairs = zip(self.bias, steps, stored.tolist(), strict=True)
+        return [Fraction(real) / step - level for real, step, level in pairs]
+
 
 @dataclass
 class Record:
     """Everything the emitted model says of itself, by name.
 
-    ``sizes``: those of the inputs for which ``macs`` are counted.
+    ``sizes``: those of the inputs for which ``macs`` are counted. ``kept``: the stored tensors
+    whose scale the model gave itself.
     """
 
     tensors: dict[str, Quantization] = field(default_factory=dict)
@@ -179,6 +194,7 @@ class Record:
     raised_weight_scales: dict[str, list[int]] = field(default_factory=dict)
     macs: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
 
 
 _NEAR_A_TIE = 1e-6

@@ -13,6 +13,7 @@ from opsets.errors import ModelError
 from opsets.op import Flavour
 from opsets.target import Target
 from qpasses.ir.changes import SMALL, Snapshot, described, neighbours
+from qpasses.ir.given import Given
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -65,7 +66,8 @@ class Context:
     ``sizes``: of each tensor where they are known on the first sample, by name. ``masks``:
     inputs of the graph that are taken to hold only 0 and 1. ``has_masks``: whether scores
     are selected that were added to. ``quantizable``: op types that can become integer; None
-    where the user's wishes were held against them before.
+    where the user's wishes were held against them before. ``given``: what a model that is
+    quantized already says of its tensors.
     """
 
     settings: Settings
@@ -78,6 +80,7 @@ class Context:
     masks: set[str] = field(default_factory=set)
     has_masks: bool = False
     quantizable: Set[str] | None = None
+    given: Given = field(default_factory=Given)
     _conditions: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     @property

@@ -1,17 +1,29 @@
 """Arguments: what the functions of the Python interface take, checked and read."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
 import onnx
 
-from calibration import Engine, Preprocessing, presets
+from calibration import Engine, Preprocessing, Session, presets
 from calibration.collect import collect
-from opsets.errors import UsageError
+from opsets.errors import ModelError, UsageError
 from opsets.target import Target, load_target
 from qpasses.ir.choices import EngineName
-from qpasses.load.reading import check_float, checked_model, read_model
+from qpasses.ir.graph import nodes_of
+from qpasses.load.foreign import is_quantized, standard_qdq
+from qpasses.load.reading import (
+    check_float,
+    check_not_ours,
+    check_weights,
+    check_zero_points,
+    checked_model,
+    digest,
+    read_model,
+)
 from qpasses.load.upgrade import runnable
 
 
@@ -20,19 +32,83 @@ def given_paths(*given: str | Path | None) -> list[Path]:
     return [Path(path) for path in given if path is not None]
 
 
-def given_model(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Path]:
+def given_model(
+    model: str | Path | onnx.ModelProto, lenient: bool = False
+) -> tuple[onnx.ModelProto, Path]:
     """The checked model, and its path or what stands for one in messages."""
     if isinstance(model, onnx.ModelProto):
         path = Path("<ModelProto>")
-        return checked_model(model, path), path
-    return read_model(Path(model)), Path(model)
+        return checked_model(model, path, lenient), path
+    return read_model(Path(model), lenient), Path(model)
 
 
-def given_float_model(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Path]:
-    """``given_model`` of a float model, at an opset that onnxruntime runs."""
-    source, path = given_model(model)
-    check_float(source, path)
-    return runnable(source, path), path
+@dataclass(frozen=True)
+class Source:
+    """A model to make integers of, at an opset that onnxruntime runs.
+
+    ``model``: as it is rewritten; ``reference``: as it is run for comparison, which is the
+    model itself where onnxruntime runs it. ``is_quantized``: it says itself how tensors are
+    stored; ``dynamic``: the nodes that find scales at run time; ``notes``: by node, what could
+    not be taken over.
+    """
+
+    model: onnx.ModelProto
+    path: Path
+    reference: onnx.ModelProto
+    is_quantized: bool = False
+    dynamic: Sequence[str] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sha256(self) -> str:
+        """Of the model as it was given."""
+        return digest(self.reference)
+
+    def session(self) -> Session:
+        """The model as it was given, in onnxruntime.
+
+        If it is quantized without optimizations, which change its results.
+        """
+        return Session(self.reference, optimize=not self.is_quantized)
+
+
+def given_source(model: str | Path | onnx.ModelProto) -> Source:
+    """A float model, or one that says itself how its tensors are stored.
+
+    Raises ModelError for what cannot be treated.
+    """
+    given, path = given_model(model, lenient=True)
+    check_not_ours(given, path)
+    if not is_quantized(given):
+        check_float(given, path)
+        plain = runnable(given, path)
+        return Source(plain, path, plain)
+    check_weights(given, path)
+    check_zero_points(given, path)
+    translated = standard_qdq(given, path)
+    made = runnable(translated.model, path)
+    reference = runnable(given, path) if _runs(given) else made
+    return Source(made, path, reference, True, translated.dynamic, translated.notes)
+
+
+def _runs(model: onnx.ModelProto) -> bool:
+    """Whether onnxruntime knows the domains of all nodes; what else is imported is unused."""
+    known = {function.domain for function in model.functions} | _RUN_BY_ONNXRUNTIME
+    return all(node.domain in known for node in nodes_of(model))
+
+
+_RUN_BY_ONNXRUNTIME = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"}
+
+
+def given_float_model(model: str | Path | onnx.ModelProto) -> Source:
+    """``given_source``, of a float model alone."""
+    source = given_source(model)
+    if source.is_quantized:
+        raise ModelError(
+            f"{source.path}: is quantized already, it says itself how tensors are stored: "
+            "`qpasses integerize` makes integers of it, with --data for what it does not say"
+        )
+    return source
 
 
 def given_preprocessing(given: Preprocessing | str | None) -> Preprocessing | None:

@@ -1,6 +1,7 @@
 """Reading a model, and refusing what the toolkit cannot treat before any work is done."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -12,15 +13,13 @@ from google.protobuf.message import DecodeError, Message
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
 from qpasses.ir.graph import is_simplified, nested_graphs, nodes_of
-
-INTEGER_OPS = frozenset(
-    {"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
-)
-QDQ_OPS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+from qpasses.load.foreign.qonnx_nodes import DOMAINS as QONNX_DOMAINS
 
 
-def read_model(path: Path) -> onnx.ModelProto:
+def read_model(path: Path, lenient: bool = False) -> onnx.ModelProto:
     """The model at ``path``, external data included.
+
+    ``lenient``: what runtimes do without may be missing, as in ``checked_model``.
 
     Raises UsageError if there is no such file, ModelError if it is no valid ONNX model.
     """
@@ -34,16 +33,36 @@ def read_model(path: Path) -> onnx.ModelProto:
         model = onnx.load(path, format="protobuf")
     except (DecodeError, ValueError, OSError, onnx.checker.ValidationError) as error:
         raise _invalid(path, error) from error
-    return checked_model(model, path)
+    return checked_model(model, path, lenient)
 
 
-def checked_model(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
-    """``model``, called ``path`` in messages; raises ModelError if it is no valid ONNX."""
+def checked_model(
+    model: onnx.ModelProto, path: Path, lenient: bool = False
+) -> onnx.ModelProto:
+    """``model``, called ``path`` in messages; raises ModelError if it is no valid ONNX.
+
+    ``lenient``: types of tensors that the file says elsewhere are completed.
+    """
+    if lenient:
+        _complete_types(model)
     try:
         _check(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise _invalid(path, error) from error
     return model
+
+
+def _complete_types(model: onnx.ModelProto) -> None:
+    """As runtimes do: outputs without a type have that which the file says elsewhere."""
+    graph = model.graph
+    known = {value.name: value for value in graph.value_info if value.HasField("type")}
+    for value in graph.output:
+        if not value.HasField("type") and value.name in known:
+            value.CopyFrom(known[value.name])
+    if len(known) < len(graph.value_info):
+        kept = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in known.values()]
+        del graph.value_info[:]
+        graph.value_info.extend(kept)
 
 
 def _invalid(path: Path, error: Exception) -> ModelError:
@@ -58,7 +77,8 @@ def _check(model: onnx.ModelProto) -> None:
     """ONNX's checker; as in runtimes, initializers need not be inputs even in IR 3.
 
     Nor does it know SIMPLIFIED, which onnxruntime has in the domain of ONNX, or accept
-    GroupNormalization below opset 21, which is deprecated and runs.
+    GroupNormalization below opset 21, which is deprecated and runs. Exporters of QONNX leave
+    out the import of its domain.
     """
     _check_parts(model)
     old = any(each.domain == "" and each.version < 21 for each in model.opset_import)
@@ -74,6 +94,9 @@ def _check(model: onnx.ModelProto) -> None:
             node.domain = DOMAIN
         if unknown and DOMAIN not in [each.domain for each in imports]:
             model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
+        imported = {each.domain for each in model.opset_import}
+        missing = {node.domain for node in nodes_of(model)} & {*QONNX_DOMAINS} - imported
+        model.opset_import.extend(onnx.helper.make_opsetid(each, 1) for each in missing)
         onnx.checker.check_model(model)
     finally:
         for node in unknown:
@@ -133,21 +156,54 @@ def external_files(path: Path) -> list[Path]:
 
 
 def check_float(model: onnx.ModelProto, path: Path) -> None:
-    """Raise ModelError for a model that is integer already, of another float type, or NaN."""
+    """Raise ModelError for a model without nodes, or as ``check_weights`` does."""
     if not model.graph.node:
         raise ModelError(f"{path}: the model has no nodes")
+    check_weights(model, path)
+
+
+def check_not_ours(model: onnx.ModelProto, path: Path) -> None:
+    """Raise ModelError for a model that this tool has made: integers, whatever their form."""
+    own = [node for node in model.graph.node if node.domain == DOMAIN]
+    if own or _is_written_out(model):
+        which = f" (node {own[0].name!r} is {own[0].op_type})" if own else ""
+        raise ModelError(
+            f"{path}: is an integer model of qpasses already{which}: give the float model, or "
+            "the quantized one, that it was made from"
+        )
+
+
+def _is_written_out(model: onnx.ModelProto) -> bool:
+    """Whether it was emitted as standard ops: its integers are no quantized model's."""
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    try:
+        made = json.loads(entries.get("qpasses.configuration", "{}"))
+    except ValueError:
+        return False
+    return isinstance(made, dict) and made.get("emit") == "standard"
+
+
+def check_zero_points(model: onnx.ModelProto, path: Path) -> None:
+    """Raise ModelError for a QuantizeLinear to a type that stores no integers of 4 to 16 bits.
+
+    Its zero point says which.
+    """
+    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    kinds |= {tensor.name: tensor.data_type for tensor in _constants(model)}
     for node in model.graph.node:
-        if _is_integer(node):
+        zero = (
+            node.input[2] if node.op_type == "QuantizeLinear" and len(node.input) > 2 else ""
+        )
+        kind = onnx.TensorProto.DataType.Name(kinds.get(zero, onnx.TensorProto.UINT8))
+        if not kind.startswith(("INT", "UINT", "FLOAT8", "FLOAT4")) or kind.endswith("2"):
             raise ModelError(
-                f"{path}: is integer already (node {node.name!r} is "
-                f"{node.op_type}): give the float model"
+                f"{path}: QuantizeLinear {node.name or node.output[0]!r}: zero point {zero!r} "
+                f"is {kind.lower()}, which is not the type of 4 to 16 bits that it stores"
             )
-    for node in model.graph.node:
-        if node.op_type in QDQ_OPS:
-            raise ModelError(
-                f"{path}: carries Q/DQ nodes already (node {node.name!r}): give "
-                "the float model; integerizing Q/DQ models is not built yet"
-            )
+
+
+def check_weights(model: onnx.ModelProto, path: Path) -> None:
+    """Raise ModelError for weights of another float type than float32, or that hold NaN."""
     weights = {
         name
         for node in model.graph.node
@@ -167,11 +223,6 @@ def check_float(model: onnx.ModelProto, path: Path) -> None:
         raise ModelError(
             f"{path}: all its weights are {kind}: convert the model to float32 first"
         )
-
-
-def _is_integer(node: onnx.NodeProto) -> bool:
-    contrib = node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QGemm"))
-    return node.domain == DOMAIN or node.op_type in INTEGER_OPS or contrib
 
 
 _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})

@@ -16,6 +16,7 @@ from opsets.errors import ModelError
 from qpasses.ir.graph import nested_graphs
 from qpasses.ir.runtime import IR_VERSION, OPSET, Arrays
 from qpasses.load.conversion import SOFTMAX, Conversion, Known, described
+from qpasses.load.unrounded import unrounded
 
 OLDEST_USABLE = 18
 """The oldest opset the bodies can be written in (BitwiseAnd)."""
@@ -37,17 +38,34 @@ def runnable(model: ModelProto, path: Path) -> ModelProto:
     Nothing here can run it as it was, so the results are those that ONNX's converter says.
     Raises ModelError naming the node that has no counterpart.
     """
+    return _raised_for(model, OLDEST_RUNNABLE, path, "onnxruntime runs")
+
+
+def raised_to(model: ModelProto, opset: int, path: Path) -> ModelProto:
+    """``model``, raised to ``opset`` if it is older: what is quantized is said from there on.
+
+    Raises ModelError naming the node that has no counterpart.
+    """
+    return _raised_for(model, opset, path, "its scales are those of")
+
+
+def _raised_for(model: ModelProto, opset: int, path: Path, why: str) -> ModelProto:
     model = _standard_domain(model)
     version = _opset(model)
-    if version >= OLDEST_RUNNABLE:
+    if version >= opset:
         return model
     try:
-        return _raised(model, _known(model, None), version, OLDEST_RUNNABLE)
+        return _raised(model, _known(model, None), version, opset)
     except ModelError as error:
         raise ModelError(
-            f"{path}: onnxruntime runs opset {OLDEST_RUNNABLE} and later, and opset {version} "
+            f"{path}: {why} opset {opset} and later, and opset {version} "
             f"cannot be raised: {error}"
         ) from error
+
+
+def opset_of(model: ModelProto) -> int:
+    """The version of the standard operators that it imports."""
+    return _opset(_standard_domain(model))
 
 
 def upgrade(
@@ -78,7 +96,7 @@ def upgrade(
             return model
         try:
             raised = _raised(model, known, version, wanted)
-            runner = Session(raised, optimize=False)
+            runner = Session(unrounded(raised), optimize=False)
             if sample is None or _all_close(expected, runner.run(None, sample)):
                 return raised
             problem = _first_difference(model, raised, sample)
@@ -116,8 +134,11 @@ def gives(model: ModelProto, sample: Arrays, expected: Sequence[Any]) -> bool:
 
 
 def results(model: ModelProto, sample: Arrays) -> list[Any]:
-    """The outputs of ``model`` on ``sample``, the first one, without optimizations."""
-    found = Session(model, optimize=False).run(None, sample, "the first sample")
+    """The outputs of ``model`` on ``sample``, the first one, without optimizations.
+
+    Those of a quantized model are not rounded.
+    """
+    found = Session(unrounded(model), optimize=False).run(None, sample, "the first sample")
     give_back(weight_bytes(model))
     return found
 

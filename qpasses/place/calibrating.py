@@ -23,7 +23,6 @@ from opsets.errors import DataError, UsageError
 from opsets.target import load_target
 from qpasses.emit.report_file import described, report_head, write_report
 from qpasses.emit.whole_files import check_outputs, write_whole
-from qpasses.integerize import QUANTIZABLE
 from qpasses.ir.choices import TableFormat
 from qpasses.ir.commands import CalibrateOptions, ConvertOptions
 from qpasses.ir.graph import prepared_model
@@ -40,6 +39,7 @@ from qpasses.load.arguments import (
     tool_version,
 )
 from qpasses.load.reading import external_files
+from qpasses.lowering import QUANTIZABLE
 from qpasses.place.alignment import concerned, to_observe
 from qpasses.place.cautions import data_warnings, range_warnings
 from qpasses.place.planning import plan
@@ -80,7 +80,8 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
         _check_extremes_do(settings.rules)
     collect = given_engine(asked.engine, asked.ray_address)
     skip_bad, output, shard = asked.on_bad_sample == "skip", asked.output, asked.shard
-    source, path = given_float_model(asked.model)
+    float_model = given_float_model(asked.model)
+    source, path = float_model.model, float_model.path
     how = given_preprocessing(asked.preprocessing)
     feeds = _shard(open_samples(asked.data, input_specs(source), asked.samples, how), shard)
     file = None if output is None else Path(f"{output}.checkpoint")

@@ -93,6 +93,17 @@ def constant_warnings(clipped: Mapping[str, float]) -> list[str]:
     ]
 
 
+def kept_warnings(not_kept: Mapping[str, str]) -> list[str]:
+    """Which weights of a quantized model are not its own integers any more."""
+    if not not_kept:
+        return []
+    name, reason = next(iter(not_kept.items()))
+    what = (
+        "the weights of 1 node" if len(not_kept) == 1 else f"weights of {len(not_kept)} nodes"
+    )
+    return [f"{what} could not be kept, those of {name!r} because {reason}"]
+
+
 def graph_warnings(
     graph: Graph,
     settings: Settings,

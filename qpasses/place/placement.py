@@ -1,6 +1,7 @@
 """Place: the Q/DQ nodes that say which tensors are stored, and at which scale."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -11,6 +12,7 @@ from calibration import Range
 from opsets.weights import WEIGHTS
 from qpasses.ir.edges import Floats, rounded
 from qpasses.ir.elementwise import PAIRING
+from qpasses.ir.given import Codes
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -38,16 +40,29 @@ _MATRIX_OPS = {"Conv": 0, "Gemm": 1, "MatMul": 1}
 """Ops with constant weights, and the axis of the output channels in them."""
 
 
-def place(graph: Graph, chosen: Plan, ranges: Mapping[str, Range], context: Context) -> None:
-    """Insert QuantizeLinear and DequantizeLinear: standard Q/DQ that other tools can read."""
-    settings = context.settings
+def place(
+    graph: Graph,
+    chosen: Plan,
+    ranges: Mapping[str, Range],
+    context: Context,
+    kept: Mapping[str, Quantization] | None = None,
+) -> None:
+    """Insert QuantizeLinear and DequantizeLinear: standard Q/DQ that other tools can read.
+
+    ``kept``: by tensor, the parameters that the model has for it; others follow from ranges.
+    """
+    settings, given = context.settings, kept or {}
     parameters = {
-        name: activation_parameters(ranges[name], settings) for name in chosen.tensors
+        name: given.get(name) or activation_parameters(ranges[name], settings)
+        for name in chosen.tensors
     }
     wide = residual_streams(graph, chosen) if settings.residual_type == "int16" else set()
+    wide -= given.keys()
     narrow = {name: meaning for name, meaning in parameters.items() if name in wide}
     parameters |= {name: stream_parameters(ranges[name], settings) for name in narrow}
     parameters |= empty_operands(chosen, narrow, ranges)
+    stored = [chosen.stored[name] for name in chosen.tensors if name in given]
+    context.record.kept = [*stored, *context.given.edges]
     place_parameters(graph, chosen, parameters, narrow, context)
 
 
@@ -70,18 +85,50 @@ def place_parameters(
         context.record.tensors[chosen.stored[name]] = parameters[name]
         if name in context.sizes:
             context.sizes[chosen.stored[name]] = context.sizes[name]
-    store_anew(graph, unlike, context)
+    store_anew(graph, unlike, context, chosen.integer)
     for node in chosen.computing:
         if node.op in _MATRIX_OPS and not multiplies_stacks(node):
             _quantize_weights(graph, node, context)
         else:
             _quantize_constants(graph, node, context)
+    _give_codes_back(graph, chosen, context)
     for node in [each for each in graph.nodes if each.op == "AveragePool"]:
         if all(n == 1 for n in node.attrs.get("dilations") or []):
             node.attrs.pop("dilations", None)
         elif id(node) not in chosen.integer or context.settings.emit == "qdq":
             _keep_apart(graph, node, context)
     tidy(graph)
+
+
+def _give_codes_back(graph: Graph, chosen: Plan, context: Context) -> None:
+    """Let nodes that stay float read the integers of a quantized model, as they did.
+
+    onnxruntime quantizes float weights between DequantizeLinear and QuantizeLinear by itself,
+    to other integers.
+    """
+    known: dict[str, Tensor] = {}
+    for node in [each for each in graph.nodes if id(each) not in chosen.integer]:
+        for index, tensor in enumerate(node.inputs):
+            codes = context.given.codes_of(tensor)
+            if codes is None or constant(tensor) is None:
+                continue
+            if tensor.name not in known:
+                known[tensor.name] = _as_stored(graph, tensor, codes, context)
+            node.inputs[index] = known[tensor.name]
+
+
+def _as_stored(graph: Graph, tensor: Tensor, codes: Codes, context: Context) -> Tensor:
+    """A DequantizeLinear of 8 or 32 bits, with one scale or one along an axis; or as is."""
+    axes = range(codes.stored.ndim)
+    ways = [(axis, found) for axis in axes if (found := codes.scales_along(axis)) is not None]
+    if not ways:
+        return tensor
+    axis, scale = ways[0]
+    in_bytes = stored_in_bytes(codes.stored)
+    stored, zero = (codes.stored, 0) if in_bytes is None else in_bytes
+    zeros = np.full(scale.shape, zero, stored.dtype)
+    narrow = scale.astype(np.float32)
+    return _dequantized_constant(context, graph, tensor.name, stored, narrow, axis, zeros)
 
 
 def _keep_apart(graph: Graph, node: Node, context: Context) -> None:
@@ -179,12 +226,47 @@ def _quantize_activation(
 
 
 def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
+    """Put weights and bias behind DequantizeLinear: as the model has them, or by a rule."""
     axis = _MATRIX_OPS[node.op]
     weights = np.asarray(constant(node.inputs[1]))
     holder, place_of_bias = _bias_home(graph, node)
-    bias = np.asarray(constant(input_at(holder, place_of_bias))) if place_of_bias else None
-    values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
+    bias_tensor = input_at(holder, place_of_bias) if place_of_bias else None
+    bias = None if bias_tensor is None else np.asarray(constant(bias_tensor))
     x_scale = float(np.asarray(constant(producer_of(node.inputs[0]).inputs[1])))
+    matrix = _kept_matrix(node, axis, bias_tensor, x_scale, context)
+    if matrix is None:
+        matrix = _stored_matrix(node, axis, weights, bias, x_scale, context)
+    scale, zero = matrix.scale, np.full(matrix.scale.shape, matrix.zero, matrix.weights.dtype)
+    node.inputs[1] = _dequantized_constant(
+        context, graph, f"{node.name}.weight", matrix.weights, scale, axis, zero
+    )
+    if matrix.bias is not None:
+        bias_scale = scale.dtype.type(x_scale) * scale
+        holder.inputs[place_of_bias] = _dequantized_constant(
+            context, graph, f"{node.name}.bias", matrix.bias, bias_scale, 0
+        )
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """Stored weights with one scale or one for each channel, one zero point, stored bias."""
+
+    weights: NDArray[Any]
+    scale: Scales
+    bias: NDArray[np.int32] | None
+    zero: int = 0
+
+
+def _stored_matrix(
+    node: Node,
+    axis: int,
+    weights: NDArray[Any],
+    bias: NDArray[Any] | None,
+    x_scale: float,
+    context: Context,
+) -> _Matrix:
+    """By the rule of the target, with scales raised where a bias would not fit."""
+    values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
     rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.float64)
     rule, size = WEIGHTS[context.target.weights], np.abs(values)
     dtype = rule.dtype(node.op, rows, bias is not None)
@@ -200,16 +282,114 @@ def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
     quotients = weights.astype(np.float64) / scale.reshape(column).astype(np.float64)
     ends = np.iinfo(dtype)
     stored = np.clip(rounded(quotients, rule.rounding), ends.min, ends.max).astype(dtype)
-    node.inputs[1] = _dequantized_constant(
-        context, graph, f"{node.name}.weight", stored, scale, axis
-    )
-    if bias is not None:
-        steps = np.float64(x_scale) * scale.astype(np.float64)
-        stored_bias = rounded(bias.astype(np.float64) / steps, rule.rounding).astype(np.int32)
-        bias_scale = scale.dtype.type(x_scale) * scale
-        holder.inputs[place_of_bias] = _dequantized_constant(
-            context, graph, f"{node.name}.bias", stored_bias, bias_scale, 0
+    if bias is None:
+        return _Matrix(stored, scale, None)
+    steps = np.float64(x_scale) * scale.astype(np.float64)
+    levels = rounded(bias.astype(np.float64) / steps, rule.rounding).astype(np.int32)
+    return _Matrix(stored, scale, levels)
+
+
+def _kept_matrix(
+    node: Node, axis: int, bias: Tensor | None, x_scale: float, context: Context
+) -> _Matrix | None:
+    """As the model has them, bit for bit; None where it says nothing, or it cannot be kept."""
+    codes = context.given.codes_of(node.inputs[1])
+    if codes is None:
+        return None
+    scale, found = codes.scales_along(axis), stored_in_bytes(codes.stored)
+    reason = ""
+    if scale is None:
+        reason = "they have a scale for each of what is summed, not for each output channel"
+    elif not _holds(scale):
+        reason = "their scale is beyond float32"
+    elif found is None:
+        reason = "they take more than 8 bits without their zero point"
+    elif scale.size > 1 and not context.settings.has_channels(node.op):
+        reason = "they have a scale for each channel, target and options want one for all"
+    if reason or scale is None or found is None:
+        context.given.lost[node.name] = f"{reason}: quantized anew"
+        return None
+    stored, zero = found
+    narrow = scale.astype(np.float32)
+    if bias is None:
+        context.given.kept.append(node.name)
+        return _Matrix(stored, narrow, None, zero)
+    levels = _whole_bias(bias, x_scale, narrow, context)
+    if levels is None and not zero:
+        finer = room(stored, axis, narrow.size)
+        stored = stored << _along(finer, stored.ndim, axis).astype(np.int8)
+        narrow = np.ldexp(narrow, -finer)
+    if levels is None:
+        levels = _nearest_bias(node, bias, x_scale, narrow, context)
+    if levels is None:
+        context.given.lost[node.name] = (
+            "their scale is too small for int32 to hold the bias: quantized anew"
         )
+        return None
+    context.given.kept.append(node.name)
+    return _Matrix(stored, narrow, levels, zero)
+
+
+def _holds(scale: NDArray[np.float64]) -> bool:
+    """Whether float32 holds each scale, as a number other than zero."""
+    with np.errstate(over="ignore"):
+        narrow = scale.astype(np.float32)
+    return bool(np.isfinite(narrow).all() and narrow.all())
+
+
+def room(stored: NDArray[Any], axis: int, count: int) -> NDArray[np.int64]:
+    """By how many bits weights of six bits or less can be shifted to the left within int8.
+
+    One number, or as ``count`` says one for each channel. So a bias that is no whole number of
+    steps is stored that much finer; weights of more bits stay as they are.
+    """
+    rows = np.moveaxis(stored, axis, 0).reshape(stored.shape[axis] if count > 1 else 1, -1)
+    largest = np.abs(rows.astype(np.int64)).max(axis=1, initial=1)
+    if largest.max(initial=0) > LARGEST_OF_FEW_BITS:
+        return np.zeros(largest.shape, np.int64)
+    return np.asarray(np.floor(np.log2(127 / largest)), np.int64)
+
+
+LARGEST_OF_FEW_BITS = 32
+"""Of signed integers of six bits."""
+
+
+def _along(values: NDArray[Any], dims: int, axis: int) -> NDArray[Any]:
+    return values.reshape([-1 if k == axis else 1 for k in range(dims)])
+
+
+def stored_in_bytes(levels: NDArray[np.int32]) -> tuple[NDArray[Any], int] | None:
+    """Integers as int8, or as uint8 with the zero point nearest to 128; None if none holds."""
+    low, high = int(levels.min(initial=0)), int(levels.max(initial=0))
+    if low >= -128 and high <= 127:
+        return levels.astype(np.int8), 0
+    if high - low > 255:
+        return None
+    zero = min(max(128, -low), 255 - high)
+    return (levels + zero).astype(np.uint8), zero
+
+
+def _whole_bias(
+    bias: Tensor, x_scale: float, scale: Scales, context: Context
+) -> NDArray[np.int32] | None:
+    """The integers of the model, where they are in steps of the products."""
+    steps, codes = np.float64(x_scale) * scale.astype(np.float64), context.given.codes_of(bias)
+    if codes is None or not np.allclose(codes.scale, steps, rtol=1e-6, atol=0):
+        return None
+    return codes.stored
+
+
+def _nearest_bias(
+    node: Node, bias: Tensor, x_scale: float, scale: Scales, context: Context
+) -> NDArray[np.int32] | None:
+    """The nearest whole numbers of steps, if int32 has room; the rest is noted."""
+    codes, values = context.given.codes_of(bias), np.asarray(constant(bias), np.float64)
+    real = values if codes is None else codes.stored * codes.scale
+    quotients = real / (np.float64(x_scale) * scale.astype(np.float64))
+    if np.abs(quotients).max(initial=0) > BIAS_LIMIT:
+        return None
+    context.given.biases[node.name] = real.tolist()
+    return np.rint(quotients).astype(np.int32)
 
 
 def producer_of(tensor: Tensor) -> Node:
@@ -239,20 +419,43 @@ def _quantize_constants(graph: Graph, node: Node, context: Context) -> None:
         values = constant(tensor)
         if node.op not in (*PAIRING, "MatMul") or values is None:
             continue
-        extremes = Range(float(values.min(initial=0)), float(values.max(initial=0)))
-        parameters = activation_parameters(extremes, context.settings)
+        parameters, stored = _operand(tensor, values, context)
         name = f"{node.name}.operand_{index}"
         node.inputs[index] = _dequantized_constant(
             context,
             graph,
             name,
-            parameters.store_all(values),
+            stored,
             np.array(parameters.scale),
             None,
             parameters.zero,
         )
         stored_tensor = producer_of(node.inputs[index]).inputs[0]
         context.record.tensors[stored_tensor.name] = parameters
+        codes = context.given.codes_of(tensor)
+        if codes is not None and (codes.scale == parameters.scale).all():
+            context.record.kept.append(stored_tensor.name)
+        elif codes is not None:
+            context.given.lost[node.name] = (
+                "a constant operand has one scale here, not one per channel: quantized anew"
+            )
+
+
+def _operand(
+    tensor: Tensor, values: NDArray[Any], context: Context
+) -> tuple[Quantization, NDArray[Any]]:
+    """How a constant is stored, and its integers: as the model has it, or by its extremes."""
+    codes, dtype = context.given.codes_of(tensor), context.settings.activation_type
+    if codes is not None and codes.stored.size and (codes.scale == codes.scale.flat[0]).all():
+        ends = np.iinfo(dtype)
+        low, high = int(codes.stored.min(initial=0)), int(codes.stored.max(initial=0))
+        zero = min(max(0 if dtype == "int8" else 128, ends.min - low), ends.max - high)
+        if high - low <= 255:
+            meaning = Quantization(float(codes.scale.flat[0]), zero, dtype)
+            return meaning, (codes.stored + zero).astype(dtype)
+    extremes = Range(float(values.min(initial=0)), float(values.max(initial=0)))
+    parameters = activation_parameters(extremes, context.settings)
+    return parameters, parameters.store_all(values)
 
 
 def _dequantized_constant(

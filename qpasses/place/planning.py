@@ -8,7 +8,6 @@ import numpy as np
 
 from opsets.forms import POOL_FORMS
 from opsets.target import Target
-from qpasses.integerize import INTEGERIZE, QUANTIZABLE
 from qpasses.ir.choices import SoftmaxNodes
 from qpasses.ir.elementwise import (
     ELEMENTWISE,
@@ -19,12 +18,13 @@ from qpasses.ir.elementwise import (
     pair_objection,
     takes_multipliers,
 )
-from qpasses.ir.graph import Graph, Node, Tensor, is_float, is_used
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import absorbed, activations, data_inputs, multiplies_stacks
 from qpasses.ir.rewriting import Context, Declined
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
+from qpasses.lowering import INTEGERIZE, QUANTIZABLE
 from qpasses.place.ties import Ties
 
 SOFTMAX = frozenset({"LogSoftmax", "Softmax"})
@@ -148,6 +148,8 @@ def _sort(draft: _Draft, node: Node) -> None:
 def _tie_ends(draft: _Draft, node: Node) -> None:
     """What a node moves or clamps keeps its scale."""
     draft.moving.append(node)
+    if node.op == STORE:  # on integers whatever is around it
+        draft.touched.update(tensor.name for tensor in [*node.inputs, *node.outputs])
     is_tie = moves(node) or not draft.context.target.tables
     ends = results(draft.graph, node) if moves(node) else node.outputs
     for tensor, end in product(data_inputs(node), ends):

@@ -1,11 +1,11 @@
 """Rescaling: where a moving node would mix scales, tensors are stored anew at one of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from qpasses.ir.graph import Graph, Node, Tensor, add_node, new_tensor
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, add_node, new_tensor, producer
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import data_inputs
 from qpasses.ir.record import Quantization
@@ -54,12 +54,17 @@ def unlike_edges(
     return found
 
 
-def store_anew(graph: Graph, edges: Sequence[Edge], context: Context) -> None:
+def store_anew(
+    graph: Graph, edges: Sequence[Edge], context: Context, computing: Container[int] = ()
+) -> None:
     """Put QuantizeLinear and DequantizeLinear on each edge, once for all that read the same.
 
-    IntegerizeRescaling makes a table of each, as they stand behind a DequantizeLinear.
+    IntegerizeRescaling makes a table of each, as they stand behind a DequantizeLinear. What a
+    user gives, or a float node, a STORE stores as it is, twice if need be; ``computing``: the
+    ids of integer nodes.
     """
     made: dict[tuple[str, Quantization], Tensor] = {}
+    kept = {*context.given.scales.values()}
     for edge in edges:
         name, meaning = edge.name, edge.meaning
         ends = edge.node.inputs if edge.is_input else edge.node.outputs
@@ -70,13 +75,27 @@ def store_anew(graph: Graph, edges: Sequence[Edge], context: Context) -> None:
         other = new_tensor(context.fresh(f"{name}_moved"), known)
         ends[edge.index] = other
         source, real = (known, other) if edge.is_input else (other, known)
+        if edge.node.op == STORE:
+            source = _unrounded(known, computing)
         stored = new_tensor(context.fresh(f"{name}_rescaled"), known, np.dtype(meaning.dtype))
         context.record.tensors[stored.name] = meaning
+        if meaning in kept:
+            context.record.kept.append(stored.name)
         if name in context.sizes:
             context.sizes[stored.name] = context.sizes[name]
         quantize_and_back(graph, (source, stored, real), meaning, stored.name, context)
         if edge.is_input:
             made[name, meaning] = real
+
+
+def _unrounded(tensor: Tensor, computing: Container[int]) -> Tensor:
+    """What was stored to give ``tensor``, if no integer node writes it; else ``tensor``."""
+    back = producer(tensor)
+    store = None if back is None else producer(back.inputs[0])
+    if store is None or store.op != "QuantizeLinear":
+        return tensor
+    writer = producer(store.inputs[0])
+    return tensor if writer is not None and id(writer) in computing else store.inputs[0]
 
 
 def quantize_and_back(

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from math import prod
 
 from calibration import Range
-from qpasses.integerize.integerize_layer_norm import epsilon_of, row_of
-from qpasses.integerize.numbers.norm_numbers import holds_words
 from qpasses.ir.graph import Graph, Node, Tensor, producer
 from qpasses.ir.moving import moves
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
 from qpasses.ir.stages import NORMS
+from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
+from qpasses.lowering.numbers.norm_numbers import holds_words
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import Edge
 

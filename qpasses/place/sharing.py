@@ -9,11 +9,11 @@ from math import inf, log10
 from typing import Any
 
 from calibration import Range
-from qpasses.integerize.integerize_chain import tabulate
 from qpasses.ir.elementwise import takes_multipliers
 from qpasses.ir.graph import Graph
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
+from qpasses.lowering.integerize_chain import tabulate
 from qpasses.place.chains import Chain, find_chains
 from qpasses.place.placement import activation_parameters
 from qpasses.place.planning import Plan

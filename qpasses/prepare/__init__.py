@@ -16,6 +16,7 @@ from qpasses.prepare.fold_batch_normalization import FoldBatchNormalization
 from qpasses.prepare.fold_into_group_norm import FoldIntoGroupNorm
 from qpasses.prepare.fold_into_layer_norm import FoldIntoLayerNorm
 from qpasses.prepare.fold_into_table import FoldIntoTable
+from qpasses.prepare.fold_scale_into_conv import FoldScaleIntoConv
 from qpasses.prepare.global_max_pool_to_max import GlobalMaxPoolToMax
 from qpasses.prepare.group_norm_to_layer_norm import GroupNormToLayerNorm
 from qpasses.prepare.hoist_transpose import HoistTranspose
@@ -62,6 +63,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     CanonicalizeGemm(),
     OneHotToGather(),
     FoldIntoTable(),
+    FoldScaleIntoConv(),
     FoldAddIntoConv(),
     FoldBatchNormalization(),
     ConvTransposeToConv(),

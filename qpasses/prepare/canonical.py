@@ -11,6 +11,8 @@ from onnx_graphsurgeon.logger import G_LOGGER
 from calibration.memory import give_back
 from opsets.errors import DataError, ModelError
 from qpasses.ir.graph import (
+    STORE,
+    STORING,
     Graph,
     constant_bytes,
     fold_constants,
@@ -25,6 +27,8 @@ from qpasses.ir.shapes import true_shapes
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
 from qpasses.prepare import EXPAND, SIMPLIFY
 from qpasses.prepare.recognize_mask import RecognizeMask
+from qpasses.prepare.store_apart import store_apart
+from qpasses.prepare.take_apart import take_apart
 
 G_LOGGER.severity = G_LOGGER.ERROR  # its warnings are not the user's
 
@@ -42,7 +46,9 @@ def prepare(
     on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
     """
     expected = None if sample is None else results(model, sample)
-    graph = _through(SIMPLIFY, model, sample, context, watch, expected)
+    graph, whole = _through(SIMPLIFY, model, sample, context, watch, expected)
+    if sample is not None and whole is not None:
+        expected = results(whole, sample)
     if sample is not None and expected is not None:
         if context.masks:
             sample = _as_masks(sample, context.masks)
@@ -66,7 +72,8 @@ def _through(
     context: Context,
     watch: Watch,
     expected: Sequence[Any] | None,
-) -> Graph:
+) -> tuple[Graph, onnx.ModelProto | None]:
+    """The graph, and what it was before it was simplified, if it was quantized already."""
     plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
     numbers_as_tensors(plain)
     wanted = context.settings
@@ -85,12 +92,15 @@ def _through(
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable
     )
+    take_apart(graph, context)
     fold_constants(graph)
+    whole = prepared_model(graph) if context.given else None
     graph = _expanded(graph, sample, context, watch)
     if not watch.stops_in(EXPAND):
         run_passes(passes, graph, context, watch)
+    store_apart(graph, context)
     give_back(constant_bytes(graph))
-    return graph
+    return graph, whole
 
 
 def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watch) -> Graph:
@@ -102,6 +112,9 @@ def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watc
     model = prepared_model(graph)
     del model.graph.value_info[:]
     graph = import_graph(true_shapes(model, sample))
+    for node in graph.nodes:
+        if node.name in context.given.scales:
+            node.op, node.domain = STORE, STORING
     fold_constants(graph)
     return graph
 
@@ -117,7 +130,7 @@ def _agrees_unmasked(
         return False
     passes = [each for each in SIMPLIFY if not isinstance(each, RecognizeMask)]
     alone = Context(context.settings)
-    unmasked = _through(passes, model, sample, alone, UNWATCHED, expected)
+    unmasked, _ = _through(passes, model, sample, alone, UNWATCHED, expected)
     return gives(prepared_model(unmasked), sample, expected)
 
 

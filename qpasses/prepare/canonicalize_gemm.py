@@ -1,5 +1,6 @@
 """CanonicalizeGemm: one form for every product with a constant matrix."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,20 +48,25 @@ def _fold_factors(node: Node, context: Context) -> Declined | None:
         return Declined("Gemm with transA = 1: no integer form yet")
     given = np.asarray(constant(node.inputs[1]))
     weights = given.astype(np.float64)
-    weights = (weights.T if node.attrs.get("transB", 0) else weights) * node.attrs.get(
-        "alpha", 1.0
+    turned, alpha = bool(node.attrs.get("transB", 0)), node.attrs.get("alpha", 1.0)
+    weights = (weights.T if turned else weights) * alpha
+    made = context.constant(f"{node.name}.weight", weights.astype(given.dtype))
+    context.given.carry(
+        node.inputs[1],
+        made,
+        lambda codes: (codes.moved(np.transpose) if turned else codes).scaled(np.array(alpha)),
     )
-    inputs = [
-        node.inputs[0],
-        context.constant(f"{node.name}.weight", weights.astype(given.dtype)),
-    ]
+    inputs = [node.inputs[0], made]
     bias = input_at(node, 2)
     if bias is not None:
+        as_row = partial(_as_row, columns=weights.shape[1])
         row = _row(constant(bias), weights.shape[1])
         if row is None:
             return Declined("Gemm with a third input that is not a constant row")
         scaled = row.astype(np.float64) * node.attrs.get("beta", 1.0)
         inputs.append(context.constant(f"{node.name}.bias", scaled.astype(given.dtype)))
+        if node.attrs.get("beta", 1.0) == 1:
+            context.given.carry(bias, inputs[-1], lambda codes: codes.moved(as_row))
     node.attrs.clear()
     node.inputs = inputs
     return None
@@ -75,6 +81,8 @@ def _absorb_bias(graph: Graph, node: Node, context: Context) -> None:
     if row is None:
         return
     node.inputs.append(context.constant(f"{node.name}.bias", row))
+    as_row = partial(_as_row, columns=node.inputs[1].shape[1])
+    context.given.carry(other, node.inputs[-1], lambda codes: codes.moved(as_row))
     write_for(node, add)
 
 
@@ -84,4 +92,8 @@ def _row(values: NDArray[Any] | None, columns: int) -> NDArray[Any] | None:
         return None
     if values.size > 1 and values.shape[-1] != columns:
         return None
+    return _as_row(values, columns)
+
+
+def _as_row(values: NDArray[Any], columns: int) -> NDArray[Any]:
     return np.broadcast_to(values.reshape(-1), (columns,))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from qpasses.ir.given import Codes
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -72,19 +73,17 @@ def _become_conv(
     context: Context,
 ) -> None:
     """Weights [C, M / group, ...] as [M * phases, C / group, ...], the bias repeated."""
-    group, dims = node.attrs.get("group", 1), len(axes)
-    split = weights.reshape(group, -1, *weights.shape[1:]).swapaxes(1, 2)
-    taken = np.pad(split, [(0, 0)] * 3 + [(0, 1)] * dims)  # the zero behind the kernel
-    for i, axis in enumerate(axes):
-        taken = np.take(taken, axis.taps, axis=3 + 2 * i)
-    phases, taps = range(3, 3 + 2 * dims, 2), range(4, 4 + 2 * dims, 2)
-    ordered = taken.transpose(0, 1, *phases, 2, *taps)
-    kernel = ordered.shape[-dims:]
-    folded = ordered.reshape(-1, weights.shape[0] // group, *kernel)
+    group, (source, *rest) = node.attrs.get("group", 1), node.inputs[1:]
+    folded, count = _phases(weights, group, axes), prod(axis.stride for axis in axes)
+    kernel = folded.shape[2:]
     inputs = [node.inputs[0], context.constant(f"{node.name}.phases_weight", folded)]
+    context.given.carry(source, inputs[1], lambda codes: _phases_of(codes, group, axes))
     if bias is not None:
-        repeated = np.repeat(bias, prod(axis.stride for axis in axes))
+        repeated = np.repeat(bias, count)
         inputs.append(context.constant(f"{node.name}.phases_bias", repeated))
+        context.given.carry(
+            rest[0], inputs[2], lambda codes: codes.moved(lambda each: np.repeat(each, count))
+        )
     node.op, node.inputs = "Conv", inputs
     node.attrs.clear()
     node.attrs.update(
@@ -93,6 +92,27 @@ def _become_conv(
         kernel_shape=list(kernel),
         pads=[axis.pads[end] for end in (0, 1) for axis in axes],
     )
+
+
+def _phases(
+    weights: NDArray[Any], group: int, axes: Sequence[Axis], fill: str = "constant"
+) -> NDArray[Any]:
+    """[C, M / group, ...] as [M * phases, C / group, ...]; zeros behind the kernel."""
+    dims = len(axes)
+    split = weights.reshape(group, -1, *weights.shape[1:]).swapaxes(1, 2)
+    taken = np.pad(split, [(0, 0)] * 3 + [(0, 1)] * dims, fill)  # type: ignore[call-overload]
+    for i, axis in enumerate(axes):
+        taken = np.take(taken, axis.taps, axis=3 + 2 * i)
+    phases, taps = range(3, 3 + 2 * dims, 2), range(4, 4 + 2 * dims, 2)
+    ordered = taken.transpose(0, 1, *phases, 2, *taps)
+    kernel = ordered.shape[-dims:]
+    return np.asarray(ordered.reshape(-1, weights.shape[0] // group, *kernel))
+
+
+def _phases_of(codes: Codes, group: int, axes: Sequence[Axis]) -> Codes:
+    """The same of integers; the zeros take the scale of their neighbours."""
+    stored = _phases(codes.stored, group, axes)
+    return Codes(stored, _phases(codes.scale, group, axes, "edge"))
 
 
 class _Interleaving:

@@ -38,8 +38,8 @@ class FoldBatchNormalization(Pass):
             return affine
         factor, offset = affine
         before = producer(node.inputs[0])
-        if before is not None and _can_absorb(graph, before, node):
-            _scale_outputs(before, factor, offset, context)
+        if before is not None and can_absorb(graph, before, node, factor.size):
+            scale_outputs(before, factor, offset, context)
             write_for(before, node)
             return REWRITTEN
         if node.outputs[0].dtype != np.float32:
@@ -72,7 +72,7 @@ def _affine(
     return factor, beta - mean * factor
 
 
-def _can_absorb(graph: Graph, before: Node, node: Node) -> bool:
+def can_absorb(graph: Graph, before: Node, node: Node, channels: int) -> bool:
     """Whether ``before`` has constants to scale, one bias per channel, and no other reader."""
     alone = sole_consumer(graph, before.outputs[0]) is node
     if before.op not in ("Conv", "ConvTranspose", "Gemm") or not alone:
@@ -81,19 +81,22 @@ def _can_absorb(graph: Graph, before: Node, node: Node) -> bool:
         return False
     if constant(before.inputs[1]) is None or input_at(before, 2) is None:
         return constant(before.inputs[1]) is not None
-    bias, channels = constant(before.inputs[2]), node.inputs[1].shape[0]
+    bias = constant(before.inputs[2])
     return bias is not None and bias.shape in ((channels,), (1, channels))
 
 
-def _scale_outputs(
+def scale_outputs(
     before: Node,
     factor: NDArray[np.float64],
     offset: NDArray[np.float64],
     context: Context,
 ) -> None:
+    """Multiply what ``before`` writes with ``factor`` and add ``offset``, for each channel."""
     bias = _values(before, 2) if input_at(before, 2) is not None else np.zeros_like(offset)
-    weights = _values(before, 1) * _along_outputs(before, factor)
+    along = _along_outputs(before, factor)
+    weights = _values(before, 1) * along
     folded = _constants(before, weights, bias.reshape(-1) * factor + offset, context)
+    context.given.carry(before.inputs[1], folded[0], lambda codes: codes.scaled(along))
     before.inputs = [before.inputs[0], *folded]
 
 

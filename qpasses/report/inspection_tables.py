@@ -31,6 +31,8 @@ def print_inspection(console: Console, found: Inspection) -> None:
     made.add_row("calibrated on", f"{configuration.get('samples')} samples")
     made.add_row("float model", f"sha256 {escape(str(about.get('float_sha256')))}")
     made.add_row("made by", f"qpasses {escape(str(about.get('version')))}")
+    if kept := about.get("kept"):
+        made.add_row("scales kept", f"{len(kept)} tensors are stored as the model has them")
     for what in ("inputs", "outputs"):
         for name, stored in (about.get(what) or {}).items():
             made.add_row(what.removesuffix("s"), escape(f"{name}: {_edge(stored)}"))
@@ -236,11 +238,13 @@ def _meaning(each: StoredTensor) -> str:
     low, high = each.codes
     fills = each.codes == code_limits(each.type, 8)
     codes = "" if fills else f", stored {low} .. {high}"
-    return f"{each.tensor} {each.type}{shape}: {real}{codes}"
+    origin = f", scale from the {each.origin}" if each.origin else ""
+    return f"{each.tensor} {each.type}{shape}: {real}{codes}{origin}"
 
 
 def _parameters(each: StoredTensor) -> str:
-    return f"{each.scale:.5g}, {each.zero_point}"
+    origin = f" ({each.origin})" if each.origin else ""
+    return f"{each.scale:.5g}, {each.zero_point}{origin}"
 
 
 def _span(values: Sequence[int]) -> str:

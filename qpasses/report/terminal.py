@@ -173,7 +173,7 @@ def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
 
 def _print_summary(console: Console, report: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, title="Summary", title_justify="left")
-    for add_rows in (_add_shares, _add_float_nodes, _add_tables, _add_repairs, _add_checks):
+    for add_rows in _SUMMARY:
         add_rows(table, report)
     console.print(table)
     console.print()
@@ -288,6 +288,56 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
         )
 
 
+def _add_kept(table: Table, report: dict[str, Any]) -> None:
+    """What of a quantized model was kept, and what was not, with the reason."""
+    kept = report.get("kept")
+    if kept is None:
+        return
+    others = kept["from_samples"]
+    rest = f"; from samples: {len(others)}: {', '.join(others)}" if others else ""
+    table.add_row("scales kept", escape(f"{counted(kept['scales'], 'tensor')}{rest}"))
+    table.add_row("weights kept bit for bit", f"{kept['weights']} nodes")
+    for name, why in kept["weights_not_kept"].items():
+        table.add_row(escape(f"weights not kept: {name}"), escape(why))
+    if twice := kept["computed_twice"]:
+        table.add_row(
+            "computed twice, stored in two ways",
+            escape(f"{counted(len(twice), 'tensor')}: {', '.join(twice)}"),
+        )
+    if early := kept["read_before_stored"]:
+        table.add_row(
+            "read as stored, in the model before that",
+            escape(f"{counted(len(early), 'tensor')}: {', '.join(early)}"),
+        )
+
+
+def _add_channels(table: Table, report: dict[str, Any]) -> None:
+    """In how many channels of sums the integers are those of real arithmetic."""
+    summary = report["summary"]
+    if not summary["channels"]:
+        return
+    equal = summary["channels"] - summary["channels_moved"]
+    text = f"{equal:,} of {summary['channels']:,} channels of sums"
+    moved = {n["name"]: len(n["moved_channels"]) for n in report["evidence"]["nodes"]}
+    unlike = sorted((n for n in moved if moved[n]), key=lambda name: -moved[name])
+    if unlike:
+        shown = ", ".join(f"{name} {moved[name]}" for name in unlike[:_UNLIKE_SHOWN])
+        rest = len(unlike) - _UNLIKE_SHOWN
+        more = f" and {rest} more nodes: --json lists them" if rest > 0 else ""
+        text += f"; others, on single sums: {shown}{more}"
+    table.add_row("as in real arithmetic", escape(text))
+
+
+_UNLIKE_SHOWN = 4
+"""So many nodes are named whose channels differ from real arithmetic."""
+
+_SUMMARY = (
+    *(_add_shares, _add_channels, _add_kept, _add_float_nodes),
+    *(_add_tables, _add_repairs, _add_checks),
+)
+"""What gives the rows of the summary, in order."""
+
+
 def _print_joins(console: Console, joins: list[dict[str, Any]]) -> None:
     """The tables at inputs of Concat and Where, and what one scale would lose instead."""
     tables = [each for each in joins if each["table"]]
@@ -351,7 +401,8 @@ def _print_accuracy(console: Console, report: dict[str, Any]) -> None:
     calibrated_on = "calibration" in report["samples"]
     calibrated_on &= not report["configuration"].get("calibration_table")
     used = counted(count, "calibration sample" if calibrated_on else "sample")
-    console.print(f"Against the float model, on {used}", style="italic", highlight=False)
+    what = "the model that was given" if report["quantized_before"] else "the float model"
+    console.print(f"Against {what}, on {used}", style="italic", highlight=False)
     table = Table(box=None)
     table.add_column("output")
     for name in ("SQNR dB", "cosine", "max |error|"):

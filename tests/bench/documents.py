@@ -11,13 +11,20 @@ from typing import Any
 
 from calibration.presets import PRESET_NOTES
 from opsets.target import KNOWN, Target, load_target, target_names
-from qpasses.integerize import INTEGERIZE
 from qpasses.ir.elementwise import COMBINING, PAIRING, UNARY
+from qpasses.ir.graph import STORE
 from qpasses.ir.moving import MOVING
+from qpasses.lowering import INTEGERIZE
 from qpasses.prepare import PREPARE
 from tests.bench.manifest import METRICS, ROOT
 from tests.bench.markdown import replaced, rewrapped, table
 from tests.bench.option_tables import option_tables
+from tests.bench.quantized_models import (
+    outputs_table,
+    published_table,
+    scores_table,
+    static_table,
+)
 from tests.bench.zoo import Row, markdown
 
 DOCS = ROOT / "docs"
@@ -59,17 +66,18 @@ def float_ops() -> str:
     """Op types of ONNX, and the passes that are asked about a node of each."""
     takers: dict[str, list[str]] = {}
     for each in (*PREPARE, *INTEGERIZE):
-        for op in sorted(each.op_types - {"QuantizeLinear", "DequantizeLinear"}):
+        for op in sorted(each.op_types - {"QuantizeLinear", "DequantizeLinear", STORE}):
             takers.setdefault(op, []).append(each.name)
     for op in (*UNARY, *COMBINING):
         _insert(takers.setdefault(op, []), "integerize-chain")
     rows = [[op, ", ".join(takers[op])] for op in sorted(takers) if {*takers[op]} - COMMON]
+    moved = MOVING.keys() - {STORE}
     return (
         f"Functions of one number, tables by `integerize-chain`: {_listed(UNARY)}.\n\n"
         f"Likewise, of one tensor and constants, or of what is made of one: "
         f"{_listed(COMBINING)}.\n\n"
         f"Functions of two tensors that a table of all pairs may hold: {_listed(PAIRING)}.\n\n"
-        f"Ops that move stored integers, by `integerize-moving`: {_listed(MOVING)}.\n\n"
+        f"Ops that move stored integers, by `integerize-moving`: {_listed(moved)}.\n\n"
         + table(["op", "passes"], rows)
     )
 
@@ -126,6 +134,12 @@ PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": {"figures": short_zoo},
     DOCS / "figures.md": {"zoo": zoo},
     DOCS / "options.md": {"options": option_tables},
+    DOCS / "quantized-models.md": {
+        "published": published_table,
+        "outputs": outputs_table,
+        "scores": scores_table,
+        "static": static_table,
+    },
     DOCS / "samples.md": {"presets": presets},
     DOCS / "supported-ops.md": {"ops": float_ops},
     DOCS / "targets.md": {"shipped": shipped_targets, "rules": target_rules},

@@ -13,9 +13,9 @@ from onnx import helper
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.prove_softmax import softmax_bound
-from qpasses.integerize.numbers.softmax_tables import largest_entry, softmax_tables
 from qpasses.ir.choices import SoftmaxBits
 from qpasses.ir.runtime import OPSET
+from qpasses.lowering.numbers.softmax_tables import largest_entry, softmax_tables
 from tests.bench.costs import run_time
 
 LENGTHS = (10, 64, 197, 1000, 4096)

@@ -125,12 +125,12 @@ def test_a_failure_is_printed_as_text_with_what_repeats_it(monkeypatch, capsys):
     monkeypatch.setattr(interpreter, "OPS", {**OPS, "IntConv": wrong})
     cases = ((number, graphs.case(0, number)) for number in range(50))
     number = next(number for number, made in cases if made and judge(made))
-    arguments = ["fuzz", "--case", str(number), "--no-shrink"]
+    arguments = ["fuzz", "--case", str(number), "--no-shrink", "--kind", "float"]
     monkeypatch.setattr("sys.argv", arguments)
     assert fuzz.main() == 1
     printed = capsys.readouterr().out
     assert "FAILED reference: IntConv" in printed and "= Conv <" in printed
-    assert f"python -m tests.bench.fuzzing --seed 0 --case {number}" in printed
+    assert f"python -m tests.bench.fuzzing --seed 0 --case {number} --kind float" in printed
 
 
 def changed(made, name, change):

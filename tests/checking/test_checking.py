@@ -21,7 +21,9 @@ from qpasses.checking.arithmetic import nearest, shifted
 from qpasses.checking.rules import RULES
 from qpasses.checking.translation import check
 from qpasses.evidence.prove import PROOFS
-from qpasses.integerize import (
+from qpasses.ir.rewriting import Context
+from qpasses.load.integer_model import read_integer_model
+from qpasses.lowering import (
     integerize_chain,
     integerize_clamp,
     integerize_conv,
@@ -30,8 +32,6 @@ from qpasses.integerize import (
     integerize_resize,
     requantized,
 )
-from qpasses.ir.rewriting import Context
-from qpasses.load.integer_model import read_integer_model
 from qpasses.place import placement
 from qpasses.prepare.canonical import prepare
 from tests.support.fault_finding import Floats, one_off
@@ -255,7 +255,7 @@ def test_a_fault_in_a_pass_is_found(fault, monkeypatch):
     original = small(body)
     feeds = random_feeds(original, 1)
     if fault == "taps":
-        from qpasses.integerize.numbers import interpolation
+        from qpasses.lowering.numbers import interpolation
 
         monkeypatch.setitem(
             interpolation.COORDINATES, "half_pixel", interpolation.COORDINATES["asymmetric"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1 import OPS
 from qpasses.checking.rules import check_norms
-from qpasses.integerize.numbers.norm_numbers import Norm, norm_numbers
 from qpasses.ir.record import Quantization
+from qpasses.lowering.numbers.norm_numbers import Norm, norm_numbers
 from tests.support.thoroughness import thoroughly
 
 Y = Quantization(0.05, 100, "uint8")

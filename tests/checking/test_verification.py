@@ -13,6 +13,7 @@ from opsets.op import DOMAIN
 from qpasses import quantize
 from qpasses.checking.verification import verify_integer
 from qpasses.ir.progress import no_progress
+from qpasses.load.arguments import given_source
 from qpasses.load.integer_model import read_integer_model
 from qpasses.load.reading import read_model
 from tests.support.commands import run
@@ -38,7 +39,7 @@ def emitted():
 
 def problems(model, original, samples):
     read = read_integer_model(model, "the model")
-    return verify_integer(read, original, samples, no_progress).problems
+    return verify_integer(read, given_source(original), samples, no_progress).problems
 
 
 def copy_of(model):

@@ -233,38 +233,33 @@ def test_a_model_that_cannot_be_treated_is_refused_and_the_reason_named(bench, n
     assert_one_line(bench.refusal(MODEL, model=bad), *culprits)
 
 
-INTEGER_MODELS = {
-    "QLinearConv": """g (uint8[N, 1, 8, 8] x) => (uint8[N, 4, 6, 6] y) {
-        y = QLinearConv (x, scale, zero, w, scale, w_zero, scale, zero)
-    }""",
-    "MatMulInteger": """g (uint8[N, 4] x) => (int32[N, 4] y) {
-        y = MatMulInteger (x, m, zero, w_zero)
-    }""",
-    "DequantizeLinear": """g (float[N, 1, 8, 8] x) => (float[N, 1, 8, 8] y) {
-        q = QuantizeLinear (x, scale, zero)
-        y = DequantizeLinear (q, scale, zero)
-    }""",
+BOTH_WAYS = """g (float[N, 1, 8, 8] x) => (float[N, 1, 8, 8] y) {
+    q = QuantizeLinear (x, scale, zero)
+    y = DequantizeLinear (q, scale, zero)
+}"""
+
+UNSAID = {
+    "a scale of zero": (BOTH_WAYS, {"scale": np.float32(0)}, ["scale", "0"]),
+    "a negative scale": (BOTH_WAYS, {"scale": np.float32(-1)}, ["scale", "-1"]),
+    "a scale that is NaN": (BOTH_WAYS, {"scale": np.float32("nan")}, ["scale", "NaN"]),
+    "an infinite scale": (BOTH_WAYS, {"scale": np.float32("inf")}, ["scale", "inf"]),
+    "zero points of another type": (BOTH_WAYS, {"zero": np.int32(3)}, ["zero", "int32"]),
 }
 
 
-@pytest.mark.parametrize("op", INTEGER_MODELS)
-def test_a_model_that_is_integer_already_is_refused(bench, op):
-    constants = {
-        "scale": np.float32(0.1),
-        "zero": np.uint8(128),
-        "w": np.ones((4, 1, 3, 3), np.int8),
-        "m": np.ones((4, 4), np.int8),
-        "w_zero": np.int8(0),
-    }
-    message = bench.refusal(MODEL, model=model(INTEGER_MODELS[op], **constants))
-    assert_one_line(message, "bad.onnx", "already", "float model")
+@pytest.mark.parametrize("name", UNSAID)
+def test_a_quantized_model_with_scales_that_are_none_is_refused(bench, name):
+    text, changed, culprits = UNSAID[name]
+    constants = {"scale": np.float32(0.1), "zero": np.uint8(3)} | changed
+    message = bench.refusal(MODEL, model=model(text, **constants))
+    assert_one_line(message, "bad.onnx", *culprits)
 
 
 def test_an_output_of_this_tool_is_not_quantized_again(bench):
     assert bench.quantize().code == 0
     integer = bench.output.rename(bench.folder / "integer.onnx")
     message = bench.refusal(MODEL, model=integer)
-    assert_one_line(message, integer, "already", "float model")
+    assert_one_line(message, integer, "already", "made from")
 
 
 # Options and outputs

@@ -325,10 +325,9 @@ def test_verify_refuses_what_has_no_nodes_to_check(tmp_path, emit):
     assert_refused(desk.verify(), MODEL, desk.output, f"--emit {emit}")
 
 
-@pytest.mark.parametrize("emit", ["qdq", "standard"])
-def test_what_was_emitted_is_not_quantized_again(tmp_path, emit):
+def test_what_was_written_out_is_not_quantized_again(tmp_path):
     desk = Desk(tmp_path, cnn(), pictures())
-    desk.quantize("--emit", emit)
+    desk.quantize("--emit", "standard")
     given = "--data", desk.data, "-o", tmp_path / "again.onnx"
     assert_refused(run("quantize", desk.output, *given), MODEL, "already")
 

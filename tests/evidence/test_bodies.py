@@ -220,7 +220,7 @@ SLOPE = numbers(4, 1, 1)
     ("statements", "op"),
     {
         "c = PRelu (a, slope) y = Add (c, b)": "LutPerChannel",
-        "c = Mul (a, scale) y = Add (c, b)": "LutPerChannel",
+        "s = Abs (a) c = Mul (s, scale) y = Add (c, b)": "LutPerChannel",
         "c = Add (a, columns) y = Add (c, b)": "LutPerChannel",
         "y = Max (a, b)": "LutPair",
         "y = Min (a, b)": "LutPair",

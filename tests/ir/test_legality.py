@@ -11,7 +11,7 @@ from qpasses.ir.record import NodeRecord, Quantization, Record
 from qpasses.ir.shapes import infer_shapes
 from qpasses.ir.stages import Kind
 
-HEADER = '<ir_version: 10, opset_import: ["" : 21, "qpasses" : 1]> '
+HEADER = '<ir_version: 10, opset_import: ["" : 21, "qpasses" : 1, "qpasses.given" : 1]> '
 PARAMETERS = "float scale = {0.5}, uint8 zero = {3}"
 
 CODES = Quantization(0.5, 3, "uint8")
@@ -78,7 +78,10 @@ LEGAL = {
 BROKEN = {
     (CANONICAL.name, Kind.FLOAT, 0): ("y = Identity (x)", {}),
     (CANONICAL.name, Kind.INTEGER, 0): ("y = qpasses.Lut (x, zero)", {}),
-    (CANONICAL.name, Kind.EDGE, None): (f"{Q} y = DequantizeLinear (q, scale, zero)", {}),
+    (CANONICAL.name, Kind.EDGE, 0): (
+        "t = QuantizeLinear (x, scale, zero) y = DequantizeLinear (t, scale, zero)",
+        {},
+    ),
     (PLACED.name, Kind.FLOAT, 0): (f"{Q} y = Cast <to = 1> (q)", {}),
     (PLACED.name, Kind.INTEGER, 0): ("y = qpasses.Lut (x, zero)", {}),
     (PLACED.name, Kind.INTEGER, 1): (
@@ -124,6 +127,7 @@ BROKEN = {
         {},
     ),
     (INTEGER.name, Kind.FLOAT, 0): ("y = Softmax (x)", {}),
+    (INTEGER.name, Kind.FLOAT, 1): ("y = qpasses.given.Store (x)", {}),
     (INTEGER.name, Kind.SHAPE, 0): (f"{Q} y = Cast <to = 7> (q)", {"output": "int64[4] y"}),
 }
 """By stage, kind and place of the rule among those of the kind; None: the kind is none."""

@@ -12,13 +12,13 @@ from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.lut_interpolated import interpolate
 from opsets.realised import node_pair
 from opsets.target import load_target
-from qpasses.integerize.integerize_chain import tabulate
-from qpasses.integerize.numbers.coded_slope_numbers import coded_slopes
-from qpasses.integerize.numbers.rescaled_numbers import KEPT, rescaled_numbers
 from qpasses.ir.function import Function
 from qpasses.ir.graph import import_graph
 from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import run_op
+from qpasses.lowering.integerize_chain import tabulate
+from qpasses.lowering.numbers.coded_slope_numbers import coded_slopes
+from qpasses.lowering.numbers.rescaled_numbers import KEPT, rescaled_numbers
 from tests.support.conformance import each, ends, float32, load, needs_vectors
 from tests.support.op_loops import exact_round
 from tests.support.small_models import model

@@ -6,7 +6,8 @@ from opsets.qpasses_v1.i_bert_gelu import polynomial_erf
 from opsets.qpasses_v1.i_layer_norm import normalize
 from opsets.qpasses_v1.shift_gelu import shift_sigmoid
 from opsets.qpasses_v1.shiftmax import shiftmax
-from qpasses.integerize.numbers.published_numbers import (
+from qpasses.ir.runtime import run_op
+from qpasses.lowering.numbers.published_numbers import (
     I_BERT_ERF_BITS,
     I_VIT_SLOPE,
     SHIFT_GELU_BITS,
@@ -14,7 +15,6 @@ from qpasses.integerize.numbers.published_numbers import (
     i_layer_norm_bias,
     shift_x0,
 )
-from qpasses.ir.runtime import run_op
 from tests.support.conformance import each, float32, needs_vectors
 
 pytestmark = needs_vectors

@@ -11,7 +11,7 @@ import pytest
 
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.prove_softmax import softmax_bound
-from qpasses.integerize.numbers.softmax_tables import largest_entry, softmax_tables
+from qpasses.lowering.numbers.softmax_tables import largest_entry, softmax_tables
 from tests.support.thoroughness import together
 
 EVEN = {"axis": -1, "published": 0, "rounding": "half_to_even"}

@@ -13,10 +13,10 @@ import qpasses
 from calibration import Range
 from calibration.methods import Wanted, expected_error, threshold
 from opsets.target import load_target
-from qpasses.integerize.requantized import accumulators
 from qpasses.ir.metadata import read_record
 from qpasses.ir.record import Quantization
 from qpasses.ir.settings import Settings
+from qpasses.lowering.requantized import accumulators
 from qpasses.place.placement import activation_parameters
 from tests.support.commands import USAGE, Desk, assert_refused, read_json, run
 from tests.support.covering import covering_pairs

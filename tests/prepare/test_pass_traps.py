@@ -6,12 +6,12 @@ import pytest
 
 from calibration import Range
 from opsets.target import load_target
-from qpasses.integerize import INTEGERIZE
 from qpasses.ir.graph import import_graph, prepared_model
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.runtime import IR_VERSION, OPSET
 from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import infer_shapes
+from qpasses.lowering import INTEGERIZE
 from qpasses.place.placement import place
 from qpasses.place.planning import plan
 from qpasses.prepare import PREPARE

@@ -13,12 +13,12 @@ from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.prove import prove
-from qpasses.integerize import INTEGERIZE
 from qpasses.ir.graph import prepared_model, tidy
 from qpasses.ir.moving import MOVING
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.runtime import IR_VERSION, OPSET
 from qpasses.ir.settings import Settings
+from qpasses.lowering import INTEGERIZE
 from qpasses.place.alignment import align
 from qpasses.place.placement import place
 from qpasses.place.planning import plan

@@ -1,5 +1,6 @@
 """How the constants of a float graph are stored: weights, biases and other operands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,13 +20,67 @@ _TINY = float(np.finfo(np.float32).tiny)
 class Matrix:
     """Stored weights and bias with the scale of each channel, or the one of all of them.
 
-    ``raised``: the channels whose scale is wider because of their bias.
+    ``raised``: the channels whose scale is wider because of their bias; ``zero``: the one zero
+    point; ``real_bias``: what a record says of biases that are no whole numbers.
     """
 
     weights: NDArray[Any]  # int8 or uint8
     bias: NDArray[np.int32]
     scale: NDArray[np.floating[Any]]
     raised: list[int]
+    zero: int = 0
+    real_bias: Sequence[float] = ()
+
+
+def kept_matrix(
+    site: Site, bias: Tensor | None, axis: int, x_scale: float, per_channel: bool
+) -> Matrix | None:
+    """Weights and bias as the original has them; None where no integer node can.
+
+    A scale for each channel along ``axis``, if ``per_channel`` allows several; integers
+    without their zero point that fit int8, or uint8 with a zero point as near to 128 as they
+    allow; a bias that is no integer in steps of the products is the nearest, 2**30 at most,
+    with weights of six bits shifted left as far as they fit int8.
+    """
+    codes = site.pair.known.codes.get(site.first.inputs[1].name)
+    if codes is None:
+        return None
+    steps = np.moveaxis(codes.scale, axis, 0).reshape(codes.scale.shape[axis], -1)
+    low, high = int(codes.stored.min(initial=0)), int(codes.stored.max(initial=0))
+    if not steps.size or (steps.min(axis=1) != steps.max(axis=1)).any() or high - low > 255:
+        return None
+    signed = low >= -128 and high <= 127
+    zero = 0 if signed else max(-low, min(128, 255 - high))
+    scale = steps[:, 0] if np.unique(steps).size > 1 else steps[0, :1]
+    if scale.size > 1 and not per_channel:
+        return None
+    with np.errstate(over="ignore"):  # it is asked next
+        narrow, channels = scale.astype(np.float32), codes.stored.shape[axis]
+    if not np.isfinite(narrow).all() or not narrow.all():
+        return None
+    if bias is None:
+        levels = (codes.stored + zero).astype(np.int8 if signed else np.uint8)
+        return Matrix(levels, np.zeros(channels, np.int32), narrow, [], zero)
+    given, whole = site.pair.known.codes.get(bias.name), codes.stored + zero
+    products = np.broadcast_to(x_scale * narrow.astype(np.float64), channels)
+    if given is not None and (np.abs(given.scale - products) <= 1e-6 * products).all():
+        weights = whole.astype(np.int8 if signed else np.uint8)
+        return Matrix(weights, given.stored, narrow, [], zero)
+    numbers = constant(bias) if given is None else given.stored * given.scale
+    real = np.asarray(numbers, np.float64)
+    if not zero and max(-low, high) <= 1 << 5:
+        rows = np.moveaxis(np.abs(whole), axis, 0).reshape(channels, -1).max(axis=1, initial=1)
+        largest = rows if narrow.size > 1 else rows.max(keepdims=True)
+        finer = np.array([max(n for n in range(8) if m << n <= 127) for m in largest.tolist()])
+        column = [-1 if k == axis else 1 for k in range(whole.ndim)]
+        whole, narrow = whole * (1 << finer).reshape(column), np.ldexp(narrow, -finer)
+        products = np.broadcast_to(x_scale * narrow.astype(np.float64), channels)
+    quotients = real / products
+    if np.abs(quotients).max(initial=0) > 1 << 30:
+        return None
+    weights = whole.astype(np.int8 if signed else np.uint8)
+    nearest = np.rint(quotients).astype(np.int32)
+    return Matrix(weights, nearest, narrow, [], zero, tuple(real.tolist()))
 
 
 def stored_matrix(
@@ -126,9 +181,12 @@ def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
     values = constant(theirs)
     if values is None:
         return site.operand(ours, theirs)
-    meaning = meaning_of_constant(values, site.settings)
+    kept = _kept_operand(site, theirs)
+    meaning = meaning_of_constant(values, site.settings) if kept is None else kept[0]
     levels = np.rint(values.astype(np.float64) / meaning.scale) + meaning.zero_point
     expected = np.clip(levels, *meaning.limits).astype(meaning.dtype)
+    if kept is not None:
+        expected = kept[1]
     found = constant(ours)
     if found is None or found.dtype != expected.dtype or not np.array_equal(found, expected):
         raise DifferenceError(f"{ours.name!r} does not store the constant {theirs.name!r}")
@@ -136,6 +194,20 @@ def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
         raise DifferenceError(f"the record of {ours.name!r} is not that of its constant")
     site.pair.operands.add(ours.name)
     return meaning
+
+
+def _kept_operand(site: Site, theirs: Tensor) -> tuple[Quantization, NDArray[Any]] | None:
+    """A constant as the original stores it, the zero point as near to the middle as it can."""
+    codes, dtype = site.pair.known.codes.get(theirs.name), site.settings.activation_type
+    if codes is None or not codes.stored.size or np.unique(codes.scale).size > 1:
+        return None
+    low, high = int(codes.stored.min(initial=0)), int(codes.stored.max(initial=0))
+    if high - low > 255:
+        return None
+    first, last, middle = (0, 255, 128) if dtype == "uint8" else (-128, 127, 0)
+    zero = max(first - low, min(middle, last - high))
+    meaning = Quantization(float(codes.scale.flat[0]), zero, dtype)
+    return meaning, (codes.stored + zero).astype(dtype)
 
 
 def stores_nearest(

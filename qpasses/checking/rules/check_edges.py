@@ -15,7 +15,15 @@ from qpasses.checking.meaning import (
     unlike_attributes,
 )
 from qpasses.checking.rules.check_clamps import check_ends
-from qpasses.ir.graph import Node, constant, input_at, is_graph_output, producer
+from qpasses.ir.graph import (
+    STORE,
+    Node,
+    Tensor,
+    constant,
+    input_at,
+    is_graph_output,
+    producer,
+)
 from qpasses.ir.record import SIGNALS, Quantization
 
 
@@ -39,7 +47,9 @@ def quantize_linear(site: Site) -> Iterator[str]:
     if site.pair.meaning(given).stored is not None:
         raise DifferenceError(f"reads {given.name!r}, which is stored already")
     before = producer(given)
-    if before is not None and before.op == "DequantizeLinear":
+    has_tables = site.settings.target.tables
+    is_own = before is not None and before.name in site.pair.float_nodes
+    if before is not None and before.op == "DequantizeLinear" and has_tables and not is_own:
         yield "stores in float again what was stored before"
     found = parameters_of(site.node)
     recorded = site.pair.record.tensors.get(output.name)
@@ -83,9 +93,15 @@ def read_inputs(pair: Pair) -> Iterator[str]:
         stored = pair.record.tensors.get(mine.name)
         if stored is None and mine.name != other.name:
             yield f"input {mine.name!r} is called {other.name!r} in the float model"
-        if stored is not None and not pair.settings.integer_io:
+        if not _may_be_stored(pair, mine, stored):
             yield f"input {mine.name!r} is stored, unlike the recorded settings"
         pair.meanings[mine.name] = Meaning(other.name, stored)
+
+
+def _may_be_stored(pair: Pair, end: Tensor, stored: Quantization | None) -> bool:
+    """Whether an edge of the graph is wanted as integers, or is no integers."""
+    known = pair.known.edges.get(end.name)
+    return stored == known if known else stored is None or pair.settings.integer_io
 
 
 def left_in_float(pair: Pair) -> Iterator[str]:
@@ -108,6 +124,12 @@ UNCHANGED = frozenset({"Shape", "Size", "ArgMax", "ArgMin"})
 """What gives the same of stored integers as of the numbers that these stand for."""
 
 
+def _unstored(tensor: Tensor) -> Tensor:
+    """What is stored to give ``tensor``; itself, if it is not."""
+    node = producer(tensor)
+    return tensor if node is None or node.op != STORE else _unstored(node.inputs[0])
+
+
 def compare_outputs(pair: Pair) -> Iterator[str]:
     """Whether the outputs stand for those of the float model, in order."""
     ours, theirs = pair.integer.outputs, pair.real.outputs
@@ -120,9 +142,9 @@ def compare_outputs(pair: Pair) -> Iterator[str]:
                 yield f"output {mine.name!r} is not the constant {other.name!r}"
         elif found is None:
             yield f"output {mine.name!r}: what it stands for is not known"
-        elif found.real != other.name:
+        elif found.real != _unstored(other).name:
             yield f"output {mine.name!r} is {found.real!r}, not {other.name!r}"
         elif found.stored is None and mine.name != other.name:
             yield f"output {mine.name!r} is called {other.name!r} in the float model"
-        elif found.stored is not None and not pair.settings.integer_io:
+        elif not _may_be_stored(pair, mine, found.stored):
             yield f"output {mine.name!r} is stored, unlike the recorded settings"

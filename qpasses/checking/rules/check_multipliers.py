@@ -36,6 +36,30 @@ def expected_pairs(
     return multiplier, shift
 
 
+def nearest_to_sums(
+    multiplier: Int64, shift: Int64, real: Int64, steps: Int64, reachable: Interval
+) -> Int64:
+    """Each multiplier, or the one at most 8 away that steps most often where ``real`` does.
+
+    Of several the nearest, of two of these the larger; none leaves 31 bits.
+    """
+    found, places = multiplier.copy(), reachable.clip(real)
+    for channel, first in enumerate(multiplier.tolist()):
+        low, high = (end[channel : channel + 1] for end in (reachable.low, reachable.high))
+        near = Interval(low, high)
+        tries = [first] + [first + way * n for n in range(1, 9) for way in (1, -1)]
+        tries = [each for each in tries if 1 << 30 <= each < 1 << 31] or [first]
+        lost = []
+        for each in tries:
+            pair = np.array([each]), shift[channel : channel + 1]
+            ours = near.clip(meaning_thresholds(*pair, steps, "half_to_even"))
+            lost.append(int(np.abs(ours - places[channel]).sum()))
+            if not lost[-1]:
+                break
+        found[channel] = tries[lost.index(min(lost))]
+    return found
+
+
 def _scale(
     op: str, operands: Sequence[float], y: float, cells: int, target: Target
 ) -> Fraction:

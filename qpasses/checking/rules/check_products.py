@@ -18,15 +18,21 @@ from qpasses.checking.meaning import (
     unlike_attributes,
 )
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
-from qpasses.checking.rules.check_constants import Matrix, operand, stored_matrix
+from qpasses.checking.rules.check_constants import (
+    Matrix,
+    kept_matrix,
+    operand,
+    stored_matrix,
+)
 from qpasses.checking.rules.check_multipliers import (
     check_computes,
     expected_pairs,
     expected_rounding,
+    nearest_to_sums,
 )
 from qpasses.checking.sizes import products_of
-from qpasses.evidence.thresholds import Interval, levels
-from qpasses.ir.graph import Node, input_at
+from qpasses.evidence.thresholds import Interval, levels, real_thresholds
+from qpasses.ir.graph import Node, Tensor, constant, input_at
 from qpasses.ir.record import Quantization
 
 
@@ -46,7 +52,8 @@ def int_conv(site: Site) -> Iterator[str]:
         geometry["pads"] = list(node.attrs.get("pads") or [0] * (2 * dims))
     else:
         geometry["auto_pad"] = node.attrs["auto_pad"]
-    yield from _matrix(site, weights, float_constant(node, 2), 0, clamps, geometry)
+    float_constant(node, 2)
+    yield from _matrix(site, weights, input_at(node, 2), 0, clamps, geometry)
 
 
 def int_gemm(site: Site) -> Iterator[str]:
@@ -57,11 +64,12 @@ def int_gemm(site: Site) -> Iterator[str]:
         plain = {"transA": 0, "transB": 0, "alpha": 1.0, "beta": 1.0}
         if any(node.attrs.get(name, value) != value for name, value in plain.items()):
             raise DifferenceError(f"{node.name!r} transposes or scales what it multiplies")
-        bias = float_constant(node, 2)
+        float_constant(node, 2)
+        bias = input_at(node, 2)
     elif len(site.chain) > 1 and site.chain[1].op == "Add":
         bias, count = _row(site), 2
     weights = _weights(node)
-    if bias is not None and bias.shape != weights.shape[1:]:
+    if bias is not None and tuple(bias.shape) != weights.shape[1:]:
         raise DifferenceError(f"the bias of {node.name!r} is not one number per column")
     clamps = clamps_behind(site, count)
     shape = node.inputs[0].shape
@@ -77,19 +85,20 @@ def _weights(node: Node) -> NDArray[Any]:
     return weights
 
 
-def _row(site: Site) -> NDArray[Any] | None:
+def _row(site: Site) -> Tensor | None:
     """The constant that is added to a product, on either side of it."""
     product, add = site.first.outputs[0], site.chain[1]
     place = next((i for i, tensor in enumerate(add.inputs) if tensor is product), None)
     if place is None:
         raise DifferenceError(f"{add.name!r} does not follow {site.first.name!r}")
-    return float_constant(add, 1 - place)
+    float_constant(add, 1 - place)
+    return input_at(add, 1 - place)
 
 
 def _matrix(
     site: Site,
     weights: NDArray[Any],
-    bias: NDArray[Any] | None,
+    bias: Tensor | None,
     axis: int,
     clamps: Sequence[Node],
     attributes: Mapping[str, Any],
@@ -98,16 +107,22 @@ def _matrix(
     settings, rules = site.settings, site.settings.target
     rule = rules.conv_weights if node.op == "Conv" else rules.matmul_weights
     per_channel = bool(settings.per_channel) and rule == "per_channel"
-    matrix = stored_matrix(weights, bias, axis, x.scale, per_channel, node.op, rules.weights)
+    matrix = kept_matrix(site, bias, axis, x.scale, per_channel)
+    if matrix is None:
+        real = constant(bias)
+        matrix = stored_matrix(
+            weights, real, axis, x.scale, per_channel, node.op, rules.weights
+        )
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
     for name, value in (
         ("x_zero", x.zero),
         ("w", matrix.weights),
-        ("w_zero", np.array(0, matrix.weights.dtype)),
+        ("w_zero", np.array(matrix.zero, matrix.weights.dtype)),
         ("bias", matrix.bias),
     ):
         yield from unlike(name, site.given[name], value)
+    yield from unlike("the recorded bias", list(site.entry.bias), list(matrix.real_bias))
     reachable = _reachable(matrix, axis, x)
     if matrix.scale.size == 1:
         reachable = Interval(
@@ -120,9 +135,10 @@ def _matrix(
 
 def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:
     """The sums of each channel for any codes of x: the ends at the signs of the weights."""
-    rows = np.moveaxis(matrix.weights, axis, 0).reshape(len(matrix.bias), -1)
+    levels = matrix.weights.astype(np.int16) - matrix.zero
+    rows = np.moveaxis(levels, axis, 0).reshape(len(matrix.bias), -1)
     total = rows.sum(axis=1, dtype=np.int64)
-    mass = np.abs(rows.astype(np.int16)).sum(axis=1, dtype=np.int64)
+    mass = np.abs(rows).sum(axis=1, dtype=np.int64)
     above, below = (mass + total) // 2, (mass - total) // 2
     low, high = (end - x.zero_point for end in x.type_limits)
     bias = matrix.bias.astype(np.int64)
@@ -205,9 +221,31 @@ def check_requantized(
         multiplier, shift = rule.multiplier, rule.shift
     else:
         multiplier, shift = expected_pairs(site.node.op, scales, y.scale, cells, target)
+        if target.seeks_real_sums:
+            real = _ratios(scales, y, cells)
+            rests = _rests(site, len(real))
+            multiplier = nearest_to_sums(
+                multiplier,
+                shift,
+                real_thresholds(real, _steps(site), rests),
+                _steps(site),
+                reachable,
+            )
     for name, value in (("multiplier", multiplier), ("shift", shift)):
         yield from unlike(name, site.given[name], value.astype(np.int32))
     check_computes(multiplier, shift, _steps(site), reachable, target)
+
+
+def _rests(site: Site, count: int) -> list[Fraction]:
+    """What the stored biases lack of those of the record, in their steps; [] for none."""
+    real, scales = site.entry.bias, site.entry.scales
+    if len(real) != count or len(scales["w"]) != count:
+        return []
+    stored = site.given["bias"].tolist()
+    return [
+        Fraction(value) / (Fraction(scales["x"][0]) * Fraction(w)) - level
+        for value, w, level in zip(real, scales["w"], stored, strict=True)
+    ]
 
 
 def _known(site: Site) -> dict[str, NDArray[Any]]:

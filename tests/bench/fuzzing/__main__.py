@@ -14,10 +14,15 @@ from rich.console import Console
 from rich.progress import track
 
 from tests.bench.fuzzing.graphs import Case, case
-from tests.bench.fuzzing.judge import Failure, Seen, judge
+from tests.bench.fuzzing.judge import Failure, Seen
+from tests.bench.fuzzing.judge_quantized import judge_any
+from tests.bench.fuzzing.quantized import quantized_case
 from tests.bench.fuzzing.shrinking import shrunk
 from tests.bench.fuzzing.single_ops import single_op
 from tests.support.op_loops import PLAIN
+
+KINDS = ("both", "float", "quantized")
+"""Of both, every third graph is quantized already."""
 
 LARGE = 64
 """Constants of more elements are printed by their ONNX text alone."""
@@ -33,6 +38,12 @@ def show(console: Console, made: Case, failure: Failure, command: str) -> None:
     console.print(f"options {dict(made.options)}\n  {command}", markup=False)
 
 
+def drawn(kind: str, seed: int, number: int) -> Case | None:
+    """Case ``number`` of ``seed``, of one of ``KINDS``."""
+    is_quantized = kind == "quantized" or (kind == "both" and number % 3 == 2)
+    return (quantized_case if is_quantized else case)(seed, number)
+
+
 def counts(console: Console, title: str, found: Counter[str]) -> None:
     """One line: how often each was met."""
     listed = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
@@ -44,6 +55,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", choices=KINDS, default="both")
     parser.add_argument("--case", type=int, help="this one alone")
     parser.add_argument("--first", type=int, default=0, help="begin with this case")
     parser.add_argument("--no-shrink", action="store_true")
@@ -58,17 +70,20 @@ def main() -> int:
                 console.print(f"FAILED {failure.kind}: {failure.detail}", markup=False)
     judged = 0
     for number in track(range(first, first + count), "graphs", console=console):
-        made = case(given.seed, number)
+        made = drawn(given.kind, given.seed, number)
         if made is None:
             continue
         judged += 1
-        failure = judge(made, seen)
+        failure = judge_any(made, seen)
         if failure is None:
             continue
         failures[failure.kind] += 1
         if failures[failure.kind] == 1 and not given.no_shrink:
             made, failure = shrunk(made, failure)
-        command = f"python -m tests.bench.fuzzing --seed {given.seed} --case {number}"
+        kind = "quantized" if made.is_quantized else "float"
+        command = (
+            f"python -m tests.bench.fuzzing --seed {given.seed} --case {number} --kind {kind}"
+        )
         if failures[failure.kind] == 1:
             show(console, made, failure, command)
         else:
@@ -77,6 +92,7 @@ def main() -> int:
     counts(console, "integer graphs", seen.integer_ops)
     counts(console, "verdicts", seen.verdicts)
     counts(console, "refused samples", seen.refusals)
+    counts(console, "beside real arithmetic", seen.compared)
     counts(console, "not judged in float64 by onnx's evaluator", seen.not_evaluated)
     counts(console, "failures", failures)
     seconds = perf_counter() - start

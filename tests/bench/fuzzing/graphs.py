@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibration import Session
 from opsets.errors import QPassesError
 from tests.bench.fuzzing.builder import Arrays, Builder, Shape
-from tests.bench.fuzzing.steps import STEPS, clip, pair, relu, unary
+from tests.bench.fuzzing.steps import STEPS, Step, clip, pair, relu, unary
 
 OPSETS = range(13, 22)
 SAMPLES = 3
@@ -30,11 +30,15 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
 
 @dataclass(frozen=True)
 class Case:
-    """A float model, feeds to calibrate on, and options of ``qpasses.quantize``."""
+    """A float model, feeds to calibrate on, and options of ``qpasses.quantize``.
+
+    ``is_quantized``: a model that is quantized already, and ``qpasses.integerize``.
+    """
 
     model: onnx.ModelProto
     feeds: Sequence[Arrays]
     options: Mapping[str, Any]
+    is_quantized: bool = False
 
     def with_model(self, model: onnx.ModelProto, feeds: Sequence[Arrays]) -> "Case":
         """The same options for another model."""
@@ -43,11 +47,20 @@ class Case:
 
 def case(seed: int, number: int) -> Case | None:
     """Case ``number`` of ``seed``; None where what was drawn does not run to finite values."""
-    rng = np.random.default_rng([seed, number])
-    builder = Builder(rng, int(rng.choice(OPSETS)))
+    return drawn(np.random.default_rng([seed, number]), OPSETS, STEPS, OPTIONS)
+
+
+def drawn(
+    rng: np.random.Generator,
+    opsets: Sequence[int],
+    steps: Sequence[tuple[Step, int]],
+    options: Sequence[Mapping[str, Any]],
+) -> Case | None:
+    """A float graph of ``steps``; None where it does not run to finite values."""
+    builder = Builder(rng, int(rng.choice(opsets)))
     for _ in range(int(rng.choice([1, 1, 1, 2, 3]))):
         builder.input(_shape(builder))
-    functions, weights = zip(*STEPS, strict=True)
+    functions, weights = zip(*steps, strict=True)
     chances = np.array(weights) / sum(weights)
     length = builder.whole(1, 8)
     for _ in range(4 * length):
@@ -65,27 +78,36 @@ def case(seed: int, number: int) -> Case | None:
     ends = [n for n in written if n not in read and builder.chance(0.8)] or written[-1:]
     inner = [name for name in written if name in read and builder.chance(0.1)]
     feeds = _feeds(builder)
-    made = Case(builder.model([*ends, *inner]), feeds, builder.one_of(OPTIONS))
+    made = Case(builder.model([*ends, *inner]), feeds, builder.one_of(options))
     return made if is_legal(made) else None
 
 
 def is_legal(made: Case) -> bool:
-    """Whether onnxruntime runs the model, optimized too, and every tensor of it is finite."""
+    """Whether onnxruntime runs the model, optimized too, and every tensor of it is finite.
+
+    One that is quantized need not run optimized: that changes its results.
+    """
     try:
         onnx.checker.check_model(made.model)
-        exposed = onnx.ModelProto()
-        exposed.CopyFrom(made.model)
-        present = {value.name for value in exposed.graph.output}
-        for node in exposed.graph.node:
-            for name in node.output:
-                if name not in present:
-                    exposed.graph.output.add(name=name)
-        session = Session(exposed, optimize=False, threads=1)
-        found = [value for feed in made.feeds for value in session.run(None, feed)]
-        Session(made.model, threads=1).run(None, made.feeds[0])
+        found = every_tensor(made)
+        if not made.is_quantized:
+            Session(made.model, threads=1).run(None, made.feeds[0])
     except (QPassesError, onnx.checker.ValidationError):
         return False
-    return all(np.isfinite(each).all() for each in found)
+    return all(np.isfinite(each).all() for some in found for each in some.values())
+
+
+def every_tensor(made: Case) -> list[Arrays]:
+    """By feed, every tensor of the graph, computed as it stands. Raises QPassesError."""
+    model = onnx.ModelProto()
+    model.CopyFrom(made.model)
+    present = {value.name for value in model.graph.output}
+    names = [name for node in model.graph.node for name in node.output if name]
+    model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names if n not in present)
+    session = Session(model, optimize=False, threads=1)
+    return [
+        feed | dict(zip(names, session.run(names, feed), strict=True)) for feed in made.feeds
+    ]
 
 
 def _shape(b: Builder) -> Shape:

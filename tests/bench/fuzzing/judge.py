@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 
 import qpasses
-from calibration import Session, input_specs
+from calibration import Session
 from opsets.errors import DataError, QPassesError
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges
@@ -53,6 +53,7 @@ class Seen:
     verdicts: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     not_evaluated: Counter[str] = field(default_factory=Counter)
+    compared: Counter[str] = field(default_factory=Counter)
 
 
 def judge(case: Case, seen: Seen | None = None) -> Failure | None:
@@ -73,14 +74,14 @@ def judge(case: Case, seen: Seen | None = None) -> Failure | None:
     seen.verdicts[result.verdict] += 1
     seen.integer_ops.update(node.op_type for node in made.graph.node)
     return (
-        _reported(result)
-        or _bodies(case, made)
-        or _verified(case, made, result.verdict)
+        reported(result)
+        or bodies_differ(case, made)
+        or verified(case, made, result.verdict)
         or _real(case, seen)
     )
 
 
-def _reported(result: qpasses.Result) -> Failure | None:
+def reported(result: qpasses.Result) -> Failure | None:
     """Never failed, incomplete for a reason, every float node with its own."""
     summary = result.report["summary"]
     if result.verdict == "failed":
@@ -108,7 +109,8 @@ def _real(case: Case, seen: Seen) -> Failure | None:
     return None
 
 
-def _verified(case: Case, made: onnx.ModelProto, verdict: str) -> Failure | None:
+def verified(case: Case, made: onnx.ModelProto, verdict: str) -> Failure | None:
+    """verify comes to the verdict of quantize."""
     try:
         found = qpasses.verify(made, case.model, list(case.feeds[:1]))
     except Exception as error:
@@ -119,11 +121,11 @@ def _verified(case: Case, made: onnx.ModelProto, verdict: str) -> Failure | None
     return Failure(f"verify: verdict {found.verdict}", f"quantize: {verdict}; {problems[:2]}")
 
 
-def _bodies(case: Case, made: onnx.ModelProto) -> Failure | None:
+def bodies_differ(case: Case, made: onnx.ModelProto) -> Failure | None:
     """Both bodies, optimized or not, inside and far outside of the range, against meanings."""
     try:
         record, _ = read_record(made)
-        edges = Edges.between([spec.name for spec in input_specs(case.model)], made, record)
+        edges = Edges.between(case.model, made, record)
         rng = np.random.default_rng(0)
         feeds = [edges.feed(feed) for feed in _stretched(case.feeds, rng)]
         for name, model in {
@@ -182,12 +184,17 @@ def _first(found: NDArray[Any], expected: NDArray[Any]) -> str:
 
 def _stretched(feeds: Sequence[Arrays], rng: np.random.Generator) -> list[Arrays]:
     first = feeds[0]
-    far = {name: value * np.float32(FAR) for name, value in first.items()}
-    other = {
-        name: (rng.standard_normal(value.shape) * FAR).astype(np.float32)
-        for name, value in first.items()
-    }
-    return [first, {name: -value for name, value in first.items()}, far, other]
+    opposite: Arrays = {}
+    far: Arrays = {}
+    other: Arrays = {}
+    for name, value in first.items():
+        noise = rng.standard_normal(value.shape) * FAR
+        if value.dtype == np.float32:
+            opposite[name], far[name] = -value, value * np.float32(FAR)
+        else:
+            opposite[name], far[name] = ~value, value ^ 1
+        other[name] = noise.astype(np.int64).astype(value.dtype)
+    return [first, opposite, far, other]
 
 
 def _watching(model: onnx.ModelProto, names: Sequence[str], *, optimize: bool) -> Session:

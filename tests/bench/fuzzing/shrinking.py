@@ -1,16 +1,17 @@
 """Making a failing case small: fewer outputs and nodes, smaller sizes, plainer numbers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from calibration import Session
 from opsets.errors import QPassesError
 from tests.bench.fuzzing.builder import Arrays
-from tests.bench.fuzzing.graphs import Case, is_legal
-from tests.bench.fuzzing.judge import Failure, judge
+from tests.bench.fuzzing.graphs import Case, every_tensor, is_legal
+from tests.bench.fuzzing.judge import Failure
+from tests.bench.fuzzing.judge_quantized import judge_any
 
 MOST_TRIES = 300
 
@@ -24,7 +25,7 @@ def shrunk(case: Case, failure: Failure) -> tuple[Case, Failure]:
             tries += 1
             if tries > MOST_TRIES:
                 return case, failure
-            found = judge(smaller) if is_legal(smaller) else None
+            found = judge_any(smaller) if is_legal(smaller) else None
             if found is not None and found.kind == failure.kind:
                 case, failure, progressing = smaller, found, True
                 break
@@ -47,9 +48,9 @@ def _copy(case: Case) -> onnx.ModelProto:
 def _fewer_options(case: Case) -> Iterator[Case]:
     for name in case.options:
         left = {key: value for key, value in case.options.items() if key != name}
-        yield Case(_copy(case), case.feeds, left)
+        yield replace(case, model=_copy(case), options=left)
     if len(case.feeds) > 1:
-        yield Case(_copy(case), case.feeds[:1], case.options)
+        yield case.with_model(_copy(case), case.feeds[:1])
 
 
 def _fewer_outputs(case: Case) -> Iterator[Case]:
@@ -195,15 +196,7 @@ def _tidied(case: Case) -> Case | None:
 
 
 def _every_tensor(case: Case) -> list[Arrays]:
-    model = _copy(case)
-    present = {value.name for value in model.graph.output}
-    names = [name for node in model.graph.node for name in node.output if name]
-    model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names if n not in present)
     try:
-        session = Session(model, optimize=False, threads=1)
-        return [
-            feed | dict(zip(names, session.run(names, feed), strict=True))
-            for feed in case.feeds
-        ]
+        return every_tensor(case)
     except QPassesError:
         return []

@@ -14,14 +14,19 @@ from rich.progress import track
 from rich.table import Table
 
 from tests.bench.mutation.campaign import (
+    BUILT,
+    FORGED,
     KINDS,
     MODELS,
+    QUANTIZED,
     RESULTS,
     Outcome,
     Target,
     judge,
     targets,
 )
+
+EVERY = (*MODELS, *QUANTIZED, *BUILT)
 
 
 def faults(
@@ -64,16 +69,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--model", action="append", choices=MODELS)
-    parser.add_argument("--kind", action="append", choices=list(KINDS))
+    parser.add_argument("--model", action="append", choices=EVERY)
+    parser.add_argument("--kind", action="append", choices=[*KINDS, *FORGED])
     parser.add_argument("--fault", type=int, help="this one alone")
     given = parser.parse_args()
     console = Console(width=120)
-    attacked, kinds = targets(given.model or ()), given.kind or list(KINDS)
+    attacked, kinds = targets(given.model or ()), given.kind or [*KINDS, *FORGED]
     numbers = (
         range(given.count) if given.fault is None else range(given.fault, given.fault + 1)
     )
-    missing = {*(given.model or MODELS)} - {each.name for each in attacked}
+    missing = {*(given.model or EVERY)} - {each.name for each in attacked}
     console.print(f"seed {given.seed}; not here: {', '.join(sorted(missing)) or 'none'}")
     outcomes, start = [], perf_counter()
     planned = list(faults(attacked, kinds, given.seed, numbers))

@@ -2,21 +2,25 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import onnx
 
 import qpasses
+from calibration import input_specs
 from qpasses.ir.graph import nested_graphs
 from qpasses.ir.metadata import PREFIX
 from qpasses.load.reading import read_model
-from tests.bench.manifest import Entry, entries
+from tests.bench.fuzzing.quantized import quantized_case
+from tests.bench.manifest import ROOT, Entry, entries
 from tests.bench.mutation.constants import KINDS_OF_INPUTS, change_constant
 from tests.bench.mutation.fault import Fault, Model
+from tests.bench.mutation.forging import change_scale, change_weights, swap_scales
 from tests.bench.mutation.records import change_record, change_setting
 from tests.bench.mutation.structure import (
     change_attribute,
@@ -44,6 +48,24 @@ KINDS: dict[str, Change] = {
 }
 """What changes one thing in a model, in place; None where there is no such thing."""
 
+FORGED: dict[str, Change] = {
+    "kept scale": change_scale,
+    "kept scales swapped": swap_scales,
+    "kept weights": change_weights,
+}
+"""What changes an original that is quantized already: what follows from that changes too."""
+
+QUANTIZED = {
+    "digits_qat": "models/digits_qat/digits_qat.onnx",
+    "eager_opset13": "tests/data/qat/eager_opset13.onnx",
+    "fx_converted_opset17": "tests/data/qat/fx_converted_opset17.onnx",
+    "pt2e_x86_opset18": "tests/data/qat/pt2e_x86_opset18.onnx",
+}
+"""Originals that are quantized already."""
+
+BUILT = {f"built_{number}": (0, number) for number in (1, 4, 6, 32, 38)}
+"""Random Q/DQ graphs: seed and number of each, as `make fuzz` draws them."""
+
 MODELS = (
     "digits_cnn",
     "textures_cnn",
@@ -51,6 +73,8 @@ MODELS = (
     "mtcnn_rnet",
     "mlperf_tiny_dscnn_kws",
 )
+"""Float originals."""
+
 CALIBRATION_SAMPLES = 10
 ATTEMPTS = 20
 """A change that leaves the model as it is is drawn again so often."""
@@ -58,12 +82,30 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Target:
-    """A model under attack: its float original, what was made of it, and one sample."""
+    """A model under attack: its original, what was made of it, and one sample.
+
+    ``calibration``: the samples that it was made with, if it can be made anew.
+    """
 
     name: str
     original: Model
     made: Model
     feeds: Sequence[Any]
+    calibration: Sequence[Any] = ()
+
+    @classmethod
+    def quantized(cls, name: str) -> "Target":
+        """One of ``QUANTIZED`` or ``BUILT``, integerized."""
+        if name in BUILT:
+            drawn = quantized_case(*BUILT[name])
+            assert drawn is not None, name
+            original, feeds = drawn.model, list(drawn.feeds)
+        else:
+            original = read_model(ROOT / QUANTIZED[name])
+            feeds = list(_noise(original))
+        made = qpasses.integerize(original, feeds).model
+        assert made is not None
+        return cls(name, original, made, feeds[:1], feeds)
 
     @classmethod
     def of(cls, entry: Entry) -> "Target":
@@ -86,6 +128,8 @@ class Target:
     def mutant(self, kind: str, seed: int, number: int) -> tuple[Model, Fault] | None:
         """Fault ``number`` of ``seed``; None if the model has no place for its kind."""
         rng = np.random.default_rng([seed, number])
+        if kind in FORGED:
+            return self._forged(kind, rng)
         before = self.made.SerializeToString(deterministic=True)
         for _ in range(ATTEMPTS):
             model = Model.FromString(before)
@@ -93,6 +137,33 @@ class Target:
             if fault and model.SerializeToString(deterministic=True) != before:
                 return model, fault
         return None
+
+    def _forged(self, kind: str, rng: np.random.Generator) -> tuple[Model, Fault] | None:
+        """What is made of another original, and says that it was made of this one."""
+        other = Model()
+        other.CopyFrom(self.original)
+        fault = FORGED[kind](other, rng)
+        if fault is None:
+            return None
+        try:
+            made = qpasses.integerize(other, list(self.calibration)).model
+        except qpasses.QPassesError:
+            return None
+        assert made is not None
+        for ours, theirs in product(made.metadata_props, self.made.metadata_props):
+            if ours.key == theirs.key == f"{PREFIX}float_sha256":
+                ours.value = theirs.value
+        return made, fault
+
+
+def _noise(model: Model) -> Iterator[dict[str, Any]]:
+    """Samples of the inputs of a quantized model."""
+    rng = np.random.default_rng(0)
+    for _ in range(CALIBRATION_SAMPLES):
+        yield {
+            spec.name: rng.random([size or 1 for size in spec.shape]).astype(np.float32)
+            for spec in input_specs(model)
+        }
 
 
 @dataclass(frozen=True)
@@ -185,4 +256,8 @@ TEXTS: Mapping[str, Callable[[Any], str]] = {
 def targets(names: Sequence[str] = ()) -> list[Target]:
     """The models that are here, those of ``names`` if any are named."""
     wanted = [each for each in entries() if each.name in (names or MODELS)]
-    return [Target.of(each) for each in wanted if each.present]
+    already = [name for name in (*QUANTIZED, *BUILT) if not names or name in names]
+    return [
+        *(Target.of(each) for each in wanted if each.present),
+        *map(Target.quantized, already),
+    ]

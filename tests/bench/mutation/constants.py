@@ -66,6 +66,8 @@ def _places(kind: str, model: Model) -> Iterator[tuple[onnx.NodeProto, str, onnx
 
 def _other(old: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """Another value of the type of ``old``: a bit flipped, its neighbour, an end or any."""
+    if old.dtype.kind == "b":
+        return ~old
     if old.dtype.kind == "f":
         factor = rng.choice([0.0, -1.0, 0.5, 2.0, 1 + 1e-6, 1e-30])
         changed = np.asarray(old * factor, old.dtype)

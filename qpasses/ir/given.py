@@ -1,0 +1,168 @@
+"""What a quantized model says itself: scales of activations, and codes of constants."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, redirect
+from qpasses.ir.record import Quantization
+
+
+@dataclass(frozen=True)
+class Codes:
+    """A constant as a model stores it: real = stored * scale, element by element.
+
+    ``stored``: int32, the zero point taken away; ``scale``: float64, of the same shape.
+    """
+
+    stored: NDArray[np.int32]
+    scale: NDArray[np.float64]
+
+    def moved(self, move: Callable[[NDArray[Any]], NDArray[Any]]) -> "Codes":
+        """Those of the constant that ``move`` makes, which puts numbers elsewhere."""
+        return Codes(move(self.stored), move(self.scale))
+
+    def scaled(self, factor: NDArray[np.float64]) -> "Codes":
+        """Those of the constant times ``factor``, which broadcasts to it: the same integers.
+
+        Where a factor is negative they change their sign.
+        """
+        whole = np.broadcast_to(factor, self.stored.shape)
+        stored = np.where(whole < 0, -self.stored, self.stored)
+        return Codes(stored, self.scale * np.abs(whole))
+
+    def scales_along(self, axis: int) -> NDArray[np.float64] | None:
+        """The scale of each channel, [1] where all have one; None if they differ within."""
+        rows = np.moveaxis(self.scale, axis, 0).reshape(self.scale.shape[axis], -1)
+        if not rows.size or (rows != rows[:, :1]).any():
+            return None
+        column = rows[:, 0]
+        return column[:1] if (column == column[0]).all() else column
+
+
+@dataclass
+class Given:
+    """What a quantized model says of its own tensors, which the integer graph keeps.
+
+    ``scales``: by the name of a STORE, how what it reads is stored there: it stands for the
+    QuantizeLinear and DequantizeLinear of the model. ``codes``: by the name of a constant.
+    ``edges``: inputs and outputs of the graph that are stored integers themselves. ``kept``:
+    the names of nodes whose weights have the integers of the model; ``lost``: of others, with
+    the reason; ``biases``: by node, real biases that int32 does not hold in their steps;
+    ``twice``: tensors that are stored in two ways, and computed twice.
+    """
+
+    scales: dict[str, Quantization] = field(default_factory=dict)
+    codes: dict[str, Codes] = field(default_factory=dict)
+    edges: dict[str, Quantization] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
+    biases: dict[str, list[float]] = field(default_factory=dict)
+    twice: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.scales or self.codes)
+
+    def codes_of(self, tensor: Tensor | None) -> Codes | None:
+        """The integers that the model stores a constant as, if it does."""
+        return None if tensor is None else self.codes.get(tensor.name)
+
+    def carry(self, old: Tensor, new: Tensor, change: Callable[[Codes], Codes]) -> None:
+        """``new`` was made of ``old``; ``change`` says what became of its integers."""
+        if old.name in self.codes:
+            self.codes[new.name] = change(self.codes[old.name])
+
+    def rounded(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """A ``prepared_model``, with QuantizeLinear and DequantizeLinear where tensors are
+        stored, not Identity."""
+        made = onnx.ModelProto()
+        made.CopyFrom(model)
+        nodes: list[onnx.NodeProto] = []
+        for node in made.graph.node:
+            meaning = self.scales.get(node.name)
+            nodes += [node] if meaning is None else _quantize_and_back(node, meaning)
+        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del made.graph.node[:]
+        made.graph.node.extend(kept)
+        return made
+
+
+def _quantize_and_back(node: onnx.NodeProto, meaning: Quantization) -> list[onnx.NodeProto]:
+    end = node.output[0]
+    scale, zero, stored = (f"{end}::{what}" for what in ("scale", "zero_point", "stored"))
+    values = {scale: np.array(meaning.scale, np.float32), zero: meaning.zero}
+    return [
+        *(
+            helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
+            for name, value in values.items()
+        ),
+        helper.make_node("QuantizeLinear", [node.input[0], scale, zero], [stored]),
+        helper.make_node("DequantizeLinear", [stored, scale, zero], [end]),
+    ]
+
+
+@dataclass(frozen=True)
+class Read:
+    """Input ``index`` of the node ``reader`` reads ``tensor`` as ``meaning`` stores it."""
+
+    reader: str
+    index: int
+    tensor: str
+    meaning: Quantization
+
+
+def without_stores(graph: Graph, scales: Mapping[str, Quantization]) -> list[Read]:
+    """Take the STORE nodes named in ``scales`` out of ``graph``; who read what they write.
+
+    One that leads from an edge of the graph to another stays, for that output alone.
+    """
+    found: list[tuple[Node, int, Quantization]] = []
+    for node in [each for each in graph.nodes if each.name in scales]:
+        source, result = node.inputs[0], node.outputs[0]
+        for reader in {id(each): each for each in result.outputs}.values():
+            for index, tensor in enumerate(reader.inputs):
+                if tensor is result:
+                    found.append((reader, index, scales[node.name]))
+                    reader.inputs[index] = source
+        if is_graph_output(graph, result):
+            if not source.inputs or is_graph_output(graph, source):
+                continue
+            redirect(graph, result, source)
+        node.inputs.clear()
+        node.outputs.clear()
+    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+    return [
+        Read(reader.name, index, reader.inputs[index].name, meaning)
+        for reader, index, meaning in found
+        if reader.inputs and reader.name not in scales
+    ]
+
+
+def without_edges(graph: Graph, edges: Mapping[str, Quantization]) -> None:
+    """Let ``graph`` take and give the real numbers of its inputs and outputs in ``edges``.
+
+    Those of an input have its name.
+    """
+    for place, tensor in enumerate(graph.inputs):
+        readers = [each for each in tensor.outputs if each.op == "DequantizeLinear"]
+        if tensor.name not in edges or len(readers) < len(tensor.outputs):
+            continue
+        (real,) = readers[0].outputs
+        for reader in readers[1:]:
+            redirect(graph, reader.outputs[0], real)
+        for reader in readers:
+            reader.inputs.clear()
+            reader.outputs.clear()
+        graph.inputs[place], real.name = real, tensor.name
+    for place, tensor in enumerate(graph.outputs):
+        if tensor.name in edges and tensor.inputs:
+            node = tensor.inputs[0]
+            graph.outputs[place] = node.inputs[0]
+            node.inputs.clear()
+            node.outputs.clear()
+    graph.cleanup(remove_unused_graph_inputs=False).toposort()

@@ -1,0 +1,116 @@
+"""IntegerizeChain: everything elementwise between two stored tensors becomes one table."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError
+from opsets.fixed_point import Rounding
+from qpasses.ir.edges import Floats, codes, dequantize, quantize
+from qpasses.ir.elementwise import differing_axes, made_of
+from qpasses.ir.function import Function
+from qpasses.ir.graph import Graph, Node
+from qpasses.ir.patterns import quantized_by, stored_input
+from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
+from qpasses.ir.stages import CLAMPING
+from qpasses.lowering.put_integer_node import (
+    put_integer_node,
+    scales,
+    shared_tables,
+    sources,
+)
+
+
+class IntegerizeChain(Pass):
+    """Run a chain on all 256 codes, and look its results up.
+
+    before: ``y = Q(Mul(DQ(x), Sigmoid(DQ(x))))``
+    after:  ``y = qpasses.Lut(x, table)``
+    **Exact:** the table holds what onnxruntime makes of every code, one node after the other,
+    or, where the target computes tables in double, what onnx's reference evaluator makes.
+    A code for which the function is not defined (NaN) takes the result of the nearest code for
+    which it is; infinities saturate.
+    """
+
+    op_types: ClassVar = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
+        """Put a table between the two stored tensors."""
+        y, end = quantized_by(node, context.settings), node.inputs[0]
+        nodes, source = made_of(end, context.selection.excluded)
+        if source is None or all(each.op in CLAMPING for each in nodes):
+            return NOT_MINE  # of several tensors, nothing, or exact without a table
+        if not context.target.tables:
+            return NOT_MINE
+        axes = differing_axes(nodes)
+        if len(axes) > 1:
+            return NOT_MINE
+        x = stored_input(source, context.settings)
+        if x is None or y is None:
+            return NOT_MINE
+        function = Function.of(nodes, [source], end, graph.opset)
+        try:
+            ends, target = (x.quantization, y.quantization), context.target
+            table, undefined = tabulate(
+                function, *ends, target.table_rounding, target.float_type
+            )
+        except ModelError as error:
+            return Declined(str(error), of=[each.name for each in nodes])
+        if len(undefined) == context.settings.codes:
+            return Declined(
+                f"{', '.join(function.ops)}: not defined for any code of its input",
+                of=[each.name for each in nodes],
+            )
+        op = "LutPerChannel" if axes else "Lut"
+        name = nodes[-1].name
+        context.record.declined.pop(name, None)  # multipliers that no target expresses
+        record = NodeRecord(
+            source=sources(*nodes),
+            scales=scales(x=x, y=y),
+            function=function.as_text(),
+            undefined=undefined,
+        )
+        inputs = [x.tensor, *shared_tables(name, {"table": table}, context)]
+        attributes = {"axis": max(axes)} if axes else {}
+        return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)
+
+
+def tabulate(
+    function: Function,
+    x: Quantization,
+    y: Quantization,
+    rounding: Rounding = "half_to_even",
+    floats: Floats = np.float32,
+) -> tuple[NDArray[Any], list[int]]:
+    """[256] or [C, 256] of y's type, ordered by the byte of x; the codes without a result.
+
+    Such codes of x have none in one channel at least, all of them none in any. What lies
+    beyond the limits of x has an entry too. For int16 it is 65,536 in place of 256, and two
+    bytes.
+    """
+    stored = codes(x)
+    real = function.computed(function.inputs(dequantize(stored, x, floats)))
+    rows = real.reshape(-1, stored.size)
+    low, high = x.limits
+    missing = np.isnan(rows).any(axis=0) & (low <= stored) & (stored <= high)
+    filled = np.reshape([_filled(row, stored) for row in rows], real.shape)
+    return quantize(filled, y, rounding, floats), sorted(stored[missing].tolist())
+
+
+def _filled(
+    real: NDArray[np.floating[Any]], stored: NDArray[Any]
+) -> NDArray[np.floating[Any]]:
+    """``real`` of each ``stored``; where it is NaN, that of the nearest that has one."""
+    defined = np.flatnonzero(~np.isnan(real))
+    if not defined.size:
+        return np.zeros_like(real)  # of no use: it is declined
+    levels = stored.astype(np.int64)
+    order = defined[np.argsort(levels[defined])]
+    above = np.searchsorted(levels[order], levels)
+    below = order[np.maximum(above - 1, 0)]
+    above = order[np.minimum(above, order.size - 1)]
+    is_nearer = levels[above] - levels < levels - levels[below]
+    found: NDArray[np.floating[Any]] = real[np.where(is_nearer, above, below)]
+    return found

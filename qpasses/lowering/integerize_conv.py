@@ -1,0 +1,172 @@
+"""IntegerizeConv: Conv between DequantizeLinear and QuantizeLinear becomes IntConv."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at
+from qpasses.ir.patterns import Stored, stored_input, stored_output, value_of
+from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
+from qpasses.ir.settings import Settings
+from qpasses.lowering.requantized import (
+    Accumulation,
+    Replaced,
+    accumulators,
+    emit_requantized,
+)
+
+
+class IntegerizeConv(Pass):
+    """Replace a quantized Conv (with Relu or Clip behind it) by one integer node.
+
+    before: ``y = Q(Relu(Conv(DQ(x), DQ(w), DQ(b))))``
+    after:  ``y = qpasses.IntConv(x, x_zero, w, w_zero, b, multiplier, shift, ...)``
+    **Exact** up to the multiplier: the accumulators that differ from real arithmetic are
+    counted in the evidence.
+    """
+
+    op_types: ClassVar = frozenset({"Conv"})
+
+    def guard(self, graph: Graph, node: Node) -> Declined | None:
+        """Constant weights that cannot overflow int32 by themselves."""
+        return guard_weights(node, axis=0)
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
+        """Collect the stored operands, choose multipliers, put IntConv in place."""
+        bias = input_at(node, 2)
+        operands = matrix_operands(graph, node, 0, bias, context.settings)
+        if isinstance(operands, Declined):
+            return operands
+        inputs = matrix_inputs(operands, context)
+        geometry = _geometry(node, operands.weights.shape[2:])
+        return emit_requantized(
+            graph, operands.replaced, "IntConv", inputs, geometry, operands.acc, context
+        )
+
+
+def _geometry(node: Node, kernel: Sequence[int]) -> dict[str, Any]:
+    """Every attribute of the convolution written out; pads, or auto_pad where it stands."""
+    dims = len(kernel)
+    geometry = {
+        "dilations": list(node.attrs.get("dilations") or [1] * dims),
+        "group": node.attrs.get("group", 1),
+        "kernel_shape": list(kernel),
+        "strides": list(node.attrs.get("strides") or [1] * dims),
+    }
+    if node.attrs.get("auto_pad", "NOTSET") in ("NOTSET", ""):
+        return geometry | {"pads": list(node.attrs.get("pads") or [0] * (2 * dims))}
+    return geometry | {"auto_pad": node.attrs["auto_pad"]}
+
+
+def guard_weights(node: Node, axis: int) -> Declined | None:
+    """Why a Conv or Gemm can have no integer form, judged by its constants alone."""
+    weights = value_of(node.inputs[1])
+    if weights is None:
+        return Declined(f"{node.op} with weights that are not constant")
+    bias = value_of(input_at(node, 2))
+    if bias is None and input_at(node, 2) is not None:
+        return Declined(f"{node.op} with a bias that is not constant")
+    if not np.isfinite(weights).all() or not np.isfinite(0 if bias is None else bias).all():
+        return Declined(f"{node.op} with infinite weights")
+    columns = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1))
+    largest = columns.max(axis=1, initial=0).astype(np.float64)
+    mass = columns.sum(axis=1, dtype=np.float64) / np.where(largest > 0, largest, 1)
+    if (mass * 127 * 255 >= 1 << 30).any():
+        channel = int(mass.argmax())
+        return Declined(
+            f"{node.op} sums so many products that int32 could overflow: those of channel "
+            f"{channel} up to {int(mass[channel] * 127 * 255)}, int32 with a bias holds "
+            f"{1 << 30}: take the sum apart"
+        )
+    return None
+
+
+@dataclass(frozen=True)
+class Operands:
+    """A product with constant weights: what is replaced, stored operands, its accumulator."""
+
+    replaced: Replaced
+    x: Stored
+    weights: NDArray[Any]  # int8 or uint8
+    w_zero: int
+    bias: NDArray[np.int32]
+    acc: Accumulation
+
+
+def matrix_operands(
+    graph: Graph, node: Node, axis: int, bias: Tensor | None, settings: Settings
+) -> Operands | Declined:
+    """The stored operands of a Conv, Gemm or MatMul; output channels along ``axis``."""
+    x = stored_input(node.inputs[0], settings)
+    found = stored_output(graph, node, settings)
+    view = dequantized(node.inputs[1])
+    if x is None:
+        return Declined(
+            f"the input {node.inputs[0].name!r} is not quantized per tensor to 8 bits"
+        )
+    if found is None:
+        return Declined(
+            f"the output {node.outputs[0].name!r} is not quantized per tensor to "
+            "8 bits, or is read before it is"
+        )
+    weights = constant(view.stored) if view else None
+    if view is None or weights is None or weights.dtype.itemsize > 1:
+        return Declined("the weights are no 8-bit constants behind DequantizeLinear")
+    if (view.zero_point != view.zero_point.flat[0]).any():
+        return Declined("the weights have several zero points")
+    if view.scale.size > 1 and view.axis % weights.ndim != axis:
+        return Declined("the weights' scales are not per output channel")
+    scale = np.broadcast_to(view.scale.reshape(-1), (weights.shape[axis],))
+    stored_bias = _stored_bias(bias, x.quantization.scale, scale)
+    if stored_bias is None:
+        return Declined("the bias is not a constant that fits int32")
+    y, behind = found
+    added = [each for each in behind if each.op == "Add"]  # of a bias: it is in the sum
+    clamps = behind[len(added) :]
+    zero = int(view.zero_point.flat[0])
+    levels = weights.astype(np.int64) - zero
+    reachable = accumulators(levels, stored_bias, axis, x.quantization)
+    if view.scale.size == 1:  # one multiplier for all channels
+        reachable, scale = reachable.hull(), view.scale.reshape(1)
+    acc = Accumulation(reachable, {"x": [x.quantization.scale], "w": scale.tolist()})
+    return Operands(Replaced(node, y, clamps, added), x, weights, zero, stored_bias, acc)
+
+
+def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
+    """The inputs of IntConv and IntGemm before the multiplier."""
+    x, name, dtype = operands.x, operands.replaced.node.name, operands.weights.dtype.name
+    return [
+        x.tensor,
+        context.scalar(x.quantization.dtype, x.quantization.zero_point),
+        context.constant(f"{name}.weight_{dtype}", operands.weights),
+        context.scalar(dtype, operands.w_zero),
+        context.constant(f"{name}.bias_int32", operands.bias),
+    ]
+
+
+def _stored_bias(
+    bias: Tensor | None, x_scale: float, w_scale: NDArray[Any]
+) -> NDArray[np.int32] | None:
+    """The bias in steps of x_scale * w_scale; a bias stored otherwise is stored again."""
+    if bias is None:
+        return np.zeros(w_scale.shape, np.int32)
+    view = dequantized(bias)
+    steps = np.float64(x_scale) * w_scale.astype(np.float64)
+    stored = constant(view.stored if view else bias)
+    if stored is None:
+        return None
+    if (
+        view is not None
+        and stored.dtype == np.int32
+        and not view.zero_point.any()
+        and np.allclose(view.scale, steps, rtol=1e-6, atol=0)
+    ):
+        return np.asarray(stored, np.int32)
+    real = stored if view is None else (stored - view.zero_point.astype(np.int64)) * view.scale
+    levels = np.rint(np.asarray(real, np.float64) / steps)
+    if (np.abs(levels) > 1 << 30).any():
+        return None
+    return np.broadcast_to(levels, w_scale.shape).astype(np.int32)

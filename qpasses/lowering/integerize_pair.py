@@ -1,0 +1,92 @@
+"""IntegerizePair: a function of two stored tensors becomes a table of all pairs."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError
+from opsets.fixed_point import Rounding
+from qpasses.ir.edges import Floats, byte_codes, dequantize, quantize
+from qpasses.ir.elementwise import PAIRING, pair_objection
+from qpasses.ir.function import Function
+from qpasses.ir.graph import Graph, Node
+from qpasses.ir.patterns import stored_input, stored_output
+from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
+from qpasses.lowering.put_integer_node import (
+    put_integer_node,
+    scales,
+    shared_tables,
+)
+
+
+class IntegerizePair(Pass):
+    """Run an op of two tensors on all 65,536 pairs of codes, and look its results up.
+
+    before: ``y = Q(Mul(DQ(a), DQ(b)))``
+    after:  ``y = qpasses.LutPair(a, b, table)``
+    **Exact:** the table holds what onnxruntime makes of every pair. Where the op is not
+    defined (NaN: 0 / 0), it holds the stored zero; infinities saturate.
+    """
+
+    op_types: ClassVar = PAIRING - {"Add", "Sub"}
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
+        """Put a table between the three stored tensors."""
+        stored = [stored_input(tensor, context.settings) for tensor in node.inputs]
+        if not any(stored):
+            return NOT_MINE  # all in float
+        if node.op == "Mul" and not context.target.fast_kernels:
+            return NOT_MINE  # IntegerizeMul
+        if reason := pair_objection(node):
+            return Declined(reason)
+        a, b = stored
+        found = stored_output(graph, node, context.settings)
+        if a is None or b is None or found is None or found[1]:
+            return Declined("an input or its output is not quantized to 8 bits")
+        y = found[0]
+        function = Function.of([node], node.inputs, node.outputs[0], graph.opset)
+        ends = a.quantization, b.quantization, y.quantization
+        try:
+            target = context.target
+            table, undefined = tabulate_pairs(
+                function, *ends, target.table_rounding, target.float_type
+            )
+        except ModelError as error:
+            return Declined(str(error))
+        record = NodeRecord(
+            source=[node.name],
+            scales=scales(a=a, b=b, y=y),
+            function=function.as_text(),
+            undefined=undefined,
+        )
+        name = node.name
+        inputs = [a.tensor, b.tensor, *shared_tables(name, {"table": table}, context)]
+        return put_integer_node(graph, "LutPair", name, inputs, y.tensor, {}, record, context)
+
+
+def tabulate_pairs(
+    function: Function,
+    a: Quantization,
+    b: Quantization,
+    y: Quantization,
+    rounding: Rounding = "half_to_even",
+    floats: Floats = np.float32,
+) -> tuple[NDArray[np.integer], list[int]]:
+    """[65536] of y's type, at 256 * byte of a + byte of b; codes of a that lack a result."""
+    rows, columns = (byte_codes(each) for each in (a, b))
+    first, second = (
+        dequantize(codes, each, floats) for codes, each in ((rows, a), (columns, b))
+    )
+    grid = np.broadcast_arrays(first[:, None], second[None])
+    real = function.computed(*(np.ascontiguousarray(each) for each in grid)).reshape(-1)
+    missing = np.isnan(real)
+    real = np.where(missing, floats(0), real)
+    found = missing.reshape(256, 256)[:, _occurs(columns, b)].any(axis=1) & _occurs(rows, a)
+    return quantize(real, y, rounding, floats), sorted(rows[found].tolist())
+
+
+def _occurs(codes: NDArray[Any], stored: Quantization) -> NDArray[np.bool_]:
+    low, high = stored.limits
+    return np.asarray((low <= codes) & (codes <= high))

@@ -1,0 +1,116 @@
+"""IntegerizeResize: linear interpolation becomes sums with integer coefficients."""
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from qpasses.evidence.prove_reductions import sums
+from qpasses.ir.graph import Graph, Node, constant, input_at, is_float
+from qpasses.ir.moving import moves
+from qpasses.ir.patterns import stored_input, stored_output
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
+from qpasses.lowering.numbers.interpolation import COORDINATES, Axis, Taps, taps_of
+from qpasses.lowering.requantized import Accumulation, Replaced, emit_requantized
+
+LARGEST_TOTAL = (1 << 31) // 255
+"""So much may products of coefficients add up to: times any level it fits int32."""
+
+_PLAIN = {"antialias": 0, "exclude_outside": 0, "keep_aspect_ratio_policy": "stretch"}
+"""Attributes that must have these values."""
+
+
+class IntegerizeResize(Pass):
+    """Replace a quantized Resize with mode linear by an integer sum.
+
+    before: ``y = Q(Resize <mode = "linear"> (DQ(x), , scales))``
+    after:  ``y = qpasses.IntResize(x, x_zero, indices, coefficients, multiplier, shift, ...)``
+    **Exact** up to the multiplier: places are fractions, coefficients integers over their
+    common denominator, and the multiplier holds x_scale / (y_scale * denominators).
+    """
+
+    op_types: ClassVar = frozenset({"Resize"})
+
+    def takes(self, node: Node) -> bool:
+        """Those that mix values: the others move them."""
+        return node.op == "Resize" and not moves(node)
+
+    def guard(self, graph: Graph, node: Node) -> Declined | None:
+        """Linear, from and to known sizes, along the last one to three axes."""
+        if not is_float(node.outputs[0]):
+            return None  # on stored integers already
+        if special := _special(node):
+            return Declined(f"Resize with {special}: no integer form yet")
+        axes = _last_axes(node)
+        if axes is None:
+            return Declined("Resize from or to a size that is not known")
+        if len(axes) > min(3, len(node.inputs[0].shape) - 2):
+            return Declined("Resize of batch or channels, or along more than three axes")
+        if _taps(node, axes).total > LARGEST_TOTAL:
+            return Declined(
+                "Resize by a factor that only large integers express: int32 sums "
+                "could overflow"
+            )
+        return None
+
+    def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
+        """Put IntResize in place."""
+        settings, axes = context.settings, _last_axes(node)
+        x, found = stored_input(node.inputs[0], settings), stored_output(graph, node, settings)
+        if x is None and found is None:
+            return NOT_MINE  # all in float
+        if x is None or found is None or axes is None:
+            return Declined("input or output is not quantized per tensor to 8 bits")
+        tables, others = _taps(node, axes), [1] * (3 - len(axes))
+        meaning = x.quantization
+        inputs = [
+            x.tensor,
+            context.scalar(meaning.dtype, meaning.zero_point),
+            context.table(f"{node.name}.indices", tables.indices.astype(np.int32)),
+            context.table(f"{node.name}.coefficients", tables.coefficients.astype(np.int32)),
+        ]
+        attributes = {
+            "dims": len(axes),
+            "x_sizes": [*others, *(axis.before for axis in axes)],
+            "y_sizes": [*others, *(axis.after for axis in axes)],
+        }
+        reachable = sums(tables.total, meaning.zero_point, meaning.dtype)
+        acc = Accumulation(reachable, {"x": [meaning.scale]}, cells=tables.total)
+        replaced = Replaced(node, *found)
+        return emit_requantized(graph, replaced, "IntResize", inputs, attributes, acc, context)
+
+
+def _special(node: Node) -> str:
+    """What a Resize does that no integers do yet, or nothing."""
+    mode = node.attrs.get("mode", "nearest")
+    if mode == "cubic":
+        return "mode cubic"
+    coordinates = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    if coordinates not in COORDINATES:
+        return f"coordinates {coordinates}"
+    changed = [name for name, plain in _PLAIN.items() if node.attrs.get(name, plain) != plain]
+    return ", ".join(changed)
+
+
+def _last_axes(node: Node) -> list[Axis] | None:
+    """The axes from the first that is resized on, at least the last, if all are known."""
+    before, after = node.inputs[0].shape, node.outputs[0].shape
+    factors, sizes = (constant(input_at(node, index)) for index in (2, 3))
+    given = factors if factors is not None and factors.size else sizes
+    if before is None or after is None or given is None:
+        return None
+    found = [Axis(*each, Fraction(1)) for each in zip(before, after, strict=True)]
+    listed = node.attrs.get("axes") or range(len(before))
+    for position, value in zip(listed, given.tolist(), strict=True):
+        whole = found[position].before if given is sizes else 1
+        if not isinstance(whole, int):
+            return None
+        found[position] = replace(found[position], scale=Fraction(value) / whole)
+    first = next((i for i, axis in enumerate(found) if axis.scale != 1), -1)
+    sides = [size for axis in found[first:] for size in (axis.before, axis.after)]
+    return found[first:] if all(isinstance(size, int) for size in sides) else None
+
+
+def _taps(node: Node, axes: list[Axis]) -> Taps:
+    return taps_of(axes, node.attrs.get("coordinate_transformation_mode", "half_pixel"))

@@ -1,0 +1,208 @@
+"""Choosing multipliers: by the rule of a target, or so that a fast kernel is exact."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.fixed_point import Int64
+from opsets.kernels import Kernel
+from opsets.multipliers import Scale, ScaleError
+from opsets.realised import float_kernel, node_multiplier, node_rounding
+from opsets.rounding import LAST_STEP
+from opsets.target import Target
+from qpasses.evidence.thresholds import (
+    Interval,
+    kernel_mismatches,
+    meaning_thresholds,
+    moved,
+    real_thresholds,
+)
+
+NEAR = 8
+"""How many neighbours are compared for the smallest distance to real arithmetic."""
+
+FAR = 512
+"""How many neighbours are tried, at 24 bits, to find one that the kernel computes exactly.
+Thresholds are evenly spaced: the wrong steps of neighbours come and go together."""
+
+_SCREEN = 16
+"""Far neighbours are first judged by so many steps at each end, where rounding is coarsest."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Multipliers and shifts per channel (int64 [C]), and for which the kernel is exact."""
+
+    multiplier: Int64
+    shift: Int64
+    exact: NDArray[np.bool_]
+
+
+def derive_multipliers(
+    scales: Sequence[Scale], target: Target, elementwise: bool = False
+) -> Choice:
+    """For each scale the multiplier of the target's rule, which portable bodies compute.
+
+    Raises ScaleError for a scale that the target cannot express, naming its channel.
+    """
+    pairs = []
+    for channel, scale in enumerate(scales):
+        try:
+            pairs.append(node_multiplier(scale, target, elementwise))
+        except ScaleError as error:
+            where = f"channel {channel}: " if len(scales) > 1 else ""
+            raise ScaleError(f"{where}{error}") from error
+    multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Choice(multiplier, shift, np.ones(len(multiplier), bool))
+
+
+NEIGHBOURS = 8
+"""So far from the nearest multiplier others are tried, where the target allows it."""
+
+
+def with_most_real_sums(
+    choice: Choice,
+    scales: Sequence[Fraction],
+    rests: Sequence[Fraction],
+    steps: Int64,
+    reachable: Interval,
+    target: Target,
+) -> Choice:
+    """``choice``, or in a channel the nearest neighbour with fewest sums unlike real ones.
+
+    Of two as near the larger. ``rests``: what biases lack of real ones, if that is known.
+    """
+    rounding, best = node_rounding(target), choice.multiplier.copy()
+    real = real_thresholds(scales, steps, rests)
+    fewest = moved(meaning_thresholds(best, choice.shift, steps, rounding), real, reachable)
+    for distance in range(1, NEIGHBOURS + 1) if fewest.any() else ():
+        for other in (choice.multiplier + distance, choice.multiplier - distance):
+            ours = meaning_thresholds(other, choice.shift, steps, rounding)
+            count = moved(ours, real, reachable)
+            is_sound = (other < 1 << 31) & (other >= 1 << 30) & (best >= 1 << 30)
+            better = (count < fewest) & is_sound
+            best, fewest = np.where(better, other, best), np.where(better, count, fewest)
+    return Choice(best, choice.shift, choice.exact)
+
+
+def unlike_target(
+    multiplier: Int64, shift: Int64, steps: Int64, reachable: Interval, target: Target
+) -> str:
+    """Why a node with these multipliers is not what the target computes, or nothing.
+
+    Of two roundings the left shift may wrap; a product in floats may round to another level.
+    """
+    rounding = node_rounding(target)
+    if rounding in LAST_STEP and reachable.wraps(shift, rounding):
+        low, high = int(reachable.low.min()), int(reachable.high.max())
+        return (
+            f"a scale of 1 or more shifts its sums, {low} to {high}, to the left by "
+            f"{31 - int(shift.min())}: target {target.name!r} wraps there"
+        )
+    kernel = float_kernel(target)
+    if kernel is None:
+        return ""
+    ours = meaning_thresholds(multiplier, shift, steps, rounding)
+    wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable)
+    if not wrong.any():
+        return ""
+    return (
+        f"rounding = {target.rounding!r} of target {target.name!r} gives other levels than "
+        f"integers do, at {int(wrong.sum())} of {ours.size} thresholds"
+    )
+
+
+def choose_multipliers(
+    scales: Sequence[Fraction],
+    steps: Int64,
+    reachable: Interval,
+    kernel: Kernel,
+    target: Target,
+) -> Choice:
+    """For each real scale the multiplier by which meaning and kernel agree everywhere.
+
+    Starts at the nearest multiplier of the target's width and tries its neighbours, one unit
+    in the last place after the other. Among exact near ones the fewest accumulators that
+    differ from real arithmetic win, then the smallest change; else the first exact far one.
+    Where none within ``FAR`` is exact, the nearest multiplier stays and ``exact`` is False.
+    """
+    search = _Search(scales, steps, reachable, kernel, target)
+    far = FAR >> max(24 - target.multiplier_bits, 0)  # at most 2**-14 of the scale
+    near = min(NEAR, far)
+    for distance in _spiral(0, near):
+        search.attempt(distance, np.flatnonzero(search.cost > 0))
+    for distance in _spiral(near + 1, far):
+        missing = np.flatnonzero(~search.exact)
+        if len(missing) == 0:
+            break
+        search.attempt(distance, search.screened(distance, missing))
+    return Choice(search.best, search.shift, search.exact)
+
+
+class _Search:
+    """The state of the search: per channel the best multiplier so far and its cost."""
+
+    def __init__(
+        self,
+        scales: Sequence[Fraction],
+        steps: Int64,
+        reachable: Interval,
+        kernel: Kernel,
+        target: Target,
+    ) -> None:
+        pairs = [node_multiplier(scale, target) for scale in scales]
+        self.start, self.shift = np.array(pairs, np.int64).reshape(-1, 2).T
+        self.best = self.start.copy()
+        self.exact = np.zeros(len(scales), bool)
+        self.cost = np.full(len(scales), np.iinfo(np.int64).max)
+        self._real = reachable.clip(real_thresholds(scales, steps))
+        self._steps, self._reachable = steps, reachable
+        self._kernel, self._target = kernel, target
+        self._rounding = node_rounding(target)
+
+    def attempt(self, distance: int, channels: NDArray[np.intp]) -> None:
+        """Take the neighbour at ``distance`` in those ``channels`` where it is better."""
+        channels = self._in_width(distance, channels)
+        if len(channels) == 0:
+            return
+        thresholds, wrong = self._judge(distance, channels, self._steps)
+        part = self._part(channels)
+        cost = moved(thresholds, self._real[channels], part)
+        better = (wrong == 0) & (cost < self.cost[channels])
+        chosen = channels[better]
+        self.best[chosen] = self.start[chosen] + distance
+        self.exact[chosen], self.cost[chosen] = True, cost[better]
+
+    def screened(self, distance: int, channels: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those of ``channels`` that are right at the outermost steps."""
+        channels = self._in_width(distance, channels)
+        outer = np.unique(np.concatenate([self._steps[:_SCREEN], self._steps[-_SCREEN:]]))
+        right = self._judge(distance, channels, outer)[1] == 0
+        return np.asarray(channels[right])
+
+    def _judge(
+        self, distance: int, channels: NDArray[np.intp], steps: Int64
+    ) -> tuple[Int64, Int64]:
+        candidate, shift = self.start[channels] + distance, self.shift[channels]
+        thresholds = meaning_thresholds(candidate, shift, steps, self._rounding)
+        part = self._part(channels)
+        return thresholds, kernel_mismatches(
+            self._kernel, candidate, shift, thresholds, steps, part
+        )
+
+    def _in_width(self, distance: int, channels: NDArray[np.intp]) -> NDArray[np.intp]:
+        candidate = self.start[channels] + distance
+        fits = (candidate > 0) & (candidate < 1 << self._target.multiplier_bits)
+        return np.asarray(channels[fits | ((candidate == 0) & (distance == 0))])
+
+    def _part(self, channels: NDArray[np.intp]) -> Interval:
+        return Interval(self._reachable.low[channels], self._reachable.high[channels])
+
+
+def _spiral(first: int, last: int) -> list[int]:
+    """first, -first, first + 1, -(first + 1) ... -last; zero once."""
+    signed = [sign * step for step in range(first, last + 1) for sign in (1, -1)]
+    return signed if first else signed[1:]

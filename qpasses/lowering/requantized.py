@@ -1,0 +1,151 @@
+"""What the passes share that turn an accumulator into stored integers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.multipliers import Scale, ScaleError
+from opsets.op import Flavour
+from opsets.qpasses_v1 import OPS
+from opsets.realised import node_rounding
+from opsets.scales import SCALES
+from opsets.target import Target
+from qpasses.evidence.thresholds import Interval, levels
+from qpasses.ir.graph import Graph, Node, Tensor
+from qpasses.ir.patterns import Stored, clamp
+from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.rewriting import Context, Declined, Outcome
+from qpasses.lowering.numbers.multiplier_search import (
+    choose_multipliers,
+    derive_multipliers,
+    unlike_target,
+    with_most_real_sums,
+)
+from qpasses.lowering.put_integer_node import (
+    constants_of,
+    output_codes,
+    own_constants,
+    put_integer_node,
+    sources,
+)
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A float node with the stored tensor it gives and the clamps it absorbs.
+
+    ``added``: the Add of a bias behind it, or the Mul or Div by a number, if there is one.
+    """
+
+    node: Node
+    y: Stored
+    absorbed: Sequence[Node]
+    added: Sequence[Node] = ()
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """The int32 sum of a float node: what it can reach, and the real scales it stands for.
+
+    ``scales`` are those of the operands by input name, of weights per channel: the sum is in
+    steps of their product and is divided by ``cells``.
+    """
+
+    reachable: Interval
+    scales: Mapping[str, Sequence[float]]
+    cells: int = 1
+
+
+def accumulators(
+    weights: NDArray[Any], bias: NDArray[Any], axis: int, x: Quantization
+) -> Interval:
+    """What sum((x - x_zero) * w) + bias can reach per channel, for any stored x.
+
+    ``weights`` are stored, the output channels along ``axis``; padding is zero and inside.
+    """
+    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.int64)
+    low, high = (limit - x.zero_point for limit in x.type_limits)
+    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+    offset = bias.astype(np.int64)
+    return Interval(
+        positive * low + negative * high + offset, positive * high + negative * low + offset
+    )
+
+
+def emit_requantized(
+    graph: Graph,
+    replaced: Replaced,
+    op: str,
+    inputs: Sequence[Tensor],
+    attributes: dict[str, Any],
+    acc: Accumulation,
+    context: Context,
+) -> Outcome:
+    """Put ``op`` in place of ``replaced``: ``inputs``, multiplier, shift, zero point, clamp.
+
+    The multipliers do not depend on the wanted bodies, so that all bodies mean the same.
+    Declines if an accumulator could leave its width, or the target computes something else.
+    """
+    node, y, target = replaced.node, replaced.y.quantization, context.target
+    if not all(0 < each < np.inf for values in acc.scales.values() for each in values):
+        return Declined(f"{node.op} with a scale that is no number of float32")
+    bits = min(target.accumulator_bits, 32)
+    if not acc.reachable.fits(bits):
+        channel, amount = acc.reachable.farthest()
+        return Declined(
+            f"{node.op} could overflow its int{bits} accumulator: channel {channel} reaches "
+            f"{amount}, int{bits} ends at {1 << (bits - 1)}: fewer bits of "
+            "weights, or parts that are added, would hold it"
+        )
+    bounds = clamp(replaced.absorbed, y)
+    ends = output_codes(y, bounds, context)
+    known = constants_of(op, inputs) | {"y_min": ends[1].values, "y_max": ends[2].values}
+    attributes = {**attributes, "rounding": node_rounding(target)}
+    judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
+    kernel = OPS[op].body(judged, known, attributes).kernel
+    assert kernel is not None, op
+    record = NodeRecord(
+        source=sources(node, *replaced.added, *replaced.absorbed),
+        scales={name: list(each) for name, each in acc.scales.items()} | {"y": [y.scale]},
+        cells=acc.cells,
+        macs=context.record.macs.get(node.name, 0),
+        bias=context.given.biases.get(node.name, ()),
+    )
+    steps = levels(y.zero_point, *bounds)
+    if target.fast_kernels:
+        choice = choose_multipliers(record.real_scales(), steps, acc.reachable, kernel, target)
+    else:
+        try:
+            choice = derive_multipliers(
+                _scales(op, acc, y, target), target, op not in MATRICES
+            )
+        except ScaleError as error:
+            return Declined(f"{node.op}: {error}")
+        if target.seeks_real_sums:
+            real, stored = record.real_scales(), known.get("bias")
+            rests = record.bias_rests(stored) if stored is not None else []
+            rests = rests if len(rests) == len(real) else []
+            choice = with_most_real_sums(choice, real, rests, steps, acc.reachable, target)
+    if problem := unlike_target(choice.multiplier, choice.shift, steps, acc.reachable, target):
+        return Declined(f"{node.op}: {problem}")
+    numbers = {"multiplier": choice.multiplier, "shift": choice.shift}
+    scaling = {name: value.astype(np.int32) for name, value in numbers.items()}
+    given = [*inputs, *own_constants(node.name, scaling, context), *ends]
+    return put_integer_node(
+        graph, op, node.name, given, replaced.y.tensor, attributes, record, context
+    )
+
+
+MATRICES = ("IntConv", "IntGemm", "IntMatMul")
+"""Ops with the multipliers of accumulators; others have those of elementwise ops."""
+
+
+def _scales(op: str, acc: Accumulation, y: Quantization, target: Target) -> list[Scale]:
+    """The scale of each channel as the system of the target computes it."""
+    rule, channels = SCALES[target.scales], product(*acc.scales.values())
+    found = (rule.derive(op, operands, y.scale) for operands in channels)
+    return [scale if acc.cells == 1 else scale / acc.cells for scale in found]

@@ -1,0 +1,381 @@
+"""Take apart: the Q/DQ nodes of a model become what is known of its tensors.
+
+Each QuantizeLinear with the DequantizeLinear behind it becomes one STORE node, which no pass
+looks through, and an entry in ``Given.scales``; a DequantizeLinear of a constant becomes the
+real numbers, with their integers in ``Given.codes``. What is said in a way that integer nodes
+cannot follow stays as it is, declined with the reason.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.declaration import SIGNALS
+from opsets.errors import ModelError
+from qpasses.ir.given import Codes
+from qpasses.ir.graph import (
+    STORE,
+    STORING,
+    Graph,
+    Node,
+    Tensor,
+    add_node,
+    constant,
+    fold_constants,
+    input_at,
+    is_graph_output,
+    new_tensor,
+    redirect,
+)
+from qpasses.ir.record import Quantization
+from qpasses.ir.rewriting import Context
+
+Array: TypeAlias = NDArray[Any]
+
+
+def take_apart(graph: Graph, context: Context) -> None:
+    """Rewrite all Q/DQ nodes of ``graph``; ``context.given`` learns what they say.
+
+    Raises ModelError, naming the node, for scales that are not constant, positive and finite.
+    """
+    if not any(node.op in (_QUANTIZE, _DEQUANTIZE) for node in graph.nodes):
+        return
+    fold_constants(graph)
+    context.adopt(graph)
+    _drop_casts(graph)
+    for node in [each for each in graph.nodes if each.op in (_QUANTIZE, _DEQUANTIZE)]:
+        _check_parameters(node)
+        if node.op == _QUANTIZE and constant(node.inputs[0]) is not None:
+            _replace(graph, node, context.constant(f"{node.name}.codes", _codes(node)))
+    fold_constants(graph)
+    for node in list(graph.nodes):
+        if node.op == _DEQUANTIZE and constant(node.inputs[0]) is not None:
+            _take_constant(graph, node, context)
+        elif node.op in _MOVES and len(node.outputs) == 1:
+            _move_constant(graph, node, context)
+    for node in [each for each in graph.nodes if each.op == _QUANTIZE]:
+        _take_store(graph, node, context)
+    left: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op == _DEQUANTIZE and node.outputs:
+            left.setdefault(id(node.inputs[0]), []).append(node)
+    for readers in left.values():
+        _take_edge(graph, readers, context)
+    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+
+
+_QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+
+
+def _drop_casts(graph: Graph) -> None:
+    """Let readers of integers that are cast to the type they have read them as they are."""
+    for node in [each for each in graph.nodes if each.op == "Cast"]:
+        source, result = node.inputs[0], node.outputs[0]
+        stored = source.inputs and source.inputs[0].op == _QUANTIZE
+        if stored and source.dtype == result.dtype and not is_graph_output(graph, result):
+            redirect(graph, result, source)
+            node.inputs.clear()
+
+
+def _check_parameters(node: Node) -> None:
+    scale, zero = constant(input_at(node, 1)), constant(input_at(node, 2))
+    where = f"{node.op} {node.name!r}"
+    if scale is None or (zero is None and input_at(node, 2) is not None):
+        raise ModelError(
+            f"{where}: its scale or zero point is no constant: scales that are found at run "
+            "time have no multiplier"
+        )
+    if not (np.isfinite(scale).all() and (scale > 0).all()):
+        worst = scale[~(np.isfinite(scale) & (scale > 0))].flat[0]
+        raise ModelError(f"{where}: a scale is {worst!s}, it must be positive and finite")
+
+
+def _parameters(node: Node) -> tuple[NDArray[np.float64], Array]:
+    scale, zero = constant(input_at(node, 1)), constant(input_at(node, 2))
+    assert scale is not None, node.name
+    if zero is None:
+        read = node.op == _DEQUANTIZE
+        dtype = (node.inputs if read else node.outputs)[0].dtype or np.uint8
+        zero = np.zeros(scale.shape, dtype)
+    return scale.astype(np.float64), zero
+
+
+def _codes(node: Node) -> Array:
+    """What a QuantizeLinear makes of a constant: float32, half to even, saturated."""
+    values = np.asarray(constant(node.inputs[0]), np.float32)
+    scale, zero = _parameters(node)
+    column = _column(scale, values.ndim, node)
+    levels = np.rint(values / scale.astype(np.float32).reshape(column))
+    ends = np.iinfo(zero.dtype)
+    wide = levels.astype(np.float64) + zero.astype(np.float64).reshape(column)
+    return np.asarray(np.clip(wide, ends.min, ends.max), zero.dtype)
+
+
+def _column(scale: Array, dims: int, node: Node) -> list[int]:
+    """The shape in which one number for each channel meets a tensor of so many dimensions."""
+    column = [1] * dims
+    if scale.size > 1:
+        column[node.attrs.get("axis", 1)] = -1
+    return column
+
+
+def _take_constant(graph: Graph, node: Node, context: Context) -> None:
+    """The real numbers of a stored constant, where all its integers fit int32."""
+    stored = np.asarray(constant(node.inputs[0]))
+    scale, zero = _parameters(node)
+    if node.attrs.get("block_size", 0) or stored.dtype.kind not in "iu":
+        context.record.declined[node.name] = "weights in blocks, or no integers: not kept"
+        return
+    column = _column(scale, stored.ndim, node)
+    scale, zero = scale.reshape(column), zero.astype(np.int64).reshape(column)
+    levels = stored.astype(np.int64) - zero
+    narrow = np.float32(1) * scale.astype(np.float32)
+    values = levels.astype(np.float32) * narrow
+    made = context.constant(f"{node.outputs[0].name}_real", values)
+    whole = np.broadcast_to(scale, stored.shape)
+    context.given.codes[made.name] = Codes(levels.astype(np.int32), whole)
+    if is_graph_output(graph, node.outputs[0]):
+        context.record.declined[node.name] = "it gives an output that is constant"
+    _replace(graph, node, made)
+
+
+def _replace(graph: Graph, node: Node, made: Tensor) -> None:
+    """Let readers of what ``node`` writes read the constant ``made``."""
+    result = node.outputs[0]
+    for reader in list(result.outputs):
+        for index, tensor in enumerate(reader.inputs):
+            if tensor is result:
+                reader.inputs[index] = made
+    if not is_graph_output(graph, result):
+        node.inputs.clear()
+        node.outputs.clear()
+
+
+def _permuted(node: Node, values: Array) -> Callable[[Array], Array] | None:
+    perm = node.attrs.get("perm") or list(range(values.ndim))[::-1]
+    return lambda each: each.transpose(perm)
+
+
+def _reshaped(node: Node, values: Array) -> Callable[[Array], Array] | None:
+    shape = constant(input_at(node, 1))
+    if shape is None:
+        return None
+    sizes = [int(size) for size in shape.reshape(-1)]
+    if not node.attrs.get("allowzero", 0):
+        sizes = [values.shape[k] if size == 0 else size for k, size in enumerate(sizes)]
+    return lambda each: each.reshape(sizes)
+
+
+def _flattened(node: Node, values: Array) -> Callable[[Array], Array] | None:
+    axis = node.attrs.get("axis", 1) % (values.ndim + 1)
+    rows = int(np.prod(values.shape[:axis], dtype=np.int64))
+    return lambda each: each.reshape(rows, -1)
+
+
+def _axes_of(node: Node) -> tuple[int, ...] | None:
+    axes = constant(input_at(node, 1))
+    given = node.attrs.get("axes") if axes is None else axes.reshape(-1).tolist()
+    return None if given is None else tuple(int(axis) for axis in given)
+
+
+def _squeezed(node: Node, values: Array) -> Callable[[Array], Array] | None:
+    axes = _axes_of(node)
+    return lambda each: each.squeeze(axes)
+
+
+def _unsqueezed(node: Node, values: Array) -> Callable[[Array], Array] | None:
+    axes = _axes_of(node)
+    return None if axes is None else lambda each: np.expand_dims(each, axes)
+
+
+def _kept(node: Node, values: Array) -> Callable[[Array], Array] | None:
+    return lambda each: each
+
+
+_MOVES: Mapping[str, Callable[[Node, Array], Callable[[Array], Array] | None]] = {
+    "Flatten": _flattened,
+    "Identity": _kept,
+    "Reshape": _reshaped,
+    "Squeeze": _squeezed,
+    "Transpose": _permuted,
+    "Unsqueeze": _unsqueezed,
+}
+"""Between a stored constant and who reads it: what each does to an array like it."""
+
+
+def _move_constant(graph: Graph, node: Node, context: Context) -> None:
+    """Move the numbers of a stored constant, and its integers with them."""
+    source = node.inputs[0]
+    values = constant(source)
+    if values is None or context.given.codes_of(source) is None:
+        return
+    move = _MOVES[node.op](node, values)
+    if move is None or is_graph_output(graph, node.outputs[0]):
+        return
+    made = context.constant(f"{node.outputs[0].name}_moved", move(values))
+    context.given.carry(source, made, lambda codes: codes.moved(move))
+    _replace(graph, node, made)
+
+
+def _take_store(graph: Graph, node: Node, context: Context) -> None:
+    """A STORE for a QuantizeLinear and what dequantizes its integers as they were stored."""
+    stored, source = node.outputs[0], node.inputs[0]
+    readers = [each for each in stored.outputs if each.op == _DEQUANTIZE]
+    meaning = _meaning(node, context)
+    if meaning is None:
+        _leave(node, readers, context)
+        return
+    made = _put_store(graph, node.name, source, meaning, context)
+    for reader in readers:
+        if (other := _meaning(reader, context)) == meaning:
+            _read_store(graph, reader, made, context)
+        elif other is not None:
+            _read_otherwise(graph, reader, made, other, context)
+    if stored.outputs or is_graph_output(graph, stored):
+        node.inputs[0] = made.outputs[0]  # what reads the integers themselves
+        if input_at(node, 2) is None:
+            zero = context.constant(f"{node.name}.zero_point", _parameters(node)[1])
+            node.inputs = [*node.inputs[:2], zero]
+        node.name = context.fresh(f"{node.name}_again")
+        if not is_graph_output(graph, stored):
+            readers_of = ", ".join(sorted({each.op for each in stored.outputs}))
+            context.record.declined[node.name] = f"its integers are read by {readers_of}"
+        else:
+            source.shape = made.outputs[0].shape = stored.shape  # free sizes have one name
+            _note_edge(stored, node, context)
+    else:
+        node.inputs.clear()
+        node.outputs.clear()
+
+
+def _leave(node: Node, readers: Sequence[Node], context: Context) -> None:
+    """Decline a QuantizeLinear, what dequantizes its integers, and the nodes around them."""
+    reason = _objection(node)
+    around = [
+        *node.inputs[0].inputs,
+        *(n for each in readers for n in each.outputs[0].outputs),
+    ]
+    for each in (node, *readers):
+        context.record.declined[each.name] = reason
+    for each in around:
+        if each.op not in (_QUANTIZE, _DEQUANTIZE):
+            context.selection.excluded.setdefault(each.name, f"beside {reason}")
+            context.record.declined.setdefault(each.name, f"beside {reason}")
+
+
+def _read_store(graph: Graph, reader: Node, made: Node, context: Context) -> None:
+    """Let those that read what ``reader`` dequantizes read what is stored, one output once."""
+    result, real = reader.outputs[0], made.outputs[0]
+    reader.inputs.clear()
+    reader.outputs.clear()
+    if is_graph_output(graph, result) and is_graph_output(graph, real):
+        _put_store(graph, reader.name, real, context.given.scales[made.name], context, result)
+    else:
+        if is_graph_output(graph, result):  # free sizes have one name
+            made.inputs[0].shape = result.shape
+        redirect(graph, result, real)
+
+
+def _read_otherwise(
+    graph: Graph, reader: Node, made: Node, other: Quantization, context: Context
+) -> None:
+    """Integers that are read with another scale or zero point than they were stored with.
+
+    (q - z') * s' is (q - z) * s times s' / s, and (z - z') * s' more.
+    """
+    result, real, meaning = reader.outputs[0], made.outputs[0], context.given.scales[made.name]
+    reader.inputs.clear()
+    reader.outputs.clear()
+    factor = np.array(other.scale / meaning.scale, np.float32)
+    offset = np.array((meaning.zero_point - other.zero_point) * other.scale, np.float32)
+    ends = [new_tensor(context.fresh(f"{result.name}_{k}"), real) for k in ("scaled", "moved")]
+    for op, value, source, end in (
+        ("Mul", factor, real, ends[0]),
+        ("Add", offset, ends[0], ends[1]),
+    ):
+        number = context.constant(f"{reader.name}.{op.lower()}", value)
+        add_node(graph, op, context.fresh(f"{reader.name}_{op}"), [source, number], [end])
+    _put_store(graph, reader.name, ends[1], other, context, result)
+
+
+def _put_store(
+    graph: Graph,
+    name: str,
+    source: Tensor,
+    meaning: Quantization,
+    context: Context,
+    result: Tensor | None = None,
+) -> Node:
+    """Store ``source``; ``result``, or a new tensor, is what is read of it."""
+    made = result or new_tensor(context.fresh(f"{source.name}_given"), source)
+    context.given.scales[name] = meaning
+    for reasons in (context.selection.excluded, context.selection.unlisted):
+        reasons.pop(name, None)  # nodes are left in float, not how tensors are stored
+    return add_node(graph, STORE, name, [source], [made], domain=STORING)
+
+
+def _take_edge(graph: Graph, readers: Sequence[Node], context: Context) -> None:
+    """A STORE behind a DequantizeLinear of integers that a user gives, or a node computes.
+
+    All that dequantize the same integers read what the first one does.
+    """
+    ways = [(each, _meaning(each, context)) for each in readers]
+    declined = context.record.declined
+    for each in [each for each, way in ways if way is None and each.name not in declined]:
+        _leave(each, [each], context)
+    known = [(each, way) for each, way in ways if way and each.name not in declined]
+    if not known:
+        return
+    (node, meaning), *others = known
+    result = node.outputs[0]
+    inner = new_tensor(context.fresh(f"{result.name}_dequantized"), result)
+    node.outputs = [inner]
+    name = context.fresh(f"{node.name}_given")
+    made = _put_store(graph, name, inner, meaning, context, result)
+    for reader, way in others:
+        if way == meaning:
+            _read_store(graph, reader, made, context)
+        else:
+            _read_otherwise(graph, reader, made, way, context)
+    if not node.inputs[0].inputs:
+        _note_edge(node.inputs[0], node, context)
+
+
+def _note_edge(tensor: Tensor, node: Node, context: Context) -> None:
+    """An input or output of the graph is stored integers, and stays so."""
+    scale, zero = _parameters(node)
+    if zero.dtype.name not in SIGNALS:
+        context.record.declined[node.name] = f"{zero.dtype.name} at an edge of the graph"
+        return
+    meaning = Quantization(float(scale.reshape(())), int(zero.reshape(())), zero.dtype.name)
+    context.given.edges[tensor.name] = context.record.tensors[tensor.name] = meaning
+
+
+def _meaning(node: Node, context: Context) -> Quantization | None:
+    """The one scale and zero point of a whole tensor, as this graph stores it.
+
+    Of 8 bits in the type of the settings, of 16 in int16, the same integers.
+    """
+    scale, zero = _parameters(node)
+    if scale.size != 1 or zero.size != 1 or zero.dtype.name not in _MIDDLES:
+        return None
+    wide = zero.dtype.itemsize == 2
+    wanted = "int16" if wide else context.settings.activation_type
+    level = int(zero.reshape(())) - _MIDDLES[zero.dtype.name] + _MIDDLES[wanted]
+    if wide and level:
+        return None
+    return Quantization(float(scale.reshape(())), level, wanted)
+
+
+_MIDDLES = {"int8": 0, "uint8": 128, "int16": 0, "uint16": 32768}
+
+
+def _objection(node: Node) -> str:
+    scale, zero = _parameters(node)
+    if scale.size != 1:
+        return f"{node.op} with {scale.size} scales: an activation has one for all of it"
+    if zero.dtype.name in _MIDDLES:
+        return f"{node.op} to {zero.dtype.name} with a zero point beside the middle"
+    return f"{node.op} of {zero.dtype.name}: no integer node computes with that"
