@@ -182,7 +182,7 @@ def _resolved(
     shown_as = feeds.preprocessing or (usual if asked.data is None else None)
     configuration = settings.as_json() | {
         "calibration_table": given and given.as_json(),
-        "samples": len(feeds),
+        "samples": 0 if asked.data is None and given is None else len(feeds),
         "random_data": _is_random(asked, feeds, given),
         "stop_after": asked.stop_after,
         "preprocessing": shown_as and shown_as.as_json(),
@@ -282,7 +282,7 @@ class _Job:
 
 def _reported(job: _Job, made: State) -> Result:
     """The emitted model beside the float model, the report about both, the certificate."""
-    settings, feeds, given = made.settings, made.samples, made.calibration.given
+    settings, feeds = made.settings, made.samples
     advance = made.progress("compare with float", 1)
     compared, bad = _compared(feeds, made.ranges, made.calibration.skip_bad)
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
@@ -296,7 +296,7 @@ def _reported(job: _Job, made: State) -> Result:
         "target": settings.target.name,
         "samples": described(feeds)
         | {
-            "calibration": given.samples if given else len(feeds) - len(ranges.skipped),
+            "calibration": _calibrated_on(made, ranges),
             "skipped": skipped_as_json(ranges.skipped),
             "accuracy": len(compared),
         },
@@ -490,6 +490,14 @@ def _check_dataless(knows: bool, samples: int | None, how: Preprocessing | None)
     if samples is not None or how is not None:
         what = "samples" if how is None else "preprocessing"
         raise UsageError(f"{what}: is about data, and there are none: give --data too")
+
+
+def _calibrated_on(made: State, ranges: Ranges) -> int | None:
+    """How many samples chose ranges; none if the model says all that is known."""
+    given = made.calibration.given
+    if given is not None:
+        return given.samples
+    return 0 if made.from_model_alone else len(made.samples) - len(ranges.skipped)
 
 
 def _kept(made: State) -> dict[str, Any]:

@@ -398,7 +398,7 @@ def _print_accuracy(console: Console, report: dict[str, Any]) -> None:
     count = report["samples"]["accuracy"]
     if not count:
         return  # verify without data
-    calibrated_on = "calibration" in report["samples"]
+    calibrated_on = report["samples"].get("calibration", 0) != 0
     calibrated_on &= not report["configuration"].get("calibration_table")
     used = counted(count, "calibration sample" if calibrated_on else "sample")
     what = "the model that was given" if report["quantized_before"] else "the float model"

@@ -57,6 +57,7 @@ def test_the_report_says_what_was_kept(desk, command):
     assert ended.code == 0
     assert "weights kept bit for bit" in ended.out and "verdict ok" in ended.out
     assert "as in real arithmetic" in ended.out
+    assert "on 1 sample\n" in ended.out.replace(" \n", "\n")
     assert desk.kept["weights"] == 1 and desk.kept["from_samples"] == []
     assert json.loads(desk.report.read_text("utf-8"))["command"] == command
 
