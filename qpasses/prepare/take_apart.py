@@ -260,7 +260,7 @@ def _leave(node: Node, readers: Sequence[Node], context: Context) -> None:
     for each in (node, *readers):
         context.record.declined[each.name] = reason
     for each in around:
-        if each.op not in (_QUANTIZE, _DEQUANTIZE):
+        if each.op not in (_QUANTIZE, _DEQUANTIZE, STORE):
             context.selection.excluded.setdefault(each.name, f"beside {reason}")
             context.record.declined.setdefault(each.name, f"beside {reason}")
 

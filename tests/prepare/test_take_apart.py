@@ -368,3 +368,11 @@ def test_a_scale_that_no_float32_holds_is_quantized_anew_or_declined():
     made = integerized(net(body, w=zeros, sw=large, tiny=np.float32(1e-20)))
     assert "beyond float32" in str(made.report["kept"]["weights_not_kept"])
     assert made.verdict == "ok"
+
+
+def test_what_is_stored_may_be_stored_again_in_a_way_that_is_declined():
+    body = f"""{STORED} qz = QuantizeLinear <axis = 1> (d, two, zeros)
+        y = DequantizeLinear <axis = 1> (qz, two, zeros)"""
+    two = {"two": np.float32([0.1, 0.2]), "zeros": np.uint8([128, 128])}
+    original = net(body, outputs="float[N, 2, 6, 6] y", **two)
+    assert beside(qpasses.integerize(original), original)[0][0] == 0
