@@ -78,8 +78,7 @@ class Given:
             self.codes[new.name] = change(self.codes[old.name])
 
     def rounded(self, model: onnx.ModelProto) -> onnx.ModelProto:
-        """A ``prepared_model``, with QuantizeLinear and DequantizeLinear where tensors are
-        stored, not Identity."""
+        """A ``prepared_model`` that rounds and clips where tensors are stored."""
         made = onnx.ModelProto()
         made.CopyFrom(model)
         nodes: list[onnx.NodeProto] = []
@@ -93,16 +92,27 @@ class Given:
 
 
 def _quantize_and_back(node: onnx.NodeProto, meaning: Quantization) -> list[onnx.NodeProto]:
+    """In float: what onnxruntime makes of Q and DQ around a node may be another kernel."""
     end = node.output[0]
-    scale, zero, stored = (f"{end}::{what}" for what in ("scale", "zero_point", "stored"))
-    values = {scale: np.array(meaning.scale, np.float32), zero: meaning.zero}
+    low, high = (limit - meaning.zero_point for limit in meaning.limits)
+    values = {"scale": meaning.scale, "low": low, "high": high}
+    steps = [
+        ("Div", [node.input[0], f"{end}::scale"], f"{end}::quotient"),
+        ("Round", [f"{end}::quotient"], f"{end}::level"),
+        ("Clip", [f"{end}::level", f"{end}::low", f"{end}::high"], f"{end}::clipped"),
+        ("Mul", [f"{end}::clipped", f"{end}::scale"], end),
+    ]
     return [
         *(
-            helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
+            helper.make_node(
+                "Constant",
+                [],
+                [f"{end}::{name}"],
+                value=numpy_helper.from_array(np.array(value, np.float32)),
+            )
             for name, value in values.items()
         ),
-        helper.make_node("QuantizeLinear", [node.input[0], scale, zero], [stored]),
-        helper.make_node("DequantizeLinear", [stored, scale, zero], [end]),
+        *(helper.make_node(op, inputs, [result]) for op, inputs, result in steps),
     ]
 
 
