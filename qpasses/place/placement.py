@@ -125,6 +125,8 @@ def _as_stored(graph: Graph, tensor: Tensor, codes: Codes, context: Context) -> 
         return tensor
     axis, scale = ways[0]
     in_bytes = stored_in_bytes(codes.stored)
+    if in_bytes is None and codes.stored.ndim > 1:
+        return tensor  # no bias, and kernels take weights of 8 bits
     stored, zero = (codes.stored, 0) if in_bytes is None else in_bytes
     zeros = np.full(scale.shape, zero, stored.dtype)
     narrow = scale.astype(np.float32)
