@@ -58,6 +58,7 @@ from qpasses.place.cautions import (
     graph_warnings,
     kept_warnings,
     range_warnings,
+    translation_warnings,
 )
 from qpasses.place.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
 from qpasses.report.text import declined_lines, whole_text
@@ -269,8 +270,8 @@ def _files(asked: QuantizeOptions) -> list[Path]:
 class _Job:
     """A quantization before its first stage, and what its report says of it.
 
-    ``command``: what was called.
-    ``source``: the model as given; ``evidence``: where the certificate goes, if there is one.
+    ``command``: what was called; ``source``: the model as given; ``evidence``: where the
+    certificate goes, if there is one.
     """
 
     command: str
@@ -313,6 +314,7 @@ def _reported(job: _Job, made: State) -> Result:
             *range_warnings(ranges, settings.rules),
             *code_warnings(made.few_codes, settings),
             *constant_warnings(made.clipped),
+            *translation_warnings(source.notes),
             *kept_warnings(made.context.given.lost),
             *graph_warnings(made.graph, settings, summary, accuracy),
         ],

@@ -104,6 +104,19 @@ def kept_warnings(not_kept: Mapping[str, str]) -> list[str]:
     return [f"{what} could not be kept, those of {name!r} because {reason}"]
 
 
+def translation_warnings(notes: Mapping[str, str]) -> list[str]:
+    """Which nodes of a quantized model were not taken over exactly as they were, by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in notes.items():
+        by_reason.setdefault(reason, []).append(name)
+    found = []
+    for reason, names in by_reason.items():
+        what = "1 node" if len(names) == 1 else f"{len(names)} nodes"
+        shown = ", ".join(map(repr, names[:_SHOWN])) + ", ..." * (len(names) > _SHOWN)
+        found.append(f"{what} of the given model ({shown}): {reason}")
+    return found
+
+
 def graph_warnings(
     graph: Graph,
     settings: Settings,

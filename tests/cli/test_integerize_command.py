@@ -18,7 +18,7 @@ from tests.support.quantized_nets import (
     feeds,
     net,
 )
-from tests.support.small_models import cnn
+from tests.support.small_models import cnn, model
 
 HALF = f"""{STORED} {WEIGHTS} {CONV} r = Conv <pads = [1, 1, 1, 1]> (d, dw) s = Add (r, c)
     qs = QuantizeLinear (s, sz, zz) t = DequantizeLinear (qs, sz, zz)
@@ -75,6 +75,22 @@ def test_what_the_model_does_not_say_stays_float_by_name_or_comes_from_data(desk
     assert "'r': the model does not say how it is stored" in ended.out
     assert desk.integerize(net(HALF, outputs=BOTH), "--data", desk.data).code == 0
     assert "r" in desk.kept["from_samples"] and "c" not in desk.kept["from_samples"]
+
+
+def test_what_is_not_taken_over_as_it_was_is_a_warning(desk):
+    given = model(
+        """g (float[1, 2, 6, 6] x) => (float[1, 2, 6, 6] y) {
+        [tied] y = onnx.brevitas.Quant <signed = 0, narrow = 0, rounding_mode = "ROUND">
+            (x, step, three, eight) }""",
+        domains=["onnx.brevitas"],
+        step=np.float32(0.1),
+        three=np.float32(3),
+        eight=np.float32(8),
+    )
+    ended = desk.integerize(given)
+    assert ended.code == 0
+    said = json.loads(desk.report.read_text("utf-8"))["warnings"]
+    assert any("'tied'" in each and "ties round to even" in each for each in said)
 
 
 def test_a_float_model_is_refused(desk):
