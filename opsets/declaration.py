@@ -146,7 +146,7 @@ class Probe(Enum):
     """How the kernel of an op is brought to an accumulator that one wants to see rounded."""
 
     FILTERS = "as the bias of filters of zeros, of the shape of its own"
-    WINDOW = "as the bias of the depthwise convolution that its fast body is, zeros too"
+    WINDOW = "by the codes of a window that add up to it"
     COLUMNS = "as the bias of columns of zeros"
     OPERANDS = "by two operands that multiply to it"
     COEFFICIENTS = "as a coefficient of its height"

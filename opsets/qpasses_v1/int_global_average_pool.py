@@ -1,5 +1,6 @@
 """IntGlobalAveragePool: the mean over all spatial positions of each channel."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment
-from opsets.op import Op
+from opsets.op import Attributes, Constants, Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 
@@ -38,7 +39,19 @@ sums <spatial_shape> (x, x_zero) => (acc) {
 }
 """)
 
-_ONNXRUNTIME = WEIGHT_SCALE + fragment("""
+_POOL = WEIGHT_SCALE + fragment("""
+pool <spatial_shape> (x_u8, x_zero_u8, scale, one, y_zero_u8) => (y_u8) {
+    # its factor is x_scale / (y_scale * cells): the scale over 1, with y_scale = 1 / cells
+    window   = Constant <value_ints: ints = @spatial_shape> ()
+    cells    = ReduceProd <keepdims = 0> (window)
+    size     = Cast <to = 1> (cells)                                       # 1 is FLOAT
+    share    = Div (one, size)
+    y_u8     = com.microsoft.QLinearGlobalAveragePool <channels_last = 0>
+        (x_u8, scale, x_zero_u8, share, y_zero_u8)
+}
+""")
+
+_CONVOLUTION = WEIGHT_SCALE + fragment("""
 window <channels, spatial_shape> (x_u8, x_zero_u8, scale, one, y_zero_u8) => (y_u8) {
     # one depthwise window over everything, with weights of one
     channels = Constant <value_int: int = @channels> ()
@@ -52,6 +65,24 @@ window <channels, spatial_shape> (x_u8, x_zero_u8, scale, one, y_zero_u8) => (y_
         (x_u8, one, x_zero_u8, w, scale, w_zero, one, y_zero_u8)
 }
 """)
+
+MOST_CELLS, SCALES = 1 << 24, (2.0**-32, 256.0)
+"""QLinearGlobalAveragePool refuses windows of so many cells, and factors outside of these."""
+
+
+def _has_its_factor(constants: Constants, attributes: Attributes) -> bool:
+    """Whether float32 has a share that times the cells is 1, and the kernel takes the scale.
+
+    Then its factor is the scale, and it requantizes the int32 sum as ``float32_kernel``. That
+    is the kernel of the convolution too, by which multipliers are chosen: no guard can hold
+    of a node that has none yet.
+    """
+    if "multiplier" not in constants:
+        return False
+    cells = np.float32(prod(attributes["spatial_shape"]))
+    scale = np.ldexp(constants["multiplier"].astype(np.float32), -constants["shift"])
+    is_taken = cells < MOST_CELLS and scale.size == 1 and SCALES[0] <= scale < SCALES[1]
+    return bool(is_taken and np.float32(1) / cells * cells == 1)
 
 
 def reference(
@@ -102,7 +133,8 @@ INT_GLOBAL_AVERAGE_POOL = Op(
     },
     reference=reference,
     bodies=[
-        *float32_bodies(_ONNXRUNTIME),
+        *float32_bodies(_POOL, "onnxruntime_pool", _has_its_factor),
+        *float32_bodies(_CONVOLUTION),
         *accumulator_bodies(_SUMS, AFTER_CHANNELS),
         *portable_bodies(_SUMS, AFTER_CHANNELS),
     ],

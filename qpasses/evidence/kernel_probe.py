@@ -1,6 +1,7 @@
 """The kernel probe: onnxruntime's real kernels on this machine, at the places that matter."""
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from qpasses.ir.runtime import OPSET, run_op
 
 _CHUNK = 1 << 16
 """So many accumulators are probed in one run."""
+
+_CELLS = 1 << 22
+"""So many cells of windows are, at most."""
 
 
 def probe_kernels(graph: Graph, record: Record) -> dict[str, tuple[int, int]]:
@@ -79,9 +83,10 @@ def _run_filters(
     node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One output position, weights of zero: each accumulator is the bias of its channel."""
-    kernel, depthwise = _kernel(node, given)
-    dims, (acc, multiplier, shift) = len(kernel), columns
-    zero, ends = given["x_zero"], _ends(given)
+    acc, multiplier, shift = columns
+    kernel = list(given["w"].shape[2:])
+    depthwise = node.attrs["group"] == len(given["w"]) and given["w"].shape[1] == 1
+    dims, zero, ends = len(kernel), given["x_zero"], _ends(given)
     x = np.full((1, acc.size if depthwise else 1, *kernel), zero)
     w = np.zeros((acc.size, 1, *kernel), np.int8)
     attributes = {
@@ -94,6 +99,28 @@ def _run_filters(
     }
     inputs = [x, zero, w, np.asarray(np.int8(0)), acc, multiplier, shift, *ends]
     return run_op("IntConv", overload, inputs, attributes, optimize=optimize)
+
+
+def _run_window(
+    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+) -> NDArray[Any]:
+    """One window in a channel for each accumulator, of codes that give it."""
+    zero, rest = given["x_zero"], [given["multiplier"], given["shift"], *_ends(given)]
+    (name,) = {"kernel_shape", "spatial_shape"} & node.attrs.keys()
+    window = list(node.attrs[name])
+    attributes = {"rounding": node.attrs["rounding"], name: window}
+    if name == "kernel_shape":
+        dims = len(window)
+        attributes |= {"dilations": [1] * dims, "pads": [0] * 2 * dims, "strides": [1] * dims}
+    found = []
+    for acc in np.array_split(columns[0], -(-columns[0].size * prod(window) // _CELLS)):
+        codes = (_spread(acc.astype(np.int64), prod(window)) + zero).astype(zero.dtype)
+        x, channels = codes.T.reshape(1, acc.size, *window), {"channels": acc.size}
+        inputs = [x, zero, *rest]
+        found.append(
+            run_op(node.op, overload, inputs, attributes | channels, optimize=optimize)
+        )
+    return np.concatenate([each.ravel() for each in found])
 
 
 def _run_columns(
@@ -141,7 +168,7 @@ def _run_operands(
 
 _PROBES: Mapping[Probe, Callable[[Node, str, Constants, Columns, bool], NDArray[Any]]] = {
     Probe.FILTERS: _run_filters,
-    Probe.WINDOW: _run_filters,
+    Probe.WINDOW: _run_window,
     Probe.COLUMNS: _run_columns,
     Probe.OPERANDS: _run_operands,
     Probe.COEFFICIENTS: _run_coefficients,
@@ -184,15 +211,6 @@ def _column(coefficients: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray
     one = np.ones(1, np.int32)
     before = np.concatenate([one, coefficients, one])
     return np.zeros((2, before.size), np.int32), np.stack([before, np.zeros_like(before)])
-
-
-def _kernel(node: Node, given: Constants) -> tuple[list[int], bool]:
-    """The kernel shape of a convolution or pool, and whether it has a filter per channel."""
-    if "w" in given:
-        depthwise = node.attrs["group"] == len(given["w"]) and given["w"].shape[1] == 1
-        return list(given["w"].shape[2:]), depthwise
-    (window,) = {"kernel_shape", "spatial_shape"} & node.attrs.keys()
-    return list(node.attrs[window]), True
 
 
 def probe_saturation() -> int:

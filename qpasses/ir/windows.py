@@ -65,3 +65,10 @@ def has_equal_windows(node: Node) -> bool:
         return False
     begin, end = np.reshape(geometry["pads"], (2, -1))
     return not ((spatial + begin + end - reach_of(node)) % geometry["strides"]).any()
+
+
+def is_global(node: Node) -> bool:
+    """Whether the one window of an AveragePool is all that it reads, of a known size."""
+    windows = tuple(node.attrs["kernel_shape"]), tuple(reach_of(node))
+    is_padded = any(geometry_of(node)["pads"])
+    return not is_padded and windows == (spatial_shape(node.inputs[0]),) * 2

@@ -8,7 +8,7 @@ from qpasses.evidence.prove_reductions import sums
 from qpasses.ir.graph import Graph, Node, spatial_shape
 from qpasses.ir.patterns import stored_input, stored_output
 from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
-from qpasses.ir.windows import geometry_of, guard_pool, has_equal_windows
+from qpasses.ir.windows import geometry_of, guard_pool, has_equal_windows, is_global
 from qpasses.lowering.averages import pool_numbers, put_average
 from qpasses.lowering.counted_pools import put_counted
 from qpasses.lowering.reduction import put_reduction
@@ -51,7 +51,7 @@ class IntegerizeAveragePool(Pass):
         if form == "divided":
             return put_counted(graph, node, x, found, context)
         attributes: dict[str, Any] = {"channels": node.inputs[0].shape[1]}
-        if node.op == "GlobalAveragePool":
+        if node.op == "GlobalAveragePool" or is_global(node):
             op, cells = "IntGlobalAveragePool", prod(spatial or ())
             attributes["spatial_shape"] = list(spatial or ())
         else:

@@ -124,6 +124,10 @@ class _Axis:
             return not (any(self.uncounted) or self.ceil)
         return set(self.cells()) <= {self.kernel}
 
+    def is_whole(self) -> bool:
+        """Whether there is one window, over everything."""
+        return not any(self.pads) and self.reach + 1 == self.kernel == self.size
+
     def written_out(self) -> "_Axis":
         """The same windows by padding alone: what ceil_mode adds is no cell.
 
@@ -205,8 +209,11 @@ def _to_the_right(pair: tuple[int, int], rounding: str) -> tuple[int, int]:
 
 
 def int_global_average_pool(site: Site) -> Iterator[str]:
-    """GlobalAveragePool over a size that is known."""
-    site.is_op("GlobalAveragePool")
+    """GlobalAveragePool over a size that is known, and AveragePool with one window."""
+    site.is_op("AveragePool", "GlobalAveragePool")
+    windows = _axes_of_windows(site) if site.first.op == "AveragePool" else []
+    if not all(each.is_whole() for each in windows):
+        raise DifferenceError(f"the window of {site.first.name!r} is not all there is")
     spatial = spatial_shape(site.first.inputs[0])
     if spatial is None:
         raise DifferenceError(f"the size that {site.first.name!r} reduces is not known")
