@@ -39,6 +39,12 @@ SAMPLES_FOR_SCALES = 4
 COMPARED = 20
 """Outputs of so many samples are compared where there are no labels."""
 
+RUNS = ("original", "optimized", "as Q/DQ", "integers", "`--exact`")
+"""What predicts: onnxruntime on the file without and with its optimizations, and, of operators
+on integers, on what it is translated to, without them; integers of 24-bit and 31-bit
+multipliers.
+"""
+
 SECONDS_PER_SIDE = 1.5
 FEWEST_ROUNDS, MOST_ROUNDS = 15, 150
 
@@ -49,8 +55,8 @@ class Row:
 
     ``same``: the share of output elements that equal those of the original, which is run
     without optimizations; ``latency``: of ours to that of the original as onnxruntime
-    optimizes it. ``right``: right answers of the original, of the original optimized, and
-    ours; ``agree``: predictions like those of the original, of ours and of it optimized.
+    optimizes it. ``right``: right answers by run of ``RUNS``; ``agree``: predictions like
+    those of the original without optimizations.
     """
 
     name: str
@@ -72,8 +78,8 @@ class Row:
     same: float = 0.0
     sqnr_db: float = 0.0
     optimized_sqnr_db: float | None = None
-    right: list[int] | None = None
-    agree: list[int] | None = None
+    right: dict[str, int] = field(default_factory=dict)
+    agree: dict[str, int] = field(default_factory=dict)
     latency: float | None = None
     milliseconds: float | None = None
 
@@ -112,8 +118,8 @@ def static_cases(names: Sequence[str], folder: Path) -> Iterator[Case]:
             yield Case(name, form.name, "of the zoo", path, None, feeds)
 
 
-def integerized(case: Case) -> tuple[Row, Model | None]:
-    """What can be known without running the models."""
+def integerized(case: Case) -> tuple[Row, list[Model]]:
+    """What can be known without running the models; the usual one and the exact one."""
     row = Row(case.name, case.form, case.data)
     try:
         made, exact = (
@@ -122,7 +128,7 @@ def integerized(case: Case) -> tuple[Row, Model | None]:
         )
     except qpasses.ModelError as error:
         row.problem = str(error).splitlines()[0].removeprefix(f"{case.path}: ")
-        return row, None
+        return row, []
     summary, kept = made.report["summary"], made.report["kept"]
     left = summary["float_nodes"]
     row.verdict, row.integer_only = made.verdict, summary["integer_only"]
@@ -134,7 +140,7 @@ def integerized(case: Case) -> tuple[Row, Model | None]:
     row.weights_not_kept = len(kept["weights_not_kept"])
     row.channels, row.moved = summary["channels"], summary["channels_moved"]
     row.moved_exactly = exact.report["summary"]["channels_moved"]
-    return row, made.model
+    return row, [each.model for each in (made, exact) if each.model is not None]
 
 
 def _without_names(reason: str) -> str:
@@ -146,23 +152,27 @@ def _without_names(reason: str) -> str:
 def run(case: Case) -> Row:
     """All figures of one file."""
     row, made = integerized(case)
-    if made is None:
+    if not made:
         return row
     given = given_source(case.path)
     plain, guesses = _answers(given.session(), case)
-    ours, our_guesses = _answers(Session(made), case)
+    ours, our_guesses = _answers(Session(made[0]), case)
     row.samples, row.same = len(case.feeds), float((plain == ours).mean())
     row.sqnr_db = _decibels(plain, ours)
-    predictions = [guesses, our_guesses]
+    predictions = {"original": guesses, "integers": our_guesses}
     if _runs_optimized(given, case):
-        optimized, other_guesses = _answers(Session(given.reference), case)
+        optimized, predictions["optimized"] = _answers(Session(given.reference), case)
         row.optimized_sqnr_db = _decibels(plain, optimized)
-        predictions.insert(1, other_guesses)
-        row.latency, row.milliseconds = _latency([given.reference, made], case.feeds[0])
+        row.latency, row.milliseconds = _latency([given.reference, made[0]], case.feeds[0])
     if case.predicts:
-        row.agree = [int((guesses == each).sum()) for each in predictions[:0:-1]]
+        others = {"`--exact`": Session(made[1])}
+        if case.form == "QOperator":
+            others["as Q/DQ"] = Session(given.model, optimize=False)
+        predictions |= {name: _answers(each, case)[1] for name, each in others.items()}
+        row.agree = {name: int((guesses == each).sum()) for name, each in predictions.items()}
     if case.labels is not None:
-        row.right = [int((each == case.labels[: row.samples]).sum()) for each in predictions]
+        labels = case.labels[: row.samples]
+        row.right = {name: int((each == labels).sum()) for name, each in predictions.items()}
     return row
 
 
@@ -272,30 +282,17 @@ def _in_decibels(figure: float | None) -> str:
 
 
 def scores_table() -> str:
-    """Right answers and predictions."""
-    head = ["file", "samples", "original", "original, optimized", "integers"]
-    head += ["integers predict the same", "the original, optimized, does"]
-    found = []
-    for row in rows():
-        if row.agree is not None:
-            right, agree = row.right or [], row.agree
-            found.append(
-                [
-                    row.name,
-                    f"{row.samples}, {row.data}",
-                    _count(right[:1]),
-                    _count(right[1:-1]),
-                    _count(right[-1:]),
-                    _count(agree[:1]),
-                    _count(agree[1:]),
-                ]
-            )
-    return table(head, found)
+    """Right answers, and predictions like those of the original."""
+    head = ["file", "samples", *(f"right: {RUNS[0]}", *RUNS[1:])]
+    head += [f"like the original: {RUNS[1]}", *RUNS[2:]]
+    return table(head, [_scores(row) for row in rows() if row.agree])
 
 
-def _count(counts: Sequence[int]) -> str:
-    """The one number, if there is one: without a run of the original optimized, none of it."""
-    return "-" if not counts else f"{counts[0]}"
+def _scores(row: Row) -> list[str]:
+    counts = [row.right.get(name) for name in RUNS]
+    counts += [row.agree.get(name) for name in RUNS[1:]]
+    shown = ["-" if count is None else f"{count}" for count in counts]
+    return [row.name, f"{row.samples}, {row.data}", *shown]
 
 
 def static_table() -> str:

@@ -90,6 +90,23 @@ def test_the_score_is_within_one_percent_of_that_of_the_original(name):
 
 
 @pytest.mark.parametrize(
+    "name", ["tinycnn_esp_qoperator", slow("mobilenetv2_imagenet_qoperator")]
+)
+def test_exact_integers_are_real_arithmetic_in_every_node_and_predict_as_the_usual_ones(name):
+    """Where predictions differ from onnxruntime's, it is its float32 that leaves the file."""
+    given = published(name)
+    usual, exact = (qpasses.integerize(given.path, exact=each) for each in (False, True))
+    assert exact.verdict == "ok" and exact.report["summary"]["integer_only"]
+    assert {each.kind for each in exact.evidence} <= {"thresholds", "exhaustive", "structural"}
+    assert [each.name for each in exact.evidence if each.reference_moved] == []
+    assert any(each.reference_moved for each in usual.evidence)
+    sessions = [Session(each.model) for each in (usual, exact)]
+    for feed in given.feeds(40):
+        ours, real = (session.run(None, feed)[0].argmax() for session in sessions)
+        assert ours == real
+
+
+@pytest.mark.parametrize(
     "name", [slow("mobilenetv2_imagenet_qoperator"), slow("micro_kws_m_qdq")]
 )
 def test_another_prediction_begins_with_codes_next_to_ties(name):
