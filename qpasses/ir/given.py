@@ -79,16 +79,27 @@ class Given:
 
     def rounded(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """A ``prepared_model`` that rounds and clips where tensors are stored."""
+        return self._storing(model, _quantize_and_back)
+
+    def clipped(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """A ``prepared_model`` that clips there alone: small differences stay small."""
+        return self._storing(model, _clip)
+
+    def _storing(self, model: onnx.ModelProto, store: "_Storing") -> onnx.ModelProto:
         made = onnx.ModelProto()
         made.CopyFrom(model)
         nodes: list[onnx.NodeProto] = []
         for node in made.graph.node:
             meaning = self.scales.get(node.name)
-            nodes += [node] if meaning is None else _quantize_and_back(node, meaning)
+            nodes += [node] if meaning is None else store(node, meaning)
         kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del made.graph.node[:]
         made.graph.node.extend(kept)
         return made
+
+
+_Storing = Callable[[onnx.NodeProto, Quantization], list[onnx.NodeProto]]
+"""What stands for a STORE."""
 
 
 def _quantize_and_back(node: onnx.NodeProto, meaning: Quantization) -> list[onnx.NodeProto]:
@@ -103,16 +114,30 @@ def _quantize_and_back(node: onnx.NodeProto, meaning: Quantization) -> list[onnx
         ("Mul", [f"{end}::clipped", f"{end}::scale"], end),
     ]
     return [
-        *(
-            helper.make_node(
-                "Constant",
-                [],
-                [f"{end}::{name}"],
-                value=numpy_helper.from_array(np.array(value, np.float32)),
-            )
-            for name, value in values.items()
-        ),
+        *_constants(end, values),
         *(helper.make_node(op, inputs, [result]) for op, inputs, result in steps),
+    ]
+
+
+def _clip(node: onnx.NodeProto, meaning: Quantization) -> list[onnx.NodeProto]:
+    end = node.output[0]
+    low, high = ((limit - meaning.zero_point) * meaning.scale for limit in meaning.limits)
+    inputs = [node.input[0], f"{end}::low", f"{end}::high"]
+    return [
+        *_constants(end, {"low": low, "high": high}),
+        helper.make_node("Clip", inputs, [end]),
+    ]
+
+
+def _constants(end: str, values: Mapping[str, float]) -> list[onnx.NodeProto]:
+    return [
+        helper.make_node(
+            "Constant",
+            [],
+            [f"{end}::{name}"],
+            value=numpy_helper.from_array(np.array(value, np.float32)),
+        )
+        for name, value in values.items()
     ]
 
 

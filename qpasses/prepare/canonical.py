@@ -52,9 +52,9 @@ def prepare(
     if sample is not None and expected is not None:
         if context.masks:
             sample = _as_masks(sample, context.masks)
-            expected = results(model, sample)
+            expected = results(model if whole is None else whole, sample)
         if not (
-            gives(prepared_model(graph), sample, expected)
+            gives(_runnable(graph, context), sample, expected)
             or _agrees_unmasked(model, sample, context, expected)
         ):
             raise ModelError(
@@ -94,13 +94,19 @@ def _through(
     )
     take_apart(graph, context)
     fold_constants(graph)
-    whole = prepared_model(graph) if context.given else None
+    whole = _runnable(graph, context) if context.given else None
     graph = _expanded(graph, sample, context, watch)
     if not watch.stops_in(EXPAND):
         run_passes(passes, graph, context, watch)
     store_apart(graph, context)
     give_back(constant_bytes(graph))
     return graph, whole
+
+
+def _runnable(graph: Graph, context: Context) -> onnx.ModelProto:
+    """``graph`` to be run on a sample: the ranges of a quantized model keep numbers finite."""
+    model = prepared_model(graph)
+    return context.given.clipped(model) if context.given else model
 
 
 def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watch) -> Graph:

@@ -376,3 +376,21 @@ def test_what_is_stored_may_be_stored_again_in_a_way_that_is_declined():
     two = {"two": np.float32([0.1, 0.2]), "zeros": np.uint8([128, 128])}
     original = net(body, outputs="float[N, 2, 6, 6] y", **two)
     assert beside(qpasses.integerize(original), original)[0][0] == 0
+
+
+def test_numbers_that_only_the_ranges_of_the_model_keep_finite():
+    """exp(300) is infinite; the clamp of the quantizer before it makes 4 of 300."""
+    body = f"""{STORED} axes = Constant <value_ints = [1]> ()
+        e = Exp (d) t = ReduceSum (e, axes) p = Div (e, t)
+        qy = QuantizeLinear (p, unit, none) y = DequantizeLinear (qy, unit, none)"""
+    original = net(
+        body,
+        outputs="float[N, 2, 6, 6] y",
+        none=np.uint8(0),
+        unit=np.float32(1 / 255),
+    )
+    wild = [{"x": each["x"] * np.float32(100)} for each in feeds()]
+    assert max(float(np.abs(each["x"]).max()) for each in wild) > 100
+    made = integerized(original, wild)
+    assert ops(made) == ["QuantizeLinear", "TableSoftmax", "DequantizeLinear"]
+    assert made.verdict == "ok"
