@@ -14,6 +14,7 @@ from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
 from qpasses.ir.graph import is_simplified, nested_graphs, nodes_of
 from qpasses.load.foreign.qonnx_nodes import DOMAINS as QONNX_DOMAINS
+from qpasses.load.leniency import completed
 
 
 def read_model(path: Path, lenient: bool = False) -> onnx.ModelProto:
@@ -41,28 +42,15 @@ def checked_model(
 ) -> onnx.ModelProto:
     """``model``, called ``path`` in messages; raises ModelError if it is no valid ONNX.
 
-    ``lenient``: types of tensors that the file says elsewhere are completed.
+    ``lenient``: what runtimes do without is completed.
     """
     if lenient:
-        _complete_types(model)
+        model = completed(model)
     try:
         _check(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise _invalid(path, error) from error
     return model
-
-
-def _complete_types(model: onnx.ModelProto) -> None:
-    """As runtimes do: outputs without a type have that which the file says elsewhere."""
-    graph = model.graph
-    known = {value.name: value for value in graph.value_info if value.HasField("type")}
-    for value in graph.output:
-        if not value.HasField("type") and value.name in known:
-            value.CopyFrom(known[value.name])
-    if len(known) < len(graph.value_info):
-        kept = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in known.values()]
-        del graph.value_info[:]
-        graph.value_info.extend(kept)
 
 
 def _invalid(path: Path, error: Exception) -> ModelError:
