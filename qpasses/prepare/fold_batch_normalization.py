@@ -9,9 +9,11 @@ from qpasses.ir.graph import (
     Graph,
     Node,
     Tensor,
+    add_node,
     constant,
     input_at,
     is_used,
+    new_tensor,
     producer,
     rank,
     sole_consumer,
@@ -25,7 +27,8 @@ class FoldBatchNormalization(Pass):
 
     before: ``c = Conv (x, w, b); y = BatchNormalization (c, gamma, beta, mean, var)``
     after:  ``y = Conv (x, w * k, (b - mean) * k + beta)`` with ``k = gamma / sqrt(var + eps)``
-    Of rows in front of a Gemm it scales that one's weights along what they sum.
+    Of rows in front of a Gemm it scales that one's weights along what they sum; of other rows
+    it is a product and a sum.
     **Exact** in real arithmetic; k is computed in float64, so float results move by rounding.
     """
 
@@ -50,12 +53,12 @@ class FoldBatchNormalization(Pass):
             behind.inputs = [node.inputs[0], *scaled]
             node.outputs.clear()
             return REWRITTEN
-        if dims is None or dims < 3:
-            return Declined(
-                "BatchNormalization of a tensor without spatial dimensions, "
-                "with no Conv or Gemm of its own before or behind it"
-            )
-        _become_depthwise(node, factor, offset, context)
+        if dims is None or dims < 2:
+            return Declined("BatchNormalization of no known rank, or of no channels")
+        if dims == 2:
+            _become_product_and_sum(graph, node, factor, offset, context)
+        else:
+            _become_depthwise(node, factor, offset, context)
         return REWRITTEN
 
 
@@ -150,6 +153,22 @@ def _become_depthwise(
     weights = factor.reshape(-1, 1, *kernel)
     node.inputs = [node.inputs[0], *_constants(node, weights, offset, context)]
     node.outputs = [node.outputs[0]]
+
+
+def _become_product_and_sum(
+    graph: Graph,
+    node: Node,
+    factor: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    context: Context,
+) -> None:
+    weights, bias = _constants(node, factor, offset, context)
+    y = node.outputs[0]
+    scaled = new_tensor(f"{node.name}.scaled", y)
+    add_node(graph, "Add", f"{node.name}.sum", [scaled, bias], [y])
+    node.op = "Mul"
+    node.attrs.clear()
+    node.inputs, node.outputs = [node.inputs[0], weights], [scaled]
 
 
 def _values(node: Node, index: int) -> NDArray[np.float64]:

@@ -97,12 +97,13 @@ def test_batch_normalization_alone_becomes_a_depthwise_conv(seed, spatial, read_
     assert sorted(ops_after(FoldBatchNormalization(), made, seed)) == ["Abs", "Conv", "Conv"]
 
 
-def test_batch_normalization_behind_scaled_gemm_or_matmul_stays():
+def test_batch_normalization_behind_scaled_gemm_or_matmul_is_a_product_and_a_sum():
     constants = {"w": numbers(3, 3), **normalization(3, 0)}
     for product in ("Gemm <alpha = 2.0>", "Gemm <transA = 1>", "MatMul"):
         text = f"c = {product} (x, w) y = BatchNormalization (c, gamma, beta, mean, var)"
         left = ops_after(FoldBatchNormalization(), net([3, 3], text, **constants))
-        assert ("BatchNormalization" in left) == ("transA" not in product)
+        rest = [] if "transA" in product else ["Mul", "Add"]
+        assert left == [product.split()[0], *rest]
 
 
 @thoroughly(30)

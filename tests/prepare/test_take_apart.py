@@ -22,6 +22,7 @@ from tests.support.quantized_nets import (
     net,
     ops,
 )
+from tests.support.small_models import numbers
 
 
 def conv_of(made):
@@ -394,3 +395,23 @@ def test_numbers_that_only_the_ranges_of_the_model_keep_finite():
     made = integerized(original, wild)
     assert ops(made) == ["QuantizeLinear", "TableSoftmax", "DequantizeLinear"]
     assert made.verdict == "ok"
+
+
+def test_a_batch_normalization_of_rows_between_marks_is_a_table_for_each_channel():
+    body = f"""{STORED} n = BatchNormalization (d, gamma, beta, mean, var)
+        qy = QuantizeLinear (n, sy, zy) y = DequantizeLinear (qy, sy, zy)"""
+    given = {
+        name: numbers(3, seed=seed) for seed, name in enumerate(("gamma", "beta", "mean"))
+    }
+    original = net(
+        body,
+        inputs="float[N, 3] x",
+        outputs="float[N, 3] y",
+        var=np.float32([0.3, 1, 2]),
+        **given,
+    )
+    samples = feeds(shape=(5, 3))
+    made = integerized(original, samples)
+    assert ops(made) == ["QuantizeLinear", "LutPerChannel", "DequantizeLinear"]
+    ((differing, _, _),) = beside(made, original, samples)
+    assert differing == 0
