@@ -377,3 +377,14 @@ def test_what_is_stored_may_be_stored_again_in_a_way_that_is_declined():
     two = {"two": np.float32([0.1, 0.2]), "zeros": np.uint8([128, 128])}
     original = net(body, outputs="float[N, 2, 6, 6] y", **two)
     assert beside(qpasses.integerize(original), original)[0][0] == 0
+
+
+@pytest.mark.parametrize("end", ["y = DequantizeLinear <axis = 1> (q, two, zeros)", ""])
+def test_edges_stay_float_where_the_model_stores_them_with_a_scale_for_each_channel(end):
+    text = "q = QuantizeLinear <axis = 1> (x, two, zeros)"
+    two = {"two": np.float32([0.1, 0.2]), "zeros": np.uint8([128, 128])}
+    output = "float[N, 2, 6, 6] y" if end else "uint8[N, 2, 6, 6] q"
+    original = net(f"{text} {end}", outputs=output, **two)
+    made = integerized(original, integer_io=True)
+    assert beside(made, original)[0][0] == 0
+    assert any("'x' stays float" in each for each in made.report["warnings"])

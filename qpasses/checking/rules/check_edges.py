@@ -105,15 +105,21 @@ def _may_be_stored(pair: Pair, end: Tensor, stored: Quantization | None) -> bool
 
 
 def left_in_float(pair: Pair) -> Iterator[str]:
-    """Edges that stay float though the user wanted integers, and nothing is in the way."""
-    graph = pair.integer
+    """Edges that stay float though the user wanted integers, and nothing is in the way.
+
+    Nodes that the original has itself, with scales that integers cannot follow, stay there.
+    """
+    graph, own = pair.integer, pair.float_nodes
     for tensor in graph.inputs if pair.settings.integer_io else ():
-        readers = [node.op for node in tensor.outputs if node.op not in UNCHANGED]
-        if readers == ["QuantizeLinear"] and not is_graph_output(graph, tensor):
+        readers = [node for node in tensor.outputs if node.op not in UNCHANGED]
+        is_stored = [each.op for each in readers] == ["QuantizeLinear"]
+        if is_stored and readers[0].name not in own and not is_graph_output(graph, tensor):
             yield f"input {tensor.name!r} is float, unlike the recorded settings"
     for tensor in graph.outputs if pair.settings.integer_io else ():
         node = producer(tensor)
         if node is None or node.op != "DequantizeLinear" or tensor.outputs:
+            continue
+        if node.name in own:
             continue
         stored = node.inputs[0]
         if producer(stored) is not None and not is_graph_output(graph, stored):
