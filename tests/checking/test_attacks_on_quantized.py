@@ -5,6 +5,7 @@ import pytest
 
 import qpasses
 from calibration import Session
+from tests.bench.fuzzing.graphs import Case
 from tests.bench.fuzzing.judge import Seen
 from tests.bench.fuzzing.judge_quantized import judge_quantized
 from tests.bench.fuzzing.quantized import quantized_case
@@ -117,3 +118,20 @@ def test_what_others_read_too_is_not_stored_in_the_codes_of_a_part(op):
             Session(each, optimize=False).run(None, feeds[0])[0] for each in (made, original)
         )
         np.testing.assert_allclose(ours, theirs, atol=0.11)
+
+
+@pytest.mark.parametrize("zeros", [[0, 0, 0], [63, 69, 53]])
+def test_weights_that_are_quantized_anew_are_not_held_against_the_model(zeros):
+    """Without zero points of their own they take nine bits, the report says so by name."""
+    text = """g (float[2, 3] x) => (float[2, 3] y) {
+        a = QuantizeLinear (x, s, z) b = DequantizeLinear (a, s, z)
+        v = DequantizeLinear <axis = 1> (w, scales, zeros) c = MatMul (b, v)
+        d = QuantizeLinear (c, t, z) y = DequantizeLinear (d, t, z)
+    }"""
+    w = np.array([[-128, 127, 9], [127, -128, 0], [5, 3, -128]], np.int8)
+    scales = {"scales": float32(0.007, 0.008, 0.006), "zeros": np.array(zeros, np.int8)}
+    original = model(text, opset=17, ir_version=8, **SCALES, **scales, w=w)
+    feeds = tuple({"x": numbers(2, 3, seed=seed)} for seed in range(3))
+    seen = Seen()
+    assert judge_quantized(Case(original, feeds, {}, is_quantized=True), seen) is None
+    assert bool(seen.compared["graphs compared"]) == (not any(zeros))

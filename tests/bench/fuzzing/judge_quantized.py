@@ -1,7 +1,7 @@
 """What is checked of each random graph that is quantized already."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from opsets.errors import QPassesError
 from opsets.qpasses_v1 import OPS
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.metadata import read_record
+from tests.bench.fuzzing.builder import Arrays
 from tests.bench.fuzzing.graphs import Case
 from tests.bench.fuzzing.judge import (
     UNSURE,
@@ -26,7 +27,7 @@ from tests.bench.fuzzing.judge import (
     verified,
 )
 from tests.bench.fuzzing.quantizing import WEIGHTED
-from tests.bench.fuzzing.real_meaning import DQ, Q, meaning
+from tests.bench.fuzzing.real_meaning import DQ, Q, levels, meaning
 
 REFUSALS = (
     "weights of .* have a scale for each channel, target",
@@ -160,7 +161,7 @@ def _unlike_real(
     theirs = Session(case.model, optimize=False, threads=1)
     moved = any(each.reference_moved for each in result.evidence)
     own = [name for name in record.tensors if name not in record.kept]
-    mixed = _also_read_unstored(case.model) or _has_own_constants(case.model)
+    is_mixed = _also_read_unstored(case.model)
     ends = _stored_outputs(case.model)
     is_float = bool(result.report["summary"]["float_nodes"])
     for feed in case.feeds:
@@ -179,6 +180,7 @@ def _unlike_real(
             int((np.abs(a - b.astype(np.float64)) > 1e-4 * np.abs(b)).sum())
             for a, b in zip(found, as_given, strict=True)
         )
+        mixed = is_mixed or _has_own_constants(case.model, real.values)
         noise = FLOAT_NOISE if is_float else EXACT_NOISE
         if moved or own or mixed or real.nearest < noise:
             why = "moved" if moved else "own scales" if own else "mixed" if mixed else "ties"
@@ -202,46 +204,46 @@ def _also_read_unstored(model: onnx.ModelProto) -> bool:
     return bool(stored & (read | ends))
 
 
-def _has_own_constants(model: onnx.ModelProto) -> bool:
+def _has_own_constants(model: onnx.ModelProto, values: Arrays) -> bool:
     """Whether integers of weights, or of biases in steps of the products, are not the model's.
 
-    Biases are rounded to these steps.
+    Biases are rounded to these steps. A BatchNormalization that stands alone is a convolution
+    with weights of its own, and weights that take more than 8 bits without their zero points,
+    of which a node has one for all channels, are quantized anew.
     """
-    scales = _Scales(model)
+    writers = {name: node for node in model.graph.node for name in node.output}
     for node in model.graph.node:
-        if node.op_type in WEIGHTED:
-            x, w, *more = (scales.of(name) for name in node.input)
-            if w is None:
+        before = writers.get(node.input[0])
+        is_alone = before is None or before.op_type not in WEIGHTED
+        if node.op_type == "BatchNormalization" and is_alone:
+            return True
+        if node.op_type not in WEIGHTED:
+            continue
+        x, w, *more = (_behind(name, writers, values) for name in node.input)
+        if w is None or w[0].max(initial=0) - w[0].min(initial=0) > 255:
+            return True
+        for bias in more:
+            if x is None or bias is None or w[1].size not in (1, bias[1].size):
                 return True
-            for bias in more:
-                if x is None or bias is None or w.size not in (1, bias.size):
-                    return True
-                if not np.allclose(x * w, bias, rtol=1e-5, atol=0):
-                    return True
+            if not np.allclose(x[1] * w[1], bias[1], rtol=1e-5, atol=0):
+                return True
     return False
 
 
-class _Scales:
-    """Of what DequantizeLinear nodes write."""
+def _behind(
+    name: str, writers: Mapping[str, onnx.NodeProto], values: Arrays
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Integers without their zero points, and scales, of what is dequantized to ``name``.
 
-    def __init__(self, model: onnx.ModelProto) -> None:
-        self.writers = {name: node for node in model.graph.node for name in node.output}
-        self.values = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-
-    def of(self, name: str) -> NDArray[Any] | None:
-        """The scale behind ``name``, moved or not."""
-        node = self.writers.get(name)
-        while node is not None and node.op_type in ("Transpose", "Reshape", "Identity"):
-            node = self.writers.get(node.input[0])
-        return None if node is None or node.op_type != DQ else self._fixed(node.input[1])
-
-    def _fixed(self, name: str) -> NDArray[Any]:
-        if name in self.values:
-            return self.values[name]
-        node = self.writers[name]
-        if node.op_type == "Constant":
-            return numpy_helper.to_array(node.attribute[0].t)
-        return self._fixed(node.input[0])
+    Before they are moved, if they are.
+    """
+    node = writers.get(name)
+    while node is not None and node.op_type in ("Transpose", "Reshape", "Identity"):
+        node = writers.get(node.input[0])
+    if node is None or node.op_type != DQ:
+        return None
+    found, how = levels(node, values)
+    return found, how.scale
 
 
 def _is_stored_twice(model: onnx.ModelProto) -> bool:

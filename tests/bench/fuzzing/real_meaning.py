@@ -47,15 +47,20 @@ def meaning(model: onnx.ModelProto, feed: Arrays) -> Meaning:
             found.nearest = min(found.nearest, nearest)
             found.values[node.output[0]] = codes
         elif node.op_type == DQ:
-            stored = inputs[0]
-            assert stored is not None
-            how = _how(node, inputs, stored.dtype)
-            wide = stored.astype(np.float64) - how.along(how.zero, stored.ndim)
-            real = wide * how.along(how.scale.astype(np.float64), stored.ndim)
+            wide, how = levels(node, found.values)
+            real = wide * how.along(how.scale.astype(np.float64), wide.ndim)
             found.values[node.output[0]] = real
         else:
             found.values |= _computed(node, inputs, version)
     return found
+
+
+def levels(node: onnx.NodeProto, values: Arrays) -> tuple[Array, Stored]:
+    """The integers that a DequantizeLinear reads, without their zero points, and how."""
+    inputs = [values[name] if name else None for name in node.input]
+    stored = values[node.input[0]]
+    how = _how(node, inputs, stored.dtype)
+    return stored.astype(np.float64) - how.along(how.zero, stored.ndim), how
 
 
 def _how(node: onnx.NodeProto, inputs: Sequence[Array | None], dtype: object) -> Stored:
