@@ -136,6 +136,8 @@ def _read_narrow(
     """Let the float nodes of those that read ``narrow`` do so as well."""
     protos = {node.name: node for node in graph.node}
     for node in pair.integer.nodes:
+        if node.name in protos and not is_integer(node) and node.name not in pair.record.nodes:
+            _read_dequantized(protos[node.name], node, narrow)
         read: dict[str, list[str]] = {}
         for tensor in node.inputs:
             if meaning := pair.meanings.get(tensor.name):
@@ -143,10 +145,16 @@ def _read_narrow(
         read = {real: ways for real, ways in read.items() if {*ways} & narrow.keys()}
         entry = pair.record.nodes.get(node.name)
         names = [node.name] if entry is None else entry.source
-        if node.op == "DequantizeLinear":  # for nodes that stay float after all
-            names = [reader.name for reader in node.outputs[0].outputs]
         for name in protos.keys() & {*names} if read else ():
             _read_ways(protos[name], read, narrow)
+
+
+def _read_dequantized(proto: onnx.NodeProto, node: Node, narrow: Container[str]) -> None:
+    """Let a node that stays float read what it does in the integer graph, place by place."""
+    for place, tensor in enumerate(node.inputs):
+        view = dequantized(tensor)
+        if view is not None and view.stored.name in narrow:
+            proto.input[place] = _given(view.stored.name)
 
 
 def _read_ways(

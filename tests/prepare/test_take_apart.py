@@ -388,3 +388,12 @@ def test_edges_stay_float_where_the_model_stores_them_with_a_scale_for_each_chan
     made = integerized(original, integer_io=True)
     assert beside(made, original)[0][0] == 0
     assert any("'x' stays float" in each for each in made.report["warnings"])
+
+
+@pytest.mark.parametrize("operands", ["d, e", "e, d", "e, e"])
+def test_a_node_that_stays_float_reads_each_operand_as_it_is_stored(operands):
+    body = f"""{STORED} qz = QuantizeLinear (d, coarse, zz) e = DequantizeLinear (qz, coarse, zz)
+        c = Mul ({operands}) {BACK}"""
+    original = net(body, outputs="float[N, 2, 6, 6] y", coarse=np.float32(0.4))
+    made = integerized(original, nodes_to_exclude=["c|qy"])
+    assert beside(made, original)[0][0] == 0
