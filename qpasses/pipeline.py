@@ -38,13 +38,14 @@ from qpasses.place.alignment import (
 )
 from qpasses.place.kept_scales import (
     kept,
+    planned,
     planned_without_samples,
     read_early,
     with_kept,
 )
 from qpasses.place.masked_scores import with_masked_ranges
 from qpasses.place.placement import place
-from qpasses.place.planning import Plan, plan
+from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.place.sharing import Sharing, share
 from qpasses.place.table_ranges import with_function_ranges
@@ -128,7 +129,7 @@ def prepared(state: State) -> State:
 def calibrated(state: State) -> State:
     """Float graph and samples -> what becomes integer, and ranges of its tensors."""
     graph, context = state.graph, state.context
-    way = planned_without_samples if state.from_model_alone else plan
+    way = planned_without_samples if state.from_model_alone else planned
     chosen = way(graph, context)
     known = kept(graph, chosen, context)
     wanted = to_observe(graph, chosen, context.settings)

@@ -6,12 +6,13 @@ from dataclasses import replace
 from calibration import Range
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_graph_output, producer
 from qpasses.ir.moving import moves, results
-from qpasses.ir.patterns import data_inputs
+from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.planning import Plan, plan
 from qpasses.place.ranges import Ranges
+from qpasses.place.residuals import stored_end, takes_words
 
 MODEL = "model"
 """In place of a method: the model says how the tensor is stored."""
@@ -83,10 +84,40 @@ def with_kept(found: Ranges, known: Mapping[str, Quantization]) -> Ranges:
     )
 
 
+def planned(graph: Graph, context: Context) -> Plan:
+    """The plan: what computes in 8 bits stays float where the model stores 16.
+
+    Later its weights would be in 8 bits already.
+    """
+    while True:
+        chosen = plan(graph, context)
+        known = kept(graph, chosen, context)
+        wide = {name: each for name, each in known.items() if each.dtype == "int16"}
+        found = [(n, what) for n in chosen.computing if (what := _too_wide(n, chosen, wide))]
+        if not found:
+            return chosen
+        for node, what in found:
+            reason = f"{node.op} takes 8 bits: the model stores what it {what} in 16"
+            _leave(node, reason, context)
+
+
+def _too_wide(node: Node, chosen: Plan, wide: Mapping[str, Quantization]) -> str:
+    """What ``node`` does with a tensor of ``wide`` that it cannot, or nothing."""
+    read = [wide[tensor.name] for tensor in activations(node) if tensor.name in wide]
+    if not all(takes_words(node, each) for each in read):
+        return "reads"
+    return "writes" if stored_end(node, chosen) in wide and node.op != "Add" else ""
+
+
+def _leave(node: Node, reason: str, context: Context) -> None:
+    context.selection.excluded.setdefault(node.name, reason)
+    context.record.declined[node.name] = reason
+
+
 def planned_without_samples(graph: Graph, context: Context) -> Plan:
     """The plan of what the model says itself: nodes at other tensors are declined."""
     while True:
-        chosen = plan(graph, context)
+        chosen = planned(graph, context)
         missing = chosen.tensors.keys() - kept(graph, chosen, context).keys()
         if not missing:
             return chosen
@@ -94,9 +125,7 @@ def planned_without_samples(graph: Graph, context: Context) -> Plan:
             ends = [tensor.name for tensor in (*node.inputs, *node.outputs)]
             if id(node) in chosen.integer and not missing.isdisjoint(ends):
                 first = next(name for name in ends if name in missing)
-                reason = f"{first!r}: {MISSING}"
-                context.selection.excluded.setdefault(node.name, reason)
-                context.record.declined[node.name] = reason
+                _leave(node, f"{first!r}: {MISSING}", context)
 
 
 def read_early(graph: Graph, chosen: Plan, context: Context) -> list[str]:

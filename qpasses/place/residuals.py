@@ -26,7 +26,7 @@ def residual_streams(graph: Graph, chosen: Plan) -> set[str]:
     writes that as well.
     """
     sums = [node for node in chosen.computing if node.op == "Add"]
-    ends = {id(node): _stored_end(node, chosen) for node in sums}
+    ends = {id(node): stored_end(node, chosen) for node in sums}
     written = set(ends.values())
     place = {id(node): index for index, node in enumerate(graph.nodes)}
     found = set[str]()
@@ -38,7 +38,7 @@ def residual_streams(graph: Graph, chosen: Plan) -> set[str]:
     return found
 
 
-def _stored_end(node: Node, chosen: Plan) -> str:
+def stored_end(node: Node, chosen: Plan) -> str:
     """The name of the tensor that stores what ``node`` and what it absorbs compute."""
     tensor = node.outputs[0]
     while tensor.name not in chosen.tensors:
@@ -83,7 +83,7 @@ def empty_operands(
     """
     found = {}
     for node in chosen.computing:
-        end = _stored_end(node, chosen) if node.op == "Add" else ""
+        end = stored_end(node, chosen) if node.op == "Add" else ""
         for tensor in activations(node) if end in narrow else ():
             real = ranges.get(tensor.name)
             if real is not None and real.low == real.high == 0 and tensor.name not in narrow:
@@ -109,11 +109,11 @@ def narrowed_edges(
         if id(node) in chosen.integer and not moves(node)
         for index, tensor in enumerate(node.inputs)
         if tensor.name in narrow
-        and not (id(node) in computing and _takes(node, streams[tensor.name]))
+        and not (id(node) in computing and takes_words(node, streams[tensor.name]))
     ]
 
 
-def _takes(node: Node, stream: Quantization) -> bool:
+def takes_words(node: Node, stream: Quantization) -> bool:
     """Whether ``node`` computes with the 16 bits: of a norm, if doubles hold its sums."""
     row = row_of(node) if node.op in NORMS else None
     if row is None:

@@ -392,8 +392,36 @@ def test_edges_stay_float_where_the_model_stores_them_with_a_scale_for_each_chan
 
 @pytest.mark.parametrize("operands", ["d, e", "e, d", "e, e"])
 def test_a_node_that_stays_float_reads_each_operand_as_it_is_stored(operands):
-    body = f"""{STORED} qz = QuantizeLinear (d, coarse, zz) e = DequantizeLinear (qz, coarse, zz)
-        c = Mul ({operands}) {BACK}"""
+    body = f"""{STORED} qz = QuantizeLinear (d, coarse, zz)
+        e = DequantizeLinear (qz, coarse, zz) c = Mul ({operands}) {BACK}"""
     original = net(body, outputs="float[N, 2, 6, 6] y", coarse=np.float32(0.4))
     made = integerized(original, nodes_to_exclude=["c|qy"])
     assert beside(made, original)[0][0] == 0
+
+
+WIDE = {"sx": np.float32(2e-4), "zx": np.int16(0), "sy": np.float32(3e-4), "zy": np.int16(0)}
+NARROW = {name: SCALES[name] for name in ("sx", "zx", "sy", "zy")}
+
+
+@pytest.mark.parametrize("wide", ["reads", "writes"])
+@pytest.mark.parametrize("data", [None, feeds()])
+def test_weights_stay_real_where_the_model_stores_in_16_bits_what_their_node_reads_or_writes(
+    wide, data
+):
+    body = f"{STORED} c = Conv <pads = [1, 1, 1, 1]> (d, real, bias) {BACK}"
+    real = {"real": codes(3, 2, 3, 3) * np.float32(0.01), "bias": np.float32([3, -9, 70])}
+    ends = ("sx", "zx") if wide == "reads" else ("sy", "zy")
+    given = NARROW | {name: WIDE[name] for name in ends}
+    original = net(body, opset=21, **real, **given)
+    made = integerized(original, data)
+    (left,) = made.report["summary"]["float_nodes"]
+    assert left["reason"] == f"Conv takes 8 bits: the model stores what it {wide} in 16"
+    constants = [numpy_helper.to_array(each) for each in made.model.graph.initializer]
+    assert any(np.array_equal(each, real["real"]) for each in constants)
+
+
+def test_sums_take_16_bits():
+    body = f"""{STORED} qz = QuantizeLinear (x, sz, zz) z = DequantizeLinear (qz, sz, zz)
+        c = Add (d, z) {BACK}"""
+    original = net(body, outputs="float[N, 2, 6, 6] y", opset=21, **WIDE)
+    assert ops(integerized(original)).count("IntAdd") == 1
