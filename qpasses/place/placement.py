@@ -1,7 +1,7 @@
 """Place: the Q/DQ nodes that say which tensors are stored, and at which scale."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -198,7 +198,8 @@ def weight_scales(
     raised = (wanted < least) & (wanted > 0)
     scale = np.where(wanted > 0, np.maximum(wanted, least), size / (x_scale * 2.0**24))
     scale = np.where(scale > 0, np.maximum(scale, 2.0**-120 / x_scale), 1.0)
-    return scale.astype(wanted.dtype), raised
+    with np.errstate(over="ignore"):  # whoever stores weights with it asks
+        return scale.astype(wanted.dtype), raised
 
 
 def _quantize_activation(
@@ -228,22 +229,32 @@ def _quantize_activation(
 
 
 def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
-    """Put weights and bias behind DequantizeLinear: as the model has them, or by a rule."""
+    """Put weights and bias behind DequantizeLinear: as the model has them, or by a rule.
+
+    They stay as they are where float32 does not hold their scales: no integer node does.
+    """
     axis = _MATRIX_OPS[node.op]
     weights = np.asarray(constant(node.inputs[1]))
     holder, place_of_bias = _bias_home(graph, node)
     bias_tensor = input_at(holder, place_of_bias) if place_of_bias else None
     bias = None if bias_tensor is None else np.asarray(constant(bias_tensor))
     x_scale = float(np.asarray(constant(producer_of(node.inputs[0]).inputs[1])))
-    matrix = _kept_matrix(node, axis, bias_tensor, x_scale, context)
-    if matrix is None:
-        matrix = _stored_matrix(node, axis, weights, bias, x_scale, context)
+    kept = _kept_matrix(node, axis, bias_tensor, x_scale, context)
+    matrix = kept or _stored_matrix(node, axis, weights, bias, x_scale, context)
+    with np.errstate(over="ignore", under="ignore"):  # it is asked next
+        bias_scale = matrix.scale.dtype.type(x_scale) * matrix.scale
+    if not _holds(matrix.scale) or (matrix.bias is not None and not _holds(bias_scale)):
+        context.record.declined[node.name] = f"{node.op} with a scale that is beyond float32"
+        return
+    if kept:
+        context.given.kept.append(node.name)
+    if matrix.raised:
+        context.record.raised_weight_scales[node.name] = matrix.raised
     scale, zero = matrix.scale, np.full(matrix.scale.shape, matrix.zero, matrix.weights.dtype)
     node.inputs[1] = _dequantized_constant(
         context, graph, f"{node.name}.weight", matrix.weights, scale, axis, zero
     )
     if matrix.bias is not None:
-        bias_scale = scale.dtype.type(x_scale) * scale
         holder.inputs[place_of_bias] = _dequantized_constant(
             context, graph, f"{node.name}.bias", matrix.bias, bias_scale, 0
         )
@@ -251,12 +262,16 @@ def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
 
 @dataclass(frozen=True)
 class _Matrix:
-    """Stored weights with one scale or one for each channel, one zero point, stored bias."""
+    """Stored weights with one scale or one for each channel, one zero point, stored bias.
+
+    ``raised``: the channels whose scale was raised for the bias.
+    """
 
     weights: NDArray[Any]
     scale: Scales
     bias: NDArray[np.int32] | None
     zero: int = 0
+    raised: list[int] = field(default_factory=list)
 
 
 def _stored_matrix(
@@ -277,8 +292,6 @@ def _stored_matrix(
     wanted = rule.scales(node.op, rows, dtype == np.uint8)
     scale, raised = weight_scales(wanted, values, x_scale)
     raised = raised & (size == np.abs(values))
-    if raised.any():
-        context.record.raised_weight_scales[node.name] = np.flatnonzero(raised).tolist()
     column = [1] * weights.ndim
     column[axis] = -1
     quotients = weights.astype(np.float64) / scale.reshape(column).astype(np.float64)
@@ -288,7 +301,7 @@ def _stored_matrix(
         return _Matrix(stored, scale, None)
     steps = np.float64(x_scale) * scale.astype(np.float64)
     levels = rounded(bias.astype(np.float64) / steps, rule.rounding).astype(np.int32)
-    return _Matrix(stored, scale, levels)
+    return _Matrix(stored, scale, levels, raised=np.flatnonzero(raised).tolist())
 
 
 def _kept_matrix(
@@ -314,7 +327,6 @@ def _kept_matrix(
     stored, zero = found
     narrow = scale.astype(np.float32)
     if bias is None:
-        context.given.kept.append(node.name)
         return _Matrix(stored, narrow, None, zero)
     levels = _whole_bias(bias, x_scale, narrow, context)
     if levels is None and not zero:
@@ -328,11 +340,10 @@ def _kept_matrix(
             "their scale is too small for int32 to hold the bias: quantized anew"
         )
         return None
-    context.given.kept.append(node.name)
     return _Matrix(stored, narrow, levels, zero)
 
 
-def _holds(scale: NDArray[np.float64]) -> bool:
+def _holds(scale: Scales) -> bool:
     """Whether float32 holds each scale, as a number other than zero."""
     with np.errstate(over="ignore"):
         narrow = scale.astype(np.float32)

@@ -425,3 +425,16 @@ def test_sums_take_16_bits():
         c = Add (d, z) {BACK}"""
     original = net(body, outputs="float[N, 2, 6, 6] y", opset=21, **WIDE)
     assert ops(integerized(original)).count("IntAdd") == 1
+
+
+def test_a_bias_that_needs_a_scale_beyond_float32_leaves_its_node_in_float():
+    body = f"{STORED} c = Conv <pads = [1, 1, 1, 1]> (d, real, bias) {BACK}"
+    real = {"real": numbers(3, 2, 3, 3), "bias": np.float32([1e25, 0, 1])}
+    original = net(body, sx=np.float32(1e-32), sy=np.float32(1e23), **real)
+    samples = [{"x": each["x"] * np.float32(1e-30)} for each in feeds()]
+    made = integerized(original, samples)
+    (left,) = made.report["summary"]["float_nodes"]
+    assert left["reason"] == "Conv with a scale that is beyond float32"
+    assert made.report["summary"]["raised_weight_scales"] == {}
+    constants = [numpy_helper.to_array(each) for each in made.model.graph.initializer]
+    assert any(np.array_equal(each, real["bias"]) for each in constants)
