@@ -63,8 +63,8 @@ class Accuracy:
 def compare(reference: Session, other: Session | RealSession, samples: Samples) -> Accuracy:
     """Run two models on ``samples`` and compare their outputs, named as the reference's."""
     accuracy = Accuracy(reference.outputs)
-    for _, feed in samples:
-        accuracy.update(reference.run(None, feed), other.run(None, feed))
+    for name, feed in samples:
+        accuracy.update(reference.run(None, feed, name), other.run(None, feed, name))
     return accuracy
 
 

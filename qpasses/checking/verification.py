@@ -321,7 +321,8 @@ def _run_samples(
     reference, as_given = original.session(), RealSession(session, edges)
     advance = progress("run samples", len(samples))
     for position, (name, feed) in enumerate(samples):
-        result.accuracy.update(reference.run(None, feed), as_given.run(None, feed))
+        ours = as_given.run(None, feed, name)
+        result.accuracy.update(reference.run(None, feed, name), ours)
         given = edges.feed(feed)
         found = bodies.compare(given, name, inside=position < INSIDE_SAMPLES)
         if simulation is not None and position < INSIDE_SAMPLES:

@@ -72,10 +72,13 @@ class RealSession:
     edges: Edges
 
     def run(
-        self, outputs: Sequence[str] | None, feed: Mapping[str, NDArray[Any]]
+        self,
+        outputs: Sequence[str] | None,
+        feed: Mapping[str, NDArray[Any]],
+        sample: str = "",
     ) -> list[Any]:
-        """All outputs in real numbers for one feed of the float model."""
-        return self.edges.real(self.session.run(outputs, self.edges.feed(feed)))
+        """All outputs in real numbers for one feed of the float model, called ``sample``."""
+        return self.edges.real(self.session.run(outputs, self.edges.feed(feed), sample))
 
 
 def codes(stored: Quantization) -> NDArray[Any]:

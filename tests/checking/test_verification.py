@@ -11,6 +11,7 @@ from calibration import Session, input_specs, open_samples
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from qpasses import quantize
+from qpasses.checking.accuracy import compare
 from qpasses.checking.verification import verify_integer
 from qpasses.ir.progress import no_progress
 from qpasses.load.arguments import given_source
@@ -182,3 +183,14 @@ def test_nan_of_a_float_tail_is_the_same_in_both_bodies():
     stored = [Session(result.model).run(None, feed)[0] for feed in feeds]
     assert np.isnan(stored).any()
     assert problems(result.model, made, open_samples(feeds, input_specs(made), 3)) == []
+
+
+def test_a_sample_that_one_of_two_models_cannot_run_is_named():
+    any_batch = model("g (float[N, 3] x) => (float[N, 3] y) { y = Relu (x) }")
+    of_three = "g (float[N, 3] x) => (float[N, 3] y) { z = Reshape (x, shape) y = Relu (z) }"
+    fixed = model(of_three, shape=np.array([3, 3]))
+    made_up = open_samples("random:1", input_specs(any_batch))
+    with pytest.raises(
+        ModelError, match=r"cannot run the model on random\[0\] \(x \[1, 3\]\)"
+    ):
+        compare(Session(any_batch), Session(fixed), made_up)

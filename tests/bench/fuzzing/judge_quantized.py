@@ -37,7 +37,7 @@ REFUSALS = (
 
 REFUSALS_ALONE = (
     "only its weights are quantized, of no activation it says how it is stored",
-    "cannot run the model on the first sample",  # a free batch is not 1
+    r"cannot run the model on (the first sample|random\[0\])",  # a free batch is not 1
 )
 """And without samples."""
 
