@@ -29,6 +29,7 @@ from qpasses.ir.patterns import absorbed, bias_row, multiplies_stacks
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
+from qpasses.place.fusing import keep_apart
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.place.residuals import empty_operands, narrowed_edges, residual_streams
@@ -92,11 +93,7 @@ def place_parameters(
         else:
             _quantize_constants(graph, node, context)
     _give_codes_back(graph, chosen, context)
-    for node in [each for each in graph.nodes if each.op == "AveragePool"]:
-        if all(n == 1 for n in node.attrs.get("dilations") or []):
-            node.attrs.pop("dilations", None)
-        elif id(node) not in chosen.integer or context.settings.emit == "qdq":
-            _keep_apart(graph, node, context)
+    keep_apart(graph, chosen.integer, context)
     tidy(graph)
 
 
@@ -131,22 +128,6 @@ def _as_stored(graph: Graph, tensor: Tensor, codes: Codes, context: Context) -> 
     zeros = np.full(scale.shape, zero, stored.dtype)
     narrow = scale.astype(np.float32)
     return _dequantized_constant(context, graph, tensor.name, stored, narrow, axis, zeros)
-
-
-def _keep_apart(graph: Graph, node: Node, context: Context) -> None:
-    """Put a Max of one tensor behind a pool that stays float.
-
-    onnxruntime 1.31 fuses a pool between DequantizeLinear and QuantizeLinear into
-    QLinearAveragePool, which knows no dilations, and refuses the result.
-    """
-    output = node.outputs[0]
-    pooled = new_tensor(context.fresh(f"{output.name}_pooled"), output)
-    node.outputs = [pooled]
-    name = context.fresh(f"{node.name}_apart")
-    add_node(graph, "Max", name, [pooled], [output])
-    context.record.declined[name] = (
-        "keeps onnxruntime from fusing the pool into a kernel without dilations"
-    )
 
 
 def activation_parameters(real: Range, settings: Settings) -> Quantization:

@@ -245,6 +245,27 @@ def test_scales_for_each_channel_of_an_activation_are_declined_by_name():
     assert made.verdict == "incomplete"
 
 
+CHANNELS = {"two": np.float32([0.1, 0.2]), "zeros": np.uint8([128, 128])}
+FUSED = {
+    "QLinearConv": f"""{STORED} dw = DequantizeLinear (w, sz, zs)
+        c = Conv <pads = [1, 1, 1, 1]> (d, dw) q2 = QuantizeLinear <axis = 1> (c, two, zeros)
+        y = DequantizeLinear <axis = 1> (q2, two, zeros)""",
+    "MatMulIntegerToFloat": f"""{STORED} q2 = QuantizeLinear <axis = 1> (x, two, zeros)
+        e = DequantizeLinear <axis = 1> (q2, two, zeros) y = MatMul (d, e)""",
+}
+
+
+@pytest.mark.parametrize("kernel", FUSED)
+def test_onnxruntime_fuses_no_kernel_around_scales_for_each_channel(kernel):
+    """Its kernels for activations take one scale, and it finds that out when they run."""
+    given = {"w": codes(2, 2, 3, 3), "zs": np.int8(0), **CHANNELS}
+    original = net(FUSED[kernel], outputs="float[N, 2, 6, 6] y", **given)
+    made = integerized(original)
+    assert beside(made, original)[0][0] == 0
+    reasons = [each["reason"] for each in made.report["summary"]["float_nodes"]]
+    assert "keeps onnxruntime from fusing nodes into a kernel that takes one scale" in reasons
+
+
 def test_channels_of_zeros_and_a_scale_for_all():
     w = codes(3, 2, 3, 3)
     w[1] = 0
