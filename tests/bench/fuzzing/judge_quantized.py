@@ -213,10 +213,10 @@ def _has_own_constants(model: onnx.ModelProto, values: Arrays) -> bool:
     """
     writers = {name: node for node in model.graph.node for name in node.output}
     for node in model.graph.node:
-        before = writers.get(node.input[0])
-        is_alone = before is None or before.op_type not in WEIGHTED
-        if node.op_type == "BatchNormalization" and is_alone:
-            return True
+        if node.op_type == "BatchNormalization":
+            before = writers.get(node.input[0])
+            if before is None or before.op_type not in WEIGHTED:
+                return True
         if node.op_type not in WEIGHTED:
             continue
         x, w, *more = (_behind(name, writers, values) for name in node.input)
