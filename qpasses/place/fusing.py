@@ -27,8 +27,12 @@ def keep_apart(graph: Graph, integer: Container[int], context: Context) -> None:
         elif node.op in QUANTIZING and _has_several_scales(node):
             if node.op == "DequantizeLinear" and node.outputs[0].outputs:
                 _put_behind(graph, node, ONE_SCALE, context)
-            elif node.op == "QuantizeLinear" and producer(node.inputs[0]) is not None:
+            elif node.op == "QuantizeLinear" and _computes(producer(node.inputs[0])):
                 _put_before(graph, node, ONE_SCALE, context)
+
+
+def _computes(node: Node | None) -> bool:
+    return node is not None and node.op not in QUANTIZING
 
 
 def _has_several_scales(node: Node) -> bool:

@@ -250,6 +250,9 @@ FUSED = {
     "QLinearConv": f"""{STORED} dw = DequantizeLinear (w, sz, zs)
         c = Conv <pads = [1, 1, 1, 1]> (d, dw) q2 = QuantizeLinear <axis = 1> (c, two, zeros)
         y = DequantizeLinear <axis = 1> (q2, two, zeros)""",
+    "none": f"""{STORED} q2 = QuantizeLinear <axis = 1> (d, two, zeros)
+        e = DequantizeLinear <axis = 1> (q2, two, zeros)
+        c = MaxPool <kernel_shape = [1, 1]> (e) {BACK}""",
     "MatMulIntegerToFloat": f"""{STORED} q2 = QuantizeLinear <axis = 1> (x, two, zeros)
         e = DequantizeLinear <axis = 1> (q2, two, zeros) y = MatMul (d, e)""",
 }
