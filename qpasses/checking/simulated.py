@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from opsets.qpasses_v1 import OPS
 from qpasses.checking.meaning import Pair, Site, is_integer
-from qpasses.ir.graph import Node, constant, dequantized, is_graph, prepared_model, producer
+from qpasses.ir.graph import Node, constant, dequantized, is_graph, prepared_model
 from qpasses.ir.record import Quantization
 
 
@@ -48,9 +48,12 @@ def simulated(pair: Pair) -> Simulated:
     narrow = {**_narrowed(pair), **_stored_anew(pair, sources)}
     _read_narrow(graph, pair, narrow)
     apart = [n for node in pair.integer.nodes for n in _apart(node, pair, graph, sources)]
-    left = _left_in_float(pair)
-    for node in graph.node:
-        _read_codes(node, {*stored} & left.get(node.name, {*stored}))
+    left = {node.name: node for node in pair.integer.nodes if _is_left(node, pair)}
+    for proto in graph.node:
+        if proto.name in left:
+            _read_dequantized(proto, left[proto.name], pair, stored, narrow)
+        else:
+            _read_codes(proto, stored)
     _write_out_norms(graph, pair)
     own = {name for node in apart for name in node.output}
     before: list[onnx.NodeProto] = []
@@ -136,8 +139,8 @@ def _read_narrow(
     """Let the float nodes of those that read ``narrow`` do so as well."""
     protos = {node.name: node for node in graph.node}
     for node in pair.integer.nodes:
-        if node.name in protos and not is_integer(node) and node.name not in pair.record.nodes:
-            _read_dequantized(protos[node.name], node, narrow)
+        if _is_left(node, pair):
+            continue
         read: dict[str, list[str]] = {}
         for tensor in node.inputs:
             if meaning := pair.meanings.get(tensor.name):
@@ -147,14 +150,6 @@ def _read_narrow(
         names = [node.name] if entry is None else entry.source
         for name in protos.keys() & {*names} if read else ():
             _read_ways(protos[name], read, narrow)
-
-
-def _read_dequantized(proto: onnx.NodeProto, node: Node, narrow: Container[str]) -> None:
-    """Let a node that stays float read what it does in the integer graph, place by place."""
-    for place, tensor in enumerate(node.inputs):
-        view = dequantized(tensor)
-        if view is not None and view.stored.name in narrow:
-            proto.input[place] = _given(view.stored.name)
 
 
 def _read_ways(
@@ -171,16 +166,36 @@ def _read_ways(
                 node.input[place] = _given(ours)
 
 
-def _left_in_float(pair: Pair) -> Mapping[str, set[str]]:
-    """By node that both graphs have: what it reads of dequantized codes, branches included."""
-    found = {}
-    for node in pair.integer.nodes:
-        if node.name in pair.float_nodes and node.name not in pair.record.nodes:
-            read = (tensor for each in _within(node) for tensor in each.inputs)
-            back = [t for t in read if (made := producer(t)) and made.op == "DequantizeLinear"]
-            known = (pair.meanings.get(tensor.name) for tensor in back)
-            found[node.name] = {meaning.real for meaning in known if meaning}
-    return found
+def _is_left(node: Node, pair: Pair) -> bool:
+    """Whether ``node`` is one that both graphs have."""
+    return node.name in pair.float_nodes and node.name not in pair.record.nodes
+
+
+def _read_dequantized(
+    proto: onnx.NodeProto,
+    node: Node,
+    pair: Pair,
+    stored: Container[str],
+    narrow: Container[str],
+) -> None:
+    """Let a node that both graphs have read codes where it does so in the integer graph.
+
+    Place by place: it may read a tensor as it is stored and as it is. Branches by name.
+    """
+    inner = set[str]()
+    for each in _within(node):
+        for place, tensor in enumerate(each.inputs):
+            view, meaning = dequantized(tensor), pair.meanings.get(tensor.name)
+            if view is None or meaning is None or meaning.real not in stored:
+                continue
+            if each is not node:
+                inner.add(meaning.real)
+            else:
+                ours = view.stored.name
+                proto.input[place] = _given(ours if ours in narrow else meaning.real)
+    for attribute in proto.attribute:
+        for branch in attribute.g.node:
+            _read_codes(branch, inner)
 
 
 def _within(node: Node) -> Iterator[Node]:
