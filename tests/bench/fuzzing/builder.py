@@ -121,11 +121,14 @@ class Builder:
         return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
 
     def model(self, outputs: Sequence[str]) -> onnx.ModelProto:
-        """The model that gives ``outputs``; the first axis of inputs may be of free size."""
+        """The model that gives ``outputs``; the first axis of inputs may be of free size.
+
+        Free sizes of one name are one size, which onnxruntime relies on.
+        """
         free = self.chance(0.3)
         given = [
             helper.make_tensor_value_info(
-                name, TensorProto.FLOAT, ["N" if free else shape[0], *shape[1:]]
+                name, TensorProto.FLOAT, [f"N{shape[0]}" if free else shape[0], *shape[1:]]
             )
             for name in self.inputs
             for shape in [self.shapes[name]]
