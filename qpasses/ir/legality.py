@@ -85,6 +85,7 @@ def _dequantizes_what_is_not_stored(node: Node, grounds: Grounds) -> bool:
     writer = producer(stored)
     is_written = writer is not None and writer.op == "QuantizeLinear"
     is_known = is_written or stored.name in grounds.record.tensors
+    is_known |= node.name in grounds.record.declined  # as the model has it
     return node.op == "DequantizeLinear" and constant(stored) is None and not is_known
 
 

@@ -403,6 +403,22 @@ def test_what_is_stored_may_be_stored_again_in_a_way_that_is_declined():
     assert beside(qpasses.integerize(original), original)[0][0] == 0
 
 
+@pytest.mark.parametrize("end", ["y = Relu (d)", "c = Add (d, d) " + BACK])
+def test_an_input_of_uint16_is_dequantized_as_in_the_model(end):
+    original = net(
+        f"d = DequantizeLinear (q, fine, mid) {end}",
+        inputs="uint16[N, 2, 6, 6] q",
+        outputs="float[N, 2, 6, 6] y",
+        opset=21,
+        fine=np.float32(1e-4),
+        mid=np.uint16(32768),
+    )
+    samples = [{"q": codes(1, 2, 6, 6, low=0, high=65535, dtype=np.uint16)}]
+    made = integerized(original, samples)
+    assert ops(made)[0] == "DequantizeLinear"
+    assert beside(made, original, samples)[0][0] == 0
+
+
 @pytest.mark.parametrize("end", ["y = DequantizeLinear <axis = 1> (q, two, zeros)", ""])
 def test_edges_stay_float_where_the_model_stores_them_with_a_scale_for_each_channel(end):
     text = "q = QuantizeLinear <axis = 1> (x, two, zeros)"
