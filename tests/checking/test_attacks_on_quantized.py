@@ -9,6 +9,7 @@ from tests.bench.fuzzing.graphs import Case
 from tests.bench.fuzzing.judge import Seen
 from tests.bench.fuzzing.judge_quantized import judge_quantized
 from tests.bench.fuzzing.quantized import quantized_case
+from tests.bench.fuzzing.real_meaning import WrongSizeError, meaning
 from tests.bench.mutation import __main__ as mutate
 from tests.bench.mutation import campaign
 from tests.support.small_models import model, numbers
@@ -135,3 +136,10 @@ def test_weights_that_are_quantized_anew_are_not_held_against_the_model(zeros):
     seen = Seen()
     assert judge_quantized(Case(original, feeds, {}, is_quantized=True), seen) is None
     assert bool(seen.compared["graphs compared"]) == (not any(zeros))
+
+
+def test_onnxs_evaluator_is_not_believed_where_its_result_has_another_size():
+    text = "g (float[1, 1, 4] x) => (float[1, 1, 4] y) { y = MaxPool <ATTRIBUTES> (x) }"
+    pool = model(text.replace("ATTRIBUTES", "kernel_shape = [2], pads = [0, 1]"))
+    with pytest.raises(WrongSizeError, match=r"MaxPool: \(1, 1, 3\), not \[1, 1, 4\]"):
+        meaning(pool, {"x": numbers(1, 1, 4)})

@@ -25,6 +25,13 @@ MOVES = {
 """Their results are float32 numbers if what they read is: any machine gives the same."""
 
 
+class WrongSizeError(Exception):
+    """onnx's evaluator gives a result of another size than ONNX says.
+
+    Of onnx 1.23: MaxPool along one axis with more pads behind than before.
+    """
+
+
 @dataclass
 class Meaning:
     """``values``: by tensor; ``nearest``: how near, in LSB, a stored number comes to a tie,
@@ -104,9 +111,19 @@ def _computed(node: onnx.NodeProto, inputs: Sequence[Array | None], version: int
     graph = helper.make_graph(
         [node],
         "one",
-        [onnx.ValueInfoProto(name=name) for name in given],
+        [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape
+            )
+            for name, each in given.items()
+        ],
         [onnx.ValueInfoProto(name=name) for name in node.output if name],
     )
     bag = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
-    results = ReferenceEvaluator(bag).run(None, given)
-    return dict(zip(filter(None, node.output), map(np.asarray, results), strict=True))
+    results = map(np.asarray, ReferenceEvaluator(bag).run(None, given))
+    found = dict(zip(filter(None, node.output), results, strict=True))
+    for value in onnx.shape_inference.infer_shapes(bag).graph.output:
+        sizes = [each.dim_value for each in value.type.tensor_type.shape.dim]
+        if sizes and all(sizes) and sizes != [*found[value.name].shape]:
+            raise WrongSizeError(f"{node.op_type}: {found[value.name].shape}, not {sizes}")
+    return found
