@@ -310,7 +310,7 @@ def _kept_matrix(
     if bias is None:
         return _Matrix(stored, narrow, None, zero)
     levels = _whole_bias(bias, x_scale, narrow, context)
-    if levels is None and not zero:
+    if levels is None and stored.dtype == np.int8:
         finer = room(stored, axis, narrow.size)
         stored = stored << _along(finer, stored.ndim, axis).astype(np.int8)
         narrow = np.ldexp(narrow, -finer)

@@ -163,6 +163,17 @@ def test_the_integers_of_weights_are_kept(name):
     assert made.verdict == "ok" and beside(made, original)[0][1] <= 0.053
 
 
+@pytest.mark.parametrize("high", [7, 127, 255])
+def test_weights_of_uint8_may_have_no_zero_point_and_a_float_bias(high):
+    body = f"""{STORED} dw = DequantizeLinear (w, one)
+        c = Conv <pads = [1, 1, 1, 1]> (d, dw, bias) {BACK}"""
+    w = codes(3, 2, 3, 3, low=0, high=high, dtype=np.uint8)
+    w[0, 0, 0, 0] = high
+    bias = np.float32([0.01234, -0.3, 0.0777])
+    made = integerized(net(body, w=w, bias=bias, one=np.float32(0.01)))
+    assert made.verdict == "ok" and made.report["kept"]["weights"] == 1
+
+
 def test_batch_normalization_behind_scales_the_scales_alone():
     body = f"""{STORED} {WEIGHTS} c0 = Conv <pads = [1, 1, 1, 1]> (d, dw, db)
         c1 = Div (c0, k) c = BatchNormalization (c1, gamma, beta, mean, var) {BACK}"""
