@@ -93,7 +93,8 @@ def planned(graph: Graph, context: Context) -> Plan:
         chosen = plan(graph, context)
         known = kept(graph, chosen, context)
         wide = {name: each for name, each in known.items() if each.dtype == "int16"}
-        found = [(n, what) for n in chosen.computing if (what := _too_wide(n, chosen, wide))]
+        computing = chosen.computing if wide else []
+        found = [(n, what) for n in computing if (what := _too_wide(n, chosen, wide))]
         if not found:
             return chosen
         for node, what in found:
