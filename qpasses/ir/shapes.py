@@ -15,6 +15,9 @@ _SIZED = frozenset(
 )
 """Ops whose integer form depends on the sizes of what they read, or gives others."""
 
+FIRST = "the first sample"
+"""On which sizes are asked for, as errors call it."""
+
 
 def true_shapes(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProto:
     """``infer_types``, without sizes that are others on ``sample``.
@@ -65,7 +68,7 @@ def _mistaken(
     if not said:
         return []
     names = [value.name for value in said]
-    found = Session(_watching(model, names), optimize=False).run(names, sample)
+    found = Session(_watching(model, names), optimize=False).run(names, sample, FIRST)
     sizes = [np.shape(array) for array in found]
     pairs = zip(said, sizes, strict=True)
     return [(value, real) for value, real in pairs if not _fits(_sizes(value), real)]
@@ -95,7 +98,7 @@ def infer_types(model: onnx.ModelProto, sample: Arrays | None) -> onnx.ModelProt
     ]
     if not unknown or sample is None:
         return inferred
-    found = Session(_watching(model, unknown), optimize=False).run(unknown, sample)
+    found = Session(_watching(model, unknown), optimize=False).run(unknown, sample, FIRST)
     for name, value in zip(unknown, found, strict=True):
         if isinstance(value, np.ndarray):
             elem_type = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)

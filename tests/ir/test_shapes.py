@@ -1,5 +1,8 @@
 """Inferred sizes are checked on a sample, and believed where they hold."""
 
+import pytest
+
+from opsets.errors import ModelError
 from qpasses.ir import shapes
 from tests.support.small_models import model, numbers
 
@@ -26,3 +29,8 @@ def test_a_rank_that_is_another_on_the_sample_is_that_of_the_sample(monkeypatch)
     made, sample = model(POOL), {"x": numbers(1, 2, 6, 6)}
     assert sizes_of(mistaken(made, sample), "p") == [1, 2, 3, 3, 7]
     assert sizes_of(shapes.true_shapes(made, sample), "p") == [1, 2, 3, 3]
+
+
+def test_a_sample_that_the_model_does_not_run_on_is_named():
+    with pytest.raises(ModelError, match=r"on the first sample \(x \[1, 2, 5, 5\]\)"):
+        shapes.true_shapes(model(POOL), {"x": numbers(1, 2, 5, 5)})
