@@ -489,3 +489,41 @@ def test_a_bias_that_needs_a_scale_beyond_float32_leaves_its_node_in_float():
     assert made.report["summary"]["raised_weight_scales"] == {}
     constants = [numpy_helper.to_array(each) for each in made.model.graph.initializer]
     assert any(np.array_equal(each, real["bias"]) for each in constants)
+
+
+def test_numbers_that_only_the_ranges_of_the_model_keep_finite():
+    """exp(300) is infinite; the clamp of the quantizer before it makes 4 of 300."""
+    body = f"""{STORED} axes = Constant <value_ints = [1]> ()
+        e = Exp (d) t = ReduceSum (e, axes) p = Div (e, t)
+        qy = QuantizeLinear (p, unit, none) y = DequantizeLinear (qy, unit, none)"""
+    original = net(
+        body,
+        outputs="float[N, 2, 6, 6] y",
+        none=np.uint8(0),
+        unit=np.float32(1 / 255),
+    )
+    wild = [{"x": each["x"] * np.float32(100)} for each in feeds()]
+    assert max(float(np.abs(each["x"]).max()) for each in wild) > 100
+    made = integerized(original, wild)
+    assert ops(made) == ["QuantizeLinear", "TableSoftmax", "DequantizeLinear"]
+    assert made.verdict == "ok"
+
+
+def test_a_batch_normalization_of_rows_between_marks_is_a_table_for_each_channel():
+    body = f"""{STORED} n = BatchNormalization (d, gamma, beta, mean, var)
+        qy = QuantizeLinear (n, sy, zy) y = DequantizeLinear (qy, sy, zy)"""
+    given = {
+        name: numbers(3, seed=seed) for seed, name in enumerate(("gamma", "beta", "mean"))
+    }
+    original = net(
+        body,
+        inputs="float[N, 3] x",
+        outputs="float[N, 3] y",
+        var=np.float32([0.3, 1, 2]),
+        **given,
+    )
+    samples = feeds(shape=(5, 3))
+    made = integerized(original, samples)
+    assert ops(made) == ["QuantizeLinear", "LutPerChannel", "DequantizeLinear"]
+    ((differing, _, _),) = beside(made, original, samples)
+    assert differing == 0
