@@ -6,15 +6,12 @@ real numbers, with their integers in ``Given.codes``. What is said in a way that
 cannot follow stays as it is, declined with the reason.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from opsets.declaration import SIGNALS
 from opsets.errors import ModelError
-from qpasses.ir.given import Codes
 from qpasses.ir.graph import (
     STORE,
     STORING,
@@ -31,8 +28,7 @@ from qpasses.ir.graph import (
 )
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context
-
-Array: TypeAlias = NDArray[Any]
+from qpasses.prepare.stored_constants import DEQUANTIZE, QUANTIZE, parameters, take_constants
 
 
 def take_apart(graph: Graph, context: Context) -> None:
@@ -40,40 +36,30 @@ def take_apart(graph: Graph, context: Context) -> None:
 
     Raises ModelError, naming the node, for scales that are not constant, positive and finite.
     """
-    if not any(node.op in (_QUANTIZE, _DEQUANTIZE) for node in graph.nodes):
+    if not any(node.op in (QUANTIZE, DEQUANTIZE) for node in graph.nodes):
         return
     fold_constants(graph)
     context.adopt(graph)
     _drop_casts(graph)
-    for node in [each for each in graph.nodes if each.op in (_QUANTIZE, _DEQUANTIZE)]:
+    for node in [each for each in graph.nodes if each.op in (QUANTIZE, DEQUANTIZE)]:
         _check_parameters(node)
-        if node.op == _QUANTIZE and constant(node.inputs[0]) is not None:
-            _replace(graph, node, context.constant(f"{node.name}.codes", _codes(node)))
-    fold_constants(graph)
-    for node in list(graph.nodes):
-        if node.op == _DEQUANTIZE and constant(node.inputs[0]) is not None:
-            _take_constant(graph, node, context)
-        elif node.op in _MOVES and len(node.outputs) == 1:
-            _move_constant(graph, node, context)
-    for node in [each for each in graph.nodes if each.op == _QUANTIZE]:
+    take_constants(graph, context)
+    for node in [each for each in graph.nodes if each.op == QUANTIZE]:
         _take_store(graph, node, context)
     left: dict[int, list[Node]] = {}
     for node in graph.nodes:
-        if node.op == _DEQUANTIZE and node.outputs:
+        if node.op == DEQUANTIZE and node.outputs:
             left.setdefault(id(node.inputs[0]), []).append(node)
     for readers in left.values():
         _take_edge(graph, readers, context)
     graph.cleanup(remove_unused_graph_inputs=False).toposort()
 
 
-_QUANTIZE, _DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
-
-
 def _drop_casts(graph: Graph) -> None:
     """Let readers of integers that are cast to the type they have read them as they are."""
     for node in [each for each in graph.nodes if each.op == "Cast"]:
         source, result = node.inputs[0], node.outputs[0]
-        stored = source.inputs and source.inputs[0].op == _QUANTIZE
+        stored = source.inputs and source.inputs[0].op == QUANTIZE
         if stored and source.dtype == result.dtype and not is_graph_output(graph, result):
             redirect(graph, result, source)
             node.inputs.clear()
@@ -92,137 +78,10 @@ def _check_parameters(node: Node) -> None:
         raise ModelError(f"{where}: a scale is {worst!s}, it must be positive and finite")
 
 
-def _parameters(node: Node) -> tuple[NDArray[np.float64], Array]:
-    scale, zero = constant(input_at(node, 1)), constant(input_at(node, 2))
-    assert scale is not None, node.name
-    if zero is None:
-        read = node.op == _DEQUANTIZE
-        dtype = (node.inputs if read else node.outputs)[0].dtype or np.uint8
-        zero = np.zeros(scale.shape, dtype)
-    return scale.astype(np.float64), zero
-
-
-def _codes(node: Node) -> Array:
-    """What a QuantizeLinear makes of a constant: float32, half to even, saturated."""
-    values = np.asarray(constant(node.inputs[0]), np.float32)
-    scale, zero = _parameters(node)
-    column = _column(scale, values.ndim, node)
-    levels = np.rint(values / scale.astype(np.float32).reshape(column))
-    ends = np.iinfo(zero.dtype)
-    wide = levels.astype(np.float64) + zero.astype(np.float64).reshape(column)
-    return np.asarray(np.clip(wide, ends.min, ends.max), zero.dtype)
-
-
-def _column(scale: Array, dims: int, node: Node) -> list[int]:
-    """The shape in which one number for each channel meets a tensor of so many dimensions."""
-    column = [1] * dims
-    if scale.size > 1:
-        column[node.attrs.get("axis", 1)] = -1
-    return column
-
-
-def _take_constant(graph: Graph, node: Node, context: Context) -> None:
-    """The real numbers of a stored constant, where all its integers fit int32."""
-    stored = np.asarray(constant(node.inputs[0]))
-    scale, zero = _parameters(node)
-    if node.attrs.get("block_size", 0) or stored.dtype.kind not in "iu":
-        context.record.declined[node.name] = "weights in blocks, or no integers: not kept"
-        return
-    column = _column(scale, stored.ndim, node)
-    scale, zero = scale.reshape(column), zero.astype(np.int64).reshape(column)
-    levels = stored.astype(np.int64) - zero
-    narrow = np.float32(1) * scale.astype(np.float32)
-    values = levels.astype(np.float32) * narrow
-    made = context.constant(f"{node.outputs[0].name}_real", values)
-    whole = np.broadcast_to(scale, stored.shape)
-    context.given.codes[made.name] = Codes(levels.astype(np.int32), whole)
-    if is_graph_output(graph, node.outputs[0]):
-        context.record.declined[node.name] = "it gives an output that is constant"
-    _replace(graph, node, made)
-
-
-def _replace(graph: Graph, node: Node, made: Tensor) -> None:
-    """Let readers of what ``node`` writes read the constant ``made``."""
-    result = node.outputs[0]
-    for reader in list(result.outputs):
-        for index, tensor in enumerate(reader.inputs):
-            if tensor is result:
-                reader.inputs[index] = made
-    if not is_graph_output(graph, result):
-        node.inputs.clear()
-        node.outputs.clear()
-
-
-def _permuted(node: Node, values: Array) -> Callable[[Array], Array] | None:
-    perm = node.attrs.get("perm") or list(range(values.ndim))[::-1]
-    return lambda each: each.transpose(perm)
-
-
-def _reshaped(node: Node, values: Array) -> Callable[[Array], Array] | None:
-    shape = constant(input_at(node, 1))
-    if shape is None:
-        return None
-    sizes = [int(size) for size in shape.reshape(-1)]
-    if not node.attrs.get("allowzero", 0):
-        sizes = [values.shape[k] if size == 0 else size for k, size in enumerate(sizes)]
-    return lambda each: each.reshape(sizes)
-
-
-def _flattened(node: Node, values: Array) -> Callable[[Array], Array] | None:
-    axis = node.attrs.get("axis", 1) % (values.ndim + 1)
-    rows = int(np.prod(values.shape[:axis], dtype=np.int64))
-    return lambda each: each.reshape(rows, -1)
-
-
-def _axes_of(node: Node) -> tuple[int, ...] | None:
-    axes = constant(input_at(node, 1))
-    given = node.attrs.get("axes") if axes is None else axes.reshape(-1).tolist()
-    return None if given is None else tuple(int(axis) for axis in given)
-
-
-def _squeezed(node: Node, values: Array) -> Callable[[Array], Array] | None:
-    axes = _axes_of(node)
-    return lambda each: each.squeeze(axes)
-
-
-def _unsqueezed(node: Node, values: Array) -> Callable[[Array], Array] | None:
-    axes = _axes_of(node)
-    return None if axes is None else lambda each: np.expand_dims(each, axes)
-
-
-def _kept(node: Node, values: Array) -> Callable[[Array], Array] | None:
-    return lambda each: each
-
-
-_MOVES: Mapping[str, Callable[[Node, Array], Callable[[Array], Array] | None]] = {
-    "Flatten": _flattened,
-    "Identity": _kept,
-    "Reshape": _reshaped,
-    "Squeeze": _squeezed,
-    "Transpose": _permuted,
-    "Unsqueeze": _unsqueezed,
-}
-"""Between a stored constant and who reads it: what each does to an array like it."""
-
-
-def _move_constant(graph: Graph, node: Node, context: Context) -> None:
-    """Move the numbers of a stored constant, and its integers with them."""
-    source = node.inputs[0]
-    values = constant(source)
-    if values is None or context.given.codes_of(source) is None:
-        return
-    move = _MOVES[node.op](node, values)
-    if move is None or is_graph_output(graph, node.outputs[0]):
-        return
-    made = context.constant(f"{node.outputs[0].name}_moved", move(values))
-    context.given.carry(source, made, lambda codes: codes.moved(move))
-    _replace(graph, node, made)
-
-
 def _take_store(graph: Graph, node: Node, context: Context) -> None:
     """A STORE for a QuantizeLinear and what dequantizes its integers as they were stored."""
     stored, source = node.outputs[0], node.inputs[0]
-    readers = [each for each in stored.outputs if each.op == _DEQUANTIZE]
+    readers = [each for each in stored.outputs if each.op == DEQUANTIZE]
     meaning = _meaning(node, context)
     if meaning is None:
         _leave(node, readers, context)
@@ -236,7 +95,7 @@ def _take_store(graph: Graph, node: Node, context: Context) -> None:
     if stored.outputs or is_graph_output(graph, stored):
         node.inputs[0] = made.outputs[0]  # what reads the integers themselves
         if input_at(node, 2) is None:
-            zero = context.constant(f"{node.name}.zero_point", _parameters(node)[1])
+            zero = context.constant(f"{node.name}.zero_point", parameters(node)[1])
             node.inputs = [*node.inputs[:2], zero]
         node.name = context.fresh(f"{node.name}_again")
         if not is_graph_output(graph, stored):
@@ -260,7 +119,7 @@ def _leave(node: Node, readers: Sequence[Node], context: Context) -> None:
     for each in (node, *readers):
         context.record.declined[each.name] = reason
     for each in around:
-        if each.op not in (_QUANTIZE, _DEQUANTIZE, STORE):
+        if each.op not in (QUANTIZE, DEQUANTIZE, STORE):
             context.selection.excluded.setdefault(each.name, f"beside {reason}")
             context.record.declined.setdefault(each.name, f"beside {reason}")
 
@@ -345,7 +204,7 @@ def _take_edge(graph: Graph, readers: Sequence[Node], context: Context) -> None:
 
 def _note_edge(tensor: Tensor, node: Node, context: Context) -> None:
     """An input or output of the graph is stored integers, and stays so."""
-    scale, zero = _parameters(node)
+    scale, zero = parameters(node)
     if zero.dtype.name not in SIGNALS:
         context.record.declined[node.name] = f"{zero.dtype.name} at an edge of the graph"
         return
@@ -358,7 +217,7 @@ def _meaning(node: Node, context: Context) -> Quantization | None:
 
     Of 8 bits in the type of the settings, of 16 in int16, the same integers.
     """
-    scale, zero = _parameters(node)
+    scale, zero = parameters(node)
     if scale.size != 1 or zero.size != 1 or zero.dtype.name not in _MIDDLES:
         return None
     wide = zero.dtype.itemsize == 2
@@ -373,7 +232,7 @@ _MIDDLES = {"int8": 0, "uint8": 128, "int16": 0, "uint16": 32768}
 
 
 def _objection(node: Node) -> str:
-    scale, zero = _parameters(node)
+    scale, zero = parameters(node)
     if scale.size != 1:
         return f"{node.op} with {scale.size} scales: an activation has one for all of it"
     if zero.dtype.name in _MIDDLES:
