@@ -3,14 +3,18 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from qpasses.ir.graph import Graph, Node, constant, export_graph, import_graph
+from qpasses.ir.graph import Graph, Node, constant, export_graph, import_graph, prepared_model
+from qpasses.ir.run_sizes import run_sizes
 from qpasses.ir.shapes import infer_shapes
 
 _LARGE = 1024
 
 
 def sizes_of(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
-    """By tensor, where all sizes are numbers once free ones take those of ``inputs``."""
+    """By tensor, where all sizes are numbers once free ones take those of ``inputs``.
+
+    Inferred, or where inference ends those of a run.
+    """
     model = export_graph(graph)
     del model.graph.value_info[:]
     for tensor in model.graph.initializer:
@@ -25,11 +29,13 @@ def sizes_of(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, Seq
     sized = import_graph(infer_shapes(model))
     tensors = [*sized.inputs, *(t for node in sized.nodes for t in node.outputs)]
     shapes = {tensor.name: tensor.shape for tensor in tensors}
-    return {
+    known: dict[str, Sequence[int]] = {
         name: list(shape)
         for name, shape in shapes.items()
         if shape is not None and all(isinstance(size, int) for size in shape)
     }
+    lost = [name for name in shapes if name and name not in known]
+    return known | (run_sizes(prepared_model(graph), inputs, lost) if lost else {})
 
 
 def products_of(node: Node, sizes: Mapping[str, Sequence[int]]) -> int:

@@ -7,6 +7,7 @@ import onnx
 
 from qpasses.ir.graph import Graph, Node, import_graph, prepared_model
 from qpasses.ir.rewriting import Context
+from qpasses.ir.run_sizes import run_sizes
 from qpasses.ir.shapes import infer_shapes
 
 COUNTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
@@ -23,15 +24,19 @@ def measure(graph: Graph, context: Context) -> None:
     """Tell ``context`` the multiply-accumulates of a float graph, and its tensors' sizes.
 
     Counted are Conv, ConvTranspose, Gemm and MatMul. Free dimensions take the recorded sizes,
-    by input name. A node whose output stays of unknown size even then counts 0. Raises
-    ValueError if an input has another rank.
+    by input name, and where inference ends, sizes are those of a run on made-up numbers. A
+    node whose output stays of unknown size even then counts 0. Raises ValueError if an input
+    has another rank.
     """
     model = _with_sizes(prepared_model(graph), context.record.sizes)
     sized = import_graph(infer_shapes(model))
+    tensors = [*sized.inputs, *(t for node in sized.nodes for t in node.outputs)]
+    unknown = {t.name: t for t in tensors if t.name and not _is_known(t.shape)}
+    for name, sizes in run_sizes(model, context.record.sizes, [*unknown]).items():
+        unknown[name].shape = sizes
     context.record.macs = {
         node.name: _count(node) for node in sized.nodes if node.op in COUNTED
     }
-    tensors = [*sized.inputs, *(t for node in sized.nodes for t in node.outputs)]
     context.sizes = {t.name: list(t.shape) for t in tensors if _is_known(t.shape)}
 
 
