@@ -93,7 +93,7 @@ class _Facts:
         dims, sizes = self.constants[name].dims, self.sizes.get(like)
         if sizes is None or len(dims) > len(sizes):  # more axes than rows have move theirs
             return len(dims) <= 1 and prod(dims) == 1
-        return len(dims) < len(sizes) or dims[0] == 1
+        return len(dims) < len(sizes) or list(dims[:1]) == [1]  # a scalar has no rows to keep
 
 
 def is_rowwise(model: onnx.ModelProto) -> bool:

@@ -44,6 +44,9 @@ NOT_ROWWISE = {
     "a single number with more axes": model(
         "g (float[N] x) => (float[A, N] y) { y = Add (x, c) }", c=ONES[:1, :1, 0]
     ),
+    "a scalar and a scalar": model(
+        "g (float x) => (float y) { y = Add (x, c) }", c=ONES[0, 0, 0]
+    ),
     "indices of a pool": model(
         """g (float[N, 3, 4, 4] x) => (float[N, 3, 2, 2] y) {
             p, i = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
