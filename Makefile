@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test thorough check docs zoo quantized mutate fuzz methods costs bench detections losses targets ablation clean
+.PHONY: help demo test thorough check docs zoo quantized survival mutate fuzz methods costs bench detections losses targets ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -61,6 +61,10 @@ zoo: $(VENV)/test  ## quantize, verify and score every model of models/zoo.toml
 
 quantized: $(VENV)/test  ## integerize published quantized models and quantize_static's: make quantized QUANTIZED=NAME
 	@$(BIN)/python -m tests.bench.quantized_models $(QUANTIZED)
+	@$(BIN)/python -m tests.bench.documents
+
+survival: $(VENV)/test  ## quantize every case of onnx's backend tests: make survival SURVIVAL=NAME-PART
+	@$(BIN)/python -m tests.bench.survival $(SURVIVAL)
 	@$(BIN)/python -m tests.bench.documents
 
 mutate: $(VENV)/test  ## 1,000 single faults in emitted models, all of which verify must find

@@ -25,6 +25,13 @@ from tests.bench.quantized_models import (
     scores_table,
     static_table,
 )
+from tests.bench.survival import (
+    left_table,
+    ops_table,
+    refused_table,
+    summary_table,
+    wrong_table,
+)
 from tests.bench.zoo import Row, markdown
 
 DOCS = ROOT / "docs"
@@ -142,6 +149,13 @@ PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     },
     DOCS / "samples.md": {"presets": presets},
     DOCS / "supported-ops.md": {"ops": float_ops},
+    DOCS / "survival.md": {
+        "summary": summary_table,
+        "wrong": wrong_table,
+        "ops": ops_table,
+        "left": left_table,
+        "refused": refused_table,
+    },
     DOCS / "targets.md": {"shipped": shipped_targets, "rules": target_rules},
 }
 """By document, the parts that are written, by name."""
