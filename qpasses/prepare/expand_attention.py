@@ -24,6 +24,7 @@ from qpasses.prepare.recognition.attention import (
 from qpasses.prepare.recognition.expansion import MICROSOFT, Expansion, are_read
 
 _INPUTS = {4: "past_key", 5: "past_value", 6: "nonpad_kv_seqlen"}
+_WINDOWS = ("left_window_size", "right_window_size")
 
 
 class ExpandAttention(Pass):
@@ -42,6 +43,8 @@ class ExpandAttention(Pass):
         if node.domain == MICROSOFT or node.outputs[0].dtype != np.float32:
             return NOT_MINE
         mask, more = input_at(node, 3), unhandled(node, _INPUTS, ("softcap",))
+        windows = [name for name in _WINDOWS if node.attrs.get(name, -1) >= 0]  # -1: no end
+        more = more or next(iter(windows), "")
         if mask is not None and not (is_float(mask) or mask.dtype == np.bool_):
             more = more or "a mask that is neither added nor of booleans"
         if more:
