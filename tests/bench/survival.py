@@ -120,7 +120,7 @@ def _sorted(counts: Counter[str]) -> dict[str, int]:
 
 def _general(reason: str) -> str:
     """Without the names of tensors, nodes and axes."""
-    return re.sub(r"'[^']*'", "'...'", reason)
+    return re.sub(r"(?<!\w)'[^']*'(?!\w)", "'...'", reason)
 
 
 def known() -> Figures:

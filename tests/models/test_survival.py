@@ -129,16 +129,14 @@ def test_decibels_of_equal_of_noisy_and_of_endless_outputs():
 
 def test_figures_count_by_op_and_hide_names_of_tensors_in_reasons():
     rows = [
-        Row(
-            "a", "node", "Abs", True, "incomplete", left=[("Abs", "of 'x'"), ("Abs", "of 'y'")]
-        ),
-        Row("b", "node", "Abs", True, "refused", "'x' is odd", wrong=[]),
+        Row("a", "node", "Abs", True, "incomplete", left=[("Abs", f"of '{t}'") for t in "xy"]),
+        Row("b", "node", "Abs", True, "refused", "the node's 'x' isn't"),
         Row("c", "node", "Abs", False, "ok", wrong=["rank"], sqnr_db=3.14),
     ]
     found = figures(rows)
     assert found.ops == {"Abs": {"far": 1, "incomplete": 1, "ok": 1, "refused": 1, "wrong": 1}}
     assert found.float_inputs == {"incomplete": 1, "refused": 1}
-    assert found.reasons == {"refused": {"'...' is odd": ["b"]}}
+    assert found.reasons == {"refused": {"the node's '...' isn't": ["b"]}}
     assert (found.wrong, found.far) == ({"c": ["rank"]}, {"c": 3.1})
     assert found.left == [("Abs", "of '...'", 2, 1)]
 
