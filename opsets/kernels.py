@@ -10,8 +10,11 @@ import numpy as np
 
 from opsets.fixed_point import Int64, Rounding
 
-Kernel = Callable[[Int64, Int64, Int64], Int64]
-"""(accumulator, multiplier, shift), broadcast together -> rounded levels, int64."""
+Kernel = Callable[..., Int64]
+"""(accumulator, multiplier, shift), broadcast together -> rounded levels, int64.
+
+Of nodes with rests of biases a fourth array, which is added to the products.
+"""
 
 
 def float32_kernel(accumulator: Int64, multiplier: Int64, shift: Int64) -> Int64:
@@ -43,6 +46,30 @@ PORTABLE_KERNELS: dict[Rounding, Kernel] = {
     "half_away": _uint64_half_away,
 }
 """What the portable body of RoundingShift computes, step by step as its ONNX text does."""
+
+
+_NONE = np.int64(0)
+
+
+def rested_kernel(
+    accumulator: Int64, multiplier: Int64, shift: Int64, rest: Int64 | np.int64 = _NONE
+) -> Int64:
+    """What the portable body computes for accumulators with a rest."""
+    return _uint64_shift(accumulator * multiplier + rest, shift, "half_to_even")
+
+
+def rested_double_kernel(
+    accumulator: Int64, multiplier: Int64, shift: Int64, rest: Int64 | np.int64 = _NONE
+) -> Int64:
+    """The same in double. Monotone: each product, the sum and rint are."""
+    places = -shift.astype(np.int32)
+    product = accumulator.astype(np.float64) * np.ldexp(multiplier.astype(np.float64), places)
+    lifted = product + np.ldexp(rest.astype(np.float64), places)
+    return np.asarray(np.rint(lifted).astype(np.int64))
+
+
+RESTED = rested_kernel, rested_double_kernel
+"""Those that take a rest; others do without, whatever a node says."""
 
 
 def two_step_kernel(last: Rounding) -> Kernel:

@@ -79,6 +79,12 @@ _ROUNDED: dict[Rounding, Fragment] = {
 }
 """Statements that round int64 ``scaled`` / 2**``shift`` to ``level``."""
 
+
+def rounded(rounding: Rounding) -> Fragment:
+    """Statements that round int64 ``scaled`` / 2**``shift`` to ``level``."""
+    return _ROUNDED[rounding]
+
+
 _ONCE = fragment("""
 once (value, by) => (scaled) {
     scaled    = Mul (value, by)
@@ -167,7 +173,7 @@ last_axis () => (trailing) {
 """``trailing`` for accumulators scaled along their last axis."""
 
 _COLUMNS = fragment("""
-columns (trailing, multiplier, shift) => (m_column, s_column) {
+columns (trailing, multiplier, shift) => (m_column, s_column, column) {
     ones_1     = ConstantOfShape <value = int64[1] {1}> (trailing)
     rest_size  = Constant <value = int64[1] {-1}> ()
     column     = Concat <axis = 0> (rest_size, ones_1)
@@ -177,13 +183,13 @@ columns (trailing, multiplier, shift) => (m_column, s_column) {
 """)
 
 
-def columns(trailing: Fragment) -> Fragment:
+def columns(trailing: Fragment, *also: str) -> Fragment:
     """Statements that shape ``multiplier`` and ``shift`` to scale ``acc`` along one axis.
 
     They begin with those that define ``trailing``, int64[1]: how many dimensions follow that
-    axis.
+    axis. ``also``: "column", the shape of one number for each channel.
     """
-    return (trailing + _COLUMNS).only("m_column", "s_column")
+    return (trailing + _COLUMNS).only("m_column", "s_column", *also)
 
 
 _WIDE = fragment("""

@@ -49,15 +49,23 @@ class RoundingRule:
 
 
 def requantize(
-    accumulator: ArrayLike, multiplier: ArrayLike, shift: ArrayLike, rounding: str
+    accumulator: ArrayLike,
+    multiplier: ArrayLike,
+    shift: ArrayLike,
+    rounding: str,
+    rest: ArrayLike | None = None,
 ) -> Int64:
-    """``accumulator * multiplier / 2**shift`` rounded as the rule says, before zero point and
-    clamp.
+    """``(accumulator * multiplier + rest) / 2**shift`` rounded as the rule says, before zero
+    point and clamp.
 
-    Integers that broadcast together; ``shift`` is from -62 to 62. Raises UsageError for an
-    unknown rule, for what is no integer, for results that int64 does not hold, and for
-    accumulators beyond int32 where the rule has a step of 32 bits.
+    Integers that broadcast together; ``shift`` is from -62 to 62, ``rest`` is for rules that
+    round once. Raises UsageError for an unknown rule, for what is no integer, for results
+    that int64 does not hold, and for accumulators beyond int32 where the rule has a step of 32
+    bits.
     """
+    if rest is not None:
+        product = np.asarray(accumulator, np.int64) * np.asarray(multiplier, np.int64)
+        return requantize(product + np.asarray(rest, np.int64), 1, shift, rounding)
     if rounding not in ROUNDING_RULES:
         known = ", ".join(ROUNDING_RULES)
         raise UsageError(f"unknown rounding {rounding!r}: use one of {known}")

@@ -1,11 +1,13 @@
 """IntConv: convolution of stored integers with a bias, requantized per output channel."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opsets.attribute_kinds import STEPS, TWICE, WINDOW, Integer, Integers, Text
+from opsets.bias_rests import BIAS_RESTS, RESTS_FIT, with_rests
 from opsets.convolution import convolve
 from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
@@ -74,18 +76,22 @@ def reference(
     y_max: NDArray[Any],
     *,
     rounding: NodeRounding,
+    bias_rests: Sequence[int] = (),
     group: int = 1,
     **geometry: Any,
 ) -> NDArray[Any]:
     """Stored x [N, C, spatial...], w [M, C/group, kernel...], bias [M] -> stored y.
 
-    ``multiplier`` and ``shift`` have one entry or M. Padding is real zero, so stored x_zero.
+    ``multiplier`` and ``shift`` have one entry or M, ``bias_rests`` M or none. Padding is real
+    zero, so stored x_zero.
     """
     data, weights = (a.astype(np.int64) - z for a, z in ((x, x_zero), (w, w_zero)))
     column = (-1,) + (1,) * (x.ndim - 2)
     acc = convolve(data, weights, group, **geometry) + bias.astype(np.int64).reshape(column)
     m, s = (np.reshape(v, column) for v in (multiplier, shift))
-    return saturate(requantize(acc, m, s, rounding), y_zero, y_min, y_max).astype(y_zero.dtype)
+    rests = [np.reshape(bias_rests, column)] if bias_rests else []
+    level = requantize(acc, m, s, rounding, *rests)
+    return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
 
 
 def _zero_input_gives_the_bias(
@@ -119,19 +125,25 @@ INT_CONV = Op(
         "pads": Integers(0, per_axis=2, required=False),
         "strides": STEPS,
         "rounding": TWICE,
+        "bias_rests": BIAS_RESTS,
     },
     reference=reference,
-    bodies=[
-        *float32_bodies(_ONNXRUNTIME),
-        *accumulator_bodies(_SUMS, AFTER_CHANNELS),
-        *portable_bodies(_SUMS, AFTER_CHANNELS),
-    ],
+    bodies=with_rests(
+        [
+            *float32_bodies(_ONNXRUNTIME),
+            *accumulator_bodies(_SUMS, AFTER_CHANNELS),
+            *portable_bodies(_SUMS, AFTER_CHANNELS),
+        ],
+        _SUMS,
+        AFTER_CHANNELS,
+    ),
     evidence="thresholds",
     scaling=Scaling.RATIO,
+    constraints=[RESTS_FIT],
     probe=Probe.FILTERS,
     laws={"a silent input gives the bias": _zero_input_gives_the_bias},
     formula="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32; y = "
-    "clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). Geometry as in ONNX "
-    "Conv; 1D, 2D and 3D.",
+    "clamp(round((acc * multiplier + bias_rests) / 2**shift) + y_zero, y_min, y_max), without "
+    "`bias_rests` 0. Geometry as in ONNX Conv; 1D, 2D and 3D.",
     source="Source: ONNX QLinearConv, the scale as multiplier and shift.",
 )

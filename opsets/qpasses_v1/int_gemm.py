@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.attribute_kinds import MANY, TWICE, Integers
+from opsets.bias_rests import BIAS_RESTS, RESTS_FIT, with_rests
 from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
 from opsets.fixed_point import saturate
@@ -101,18 +102,20 @@ def reference(
     y_max: NDArray[Any],
     *,
     rounding: NodeRounding,
+    bias_rests: Sequence[int] = (),
     leading: Sequence[int] = NOT_KNOWN,
 ) -> NDArray[Any]:
     """Stored x [..., K], w [K, N], bias [N] -> stored y [..., N].
 
-    ``multiplier`` and ``shift`` have one entry or N. ``leading`` are the sizes of x before the
-    last, -1 for those that vary, [0] if not even their number is known: they change no result,
-    but save asking for the shape.
+    ``multiplier`` and ``shift`` have one entry or N, ``bias_rests`` N or none. ``leading`` are
+    the sizes of x before the last, -1 for those that vary, [0] if not even their number is
+    known: they change no result, but save asking for the shape.
     """
     assert leading == NOT_KNOWN or len(leading) == x.ndim - 1
     data, weights = (a.astype(np.int64) - z for a, z in ((x, x_zero), (w, w_zero)))
     acc = np.matmul(data, weights) + bias.astype(np.int64)
-    level = requantize(acc, multiplier, shift, rounding)
+    rests = [np.array(bias_rests)] if bias_rests else []
+    level = requantize(acc, multiplier, shift, rounding, *rests)
     return saturate(level, y_zero, y_min, y_max).astype(y_zero.dtype)
 
 
@@ -121,6 +124,7 @@ def _identity_weights_keep_the_levels(
 ) -> None:
     *_, y_zero, y_min, y_max = args
     size = x.shape[-1]
+    kw.pop("bias_rests", None)
     unit = np.eye(size, dtype=np.int64) + args[1]  # wide: w_zero + 1 may leave the type
     scale = np.full(1, 1 << 10, np.int32), np.full(1, 10, np.int32)
     same = reference(
@@ -146,21 +150,27 @@ INT_GEMM = Op(
     attributes={
         "leading": Integers(-MANY),
         "rounding": TWICE,
+        "bias_rests": BIAS_RESTS,
     },
     reference=reference,
-    bodies=[
-        *float32_bodies(_MATRIX, "onnxruntime_matrix", _is_matrix),
-        *float32_bodies(_ROWS, "onnxruntime_rows", _has_sizes),
-        *float32_bodies(_ANY_RANK),
-        *accumulator_bodies(_SUMS, LAST_AXIS),
-        *portable_bodies(_SUMS, LAST_AXIS),
-    ],
+    bodies=with_rests(
+        [
+            *float32_bodies(_MATRIX, "onnxruntime_matrix", _is_matrix),
+            *float32_bodies(_ROWS, "onnxruntime_rows", _has_sizes),
+            *float32_bodies(_ANY_RANK),
+            *accumulator_bodies(_SUMS, LAST_AXIS),
+            *portable_bodies(_SUMS, LAST_AXIS),
+        ],
+        _SUMS,
+        LAST_AXIS,
+    ),
     evidence="thresholds",
     scaling=Scaling.RATIO,
+    constraints=[RESTS_FIT],
     probe=Probe.COLUMNS,
     laws={"identity weights keep the levels": _identity_weights_keep_the_levels},
     formula="acc = sum over k of (x[..., k] - x_zero) * (w[k, n] - w_zero) + bias[n], exact "
-    "in int32; y = clamp(round(acc * multiplier / 2**shift) + y_zero, y_min, y_max). x has "
-    "any rank >= 2.",
+    "in int32; y = clamp(round((acc * multiplier + bias_rests) / 2**shift) + y_zero, y_min, "
+    "y_max), without `bias_rests` 0. x has any rank >= 2.",
     source="Source: ONNX MatMulInteger and onnxruntime's QGemm.",
 )

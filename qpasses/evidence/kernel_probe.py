@@ -1,6 +1,6 @@
 """The kernel probe: onnxruntime's real kernels on this machine, at the places that matter."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.declaration import Probe
-from opsets.fixed_point import Int64
+from opsets.fixed_point import Int64, saturate
 from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import requantize
 from qpasses.evidence.bodies import body_of, constants_of
-from qpasses.evidence.prove import accumulator_interval
+from qpasses.evidence.prove import accumulator_interval, rests_of
 from qpasses.evidence.thresholds import end_levels, levels, meaning_thresholds
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.record import Record
@@ -47,27 +48,27 @@ def probe_node(node: Node, given: Constants, overload: str) -> tuple[int, int]:
         for name in ("multiplier", "shift")
     )
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
-    rounding = node.attrs["rounding"]
-    thresholds = meaning_thresholds(multiplier, shift, steps, rounding)
+    rounding, rest = node.attrs["rounding"], rests_of(node)
+    thresholds = meaning_thresholds(multiplier, shift, steps, rounding, rest)
     points = np.concatenate([thresholds, thresholds - 1], axis=1)
     points = np.clip(points, reachable.low[:, None], reachable.high[:, None])
     columns = [points.astype(np.int32).ravel()]
-    columns += [np.repeat(v.astype(np.int32), points.shape[1]) for v in (multiplier, shift)]
+    numbers = [multiplier, shift] if rest is None else [multiplier, shift, rest]
+    columns += [np.repeat(v.astype(np.int32), points.shape[1]) for v in numbers]
     wrong = 0
     for start in range(0, columns[0].size, _CHUNK):
-        acc, m, s = (column[start : start + _CHUNK] for column in columns)
-        ends = given["y_zero"], given["y_min"], given["y_max"]
-        expected = OPS["Requantize"].reference(
-            acc[None], m, s, *ends, axis=1, rounding=rounding
-        )
+        part = [column[start : start + _CHUNK] for column in columns]
+        acc, m, s, *rests = part
+        level = requantize(acc, m, s, rounding, rests[0] if rests else None)
+        expected = saturate(level, given["y_zero"], given["y_min"], given["y_max"])
         for optimize in (False, True):
-            found = _run(node, overload, given, (acc, m, s), optimize)
-            wrong += int((found.ravel() != expected.ravel()).sum())
+            found = _run(node, overload, given, part, optimize)
+            wrong += int((found.ravel() != expected).sum())
     return columns[0].size, wrong
 
 
-Columns = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
-"""Accumulators, and the multiplier and the shift of each."""
+Columns = Sequence[NDArray[np.int32]]
+"""Accumulators, and the multiplier, the shift and the rest, if there is one, of each."""
 
 
 def _run(
@@ -83,7 +84,7 @@ def _run_filters(
     node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One output position, weights of zero: each accumulator is the bias of its channel."""
-    acc, multiplier, shift = columns
+    acc, multiplier, shift, *rests = columns
     kernel = list(given["w"].shape[2:])
     depthwise = node.attrs["group"] == len(given["w"]) and given["w"].shape[1] == 1
     dims, zero, ends = len(kernel), given["x_zero"], _ends(given)
@@ -96,6 +97,7 @@ def _run_filters(
         "kernel_shape": kernel,
         "pads": [0] * (2 * dims),
         "strides": [1] * dims,
+        **_given_rests(rests),
     }
     inputs = [x, zero, w, np.asarray(np.int8(0)), acc, multiplier, shift, *ends]
     return run_op("IntConv", overload, inputs, attributes, optimize=optimize)
@@ -127,10 +129,10 @@ def _run_columns(
     node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One row, weights of zero: each accumulator is the bias of its column."""
-    zero, size = given["x_zero"], columns[0].size
+    zero, size, rests = given["x_zero"], columns[0].size, columns[3:]
     x, w = np.full((1, 1), zero), np.zeros((1, size), np.int8)
-    inputs = [x, zero, w, np.asarray(np.int8(0)), *columns, *_ends(given)]
-    attributes = {"rounding": node.attrs["rounding"], "leading": [1]}
+    inputs = [x, zero, w, np.asarray(np.int8(0)), *columns[:3], *_ends(given)]
+    attributes = {"rounding": node.attrs["rounding"], "leading": [1], **_given_rests(rests)}
     return run_op(node.op, overload, inputs, attributes, optimize=optimize)
 
 
@@ -138,7 +140,7 @@ def _run_coefficients(
     node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One place of level 1 or -1, and a height for each accumulator, its coefficient there."""
-    zero, (acc, multiplier, shift) = given["x_zero"], columns
+    zero, (acc, multiplier, shift, *_) = given["x_zero"], columns
     level = 1 if zero < np.iinfo(zero.dtype).max else -1
     x = np.full((1, 1), int(zero) + level, zero.dtype)
     tables = _column(acc * np.int32(level))
@@ -173,6 +175,10 @@ _PROBES: Mapping[Probe, Callable[[Node, str, Constants, Columns, bool], NDArray[
     Probe.OPERANDS: _run_operands,
     Probe.COEFFICIENTS: _run_coefficients,
 }
+
+
+def _given_rests(rests: Columns) -> dict[str, list[int]]:
+    return {"bias_rests": rests[0].tolist()} if rests else {}
 
 
 def _ends(given: Constants) -> list[NDArray[Any]]:

@@ -7,6 +7,8 @@ from math import prod
 import numpy as np
 
 from opsets.errors import ModelError, UsageError
+from opsets.fixed_point import Int64
+from opsets.kernels import RESTED
 from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
@@ -102,10 +104,12 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
     rounding: NodeRounding = node.attrs["rounding"]
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
-    ours = meaning_thresholds(multiplier, shift, steps, rounding)
+    rest = rests_of(node)
+    ours = meaning_thresholds(multiplier, shift, steps, rounding, rest)
     kernel = OPS[node.op].overload(entry.overload).kernel
     assert kernel is not None, entry.overload
-    wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable)
+    more = rest if kernel in RESTED else None
+    wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable, more)
     scales, rests = entry.real_scales(), entry.bias_rests(given.get("bias", np.zeros(0)))
     scales *= channels // len(scales) if rests else 1
     real = np.broadcast_to(real_thresholds(scales, steps, rests), ours.shape)
@@ -129,6 +133,12 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         or ("" if reachable.fits_int32() else "the accumulator can leave int32")
         or ("its left shift can leave int32" if wraps else ""),
     )
+
+
+def rests_of(node: Node) -> Int64 | None:
+    """[C]: what a node adds to the products of its accumulators; None for nothing."""
+    rests = node.attrs.get("bias_rests")
+    return np.array(rests, np.int64) if rests else None
 
 
 def accumulator_interval(node: Node, given: Constants) -> Interval:

@@ -86,34 +86,42 @@ def levels(y_zero: int, y_min: int, y_max: int) -> Int64:
 
 
 def meaning_thresholds(
-    multiplier: Int64, shift: Int64, steps: Int64, rounding: NodeRounding
+    multiplier: Int64,
+    shift: Int64,
+    steps: Int64,
+    rounding: NodeRounding,
+    rest: Int64 | None = None,
 ) -> Int64:
-    """[C, K]: the smallest accumulator with round(acc * multiplier / 2**shift) >= steps[k].
+    """[C, K]: the smallest acc with round((acc * multiplier + rest) / 2**shift) >= steps[k].
 
-    Of two roundings: where the left shift does not wrap.
+    ``rest``: [C], 0 for None. Of two roundings, which have none: where the left shift does not
+    wrap.
     """
     if rounding == "tflite_double" or rounding == "ruy":
         return _two_step_thresholds(multiplier, shift, steps, LAST_STEP[rounding])
-    return _one_step_thresholds(multiplier, shift, steps, rounding)
+    more = np.zeros_like(multiplier) if rest is None else rest
+    return _one_step_thresholds(multiplier, shift, steps, rounding, more)
 
 
 def _one_step_thresholds(
-    multiplier: Int64, shift: Int64, steps: Int64, rounding: Rounding
+    multiplier: Int64, shift: Int64, steps: Int64, rounding: Rounding, rest: Int64
 ) -> Int64:
-    """Closed form: acc * multiplier >= (2k - 1) * 2**(shift - 1), where equality (a tie)
-    counts if the tie rounds up to k.
+    """Closed form: acc * multiplier + rest >= (2k - 1) * 2**(shift - 1), where equality (a
+    tie) counts if the tie rounds up to k.
     """
     tie_counts = ties_reach(steps, rounding)
     result = np.empty((len(multiplier), len(steps)), np.int64)
     small = (shift <= _INT64_SAFE_SHIFT) & (multiplier > 0)
     doubled = 2 * steps - 1
-    target = doubled << np.where(small, shift - 1, 0)[:, None]
+    target = (doubled << np.where(small, shift - 1, 0)[:, None]) - rest[:, None]
     divisor = np.where(small, multiplier, 1)[:, None]
     quotient, remainder = np.divmod(target, divisor)
     result[:] = quotient + ((remainder > 0) | ~tie_counts)
     for channel in np.flatnonzero(~small):
-        scale = Fraction(int(multiplier[channel]), 1 << int(shift[channel]))
-        result[channel] = _exact(scale, steps, tie_counts)
+        m = int(multiplier[channel])
+        scale = Fraction(m, 1 << int(shift[channel]))
+        more = Fraction(int(rest[channel]), m) if m else _NOTHING
+        result[channel] = _exact(scale, steps, tie_counts, more)
     return np.clip(result, -NEVER, NEVER)
 
 
@@ -203,17 +211,20 @@ def kernel_mismatches(
     thresholds: Int64,
     steps: Int64,
     reachable: Interval,
+    rest: Int64 | None = None,
 ) -> Int64:
     """[C]: at how many steps a monotone kernel leaves the meaning on reachable accumulators.
 
     The kernel is asked at every threshold and its predecessor. Zero means equality on the
-    whole interval: both are monotone and take every step at the same place.
+    whole interval: both are monotone and take every step at the same place. ``rest``: what
+    the kernel adds to products, if it does.
     """
+    more = [] if rest is None else [rest[:, None]]
     low, high = reachable.low[:, None], reachable.high[:, None]
     wrong = np.zeros(thresholds.shape, bool)
     for offset in (0, -1):
         accumulator = np.clip(thresholds + offset, low, high)
-        reaches = kernel(accumulator, multiplier[:, None], shift[:, None]) >= steps
+        reaches = kernel(accumulator, multiplier[:, None], shift[:, None], *more) >= steps
         wrong |= reaches != (accumulator >= thresholds)
     return np.asarray(wrong.sum(axis=1), np.int64)
 

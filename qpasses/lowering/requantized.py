@@ -128,8 +128,9 @@ def emit_requantized(
         if target.seeks_real_sums:
             real, stored = record.real_scales(), known.get("bias")
             rests = record.bias_rests(stored) if stored is not None else []
-            rests = rests if len(rests) == len(real) else []
             choice = with_most_real_sums(choice, real, rests, steps, acc.reachable, target)
+            if choice.rest is not None and choice.rest.any():
+                attributes["bias_rests"] = choice.rest.tolist()
     if problem := unlike_target(choice.multiplier, choice.shift, steps, acc.reachable, target):
         return Declined(f"{node.op}: {problem}")
     numbers = {"multiplier": choice.multiplier, "shift": choice.shift}

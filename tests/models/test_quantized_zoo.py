@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 import pytest
 
 import qpasses
-from qpasses.evidence.prove import prove
-from qpasses.load.integer_model import read_integer_model
 from tests.bench.quantized_zoo import FOLDER, PUBLISHED
 from tests.support.thoroughness import THOROUGH
 
@@ -24,9 +22,7 @@ pytestmark = [
 class State:
     """What becomes of a file: the nodes left in float by op, and why.
 
-    ``not_kept``: so many weights have other integers than in the file, and why. ``rounded``:
-    biases are float in the file, and no whole numbers of steps: there the target ``exact`` too
-    differs from real arithmetic.
+    ``not_kept``: so many weights have other integers than in the file, and why.
     """
 
     verdict: str = "ok"
@@ -34,19 +30,11 @@ class State:
     why: str = ""
     not_kept: int = 0
     why_not: str = ""
-    rounded: bool = False
 
 
 SHAPES = "has no integer form in this version"
 
 TOO_SMALL = "their scale is too small for int32 to hold the bias"
-
-FLOAT_BIASES = (
-    *("tfc_2w2a_brevitas", "tfc_2w2a_brevitas_qcdq", "espcn_nnresize_brevitas"),
-    *("espcn_nnresize_brevitas_qcdq", "jettagging_qkeras", "jettagging_qkeras_qcdq"),
-    *("tflite_toycar_weightonly_int8", "yolov8n_320_dyn_s8"),
-)
-"""Files that say nothing of how biases are stored."""
 
 STATES = {
     "ort_qdq_u8_block": State(left={"Add": 1}, why="does not say how it is stored"),
@@ -55,14 +43,11 @@ STATES = {
     ),
     "yolo_lpr_qdq_u8s8": State("incomplete", {"Cast": 6, "Range": 6}, SHAPES),
     "tflite_movenet_lightning_int8": State("incomplete", {"Cast": 5}, SHAPES),
-    "tinyml_mobilenetv3_cifar_dyn": State(
-        not_kept=3, why_not=f"{TOO_SMALL}: quantized anew", rounded=True
-    ),
+    "tinyml_mobilenetv3_cifar_dyn": State(not_kept=3, why_not=f"{TOO_SMALL}: quantized anew"),
     "ort_qdq_axis_snps": State(
         not_kept=2,
         why_not="they take more than 8 bits without their zero point: quantized anew",
     ),
-    **dict.fromkeys(FLOAT_BIASES, State(rounded=True)),
 }
 """Of those that are not all integer, or keep not all."""
 
@@ -120,15 +105,4 @@ def test_it_is_integer_only_or_what_is_left_has_a_reason(given):
     assert verified.verdict == state.verdict
 
     channels, moved = (exact.report["summary"][n] for n in ("channels", "channels_moved"))
-    if state.rounded:
-        assert moved > channels / 100
-        moved = moved_but_for_biases(exact.model)
     assert moved <= channels / 100
-
-
-def moved_but_for_biases(model):
-    """The channels that differ where the biases in int32 are taken for the real ones."""
-    read = read_integer_model(model, "exact")
-    for entry in read.record.nodes.values():
-        entry.bias = ()
-    return sum(len(each.moved_channels) for each in prove(read.graph, read.record))

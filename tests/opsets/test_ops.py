@@ -129,8 +129,8 @@ def accepted_fast_bodies(op, case):
 def meaning_through(kernel, op, case):
     """The op's reference with the model of a kernel in place of the exact rounding."""
 
-    def rounded(acc, multiplier, shift, _rounding):
-        return kernel(*map(np.asarray, (acc, multiplier, shift)))
+    def rounded(acc, multiplier, shift, _rounding, *rests):
+        return kernel(*map(np.asarray, (acc, multiplier, shift, *rests)))
 
     with patch.object(sys.modules[op.reference.__module__], "requantize", rounded):
         return op.reference(*case.inputs, **case.attributes)

@@ -1,5 +1,7 @@
 """Quantized models: whatever form Q and DQ have, scales and integers are the model's."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from onnx import numpy_helper
@@ -29,6 +31,12 @@ def conv_of(made):
     nodes = [node for node in made.model.graph.node if node.op_type == "IntConv"]
     tensors = {t.name: numpy_helper.to_array(t) for t in made.model.graph.initializer}
     return [[tensors.get(name) for name in node.input] for node in nodes]
+
+
+def rests_of(made):
+    (node,) = (each for each in made.model.graph.node if each.op_type == "IntConv")
+    given = {each.name: list(each.ints) for each in node.attribute}
+    return given.get("bias_rests", [0, 0, 0])
 
 
 @pytest.fixture(scope="module")
@@ -194,17 +202,17 @@ def test_batch_normalization_behind_scales_the_scales_alone():
     assert found.reference_moved > 0, "the bias is no whole number of steps: that is counted"
 
 
-def test_what_a_float_bias_loses_is_counted_exactly():
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_a_float_bias_loses_is_counted_exactly_and_nothing_with_exact(exact):
     """By brute force: round((acc + rest) * scale) in fractions, over every sum."""
-    from fractions import Fraction
-
     bias = np.float32([0.01234, -0.3, 0.0777])
     body = f"""{STORED} dw = DequantizeLinear <axis = 0> (w, sw, zw)
         c = Conv <pads = [1, 1, 1, 1]> (d, dw, bias) {BACK}"""
     small = codes(3, 2, 3, 3, low=-40, high=40)
-    made = integerized(net(body, bias=bias, w=small))
+    made = integerized(net(body, bias=bias, w=small), exact=exact)
     ((_, _, w, _, stored, multiplier, shift, *_),) = conv_of(made)
-    (found,) = made.evidence[:1]
+    (found,), rests = made.evidence[:1], rests_of(made)
+    assert bool(any(rests)) == exact
     moved = []
     for channel in range(3):
         rows = w[channel].astype(int).reshape(-1)
@@ -216,14 +224,15 @@ def test_what_a_float_bias_loses_is_counted_exactly():
         step = Fraction(float(SCALES["sx"])) * Fraction(float(SCALES["sw"][channel]))
         rest = Fraction(float(bias[channel])) / step - int(stored[channel])
         scale = step / Fraction(float(SCALES["sy"]))
-        pair = Fraction(int(multiplier[channel]), 1 << int(shift[channel]))
+        m, parts = int(multiplier[channel]), 1 << int(shift[channel])
         count = 0
         for acc in range(ends[1] + int(stored[channel]), ends[0] + int(stored[channel]) + 1):
-            real, ours = round((acc + rest) * scale), round(acc * pair)
+            real = round((acc + rest) * scale)
+            ours = round(Fraction(acc * m + rests[channel], parts))
             clip = [min(max(each, -131), 124) for each in (real, ours)]
             count += abs(clip[0] - clip[1])
         moved.append(count)
-    assert found.reference_moved == sum(moved) > 0
+    assert found.reference_moved == sum(moved) and bool(sum(moved)) != exact
     assert list(found.moved_channels) == [k for k, n in enumerate(moved) if n]
 
 

@@ -97,6 +97,16 @@ def bias_and_scale(rng, channels, products):
     return bias, *multiplier_and_shift(rng, channels, reach)
 
 
+def rests_of(draw, rng, bias, multiplier):
+    """A rounding, and where biases lie between steps what is added to the products."""
+    kind = draw(st.sampled_from(["none", "none", "less than half a step", "any"]))
+    if kind == "none":
+        return {"rounding": draw(node_rounding)}
+    most = np.broadcast_to(multiplier if kind != "any" else 1 << 31, bias.shape)
+    rests = [int(rng.integers(-int(m) // 2, int(m) // 2, endpoint=True)) for m in most]
+    return {"rounding": "half_to_even", "bias_rests": rests}
+
+
 @st.composite
 def requantize(draw):
     rng, shape = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
@@ -249,7 +259,7 @@ def int_conv(draw):
     w = weight_codes(rng, (group * draw(st.integers(1, 2)), inner, *kernel), zeros[1])
     rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, dtype)
     inputs = [x, zeros[0], w, zeros[1], *rest]
-    return Case(inputs, attributes | {"rounding": draw(node_rounding)})
+    return Case(inputs, attributes | rests_of(draw, rng, *rest[:2]))
 
 
 @st.composite
@@ -265,7 +275,7 @@ def int_gemm(draw):
     varying = [-1, *sizes[1:]] if sizes else [0]
     known = [{}, {"leading": [0]}, {"leading": sizes or [0]}, {"leading": varying}]
     leading = draw(st.sampled_from([*known, {"leading": [-1] * len(sizes) or [0]}]))
-    attributes = leading | {"rounding": draw(node_rounding)}
+    attributes = leading | rests_of(draw, rng, *rest[:2])
     return Case([x, zeros[0], w, zeros[1], *rest], attributes)
 
 

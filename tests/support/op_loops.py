@@ -47,9 +47,13 @@ def exact_level(acc: int, m: int, shift: int, rounding: NodeRounding) -> int:
 # In plain loops, an op is the shape of its output and a function from a position to the code.
 
 
-def _clamped(acc, m, s, ends, rounding):
+def _clamped(acc, m, s, ends, rounding, rest=0):
     y_zero, y_min, y_max = map(int, ends)
-    level = exact_level(acc, m, s, rounding)
+    level = (
+        exact_level(acc * m + rest, 1, s, rounding)
+        if rest
+        else exact_level(acc, m, s, rounding)
+    )
     return min(max(level + y_zero, y_min), y_max)
 
 
@@ -77,7 +81,9 @@ def _windows(size, kernel, strides, dilations, pads, auto_pad):
             yield len(range(-before, n + after - reach + 1, strides[i])), -before
 
 
-def _plain_conv(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, **geometry):
+def _plain_conv(
+    x, x_zero, w, w_zero, bias, m, s, *ends, rounding, bias_rests=None, **geometry
+):
     size, kernel, group = x.shape[2:], w.shape[2:], geometry.get("group", 1)
     strides = geometry.get("strides", [1] * len(kernel))
     gaps = geometry.get("dilations", [1] * len(kernel))
@@ -93,18 +99,22 @@ def _plain_conv(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, **geometry):
             if all(0 <= c < n for c, n in zip(cell, size, strict=True)):
                 level = int(x[sample, first + channel, *cell]) - int(x_zero)
                 acc += level * (int(w[m_index, channel, *offset]) - int(w_zero))
-        return _clamped(acc, *_scale_of(m_index, m, s), ends, rounding)
+        rest = bias_rests[m_index] if bias_rests else 0
+        return _clamped(acc, *_scale_of(m_index, m, s), ends, rounding, rest)
 
     return (len(x), len(w), *counts), code_at
 
 
-def _plain_gemm(x, x_zero, w, w_zero, bias, m, s, *ends, rounding, leading=None):
+def _plain_gemm(
+    x, x_zero, w, w_zero, bias, m, s, *ends, rounding, leading=None, bias_rests=None
+):
     def code_at(*at):
         *row, n = at
         acc = int(bias[n])
         for k in range(len(w)):
             acc += (int(x[*row, k]) - int(x_zero)) * (int(w[k, n]) - int(w_zero))
-        return _clamped(acc, *_scale_of(n, m, s), ends, rounding)
+        rest = bias_rests[n] if bias_rests else 0
+        return _clamped(acc, *_scale_of(n, m, s), ends, rounding, rest)
 
     return (*x.shape[:-1], w.shape[1]), code_at
 

@@ -37,11 +37,17 @@ def expected_pairs(
 
 
 def nearest_to_sums(
-    multiplier: Int64, shift: Int64, real: Int64, steps: Int64, reachable: Interval
+    multiplier: Int64,
+    shift: Int64,
+    real: Int64,
+    steps: Int64,
+    reachable: Interval,
+    rests: Sequence[Fraction],
 ) -> Int64:
     """Each multiplier, or the one at most 8 away that steps most often where ``real`` does.
 
-    Of several the nearest, of two of these the larger; none leaves 31 bits.
+    Of several the nearest, of two of these the larger; none leaves 31 bits. ``rests``: what
+    each sum lacks, which its product has, to the next integer; [] for nothing.
     """
     found, places = multiplier.copy(), reachable.clip(real)
     for channel, first in enumerate(multiplier.tolist()):
@@ -52,7 +58,8 @@ def nearest_to_sums(
         lost = []
         for each in tries:
             pair = np.array([each]), shift[channel : channel + 1]
-            ours = near.clip(meaning_thresholds(*pair, steps, "half_to_even"))
+            more = np.array([round(rests[channel] * each)]) if rests else None
+            ours = near.clip(meaning_thresholds(*pair, steps, "half_to_even", more))
             lost.append(int(np.abs(ours - places[channel]).sum()))
             if not lost[-1]:
                 break

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -207,8 +208,9 @@ def check_requantized(
 ) -> Iterator[str]:
     """Attributes, multiplier, shift, zero point, clamps and record of a requantized sum."""
     target, y = site.settings.target, site.y
-    attributes = {**attributes, "rounding": expected_rounding(target)}
-    yield from unlike_attributes(site.node.attrs, attributes)
+    attributes, lacking = {**attributes, "rounding": expected_rounding(target)}, list[int]()
+    stated = {name: v for name, v in site.node.attrs.items() if name != "bias_rests"}
+    yield from unlike_attributes(stated, attributes)
     yield from check_end(site, clamps)
     yield from check_record(site, {**scales, "y": [y.scale]}, cells, macs)
     bits = min(target.accumulator_bits, 32)
@@ -222,29 +224,31 @@ def check_requantized(
     else:
         multiplier, shift = expected_pairs(site.node.op, scales, y.scale, cells, target)
         if target.seeks_real_sums:
-            real = _ratios(scales, y, cells)
-            rests = _rests(site, len(real))
-            multiplier = nearest_to_sums(
-                multiplier,
-                shift,
-                real_thresholds(real, _steps(site), rests),
-                _steps(site),
-                reachable,
-            )
+            rests = _rests(site)
+            if len(rests) in (0, len(multiplier)):
+                real = real_thresholds(_ratios(scales, y, cells), _steps(site), rests)
+                multiplier = nearest_to_sums(
+                    multiplier, shift, real, _steps(site), reachable, rests
+                )
+            factors = cycle(multiplier.tolist())  # one, or one for each channel
+            lacking = [round(f * m) for f, m in zip(rests, factors, strict=False)]
+    if list(site.node.attrs.get("bias_rests", [])) != (lacking if any(lacking) else []):
+        yield "its rests of biases are not those of the real ones"
     for name, value in (("multiplier", multiplier), ("shift", shift)):
         yield from unlike(name, site.given[name], value.astype(np.int32))
     check_computes(multiplier, shift, _steps(site), reachable, target)
 
 
-def _rests(site: Site, count: int) -> list[Fraction]:
+def _rests(site: Site) -> list[Fraction]:
     """What the stored biases lack of those of the record, in their steps; [] for none."""
     real, scales = site.entry.bias, site.entry.scales
-    if len(real) != count or len(scales["w"]) != count:
+    if not real:
         return []
     stored = site.given["bias"].tolist()
+    each = scales["w"] * (len(stored) if len(scales["w"]) == 1 else 1)
     return [
         Fraction(value) / (Fraction(scales["x"][0]) * Fraction(w)) - level
-        for value, w, level in zip(real, scales["w"], stored, strict=True)
+        for value, w, level in zip(real, each, stored, strict=True)
     ]
 
 

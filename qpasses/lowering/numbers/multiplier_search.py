@@ -1,7 +1,7 @@
 """Choosing multipliers: by the rule of a target, or so that a fast kernel is exact."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -34,11 +34,15 @@ _SCREEN = 16
 
 @dataclass(frozen=True)
 class Choice:
-    """Multipliers and shifts per channel (int64 [C]), and for which the kernel is exact."""
+    """Multipliers and shifts per channel (int64 [C]), and for which the kernel is exact.
+
+    ``rest``: what is added to the products for biases between two steps, if they are.
+    """
 
     multiplier: Int64
     shift: Int64
     exact: NDArray[np.bool_]
+    rest: Int64 | None = None
 
 
 def derive_multipliers(
@@ -73,19 +77,34 @@ def with_most_real_sums(
 ) -> Choice:
     """``choice``, or in a channel the nearest neighbour with fewest sums unlike real ones.
 
-    Of two as near the larger. ``rests``: what biases lack of real ones, if that is known.
+    Of two as near the larger. ``rests``: what each bias lacks of the real one, if any does;
+    there may be more of them than multipliers.
     """
     rounding, best = node_rounding(target), choice.multiplier.copy()
+    if rests and len(rests) != len(best):  # one multiplier for all
+        return replace(choice, rest=rests_in_products(rests, best))
     real = real_thresholds(scales, steps, rests)
-    fewest = moved(meaning_thresholds(best, choice.shift, steps, rounding), real, reachable)
+
+    def unlike(multiplier: Int64) -> Int64:
+        rest = rests_in_products(rests, multiplier) if rests else None
+        ours = meaning_thresholds(multiplier, choice.shift, steps, rounding, rest)
+        return moved(ours, real, reachable)
+
+    fewest = unlike(best)
     for distance in range(1, NEIGHBOURS + 1) if fewest.any() else ():
         for other in (choice.multiplier + distance, choice.multiplier - distance):
-            ours = meaning_thresholds(other, choice.shift, steps, rounding)
-            count = moved(ours, real, reachable)
+            count = unlike(other)
             is_sound = (other < 1 << 31) & (other >= 1 << 30) & (best >= 1 << 30)
             better = (count < fewest) & is_sound
             best, fewest = np.where(better, other, best), np.where(better, count, fewest)
-    return Choice(best, choice.shift, choice.exact)
+    rest = rests_in_products(rests, best) if rests else None
+    return Choice(best, choice.shift, choice.exact, rest)
+
+
+def rests_in_products(rests: Sequence[Fraction], multiplier: Int64) -> Int64:
+    """What biases lack, in the steps of products with a multiplier or one for each channel."""
+    factors = np.broadcast_to(multiplier, (len(rests),)).tolist()
+    return np.array([round(f * m) for f, m in zip(rests, factors, strict=True)], np.int64)
 
 
 def unlike_target(
