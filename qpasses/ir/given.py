@@ -9,7 +9,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, redirect
+from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, redirect, tidy
 from qpasses.ir.record import Quantization
 
 
@@ -170,7 +170,7 @@ def without_stores(graph: Graph, scales: Mapping[str, Quantization]) -> list[Rea
             redirect(graph, result, source)
         node.inputs.clear()
         node.outputs.clear()
-    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+    tidy(graph)
     return [
         Read(reader.name, index, reader.inputs[index].name, meaning)
         for reader, index, meaning in found
@@ -200,4 +200,4 @@ def without_edges(graph: Graph, edges: Mapping[str, Quantization]) -> None:
             graph.outputs[place] = node.inputs[0]
             node.inputs.clear()
             node.outputs.clear()
-    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+    tidy(graph)

@@ -1,6 +1,6 @@
 """Thin, typed helpers over onnx-graphsurgeon: the only file that knows its quirks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
@@ -31,7 +31,7 @@ def import_graph(model: onnx.ModelProto) -> Graph:
     plain.CopyFrom(model)
     del plain.functions[:]
     graph = gs.import_onnx(plain)
-    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+    tidy(graph)
     taken: set[str] = set()
     for node in graph.nodes:
         node.name = fresh(node.name or node.op, taken)
@@ -97,7 +97,54 @@ _LINEAR = ("QuantizeLinear", "DequantizeLinear")
 
 def tidy(graph: Graph) -> None:
     """Drop what nothing reads and restore topological order; the interface stays."""
-    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+    graph.cleanup(remove_unused_graph_inputs=False)
+    sort_nodes(graph)
+
+
+def sort_nodes(graph: Graph) -> None:
+    """Restore topological order: by the longest way from an input, then as nodes are found.
+
+    It is onnx-graphsurgeon's, whose own sort recurses and ends at some 250 nodes in a row.
+    """
+    for node in graph.nodes:
+        for inner in _bodies(node):
+            sort_nodes(inner)
+    own = {id(node): node for node in graph.nodes}
+    before = {key: _written_before(node, own) for key, node in own.items()}
+    levels = dict[int, int]()
+    for root in own:
+        path = [] if root in levels else [(root, iter(before[root]))]
+        waiting = {root}
+        while path:
+            key, rest = path[-1]
+            missing = next((each for each in rest if each not in levels), None)
+            if missing is None:
+                levels[key] = 1 + max((levels[each] for each in before[key]), default=-1)
+                waiting.discard(key)
+                path.pop()
+            elif missing in waiting:
+                raise ModelError(f"node {own[missing].name!r} reads what follows from it")
+            else:
+                waiting.add(missing)
+                path.append((missing, iter(before[missing])))
+    graph.nodes = [own[key] for key in sorted(levels, key=levels.__getitem__)]
+
+
+def _written_before(node: Node, own: Container[int]) -> list[int]:
+    """The nodes of ``own``, by id, that write what ``node`` reads, its bodies included."""
+    writers = (id(writer) for tensor in _read(node) for writer in tensor.inputs)
+    return list(dict.fromkeys(each for each in writers if each in own))
+
+
+def _read(node: Node) -> Iterator[Tensor]:
+    yield from node.inputs
+    for inner in _bodies(node):
+        yield from (tensor for each in inner.nodes for tensor in _read(each))
+        yield from inner.outputs
+
+
+def _bodies(node: Node) -> Iterator[Graph]:
+    return (value for value in node.attrs.values() if is_graph(value))
 
 
 def fresh(wanted: str, taken: set[str]) -> str:
@@ -169,7 +216,7 @@ def _cut_shapes(graph: Graph) -> None:
             for what, value in (("start", start), ("end", end))
         ]
         add_node(graph, "Slice", fresh(f"{node.name}_part", taken), [whole, *ends], [part])
-    graph.toposort()
+    sort_nodes(graph)
 
 
 _LAST = (1 << 63) - 1

@@ -4,7 +4,16 @@ An integer node rounds its sum once: at the second scale it would be rounded twi
 at the ends of the first.
 """
 
-from qpasses.ir.graph import STORE, Graph, Node, Tensor, add_node, new_tensor, producer
+from qpasses.ir.graph import (
+    STORE,
+    Graph,
+    Node,
+    Tensor,
+    add_node,
+    new_tensor,
+    producer,
+    sort_nodes,
+)
 from qpasses.ir.rewriting import Context
 
 
@@ -18,7 +27,7 @@ def store_apart(graph: Graph, context: Context) -> None:
         if scales[node.name] != scales[first.name] and _is_computed(source):
             node.inputs[0] = _copy(graph, source, {}, context)
             context.given.twice.append(source.name)
-    graph.toposort()
+    sort_nodes(graph)
 
 
 def _is_computed(tensor: Tensor) -> bool:

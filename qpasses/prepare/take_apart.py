@@ -25,6 +25,7 @@ from qpasses.ir.graph import (
     is_graph_output,
     new_tensor,
     redirect,
+    tidy,
 )
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context
@@ -52,7 +53,7 @@ def take_apart(graph: Graph, context: Context) -> None:
             left.setdefault(id(node.inputs[0]), []).append(node)
     for readers in left.values():
         _take_edge(graph, readers, context)
-    graph.cleanup(remove_unused_graph_inputs=False).toposort()
+    tidy(graph)
 
 
 def _drop_casts(graph: Graph) -> None:
