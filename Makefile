@@ -6,13 +6,13 @@ VENV ?= .venv
 
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --editable
-HINT = use Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.12
+HINT = use Python 3.11 or newer: make PYTHON=/path/to/python3.12
 DIGITS = models/digits_cnn
 DEMO = build/demo
 
 define CHECK_PYTHON
 import sys
-if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+if sys.version_info < (3, 11):
     sys.exit("error: $(PYTHON) is Python %d.%d: $(HINT)" % sys.version_info[:2])
 try:
     import ensurepip, venv
