@@ -29,9 +29,13 @@ from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.recognize_softmax import RecognizeSoftmax
 from qpasses.prepare.remove_identity import RemoveIdentity
 from qpasses.prepare.resolve_auto_pad import ResolveAutoPad
+from qpasses.prepare.resolve_cast import ResolveCast
 from qpasses.prepare.resolve_ceil_mode import ResolveCeilMode
 from qpasses.prepare.sink_scale import SinkScale
 from qpasses.prepare.sum_to_add import SumToAdd
+
+CASTS: tuple[Pass, ...] = (ResolveCast(),)
+"""Before constants are folded: functions of ONNX cast theirs to the type of an input."""
 
 EXPAND: tuple[Pass, ...] = (
     ExpandBiasGelu(),
@@ -71,4 +75,4 @@ SIMPLIFY: tuple[Pass, ...] = (
     HoistTranspose(),
 )
 
-PREPARE = EXPAND + SIMPLIFY
+PREPARE = CASTS + EXPAND + SIMPLIFY

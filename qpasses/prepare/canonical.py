@@ -25,7 +25,7 @@ from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
 from qpasses.ir.shapes import true_shapes
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
-from qpasses.prepare import EXPAND, SIMPLIFY
+from qpasses.prepare import CASTS, EXPAND, SIMPLIFY
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.store_apart import store_apart
 from qpasses.prepare.take_apart import take_apart
@@ -92,11 +92,13 @@ def _through(
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable
     )
+    run_passes(CASTS, graph, context, watch)
     take_apart(graph, context)
     fold_constants(graph)
     whole = _runnable(graph, context) if context.given else None
-    graph = _expanded(graph, sample, context, watch)
-    if not watch.stops_in(EXPAND):
+    if not watch.stops_in(CASTS):
+        graph = _expanded(graph, sample, context, watch)
+    if not watch.stops_in(CASTS + EXPAND):
         run_passes(passes, graph, context, watch)
     store_apart(graph, context)
     give_back(constant_bytes(graph))
