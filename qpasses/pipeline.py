@@ -20,6 +20,7 @@ from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.record import Quantization, Record
 from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.settings import Settings
+from qpasses.load.upgrade import NEWEST_USABLE, check_usable
 from qpasses.lowering import (
     CLIP_CODES,
     COMPUTING,
@@ -131,6 +132,8 @@ def calibrated(state: State) -> State:
     graph, context = state.graph, state.context
     way = planned_without_samples if state.from_model_alone else planned
     chosen = way(graph, context)
+    if chosen.tensors and graph.opset > NEWEST_USABLE:
+        check_usable(state.source)
     known = kept(graph, chosen, context)
     wanted = to_observe(graph, chosen, context.settings)
     found = _observed(replace(state, plan=chosen), [n for n in wanted if n not in known])

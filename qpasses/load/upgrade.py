@@ -1,4 +1,4 @@
-"""Upgrade: an older model at an opset the bodies can be written in, with its results."""
+"""Upgrade: a model at an opset the bodies can be written in, with its results."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.inliner
 import onnx.version_converter
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
@@ -23,6 +24,9 @@ OLDEST_USABLE = 18
 
 OLDEST_WANTED = 20
 """The oldest with all ops that are recognized (Gelu): older ones are raised if they can be."""
+
+NEWEST_USABLE = 27
+"""The newest with QuantizeLinear and DequantizeLinear in onnxruntime."""
 
 _TOLERANCE = 1e-3  # of the largest output: folding reorders float32 arithmetic
 _SMALL = 64  # elements: shape inference reads shapes and axes, never weights
@@ -78,12 +82,13 @@ def upgrade(
     """``model`` at opset ``newest``, or the next lower one down to 18 that keeps its results.
 
     From ``oldest`` on a model stays as it is, below it does where nothing higher keeps its
-    results; above 21 with a lower ``newest`` it is lowered if it can be. The nodes that change
-    go through ONNX's converter unconnected and without weights: names, metadata and other
-    domains stay, and the 2 GB that onnxruntime takes are the only limit. ``expected``: the
-    results on ``sample``, if they are known. Raises ModelError naming the node in the way.
+    results; above 21 with a lower ``newest``, and above 27, it is lowered if it can be. The
+    nodes that change go through ONNX's converter unconnected and without weights: names,
+    metadata and other domains stay, and the 2 GB that onnxruntime takes are the only limit.
+    ``expected``: the results on ``sample``, if they are known. Raises ModelError naming the
+    node in the way.
     """
-    model = _standard_domain(model)
+    model = _usable(_standard_domain(model), sample)
     version = _opset(model)
     if version >= oldest:
         return model if newest == OPSET else _lowered(model, sample, newest)
@@ -106,6 +111,34 @@ def upgrade(
     raise ModelError(
         f"the model's opset {version} cannot be raised to {OLDEST_USABLE} or above: "
         + "; ".join(f"{what} (at {', '.join(at)})" for what, at in problems.items())
+    )
+
+
+def _usable(model: ModelProto, sample: Arrays | None) -> ModelProto:
+    """``model`` at most at opset 27; as it is where it has other results there, or none."""
+    version = _opset(model)
+    if version <= NEWEST_USABLE:
+        return model
+    try:
+        lowered = _raised(model, _known(model, sample), version, NEWEST_USABLE)
+        return lowered if sample is None or agree(model, lowered, sample) else model
+    except ModelError:
+        return model
+
+
+def check_usable(model: ModelProto) -> None:
+    """Raise ModelError, naming the node that forbids it, if bodies cannot be written in it."""
+    plain = onnx.inliner.inline_local_functions(_standard_domain(model))
+    version, reason = _opset(plain), "it has other results there"
+    if version <= NEWEST_USABLE:
+        return
+    try:
+        _raised(plain, _known(plain, None), version, NEWEST_USABLE)
+    except ModelError as error:
+        reason = str(error)
+    raise ModelError(
+        f"onnxruntime has no QuantizeLinear of the model's opset {version}, and it cannot be "
+        f"lowered to {NEWEST_USABLE}: {reason}"
     )
 
 

@@ -451,6 +451,33 @@ def test_the_whole_way_holds_at_every_opset_and_ir(opset, ir_version, bodies, tm
     session(written)
 
 
+TOO_NEW = """
+net (float[4, 4] x) => (float[4, 4] y, bool[4] b) {
+    r = Celu (x)
+    y = REST
+    b = Cast <to = 9> (places)
+}"""
+"""Celu and Cast are others at opset 28 than at 27."""
+
+
+def too_new(rest):
+    return model(TOO_NEW.replace("REST", rest), opset=28, ir_version=10, places=np.arange(4))
+
+
+def test_a_model_newer_than_what_is_emitted_is_lowered_with_its_results():
+    made, sample = too_new("Neg (r)"), {"x": numbers(4, 4)}
+    lowered = upgrade(made, sample)
+    assert (opset_of(lowered), ops_of(lowered)) == (27, ops_of(made))
+    assert_same_results(made, lowered, sample)
+    result = qpasses.quantize(made, [sample])
+    assert result.verdict == qpasses.verify(result.model, made, [sample]).verdict == "ok"
+
+
+def test_a_node_that_keeps_a_model_at_too_new_an_opset_is_named():
+    with pytest.raises(ModelError, match=r"opset 28, .*lowered to 27: Mod 'y': .*fmod=0"):
+        qpasses.quantize(too_new("Mod (x, r)"), [{"x": numbers(4, 4)}])
+
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
