@@ -79,3 +79,9 @@ def results(graph: Graph, node: Node) -> Sequence[Tensor]:
     """The tensors that a moving node moves them to, those that nothing reads apart."""
     ends = node.outputs[slice(*MOVING[node.op].results)]
     return [tensor for tensor in ends if is_used(graph, tensor)]
+
+
+def tells_places(graph: Graph, node: Node) -> bool:
+    """Whether the positions are read that a moving node gives beside what it moves."""
+    used = [tensor for tensor in node.outputs if is_used(graph, tensor)]
+    return len(used) > len(results(graph, node))

@@ -61,6 +61,14 @@ def test_a_tensor_of_which_the_places_alone_are_read_keeps_its_range():
     assert found == {"x": (-1, 1), "c": (-5, 10)}
 
 
+@pytest.mark.parametrize("outputs", ["float[] y", "float[] y, int64[] i"])
+def test_a_tensor_of_which_places_are_read_too_keeps_its_range(outputs):
+    """In the range of the values that are kept, others are clipped to where these are."""
+    body = "c = Conv (x, w3) y, i = TopK <axis = 1, largest = 0> (c, axis)"
+    found = ends(body, outputs, x=(-1, 1), c=(-5, 10), y=(-5, 3))
+    assert found["c"] == found["y"] == (-5, 10 if "i" in outputs else 3)
+
+
 def test_an_output_keeps_its_range_and_the_relu_behind_it_has_its_own():
     found = ends(NARROW, "float[] y, float[] p", **RANGES)
     assert (found["c"], found["p"], found["r"]) == ((-4, 9), (-4, 9), (0, 9))

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from calibration import Range
 from qpasses.ir.graph import Graph, Node, Tensor, input_at, is_graph_output, producer
-from qpasses.ir.moving import moved, moves, results
-from qpasses.ir.patterns import value_of
+from qpasses.ir.moving import moved, moves, results, tells_places
+from qpasses.ir.patterns import data_inputs, value_of
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.planning import Plan
 from qpasses.place.ties import Ties
@@ -34,9 +34,14 @@ def observed(graph: Graph, chosen: Plan) -> list[str]:
 
 
 def is_moved_by(graph: Graph, chosen: Plan, reader: Node) -> bool:
-    """Whether ``reader`` is an integer node that moves what it reads to where it is used."""
-    is_moving = moves(reader) and id(reader) in chosen.integer
-    return is_moving and bool(results(graph, reader))
+    """Whether ``reader`` is an integer node that moves what it reads to where it is used.
+
+    Where it tells places too, what it drops must differ from what it keeps, as a narrower
+    range would not let it; minus infinity of a Pad does in any range.
+    """
+    if not moves(reader) or id(reader) not in chosen.integer or not results(graph, reader):
+        return False
+    return not tells_places(graph, reader) or any(map(is_padded, data_inputs(reader)))
 
 
 def _is_joined(tensor: Tensor) -> bool:
