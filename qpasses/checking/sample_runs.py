@@ -1,6 +1,7 @@
 """Samples through all graphs: float, Q/DQ, and the integer graph with either set of bodies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -131,9 +132,21 @@ def _watched(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
 
 def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> int:
     """How many elements differ; NaN, which a float tail may give, is like NaN."""
+    pairs = zip_longest(_arrays(ours), _arrays(theirs), fillvalue=np.zeros((0, 0)))
     return sum(
         int(((a != b) & ~((a != a) & (b != b))).sum())
         if a.shape == b.shape
         else max(a.size, b.size)
-        for a, b in zip(ours, theirs, strict=True)
+        for a, b in pairs
     )
+
+
+def _arrays(value: Any) -> Iterator[NDArray[Any]]:
+    """What an output consists of: an array, or those in a sequence or a map."""
+    if isinstance(value, dict):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        for each in value:
+            yield from _arrays(each)
+    else:
+        yield np.asarray(value)

@@ -25,17 +25,46 @@ Tensor: TypeAlias = gs.Variable | gs.Constant
 def import_graph(model: onnx.ModelProto) -> Graph:
     """The graph of ``model`` without its functions, in topological order, names unique.
 
-    graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs.
+    graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs. Raises
+    ModelError for a node with an attribute that it drops: the type of an empty Optional.
     """
+    for node in nodes_of(model):
+        if any(each.type == onnx.AttributeProto.TYPE_PROTO for each in node.attribute):
+            raise ModelError(
+                f"{node.op_type} {node.name or node.output[0]!r} is empty, of a type alone: "
+                "such values cannot be kept"
+            )
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
     del plain.functions[:]
     graph = gs.import_onnx(plain)
+    _leave_untyped(graph, plain)
     tidy(graph)
     taken: set[str] = set()
     for node in graph.nodes:
         node.name = fresh(node.name or node.op, taken)
     return graph
+
+
+def _leave_untyped(graph: Graph, model: onnx.ModelProto) -> None:
+    """Take the types away that graphsurgeon cannot write; outputs get theirs back at the end.
+
+    It knows tensors and sequences of them. Of optional values and of maps, as ZipMap gives
+    them, runtimes infer the types.
+    """
+    values = [v for g in nested_graphs(model.graph) for v in (*g.output, *g.value_info)]
+    types = {value.name: value.type for value in values if not _is_of_tensors(value.type)}
+    for each in [graph, *graph.subgraphs(recursive=True)] if types else []:
+        for tensor in each.tensors().values():
+            if tensor.name in types:
+                tensor.dtype, tensor.type = None, "tensor_type"
+    for tensor in graph.outputs:
+        tensor.declared = types.get(tensor.name)
+
+
+def _is_of_tensors(kind: onnx.TypeProto) -> bool:
+    inner = kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind
+    return any(map(inner.HasField, ("tensor_type", "sparse_tensor_type")))
 
 
 _NUMBERS = {
@@ -82,6 +111,9 @@ def is_simplified(node: onnx.NodeProto) -> bool:
 def export_graph(graph: Graph) -> onnx.ModelProto:
     """``graph`` as a model of its own opset and IR version."""
     model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
+    for value, tensor in zip(model.graph.output, graph.outputs, strict=True):
+        if declared := getattr(tensor, "declared", None):
+            value.type.CopyFrom(declared)
     linear = [n for n in model.graph.node if n.op_type in _LINEAR and not n.domain]
     scales = {node.input[1] for node in linear}
     for tensor in model.graph.initializer:

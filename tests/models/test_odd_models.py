@@ -5,8 +5,9 @@ import json
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
-from qpasses import quantize, verify
+from qpasses import ModelError, quantize, verify
 from tests.support.commands import MODEL, USAGE, run
 from tests.support.small_models import model, numbers, pictures, recorded, save, session
 
@@ -269,3 +270,64 @@ def test_a_constant_that_was_stored_for_a_sum_that_stays_float_is_verified():
         for each in entry.metadata_props:
             each.value = each.value if each.key != "qpasses.zero_point" else "7"
     assert verify(result.model, made, feeds).verdict == "failed"
+
+
+# What is no tensor
+
+
+def of_maps(output):
+    """A list of a map for each row, as exporters of classifiers write it."""
+    zipped = helper.make_node("ZipMap", ["s"], ["z"], domain="ai.onnx.ml")
+    zipped.attribute.append(helper.make_attribute("classlabels_int64s", [7, 8, 9]))
+    made = model(
+        "g (float[N, 4] x) => (float[N, 3] s) { m = MatMul (x, w) s = Softmax (m) }",
+        w=numbers(4, 3),
+    )
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    made.graph.node.append(zipped)
+    made.graph.output[0].CopyFrom(helper.make_value_info("z", output))
+    return made
+
+
+def test_an_output_of_maps_keeps_its_type():
+    row = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(1, []))
+    made = of_maps(helper.make_sequence_type_proto(row))
+    feed = {"x": numbers(5, 4)}
+    result = quantize(made, [feed])
+    assert result.model.graph.output[0] == made.graph.output[0]
+    (real,), (found,) = (session(each).run(None, feed) for each in (made, result.model))
+    for row, other in zip(real, found, strict=True):
+        assert other == pytest.approx(row, abs=0.02)
+    assert verify(result.model, made, [feed]).verdict == "ok"
+
+
+CHOICE = """
+g (bool c, float[2, 3] x, float[3, 3] w) => (OUTPUT y) {
+    y = If (c) <
+        then_branch = then () => (OUTPUT t) { t = Optional (x) },
+        else_branch = other () => (OUTPUT e) { e = ELSE }
+    >
+}"""
+
+
+def of_choice(other):
+    text = CHOICE.replace("OUTPUT", "optional(float[2, 3])").replace("ELSE", other)
+    return model(text, opset=18)
+
+
+FEED = {"c": np.array(True), "x": numbers(2, 3), "w": numbers(3, 3)}
+
+
+def test_an_optional_output_of_a_branch_keeps_its_type():
+    made = of_choice("Optional (x)")
+    result = quantize(made, [FEED])
+    assert result.model.graph.output[0].type == made.graph.output[0].type
+
+
+def test_an_empty_optional_is_named():
+    empty = of_choice("Optional (x)")
+    (other,) = (a.g for a in empty.graph.node[0].attribute if a.name == "else_branch")
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 3])
+    other.node[0].CopyFrom(helper.make_node("Optional", [], ["e"], type=kind))
+    with pytest.raises(ModelError, match="Optional 'e' is empty, of a type alone"):
+        quantize(empty, [FEED])
