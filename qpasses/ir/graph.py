@@ -224,36 +224,6 @@ def constant(tensor: Tensor | None) -> NDArray[Any] | None:
     return np.asarray(tensor.values) if isinstance(tensor, gs.Constant) else None
 
 
-def fold_constants(graph: Graph) -> None:
-    """Compute what depends on no input; shapes too, where they are known."""
-    _cut_shapes(graph)
-    graph.fold_constants().cleanup(remove_unused_graph_inputs=False)
-
-
-def _cut_shapes(graph: Graph) -> None:
-    """Let a Slice cut what a Shape gives a part of: onnx-graphsurgeon folds it as a whole."""
-    taken = names(graph)
-    for inner in (value for n in graph.nodes for value in n.attrs.values() if is_graph(value)):
-        _cut_shapes(inner)
-    for node in [each for each in graph.nodes if each.op == "Shape"]:
-        start, end = node.attrs.pop("start", 0), node.attrs.pop("end", _LAST)
-        if (start, end) == (0, _LAST):
-            continue
-        (part,) = node.outputs
-        whole = new_tensor(fresh(f"{part.name}_whole", taken), part)
-        whole.shape = None if node.inputs[0].shape is None else [len(node.inputs[0].shape)]
-        node.outputs = [whole]
-        ends = [
-            new_constant(fresh(f"{part.name}_{what}", taken), np.array([value]))
-            for what, value in (("start", start), ("end", end))
-        ]
-        add_node(graph, "Slice", fresh(f"{node.name}_part", taken), [whole, *ends], [part])
-    sort_nodes(graph)
-
-
-_LAST = (1 << 63) - 1
-
-
 def constant_bytes(graph: Graph) -> int:
     """About how much the constants take: four bytes for each element."""
     tensors = graph.tensors().values()

@@ -10,12 +10,12 @@ from onnx_graphsurgeon.logger import G_LOGGER
 
 from calibration.memory import give_back
 from opsets.errors import DataError, ModelError
+from qpasses.ir.folding import fold_constants
 from qpasses.ir.graph import (
     STORE,
     STORING,
     Graph,
     constant_bytes,
-    fold_constants,
     import_graph,
     numbers_as_tensors,
     prepared_model,
@@ -94,10 +94,10 @@ def _through(
     )
     run_passes(CASTS, graph, context, watch)
     take_apart(graph, context)
-    fold_constants(graph)
+    is_new = fold_constants(graph)
     whole = _runnable(graph, context) if context.given else None
     if not watch.stops_in(CASTS):
-        graph = _expanded(graph, sample, context, watch)
+        graph = _expanded(graph, sample, context, watch, is_new)
     if not watch.stops_in(CASTS + EXPAND):
         run_passes(passes, graph, context, watch)
     store_apart(graph, context)
@@ -111,11 +111,16 @@ def _runnable(graph: Graph, context: Context) -> onnx.ModelProto:
     return context.given.clipped(model) if context.given else model
 
 
-def _expanded(graph: Graph, sample: Arrays | None, context: Context, watch: Watch) -> Graph:
-    """``graph`` without fused ops; the shapes of what they hid are inferred."""
+def _expanded(
+    graph: Graph, sample: Arrays | None, context: Context, watch: Watch, is_new: bool
+) -> Graph:
+    """``graph`` without fused ops; the shapes of what they hid are inferred.
+
+    ``is_new``: so are those in branches that have taken the place of an If.
+    """
     is_fused = any(each.takes(node) for each in EXPAND for node in graph.nodes)
     run_passes(EXPAND, graph, context, watch)
-    if not is_fused:
+    if not (is_fused or is_new):
         return graph
     model = prepared_model(graph)
     del model.graph.value_info[:]

@@ -6,13 +6,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from qpasses.ir.folding import fold_constants
 from qpasses.ir.given import Codes
 from qpasses.ir.graph import (
     Graph,
     Node,
     Tensor,
     constant,
-    fold_constants,
     input_at,
     is_graph_output,
 )

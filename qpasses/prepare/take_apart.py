@@ -12,6 +12,7 @@ import numpy as np
 
 from opsets.declaration import SIGNALS
 from opsets.errors import ModelError
+from qpasses.ir.folding import fold_constants
 from qpasses.ir.graph import (
     STORE,
     STORING,
@@ -20,7 +21,6 @@ from qpasses.ir.graph import (
     Tensor,
     add_node,
     constant,
-    fold_constants,
     input_at,
     is_graph_output,
     new_tensor,

@@ -1,0 +1,102 @@
+"""Folding: what depends on no input is computed, sizes and the branches of If too."""
+
+import numpy as np
+
+from qpasses.ir.graph import (
+    Graph,
+    Node,
+    add_node,
+    constant,
+    fresh,
+    is_graph,
+    names,
+    new_constant,
+    new_tensor,
+    sort_nodes,
+)
+
+
+def fold_constants(graph: Graph) -> bool:
+    """Compute what depends on no input; shapes too, where they are known.
+
+    A branch that is always taken takes the place of its If; whether there was one, of whose
+    tensors little is known.
+    """
+    _fold(graph)
+    has_taken = False
+    while _take_branches(graph, graph):
+        has_taken = True
+        _fold(graph)
+    return has_taken
+
+
+def _fold(graph: Graph) -> None:
+    _cut_shapes(graph)
+    graph.fold_constants(flatten_subgraphs=False)
+    graph.cleanup(remove_unused_graph_inputs=False)
+
+
+def _cut_shapes(graph: Graph) -> None:
+    """Let a Slice cut what a Shape gives a part of: onnx-graphsurgeon folds it as a whole."""
+    taken = names(graph)
+    for inner in (value for n in graph.nodes for value in n.attrs.values() if is_graph(value)):
+        _cut_shapes(inner)
+    for node in [each for each in graph.nodes if each.op == "Shape"]:
+        start, end = node.attrs.pop("start", 0), node.attrs.pop("end", _LAST)
+        if (start, end) == (0, _LAST):
+            continue
+        (part,) = node.outputs
+        whole = new_tensor(fresh(f"{part.name}_whole", taken), part)
+        whole.shape = None if node.inputs[0].shape is None else [len(node.inputs[0].shape)]
+        node.outputs = [whole]
+        ends = [
+            new_constant(fresh(f"{part.name}_{what}", taken), np.array([value]))
+            for what, value in (("start", start), ("end", end))
+        ]
+        add_node(graph, "Slice", fresh(f"{node.name}_part", taken), [whole, *ends], [part])
+    sort_nodes(graph)
+
+
+_LAST = (1 << 63) - 1
+
+
+def _take_branches(graph: Graph, whole: Graph) -> bool:
+    """Put the branch in the place of each If of a constant in ``graph``; whether there is any.
+
+    ``whole``: ``graph``, or what it is a body in. onnx-graphsurgeon, asked to do so, lets
+    outputs of the If be written by nobody that the branch reads itself or has from outside.
+    """
+    inner = [_take_branches(each, whole) for each in graph.subgraphs()]
+    found = [(node, branch) for node in graph.nodes if (branch := _branch_taken(node))]
+    for node, branch in found:
+        place = next(i for i, each in enumerate(graph.nodes) if each is node)
+        results = list(node.outputs)
+        node.inputs.clear()
+        node.outputs.clear()
+        del graph.nodes[place]
+        made = _freed(branch, whole)
+        for inside, outside in zip(branch.outputs, results, strict=True):
+            if not outside.is_empty():
+                name = f"{node.name or node.op}_{outside.name}"
+                made.append(Node("Identity", name, {}, [inside], [outside]))
+        graph.nodes[place:place] = made
+    return bool(found) or any(inner)
+
+
+def _branch_taken(node: Node) -> Graph | None:
+    condition = constant(node.inputs[0]) if node.op == "If" else None
+    if condition is None or condition.size != 1:
+        return None
+    return node.attrs["then_branch" if condition.item() else "else_branch"]
+
+
+def _freed(branch: Graph, whole: Graph) -> list[Node]:
+    """The nodes of ``branch``, they and what they write under names that are free."""
+    bodies = [whole, *whole.subgraphs(recursive=True), *branch.subgraphs(recursive=True)]
+    taken = set[str]().union(*map(names, bodies))
+    for node in branch.nodes:
+        node.name = fresh(node.name or node.op, taken)
+        for tensor in node.outputs:
+            if not tensor.is_empty():
+                tensor.name = fresh(tensor.name, taken)
+    return list(branch.nodes)
