@@ -17,7 +17,7 @@ import onnx
 from calibration.accumulator import Accumulator
 from calibration.batching import are_alike, batch_size, is_the_same, joined_feed, signature
 from calibration.counting import Values, fastest_counter
-from calibration.inputs import Feed
+from calibration.inputs import Feed, InputSpec
 from calibration.joined import joined
 from calibration.observed_model import ObservedModel, ShownModel, observed_model
 from calibration.rowwise import is_rowwise
@@ -59,12 +59,16 @@ class Collected:
             done.append((done.pop()[0] if joins else start, end))
         return Collected(tensors, done, {**self.skipped, **other.skipped})
 
-    def checked(self, tensors: Sequence[str]) -> "Collected":
-        """This; DataError if there are no samples, or no values of any of ``tensors``."""
+    def checked(self, tensors: Sequence[str], specs: Sequence[InputSpec]) -> "Collected":
+        """This; DataError if there are no samples, or no values of any of ``tensors``.
+
+        Where all sizes of the inputs ``specs`` are fixed, no others would hold any.
+        """
         if self.samples == 0:
             why = next(iter(sorted(self.skipped.items())), ("", "there are none"))[1]
             raise DataError(f"none of {len(self.skipped)} samples could be used: {why}")
-        if tensors and not self.tensors:
+        is_free = any(None in spec.shape for spec in specs)
+        if is_free and tensors and not self.tensors:
             raise DataError(
                 f"tensor {tensors[0]!r} held no values in any of {self.samples} samples, nor "
                 "did any other"
@@ -118,7 +122,7 @@ def collect(
     DataError or ModelError for the first bad sample, DataError for want of any good one or of
     any value. A tensor that held no values is not among those that were found.
     """
-    return collect_part(model, tensors, samples, run, start).checked(tensors)
+    return collect_part(model, tensors, samples, run, start).checked(tensors, samples.specs)
 
 
 def collect_part(

@@ -61,7 +61,7 @@ def collect_on_ray(
         task = ray.remote(num_cpus=1)(_collect_shard)
         running = {task.remote(shared, shard): shard for shard in shards}
         try:
-            return _gathered(ray, running, samples, run, start).checked(tensors)
+            return _gathered(ray, running, samples, run, start).checked(tensors, samples.specs)
         finally:
             for left in running:
                 ray.cancel(left, force=True)

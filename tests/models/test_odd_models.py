@@ -215,6 +215,23 @@ def test_samples_that_give_no_value_at_all_are_one_line(tmp_path):
     assert "held no values" in ended.error
 
 
+@pytest.mark.parametrize(
+    "body", ["y = Slice (x, two, two, zero)", "n = Neg (x) y = MatMul (n, m)"]
+)
+def test_a_model_that_never_holds_a_value_keeps_its_shapes(body):
+    """Its sizes are fixed: no other samples would tell more."""
+    size = 2 if "Slice" in body else 0
+    text = f"g (float[{size}, 4] x) => (float[A, B] y) {{ {body} }}"
+    constants = {name: each for name, each in NOTHING.items() if name in body}
+    made = model(text, **constants, **({} if size else {"m": numbers(4, 3)}))
+    feed = {"x": numbers(size, 4)}
+    result = quantize(made, [feed])
+    assert result.verdict == verify(result.model, made, [feed]).verdict == "ok"
+    assert all("held no values" in warning for warning in result.report["warnings"])
+    shapes = [session(each).run(None, feed)[0].shape for each in (made, result.model)]
+    assert shapes[0] == shapes[1] and 0 in shapes[0]
+
+
 @pytest.mark.parametrize("size", ["2", "N"])
 def test_parts_of_a_shape_are_these_parts_when_they_are_folded(size):
     made = model(
