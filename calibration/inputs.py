@@ -1,6 +1,6 @@
 """What a model takes, and whether a feed fits it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,11 @@ def fitted_array(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[An
             f"{where}: input {spec.name!r} has shape {list(array.shape)}, the "
             f"model takes {spec}"
         )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise DataError(f"{where}: input {spec.name!r} holds NaN or infinite values")
     return array
+
+
+def check_finite(feed: Feed, where: str, unbounded: Collection[str]) -> None:
+    """Raise DataError, naming ``where`` and input, for one that must be finite and is not."""
+    for name, array in feed.items():
+        if array.dtype.kind == "f" and name not in unbounded and not np.isfinite(array).all():
+            raise DataError(f"{where}: input {name!r} holds NaN or infinite values")

@@ -3,15 +3,18 @@
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibration.arrays import ArrayFolder, is_array_file, stacked_array, stacked_file
 from calibration.files import files_below, files_in
 from calibration.images import Pictures, is_picture, pictures
-from calibration.inputs import Feed, InputSpec, fitted
+from calibration.inputs import Feed, InputSpec, check_finite, fitted
 from calibration.made_up import MadeUp, is_made_up, made_up
 from calibration.preprocessing import Preprocessing
 from calibration.readers import Listed, from_iterable, from_reader, is_reader
@@ -27,12 +30,14 @@ _BYTES = bytes | bytearray | memoryview
 class Samples:
     """Named feeds, read while iterating; may be iterated any number of times.
 
-    ``chosen`` are the positions in ``source`` of those that are used.
+    ``chosen`` are the positions in ``source`` of those that are used; ``unbounded`` the inputs
+    that may hold NaN and infinity.
     """
 
     source: Source
     specs: Sequence[InputSpec]
     chosen: Sequence[int]
+    unbounded: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -48,20 +53,44 @@ class Samples:
     def read(self, position: int) -> Feed:
         """The feed of the sample; raises DataError, naming it, if it is damaged or unfit."""
         index = self.chosen[position]
-        return fitted(self.source.read(index), self.specs, self.source.name(index))
+        name = self.source.name(index)
+        feed = fitted(self.source.read(index), self.specs, name)
+        check_finite(feed, name, self.unbounded)
+        return feed
+
+    def bounded(self, names: Collection[str]) -> "Samples":
+        """These; of the inputs, those called ``names`` have to be finite."""
+        free = frozenset(spec.name for spec in self.specs if spec.name not in names)
+        return replace(self, unbounded=free)
 
     def first(self, skip_bad: bool = False) -> Feed:
         """The feed of the first sample, or of the first good one; DataError if there is none.
 
-        Whether a sample makes a tensor NaN or infinite cannot be told from it alone.
+        Whether a sample makes a tensor NaN or infinite cannot be told from it alone, nor
+        which inputs must be finite: one that holds others will do where there is none without.
         """
+        wanted = range(len(self) if skip_bad else min(1, len(self)))
+        for samples in (self, self.bounded(())):
+            for position in wanted:
+                with suppress(DataError):
+                    return samples.read(position)
+        if not wanted:
+            raise DataError("there are no samples")
+        return self.bounded(()).read(wanted[-1])
+
+    def endless(self, first: Feed) -> set[str]:
+        """The inputs that hold infinity, but no NaN, in each that can be read.
+
+        ``first`` is one of them: where its inputs are finite, the others are not looked at.
+        """
+        found = {name for name, array in first.items() if _is_endless(array)}
         for position in range(len(self)):
-            try:
-                return self.read(position)
-            except DataError:
-                if not skip_bad or position == len(self) - 1:
-                    raise
-        raise DataError("there are no samples")
+            if not found:
+                break
+            with suppress(DataError):
+                feed = self.bounded(()).read(position)
+                found = {name for name in found if _is_endless(feed[name])}
+        return found
 
     def without(self, names: Collection[str]) -> "Samples":
         """All but those called ``names``."""
@@ -106,6 +135,12 @@ class Samples:
         share = "" if len(self) == total else f"{len(self)} of "
         unit = self.source.unit + ("" if total == 1 else "s")
         return f"{share}{total} {unit} {self.source.place}"
+
+
+def _is_endless(array: NDArray[Any]) -> bool:
+    return array.dtype.kind == "f" and bool(
+        np.isinf(array).any() and not np.isnan(array).any()
+    )
 
 
 def open_samples(

@@ -37,6 +37,7 @@ from qpasses.place.alignment import (
     few_codes,
     to_observe,
 )
+from qpasses.place.endless import leave_endless
 from qpasses.place.kept_scales import (
     kept,
     planned,
@@ -117,6 +118,7 @@ def prepared(state: State) -> State:
     graph = prepare(state.source, sample, context, state.watch)
     if not state.samples.random:
         check_masks(context, sample)
+    leave_endless(graph, state.samples, sample, context)
     context.record.sizes = {name: list(values.shape) for name, values in sample.items()}
     measure(graph, context)
     advance()
@@ -135,6 +137,7 @@ def calibrated(state: State) -> State:
     if chosen.tensors and graph.opset > NEWEST_USABLE:
         check_usable(state.source)
     known = kept(graph, chosen, context)
+    state = replace(state, samples=state.samples.bounded(chosen.tensors))
     wanted = to_observe(graph, chosen, context.settings)
     found = _observed(replace(state, plan=chosen), [n for n in wanted if n not in known])
     return replace(state, plan=chosen, ranges=with_kept(found, known), kept=known)

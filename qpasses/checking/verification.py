@@ -176,7 +176,7 @@ def _check_sizes(record: Record) -> None:
 def _sample(original: Source, samples: Samples | None, record: Record) -> Arrays:
     """One feed of the float model: the first, or numbers of the recorded sizes."""
     if samples is not None:
-        return next(iter(samples))[1]
+        return samples.first()
     made = {}
     for spec in input_specs(original.model):
         sizes = record.sizes.get(spec.name)
@@ -320,6 +320,8 @@ def _run_samples(
         simulation = Simulation(result.simulated, _allowed(read, result.evidence))
     reference, as_given = original.session(), RealSession(session, edges)
     advance = progress("run samples", len(samples))
+    readers = [node for node in read.graph.nodes if node.op == "QuantizeLinear"]
+    samples = samples.bounded({node.inputs[0].name for node in readers})
     for position, (name, feed) in enumerate(samples):
         ours = as_given.run(None, feed, name)
         result.accuracy.update(reference.run(None, feed, name), ours)

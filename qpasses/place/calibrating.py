@@ -42,6 +42,7 @@ from qpasses.load.reading import external_files
 from qpasses.lowering import QUANTIZABLE
 from qpasses.place.alignment import concerned, to_observe
 from qpasses.place.cautions import data_warnings, range_warnings
+from qpasses.place.endless import leave_endless
 from qpasses.place.planning import plan
 from qpasses.place.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
 from qpasses.prepare.canonical import prepare
@@ -93,7 +94,8 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
     blank = Table(report["model"]["sha256"], tool_version(), 1, {}, _kind_of(feeds))
 
     advance = asked.progress("prepare", 1)
-    prepared, tensors, judged = _to_observe(source, feeds.first(skip_bad), settings)
+    sample = feeds.first(skip_bad)
+    prepared, tensors, judged, feeds = _to_observe(source, feeds, sample, settings)
     weights = weight_bytes(source)
     del source
     give_back(weights)
@@ -177,17 +179,24 @@ def _table(found: Collected, tensors: Sequence[str], blank: Table) -> Table:
 
 
 def _to_observe(
-    model: onnx.ModelProto, sample: Arrays, settings: Settings
-) -> tuple[onnx.ModelProto, list[str], frozenset[str]]:
+    model: onnx.ModelProto, feeds: Samples, sample: Arrays, settings: Settings
+) -> tuple[onnx.ModelProto, list[str], frozenset[str], Samples]:
     """The prepared model, its tensors that will carry a scale, and those joins are judged by.
 
-    The last whatever the alignment is: the table may be used with another.
+    The last whatever the alignment is: the table may be used with another. And the samples,
+    that have to be finite where they are stored.
     """
     context = Context(settings, quantizable=QUANTIZABLE)
     graph = prepare(model, sample, context)
+    leave_endless(graph, feeds, sample, context)
     planned = plan(graph, context)
     names = to_observe(graph, planned, settings)
-    return prepared_model(graph), names, frozenset(concerned(graph, planned))
+    return (
+        prepared_model(graph),
+        names,
+        frozenset(concerned(graph, planned)),
+        feeds.bounded(planned.tensors),
+    )
 
 
 def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:
