@@ -4,7 +4,8 @@ import numpy as np
 import onnx
 
 from calibration import Samples, Session
-from qpasses.ir.graph import Graph, is_float, prepared_model
+from qpasses.ir.graph import Graph, Node, constant, is_float, prepared_model
+from qpasses.ir.patterns import data_inputs
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
 
@@ -12,19 +13,27 @@ from qpasses.ir.runtime import Arrays
 def leave_endless(graph: Graph, samples: Samples, sample: Arrays, context: Context) -> None:
     """Exclude nodes around inputs that are infinite in every one of ``samples``.
 
-    So are those around what is made of them, as long as it is not finite on ``sample``: where
-    it becomes so by other ways in another one, that is an error like any.
+    So are those that put infinity from a constant in or add it, masks that are not known, and
+    those around what is made of all these, as long as it is not finite on ``sample``: where it
+    becomes so by other ways in another one, that is an error like any.
     """
     names = samples.endless(sample)
-    if not names:
-        return
     for node in graph.nodes:
-        for tensor in node.inputs:
-            if tensor.name in names and is_float(tensor):
-                ends = [each.name for each in node.outputs if is_float(each)]
-                names |= _not_finite(graph, ends, sample)
-                reason = f"{tensor.name!r} holds infinite values in every sample"
-                context.selection.excluded.setdefault(node.name, reason)
+        found = [each.name for each in node.inputs if each.name in names and is_float(each)]
+        found += _infinite_constants(node)
+        if found:
+            ends = [each.name for each in node.outputs if is_float(each)]
+            names |= _not_finite(graph, ends, sample)
+            reason = f"{found[0]!r} holds infinite values in every sample"
+            context.selection.excluded.setdefault(node.name, reason)
+
+
+def _infinite_constants(node: Node) -> list[str]:
+    """Those whose infinity a node hands on: a Where of scores has a range for the others."""
+    if node.op not in ("Add", "Sub", "Where") or (node.op == "Where" and data_inputs(node)):
+        return []
+    values = [(each.name, constant(each)) for each in node.inputs if is_float(each)]
+    return [name for name, value in values if value is not None and np.isinf(value).any()]
 
 
 def _not_finite(graph: Graph, names: list[str], sample: Arrays) -> set[str]:

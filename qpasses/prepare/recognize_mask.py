@@ -57,6 +57,8 @@ class RecognizeMask(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite all masks that one Softmax reads scores through."""
+        if node.inputs[0].dtype not in (None, np.float32):
+            return NOT_MINE  # it stays float, and what drops would be of another type
         reader, dims = Reader(graph, context), rank(node.inputs[0])
         is_last = node.attrs.get("axis", -1) in (-1, (dims or 0) - 1)
         adding = [each for each in _before(graph, node, context) if each.op in _ADDING]

@@ -66,3 +66,43 @@ def test_an_input_that_nothing_stores_may_hold_anything(value):
 def test_a_stored_input_that_is_infinite_in_one_sample_or_nan_is_an_error(samples, run):
     with pytest.raises(DataError, match="input 'mask' holds NaN or infinite values"):
         run(MASKED, samples)
+
+
+UNKNOWN = model(
+    """net (float[N, 8] x, bool[N, 8] kept) => (float[N, 3] y) {
+        [keys] k = MatMul (x, w)
+        m = Where (kept, none, dropped)
+        [drop] s = Add (k, m)
+        e = Exp (s)
+        [values] y = MatMul (e, v)
+    }""",
+    none=np.float32(0),
+    dropped=np.float32(-np.inf),
+    w=numbers(8, 8),
+    v=numbers(8, 3),
+)
+
+
+def test_infinity_that_is_put_in_before_no_softmax_stays_float_by_name():
+    kept = np.arange(32).reshape(4, 8) % 3 > 0
+    result = quantize(UNKNOWN, [{"x": numbers(4, 8), "kept": kept}])
+    left = {n["name"]: n["reason"] for n in result.report["summary"]["float_nodes"]}
+    assert left["drop"] == "'m' holds infinite values in every sample"
+    assert "keys" not in left
+
+
+def test_a_mask_of_scores_in_half_is_left_as_it_is():
+    made = model(
+        """net (float16[N, 8] x, bool[N, 8] kept) => (float16[N, 8] y) {
+            m = Where (kept, none, dropped)
+            h = Cast <to = 10> (m)
+            s = Add (x, h)
+            y = Softmax (s)
+        }""",
+        none=np.float32(0),
+        dropped=np.float32(-np.inf),
+    )
+    feed = {"x": numbers(4, 8, dtype=np.float16), "kept": np.ones((4, 8), bool)}
+    result = quantize(made, [feed])
+    outputs = (session(each).run(None, feed)[0] for each in (made, result.model))
+    assert np.array_equal(*outputs)
