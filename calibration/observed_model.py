@@ -17,7 +17,6 @@ from typing import Any, Self
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import TensorProto, ValueInfoProto, helper
 
@@ -26,6 +25,7 @@ from calibration.counting import CompiledCounter, Counter, Values
 from calibration.large_weights import no_room, save_apart, weight_bytes
 from calibration.memory import give_back
 from calibration.session import Session
+from calibration.silent import ort
 
 _BLOCK = 16
 """onnxruntime's blocks hold 4, 8 or 16 channels: multiples of this need no padding."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
-from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
 from calibration.large_weights import MUCH, save_apart, weight_bytes
+from calibration.silent import ort
+from calibration.silent import state as _state
 from opsets.errors import ModelError
 
 _FAILURES = tuple(

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 
 from calibration import Preprocessing, Samples, Session, input_specs
+from calibration.silent import ort
 from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.target import load_target, target_names
 from qpasses.checking.accuracy import Accuracy
@@ -267,7 +267,7 @@ def _load(result: Verification, integer: onnx.ModelProto) -> Session:
     """The model in onnxruntime, which refuses versions that it does not know."""
     opsets = {each.domain or "ai.onnx": each.version for each in integer.opset_import}
     result.checks["runtime"] = {
-        "onnxruntime": onnxruntime.__version__,
+        "onnxruntime": ort.__version__,
         "ir_version": integer.ir_version,
         "opsets": opsets,
     }

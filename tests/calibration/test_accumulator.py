@@ -19,7 +19,10 @@ from calibration.tally import SLOTS
 from tests.support.statistics_of import statistics_of
 from tests.support.thoroughness import thoroughly
 
-pytestmark = pytest.mark.filterwarnings("error")
+# hypothesis has one of its own on Python 3.14
+pytestmark = pytest.mark.filterwarnings(
+    "error", "default::hypothesis.errors.HypothesisWarning"
+)
 
 LEAST = 2.0**-149
 LARGEST = float(np.finfo(np.float32).max)
