@@ -273,7 +273,7 @@ def pass_table() -> list[tuple[str, str, str]]:
     """What can be watched or stopped after, in order: name, stage, what it does."""
     stages = {"prepare": PREPARE, "integerize": INTEGERIZE + CLIP_CODES + INTEGER_IO}
     rows = [
-        (each.name, stage, (getdoc(each) or "").splitlines()[0])
+        (each.name, stage, (getdoc(each) or "").partition("\n")[0])
         for stage, passes in stages.items()
         for each in passes
     ]

@@ -9,6 +9,7 @@ from qpasses.cli.calibrate import calibrate
 from qpasses.cli.inspect import inspect
 from qpasses.cli.integerize import integerize
 from qpasses.cli.opt import opt
+from qpasses.cli.output import Output
 from qpasses.cli.passes import passes
 from qpasses.cli.quantize import quantize
 from qpasses.cli.targets import targets
@@ -28,6 +29,7 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point: a user's mistake ends in one clear line and its exit code."""
+    sys.stdout = Output(sys.stdout)
     try:
         cli.main(standalone_mode=False)
     except QPassesError as error:
@@ -42,3 +44,5 @@ def main() -> None:
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         sys.exit(130)
+    finally:
+        sys.stdout.flush()

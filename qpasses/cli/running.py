@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -66,10 +65,6 @@ def console(quiet: bool = False) -> Any:
     """Where reports are printed."""
     from rich.console import Console
 
-    if isinstance(
-        sys.stdout, TextIOWrapper
-    ):  # a name no console can show is no reason to stop
-        sys.stdout.reconfigure(errors="replace")
     return Console(width=None if sys.stdout.isatty() else _FILE_WIDTH, quiet=quiet)
 
 
