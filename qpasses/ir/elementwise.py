@@ -209,6 +209,7 @@ class Chains:
     _sources: dict[int, Tensor] = field(default_factory=dict)
     _axes: dict[int, set[int]] = field(default_factory=dict)
     _alone: set[int] = field(default_factory=set)
+    _beginnings: dict[int, bool] = field(default_factory=dict)
 
     def source(self, tensor: Tensor) -> Tensor:
         """What ``tensor`` is a function of; itself, if no member writes it."""
@@ -245,6 +246,20 @@ class Chains:
             self._alone.add(output)
         return ""
 
+    def begin_with(self, graph: Graph, clamp: Node) -> bool:
+        """Whether a Relu or Clip is only the beginning of a chain."""
+        row, reader = [clamp], sole_consumer(graph, clamp.outputs[0])
+        while id(row[-1]) not in self._beginnings and reader is not None:
+            if reader.op not in CLAMPING or not is_elementwise(reader):
+                break
+            row.append(reader)
+            reader = sole_consumer(graph, reader.outputs[0])
+        found = self._beginnings.get(id(row[-1]))
+        if found is None:
+            found = _continues(reader, row[-1].outputs[0])
+        self._beginnings |= dict.fromkeys(map(id, row), found)
+        return found
+
     def ends(self, graph: Graph) -> list[Tensor]:
         """The tensors that members write and others read, or that leave the graph."""
         written = [node.outputs[0] for node in self.members]
@@ -265,13 +280,9 @@ class Chains:
         return source is self.source(tensor)
 
 
-def goes_on(graph: Graph, clamp: Node) -> bool:
-    """Whether a Relu or Clip is only the beginning of a chain."""
-    tensor = clamp.outputs[0]
-    while (reader := sole_consumer(graph, tensor)) is not None and reader.op in CLAMPING:
-        if not is_elementwise(reader):
-            return False
-        tensor = reader.outputs[0]
-    if reader is None or not is_elementwise(reader) or len(_axes(reader)) > 1:
+def _continues(reader: Node | None, tensor: Tensor) -> bool:
+    """Whether ``reader`` computes with one number of ``tensor`` and no other one."""
+    if reader is None or reader.op in CLAMPING or not is_elementwise(reader):
         return False
-    return all(each is tensor for each in filter(varies, reader.inputs))
+    is_alone = all(each is tensor for each in filter(varies, reader.inputs))
+    return is_alone and len(_axes(reader)) <= 1

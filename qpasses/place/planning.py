@@ -13,7 +13,6 @@ from qpasses.ir.elementwise import (
     ELEMENTWISE,
     PAIRING,
     Chains,
-    goes_on,
     made_of,
     pair_objection,
     takes_multipliers,
@@ -318,7 +317,7 @@ def _not_followed(node: Node) -> str:
 def _may_join(graph: Graph, chains: Chains, node: Node) -> bool:
     """Whether a table may hold ``node``: a Relu or Clip on its own needs none."""
     inside = any(map(chains.is_inside, node.inputs))
-    return node.op not in CLAMPING or inside or goes_on(graph, node)
+    return node.op not in CLAMPING or inside or chains.begin_with(graph, node)
 
 
 def _needs_table(node: Node, settings: Settings) -> bool:

@@ -57,8 +57,11 @@ def take_apart(graph: Graph, context: Context) -> None:
 
 
 def _drop_casts(graph: Graph) -> None:
-    """Let readers of integers that are cast to the type they have read them as they are."""
-    for node in [each for each in graph.nodes if each.op == "Cast"]:
+    """Let readers of integers that are cast to the type they have read them as they are.
+
+    Such a cast may be an Identity by now.
+    """
+    for node in [each for each in graph.nodes if each.op in ("Cast", "Identity")]:
         source, result = node.inputs[0], node.outputs[0]
         stored = source.inputs and source.inputs[0].op == QUANTIZE
         if stored and source.dtype == result.dtype and not is_graph_output(graph, result):
