@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 
 from calibration import Samples, Session
-from qpasses.ir.graph import Graph, Node, constant, is_float, prepared_model
+from qpasses.ir.graph import STORE, Graph, Node, constant, is_float, prepared_model
 from qpasses.ir.patterns import data_inputs
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
@@ -15,10 +15,11 @@ def leave_endless(graph: Graph, samples: Samples, sample: Arrays, context: Conte
 
     So are those that put infinity from a constant in or add it, masks that are not known, and
     those around what is made of all these, as long as it is not finite on ``sample``: where it
-    becomes so by other ways in another one, that is an error like any.
+    becomes so by other ways in another one, that is an error like any. What a quantized model
+    stores itself is no mask: infinite samples of it are damaged.
     """
     names = samples.endless(sample)
-    for node in graph.nodes:
+    for node in [each for each in graph.nodes if each.op != STORE]:
         found = [each.name for each in node.inputs if each.name in names and is_float(each)]
         found += _infinite_constants(node)
         if found:

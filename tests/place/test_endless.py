@@ -106,3 +106,20 @@ def test_a_mask_of_scores_in_half_is_left_as_it_is():
     result = quantize(made, [feed])
     outputs = (session(each).run(None, feed)[0] for each in (made, result.model))
     assert np.array_equal(*outputs)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_a_quantized_model_stores_itself_is_no_mask(value):
+    stored = model(
+        """net (float[N, 8] x) => (float[N, 8] y) {
+            q = QuantizeLinear (x, s, z)
+            d = DequantizeLinear (q, s, z)
+            r = Sigmoid (d)
+            p = QuantizeLinear (r, s, z)
+            y = DequantizeLinear (p, s, z)
+        }""",
+        s=np.float32(0.05),
+        z=np.uint8(128),
+    )
+    with pytest.raises(DataError, match="input 'x' holds NaN or infinite values"):
+        quantize(stored, [{"x": np.full((2, 8), value, np.float32)}])
