@@ -20,36 +20,45 @@ def run_sizes(
 ) -> dict[str, list[int]]:
     """The sizes of the tensors ``names`` for inputs of these sizes, by name, where known.
 
-    Inputs are made up: from -1 to 1, integers all 0, so that only what follows from sizes is
-    found, and the same by whoever asks. A size of 0 comes of a number, and is not known; a
-    model that does not run on such numbers says nothing.
+    Inputs are made up, twice: numbers from -1 to 1 and integers of 0, then nothing but 1. So
+    the same is found by whoever asks, and what follows from numbers, not from sizes alone, is
+    not known: other rows than these would be longer. Nor is a size of 0; a model that does not
+    run on such numbers says nothing.
     """
-    feed = _made_up(model, inputs)
-    if not names or feed is None:
+    feeds = [_made_up(model, inputs, is_rising) for is_rising in (True, False)]
+    if not names or not all(feeds):
         return {}
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
     del watched.graph.output[:]
     watched.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     try:
-        found = Session(watched, optimize=False).run(None, feed)
+        session = Session(watched, optimize=False)
+        one, other = (session.run(None, feed) for feed in feeds)
     except ModelError:
         return {}
-    arrays = {n: each for n, each in zip(names, found, strict=True) if _is_sized(each)}
-    return {name: list(array.shape) for name, array in arrays.items()}
+    found = zip(names, map(_size, one), map(_size, other), strict=True)
+    return {name: size for name, size, again in found if size and size == again}
 
 
-def _is_sized(value: object) -> bool:
-    return isinstance(value, np.ndarray) and value.size > 0
+def _size(value: object) -> list[int] | None:
+    """That of a tensor that holds values."""
+    return list(value.shape) if isinstance(value, np.ndarray) and value.size else None
 
 
-def _made_up(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int]]) -> Arrays | None:
+def _made_up(
+    model: onnx.ModelProto, inputs: Mapping[str, Sequence[int]], is_rising: bool
+) -> Arrays:
+    """Numbers of these sizes; none where sizes are not known or too large, or of texts."""
     feed = {}
     for value in model.graph.input:
         sizes = inputs.get(value.name)
         if sizes is None or prod(sizes) > _MOST_NUMBERS:
-            return None
+            return {}
         dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        numbers = np.linspace(-1, 1, prod(sizes)) if dtype.kind == "f" else 0
+        if dtype.kind not in "fiub":
+            return {}
+        rising = np.linspace(-1, 1, prod(sizes)) if dtype.kind == "f" else 0
+        numbers = rising if is_rising else 1
         feed[value.name] = np.resize(numbers, sizes).astype(dtype)
     return feed

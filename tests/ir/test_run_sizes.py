@@ -46,6 +46,14 @@ def test_a_size_that_a_number_makes_is_not():
     assert sizes(given, ["y"], x=[2], n=[1]) == {}
 
 
+def test_a_size_that_follows_from_numbers_is_not_though_there_is_one_on_each_run():
+    text = """g (float[8] x) => (float[m] y) {
+        p = Greater (x, zero) [found] n = NonZero (p) [taken] y = Gather (x, n)
+    }"""
+    given = model(text, opset=17, zero=np.float32(0))
+    assert sizes(given, ["p", "n", "y"], x=[8]) == {"p": [8]}
+
+
 def test_a_model_that_does_not_run_on_such_numbers_says_nothing():
     assert sizes(net(), ["s"], x=[1, 10, 4]) == {}
     assert sizes(net(), ["s"]) == {}
