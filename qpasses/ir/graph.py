@@ -289,6 +289,23 @@ def add_node(
     return node
 
 
+def single_node(graph: Graph, node: Node) -> Graph:
+    """A graph of a copy of ``node`` alone; what it reads are inputs, each called by its place.
+
+    No node of a body may be in its attributes.
+    """
+    inputs, outputs = (
+        [
+            gs.Variable.empty() if each.is_empty() else new_tensor(f"{what}{place}", each)
+            for place, each in enumerate(tensors)
+        ]
+        for what, tensors in (("in", node.inputs), ("out", node.outputs))
+    )
+    copy = gs.Node(node.op, node.name, dict(node.attrs), inputs, outputs, node.domain)
+    ends = [[each for each in tensors if each.name] for tensors in (inputs, outputs)]
+    return gs.Graph([copy], *ends, opset=graph.opset, ir_version=IR_VERSION)
+
+
 def write_for(before: Node, node: Node) -> None:
     """Let ``before`` write what ``node`` wrote, which has become a part of it.
 

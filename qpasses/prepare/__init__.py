@@ -6,6 +6,7 @@ from qpasses.prepare.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.prepare.expand_attention import ExpandAttention
 from qpasses.prepare.expand_bias_gelu import ExpandBiasGelu
 from qpasses.prepare.expand_constant_of_shape import ExpandConstantOfShape
+from qpasses.prepare.expand_definition import ExpandDefinition
 from qpasses.prepare.expand_fused_mat_mul import ExpandFusedMatMul
 from qpasses.prepare.expand_multi_head_attention import ExpandMultiHeadAttention
 from qpasses.prepare.expand_packed_attention import ExpandPackedAttention
@@ -45,6 +46,7 @@ EXPAND: tuple[Pass, ...] = (
     ExpandMultiHeadAttention(),
     ExpandPackedAttention(),
     ExpandAttention(),
+    ExpandDefinition(),
 )
 """What takes fused ops apart, behind which shapes are not known until then."""
 
