@@ -16,6 +16,7 @@ from qpasses.ir.elementwise import (
     made_of,
     pair_objection,
     takes_multipliers,
+    varies,
 )
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used
 from qpasses.ir.moving import moves, results
@@ -105,6 +106,7 @@ def plan(graph: Graph, context: Context) -> Plan:
     for node in graph.nodes:
         if id(node) not in draft.taken and is_float(node.outputs[0]):
             _sort(draft, node)
+    draft.touched |= _left_to_themselves(draft)
     active = _active(draft)
     for chain in draft.followers:
         _follow(draft, chain, active)
@@ -168,6 +170,32 @@ def _sort_computing(draft: _Draft, chain: Sequence[Node]) -> None:
     if _ties_ends(node, draft.context.target):
         draft.plan.ties.append((node.inputs[0].name, end.name))
     draft.touched.update(tensor.name for tensor in [*activations(node), end])
+
+
+def _left_to_themselves(draft: _Draft) -> set[str]:
+    """Tensors of parts of the graph that can be integer as a whole, though none has to be.
+
+    In such a part nothing computes on integers by itself, so that all of it would stay float;
+    the user wants integers, and all that it reads or makes enters and leaves the graph.
+    """
+    followers = [node for chain in draft.followers for node in chain]
+    able = {id(node) for node in (*draft.moving, *draft.chains.members, *followers)}
+    parts, spoiled, found = Ties(), list[str](), list[str]()
+    for node in draft.graph.nodes:
+        ends = [t.name for t in (*node.inputs, *node.outputs) if is_float(t) and varies(t)]
+        if not ends or node.op in _SIZES:
+            continue
+        for name in ends:
+            parts.tie(ends[0], name)
+        found += ends
+        spoiled += [] if id(node) in able else ends[:1]
+    given = {parts.of(tensor.name) for tensor in draft.graph.inputs}
+    able_as_a_whole = given.difference(map(parts.of, spoiled))
+    return {name for name in found if parts.of(name) in able_as_a_whole}
+
+
+_SIZES = frozenset({"Shape", "Size"})
+"""Ops that look at no numbers."""
 
 
 def _active(draft: _Draft) -> set[str]:

@@ -14,11 +14,12 @@ from qpasses.ir.graph import (
     add_node,
     export_graph,
     import_graph,
-    is_used,
+    input_at,
     numbers_as_tensors,
     single_node,
 )
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.prepare.recognition.expansion import are_read
 from qpasses.prepare.resolve_cast import ResolveCast
 
 _DOMAIN = "qpasses.definition"
@@ -53,12 +54,20 @@ class ExpandDefinition(Pass):
         }
     )
 
+    def takes(self, node: Node) -> bool:
+        """Whether it is one of ONNX, and of LayerNormalization whose moments it gives."""
+        if node.op == "LayerNormalization" and not any(each.name for each in node.outputs[1:]):
+            return False
+        return not node.domain and super().takes(node)
+
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite, with what the definition itself is defined by."""
-        if node.domain or (node.op == "LayerNormalization" and not _is_more_read(graph, node)):
+        if node.op == "LayerNormalization" and not are_read(graph, node.outputs[1:]):
             return NOT_MINE
         if any(not tensor.is_empty() and tensor.dtype is None for tensor in node.inputs):
             return Declined(f"{node.op} of inputs whose types are not known")
+        if node.op == "Attention" and _reads_masked_scores(graph, node):
+            return Declined("Attention whose masked scores are read: runtimes differ there")
         body = _body(graph, node, context)
         if body is None:
             return Declined(f"{node.op} of opset {graph.opset} is not defined by other ops")
@@ -68,8 +77,10 @@ class ExpandDefinition(Pass):
         return REWRITTEN
 
 
-def _is_more_read(graph: Graph, node: Node) -> bool:
-    return any(tensor.name and is_used(graph, tensor) for tensor in node.outputs[1:])
+def _reads_masked_scores(graph: Graph, node: Node) -> bool:
+    """They are -infinity to the standard, and the lowest float32 to onnxruntime."""
+    is_masked = input_at(node, 3) is not None or node.attrs.get("is_causal", 0)
+    return bool(is_masked and are_read(graph, node.outputs[3:]))
 
 
 def _body(graph: Graph, node: Node, context: Context) -> Graph | None:
