@@ -10,7 +10,7 @@ from qpasses.evidence.node_evidence import PROVED, NodeEvidence
 from qpasses.ir.elementwise import ELEMENTWISE
 from qpasses.ir.graph import Graph, Node, producer
 from qpasses.ir.macs import COUNTED, MULTIPLYING
-from qpasses.ir.moving import MOVING
+from qpasses.ir.moving import MOVING, moves
 from qpasses.ir.record import Record
 from qpasses.ir.stages import CLAMPING, LOOKUPS, Kind, kind
 
@@ -97,9 +97,10 @@ def reason(node: Node, record: Record, unfinished: str = "") -> str:
     """Why a node stayed in float."""
     if unfinished or node.name in record.declined:
         return record.declined.get(node.name, unfinished)
-    if node.op in MOVING.keys() | CLAMPING | ELEMENTWISE:
+    if moves(node) or node.op in CLAMPING | ELEMENTWISE:
         return f"{node.op} with no integer node next to it: it would only be rounded"
-    return f"{node.op} has no integer form in this version"
+    which = " that computes" if node.op in MOVING else ""
+    return f"{node.op}{which} has no integer form in this version"
 
 
 def unproved(

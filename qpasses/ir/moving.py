@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_used
 
-Span = tuple[int, int | None]
-"""The first place, and the first place behind."""
+Span = tuple[int, int | None] | tuple[int, int, int]
+"""The first place, the first place behind, and the step from one to the next."""
 
-_FIRST, _ALL = (0, 1), (0, None)
+_FIRST, _ALL, _AND_UPDATES = (0, 1), (0, None), (0, 3, 2)
 
 
 def _always(_node: Node) -> bool:
@@ -20,6 +20,11 @@ def _only_picks(node: Node) -> bool:
     mode = node.attrs.get("mode", "nearest")
     coordinates = node.attrs.get("coordinate_transformation_mode")
     return bool(mode == "nearest" and coordinates != "tf_crop_and_resize")
+
+
+def _overwrites_or_selects(node: Node) -> bool:
+    """A scattering node that adds or multiplies nothing."""
+    return node.attrs.get("reduction", "none") in ("none", "max", "min")
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,15 @@ MOVING: Mapping[str, Movement] = {
     "ReduceMin": Movement(),
     "Reshape": Movement(),
     "Resize": Movement(condition=_only_picks),
+    "ReverseSequence": Movement(),
+    "ScatterElements": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
+    "ScatterND": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "Slice": Movement(),
     "SpaceToDepth": Movement(),
     "Split": Movement(results=_ALL),
     "Squeeze": Movement(),
     STORE: Movement(),
+    "TensorScatter": Movement(data=(0, 2)),
     "Tile": Movement(),
     "TopK": Movement(),
     "Transpose": Movement(),

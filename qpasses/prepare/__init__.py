@@ -5,13 +5,17 @@ from qpasses.prepare.canonicalize_gemm import CanonicalizeGemm
 from qpasses.prepare.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.prepare.expand_attention import ExpandAttention
 from qpasses.prepare.expand_bias_gelu import ExpandBiasGelu
+from qpasses.prepare.expand_clip import ExpandClip
 from qpasses.prepare.expand_constant_of_shape import ExpandConstantOfShape
 from qpasses.prepare.expand_definition import ExpandDefinition
 from qpasses.prepare.expand_fused_mat_mul import ExpandFusedMatMul
+from qpasses.prepare.expand_gemm import ExpandGemm
 from qpasses.prepare.expand_multi_head_attention import ExpandMultiHeadAttention
+from qpasses.prepare.expand_norm_factors import ExpandNormFactors
 from qpasses.prepare.expand_packed_attention import ExpandPackedAttention
 from qpasses.prepare.expand_quick_gelu import ExpandQuickGelu
 from qpasses.prepare.expand_skip_layer_norm import ExpandSkipLayerNorm
+from qpasses.prepare.expand_vector_product import ExpandVectorProduct
 from qpasses.prepare.fold_add_into_conv import FoldAddIntoConv
 from qpasses.prepare.fold_batch_normalization import FoldBatchNormalization
 from qpasses.prepare.fold_into_group_norm import FoldIntoGroupNorm
@@ -33,6 +37,7 @@ from qpasses.prepare.resolve_auto_pad import ResolveAutoPad
 from qpasses.prepare.resolve_cast import ResolveCast
 from qpasses.prepare.resolve_ceil_mode import ResolveCeilMode
 from qpasses.prepare.sink_scale import SinkScale
+from qpasses.prepare.split_extremes import SplitExtremes
 from qpasses.prepare.sum_to_add import SumToAdd
 
 CASTS: tuple[Pass, ...] = (ResolveCast(),)
@@ -47,6 +52,11 @@ EXPAND: tuple[Pass, ...] = (
     ExpandPackedAttention(),
     ExpandAttention(),
     ExpandDefinition(),
+    ExpandNormFactors(),
+    ExpandGemm(),
+    ExpandVectorProduct(),
+    ExpandClip(),
+    SplitExtremes(),
 )
 """What takes fused ops apart, behind which shapes are not known until then."""
 

@@ -1,7 +1,7 @@
 """ExpandDefinition: an op of ONNX that has no form here is what the standard says it is."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import onnx
 import onnx.defs
@@ -15,6 +15,7 @@ from qpasses.ir.graph import (
     export_graph,
     import_graph,
     input_at,
+    is_float,
     numbers_as_tensors,
     single_node,
 )
@@ -67,7 +68,7 @@ class ExpandDefinition(Pass):
         if any(not tensor.is_empty() and tensor.dtype is None for tensor in node.inputs):
             return Declined(f"{node.op} of inputs whose types are not known")
         if node.op == "Attention" and _reads_masked_scores(graph, node):
-            return Declined("Attention whose masked scores are read: runtimes differ there")
+            return Declined("Attention whose dropped scores are read: runtimes differ there")
         body = _body(graph, node, context)
         if body is None:
             return Declined(f"{node.op} of opset {graph.opset} is not defined by other ops")
@@ -79,7 +80,8 @@ class ExpandDefinition(Pass):
 
 def _reads_masked_scores(graph: Graph, node: Node) -> bool:
     """They are -infinity to the standard, and the lowest float32 to onnxruntime."""
-    is_masked = input_at(node, 3) is not None or node.attrs.get("is_causal", 0)
+    mask = input_at(node, 3)
+    is_masked = node.attrs.get("is_causal", 0) or (mask is not None and not is_float(mask))
     return bool(is_masked and are_read(graph, node.outputs[3:]))
 
 
@@ -106,7 +108,7 @@ def _function(
     call: onnx.NodeProto, opset: int, types: Sequence[onnx.TypeProto]
 ) -> onnx.FunctionProto | None:
     """The function that defines ``call``, which gets all attributes that it may ask for."""
-    schema = onnx.defs.get_schema(call.op_type, opset, "")
+    schema: Any = onnx.defs.get_schema(call.op_type, opset, "")  # its stubs are not complete
     given = {attribute.name for attribute in call.attribute}
     defaults = [each.default_value for each in schema.attributes.values()]
     call.attribute.extend(each for each in defaults if each.name and each.name not in given)
@@ -127,7 +129,8 @@ def _function(
         found = schema.get_context_dependent_function_with_opset_version(
             version, call.SerializeToString(), [each.SerializeToString() for each in inputs]
         )
-    function = onnx.FunctionProto.FromString(found)
+    function = onnx.FunctionProto()
+    function.ParseFromString(found)
     for imported in function.opset_import:
         imported.version = opset  # its definition until another version replaces it
     return function

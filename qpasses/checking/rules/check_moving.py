@@ -19,7 +19,7 @@ from qpasses.checking.meaning import (
 from qpasses.ir.graph import constant, is_used
 from qpasses.ir.record import Quantization
 
-_ONE, _ALL = slice(0, 1), slice(0, None)
+_ONE, _ALL, _AND_UPDATES = slice(0, 1), slice(0, None), slice(0, 3, 2)
 
 MOVED: Mapping[str, tuple[slice, slice]] = {
     "Compress": (_ONE, _ONE),
@@ -36,10 +36,14 @@ MOVED: Mapping[str, tuple[slice, slice]] = {
     "ReduceMin": (_ONE, _ONE),
     "Reshape": (_ONE, _ONE),
     "Resize": (_ONE, _ONE),
+    "ReverseSequence": (_ONE, _ONE),
+    "ScatterElements": (_AND_UPDATES, _ONE),
+    "ScatterND": (_AND_UPDATES, _ONE),
     "Slice": (_ONE, _ONE),
     "SpaceToDepth": (_ONE, _ONE),
     "Split": (_ONE, _ALL),
     "Squeeze": (_ONE, _ONE),
+    "TensorScatter": (slice(0, 2), _ONE),
     "Tile": (_ONE, _ONE),
     "TopK": (_ONE, _ONE),
     "Transpose": (_ONE, _ONE),
@@ -55,7 +59,10 @@ def moving(site: Site) -> Iterator[str]:
     if ours.op not in MOVED or not is_standard(ours):
         raise DifferenceError("it does not only move values")
     site.is_op(ours.op)
-    if ours.op == "Resize" and not _only_picks(theirs.attrs):
+    is_scattered = ours.op in ("ScatterElements", "ScatterND")
+    if (ours.op == "Resize" and not _only_picks(theirs.attrs)) or (
+        is_scattered and theirs.attrs.get("reduction") in ("add", "mul")
+    ):
         raise DifferenceError("it does not only move values")
     yield from unlike_attributes(ours.attrs, theirs.attrs)
     read, written = MOVED[ours.op]

@@ -41,7 +41,6 @@ _MOVED: Mapping[str, tuple[slice, slice]] = {
     "Max": (_ALL, _FIRST),
     "Min": (_ALL, _FIRST),
     "Relu": (_FIRST, _FIRST),
-    "ReverseSequence": (_FIRST, _FIRST),
     "NhwcMaxPool": (_FIRST, _FIRST),
     "ArgMax": (_FIRST, slice(0)),
     "ArgMin": (_FIRST, slice(0)),
