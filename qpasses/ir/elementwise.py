@@ -18,6 +18,7 @@ from qpasses.ir.graph import (
     is_graph_output,
     producer,
     sole_consumer,
+    varies,
 )
 from qpasses.ir.shapes import keeps_shape
 from qpasses.ir.stages import CLAMPING
@@ -167,11 +168,6 @@ def pair_objection(node: Node) -> str:
     if not all(map(_is_float32, node.inputs)):
         return f"{node.op} of other types than float32"
     return ""
-
-
-def varies(tensor: Tensor) -> bool:
-    """Whether it is neither constant nor left out."""
-    return constant(tensor) is None and not tensor.is_empty()
 
 
 def made_of(

@@ -224,6 +224,11 @@ def constant(tensor: Tensor | None) -> NDArray[Any] | None:
     return np.asarray(tensor.values) if isinstance(tensor, gs.Constant) else None
 
 
+def varies(tensor: Tensor) -> bool:
+    """Whether it is neither constant nor left out."""
+    return constant(tensor) is None and not tensor.is_empty()
+
+
 def constant_bytes(graph: Graph) -> int:
     """About how much the constants take: four bytes for each element."""
     tensors = graph.tensors().values()

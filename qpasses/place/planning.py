@@ -16,9 +16,8 @@ from qpasses.ir.elementwise import (
     made_of,
     pair_objection,
     takes_multipliers,
-    varies,
 )
-from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_float, is_used, varies
 from qpasses.ir.moving import moves, results
 from qpasses.ir.patterns import absorbed, activations, data_inputs, multiplies_stacks
 from qpasses.ir.rewriting import Context, Declined
@@ -182,7 +181,8 @@ def _left_to_themselves(draft: _Draft) -> set[str]:
     able = {id(node) for node in (*draft.moving, *draft.chains.members, *followers)}
     parts, spoiled, found = Ties(), list[str](), list[str]()
     for node in draft.graph.nodes:
-        ends = [t.name for t in (*node.inputs, *node.outputs) if is_float(t) and varies(t)]
+        read = data_inputs(node) if moves(node) else node.inputs
+        ends = [t.name for t in (*read, *node.outputs) if is_float(t) and varies(t)]
         if not ends or node.op in _SIZES:
             continue
         for name in ends:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qpasses.ir.graph import Graph, Node, constant, input_at
+from qpasses.ir.graph import Graph, Node, input_at, varies
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 from qpasses.prepare.recognition.expansion import Expansion
 
@@ -19,14 +19,15 @@ class ExpandClip(Pass):
 
     op_types: ClassVar = frozenset({"Clip"})
 
+    def takes(self, node: Node) -> bool:
+        """Whether a bound varies."""
+        return super().takes(node) and any(map(varies, node.inputs[1:]))
+
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
-        """Rewrite where a bound varies; the other one may be absent."""
-        bounds = [input_at(node, 1), input_at(node, 2)]
-        given = [each for each in bounds if each is not None]
-        is_known = all(constant(each) is not None for each in given)
-        if is_known or node.outputs[0].dtype != np.float32:
+        """Rewrite what is float32; the other one may be absent."""
+        if node.outputs[0].dtype != np.float32:
             return NOT_MINE
-        low, high = bounds
+        low, high = input_at(node, 1), input_at(node, 2)
         made = Expansion(graph, node, context)
         x = made.needed(0)
         if low is not None:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qpasses.ir.graph import Graph, Node, constant, input_at
+from qpasses.ir.graph import Graph, Node, constant, input_at, varies
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 from qpasses.prepare.recognition.expansion import Expansion
 
@@ -20,13 +20,16 @@ class ExpandGemm(Pass):
 
     op_types: ClassVar = frozenset({"Gemm"})
 
+    def takes(self, node: Node) -> bool:
+        """Whether it is more than a product with a constant matrix and a constant row."""
+        return super().takes(node) and (
+            any(map(varies, node.inputs[1:])) or bool(node.attrs.get("transA", 0))
+        )
+
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
-        """Rewrite what a product with a constant matrix is not."""
+        """Rewrite what is float32."""
         c, is_constant = input_at(node, 2), constant(node.inputs[1]) is not None
-        is_row = c is None or constant(c) is not None
         if node.outputs[0].dtype != np.float32:
-            return NOT_MINE
-        if is_constant and is_row and not node.attrs.get("transA", 0):
             return NOT_MINE
         turned = [bool(node.attrs.get(each, 0)) for each in ("transA", "transB")]
         factors = [float(node.attrs.get(each, 1)) for each in ("alpha", "beta")]

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, rank
+from qpasses.ir.graph import Graph, Node, Tensor, input_at, rank, varies
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.expansion import Expansion, are_read
 
@@ -21,10 +21,12 @@ class ExpandNormFactors(Pass):
 
     op_types: ClassVar = _BY_CHANNEL | {"LayerNormalization", "RMSNormalization"}
 
+    def takes(self, node: Node) -> bool:
+        """Whether a factor or summand varies."""
+        return super().takes(node) and any(map(varies, node.inputs[1:]))
+
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite where the sizes of what is normalized are known."""
-        if all(constant(each) is not None for each in node.inputs[1:] if not each.is_empty()):
-            return NOT_MINE
         x, dims = node.inputs[0], rank(node.inputs[0]) or 0
         if node.domain or x.dtype != np.float32 or are_read(graph, node.outputs[1:]):
             return NOT_MINE

@@ -20,10 +20,14 @@ class ExpandVectorProduct(Pass):
 
     op_types: ClassVar = frozenset({"MatMul"})
 
+    def takes(self, node: Node) -> bool:
+        """Whether one operand, or both, have one axis."""
+        return super().takes(node) and 1 in map(rank, node.inputs)
+
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
-        """Rewrite where one operand, or both, have one axis."""
+        """Rewrite where both ranks are known."""
         ranks = [rank(tensor) for tensor in node.inputs]
-        if 1 not in ranks or None in ranks or node.outputs[0].dtype != np.float32:
+        if None in ranks or node.outputs[0].dtype != np.float32:
             return NOT_MINE
         made = Expansion(graph, node, context)
         a, b = made.needed(0), made.needed(1)

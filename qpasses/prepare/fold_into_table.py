@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpasses.ir.elementwise import ELEMENTWISE, differing_axes, is_elementwise, varies
+from qpasses.ir.elementwise import ELEMENTWISE, differing_axes, is_elementwise
 from qpasses.ir.function import Function
 from qpasses.ir.graph import (
     Graph,
@@ -18,6 +18,7 @@ from qpasses.ir.graph import (
     is_graph_output,
     new_tensor,
     producer,
+    varies,
 )
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from qpasses.ir.elementwise import differing_axes, is_elementwise, varies
-from qpasses.ir.graph import Graph, Node, add_node, new_tensor, producer, sole_consumer
+from qpasses.ir.elementwise import differing_axes, is_elementwise
+from qpasses.ir.graph import Graph, Node, add_node, new_tensor, producer, sole_consumer, varies
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass, rename_between
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from qpasses.ir.elementwise import is_elementwise, varies
+from qpasses.ir.elementwise import is_elementwise
 from qpasses.ir.function import Function
-from qpasses.ir.graph import Graph, Node, Tensor, input_at, producer
+from qpasses.ir.graph import Graph, Node, Tensor, input_at, producer, varies
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.written_out import are_inner
 

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from qpasses.ir.graph import Graph, Node, constant
+from qpasses.ir.elementwise import made_of
+from qpasses.ir.graph import Graph, Node, varies
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass
 from qpasses.prepare.recognition.expansion import Expansion
 
@@ -19,11 +20,15 @@ class SplitExtremes(Pass):
 
     op_types: ClassVar = frozenset({"Max", "Mean", "Min"})
 
+    def takes(self, node: Node) -> bool:
+        """Whether at least two of more than two tensors vary."""
+        is_many = super().takes(node) and len(node.inputs) > 2
+        return is_many and len({id(each) for each in node.inputs if varies(each)}) > 1
+
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
-        """Rewrite where at least two of more than two tensors vary."""
-        varying = {id(each) for each in node.inputs if constant(each) is None}
-        is_plain = node.outputs[0].dtype == np.float32
-        if len(node.inputs) < 3 or len(varying) < 2 or not is_plain:
+        """Rewrite what is float32, and no function of one tensor, which a table holds."""
+        is_function = made_of(node.outputs[0], ())[1] is not None
+        if is_function or node.outputs[0].dtype != np.float32:
             return NOT_MINE
         op = node.op
         made = Expansion(graph, node, context)

@@ -388,11 +388,6 @@ def test_a_relu_or_clip_alone_needs_no_table(clamp):
 
 LOOK_ALIKES = {
     "Hardmax": ("y = Hardmax (x)", ["1 Hardmax in float"], ""),
-    "a bound at run time": (
-        "b = ReduceMax <keepdims = 0> (x) y = Clip (x, zero, b)",
-        ["1 Clip in float"],
-        "Clip with a bound that is not constant",
-    ),
     "a scalar of the shape": (
         "a = Size (x) b = Cast <to = 1> (a) y = Div (x, b)",
         ["1 Cast in float", "1 Div in float"],
