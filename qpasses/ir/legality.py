@@ -9,7 +9,7 @@ from qpasses.ir.changes import described, neighbours
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, constant, is_float, producer
 from qpasses.ir.moving import moved
 from qpasses.ir.record import SIGNALS, Record
-from qpasses.ir.stages import CLAMPING, LOCATING, MEASURING, Kind, kind
+from qpasses.ir.stages import CLAMPING, LOCATING, MEASURING, QUANTIZING, Kind, kind
 
 TAKEN_AWAY = frozenset(
     {"BatchNormalization", "ConvTranspose", "Dropout", "GlobalMaxPool", "Identity", "Sum"}
@@ -63,8 +63,8 @@ def _is_said_already(node: Node, grounds: Grounds) -> bool:
     return node.name not in grounds.record.declined and not is_edge
 
 
-def _has_free_parameters(node: Node, _grounds: Grounds) -> bool:
-    return any(constant(tensor) is None for tensor in node.inputs[1:])
+def _has_free_parameters(node: Node, grounds: Grounds) -> bool:
+    return node.op in QUANTIZING and node.name not in grounds.record.declined
 
 
 def _mistypes(node: Node, grounds: Grounds) -> bool:
@@ -95,9 +95,10 @@ def _stores_without_meaning(node: Node, grounds: Grounds) -> bool:
     return node.op == "QuantizeLinear" and name not in grounds.record.tensors and not is_own
 
 
-def _reads_codes(node: Node, _grounds: Grounds) -> bool:
+def _reads_codes(node: Node, grounds: Grounds) -> bool:
     writers = [producer(tensor) for tensor in node.inputs]
-    return any(each is not None and each.op == "QuantizeLinear" for each in writers)
+    stores = [each for each in writers if each is not None and each.op == "QuantizeLinear"]
+    return any(each.name not in grounds.record.declined for each in stores)
 
 
 def _is_ours(node: Node, _grounds: Grounds) -> bool:
@@ -157,11 +158,10 @@ CANONICAL = Stage(
 PLACED = Stage(
     "Q/DQ graph",
     {
-        Kind.FLOAT: [_CODES],
+        Kind.FLOAT: [_CODES, _FREE],
         Kind.INTEGER: [_OURS, _CODES],
         Kind.SHAPE: [_CODES],
         Kind.EDGE: [
-            _FREE,
             _TYPES,
             Rule("reads what no QuantizeLinear stored", _dequantizes_what_is_not_stored),
             Rule("stores what the record has no meaning for", _stores_without_meaning),
@@ -179,13 +179,13 @@ INTEGER = Stage(
             Rule("gives another type than activations are stored in", _gives_no_signal),
         ],
         Kind.EDGE: [
-            _FREE,
             _TYPES,
             Rule("stores anew what was stored, and nothing says why", _stores_anew),
         ],
         Kind.FLOAT: [
             Rule("stays in float, and nothing says why", _is_unexplained),
             Rule("stays though its tensor is stored", _is_store),
+            _FREE,
         ],
         Kind.SHAPE: [Rule("computes sizes or positions of codes", _reckons_with_codes)],
     },

@@ -7,7 +7,7 @@ from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.ir.changes import described, neighbours
-from qpasses.ir.graph import SIMPLIFIED, Graph, Node, is_float
+from qpasses.ir.graph import SIMPLIFIED, Graph, Node, constant, is_float
 from qpasses.ir.moving import MOVING
 
 CLAMPING = frozenset({"Relu", "Clip"})
@@ -47,11 +47,15 @@ class Kind(Enum):
 
 
 def kind(node: Node) -> Kind:
-    """Integer op, Q/DQ at the edge of the integer part, float op, or shape arithmetic."""
+    """Integer op, Q/DQ at the edge of the integer part, float op, or shape arithmetic.
+
+    A Q/DQ node whose scale is found at run time computes with floats.
+    """
     if node.domain == DOMAIN:
         return Kind.INTEGER
     if node.op in QUANTIZING:
-        return Kind.EDGE
+        found = all(each.is_empty() or constant(each) is not None for each in node.inputs[1:])
+        return Kind.EDGE if found else Kind.FLOAT
     if node.op in ("Shape", "Size"):
         return Kind.SHAPE
     if node.op in MOVING.keys() | CLAMPING and node.outputs[0].dtype in ("uint8", "int8"):

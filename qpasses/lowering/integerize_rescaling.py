@@ -43,7 +43,7 @@ class IntegerizeRescaling(Pass):
         settings = context.settings
         x = stored_input(node.inputs[0], settings, SIGNALS)
         y = quantized_by(node, settings, SIGNALS)
-        if x is None or y is None:
+        if x is None or y is None or _is_left(node, context):
             return NOT_MINE  # the edge of the integer part
         if x.quantization == y.quantization and _become(graph, x.tensor, y.tensor):
             return REWRITTEN
@@ -68,6 +68,12 @@ class IntegerizeRescaling(Pass):
         inputs = [x.tensor, *shared_tables(node.name, {"table": table}, context)]
         record = NodeRecord([node.name], scales(x=x, y=y), requantizes=pair or ())
         return put_integer_node(graph, "Lut", node.name, inputs, y.tensor, {}, record, context)
+
+
+def _is_left(node: Node, context: Context) -> bool:
+    """Whether what is stored are integers that a node of the model computes itself."""
+    before = producer(node.inputs[0])
+    return before is not None and before.name in context.record.declined
 
 
 def _become(graph: Graph, x: Tensor, y: Tensor) -> bool:

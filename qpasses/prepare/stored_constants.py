@@ -29,15 +29,28 @@ def take_constants(graph: Graph, context: Context) -> None:
 
     Their integers are in ``Given.codes``, wherever a Transpose or the like moves them.
     """
-    for node in [each for each in graph.nodes if each.op == QUANTIZE]:
+    for node in linear_nodes(graph, QUANTIZE):
         if constant(node.inputs[0]) is not None:
             _replace(graph, node, context.constant(f"{node.name}.codes", _codes(node)))
     fold_constants(graph)
     for node in list(graph.nodes):
-        if node.op == DEQUANTIZE and constant(node.inputs[0]) is not None:
+        if node.op == DEQUANTIZE and is_known(node) and constant(node.inputs[0]) is not None:
             _take_constant(graph, node, context)
         elif node.op in _MOVES and len(node.outputs) == 1:
             _move_constant(graph, node, context)
+
+
+def linear_nodes(graph: Graph, op: str) -> list[Node]:
+    """The nodes of ``op``, one of the two, whose scale and zero point are constants."""
+    return [each for each in graph.nodes if each.op == op and is_known(each)]
+
+
+def is_known(node: Node) -> bool:
+    """Whether scale and zero point of a Q or DQ node are constants."""
+    zero = input_at(node, 2)
+    return constant(input_at(node, 1)) is not None and (
+        zero is None or constant(zero) is not None
+    )
 
 
 def parameters(node: Node) -> tuple[NDArray[np.float64], Array]:

@@ -20,7 +20,6 @@ from qpasses.ir.graph import (
     Node,
     Tensor,
     add_node,
-    constant,
     input_at,
     is_graph_output,
     new_tensor,
@@ -29,27 +28,42 @@ from qpasses.ir.graph import (
 )
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context
-from qpasses.prepare.stored_constants import DEQUANTIZE, QUANTIZE, parameters, take_constants
+from qpasses.prepare.stored_constants import (
+    DEQUANTIZE,
+    QUANTIZE,
+    is_known,
+    linear_nodes,
+    parameters,
+    take_constants,
+)
 
 
 def take_apart(graph: Graph, context: Context) -> None:
     """Rewrite all Q/DQ nodes of ``graph``; ``context.given`` learns what they say.
 
-    Raises ModelError, naming the node, for scales that are not constant, positive and finite.
+    Nodes whose scales are found at run time stay. Raises ModelError, naming the node, for
+    scales that are not positive and finite.
     """
+    for node in graph.nodes:
+        if node.op.startswith("QLinear"):
+            why = f"{node.op} that has no form with Q/DQ (a warning says why)"
+            context.record.declined[node.name] = why
     if not any(node.op in (QUANTIZE, DEQUANTIZE) for node in graph.nodes):
         return
     fold_constants(graph)
     context.adopt(graph)
     _drop_casts(graph)
     for node in [each for each in graph.nodes if each.op in (QUANTIZE, DEQUANTIZE)]:
-        _check_parameters(node)
+        if is_known(node):
+            _check_scale(node)
+        else:
+            context.record.declined[node.name] = f"{node.op} with a scale found at run time"
     take_constants(graph, context)
-    for node in [each for each in graph.nodes if each.op == QUANTIZE]:
+    for node in linear_nodes(graph, QUANTIZE):
         _take_store(graph, node, context)
     left: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        if node.op == DEQUANTIZE and node.outputs:
+    for node in linear_nodes(graph, DEQUANTIZE):
+        if node.outputs:
             left.setdefault(id(node.inputs[0]), []).append(node)
     for readers in left.values():
         _take_edge(graph, readers, context)
@@ -69,23 +83,19 @@ def _drop_casts(graph: Graph) -> None:
             node.inputs.clear()
 
 
-def _check_parameters(node: Node) -> None:
-    scale, zero = constant(input_at(node, 1)), constant(input_at(node, 2))
-    where = f"{node.op} {node.name!r}"
-    if scale is None or (zero is None and input_at(node, 2) is not None):
-        raise ModelError(
-            f"{where}: its scale or zero point is no constant: scales that are found at run "
-            "time have no multiplier"
-        )
+def _check_scale(node: Node) -> None:
+    scale, _ = parameters(node)
     if not (np.isfinite(scale).all() and (scale > 0).all()):
         worst = scale[~(np.isfinite(scale) & (scale > 0))].flat[0]
-        raise ModelError(f"{where}: a scale is {worst!s}, it must be positive and finite")
+        raise ModelError(
+            f"{node.op} {node.name!r}: a scale is {worst!s}, it must be positive and finite"
+        )
 
 
 def _take_store(graph: Graph, node: Node, context: Context) -> None:
     """A STORE for a QuantizeLinear and what dequantizes its integers as they were stored."""
     stored, source = node.outputs[0], node.inputs[0]
-    readers = [each for each in stored.outputs if each.op == DEQUANTIZE]
+    readers = [each for each in stored.outputs if each.op == DEQUANTIZE and is_known(each)]
     meaning = _meaning(node, context)
     if meaning is None:
         _leave(node, readers, context)
@@ -202,7 +212,9 @@ def _take_edge(graph: Graph, readers: Sequence[Node], context: Context) -> None:
             _read_store(graph, reader, made, context)
         else:
             _read_otherwise(graph, reader, made, way, context)
-    if not node.inputs[0].inputs:
+    if writers := node.inputs[0].inputs:
+        context.record.declined[node.name] = f"its integers are written by {writers[0].op}"
+    else:
         _note_edge(node.inputs[0], node, context)
 
 

@@ -89,19 +89,19 @@ BROKEN = {
         {},
     ),
     (PLACED.name, Kind.SHAPE, 0): (f"{Q} y = Shape (q)", {"output": "int64[1] y"}),
-    (PLACED.name, Kind.EDGE, 0): (
+    (PLACED.name, Kind.FLOAT, 1): (
         "q = QuantizeLinear (x, s, zero) y = DequantizeLinear (q, scale, zero)",
         {"inputs": "float[4] x, float s"},
     ),
-    (PLACED.name, Kind.EDGE, 1): (
+    (PLACED.name, Kind.EDGE, 0): (
         "d = DequantizeLinear (w, scale, none) y = Add (x, d)",
         {"constants": "float scale = {0.5}, uint16 none = {0}, uint16[4] w = {1, 2, 3, 4}"},
     ),
-    (PLACED.name, Kind.EDGE, 2): (
+    (PLACED.name, Kind.EDGE, 1): (
         "y = DequantizeLinear (x, scale, zero)",
         {"inputs": "uint8[4] x"},
     ),
-    (PLACED.name, Kind.EDGE, 3): (
+    (PLACED.name, Kind.EDGE, 2): (
         "z = QuantizeLinear (x, scale, zero) y = DequantizeLinear (z, scale, zero)",
         {},
     ),
@@ -114,15 +114,15 @@ BROKEN = {
         f"{Q} [known] y = qpasses.Lut (q, zero)",
         {"output": "int64[4] y"},
     ),
-    (INTEGER.name, Kind.EDGE, 0): (
+    (INTEGER.name, Kind.FLOAT, 2): (
         "q = QuantizeLinear (x, s, zero) y = DequantizeLinear (q, scale, zero)",
         {"inputs": "float[4] x, float s"},
     ),
-    (INTEGER.name, Kind.EDGE, 1): (
+    (INTEGER.name, Kind.EDGE, 0): (
         "y = DequantizeLinear (x, scale, none)",
         {"inputs": "uint16[4] x", "constants": "float scale = {0.5}, uint16 none = {0}"},
     ),
-    (INTEGER.name, Kind.EDGE, 2): (
+    (INTEGER.name, Kind.EDGE, 1): (
         f"{Q} {DQ} r = QuantizeLinear (d, scale, zero) y = DequantizeLinear (r, scale, zero)",
         {},
     ),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, GraphProto, NodeProto, helper, numpy_helper
 
 from qpasses.ir.graph import fresh
-from qpasses.load.foreign.found_graph import FoundGraph, Ledger
+from qpasses.load.foreign.found_graph import AtRunTimeError, FoundGraph, Ledger
 from qpasses.load.foreign.node_parts import (
     DQ,
     Q,
@@ -55,7 +55,7 @@ class Draft(FoundGraph):
             rewrite = table.get((node.domain, node.op_type))
             left: Left | None = Left()
             if rewrite is not None and id(node) not in self._skipped:
-                left = rewrite(self, node)
+                left = self._rewritten(rewrite, node)
             if left is None:
                 self.changed = True
                 continue
@@ -63,6 +63,13 @@ class Draft(FoundGraph):
             if left.reason:
                 self.note(node, left.reason)
         self._look([node for node in self._nodes if id(node) not in self._skipped])
+
+    def _rewritten(self, rewrite: Rewrite, node: NodeProto) -> Left | None:
+        """A node whose scales are found at run time stays as it is, whatever its op."""
+        try:
+            return rewrite(self, node)
+        except AtRunTimeError as why:
+            return Left(str(why))
 
     def skip(self, *nodes: NodeProto) -> None:
         """Leave out nodes that the one that is rewritten stands for, too."""

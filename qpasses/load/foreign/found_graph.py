@@ -47,6 +47,10 @@ class AtRunTime(NamedTuple):
     zero_point: str
 
 
+class AtRunTimeError(ModelError):
+    """A scale or zero point is computed by the model: no integers are known before it runs."""
+
+
 class FoundGraph:
     """A graph as a pass finds it: ``before`` holds its nodes."""
 
@@ -189,7 +193,7 @@ class FoundGraph:
     ) -> Quantization:
         """That of a node's inputs ``places`` (scale, zero point) for its input ``stored_at``.
 
-        Raises ModelError where they are no constants, or none that can be.
+        Raises AtRunTimeError where they are no constants, ModelError for such as cannot be.
         """
         scale = self._scale(node, input_at(node, places[0]))
         stored = "" if stored_at is None else node.input[stored_at]
@@ -218,9 +222,7 @@ class FoundGraph:
     def _scale(self, node: NodeProto, name: str) -> NDArray[Any]:
         scale = self.value(name) if name else None
         if scale is None:
-            raise self.error(
-                node, f"its scale {name!r} is not constant: only what is known has integers"
-            )
+            raise AtRunTimeError(f"its scale {name!r} is not constant")
         self.check_scale(node, name, scale)
         return scale
 
@@ -236,7 +238,7 @@ class FoundGraph:
             return np.zeros((), INTEGERS.get(expected, np.uint8))
         zero = self.value(name)
         if zero is None:
-            raise self.error(node, f"its zero point {name!r} is not constant")
+            raise AtRunTimeError(f"its zero point {name!r} is not constant")
         given = self.elem_type(name)
         if expected and given and expected != given:
             kinds = [TensorProto.DataType.Name(kind).lower() for kind in (given, expected)]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto
 
 from qpasses.load.foreign.draft import Draft, Left, Table
+from qpasses.load.foreign.found_graph import AtRunTimeError
 from qpasses.load.foreign.node_parts import Q, attribute, input_at, is_standard
 from qpasses.load.foreign.quantization import Quantization, per_tensor
 
@@ -192,7 +193,7 @@ def _zero_point(draft: Draft, node: NodeProto, index: int) -> NDArray[Any]:
     kind = draft.integers(node.input[index])
     found = draft.value(name) if name else np.zeros((), kind)
     if found is None:
-        raise draft.error(node, f"its zero point {name!r} is not constant")
+        raise AtRunTimeError(f"its zero point {name!r} is not constant")
     return found
 
 
