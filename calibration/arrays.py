@@ -1,6 +1,6 @@
 """Samples in .npy and .npz files: one per file of a folder, or stacked in one file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.files import has_suffix
-from calibration.inputs import Arrays, Feed, InputSpec, check_names, only_input
+from calibration.inputs import Arrays, InputSpec, check_names, only_input
 from calibration.source import Files, Source
 from opsets.errors import DataError
 
@@ -28,7 +28,7 @@ class ArrayFolder(Files):
 
     def read(self, index: int) -> Arrays:
         """The arrays of the file."""
-        return _load(self.folder / self.names[index], self.specs)
+        return dict(_load(self.folder / self.names[index], self.specs))
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Stack(Source):
     """Arrays [samples, *shape of the input], from the file ``path`` or from memory."""
 
     title: str
-    arrays: Feed
+    arrays: Mapping[str, NDArray[Any]]
     count: int
     path: Path | None = None
 
@@ -69,7 +69,8 @@ def stacked_file(path: Path, specs: Sequence[InputSpec]) -> Stack:
     """
     arrays = _load(path, specs)
     check_names(arrays, specs, str(path))
-    stacks = {spec.name: _as_stack(arrays[spec.name], spec, str(path)) for spec in specs}
+    given = [spec for spec in specs if spec.name in arrays]  # what is optional may be absent
+    stacks = {spec.name: _as_stack(arrays[spec.name], spec, str(path)) for spec in given}
     counts = {name: len(stack) for name, stack in stacks.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name!r} {count}" for name, count in counts.items())
@@ -85,8 +86,11 @@ def stacked_array(array: NDArray[Any], specs: Sequence[InputSpec]) -> Stack:
 
 
 def _as_stack(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
-    """[samples, *input shape]: the batch dimension of the input is split off where needed."""
-    if array.ndim == len(spec.shape) + 1:
+    """[samples, *input shape]: the batch dimension of the input is split off where needed.
+
+    Of a sequence [samples, elements, *shape], of what is optional [samples, *shape].
+    """
+    if array.ndim == len(spec.shape) + 1 or (spec.holds != "tensor" and array.ndim):
         return array
     if array.ndim != len(spec.shape) or array.ndim == 0:
         raise DataError(
@@ -106,7 +110,7 @@ _PARSING = Lock()
 """CPython 3.11 now and then refuses to parse two of numpy's headers at the same time."""
 
 
-def _load(path: Path, specs: Sequence[InputSpec]) -> Arrays:
+def _load(path: Path, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
     content = _content(path)
     if isinstance(content, dict):
         return content
@@ -114,7 +118,7 @@ def _load(path: Path, specs: Sequence[InputSpec]) -> Arrays:
     return {only_input(specs, str(path), instead).name: content}
 
 
-def _content(path: Path) -> NDArray[Any] | Arrays:
+def _content(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
     """The array of a .npy, read as it is needed; the arrays of a .npz, read whole."""
     try:
         with _PARSING:

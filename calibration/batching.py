@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibration.inputs import Feed
+from calibration.inputs import Feed, tensors
 from calibration.observed_model import ShownModel
 from calibration.tally import SLOTS
 
@@ -23,12 +23,13 @@ _HUGE = 1e4
 
 def signature(feed: Feed) -> dict[str, tuple[int, ...]]:
     """The shapes of a feed."""
-    return {name: np.shape(array) for name, array in feed.items()}
+    return {name: np.shape(array) for name, array in tensors(feed).items()}
 
 
 def joined_feed(feeds: Sequence[Feed]) -> Feed:
-    """Feeds of the same shapes as one, joined along the first axis."""
-    return {name: np.concatenate([feed[name] for feed in feeds]) for name in feeds[0]}
+    """Feeds of tensors of the same shapes as one, joined along the first axis."""
+    each = [tensors(feed) for feed in feeds]
+    return {name: np.concatenate([one[name] for one in each]) for name in feeds[0]}
 
 
 def batch_size(bytes_each: int, samples: int) -> int:
@@ -43,6 +44,7 @@ def are_alike(feeds: Sequence[Feed]) -> bool:
     """Whether all are single samples of one shape."""
     shapes = signature(feeds[0])
     single = all(shape[:1] == (1,) for shape in shapes.values())
+    single = single and shapes.keys() == feeds[0].keys()
     return single and all(signature(feed) == shapes for feed in feeds)
 
 
@@ -70,7 +72,7 @@ def is_the_same(model: ShownModel, feeds: Sequence[Feed]) -> bool:
 def _moved(feed: Feed, random: np.random.Generator) -> Feed:
     """Real numbers with noise; whole ones at random, for a model that looks nothing up."""
     found = dict(feed)
-    for name, array in feed.items():
+    for name, array in tensors(feed).items():
         if array.dtype.kind == "f":
             noise = random.standard_normal(array.shape)
             largest = float(np.abs(array).max(initial=0))

@@ -17,7 +17,7 @@ import onnx
 from calibration.accumulator import Accumulator
 from calibration.batching import are_alike, batch_size, is_the_same, joined_feed, signature
 from calibration.counting import Values, fastest_counter
-from calibration.inputs import Feed, InputSpec
+from calibration.inputs import Feed, InputSpec, tensors
 from calibration.joined import joined
 from calibration.observed_model import ObservedModel, ShownModel, observed_model
 from calibration.rowwise import is_rowwise
@@ -197,7 +197,7 @@ class _Crew:
             tried, first = self._make(), self._samples.read(self._left[0])
             self._observe(tried, first, 1, "")
             observed = 4 * int(tried.tally.values.sum())
-            fed = sum(array.nbytes for array in first.values())
+            fed = sum(array.nbytes for array in tensors(first).values())
             size = batch_size(max(observed, fed), len(self._left))
             if size < 2:
                 return
@@ -293,7 +293,8 @@ class _Crew:
     def _observe(self, into: Accumulator, feed: Feed, batch: int, name: str) -> None:
         into.begin(batch)
         if self._fed:
-            arrays = [np.ascontiguousarray(feed[tensor], np.float32) for tensor in self._fed]
+            given = tensors(feed)
+            arrays = [np.ascontiguousarray(given[name], np.float32) for name in self._fed]
             into.take(self._fed, list(map(Values.of, arrays)))
         self._observed.observe(feed, into, name)
         into.end_sample()

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import onnx
@@ -10,24 +10,57 @@ from numpy.typing import NDArray
 
 from opsets.errors import DataError, ModelError
 
-Arrays = dict[str, NDArray[Any]]
-"""Arrays by input name, as they were found."""
+Value: TypeAlias = NDArray[Any] | list[NDArray[Any]] | None
+"""What an input takes: a tensor; a sequence of them; or nothing, where it is optional."""
 
-Feed = Mapping[str, NDArray[Any]]
-"""Arrays by input name that fit the model."""
+Arrays = dict[str, Value]
+"""Values by input name, as they were found."""
+
+Feed = Mapping[str, Value]
+"""Values by input name that fit the model."""
+
+Holds = Literal["tensor", "sequence", "optional tensor", "optional sequence"]
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """A graph input: name, numpy type, and shape with None where a dimension is free."""
+    """A graph input: name, numpy type, and shape with None where a dimension is free.
+
+    Of what is no tensor, or may be absent, the type alone is known: that of all its elements.
+    """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
+    holds: Holds = "tensor"
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether it may be absent."""
+        return self.holds.startswith("optional")
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it takes a list of arrays."""
+        return self.holds.endswith("sequence")
 
     def __str__(self) -> str:
+        if self.holds != "tensor":
+            return f"{self.name!r}: {self.holds} of {self.dtype}"
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
         return f"{self.name!r}: {self.dtype}[{sizes}]"
+
+
+def tensors(feed: Feed) -> dict[str, NDArray[Any]]:
+    """The inputs of ``feed`` that are given tensors."""
+    return {name: value for name, value in feed.items() if isinstance(value, np.ndarray)}
+
+
+def elements(value: Value) -> list[NDArray[Any]]:
+    """The tensors that a value holds."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
@@ -37,15 +70,34 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
     for value in model.graph.input:
         if value.name in given:
             continue
-        tensor = value.type.tensor_type
-        if not tensor.elem_type:
-            raise ModelError(
-                f"input {value.name!r} is not a tensor: such models cannot be fed"
-            )
-        dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        specs.append(InputSpec(value.name, dtype, tuple(dims)))
+        specs.append(_input_spec(value))
     return specs
+
+
+def _input_spec(value: onnx.ValueInfoProto) -> InputSpec:
+    kind, holds = _inner(value.type)
+    tensor = kind.tensor_type
+    if not tensor.elem_type:
+        raise ModelError(
+            f"input {value.name!r} holds no tensors (a map, or sequences of sequences): such "
+            "models cannot be fed"
+        )
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    if holds != "tensor":
+        return InputSpec(value.name, dtype, (), holds)
+    dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    return InputSpec(value.name, dtype, tuple(dims))
+
+
+def _inner(kind: onnx.TypeProto) -> tuple[onnx.TypeProto, Holds]:
+    """The type of the tensors, and what holds them."""
+    is_optional = kind.HasField("optional_type")
+    if is_optional:
+        kind = kind.optional_type.elem_type
+    if kind.HasField("sequence_type"):
+        inner = kind.sequence_type.elem_type
+        return inner, "optional sequence" if is_optional else "sequence"
+    return kind, "optional tensor" if is_optional else "tensor"
 
 
 def only_input(specs: Sequence[InputSpec], where: str, instead: str) -> InputSpec:
@@ -61,30 +113,50 @@ def only_input(specs: Sequence[InputSpec], where: str, instead: str) -> InputSpe
 def check_names(arrays: Feed, specs: Sequence[InputSpec], where: str) -> None:
     """Raise DataError if there is an array too many or too few."""
     expected = {spec.name for spec in specs}
+    needed = {spec.name for spec in specs if not spec.is_optional}
     listed = "; ".join(map(str, specs))
     for extra in sorted(arrays.keys() - expected, key=str):
         raise DataError(
             f"{where}: the model has no input {extra!r}: leave that array out ({listed})"
         )
-    for missing in sorted(expected - arrays.keys()):
+    for missing in sorted(needed - arrays.keys()):
         raise DataError(f"{where}: no array for input {missing!r} (inputs: {listed})")
 
 
 def fitted(arrays: Feed, specs: Sequence[InputSpec], where: str) -> Feed:
-    """One array that fits for each input; DataError, naming ``where`` and input, if not."""
+    """What fits for each input; DataError, naming ``where`` and input, if nothing does."""
     check_names(arrays, specs, where)
-    return {spec.name: fitted_array(arrays[spec.name], spec, where) for spec in specs}
+    return {spec.name: fitted_value(arrays.get(spec.name), spec, where) for spec in specs}
+
+
+def fitted_value(value: Value, spec: InputSpec, where: str) -> Value:
+    """``value`` as the input takes it; an array for a sequence holds its elements."""
+    if value is None and spec.is_optional:
+        return None
+    if spec.is_sequence and value is not None:
+        return [_of_type(each, spec, where) for each in value]
+    if not isinstance(value, np.ndarray):
+        given = "nothing" if value is None else "a list"
+        raise DataError(f"{where}: input {spec.name!r} is given {given}, it takes {spec}")
+    if spec.is_optional:
+        return _of_type(value, spec, where)
+    return fitted_array(value, spec, where)
+
+
+def _of_type(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
+    if array.dtype != spec.dtype:
+        raise DataError(
+            f"{where}: input {spec.name!r} is {array.dtype}, the model takes {spec.dtype}"
+            f" (numpy: .astype(np.{spec.dtype}))"
+        )
+    return array
 
 
 def fitted_array(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
     """``array`` as the input takes it: only a batch dimension of 1 is put before it."""
     if array.ndim == len(spec.shape) - 1:
         array = array[None]
-    if array.dtype != spec.dtype:
-        raise DataError(
-            f"{where}: input {spec.name!r} is {array.dtype}, the model takes {spec.dtype}"
-            f" (numpy: .astype(np.{spec.dtype}))"
-        )
+    _of_type(array, spec, where)
     fits = array.ndim == len(spec.shape) and all(
         want is None or want == have
         for want, have in zip(spec.shape, array.shape, strict=True)
@@ -99,6 +171,10 @@ def fitted_array(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[An
 
 def check_finite(feed: Feed, where: str, unbounded: Collection[str]) -> None:
     """Raise DataError, naming ``where`` and input, for one that must be finite and is not."""
-    for name, array in feed.items():
-        if array.dtype.kind == "f" and name not in unbounded and not np.isfinite(array).all():
+    for name, value in feed.items():
+        if name not in unbounded and not all(map(_is_finite, elements(value))):
             raise DataError(f"{where}: input {name!r} holds NaN or infinite values")
+
+
+def _is_finite(array: NDArray[Any]) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())

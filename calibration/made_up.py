@@ -21,7 +21,7 @@ class MadeUp(Source):
     """``count`` samples; each depends on its number and the input alone.
 
     Floats are standard normal, integers 0 or 1 (valid ids everywhere), a free first
-    dimension is 1.
+    dimension is 1. What is optional is absent.
     """
 
     count: int
@@ -41,7 +41,10 @@ class MadeUp(Source):
 
     def read(self, index: int) -> Arrays:
         """The same numbers every time."""
-        return {spec.name: _numbers(spec, index) for spec in self.specs}
+        return {
+            spec.name: None if spec.is_optional else _numbers(spec, index)
+            for spec in self.specs
+        }
 
 
 def is_made_up(data: str) -> bool:
@@ -58,6 +61,8 @@ def made_up(data: str, specs: Sequence[InputSpec]) -> MadeUp:
     if not re.fullmatch(r"[1-9][0-9]{0,5}", data.removeprefix(_PREFIX)):
         raise UsageError(f"{data}: write random:N for N samples, N from 1 to 999999")
     for spec in specs:
+        if spec.is_sequence and not spec.is_optional:
+            raise DataError(f"{data}: random data are tensors, not input {spec}")
         if None in spec.shape[1:]:
             raise DataError(f"{data}: random data need fixed sizes, not input {spec}")
         if spec.dtype.kind not in "fiub":

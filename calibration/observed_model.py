@@ -13,15 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, ValueInfoProto, helper
 
 from calibration.accumulator import Accumulator
 from calibration.counting import CompiledCounter, Counter, Values
+from calibration.inputs import Feed, tensors
 from calibration.large_weights import no_room, save_apart, weight_bytes
 from calibration.memory import give_back
 from calibration.session import Session
@@ -91,9 +91,7 @@ class ObservedModel(ABC):
         """Give ``model`` outputs, and nodes if they need a library of operators: its path."""
 
     @abstractmethod
-    def observe(
-        self, feed: Mapping[str, NDArray[Any]], into: Accumulator, sample: str = ""
-    ) -> None:
+    def observe(self, feed: Feed, into: Accumulator, sample: str = "") -> None:
         """Run on one feed. Raises ModelError."""
 
 
@@ -107,20 +105,21 @@ class ShownModel(ObservedModel):
             for name in self.tensors
         )
 
-    def run(self, feed: Mapping[str, NDArray[Any]], sample: str = "") -> list[Values]:
+    def run(self, feed: Feed, sample: str = "") -> list[Values]:
         """The values of each tensor for one feed. Raises ModelError."""
         if self._session is None:
             return []
+        if len(tensors(feed)) < len(feed):  # onnxruntime makes no sequences of its own here
+            copies = self._session.run(self._session.outputs, feed, sample)
+            return [Values.of(np.ascontiguousarray(each)) for each in copies]
         given = {
             name: ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
-            for name, array in feed.items()
+            for name, array in tensors(feed).items()
         }
         found = self._session.run_in_place(self._session.outputs, given, sample)
         return [Values(v.data_ptr(), v.tensor_size_in_bytes() // 4, v) for v in found]
 
-    def observe(
-        self, feed: Mapping[str, NDArray[Any]], into: Accumulator, sample: str = ""
-    ) -> None:
+    def observe(self, feed: Feed, into: Accumulator, sample: str = "") -> None:
         """See ObservedModel."""
         into.take(self.tensors, self.run(feed, sample))
 
@@ -162,9 +161,7 @@ class CountingModel(ObservedModel):
         model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
         return self._library
 
-    def observe(
-        self, feed: Mapping[str, NDArray[Any]], into: Accumulator, sample: str = ""
-    ) -> None:
+    def observe(self, feed: Feed, into: Accumulator, sample: str = "") -> None:
         """See ObservedModel."""
         if self._session is not None:
             self._session.run([_DONE], {**feed, _DESK: into.tally.desk}, sample)

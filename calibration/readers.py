@@ -12,7 +12,7 @@ from typing import Protocol, TypeGuard
 
 import numpy as np
 
-from calibration.inputs import Arrays, Feed, InputSpec, fitted, only_input
+from calibration.inputs import Arrays, Feed, InputSpec, Value, fitted, only_input
 from calibration.source import Source
 from opsets.errors import DataError
 
@@ -134,22 +134,35 @@ def _spool(
 
 
 def _arrays(given: object, specs: Sequence[InputSpec], where: str) -> Arrays:
-    """A feed as arrays by input name; DataError for anything else."""
-    if isinstance(given, np.ndarray | np.generic):
+    """A feed as values by input name; DataError for anything else."""
+    is_sequence = len(specs) == 1 and specs[0].is_sequence
+    if isinstance(given, np.ndarray | np.generic) or (is_sequence and isinstance(given, list)):
         spec = only_input(specs, where, "a dict with one array per input")
-        return {spec.name: np.asarray(given)}
+        return {spec.name: _value(given, spec.name, where)}
     if not isinstance(given, Mapping):
         raise DataError(
             f"{where}: is of type {type(given).__name__}, expected a dict of numpy arrays "
             "by input name (or one array, for a model with one input)"
         )
-    for name, value in given.items():
-        if not isinstance(value, np.ndarray | np.generic):
-            raise DataError(
-                f"{where}: input {name!r} is of type {type(value).__name__}, expected a "
-                "numpy array"
-            )
-    return {name: np.asarray(value) for name, value in given.items()}
+    return {name: _value(value, name, where) for name, value in given.items()}
+
+
+def _value(given: object, name: object, where: str) -> Value:
+    """An array; for a sequence a list of them, for what is absent None."""
+    if given is None:
+        return None
+    if _is_array(given):
+        return np.asarray(given)
+    if isinstance(given, list | tuple) and all(map(_is_array, given)):
+        return [np.asarray(each) for each in given]
+    raise DataError(
+        f"{where}: input {name!r} is of type {type(given).__name__}, expected a numpy array "
+        "(for a sequence: a list of them)"
+    )
+
+
+def _is_array(given: object) -> bool:
+    return isinstance(given, np.ndarray | np.generic)
 
 
 def _write(path: Path, feed: Feed, where: str) -> None:

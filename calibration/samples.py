@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calibration.arrays import ArrayFolder, is_array_file, stacked_array, stacked_file
 from calibration.files import files_below, files_in
 from calibration.images import Pictures, is_picture, pictures
-from calibration.inputs import Feed, InputSpec, check_finite, fitted
+from calibration.inputs import Feed, InputSpec, check_finite, fitted, tensors
 from calibration.made_up import MadeUp, is_made_up, made_up
 from calibration.preprocessing import Preprocessing
 from calibration.readers import Listed, from_iterable, from_reader, is_reader
@@ -83,13 +83,13 @@ class Samples:
 
         ``first`` is one of them: where its inputs are finite, the others are not looked at.
         """
-        found = {name for name, array in first.items() if _is_endless(array)}
+        found = {name for name, array in tensors(first).items() if _is_endless(array)}
         for position in range(len(self)):
             if not found:
                 break
             with suppress(DataError):
-                feed = self.bounded(()).read(position)
-                found = {name for name in found if _is_endless(feed[name])}
+                feed = tensors(self.bounded(()).read(position))
+                found = {name for name in found if name in feed and _is_endless(feed[name])}
         return found
 
     def without(self, names: Collection[str]) -> "Samples":

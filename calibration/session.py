@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 
+from calibration.inputs import Feed, tensors
 from calibration.large_weights import MUCH, save_apart, weight_bytes
 from calibration.silent import ort
 from calibration.silent import state as _state
@@ -87,7 +88,7 @@ class Session:
     def run(
         self,
         outputs: Sequence[str] | None,
-        feed: Mapping[str, NDArray[Any]],
+        feed: Feed,
         sample: str = "",
     ) -> list[NDArray[Any]]:
         """The named outputs (all, in order, for None) for one feed by input name.
@@ -97,7 +98,7 @@ class Session:
         try:
             found: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
         except _FAILURES as error:
-            shapes = {name: np.shape(array) for name, array in feed.items()}
+            shapes = {name: np.shape(array) for name, array in tensors(feed).items()}
             raise _cannot_run(error, sample, shapes) from error
         return found
 

@@ -7,13 +7,14 @@ from inspect import getdoc
 import onnx
 
 from calibration import Run, Samples
+from calibration.inputs import tensors
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
 from qpasses.emit.qdq import emit_qdq
 from qpasses.emit.standard import emit_standard
 from qpasses.evidence.choose_bodies import choose_bodies
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.ir.graph import Graph, prepared_model
+from qpasses.ir.graph import Graph, is_tensor, prepared_model
 from qpasses.ir.legality import CANONICAL, INTEGER, PLACED, Grounds, check_stage
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress, no_progress
@@ -119,7 +120,10 @@ def prepared(state: State) -> State:
     if not state.samples.random:
         check_masks(context, sample)
     leave_endless(graph, state.samples, sample, context)
-    context.record.sizes = {name: list(values.shape) for name, values in sample.items()}
+    whole = {each.name for each in graph.inputs if is_tensor(each)}
+    context.record.sizes = {
+        name: list(values.shape) for name, values in tensors(sample).items() if name in whole
+    }
     measure(graph, context)
     advance()
     made = replace(state, graph=graph)

@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session
+from calibration.inputs import Feed
 from qpasses.checking.simulated import Simulated
 from qpasses.emit.overloads import with_bodies
 
@@ -37,7 +38,7 @@ class BothBodies:
         self._differing = {False: 0, True: 0}
         self.first = ""
 
-    def compare(self, feed: Tensors, name: str, inside: bool) -> Tensors:
+    def compare(self, feed: Feed, name: str, inside: bool) -> Tensors:
         """Count the output elements that differ on ``feed``, called ``name``.
 
         ``inside``: the stored tensors are compared too, and given back.
@@ -88,7 +89,7 @@ class Simulation:
         self._samples = self._total = self._unlike = self._largest = 0
         self.problem = ""
 
-    def compare(self, feed: Tensors, codes: Tensors, sample: str) -> None:
+    def compare(self, feed: Feed, codes: Tensors, sample: str) -> None:
         """Count the ``codes`` that are others in float arithmetic, on ``feed``."""
         self._samples += 1
         given = {name: codes[ours] for ours, name in self._simulated.given.items()}

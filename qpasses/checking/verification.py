@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from calibration import Preprocessing, Samples, Session, input_specs
+from calibration.inputs import tensors
 from calibration.silent import ort
 from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.target import load_target, target_names
@@ -127,7 +128,7 @@ def _compare(
     result: Verification,
     read: IntegerModel,
     original: Source,
-    sample: Arrays,
+    sample: Arrays | None,
     name: str,
 ) -> list[str]:
     """How the integer graph is not that of ``original``."""
@@ -173,12 +174,18 @@ def _check_sizes(record: Record) -> None:
             )
 
 
-def _sample(original: Source, samples: Samples | None, record: Record) -> Arrays:
-    """One feed of the float model: the first, or numbers of the recorded sizes."""
+def _sample(original: Source, samples: Samples | None, record: Record) -> Arrays | None:
+    """One feed of the float model: the first, or numbers of the recorded sizes.
+
+    None where an input is no tensor: no sizes are recorded of it.
+    """
     if samples is not None:
         return samples.first()
     made = {}
-    for spec in input_specs(original.model):
+    specs = input_specs(original.model)
+    if any(spec.holds != "tensor" for spec in specs):
+        return None
+    for spec in specs:
         sizes = record.sizes.get(spec.name)
         if sizes is None:
             raise VerificationError(f"the record has no sizes of input {spec.name!r}")
@@ -328,7 +335,7 @@ def _run_samples(
         given = edges.feed(feed)
         found = bodies.compare(given, name, inside=position < INSIDE_SAMPLES)
         if simulation is not None and position < INSIDE_SAMPLES:
-            simulation.compare(_real(feed, read.record), {**given, **found}, name)
+            simulation.compare(_real(feed, read.record), {**tensors(given), **found}, name)
         advance()
     result.checks["bodies"] = bodies.as_json(len(samples))
     if simulation is not None:
@@ -339,10 +346,9 @@ def _run_samples(
 
 def _real(feed: Arrays, record: Record) -> Arrays:
     """The numbers of inputs that are stored integers in the original too."""
-    return {
-        name: dequantize(values, record.tensors[name]) if name in record.tensors else values
-        for name, values in feed.items()
-    }
+    given = tensors(feed)
+    stored = given.keys() & record.tensors.keys()
+    return {**feed, **{n: dequantize(given[n], record.tensors[n]) for n in stored}}
 
 
 def _allowed(read: IntegerModel, evidence: Sequence[NodeEvidence]) -> Mapping[str, int]:

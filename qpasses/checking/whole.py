@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from qpasses.checking.meaning import Pair, is_integer
-from qpasses.ir.graph import STORE, Node, Tensor
+from qpasses.ir.graph import STORE, Node, Tensor, is_tensor
 from qpasses.ir.stages import LOOKUPS
 
 
@@ -102,7 +102,7 @@ def unlike_metadata(pair: Pair, about: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _fit(pair: Pair) -> bool:
-    sizes, inputs = pair.record.sizes, pair.real.inputs
+    sizes, inputs = pair.record.sizes, [each for each in pair.real.inputs if is_tensor(each)]
     if not isinstance(sizes, dict) or sizes.keys() != {tensor.name for tensor in inputs}:
         return False
     for tensor in inputs:

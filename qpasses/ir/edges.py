@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session, input_specs
+from calibration.inputs import Feed, Value, tensors
 from opsets.fixed_point import Rounding
 from qpasses.ir.record import Quantization, Record
 
@@ -49,10 +50,11 @@ class Edges:
             [known[value.name] for value in outputs],
         )
 
-    def feed(self, real: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def feed(self, real: Feed) -> dict[str, Value]:
         """The feed of the integer graph for a feed of the float model."""
+        given = tensors(real)
         return {
-            name: real[original] if stored is None else quantize(real[original], stored)
+            name: real[original] if stored is None else quantize(given[original], stored)
             for original, (name, stored) in self.inputs.items()
         }
 
@@ -74,7 +76,7 @@ class RealSession:
     def run(
         self,
         outputs: Sequence[str] | None,
-        feed: Mapping[str, NDArray[Any]],
+        feed: Feed,
         sample: str = "",
     ) -> list[Any]:
         """All outputs in real numbers for one feed of the float model, called ``sample``."""

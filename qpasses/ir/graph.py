@@ -47,19 +47,27 @@ def import_graph(model: onnx.ModelProto) -> Graph:
 
 
 def _leave_untyped(graph: Graph, model: onnx.ModelProto) -> None:
-    """Take the types away that graphsurgeon cannot write; outputs get theirs back at the end.
+    """Take the types away that graphsurgeon cannot write; inputs and outputs get theirs back.
 
     It knows tensors and sequences of them. Of optional values and of maps, as ZipMap gives
     them, runtimes infer the types.
     """
-    values = [v for g in nested_graphs(model.graph) for v in (*g.output, *g.value_info)]
+    graphs = list(nested_graphs(model.graph))
+    values = [v for g in graphs for v in (*g.input, *g.output, *g.value_info)]
     types = {value.name: value.type for value in values if not _is_of_tensors(value.type)}
     for each in [graph, *graph.subgraphs(recursive=True)] if types else []:
         for tensor in each.tensors().values():
             if tensor.name in types:
                 tensor.dtype, tensor.type = None, "tensor_type"
-    for tensor in graph.outputs:
-        tensor.declared = types.get(tensor.name)
+    ends = [*model.graph.input, *model.graph.output]
+    for value, tensor in zip(ends, [*graph.inputs, *graph.outputs], strict=True):
+        if not value.type.HasField("tensor_type"):  # it writes sequences with other shapes
+            tensor.declared = value.type
+
+
+def is_tensor(end: Tensor) -> bool:
+    """Whether an input or output of a graph is a tensor, that is never absent."""
+    return getattr(end, "declared", None) is None
 
 
 def _is_of_tensors(kind: onnx.TypeProto) -> bool:
@@ -111,9 +119,10 @@ def is_simplified(node: onnx.NodeProto) -> bool:
 def export_graph(graph: Graph) -> onnx.ModelProto:
     """``graph`` as a model of its own opset and IR version."""
     model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
-    for value, tensor in zip(model.graph.output, graph.outputs, strict=True):
-        if declared := getattr(tensor, "declared", None):
-            value.type.CopyFrom(declared)
+    ends = [*model.graph.input, *model.graph.output]
+    for value, tensor in zip(ends, [*graph.inputs, *graph.outputs], strict=True):
+        if not is_tensor(tensor):
+            value.type.CopyFrom(tensor.declared)
     linear = [n for n in model.graph.node if n.op_type in _LINEAR and not n.domain]
     scales = {node.input[1] for node in linear}
     for tensor in model.graph.initializer:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from calibration.inputs import Feed
 from calibration.session import Session
 from opsets.op import DOMAIN, VERSION, Body
 from opsets.qpasses_v1 import OPS
@@ -24,7 +25,8 @@ OPSET_INT16 = 21
 
 IR_VERSION = 10
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Feed
+"""A sample, or any other values by name."""
 
 
 @lru_cache(maxsize=256)

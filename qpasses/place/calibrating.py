@@ -14,6 +14,7 @@ from calibration import Collected, Run, Samples, input_specs, open_samples
 from calibration.checkpoint import Checkpoint, fingerprint
 from calibration.collect import NOTHING
 from calibration.foreign_tables import table_kind, written
+from calibration.inputs import elements
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from calibration.methods import NEEDS_HISTOGRAM
@@ -309,8 +310,10 @@ def _looks(feeds: Samples) -> list[str]:
             feed = {}
             content.update(str(error).encode())
         for name in sorted(feed):
-            content.update(f"{name} {feed[name].dtype} {feed[name].shape}".encode())
-            content.update(np.ascontiguousarray(feed[name]).tobytes())
+            content.update(name.encode() if not isinstance(feed[name], np.ndarray) else b"")
+            for array in elements(feed[name]):
+                content.update(f"{name} {array.dtype} {array.shape}".encode())
+                content.update(np.ascontiguousarray(array).tobytes())
         found.append(content.hexdigest())
     return found
 

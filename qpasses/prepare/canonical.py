@@ -8,6 +8,7 @@ import onnx
 import onnx.inliner
 from onnx_graphsurgeon.logger import G_LOGGER
 
+from calibration.inputs import tensors
 from calibration.memory import give_back
 from opsets.errors import DataError, ModelError
 from qpasses.ir.folding import fold_constants
@@ -149,8 +150,9 @@ def _agrees_unmasked(
 
 def check_masks(context: Context, sample: Arrays) -> None:
     """Raise DataError if an input that is taken for a mask holds more than 0 and 1."""
-    for name in sorted(context.masks & sample.keys()):
-        if not np.isin(sample[name], (0, 1)).all():
+    given = tensors(sample)
+    for name in sorted(context.masks & given.keys()):
+        if not np.isin(given[name], (0, 1)).all():
             raise DataError(
                 f"input {name!r} of the first sample holds other numbers than 0 and 1, but "
                 "what is made of it drops scores before a Softmax: give a mask of 0 and 1, or "
@@ -160,10 +162,9 @@ def check_masks(context: Context, sample: Arrays) -> None:
 
 def _as_masks(sample: Arrays, masks: Collection[str]) -> Arrays:
     """``sample`` with 0 and 1 in the inputs ``masks``, which may be made up."""
-    return {
-        name: (values != 0).astype(values.dtype) if name in masks else values
-        for name, values in sample.items()
-    }
+    given = tensors(sample)
+    ones = {n: (given[n] != 0).astype(given[n].dtype) for n in given.keys() & {*masks}}
+    return {**sample, **ones}
 
 
 def _inputs_hidden(model: onnx.ModelProto) -> onnx.ModelProto:

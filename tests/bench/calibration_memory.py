@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from calibration.inputs import tensors
 from tests.bench.calibration_cases import (
     HISTOGRAMS,
     KEPT_BYTES,
@@ -59,7 +60,7 @@ def _write_samples(ready: Ready, folder: Path, count: int) -> None:
     for i in range(count):
         path, first = folder / f"{i:05}.npy", folder / f"{i % len(ready.feeds):05}.npy"
         if i < len(ready.feeds):
-            (array,) = ready.feeds[i].values()
+            (array,) = tensors(ready.feeds[i]).values()
             np.save(path, array)
         else:
             os.link(first, path)

@@ -194,7 +194,7 @@ BAD_SETS = {
     "optional": (
         [a, numpy_helper.from_optional(b).SerializeToString()],
         "input_1.pb",
-        "optional values are not supported",
+        "a sequence or an optional value",
     ),
     "external": ([a, ELSEWHERE], "input_1.pb", "another file"),
 }

@@ -449,9 +449,9 @@ OUTSIDE_THE_CORE = {
         convolutions_around("mine.Twice", domains=["mine"], functions=TWICE),
         pictures(),
     ),
-    "a sequence as input": (
+    "a sequence of sequences as input": (
         model(
-            """g (float[N, 4] x, seq(float[N, 4]) s) => (float[N, 3] y) {
+            """g (float[N, 4] x, seq(seq(float[N, 4])) s) => (float[N, 3] y) {
                 y = MatMul (x, w)
             }""",
             w=numbers(4, 3),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import qpasses
 from calibration import Session
+from calibration.inputs import tensors
 from opsets.errors import DataError, QPassesError
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges
@@ -127,7 +128,7 @@ def bodies_differ(case: Case, made: onnx.ModelProto) -> Failure | None:
         record, _ = read_record(made)
         edges = Edges.between(case.model, made, record)
         rng = np.random.default_rng(0)
-        feeds = [edges.feed(feed) for feed in _stretched(case.feeds, rng)]
+        feeds = [tensors(edges.feed(feed)) for feed in _stretched(case.feeds, rng)]
         for name, model in {
             "as given": made,
             "portable": with_bodies(made, "portable"),
