@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx.inliner
 import onnx_graphsurgeon as gs
+from google.protobuf import text_format
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
@@ -25,18 +26,12 @@ Tensor: TypeAlias = gs.Variable | gs.Constant
 def import_graph(model: onnx.ModelProto) -> Graph:
     """The graph of ``model`` without its functions, in topological order, names unique.
 
-    graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs. Raises
-    ModelError for a node with an attribute that it drops: the type of an empty Optional.
+    graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs.
     """
-    for node in nodes_of(model):
-        if any(each.type == onnx.AttributeProto.TYPE_PROTO for each in node.attribute):
-            raise ModelError(
-                f"{node.op_type} {node.name or node.output[0]!r} is empty, of a type alone: "
-                "such values cannot be kept"
-            )
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
     del plain.functions[:]
+    _write_types(plain)
     graph = gs.import_onnx(plain)
     _leave_untyped(graph, plain)
     tidy(graph)
@@ -44,6 +39,26 @@ def import_graph(model: onnx.ModelProto) -> Graph:
     for node in graph.nodes:
         node.name = fresh(node.name or node.op, taken)
     return graph
+
+
+def _write_types(model: onnx.ModelProto) -> None:
+    """Write types among the attributes, as an empty Optional has one, as text: else lost."""
+    for node in nodes_of(model):
+        for each in node.attribute:
+            if each.type == onnx.AttributeProto.TYPE_PROTO:
+                text = text_format.MessageToString(each.tp)
+                each.CopyFrom(helper.make_attribute(each.name, text))
+
+
+def _read_types(model: onnx.ModelProto) -> None:
+    """The types that ``_write_types`` wrote."""
+    for node in (
+        each for each in nodes_of(model) if each.op_type == "Optional" and not each.domain
+    ):
+        for each in node.attribute:
+            if each.name == "type" and each.type == onnx.AttributeProto.STRING:
+                kind = text_format.Parse(each.s.decode(), onnx.TypeProto())
+                each.CopyFrom(helper.make_attribute(each.name, kind))
 
 
 def _leave_untyped(graph: Graph, model: onnx.ModelProto) -> None:
@@ -123,6 +138,7 @@ def export_graph(graph: Graph) -> onnx.ModelProto:
     for value, tensor in zip(ends, [*graph.inputs, *graph.outputs], strict=True):
         if not is_tensor(tensor):
             value.type.CopyFrom(tensor.declared)
+    _read_types(model)
     linear = [n for n in model.graph.node if n.op_type in _LINEAR and not n.domain]
     scales = {node.input[1] for node in linear}
     for tensor in model.graph.initializer:

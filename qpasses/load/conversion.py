@@ -55,12 +55,11 @@ class Conversion:
     def changes(self, node: NodeProto) -> bool:
         """Whether the op is another at ``wanted``; what ONNX never defined stays as it is.
 
-        Constant and the ops with bodies only gained types and forms, but for Scan at opset 9.
+        Constant and the ops with bodies only gained types and forms, but for Scan at opset 9,
+        which is raised with its body.
         """
-        if node.domain or node.op_type in ("Constant", "If", "Loop"):
+        if node.domain or node.op_type in ("Constant", "If", "Loop", "Scan"):
             return False
-        if node.op_type == "Scan":
-            return self.version < 9
         since = _since(node.op_type, self.version)
         return since is not None and since != _since(node.op_type, self.wanted)
 
@@ -123,6 +122,8 @@ class Conversion:
         group = _corrected(group, heir, old, self.known)
         if old.op_type == "PRelu" and self.version < 7:
             group = _with_slopes_of_channels(group, heir, old, self.known)
+        if any(each.name == "mode" and each.s == b"CRD" for each in old.attribute):
+            group = _per_channel(group, heir, old, self.known)
         heir.doc_string = old.doc_string
         heir.metadata_props.extend(old.metadata_props)
         read = {name for node in group for name in node.input}
@@ -167,6 +168,8 @@ def _simplify(node: NodeProto) -> None:
             node.attribute.remove(given["value"])
     elif node.op_type == "Resize" and len(node.input) == 4 and node.input[3]:
         node.input[2] = ""  # scales: empty beside sizes
+    elif node.op_type == "SpaceToDepth" and "mode" in given:  # see _per_channel
+        node.attribute.remove(given["mode"])
 
 
 def _corrected(
@@ -209,6 +212,30 @@ def _with_slopes_of_channels(
     heir.input[1] = turned.output[0]
     position = group.index(heir)
     return [*group[:position], shape, turned, *group[position:]]
+
+
+def _per_channel(
+    group: list[NodeProto], heir: NodeProto, old: NodeProto, known: Known
+) -> list[NodeProto]:
+    """SpaceToDepth in mode CRD keeps the blocks of a channel together: it is one for each."""
+    if old.op_type != "SpaceToDepth":  # of DepthToSpace all opsets have both modes
+        return group
+    channels = [*known.sizes(old.input[0]), 0, 0][1]
+    if not channels:
+        raise ModelError(f"{described(old)}: in mode CRD, of an unknown number of channels")
+    block = next(each.i for each in old.attribute if each.name == "blocksize")
+    start, end = heir.input[0], heir.output[0]
+    heir.input[0], heir.output[0] = f"{end}.alone", f"{end}.blocks"
+    before = _reshaped(start, heir.input[0], [-1, 1, 0, 0])
+    behind = _reshaped(heir.output[0], end, [-1, channels * block**2, 0, 0])
+    return [*group[:-1], *before, heir, *behind]
+
+
+def _reshaped(source: str, result: str, sizes: Sequence[int]) -> list[NodeProto]:
+    shape = f"{result}.shape"
+    values = numpy_helper.from_array(np.array(sizes))
+    constant = helper.make_node("Constant", [], [shape], value=values)
+    return [constant, helper.make_node("Reshape", [source, shape], [result])]
 
 
 def _cast_float(tensor: TensorProto, elem_type: int) -> None:

@@ -17,6 +17,7 @@ from opsets.errors import ModelError
 from qpasses.ir.graph import nested_graphs
 from qpasses.ir.runtime import IR_VERSION, OPSET, Arrays
 from qpasses.load.conversion import SOFTMAX, Conversion, Known, described
+from qpasses.load.old_scan import scan_of_rows
 from qpasses.load.unrounded import unrounded
 
 OLDEST_USABLE = 18
@@ -246,7 +247,10 @@ def _raised(model: ModelProto, known: Known, version: int, wanted: int) -> Model
     for graph in graphs:
         found: list[NodeProto] = []
         for node in graph.node:
-            found += next(groups) if conversion.changes(node) else [node]
+            if node.op_type == "Scan" and not node.domain and version < 9 <= wanted:
+                found.append(scan_of_rows(node, taken))
+            else:
+                found += next(groups) if conversion.changes(node) else [node]
         del graph.node[:]
         graph.node.extend(found)
     return raised
