@@ -8,6 +8,7 @@ import onnx
 
 from calibration import Run, Samples
 from calibration.inputs import tensors
+from opsets.errors import DataError
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
 from qpasses.emit.qdq import emit_qdq
@@ -39,6 +40,7 @@ from qpasses.place.alignment import (
     to_observe,
 )
 from qpasses.place.endless import leave_endless
+from qpasses.place.infinite import leave_infinite
 from qpasses.place.kept_scales import (
     kept,
     planned,
@@ -143,7 +145,13 @@ def calibrated(state: State) -> State:
     known = kept(graph, chosen, context)
     state = replace(state, samples=state.samples.bounded(chosen.tensors))
     wanted = to_observe(graph, chosen, context.settings)
-    found = _observed(replace(state, plan=chosen), [n for n in wanted if n not in known])
+    unknown = [name for name in wanted if name not in known]
+    try:
+        found = _observed(replace(state, plan=chosen), unknown)
+    except DataError:
+        if not leave_infinite(graph, unknown, state.samples, context):
+            raise
+        return calibrated(state)
     return replace(state, plan=chosen, ranges=with_kept(found, known), kept=known)
 
 

@@ -1,6 +1,6 @@
 """Scan of opset 8, which walks each row of a batch: a Scan over rows, of the Scan of today."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from onnx import AttributeProto, NodeProto, ValueInfoProto, helper
 
@@ -29,17 +29,24 @@ def scan_of_rows(node: NodeProto, taken: set[str]) -> NodeProto:
     for found, values in zip(ends, (body.input, body.output), strict=True):
         for end, value in zip(found, values, strict=True):
             end.type.tensor_type.elem_type = value.type.tensor_type.elem_type
-    inner = helper.make_node(
-        "Scan",
-        *([each.name for each in some] for some in ends),
-        fresh(f"{node.name or node.output[0]}.steps", taken),
-    )
+    inputs, outputs = ends
+    inner = helper.make_node("Scan", _names(inputs), _names(outputs))
+    inner.name = fresh(f"{node.name or node.output[0]}.steps", taken)
     inner.attribute.extend(_attributes(given))
-    rows = helper.make_graph([inner], fresh(f"{body.name}.rows", taken), *ends)
-    inputs = list(node.input[1:])
+    rows = helper.make_graph([inner], fresh(f"{body.name}.rows", taken), inputs, outputs)
+    given_inputs = list(node.input[1:])
     return helper.make_node(
-        "Scan", inputs, list(node.output), node.name, body=rows, num_scan_inputs=len(inputs)
+        "Scan",
+        given_inputs,
+        list(node.output),
+        node.name,
+        body=rows,
+        num_scan_inputs=len(given_inputs),
     )
+
+
+def _names(values: Sequence[ValueInfoProto]) -> list[str]:
+    return [value.name for value in values]
 
 
 def _attributes(given: dict[str, AttributeProto]) -> Iterator[AttributeProto]:

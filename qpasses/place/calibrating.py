@@ -44,6 +44,7 @@ from qpasses.lowering import QUANTIZABLE
 from qpasses.place.alignment import concerned, to_observe
 from qpasses.place.cautions import data_warnings, range_warnings
 from qpasses.place.endless import leave_endless
+from qpasses.place.infinite import leave_infinite
 from qpasses.place.planning import plan
 from qpasses.place.ranges import Ranges, chosen, ranges_as_json, skipped_as_json
 from qpasses.prepare.canonical import prepare
@@ -190,14 +191,13 @@ def _to_observe(
     context = Context(settings, quantizable=QUANTIZABLE)
     graph = prepare(model, sample, context)
     leave_endless(graph, feeds, sample, context)
-    planned = plan(graph, context)
-    names = to_observe(graph, planned, settings)
-    return (
-        prepared_model(graph),
-        names,
-        frozenset(concerned(graph, planned)),
-        feeds.bounded(planned.tensors),
-    )
+    while True:
+        planned = plan(graph, context)
+        names = to_observe(graph, planned, settings)
+        finite = feeds.bounded(planned.tensors)
+        if not leave_infinite(graph, names, finite, context):
+            judged = frozenset(concerned(graph, planned))
+            return prepared_model(graph), names, judged, finite
 
 
 def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None) -> Table:
