@@ -39,6 +39,7 @@ from qpasses.place.alignment import (
     few_codes,
     to_observe,
 )
+from qpasses.place.coarse import leave_coarse
 from qpasses.place.endless import leave_endless
 from qpasses.place.infinite import leave_infinite
 from qpasses.place.kept_scales import (
@@ -53,6 +54,7 @@ from qpasses.place.placement import place
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.place.sharing import Sharing, share
+from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
 from qpasses.prepare import PREPARE
@@ -182,12 +184,15 @@ def placed(state: State) -> State:
     graph, chosen, context = state.graph, state.plan, state.context
     settings, tying = context.settings, None
     found = with_masked_ranges(graph, chosen, state.ranges, context)
+    found = with_kept(with_step_ranges(graph, chosen, found, settings), state.kept)
     if settings.table_ranges == "function":
         found = with_function_ranges(graph, chosen, found, settings)
     alignment = aligned(graph, chosen, found, settings)
     shared = alignment.ranges
     if settings.share_tables is not None:
         shared, tying = share(graph, chosen, shared, settings.share_tables, context)
+    if leave_coarse(graph, chosen, found, state.kept, context):
+        return placed(calibrated(state))
     made = replace(
         state,
         ranges=found,

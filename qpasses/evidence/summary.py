@@ -122,8 +122,8 @@ def unproved(
 
 
 def float_islands(graph: Graph) -> list[Node]:
-    """Float nodes whose results integers are made of: float before or between integers."""
-    waiting = [n for n in graph.nodes if n.op == "QuantizeLinear" or n.domain == DOMAIN]
+    """Float nodes whose results are quantized again: float before or between integers."""
+    waiting = [node for node in graph.nodes if node.op == "QuantizeLinear"]
     seen = {id(node) for node in waiting}
     islands = []
     while waiting:

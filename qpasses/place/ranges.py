@@ -22,6 +22,9 @@ FUNCTION = "function"
 MASKED = "masked"
 """In place of a method: that of scores, and room below them for those that a mask drops."""
 
+STEPS = "steps"
+"""In place of a method: a little more than it says, so that steps of a function are met."""
+
 EMPTY = "empty"
 """In place of a method: no sample gave the tensor a value."""
 

@@ -30,6 +30,7 @@ from qpasses.prepare.mean_to_pool import MeanToPool
 from qpasses.prepare.one_hot_to_gather import OneHotToGather
 from qpasses.prepare.recognize_gelu import RecognizeGelu
 from qpasses.prepare.recognize_layer_norm import RecognizeLayerNorm
+from qpasses.prepare.recognize_log_softmax import RecognizeLogSoftmax
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.recognize_softmax import RecognizeSoftmax
 from qpasses.prepare.remove_identity import RemoveIdentity
@@ -65,6 +66,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     RemoveIdentity(),
     ExpandConstantOfShape(),
     RecognizeSoftmax(),
+    RecognizeLogSoftmax(),
     RecognizeMask(),
     RecognizeLayerNorm(),
     GroupNormToLayerNorm(),

@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 
 import numpy as np
 
-from qpasses.ir.graph import Graph, Node, constant, input_at, is_graph_output, rank
+from qpasses.ir.graph import Graph, Node, constant, input_at, is_graph_output, producer, rank
 
 
 def axes_of(node: Node) -> tuple[int, ...] | None:
@@ -34,3 +34,19 @@ def are_inner(
         or any(id(reader) not in readers for reader in node.outputs[0].outputs)
         for node in nodes
     )
+
+
+def single_axis(node: Node) -> int | None:
+    """The one axis that ``node`` reduces and keeps, from 0 on; None if it is another node."""
+    axes = reduced_axes(node)
+    return axes[0] if axes is not None and len(axes) == 1 else None
+
+
+def shift_of(exp: Node, axis: int) -> list[Node]:
+    """The nodes that subtract the largest number of each row before ``exp``, if there are."""
+    sub = producer(exp.inputs[0])
+    largest = producer(sub.inputs[1]) if sub is not None and sub.op == "Sub" else None
+    if sub is None or largest is None or largest.op != "ReduceMax":
+        return []
+    is_same = largest.inputs[0] is sub.inputs[0] and single_axis(largest) == axis
+    return [sub, largest] if is_same else []
