@@ -2,6 +2,7 @@
 
 from qpasses.ir.rewriting import Pass
 from qpasses.prepare.canonicalize_gemm import CanonicalizeGemm
+from qpasses.prepare.computed_conv_to_mat_mul import ComputedConvToMatMul
 from qpasses.prepare.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.prepare.expand_attention import ExpandAttention
 from qpasses.prepare.expand_bias_gelu import ExpandBiasGelu
@@ -58,6 +59,7 @@ EXPAND: tuple[Pass, ...] = (
     ExpandVectorProduct(),
     ExpandClip(),
     SplitExtremes(),
+    ComputedConvToMatMul(),
 )
 """What takes fused ops apart, behind which shapes are not known until then."""
 
