@@ -27,12 +27,14 @@ class InputSpec:
     """A graph input: name, numpy type, and shape with None where a dimension is free.
 
     Of what is no tensor, or may be absent, the type alone is known: that of all its elements.
+    ``is_fixed``: the user has fixed free ones.
     """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
     holds: Holds = "tensor"
+    is_fixed: bool = False
 
     @property
     def is_optional(self) -> bool:
@@ -43,6 +45,13 @@ class InputSpec:
     def is_sequence(self) -> bool:
         """Whether it takes a list of arrays."""
         return self.holds.endswith("sequence")
+
+    @property
+    def advice(self) -> str:
+        """How to fix the sizes that are free, but for a batch of 1."""
+        first, *others = ["?" if size is None else str(size) for size in self.shape]
+        sizes = ",".join(["1" if first == "?" else first, *others])
+        return f"--input-shape {self.name}:{sizes}, numbers for ?"
 
     def __str__(self) -> str:
         if self.holds != "tensor":
@@ -63,18 +72,21 @@ def elements(value: Value) -> list[NDArray[Any]]:
     return value if isinstance(value, list) else [value]
 
 
-def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """The inputs a feed must give (initializers listed as inputs are not among them)."""
+def input_specs(model: onnx.ModelProto, is_fixed: bool = False) -> list[InputSpec]:
+    """The inputs a feed must give (initializers listed as inputs are not among them).
+
+    ``is_fixed``: their sizes are what the user wants.
+    """
     given = {tensor.name for tensor in model.graph.initializer}
     specs = []
     for value in model.graph.input:
         if value.name in given:
             continue
-        specs.append(_input_spec(value))
+        specs.append(_input_spec(value, is_fixed))
     return specs
 
 
-def _input_spec(value: onnx.ValueInfoProto) -> InputSpec:
+def _input_spec(value: onnx.ValueInfoProto, is_fixed: bool) -> InputSpec:
     kind, holds = _inner(value.type)
     tensor = kind.tensor_type
     if not tensor.elem_type:
@@ -85,8 +97,11 @@ def _input_spec(value: onnx.ValueInfoProto) -> InputSpec:
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if holds != "tensor":
         return InputSpec(value.name, dtype, (), holds)
-    dims = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-    return InputSpec(value.name, dtype, tuple(dims))
+    dims = [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+        for dim in tensor.shape.dim
+    ]
+    return InputSpec(value.name, dtype, tuple(dims), is_fixed=is_fixed)
 
 
 def _inner(kind: onnx.TypeProto) -> tuple[onnx.TypeProto, Holds]:
@@ -164,7 +179,7 @@ def fitted_array(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[An
     if not fits:
         raise DataError(
             f"{where}: input {spec.name!r} has shape {list(array.shape)}, the "
-            f"model takes {spec}"
+            f"model takes {spec}{', as --input-shape says' if spec.is_fixed else ''}"
         )
     return array
 

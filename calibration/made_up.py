@@ -3,13 +3,14 @@
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.inputs import Arrays, InputSpec
+from calibration.inputs import Arrays, InputSpec, only_input
+from calibration.preprocessing import Preprocessing
 from calibration.source import Source
 from opsets.errors import DataError, UsageError
 
@@ -52,22 +53,41 @@ def is_made_up(data: str) -> bool:
     return data.startswith(_PREFIX)
 
 
-def made_up(data: str, specs: Sequence[InputSpec]) -> MadeUp:
-    """The samples that ``random:N`` asks for.
+def is_size_alone(how: Preprocessing) -> bool:
+    """Whether nothing else is said of pictures than their size, and where channels are."""
+    return how == Preprocessing(size=how.size, layout=how.layout)
+
+
+def made_up(data: str, specs: Sequence[InputSpec], size: Preprocessing | None) -> MadeUp:
+    """The samples that ``random:N`` asks for, pictures of ``size`` where the model leaves it.
 
     Raises UsageError if N is no number of samples, DataError for an input that no numbers
     can be made up for.
     """
     if not re.fullmatch(r"[1-9][0-9]{0,5}", data.removeprefix(_PREFIX)):
         raise UsageError(f"{data}: write random:N for N samples, N from 1 to 999999")
+    if size is not None:
+        specs = [_of_size(only_input(specs, data, "--input-shape"), size)]
     for spec in specs:
         if spec.is_sequence and not spec.is_optional:
             raise DataError(f"{data}: random data are tensors, not input {spec}")
         if None in spec.shape[1:]:
-            raise DataError(f"{data}: random data need fixed sizes, not input {spec}")
+            raise DataError(
+                f"{data}: random data need fixed sizes, not input {spec}: give {spec.advice}"
+            )
         if spec.dtype.kind not in "fiub":
             raise DataError(f"{data}: random data are numbers or bool, not input {spec}")
     return MadeUp(int(data.removeprefix(_PREFIX)), specs)
+
+
+def _of_size(spec: InputSpec, how: Preprocessing) -> InputSpec:
+    """``spec`` with the sides that pictures have."""
+    found = how.resolved(spec)
+    first = -2 if found.layout == "NCHW" else -3
+    shape, sides = [*spec.shape], found.size or ()
+    for axis, side in enumerate(sides, len(shape) + first):
+        shape[axis] = side
+    return replace(spec, shape=tuple(shape))
 
 
 def _numbers(spec: InputSpec, index: int) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from calibration.arrays import ArrayFolder, is_array_file, stacked_array, stacke
 from calibration.files import files_below, files_in
 from calibration.images import Pictures, is_picture, pictures
 from calibration.inputs import Feed, InputSpec, check_finite, fitted, tensors
-from calibration.made_up import MadeUp, is_made_up, made_up
+from calibration.made_up import MadeUp, is_made_up, is_size_alone, made_up
 from calibration.preprocessing import Preprocessing
 from calibration.readers import Listed, from_iterable, from_reader, is_reader
 from calibration.source import Source
@@ -159,7 +159,7 @@ def open_samples(
     - a folder of pictures, class folders too, or one picture: with ``preprocessing`` only, or
       else with ``usual``, which samples of other kinds pass over;
     - ONNX test data: a folder that holds test_data_set_0 and so on, or one of these;
-    - ``random:N``: N samples of made-up numbers;
+    - ``random:N``: N samples of made-up numbers, which take of ``preprocessing`` the size;
     - an object with ``get_next()``, or an iterable, that gives dicts of arrays by input name
       (or arrays, for one input). What can be iterated once is kept in temporary files; its
       first ``limit`` feeds are used.
@@ -188,9 +188,9 @@ def _source(
         raise UsageError("data: the path is empty (an unset variable?)")
     if isinstance(data, os.PathLike) or (isinstance(data, str) and not is_made_up(data)):
         return _at_path(Path(data), specs, how, usual)
+    if isinstance(data, str) and (how is None or is_size_alone(how)):
+        return made_up(data, specs, how)
     _check_unprocessed(how, data if isinstance(data, str) else "data")
-    if isinstance(data, str):
-        return made_up(data, specs)
     if isinstance(data, np.ndarray):
         return stacked_array(data, specs)
     if is_reader(data):

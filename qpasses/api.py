@@ -8,10 +8,10 @@ from typing import Any
 
 import onnx
 
-from calibration import Preprocessing, Samples, Session, input_specs, open_samples
+from calibration import Preprocessing, Samples, Session, open_samples
 from calibration.inputs import InputSpec
 from calibration.table import Table
-from opsets.errors import DataError, ModelError, UsageError
+from opsets.errors import DataError, ModelError, UsageError, VerificationError
 from opsets.target import Target
 from qpasses.checking.accuracy import compare
 from qpasses.checking.compare_certificates import Compared, compare_certificate
@@ -161,7 +161,7 @@ def _resolved(
         asked.evidence_file, asked.output, settings.emit, asked.stop_after
     )
     runs_on = given_engine(asked.engine, asked.ray_address)
-    source = read(asked.model)
+    source = read(asked.model).sized(settings.input_shape)
     if source.is_quantized:
         _check_free(settings)
     how, sha256, path = given_preprocessing(asked.preprocessing), source.sha256, source.path
@@ -171,11 +171,11 @@ def _resolved(
         _check_known(source)
     if asked.data is None and (free := _free_input(source)):
         raise UsageError(
-            f"{source.path}: input {free} has free sizes: give --data (in Python: data), one "
-            "sample is enough to know them"
+            f"{source.path}: input {free} has free sizes: give them (--input-shape), or "
+            "--data (in Python: data), one sample is enough to know them"
         )
     wanted = "random:1" if asked.data is None else asked.data
-    feeds = open_samples(wanted, input_specs(source.model), asked.samples, how, usual)
+    feeds = open_samples(wanted, source.specs, asked.samples, how, usual)
     if given is not None:
         given.check_preprocessing(feeds.preprocessing)
     inputs = [path, *external_files(path), *feeds.paths, *_files(asked)]
@@ -238,8 +238,7 @@ def _check_free(settings: Settings) -> None:
 
 def _free_input(source: Source) -> InputSpec | None:
     """The first input with a free size behind the first dimension, which is 1 then."""
-    specs = input_specs(source.model)
-    return next((each for each in specs if None in each.shape[1:]), None)
+    return next((each for each in source.specs if None in each.shape[1:]), None)
 
 
 def _check_known(source: Source) -> None:
@@ -352,11 +351,16 @@ def verify(asked: VerifyOptions) -> Result:
         raise UsageError("data are for the float model too: give it (--against, against)")
     if data is None and (asked.samples is not None or asked.preprocessing is not None):
         raise UsageError("samples and preprocessing are about data: give them (--data, data)")
+    if data is None and asked.input_shape:
+        raise UsageError("input_shape is about data: give them (--data, data)")
     read = read_integer_model(model, str(path))
     how, feeds = given_preprocessing(asked.preprocessing), None
+    if original is not None:
+        original = _sized_as(read, original)
     if original is not None and data is not None:
         usual = recorded_preprocessing(read)
-        feeds = open_samples(data, input_specs(original.model), asked.samples, how, usual)
+        specs = original.sized(asked.input_shape).specs
+        feeds = open_samples(data, specs, asked.samples, how, usual)
     source = None if original is None else original.path
     models = [each for each in (path, source) if each is not None]
     files = [file for each in models for file in external_files(each)]
@@ -388,6 +392,19 @@ def verify(asked: VerifyOptions) -> Result:
     }
     write_report(asked.json_file, report)
     return Result(None, report, found.evidence, recomputed)
+
+
+def _sized_as(read: IntegerModel, original: Source) -> Source:
+    """``original`` with the sizes that were fixed when ``read`` was made of it.
+
+    Raises VerificationError if it does not take them.
+    """
+    try:
+        return original.sized(read.settings.input_shape)
+    except UsageError as error:
+        raise VerificationError(
+            f"the integer model was not made from this float model: {error}"
+        ) from error
 
 
 def _judged(

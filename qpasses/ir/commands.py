@@ -21,6 +21,7 @@ from qpasses.ir.options import (
     RangeOptions,
     RunOptions,
     SampleOptions,
+    ShapeOptions,
     TargetOptions,
     TensorOptions,
 )
@@ -241,7 +242,7 @@ class ConvertOptions(RangeOptions):
 
 
 @dataclass(frozen=True)
-class VerifyOptions(ReportOptions, SampleOptions):
+class VerifyOptions(ReportOptions, ShapeOptions, SampleOptions):
     """``qpasses.verify``."""
 
     integer: "str | Path | onnx.ModelProto"

@@ -134,7 +134,7 @@ class Declared:
                 raise UsageError(f"{self.name}: unknown {value!r}, use one of {known}")
         elif self.is_typed and not self.fits(value):
             raise UsageError(f"{self.name}: {self.needed} is needed, got {value!r}")
-        if self.kind is TEXTS:
+        if self.kind is TEXTS and self.is_typed:
             value = tuple(value)
         return value if self.option.kept is None else self.option.kept(value)
 

@@ -267,6 +267,11 @@ def input_at(node: Node, index: int) -> Tensor | None:
     return node.inputs[index]
 
 
+def absent() -> Tensor:
+    """What stands for an optional input that is left empty."""
+    return gs.Variable.empty()
+
+
 def is_graph(value: Any) -> bool:
     """Whether an attribute is a graph: the body of an If or a Loop."""
     return isinstance(value, gs.Graph)

@@ -6,7 +6,7 @@ docs/options.md. Which command has which class: qpasses.ir.commands.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,8 @@ from qpasses.ir.choices import (
     TableRanges,
     WeightType,
 )
-from qpasses.ir.declared import FILE_OR_NAME, Declared, Options, option
+from qpasses.ir.declared import FILE_OR_NAME, TEXTS, Declared, Options, option
+from qpasses.ir.input_shape import as_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,7 +158,23 @@ class RangeOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorOptions(RangeOptions):
+class ShapeOptions(Options):
+    """Sizes of inputs that the model leaves free; Python may say them as a dict too."""
+
+    input_shape: "Sequence[str] | Mapping[str, Sequence[int]]" = option(
+        (),
+        "Fix free sizes of an input (batch, height, width, length), also where other inputs "
+        "have them by the same name; -1 leaves one free. NAME may be left out where there is "
+        "one input; may be repeated.",
+        SAMPLES,
+        metavar="NAME:1,3,224,224",
+        kind=TEXTS,
+        kept=as_texts,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorOptions(RangeOptions, ShapeOptions):
     """Those that say besides which tensors carry a scale, and which share it."""
 
     activation_type: ActivationType = option("uint8", "What activations are stored as.", TYPES)

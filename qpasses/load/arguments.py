@@ -1,20 +1,23 @@
 """Arguments: what the functions of the Python interface take, checked and read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
 import onnx
 
-from calibration import Engine, Preprocessing, Session, presets
+from calibration import Engine, Preprocessing, Session, input_specs, presets
 from calibration.collect import collect
+from calibration.inputs import InputSpec
 from opsets.errors import ModelError, UsageError
 from opsets.target import Target, load_target
 from qpasses.ir.choices import EngineName
 from qpasses.ir.graph import nodes_of
+from qpasses.ir.input_shape import as_texts
 from qpasses.load.foreign import is_quantized, standard_qdq
+from qpasses.load.input_sizes import with_input_shapes
 from qpasses.load.reading import (
     check_float,
     check_not_ours,
@@ -42,6 +45,10 @@ def given_model(
     return read_model(Path(model), lenient), Path(model)
 
 
+Shapes = Sequence[str] | Mapping[str, Sequence[int]]
+"""What ``input_shape`` is given as."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A model to make integers of, at an opset that onnxruntime runs.
@@ -49,7 +56,7 @@ class Source:
     ``model``: as it is rewritten; ``reference``: as it is run for comparison, which is the
     model itself where onnxruntime runs it. ``is_quantized``: it says itself how tensors are
     stored; ``dynamic``: the nodes that find scales at run time; ``notes``: by node, what could
-    not be taken over.
+    not be taken over; ``is_sized``: free sizes of its inputs are fixed.
     """
 
     model: onnx.ModelProto
@@ -58,11 +65,26 @@ class Source:
     is_quantized: bool = False
     dynamic: Sequence[str] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    is_sized: bool = False
 
     @property
     def sha256(self) -> str:
         """Of the model as it was given."""
         return digest(self.reference)
+
+    def sized(self, shapes: Shapes) -> "Source":
+        """With free sizes of its inputs fixed; the model as it was given keeps them free.
+
+        Raises UsageError for shapes that do not fit.
+        """
+        texts = as_texts(shapes)
+        made = with_input_shapes(self.model, texts, self.path)
+        return replace(self, model=made, is_sized=bool(texts) or self.is_sized)
+
+    @property
+    def specs(self) -> Sequence[InputSpec]:
+        """What a feed must give."""
+        return input_specs(self.model, self.is_sized)
 
     def session(self) -> Session:
         """The model as it was given, in onnxruntime.

@@ -44,7 +44,9 @@ class IntegerizeResize(Pass):
             return Declined(f"Resize with {special}: no integer form yet")
         axes = _last_axes(node)
         if axes is None:
-            return Declined("Resize from or to a size that is not known")
+            return Declined(
+                "Resize from or to a size that is not known: --input-shape fixes free sizes"
+            )
         if len(axes) > min(3, len(node.inputs[0].shape) - 2):
             return Declined("Resize of batch or channels, or along more than three axes")
         if _taps(node, axes).total > LARGEST_TOTAL:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from calibration import Collected, Run, Samples, input_specs, open_samples
+from calibration import Collected, Run, Samples, open_samples
 from calibration.checkpoint import Checkpoint, fingerprint
 from calibration.collect import NOTHING
 from calibration.foreign_tables import table_kind, written
@@ -83,16 +83,17 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
         _check_extremes_do(settings.rules)
     collect = given_engine(asked.engine, asked.ray_address)
     skip_bad, output, shard = asked.on_bad_sample == "skip", asked.output, asked.shard
-    float_model = given_float_model(asked.model)
+    float_model = given_float_model(asked.model).sized(settings.input_shape)
     source, path = float_model.model, float_model.path
     how = given_preprocessing(asked.preprocessing)
-    feeds = _shard(open_samples(asked.data, input_specs(source), asked.samples, how), shard)
+    feeds = _shard(open_samples(asked.data, float_model.specs, asked.samples, how), shard)
     file = None if output is None else Path(f"{output}.checkpoint")
     check_outputs(
         given_paths(output, asked.json_file, file),
         [path, *external_files(path), *feeds.paths],
     )
-    report = report_head("calibrate", path, source, _configuration(settings, asked, feeds))
+    entries = _configuration(settings, asked, feeds)
+    report = report_head("calibrate", path, float_model.reference, entries)
     blank = Table(report["model"]["sha256"], tool_version(), 1, {}, _kind_of(feeds))
 
     advance = asked.progress("prepare", 1)

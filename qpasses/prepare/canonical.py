@@ -28,6 +28,7 @@ from qpasses.ir.shapes import true_shapes
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
 from qpasses.prepare import CASTS, EXPAND, SIMPLIFY
 from qpasses.prepare.recognize_mask import RecognizeMask
+from qpasses.prepare.settle_resizes import settle_resizes
 from qpasses.prepare.store_apart import store_apart
 from qpasses.prepare.take_apart import take_apart
 
@@ -96,6 +97,7 @@ def _through(
     run_passes(CASTS, graph, context, watch)
     take_apart(graph, context)
     is_new = fold_constants(graph)
+    is_new |= settle_resizes(graph, sample)
     whole = _runnable(graph, context) if context.given else None
     if not watch.stops_in(CASTS):
         graph = _expanded(graph, sample, context, watch, is_new)

@@ -46,6 +46,7 @@ def configured(desk, text, *options, command="quantize"):
 
 PLAIN = {
     "samples": ("3", ["--samples", "3"]),
+    "input-shape": ('["x:1,1,8,8"]', ["--input-shape", "x:1,1,8,8"]),
     "target": ('"exact"', ["--target", "exact"]),
     "bodies": ('"portable"', ["--bodies", "portable"]),
     "exact": ("true", ["--exact"]),
