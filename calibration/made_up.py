@@ -55,7 +55,8 @@ def is_made_up(data: str) -> bool:
 
 def is_size_alone(how: Preprocessing) -> bool:
     """Whether nothing else is said of pictures than their size, and where channels are."""
-    return how == Preprocessing(size=how.size, layout=how.layout)
+    alone = Preprocessing(size=how.size, layout=how.layout)
+    return how.size is not None and how == alone
 
 
 def made_up(data: str, specs: Sequence[InputSpec], size: Preprocessing | None) -> MadeUp:

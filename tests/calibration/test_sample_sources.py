@@ -479,8 +479,9 @@ def test_random_data_need_a_number_of_samples(data):
 def test_random_data_need_fixed_sizes_behind_the_batch():
     specs = [*FREE_BATCH, InputSpec("audio", FLOAT, (1, None))]
     message = message_of(DataError, "random:3", specs)
-    assert (
-        message == "random:3: random data need fixed sizes, not input 'audio': float32[1, ?]"
+    assert message == (
+        "random:3: random data need fixed sizes, not input 'audio': float32[1, ?]: give "
+        "--input-shape audio:1,?, numbers for ?"
     )
 
 
