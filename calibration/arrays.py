@@ -13,6 +13,7 @@ from calibration.files import has_suffix
 from calibration.inputs import Arrays, InputSpec, check_names, only_input
 from calibration.source import Files, Source
 from opsets.errors import DataError
+from opsets.ordinary_files import check_ordinary
 
 
 def is_array_file(name: str) -> bool:
@@ -121,6 +122,7 @@ def _load(path: Path, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
 def _content(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
     """The array of a .npy, read as it is needed; the arrays of a .npz, read whole."""
     try:
+        check_ordinary(path)
         with _PARSING:
             content = np.load(path, mmap_mode="r", allow_pickle=False)
             if isinstance(content, np.ndarray):
@@ -128,8 +130,18 @@ def _content(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
             with content:
                 return {name: np.asarray(content[name]) for name in content.files}
     except Exception as error:  # numpy raises whatever it stumbles over
-        reason = str(error) or type(error).__name__
         raise DataError(
-            f"{path}: cannot be read as numpy.save or numpy.savez write it: "
-            f"{reason.splitlines()[0]}"
+            f"{path}: cannot be read as numpy.save or numpy.savez write it: {_reason(error)}"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why numpy cannot read a file, without its advice to load what may run programs."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    text = (str(error) or type(error).__name__).splitlines()[0]
+    if "pickle" in text or "Python objects" in text:
+        return "it holds text or Python objects, not numbers: save an array of numbers"
+    if "mmap length" in text:
+        return "it is shorter than it says: was it copied whole?"
+    return text

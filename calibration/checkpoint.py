@@ -39,8 +39,11 @@ class Checkpoint:
         if not self.path.exists():
             return NOTHING
         where = str(self.path)
-        entries = parsed(read_text(self.path), where)
         cure = "delete it, or say --restart"
+        try:
+            entries = parsed(read_text(self.path), where)
+        except DataError as error:
+            raise DataError(f"{where}: is no checkpoint of qpasses: {cure}") from error
         if not isinstance(entries, dict) or entries.get("schema") != SCHEMA:
             raise DataError(f"{where}: is no checkpoint of qpasses: {cure}")
         if entries.get("run") != self.run:

@@ -10,6 +10,7 @@ from PIL import Image, ImageOps
 
 from calibration.preprocessing import Preprocessing
 from opsets.errors import DataError
+from opsets.ordinary_files import check_ordinary
 
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # it raises what it logs
 
@@ -29,6 +30,7 @@ def decode(path: Path, how: Preprocessing) -> NDArray[np.uint8]:
     Several pictures in a file: the first. Alpha is dropped. DataError if the file is damaged.
     """
     try:
+        check_ordinary(path)
         # what Pillow warns of, odd metadata and large sizes, changes no pixel
         with (
             warnings.catch_warnings(action="ignore"),

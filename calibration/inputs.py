@@ -162,7 +162,7 @@ def _of_type(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
     if array.dtype != spec.dtype:
         raise DataError(
             f"{where}: input {spec.name!r} is {array.dtype}, the model takes {spec.dtype}"
-            f" (numpy: .astype(np.{spec.dtype}))"
+            f"{_advice(array, spec)}"
         )
     return array
 
@@ -182,6 +182,13 @@ def fitted_array(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[An
             f"model takes {spec}{', as --input-shape says' if spec.is_fixed else ''}"
         )
     return array
+
+
+def _advice(array: NDArray[Any], spec: InputSpec) -> str:
+    """How numpy makes one type of the other, where both are numbers of numpy's own."""
+    if not all(each.kind in "fiub" and each.isbuiltin for each in (array.dtype, spec.dtype)):
+        return ""
+    return f" (numpy: .astype(np.{spec.dtype}))"
 
 
 def check_finite(feed: Feed, where: str, unbounded: Collection[str]) -> None:

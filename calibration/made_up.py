@@ -4,17 +4,22 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibration.inputs import Arrays, InputSpec, only_input
+from calibration.memory import beyond_memory
 from calibration.preprocessing import Preprocessing
 from calibration.source import Source
 from opsets.errors import DataError, UsageError
 
 _PREFIX = "random:"
+
+_DRAWN = 8
+"""Bytes of a number as it is drawn."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,9 @@ def made_up(data: str, specs: Sequence[InputSpec], size: Preprocessing | None) -
             raise DataError(
                 f"{data}: random data need fixed sizes, not input {spec}: give {spec.advice}"
             )
+        count = prod(size or 1 for size in spec.shape)
+        if beyond := beyond_memory(count, max(spec.dtype.itemsize, _DRAWN)):
+            raise DataError(f"{data}: input {spec} holds {beyond}: give smaller sizes")
         if spec.dtype.kind not in "fiub":
             raise DataError(f"{data}: random data are numbers or bool, not input {spec}")
     return MadeUp(int(data.removeprefix(_PREFIX)), specs)

@@ -2,9 +2,31 @@
 
 import ctypes
 import gc
+import os
 import sys
 
 from calibration.large_weights import MUCH
+
+GIB = 1 << 30
+
+
+def physical_bytes() -> int | None:
+    """The memory of this machine; None where the system does not say."""
+    names = getattr(os, "sysconf_names", {})
+    if not {"SC_PAGE_SIZE", "SC_PHYS_PAGES"} <= names.keys():
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def beyond_memory(numbers: int, size: int) -> str:
+    """How so many numbers of ``size`` bytes exceed the machine's memory, or nothing."""
+    whole = physical_bytes()
+    if whole is None or numbers * size <= whole:
+        return ""
+    return (
+        f"{numbers:,} numbers, {numbers * size // GIB:,} GiB, and this machine has "
+        f"{whole // GIB:,}"
+    )
 
 
 def give_back(weight_bytes: int) -> None:

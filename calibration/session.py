@@ -1,5 +1,6 @@
 """onnxruntime as the toolkit uses it: quiet, on the CPU, its failures in the user's terms."""
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -133,5 +134,29 @@ def _cannot_run(
 
 
 def _reason(error: Exception) -> str:
-    """What onnxruntime says, without its own framing."""
-    return str(error).rsplit("Status Message: ", 1)[-1].strip().splitlines()[0]
+    """What onnxruntime says, without its own framing and without places in its code."""
+    text = str(error).rsplit("Status Message: ", 1)[-1].strip().splitlines()[0]
+    for pattern, said in _FRAMING:
+        text = pattern.sub(said, text)
+    return text
+
+
+_FRAMING = tuple(
+    (re.compile(pattern), said)
+    for pattern, said in (
+        (r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", ""),
+        (r"^\S*/onnxruntime_src/\S+:\d+ .*?\) (?=[A-Z])", ""),
+        (
+            r"^ONNX Runtime only \*guarantees\* support .* Opset (\d+) is under development "
+            r".* for domain (\S+) is till opset (\d+)\.?.*$",
+            rf"opset \1 of domain \2 is newer than onnxruntime {ort.__version__} knows (\3): "
+            r"export the model at opset \3 or lower",
+        ),
+        (
+            r"^Fatal error: (.*):(\S+?)\(-?\d+\) is not a registered function/op$",
+            r"it has no operator \2 of domain \1, which the model needs",
+        ),
+        (r"^std::bad_alloc$", "a tensor does not fit into memory"),
+    )
+)
+"""What stands around its messages, and those that are said otherwise to users."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from calibration.statistics import LARGEST_FLOAT, Range
 from opsets.errors import DataError
+from opsets.ordinary_files import bytes_of
 
 
 def damaged(where: str, what: str) -> DataError:
@@ -18,7 +19,7 @@ def damaged(where: str, what: str) -> DataError:
 def read_text(path: Path) -> str:
     """The text of a file; DataError if there is none."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return bytes_of(path).decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

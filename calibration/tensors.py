@@ -15,6 +15,7 @@ from calibration.files import files_in, natural
 from calibration.inputs import Arrays, InputSpec, Value, fitted_value
 from calibration.source import Source
 from opsets.errors import DataError
+from opsets.ordinary_files import bytes_of
 
 
 def data_sets(folder: Path) -> list[Path]:
@@ -84,7 +85,7 @@ def _is_tensor(name: str) -> bool:
 def _value(path: Path, spec: InputSpec) -> Value:
     """What a file holds, which is of the kind that the input takes."""
     try:
-        content = path.read_bytes()
+        content = bytes_of(path)
         if spec.is_optional:
             return _optional(onnx.OptionalProto.FromString(content))
         if spec.is_sequence:

@@ -44,11 +44,13 @@ from qpasses.load.arguments import (
     given_preprocessing,
     given_source,
     given_target,
+    naming,
     tool_version,
 )
+from qpasses.load.external_data import external_files
 from qpasses.load.graph_text import read_graph_file
 from qpasses.load.integer_model import IntegerModel, read_integer_model
-from qpasses.load.reading import digest, external_files
+from qpasses.load.reading import digest
 from qpasses.lowering import INTEGER_IO
 from qpasses.pipeline import State, context_for, pass_table, passes_by_name, quantized
 from qpasses.place.cautions import (
@@ -141,10 +143,12 @@ def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
 
 
 def _run(job: "_Job", asked: QuantizeOptions) -> Result:
-    made = quantized(job.start)
-    result = _reported(job, made)
+    with naming(job.source.path):
+        made = quantized(job.start)
+        result = _reported(job, made)
     write_outputs(made.model, result.certificate, asked.output, job.evidence)
-    write_report(asked.json_file, result.report)
+    done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
+    write_report(asked.json_file, result.report, done)
     return result
 
 
@@ -390,7 +394,7 @@ def verify(asked: VerifyOptions) -> Result:
             *graph_warnings(found.graph, found.settings, summary, accuracy),
         ],
     }
-    write_report(asked.json_file, report)
+    write_report(asked.json_file, report, f"the verdict is {summary['verdict']}")
     return Result(None, report, found.evidence, recomputed)
 
 

@@ -1,10 +1,13 @@
 """The command line: a file per command, each parses, calls the API and prints."""
 
+import signal
 import sys
+from threading import current_thread, main_thread
+from typing import NoReturn
 
 import click
 
-from opsets.errors import QPassesError
+from opsets.errors import ModelError, QPassesError
 from qpasses.cli.calibrate import calibrate
 from qpasses.cli.inspect import inspect
 from qpasses.cli.integerize import integerize
@@ -27,9 +30,19 @@ def cli() -> None:
     """Float ONNX in, proven integer-only ONNX out."""
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: what an interrupt keeps is kept too."""
+
+
+def _terminate(_number: int, _frame: object) -> NoReturn:
+    raise _Terminated
+
+
 def main() -> None:
     """The entry point: a user's mistake ends in one clear line and its exit code."""
     sys.stdout = Output(sys.stdout)
+    if current_thread() is main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         cli.main(standalone_mode=False)
     except QPassesError as error:
@@ -41,8 +54,12 @@ def main() -> None:
     except click.ClickException as error:
         click.echo(f"error: {' '.join(error.format_message().split())}", err=True)
         sys.exit(error.exit_code)
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
-        sys.exit(130)
+    except MemoryError as error:
+        click.echo(f"error: out of memory: {error or 'give smaller inputs'}", err=True)
+        sys.exit(ModelError.exit_code)
+    except click.exceptions.Abort as error:
+        is_terminated = isinstance(error.__cause__, _Terminated)
+        click.echo("terminated" if is_terminated else "interrupted", err=True)
+        sys.exit(143 if is_terminated else 130)
     finally:
         sys.stdout.flush()

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from opsets.errors import UsageError
+from opsets.ordinary_files import text_of
 from qpasses.ir.commands import COMMANDS
 from qpasses.ir.declared import Declared, declared
 
@@ -41,8 +42,11 @@ def read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) 
 def _entries(ctx: click.Context, path: Path) -> dict[str, Any]:
     """What stands in the file for any command, and in the table of this one."""
     try:
-        entries = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        entries = tomllib.loads(text_of(path))
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise UsageError(f"--config {path}: cannot be read: {reason}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--config {path}: cannot be read as TOML: {error}") from error
     names = (ctx.info_name, None if ctx.parent is None else ctx.parent.info_name)
     for command, options in COMMANDS.items():

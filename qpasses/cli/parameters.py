@@ -22,7 +22,20 @@ from qpasses.ir.declared import (
 )
 from qpasses.ir.options import GENERAL, by_heading
 
-PATH = click.Path(path_type=Path)
+
+class _Path(click.Path):
+    """A path that is not empty, as those of unset variables are."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """As click does."""
+        if "\0" in str(value):
+            self.fail(f"{value!r} is no path: it has a zero byte", param, ctx)
+        if value == "":
+            self.fail("the path is empty (an unset variable?)", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _Path(path_type=Path)
 """Of arguments: whether something is there, and what, the reader of it says."""
 
 

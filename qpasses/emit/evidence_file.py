@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 
 from opsets.errors import UsageError
+from opsets.ordinary_files import text_of
 from qpasses.emit.certificate import SCHEMA, Certificate
 from qpasses.emit.whole_files import write_together
 from qpasses.ir.choices import Emit
@@ -77,7 +78,7 @@ def as_bytes(content: Certificate | None) -> bytes:
 def read_certificate(path: Path) -> Certificate:
     """The evidence file at ``path``. Raises UsageError if it is none, or of another schema."""
     try:
-        content = json.loads(path.read_text("utf-8"), object_pairs_hook=_unique)
+        content = json.loads(text_of(path), object_pairs_hook=_unique)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 
 from calibration import Samples
+from opsets.errors import UsageError
 from qpasses.emit.whole_files import write_whole
 from qpasses.load.arguments import tool_version
 from qpasses.load.reading import digest
@@ -43,8 +44,15 @@ def described(feeds: Samples | None) -> dict[str, Any]:
     return {"source": feeds.description, "preprocessing": None if how is None else str(how)}
 
 
-def write_report(path: str | Path | None, report: dict[str, Any]) -> None:
-    """Write ``report`` as JSON, if a path is given. Raises UsageError if the disk refuses."""
-    if path is not None:
-        text = json.dumps(report, indent=2, allow_nan=False) + "\n"
+def write_report(path: str | Path | None, report: dict[str, Any], done: str = "") -> None:
+    """Write ``report`` as JSON, if a path is given.
+
+    Raises UsageError if the disk refuses; it says what is ``done`` all the same.
+    """
+    if path is None:
+        return
+    text = json.dumps(report, indent=2, allow_nan=False) + "\n"
+    try:
         write_whole(Path(path), text.encode())
+    except UsageError as error:
+        raise UsageError(f"{error}{done and f'; {done}'}") from error

@@ -57,6 +57,7 @@ class Settings(GraphOptions):
         check_realised(self.target)
         self._check_target()
         self._check_streams()
+        self._check_percentile()
         if self.emit == "standard" and self.bodies != "portable":
             raise UsageError("emit 'standard' needs bodies 'portable': standard ops only")
         if self.emit == "qdq" and self.integer_io:
@@ -91,6 +92,17 @@ class Settings(GraphOptions):
                 f"residual_type 'int16' (--residual-type) with target {self.target.name!r}: "
                 f"multipliers of {bits} bits are too few for operands of 8 and of 16 bits at "
                 f"one shift, {LEAST_STREAM_BITS} are needed"
+            )
+
+    def _check_percentile(self) -> None:
+        """Raise UsageError for a percentile that no method looks at."""
+        rules = {text.rpartition("=")[2] for text in self.calibration_overrides}
+        asked = {self.calibration_method, *rules} & {"percentile", "auto"}
+        if self.percentile != Settings.percentile and not asked:
+            raise UsageError(
+                f"percentile {self.percentile} (--percentile) with calibration_method "
+                f"{self.calibration_method!r}, which has none: give --calibration-method "
+                "percentile too"
             )
 
     @property

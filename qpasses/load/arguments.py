@@ -1,6 +1,7 @@
 """Arguments: what the functions of the Python interface take, checked and read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -84,7 +85,8 @@ class Source:
     @property
     def specs(self) -> Sequence[InputSpec]:
         """What a feed must give."""
-        return input_specs(self.model, self.is_sized)
+        with naming(self.path):
+            return input_specs(self.model, self.is_sized)
 
     def session(self) -> Session:
         """The model as it was given, in onnxruntime.
@@ -94,12 +96,28 @@ class Source:
         return Session(self.reference, optimize=not self.is_quantized)
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let a ModelError from here on say which file it is about, if it does not yet."""
+    try:
+        yield
+    except ModelError as error:
+        if str(path) in str(error):
+            raise
+        raise ModelError(f"{path}: {error}") from error
+
+
 def given_source(model: str | Path | onnx.ModelProto) -> Source:
     """A float model, or one that says itself how its tensors are stored.
 
     Raises ModelError for what cannot be treated.
     """
     given, path = given_model(model, lenient=True)
+    with naming(path):
+        return _source(given, path)
+
+
+def _source(given: onnx.ModelProto, path: Path) -> Source:
     check_not_ours(given, path)
     if not is_quantized(given):
         check_float(given, path)

@@ -14,6 +14,7 @@ import onnx.shape_inference
 
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
+from opsets.ordinary_files import text_of
 from opsets.target import Target, load_target
 from qpasses.ir.graph import numbers_as_tensors
 from qpasses.ir.shapes import infer_shapes
@@ -84,7 +85,7 @@ def read_graph_file(path: Path) -> tuple[onnx.ModelProto, Target | None]:
     if path.suffix == ".onnx":
         return typed(read_model(path)), None
     try:
-        content = path.read_text("utf-8")
+        content = text_of(path)
     except UnicodeDecodeError as error:
         raise ModelError(
             f"{path}: is no text: give ONNX's text syntax, or a model that is called .onnx"

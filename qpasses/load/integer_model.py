@@ -84,6 +84,8 @@ def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
         return f"its configuration lacks, or should not have, {', '.join(unlike)}"
     if any(not isinstance(about.get(name, {}), dict) for name in _BY_NAME):
         return f"{', '.join(_BY_NAME)} are not by name"
+    if damaged := _damaged_lists(record):
+        return damaged
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]
     for node in graph.nodes:
         if node.op == "Split" and _parts(node) != len(node.outputs):  # onnxruntime aborts
@@ -91,6 +93,16 @@ def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
         if node.name in record.nodes and not all(map(_is_plain, node.attrs.values())):
             return f"the attributes of node {node.name!r} are no numbers and texts"
     return next(filter(None, (_node_problem(node, record) for node in nodes)), "")
+
+
+def _damaged_lists(record: Record) -> str:
+    """What is wrong with the lists of channels and of tensors, which reports show."""
+    for name, channels in record.raised_weight_scales.items():
+        if not isinstance(channels, list) or not all(type(each) is int for each in channels):
+            return f"raised_weight_scales of {name!r} are no channels"
+    if not isinstance(record.kept, list) or not all(isinstance(n, str) for n in record.kept):
+        return "kept are no names of tensors"
+    return ""
 
 
 def _parts(node: Node) -> object:

@@ -12,9 +12,12 @@ from google.protobuf.message import DecodeError, Message
 
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
-from qpasses.ir.graph import is_simplified, nested_graphs, nodes_of
+from opsets.ordinary_files import check_ordinary
+from qpasses.ir.graph import is_simplified, nodes_of
+from qpasses.load.external_data import read_external
 from qpasses.load.foreign.qonnx_nodes import DOMAINS as QONNX_DOMAINS
 from qpasses.load.leniency import completed
+from qpasses.load.refusals import invalid, unreadable
 
 
 def read_model(path: Path, lenient: bool = False) -> onnx.ModelProto:
@@ -25,15 +28,20 @@ def read_model(path: Path, lenient: bool = False) -> onnx.ModelProto:
     Raises UsageError if there is no such file, ModelError if it is no valid ONNX model.
     """
     try:
-        if not path.is_file():
-            what = "is a folder, a model file is needed" if path.is_dir() else "no such file"
-            raise UsageError(f"{path}: {what}")
+        check_ordinary(path)
+        if path.is_dir():
+            raise UsageError(f"{path}: is a folder, a model file is needed")
+        model = onnx.load(path, format="protobuf", load_external_data=False)
+    except FileNotFoundError as error:
+        what = "is a link to a file that is not there" if path.is_symlink() else "no such file"
+        raise UsageError(f"{path}: {what}") from error
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    try:
-        model = onnx.load(path, format="protobuf")
-    except (DecodeError, ValueError, OSError, onnx.checker.ValidationError) as error:
-        raise _invalid(path, error) from error
+        raise UsageError(f"{path}: {str(error.strerror).lower()}") from error
+    except (DecodeError, ValueError) as error:
+        raise unreadable(path, error) from error
+    if not model.HasField("graph"):
+        raise unreadable(path, ValueError("it holds no graph"))
+    read_external(model, path)
     return checked_model(model, path, lenient)
 
 
@@ -49,16 +57,8 @@ def checked_model(
     try:
         _check(model)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise _invalid(path, error) from error
+        raise invalid(path, error) from error
     return model
-
-
-def _invalid(path: Path, error: Exception) -> ModelError:
-    missing = [str(file) for file in external_files(path) if not file.is_file()]
-    if missing:
-        return ModelError(f"{path}: the file of its weights is missing: {missing[0]}")
-    reason = (str(error).strip().splitlines() or ["cannot be parsed"])[0]
-    return ModelError(f"{path}: not a valid ONNX model (truncated or damaged?): {reason}")
 
 
 def _check(model: onnx.ModelProto) -> None:
@@ -75,9 +75,12 @@ def _check(model: onnx.ModelProto) -> None:
         for node in nodes_of(model)
         if is_simplified(node) or (old and node.op_type == "GroupNormalization")
     ]
+    nameless = [node for node in nodes_of(model) if not node.name and node.output]
     version, imports = model.ir_version, list(model.opset_import)
     model.ir_version = max(version, 4)
     try:
+        for node in nameless:  # errors have to call it something
+            node.name = next(iter(node.output))
         for node in unknown:
             node.domain = DOMAIN
         if unknown and DOMAIN not in [each.domain for each in imports]:
@@ -87,6 +90,8 @@ def _check(model: onnx.ModelProto) -> None:
         model.opset_import.extend(onnx.helper.make_opsetid(each, 1) for each in missing)
         onnx.checker.check_model(model)
     finally:
+        for node in nameless:
+            node.ClearField("name")
         for node in unknown:
             node.domain = ""
         del model.opset_import[len(imports) :]
@@ -126,27 +131,12 @@ _SIZES = {
 """By type, the bytes of one number."""
 
 
-def external_files(path: Path) -> list[Path]:
-    """The files beside the model at ``path`` that hold its weights, if it has such."""
-    try:
-        model = onnx.load(path, format="protobuf", load_external_data=False)
-    except (DecodeError, OSError, ValueError):
-        return []  # read_model says what is wrong
-    graphs = list(nested_graphs(model.graph))
-    tensors = [tensor for graph in graphs for tensor in graph.initializer]
-    for sparse in (each for graph in graphs for each in graph.sparse_initializer):
-        tensors += [sparse.values, sparse.indices]
-    for node in (node for graph in graphs for node in graph.node):
-        for attribute in node.attribute:
-            tensors += [attribute.t, *attribute.tensors]
-    entries = [entry for tensor in tensors for entry in tensor.external_data]
-    return sorted({path.parent / e.value for e in entries if e.key == "location"})
-
-
 def check_float(model: onnx.ModelProto, path: Path) -> None:
     """Raise ModelError for a model without nodes, or as ``check_weights`` does."""
     if not model.graph.node:
         raise ModelError(f"{path}: the model has no nodes")
+    if not model.graph.output:
+        raise ModelError(f"{path}: the model has no outputs: name those that are wanted")
     check_weights(model, path)
 
 

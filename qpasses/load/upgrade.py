@@ -257,7 +257,7 @@ def _raised(model: ModelProto, known: Known, version: int, wanted: int) -> Model
 
 
 def _known(model: ModelProto, sample: Arrays | None) -> Known:
-    light = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
+    light = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
     graphs = list(nested_graphs(light.graph))
     values = {tensor.name: tensor for graph in graphs for tensor in graph.initializer}
     for node in (node for graph in graphs for node in graph.node):
@@ -280,7 +280,7 @@ def _known(model: ModelProto, sample: Arrays | None) -> Known:
     return known
 
 
-def _without_weights(model: ModelProto) -> ModelProto:
+def without_weights(model: ModelProto) -> ModelProto:
     """``model`` with all but its small constants turned into inputs."""
     light = ModelProto(ir_version=IR_VERSION, opset_import=model.opset_import)
     graph = light.graph

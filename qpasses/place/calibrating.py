@@ -37,9 +37,10 @@ from qpasses.load.arguments import (
     given_float_model,
     given_paths,
     given_preprocessing,
+    naming,
     tool_version,
 )
-from qpasses.load.reading import external_files
+from qpasses.load.external_data import external_files
 from qpasses.lowering import QUANTIZABLE
 from qpasses.place.alignment import concerned, to_observe
 from qpasses.place.cautions import data_warnings, range_warnings
@@ -98,7 +99,8 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
 
     advance = asked.progress("prepare", 1)
     sample = feeds.first(skip_bad)
-    prepared, tensors, judged, feeds = _to_observe(source, feeds, sample, settings)
+    with naming(path):
+        prepared, tensors, judged, feeds = _to_observe(source, feeds, sample, settings)
     weights = weight_bytes(source)
     del source
     give_back(weights)
@@ -127,7 +129,7 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
         "calibration": ranges_as_json(ranges),
         "warnings": [*warnings, *range_warnings(ranges, settings.rules)],
     }
-    write_report(asked.json_file, report)
+    write_report(asked.json_file, report, f"{output} is written and whole" if output else "")
     return CalibrationResult(table, report)
 
 

@@ -25,6 +25,7 @@ from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
 from qpasses.ir.shapes import true_shapes
+from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
 from qpasses.prepare import CASTS, EXPAND, SIMPLIFY
 from qpasses.prepare.recognize_mask import RecognizeMask
@@ -47,6 +48,8 @@ def prepare(
     that the bodies need can be reached, or if the result of a step differs from the original
     on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
     """
+    if sample is not None:
+        check_memory(model, sample)
     expected = None if sample is None else results(model, sample)
     graph, whole = _through(SIMPLIFY, model, sample, context, watch, expected)
     if sample is not None and whole is not None:

@@ -65,7 +65,10 @@ PLAIN = {
     "softmax-bits": ("24", ["--softmax-bits", "24"]),
     "symmetric": ("true", ["--symmetric"]),
     "calibration-method": ('"mse"', ["--calibration-method", "mse"]),
-    "percentile": ("99", ["--percentile", "99"]),
+    "percentile": (
+        '99\ncalibration-method = "percentile"',
+        ["--percentile", "99", "--calibration-method", "percentile"],
+    ),
     "calibration-overrides": (
         '["x=percentile", "r=0,1.5"]',
         ["--calibration-overrides", "x=percentile", "--calibration-overrides", "r=0,1.5"],
