@@ -161,7 +161,7 @@ def wait_for(path, process, seconds=60):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_process_that_was_stopped_by_a_signal_goes_on(tmp_path, sent):
     bench = Bench(tmp_path, 60)
     process = slow_process(bench)
