@@ -97,6 +97,11 @@ def _input_spec(value: onnx.ValueInfoProto, is_fixed: bool) -> InputSpec:
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     if holds != "tensor":
         return InputSpec(value.name, dtype, (), holds)
+    if not tensor.HasField("shape"):
+        raise ModelError(
+            f"input {value.name!r} has no shape, not even a number of dimensions: say it with "
+            f"--input-shape {value.name}:1,3,224,224"
+        )
     dims = [
         dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
         for dim in tensor.shape.dim
@@ -159,6 +164,10 @@ def fitted_value(value: Value, spec: InputSpec, where: str) -> Value:
 
 
 def _of_type(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
+    if array.dtype == np.float16 and spec.dtype == np.float32:  # every number is the same
+        array = array.astype(np.float32)
+    if array.dtype.kind == "U" and spec.dtype == np.dtype(object):  # as numpy.save has texts
+        array = array.astype(object)
     if array.dtype != spec.dtype:
         raise DataError(
             f"{where}: input {spec.name!r} is {array.dtype}, the model takes {spec.dtype}"
@@ -168,10 +177,10 @@ def _of_type(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
 
 
 def fitted_array(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
-    """``array`` as the input takes it: only a batch dimension of 1 is put before it."""
+    """``array`` as the input takes it: a batch of 1 is put before it, halves are widened."""
     if array.ndim == len(spec.shape) - 1:
         array = array[None]
-    _of_type(array, spec, where)
+    array = _of_type(array, spec, where)
     fits = array.ndim == len(spec.shape) and all(
         want is None or want == have
         for want, have in zip(spec.shape, array.shape, strict=True)

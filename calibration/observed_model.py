@@ -109,9 +109,10 @@ class ShownModel(ObservedModel):
         """The values of each tensor for one feed. Raises ModelError."""
         if self._session is None:
             return []
-        if len(tensors(feed)) < len(feed):  # onnxruntime makes no sequences of its own here
+        is_text = any(each.dtype == np.dtype(object) for each in tensors(feed).values())
+        if is_text or len(tensors(feed)) < len(feed):  # onnxruntime makes none of these here
             copies = self._session.run(self._session.outputs, feed, sample)
-            return [Values.of(np.ascontiguousarray(each)) for each in copies]
+            return [Values.of(np.ascontiguousarray(each, np.float32)) for each in copies]
         given = {
             name: ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
             for name, array in tensors(feed).items()

@@ -317,6 +317,7 @@ def _reported(job: _Job, made: State) -> Result:
             *range_warnings(ranges, settings.rules),
             *code_warnings(made.few_codes, settings),
             *constant_warnings(made.clipped),
+            *source.remarks,
             *translation_warnings(source.notes),
             *kept_warnings(made.context.given.lost),
             *graph_warnings(made.graph, settings, summary, accuracy),

@@ -12,11 +12,25 @@ import onnx_graphsurgeon as gs
 from google.protobuf import text_format
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
+from onnx_graphsurgeon.exporters import onnx_exporter
 
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from opsets.errors import ModelError
 from qpasses.ir.runtime import IR_VERSION
+
+_number_tensor = onnx_exporter.constant_to_onnx_tensor
+
+
+def _constant_tensor(tensor: gs.Constant) -> onnx.TensorProto:
+    """A constant as ONNX has it, of texts too: graphsurgeon writes their addresses."""
+    if tensor.dtype == np.dtype(object):
+        return numpy_helper.from_array(np.asarray(tensor.values, object), tensor.name)
+    made: onnx.TensorProto = _number_tensor(tensor)
+    return made
+
+
+onnx_exporter.constant_to_onnx_tensor = _constant_tensor
 
 Graph: TypeAlias = gs.Graph
 Node: TypeAlias = gs.Node

@@ -18,6 +18,7 @@ from qpasses.ir.choices import EngineName
 from qpasses.ir.graph import nodes_of
 from qpasses.ir.input_shape import as_texts
 from qpasses.load.foreign import is_quantized, standard_qdq
+from qpasses.load.half_precision import half_type, widened
 from qpasses.load.input_sizes import with_input_shapes
 from qpasses.load.reading import (
     check_float,
@@ -57,7 +58,8 @@ class Source:
     ``model``: as it is rewritten; ``reference``: as it is run for comparison, which is the
     model itself where onnxruntime runs it. ``is_quantized``: it says itself how tensors are
     stored; ``dynamic``: the nodes that find scales at run time; ``notes``: by node, what could
-    not be taken over; ``is_sized``: free sizes of its inputs are fixed.
+    not be taken over; ``is_sized``: free sizes of its inputs are fixed;
+    ``remarks``: what users have to know of how it was read.
     """
 
     model: onnx.ModelProto
@@ -67,6 +69,7 @@ class Source:
     dynamic: Sequence[str] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     is_sized: bool = False
+    remarks: Sequence[str] = ()
 
     @property
     def sha256(self) -> str:
@@ -120,15 +123,25 @@ def given_source(model: str | Path | onnx.ModelProto) -> Source:
 def _source(given: onnx.ModelProto, path: Path) -> Source:
     check_not_ours(given, path)
     if not is_quantized(given):
-        check_float(given, path)
-        plain = runnable(given, path)
-        return Source(plain, path, plain)
+        return _float_source(given, path)
     check_weights(given, path)
     check_zero_points(given, path)
     translated = standard_qdq(given, path)
     made = runnable(translated.model, path)
     reference = runnable(given, path) if _runs(given) else made
     return Source(made, path, reference, True, translated.dynamic, translated.notes)
+
+
+def _float_source(given: onnx.ModelProto, path: Path) -> Source:
+    half, remarks = half_type(given), []
+    if half is not None:
+        given = widened(given)
+        remarks.append(
+            f"the model is {half}: it was converted to float32 first, inputs and outputs too"
+        )
+    check_float(given, path)
+    plain = runnable(given, path)
+    return Source(plain, path, plain, remarks=remarks)
 
 
 def _runs(model: onnx.ModelProto) -> bool:

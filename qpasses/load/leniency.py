@@ -6,21 +6,27 @@ from collections.abc import Iterator, Sequence
 import onnx
 
 from qpasses.ir.graph import nested_graphs
+from qpasses.load.dense import has_sparse, make_dense
 
 
 def completed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """``model`` with outputs that have types, constants written once, nodes in order.
+    """``model`` with outputs that have types, plain constants written once, nodes in order.
 
     The model itself if nothing is missing, else a copy.
     """
     graphs = [*nested_graphs(model.graph)]
     is_sorted = all(_order(graph.node) is None for graph in graphs)
-    if is_sorted and not any(map(_untyped, graphs)) and not any(map(_repeated, graphs)):
+    is_whole = not any(_untyped(each) or _has_sizes_below_0(each) for each in graphs)
+    if is_sorted and is_whole and not any(map(_repeated, graphs)) and not has_sparse(model):
         return model
     made = onnx.ModelProto()
     made.CopyFrom(model)
+    make_dense(made)
+    if any(not value.HasField("type") for value in made.graph.output):
+        _infer_outputs(made)
     for graph in nested_graphs(made.graph):
         _complete_types(graph)
+        _free_sizes_below_0(graph)
         for place in reversed(_repeated(graph)):
             del graph.node[place]
         if order := _order(graph.node):
@@ -43,6 +49,37 @@ def _complete_types(graph: onnx.GraphProto) -> None:
     kept = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in known.values()]
     del graph.value_info[:]
     graph.value_info.extend(kept)
+
+
+def _infer_outputs(model: onnx.ModelProto) -> None:
+    """Give outputs without a type that which follows from the nodes, if any does."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    known = {
+        value.name: value for value in [*inferred.graph.output, *inferred.graph.value_info]
+    }
+    for value in model.graph.output:
+        if not value.HasField("type") and value.name in known:
+            value.CopyFrom(known[value.name])
+
+
+def _values(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    return [*graph.input, *graph.output, *graph.value_info]
+
+
+def _has_sizes_below_0(graph: onnx.GraphProto) -> bool:
+    return any(
+        dim.dim_value < 0
+        for value in _values(graph)
+        for dim in value.type.tensor_type.shape.dim
+    )
+
+
+def _free_sizes_below_0(graph: onnx.GraphProto) -> None:
+    """A size of -1 says what no size says: that it is free."""
+    for value in _values(graph):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.ClearField("dim_value")
 
 
 def _repeated(graph: onnx.GraphProto) -> list[int]:

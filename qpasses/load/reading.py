@@ -76,9 +76,12 @@ def _check(model: onnx.ModelProto) -> None:
         if is_simplified(node) or (old and node.op_type == "GroupNormalization")
     ]
     nameless = [node for node in nodes_of(model) if not node.name and node.output]
+    shapeless = [value.type.tensor_type for value in _edges(model) if _is_shapeless(value)]
     version, imports = model.ir_version, list(model.opset_import)
     model.ir_version = max(version, 4)
     try:
+        for kind in shapeless:
+            kind.shape.SetInParent()
         for node in nameless:  # errors have to call it something
             node.name = next(iter(node.output))
         for node in unknown:
@@ -90,12 +93,24 @@ def _check(model: onnx.ModelProto) -> None:
         model.opset_import.extend(onnx.helper.make_opsetid(each, 1) for each in missing)
         onnx.checker.check_model(model)
     finally:
+        for kind in shapeless:
+            kind.ClearField("shape")
         for node in nameless:
             node.ClearField("name")
         for node in unknown:
             node.domain = ""
         del model.opset_import[len(imports) :]
         model.ir_version = version
+
+
+def _edges(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    return [*model.graph.input, *model.graph.output]
+
+
+def _is_shapeless(value: onnx.ValueInfoProto) -> bool:
+    """Whether it is a tensor of which not even the rank is said, as runtimes accept it."""
+    kind = value.type
+    return kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape")
 
 
 def _check_parts(part: Message) -> None:

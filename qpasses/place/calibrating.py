@@ -123,7 +123,7 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
         checkpoint.path.unlink(missing_ok=True)
     counts = {"calibration": table.samples, "resumed": start.samples}
     skipped = {"skipped": skipped_as_json(found.skipped)}
-    warnings = data_warnings(feeds, feeds.random, False)
+    warnings = [*float_model.remarks, *data_warnings(feeds, feeds.random, False)]
     report |= {
         "samples": described(feeds) | counts | skipped,
         "calibration": ranges_as_json(ranges),
@@ -316,7 +316,9 @@ def _looks(feeds: Samples) -> list[str]:
             content.update(name.encode() if not isinstance(feed[name], np.ndarray) else b"")
             for array in elements(feed[name]):
                 content.update(f"{name} {array.dtype} {array.shape}".encode())
-                content.update(np.ascontiguousarray(array).tobytes())
+                is_text = array.dtype == np.dtype(object)  # whose bytes are addresses
+                values = str(array.tolist()).encode() if is_text else None
+                content.update(values or np.ascontiguousarray(array).tobytes())
         found.append(content.hexdigest())
     return found
 

@@ -15,6 +15,7 @@ from qpasses.ir.graph import (
     sole_consumer,
     write_for,
 )
+from qpasses.ir.overflow import overflows
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
@@ -50,6 +51,8 @@ def _fold_factors(node: Node, context: Context) -> Declined | None:
     weights = given.astype(np.float64)
     turned, alpha = bool(node.attrs.get("transB", 0)), node.attrs.get("alpha", 1.0)
     weights = (weights.T if turned else weights) * alpha
+    if overflows(given.dtype, weights):
+        return Declined("Gemm with weights times alpha that float32 does not hold")
     made = context.constant(f"{node.name}.weight", weights.astype(given.dtype))
     context.given.carry(
         node.inputs[1],
@@ -64,6 +67,8 @@ def _fold_factors(node: Node, context: Context) -> Declined | None:
         if row is None:
             return Declined("Gemm with a third input that is not a constant row")
         scaled = row.astype(np.float64) * node.attrs.get("beta", 1.0)
+        if overflows(given.dtype, scaled):
+            return Declined("Gemm with a bias times beta that float32 does not hold")
         inputs.append(context.constant(f"{node.name}.bias", scaled.astype(given.dtype)))
         if node.attrs.get("beta", 1.0) == 1:
             context.given.carry(bias, inputs[-1], lambda codes: codes.moved(as_row))

@@ -15,6 +15,7 @@ from qpasses.ir.graph import (
     sole_consumer,
     write_for,
 )
+from qpasses.ir.overflow import overflows
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Outcome, Pass, rename_between
 
 CONVOLVING = frozenset({"Conv", "ConvTranspose"})
@@ -89,6 +90,8 @@ def _absorb(conv: Node, added: NDArray[Any], node: Node, context: Context) -> bo
     if not _is_per_channel(added.shape, channels, weights.ndim):
         return False
     total = np.broadcast_to(added.reshape(-1), (channels,)).astype(np.float64) + start
+    if overflows(weights.dtype, total):
+        return False
     folded = context.constant(
         f"{conv.name}.bias_with_{node.name}", total.astype(weights.dtype)
     )

@@ -19,6 +19,7 @@ from qpasses.ir.graph import (
     sole_consumer,
     write_for,
 )
+from qpasses.ir.overflow import overflows
 from qpasses.ir.rewriting import REWRITTEN, Context, Declined, Outcome, Pass
 
 
@@ -41,15 +42,22 @@ class FoldBatchNormalization(Pass):
             return affine
         factor, offset = affine
         before = producer(node.inputs[0])
-        if before is not None and can_absorb(graph, before, node, factor.size):
-            scale_outputs(before, factor, offset, context)
+        if (
+            before is not None
+            and can_absorb(graph, before, node, factor.size)
+            and scale_outputs(before, factor, offset, context)
+        ):
             write_for(before, node)
             return REWRITTEN
+        if overflows(np.float32, factor, offset):
+            return Declined("BatchNormalization by factors that float32 does not hold")
         if node.outputs[0].dtype != np.float32:
             return Declined(f"BatchNormalization in {node.outputs[0].dtype} alone")
         dims, behind = rank(node.inputs[0]), sole_consumer(graph, node.outputs[0])
         if dims == 2 and behind is not None and _can_take(behind, node):
             scaled = _scaled_inputs(behind, factor, offset, context)
+            if scaled is None:
+                return Declined("BatchNormalization too large for the weights behind it")
             behind.inputs = [node.inputs[0], *scaled]
             node.outputs.clear()
             return REWRITTEN
@@ -93,14 +101,21 @@ def scale_outputs(
     factor: NDArray[np.float64],
     offset: NDArray[np.float64],
     context: Context,
-) -> None:
-    """Multiply what ``before`` writes with ``factor`` and add ``offset``, for each channel."""
+) -> bool:
+    """Multiply what ``before`` writes with ``factor`` and add ``offset``, for each channel.
+
+    Whether its type holds what becomes of its constants; else they stay as they are.
+    """
     bias = _values(before, 2) if input_at(before, 2) is not None else np.zeros_like(offset)
     along = _along_outputs(before, factor)
     weights = _values(before, 1) * along
-    folded = _constants(before, weights, bias.reshape(-1) * factor + offset, context)
+    total = bias.reshape(-1) * factor + offset
+    if overflows(before.outputs[0].dtype, weights, total):
+        return False
+    folded = _constants(before, weights, total, context)
     context.given.carry(before.inputs[1], folded[0], lambda codes: codes.scaled(along))
     before.inputs = [before.inputs[0], *folded]
+    return True
 
 
 def _along_outputs(before: Node, factor: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -133,13 +148,15 @@ def _scaled_inputs(
     factor: NDArray[np.float64],
     offset: NDArray[np.float64],
     context: Context,
-) -> list[Tensor]:
-    """Weights and bias that take the factor and offset of each input."""
+) -> list[Tensor] | None:
+    """Weights and bias with the factor and offset of each input, if float32 holds them."""
     weights = _values(behind, 1)
     turned = bool(behind.attrs.get("transB", 0))
     sums = offset @ (weights.T if turned else weights)
     bias = _values(behind, 2) if input_at(behind, 2) is not None else 0.0
     scaled = weights * (factor if turned else factor.reshape(-1, 1))
+    if overflows(np.float32, scaled, bias + sums):
+        return None
     return _constants(behind, scaled, bias + sums, context)
 
 

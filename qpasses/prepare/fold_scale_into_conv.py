@@ -34,7 +34,8 @@ class FoldScaleIntoConv(Pass):
             factor = _factor(values, rank(data), channels, node.op)
             if factor is None or not can_absorb(graph, before, node, channels):
                 continue
-            scale_outputs(before, factor, np.zeros(channels), context)
+            if not scale_outputs(before, factor, np.zeros(channels), context):
+                continue
             write_for(before, node)
             return REWRITTEN
         return NOT_MINE  # an ordinary product

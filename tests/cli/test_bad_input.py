@@ -436,10 +436,6 @@ Twice (x) => (y) { y = Add (x, x) }"""
 MATMUL = "g ({0}[N, 4] x) => ({0}[N, 3] y) {{ y = MatMul (x, w) }}"
 
 OUTSIDE_THE_CORE = {
-    "float16": (
-        model(MATMUL.format("float16"), w=numbers(4, 3, dtype=np.float16)),
-        numbers(8, 4, dtype=np.float16),
-    ),
     "float64": (
         model(MATMUL.format("double"), w=numbers(4, 3, dtype=np.float64)),
         numbers(8, 4, dtype=np.float64),

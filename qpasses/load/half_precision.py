@@ -1,0 +1,68 @@
+"""Models whose weights are float16 or bfloat16, in float32, from which integers follow."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from qpasses.ir.graph import nested_graphs, nodes_of
+
+_HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+_TYPES = ("to", "dtype", "output_dtype", "stash_type")
+"""Attributes that name a type of elements."""
+
+
+_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization"})
+
+
+def half_type(model: onnx.ModelProto) -> str | None:
+    """``float16`` or ``bfloat16`` if the weights of ``model`` are that, and none float32."""
+    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
+            kinds[node.output[0]] = node.attribute[0].t.data_type
+    read = [
+        kinds.get(name)
+        for node in model.graph.node
+        if node.op_type in _WEIGHTED
+        for name in node.input[1:]
+    ]
+    if TensorProto.FLOAT in read:
+        return None
+    found = next((kind for kind in read if kind in _HALVES), None)
+    return None if found is None else TensorProto.DataType.Name(found).lower()
+
+
+def widened(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``model`` in float32, its inputs and outputs too; every number in it is the same."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    nodes = [node for function in made.functions for node in function.node]
+    for tensor in _tensors(made, [*nodes_of(made), *nodes]):
+        if tensor.data_type in _HALVES:
+            values = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    for node in [*nodes_of(made), *nodes]:
+        for attribute in node.attribute:
+            if attribute.name in _TYPES and attribute.i in _HALVES:
+                attribute.i = TensorProto.FLOAT
+    for graph in nested_graphs(made.graph):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            if _kind(value) in _HALVES:
+                value.type.tensor_type.elem_type = TensorProto.FLOAT
+    return made
+
+
+def _kind(value: onnx.ValueInfoProto) -> int:
+    return int(value.type.tensor_type.elem_type)
+
+
+def _tensors(
+    model: onnx.ModelProto, nodes: list[onnx.NodeProto]
+) -> Iterator[onnx.TensorProto]:
+    for graph in nested_graphs(model.graph):
+        yield from graph.initializer
+    for attribute in (each for node in nodes for each in node.attribute):
+        yield from [attribute.t] if attribute.HasField("t") else attribute.tensors
