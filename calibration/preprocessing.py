@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.inputs import InputSpec
+from opsets.argument_kinds import shown
 from opsets.errors import DataError, UsageError
 
 Channels = Literal["RGB", "BGR", "gray"]
@@ -195,9 +196,9 @@ def _no_picture(spec: InputSpec, how: str = "") -> DataError:
 
 
 def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
+    if not isinstance(value, str | None) or value not in known:
         listed = ", ".join(str(each) for each in known if each is not None)
-        raise UsageError(f"unknown {name} {value!r}: use one of {listed}")
+        raise UsageError(f"unknown {name} {shown(value)}: use one of {listed}")
 
 
 def _numbers(name: str, given: Any, counts: tuple[int, ...]) -> tuple[float, ...]:

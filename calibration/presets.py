@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from calibration.preprocessing import Channels, Layout, Preprocessing, Resize
+from opsets.argument_kinds import shown
 from opsets.errors import UsageError
 
 _EVALUATION = 224 / 256
@@ -101,10 +102,12 @@ def preprocessing(
     turns RGB into BGR or back. Raises UsageError for unknown names and for values that make
     no sense.
     """
-    start = PRESETS.get("raw" if name is None else name)
-    if start is None:
-        raise UsageError(f"unknown preprocessing {name!r}: use one of {', '.join(PRESETS)}")
-    if {start.channels, channels} == {"RGB", "BGR"}:
+    start = PRESETS.get(name) if isinstance(name, str) else PRESETS["raw"]
+    if start is None or not isinstance(name, str | None):
+        raise UsageError(
+            f"unknown preprocessing {shown(name)}: use one of {', '.join(PRESETS)}"
+        )
+    if sorted(map(str, (start.channels, channels))) == ["BGR", "RGB"]:
         start = replace(start, mean=start.mean[::-1], std=start.std[::-1])
     given: dict[str, Any] = {
         "channels": channels,

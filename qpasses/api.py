@@ -11,6 +11,7 @@ import onnx
 from calibration import Preprocessing, Samples, Session, open_samples
 from calibration.inputs import InputSpec
 from calibration.table import Table
+from opsets.argument_kinds import check_kind, check_path
 from opsets.errors import DataError, ModelError, UsageError, VerificationError
 from opsets.target import Target
 from qpasses.checking.accuracy import compare
@@ -96,6 +97,8 @@ class Result:
         ``evidence_file``: beside ``output`` where it is None. Raises UsageError for a path
         that cannot be written, and for the result of ``verify``, which holds no model.
         """
+        check_kind("output", output, "str | Path")
+        check_path("evidence_file", evidence_file)
         if self.model is None:
             raise UsageError(f"{output}: the result of verify holds no model to write")
         made = self.report["configuration"]

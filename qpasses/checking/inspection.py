@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from opsets.argument_kinds import shown
 from opsets.declaration import Scaling
 from opsets.errors import UsageError
 from opsets.op import DOMAIN
@@ -99,6 +100,8 @@ class Inspection:
 
         Raises UsageError if there is none.
         """
+        if not isinstance(name, str):
+            raise UsageError(f"name: the name of a node is needed, got {shown(name)}")
         for row in self.rows:
             if name in (row.name, *row.writes):
                 return row

@@ -8,6 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opsets.argument_kinds import shown
+from opsets.errors import UsageError
 from qpasses.ir.choices import ForeignFormat, TableFormat
 from qpasses.ir.declared import FILE, FILE_OR_NAME, Kind, Options, described, option
 from qpasses.ir.options import (
@@ -53,6 +55,14 @@ def _shard(value: Any) -> tuple[int, int]:
     except ValueError as error:
         raise ValueError(f"{value!r} is not I/N, as 2/4 for the second of four") from error
     return number, parts
+
+
+def _checked_shard(given: Any) -> tuple[int, int]:
+    """It, if it is a pair of whole numbers. Raises UsageError."""
+    is_pair = isinstance(given, tuple | list) and [type(n) for n in given] == [int, int]
+    if not is_pair:
+        raise UsageError(f"shard: a pair (i, n) is needed, got {shown(given)}")
+    return given[0], given[1]
 
 
 SHARD = Kind("a text", lambda value: isinstance(value, str), _shard)
@@ -183,6 +193,7 @@ class CalibrateOptions(ReportOptions, RunOptions, TensorOptions, SampleOptions):
         RUN,
         metavar="I/N",
         kind=SHARD,
+        kept=_checked_shard,
     )
     restart: bool = option(False, "Begin anew where a stopped run could be gone on with.", RUN)
     table_format: TableFormat = option(

@@ -11,6 +11,7 @@ from sys import float_info
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from opsets.argument_kinds import check_kind, shown
 from opsets.errors import UsageError
 
 Value = TypeVar("Value")
@@ -129,11 +130,11 @@ class Declared:
         if value is None and self.default is None:
             return None
         if choices := self.option.choices:
-            if not any(value == each and type(value) is type(each) for each in choices):
+            if not any(type(value) is type(each) and value == each for each in choices):
                 known = ", ".join(map(str, choices))
-                raise UsageError(f"{self.name}: unknown {value!r}, use one of {known}")
+                raise UsageError(f"{self.name}: unknown {shown(value)}, use one of {known}")
         elif self.is_typed and not self.fits(value):
-            raise UsageError(f"{self.name}: {self.needed} is needed, got {value!r}")
+            raise UsageError(f"{self.name}: {self.needed} is needed, got {shown(value)}")
         if self.kind is TEXTS and self.is_typed:
             value = tuple(value)
         return value if self.option.kept is None else self.option.kept(value)
@@ -178,6 +179,11 @@ class Options:
     """A dataclass of options: every one is checked when an object is made."""
 
     def __post_init__(self) -> None:
+        for made in fields(self):
+            is_called = get_origin(made.type) is Callable
+            words = "Callable" if is_called else made.type
+            if isinstance(words, str):
+                check_kind(made.name, getattr(self, made.name), words)
         for name, each in declared(type(self)).items():
             given = getattr(self, name)
             kept = each.checked(given)

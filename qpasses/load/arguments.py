@@ -12,6 +12,7 @@ import onnx
 from calibration import Engine, Preprocessing, Session, input_specs, presets
 from calibration.collect import collect
 from calibration.inputs import InputSpec
+from opsets.argument_kinds import check_kind, check_path, shown
 from opsets.errors import ModelError, UsageError
 from opsets.target import Target, load_target
 from qpasses.ir.choices import EngineName
@@ -34,6 +35,8 @@ from qpasses.load.upgrade import runnable
 
 def given_paths(*given: str | Path | None) -> list[Path]:
     """Those that are not None."""
+    for path in given:
+        check_path("the path to write", path)
     return [Path(path) for path in given if path is not None]
 
 
@@ -41,6 +44,7 @@ def given_model(
     model: str | Path | onnx.ModelProto, lenient: bool = False
 ) -> tuple[onnx.ModelProto, Path]:
     """The checked model, and its path or what stands for one in messages."""
+    check_kind("model", model, "str | Path | onnx.ModelProto")
     if isinstance(model, onnx.ModelProto):
         path = Path("<ModelProto>")
         return checked_model(model, path, lenient), path
@@ -171,14 +175,14 @@ def given_preprocessing(given: Preprocessing | str | None) -> Preprocessing | No
     if isinstance(given, str):
         return presets.preprocessing(given)
     raise UsageError(
-        f"preprocessing: a name or a qpasses.Preprocessing is needed, got {given!r}"
+        f"preprocessing: a name or a qpasses.Preprocessing is needed, got {shown(given)}"
     )
 
 
 def given_target(target: str | Path | Target, exact: bool) -> Target:
     """Its rules; ``exact`` stands for the target of that name."""
     if not isinstance(target, str | Path | Target):
-        raise UsageError(f"target: a name, a path or a Target is needed, got {target!r}")
+        raise UsageError(f"target: a name, a path or a Target is needed, got {shown(target)}")
     rules = target if isinstance(target, Target) else load_target(target)
     if not exact:
         return rules

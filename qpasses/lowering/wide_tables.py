@@ -12,6 +12,7 @@ import onnx
 import onnx.parser
 from numpy.typing import NDArray
 
+from opsets.argument_kinds import shown
 from opsets.errors import ModelError, UsageError
 from opsets.fixed_point import ROUNDINGS, Rounding
 from opsets.op import Flavour
@@ -113,6 +114,9 @@ def wide_table(
     Raises UsageError for other arguments, ModelError if the model is of another kind or its
     function is not defined for any code.
     """
+    for name, end in (("x", x), ("y", y)):
+        if not isinstance(end, Quantization):
+            raise UsageError(f"{name}: a qpasses.Quantization is needed, got {shown(end)}")
     if x.dtype != "int16":
         raise UsageError(f"x is {x.dtype}: wide tables are of int16")
     for name, value, known in (

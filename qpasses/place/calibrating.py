@@ -20,6 +20,7 @@ from calibration.memory import give_back
 from calibration.methods import NEEDS_HISTOGRAM
 from calibration.rules import Rules
 from calibration.table import Table, read_table
+from opsets.argument_kinds import check_kind, check_path, shown
 from opsets.errors import DataError, UsageError
 from opsets.target import load_target
 from qpasses.emit.report_file import described, report_head, write_report
@@ -209,6 +210,11 @@ def merge_tables(tables: Sequence[str | Path], output: str | Path | None = None)
     Raises DataError if they do not belong together: made from different models, versions of
     the tool, options or kinds of samples.
     """
+    if not isinstance(tables, Sequence) or isinstance(tables, str | bytes):
+        raise UsageError(f"tables: a list of paths is needed, got {shown(tables)}")
+    for each in tables:
+        check_kind("tables", each, "str | Path")
+    check_path("output", output)
     if len(tables) < 2:
         raise UsageError("merge: at least two tables are needed")
     paths = [Path(path) for path in tables]
