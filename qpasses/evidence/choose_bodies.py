@@ -1,6 +1,7 @@
 """Choose the body of each node: the cheapest of a table, else the first that is proved."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from opsets.op import DOMAIN
@@ -8,9 +9,12 @@ from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import constants_of, form, made_bodies, rank_of
 from qpasses.evidence.costs import NOMINAL, measured
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.evidence.prove import evidence_of, proved_body
-from qpasses.evidence.prove_tables import table_differences
+from qpasses.evidence.prove import AT_ONCE, evidence_of, proved_body
+from qpasses.evidence.prove_tables import differences
+from qpasses.evidence.table_places import Asked, asked_of
+from qpasses.evidence.tables_together import ANSWERS
 from qpasses.ir.graph import Graph, Node, constant, producer
+from qpasses.ir.record import NodeRecord
 from qpasses.ir.rewriting import Context
 from qpasses.ir.stages import LOOKUPS
 
@@ -26,21 +30,44 @@ def choose_bodies(graph: Graph, context: Context) -> Iterator[NodeEvidence]:
     but give another entry. Others get the first onnxruntime body that the proof accepts, and
     keep the portable one where there is none, or portable bodies are wanted.
     """
-    record = context.record
-    for node in graph.nodes:
-        if node.domain == DOMAIN and context.flavour == "onnxruntime":
-            if node.op in LOOKUPS:
-                _choose(node, context)
-            elif found := proved_body(node, record):
-                record.nodes[node.name].overload = found.body
-                yield found
-                continue
+    for start in range(0, len(graph.nodes), AT_ONCE):
+        yield from _chosen(graph.nodes[start : start + AT_ONCE], context)
+
+
+def _chosen(nodes: Sequence[Node], context: Context) -> Iterator[NodeEvidence]:
+    record, is_fast = context.record, context.flavour == "onnxruntime"
+    own = [node for node in nodes if node.domain == DOMAIN] if is_fast else []
+    lookups = {node.name: _ranked(node, context) for node in own if node.op in LOOKUPS}
+    waiting = list(lookups.values())
+    for tried in range(max(map(len, waiting), default=0)):
+        ANSWERS.ask(each[tried].asked for each in waiting)
+        waiting = [each for each in waiting if each[tried].differs()]
+    for node in nodes:
+        if node.name in lookups:
+            _choose(lookups[node.name], record.nodes[node.name])
+        elif is_fast and node.domain == DOMAIN and (found := proved_body(node, record)):
+            record.nodes[node.name].overload = found.body
+            yield found
+            continue
         yield from evidence_of(node, record)
 
 
-def _choose(node: Node, context: Context) -> None:
-    record, prices = context.record, measured()
-    entry, table = record.nodes[node.name], constant(node.inputs[-1])
+@dataclass(frozen=True)
+class _Candidate:
+    """A body that may compute a table, at what cost; the ``declared`` one looks it up."""
+
+    cost: float
+    asked: Asked
+    declared: bool
+
+    def differs(self) -> bool:
+        """Whether it gives another entry."""
+        return not self.declared and bool(differences(self.asked).any())
+
+
+def _ranked(node: Node, context: Context) -> list[_Candidate]:
+    """What may compute the table of ``node``, the cheapest first."""
+    record, prices, table = context.record, measured(), constant(node.inputs[-1])
     assert table is not None, node.name
     sizes = context.sizes.get(node.outputs[0].name)
     elements = NOMINAL if sizes is None else prod(sizes)
@@ -51,20 +78,25 @@ def _choose(node: Node, context: Context) -> None:
         for place, body in enumerate(bodies)
     )
     types = [record.tensors[tensor.name].dtype for tensor in node.inputs[:-1]]
-    attributes = {name: node.attrs[name] for name in sorted(node.attrs)}
     rank = rank_of(node) or 0
-    for cost, place in ranked:
-        body = bodies[place]
-        differs = (
-            place > 0
-            and table_differences(node.op, body, table, types, attributes, rank).any()
+    return [
+        _Candidate(
+            cost, asked_of(node.op, bodies[place], table, types, node.attrs, rank), place == 0
         )
-        entry.costs[form(body.overload)] = None if differs else round(cost)
+        for cost, place in ranked
+    ]
+
+
+def _choose(ranked: Sequence[_Candidate], entry: NodeRecord) -> None:
+    """The first that gives the table, into ``entry``, with the costs of all."""
+    for each in ranked:
+        overload, differs = each.asked.body.overload, each.differs()
+        entry.costs[form(overload)] = None if differs else round(each.cost)
         if not differs:
-            entry.overload = body.overload
+            entry.overload = overload
             break
-    for cost, place in ranked:
-        entry.costs.setdefault(form(bodies[place].overload), round(cost))
+    for each in ranked:
+        entry.costs.setdefault(form(each.asked.body.overload), round(each.cost))
 
 
 def _transposes(node: Node) -> int:

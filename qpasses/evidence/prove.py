@@ -16,7 +16,7 @@ from opsets.rounding import NodeRounding
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond, headroom, problem_of
-from qpasses.evidence.prove_lookups import lookup, lookup_pair
+from qpasses.evidence.prove_lookups import asked_about, lookup, lookup_pair
 from qpasses.evidence.prove_pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.prove_products import mul_inputs, real_product
 from qpasses.evidence.prove_published import (
@@ -30,6 +30,7 @@ from qpasses.evidence.prove_rows import log_softmax, normalized, softmax
 from qpasses.evidence.prove_slopes import slope_differences
 from qpasses.evidence.prove_streams import rescale, stream_sum
 from qpasses.evidence.prove_windows import differing_means, window_sizes
+from qpasses.evidence.tables_together import ANSWERS
 from qpasses.evidence.taps import total_of
 from qpasses.evidence.thresholds import (
     Interval,
@@ -49,8 +50,16 @@ from qpasses.ir.stages import Kind, kind
 
 def prove(graph: Graph, record: Record) -> Iterator[NodeEvidence]:
     """The evidence of each integer node of ``graph``, in graph order."""
-    for node in graph.nodes:
-        yield from evidence_of(node, record)
+    for start in range(0, len(graph.nodes), AT_ONCE):
+        nodes = graph.nodes[start : start + AT_ONCE]
+        tables = [node for node in nodes if node.domain == DOMAIN and node.op == "Lut"]
+        ANSWERS.ask(asked_about(each, record, constants_of(each)["table"]) for each in tables)
+        for node in nodes:
+            yield from evidence_of(node, record)
+
+
+AT_ONCE = 512
+"""Of so many nodes the tables are asked for together."""
 
 
 def evidence_of(node: Node, record: Record) -> Iterator[NodeEvidence]:

@@ -1,6 +1,5 @@
 """Tables: the body on all codes, and the entries against real arithmetic."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +14,8 @@ from qpasses.evidence.bodies import body_of, rank_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond
 from qpasses.evidence.prove_pairs import half_to_even
-from qpasses.evidence.prove_tables import table_differences
+from qpasses.evidence.prove_tables import differences
+from qpasses.evidence.table_places import Asked, asked_of
 from qpasses.ir.edges import byte_codes
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node
@@ -37,7 +37,7 @@ def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
         expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
     if expected.shape != table.shape:
         raise ModelError(f"node {node.name!r}: its recorded function has other channels")
-    return _looked_up(node, record, table, [x.dtype], expected)
+    return _looked_up(node, record, table, expected)
 
 
 def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
@@ -52,7 +52,7 @@ def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
     with np.errstate(over="ignore"):
         levels = np.rint(np.where(np.isnan(real), 0, real) / y.scale) + y.zero_point
     expected = np.clip(levels, *y.limits).reshape(-1).astype(np.int64)
-    return _looked_up(node, record, table, [a.dtype, b.dtype], expected)
+    return _looked_up(node, record, table, expected)
 
 
 def _real(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float64]:
@@ -60,13 +60,20 @@ def _real(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float64]:
     return (codes.astype(np.int64) - meaning.zero_point) * np.float64(meaning.scale)
 
 
+def asked_about(node: Node, record: Record, table: NDArray[Any]) -> Asked:
+    """Whether the body of ``node`` gives ``table``."""
+    types = [record.tensors[tensor.name].dtype for tensor in node.inputs[:-1]]
+    attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
+    body = body_of(node, record)
+    return asked_of(node.op, body, table, types, attributes, rank_of(node) or 0)
+
+
 def _looked_up(
-    node: Node, record: Record, table: NDArray[Any], types: Sequence[str], expected: Int64
+    node: Node, record: Record, table: NDArray[Any], expected: Int64
 ) -> NodeEvidence:
     """The body on all codes against ``table``, and the table against real arithmetic."""
-    body = body_of(node, record)
-    attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
-    wrong = table_differences(node.op, body, table, types, attributes, rank_of(node) or 0)
+    asked = asked_about(node, record, table)
+    wrong = differences(asked)
     gaps = np.abs(table.astype(np.int64) - expected)
     return NodeEvidence(
         name=node.name,
@@ -74,7 +81,7 @@ def _looked_up(
         kind="exhaustive",
         domain=table.size,
         mismatches=int(wrong.sum()),
-        body=body.overload,
+        body=asked.body.overload,
         reference_moved=int((gaps > 0).sum()),
         reference_max_lsb=int(gaps.max()),
         channels=len(table) if table.ndim > 1 else 0,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
-from qpasses.evidence.prove_tables import code_places
+from qpasses.evidence.table_places import code_places
 from qpasses.ir.edges import byte_codes
 from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import op_runner

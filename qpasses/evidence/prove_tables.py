@@ -8,13 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.op import Body
+from qpasses.evidence.table_places import REMAINDERS, Asked, Places, asked_of, code_places
+from qpasses.evidence.tables_together import ANSWERS
 from qpasses.ir.runtime import op_runner
-
-REMAINDERS = (*range(1, 18), 33)
-"""Sizes of small inputs: vector kernels have code of their own for what is left at the end."""
-
-ROLLS = 65
-"""Each code is tried at so many places in a row, beyond the width of every vector kernel."""
 
 CHANNEL_ROLLS = 17
 """The same under constants of channels: their kernels take up to 16 float32 at a time."""
@@ -34,28 +30,23 @@ def table_differences(
     looks entries up; a made one computes them, so it runs optimized and not, with each code at
     every place of a vector and in every remainder.
     """
-    key = table.tobytes(), table.dtype.name, table.shape
-    names = tuple(np.dtype(each).name for each in types)
-    return _differences(op, body, key, names, tuple(sorted(attributes.items())), rank)
+    return differences(asked_of(op, body, table, types, attributes, rank))
+
+
+def differences(asked: Asked) -> NDArray[np.bool_]:
+    """``table_differences`` of a question that may have been asked before."""
+    known = ANSWERS.get(asked)
+    return _differences(asked) if known is None else known
 
 
 @lru_cache(maxsize=512)
-def _differences(
-    op: str,
-    body: Body,
-    key: tuple[bytes, str, tuple[int, ...]],
-    types: tuple[str, ...],
-    attributes: tuple[tuple[str, Any], ...],
-    rank: int,
-) -> NDArray[np.bool_]:
-    content, dtype, shape = key
-    table = np.frombuffer(content, dtype).reshape(shape)
-    given = dict(attributes)
-    wrong = np.zeros(shape, bool)
-    runs = _PLACES[op](shape, bool(body.proto))
+def _differences(asked: Asked) -> NDArray[np.bool_]:
+    op, body, table, given = asked.op, asked.body, asked.table, dict(asked.attributes)
+    wrong = np.zeros(table.shape, bool)
+    runs = _PLACES[op](table.shape, bool(body.proto))
     if given.get("axis") == 0:  # no room for rows in front
         runs = (row for places in runs for row in np.split(places, places.shape[1], 1))
-    parts = [_stored(op, each, types, given, rank) for each in runs]
+    parts = [_stored(op, each, asked.types, given, asked.rank) for each in runs]
     entries = np.concatenate([places.reshape(-1) for _, places in parts])
     expected = table.reshape(-1)[entries]
     for optimize in (False, True) if body.proto else (False,):
@@ -64,10 +55,6 @@ def _differences(
         wrong.reshape(-1)[entries[found != expected]] = True
     wrong.setflags(write=False)
     return wrong
-
-
-Places = NDArray[np.int64]
-"""Entries of a flat table, in the shape in which an input asks for them."""
 
 
 def _stored(
@@ -103,21 +90,6 @@ def _laid_out(places: Places, axis: int, rank: int) -> Places:
         order = places.transpose(1, 0, 2)
     shape[axis] = channels
     return order.reshape(shape)
-
-
-def code_places(shape: Sequence[int], computed: bool) -> Iterator[Places]:
-    """Places of a table of 256.
-
-    If they are ``computed``, each at every place of a vector and in every remainder.
-    """
-    codes = np.arange(*shape)
-    if not computed:
-        yield codes
-        return
-    yield np.concatenate([np.roll(codes, shift) for shift in range(ROLLS)])
-    for size in REMAINDERS:
-        for start in range(0, 256, size):
-            yield codes[start : start + size]
 
 
 def _channel_places(shape: Sequence[int], computed: bool) -> Iterator[Places]:

@@ -50,7 +50,7 @@ PREPARE = {"qpasses.prepare.canonical"}
 NAMES = {
     "qpasses.ir.stages": {"LOOKUPS", "SLOPED"},
     "qpasses.evidence.prove_pairs": {
-        *("add_inputs", "all_pairs", "fast_overload", "kernel_differences", "real_sum")
+        *("add_inputs", "all_pairs", "fast_overload", "kernel_agrees", "real_sum")
     },
     "qpasses.evidence.prove_products": {"mul_inputs", "real_product"},
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.fixed_point import ROUNDINGS
 from opsets.realised import quotient_rounding, searched
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest, requantized, shifted
@@ -29,7 +30,7 @@ from qpasses.evidence.prove_pairs import (
     add_inputs,
     all_pairs,
     fast_overload,
-    kernel_differences,
+    kernel_agrees,
     real_sum,
 )
 from qpasses.evidence.prove_products import mul_inputs, real_product
@@ -122,7 +123,14 @@ def _sum_multipliers(
     first, second = column - a.zero_point, row - b.zero_point
     if op == "IntSub":
         second = -second
-    real = real_sum(a, b, y, bounds, op)
+    widths = [
+        max(abs(m - ratio * 2**shift) for m in (k - 3, k, k + 3))
+        for k, ratio in zip(start, ratios, strict=True)
+    ]
+    sums = first * float(ratios[0]) + second * float(ratios[1])
+    asked = _may_differ(sums, 255 * sum(widths) / 2**shift)
+    real = real_sum(a, b, y, bounds, op)[asked]
+    first, second = (np.broadcast_to(each, sums.shape)[asked] for each in (first, second))
 
     def differing(change: tuple[int, int]) -> int:
         total = first * (start[0] + change[0]) + second * (start[1] + change[1])
@@ -140,7 +148,7 @@ def _sum_multipliers(
     for change in (*near, *far):
         pair = start[0] + change[0], start[1] + change[1]
         given = add_inputs(a, b, y, bounds, *pair, shift)
-        if kernel_differences(given, fast_overload(given), quotient_rounding(target), op) == 0:
+        if kernel_agrees(given, fast_overload(given), quotient_rounding(target), op):
             return *pair, shift
     return start[0], start[1], shift
 
@@ -189,7 +197,11 @@ def _product_multiplier(
     start, shift = nearest(ratio, target.multiplier_bits)
     column, row = (codes.astype(np.int64) for codes in all_pairs(a.dtype))
     products = (column - a.zero_point) * (row - b.zero_point)
-    real = real_product(a, b, y)
+    width = max(abs(start + change - ratio * 2**shift) for change in (-3, 3)) / 2**shift
+    width += 0 if rounding in ROUNDINGS else 1  # two roundings
+    steps = products.astype(np.float64) * float(ratio)
+    asked = _may_differ(steps, 255 * 255 * width)
+    real, products = real_product(a, b, y)[asked], products[asked]
 
     def differing(multiplier: int) -> int:
         found = requantized(products, multiplier, shift, rounding) + y.zero_point
@@ -206,9 +218,15 @@ def _product_multiplier(
     far = fitting([sign * power for power in powers for sign in (1, -1)])
     for multiplier in (*near, *far):
         given: dict[str, NDArray[Any]] = mul_inputs(a, b, y, multiplier, shift)
-        if kernel_differences(given, fast_overload(given), rounding, "IntMul") == 0:
+        if kernel_agrees(given, fast_overload(given), rounding, "IntMul"):
             return multiplier, shift
     return near[0], shift
+
+
+def _may_differ(steps: NDArray[np.float64], width: Fraction) -> NDArray[np.bool_]:
+    """Where numbers up to ``width`` from ``steps`` may be rounded to another integer."""
+    room = float(width) * 1.001 + (np.abs(steps) + 1) * 2.0**-45
+    return np.asarray(np.abs(steps - np.rint(steps)) >= 0.5 - room)
 
 
 def _ends(meaning: Quantization) -> tuple[int, ...]:

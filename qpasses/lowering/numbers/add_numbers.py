@@ -19,8 +19,10 @@ from opsets.realised import quotient_rounding, searched
 from opsets.target import Target
 from qpasses.evidence.prove_pairs import (
     add_inputs,
+    all_pairs,
     fast_overload,
-    kernel_differences,
+    kernel_agrees,
+    near_ties,
     real_sum,
 )
 from qpasses.ir.record import Quantization
@@ -83,16 +85,20 @@ def choose_add(
     ]
     start = [min(multiplier, larger) for multiplier in start]
 
+    rounding = quotient_rounding(target)
+
     def inputs(change: tuple[int, int]) -> dict[str, NDArray[Any]]:
         changed = start[0] + change[0], start[1] + change[1]
         return add_inputs(a, b, y, bounds, *changed, shift)
 
     near, far = _changes(target.multiplier_bits)
     near, far = ([c for c in some if _valid(c, start, target)] for some in (near, far))
-    real = real_sum(a, b, y, bounds, op)
+    rows, columns = np.nonzero(near_ties(a, b, y, op, _slack(ratios, start, near, shift)))
+    codes = all_pairs(a.dtype)[0].reshape(-1)
+    doubtful = {"a": codes[rows], "b": codes[columns]}  # on all others the meaning is real
+    real = real_sum(a, b, y, bounds, op)[rows, columns]
     meanings = (
-        OPS[op].reference(*inputs(c).values(), rounding=quotient_rounding(target))
-        for c in near
+        OPS[op].reference(*{**inputs(c), **doubtful}.values(), rounding=rounding) for c in near
     )
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [change for _, change in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
@@ -101,9 +107,25 @@ def choose_add(
         return _add_choice(best, shift, False)
     for change in [*ranked, *far]:
         given = inputs(change)
-        if kernel_differences(given, fast_overload(given), quotient_rounding(target), op) == 0:
+        if kernel_agrees(given, fast_overload(given), rounding, op):
             return _add_choice((start[0] + change[0], start[1] + change[1]), shift, True)
     return _add_choice((start[0], start[1]), shift, False)
+
+
+def _slack(
+    ratios: Sequence[Fraction],
+    start: Sequence[int],
+    changes: Sequence[tuple[int, int]],
+    shift: int,
+) -> float:
+    """How far a sum is, in steps of y, from the real one at most, and the error of doubles.
+
+    255 levels on a side, by multipliers that are changed by as much as ``changes`` says.
+    """
+    farthest = max(abs(i) + abs(j) for i, j in changes)
+    units = (abs(m - ratio * (1 << shift)) for m, ratio in zip(start, ratios, strict=True))
+    off = 255 * (sum(units) + farthest) / (1 << shift)
+    return float(off) + 2.0**-40 * (255 * float(sum(ratios)) + 1)
 
 
 def _ruled_add(
@@ -120,7 +142,7 @@ def _ruled_add(
     if shift > LARGEST_SHIFT or max(first, second) >= 1 << 31:
         raise ScaleError(f"no sum has the multipliers {first} and {second} with shift {shift}")
     given = add_inputs(a, b, y, bounds, first, second, shift)
-    exact = target.fast_kernels and not kernel_differences(
+    exact = target.fast_kernels and kernel_agrees(
         given, fast_overload(given), target.rounding, op
     )
     return _add_choice((first, second), shift, exact)

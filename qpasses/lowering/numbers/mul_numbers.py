@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_multiplier, node_rounding
 from opsets.scales import SCALES
 from opsets.target import Target
-from qpasses.evidence.prove_pairs import fast_overload, kernel_differences
-from qpasses.evidence.prove_products import mul_inputs, real_product
+from qpasses.evidence.prove_pairs import all_pairs, fast_overload, kernel_agrees
+from qpasses.evidence.prove_products import mul_inputs, products_near_ties, real_product
 from qpasses.ir.record import Quantization
 from qpasses.lowering.numbers.add_numbers import LARGEST_CHANGE, NEAR
 
@@ -51,18 +52,26 @@ def choose_mul(a: Quantization, b: Quantization, y: Quantization, target: Target
     near = valid(sorted(range(-(NEAR >> scale), (NEAR >> scale) + 1), key=abs))
     steps = [1 << k for k in range(2, 10) if 1 << k <= LARGEST_CHANGE >> scale]
     far = valid([sign * step for step in steps for sign in (1, -1)])
-    real, op = real_product(a, b, y), OPS["IntMul"]
+    off = max(abs(m - ratio * (1 << shift)) for m in near) / (1 << shift)
+    largest = 255 * 255  # of a product of levels
+    slack = float(largest * off) + 2.0**-40 * (largest * float(ratio) + 1)
+    slack += node_rounding(target) not in ROUNDINGS  # two roundings: on any pair
+    rows, columns = np.nonzero(products_near_ties(a, b, y, slack))
+    codes = all_pairs(a.dtype)[0].reshape(-1)
+    doubtful = {"a": codes[rows], "b": codes[columns]}  # on all others the meaning is real
+    real, op, rounding = (
+        real_product(a, b, y)[rows, columns],
+        OPS["IntMul"],
+        node_rounding(target),
+    )
     meanings = (
-        op.reference(*inputs(m).values(), rounding=node_rounding(target)) for m in near
+        op.reference(*{**inputs(m), **doubtful}.values(), rounding=rounding) for m in near
     )
     moved = [int((meaning != real).sum()) for meaning in meanings]
     ranked = [m for _, m in sorted(zip(moved, near, strict=True), key=itemgetter(0))]
     for each in (*ranked, *far):
         given = inputs(each)
-        if (
-            kernel_differences(given, fast_overload(given), node_rounding(target), "IntMul")
-            == 0
-        ):
+        if kernel_agrees(given, fast_overload(given), rounding, "IntMul"):
             return _choice(each, shift, True)
     return _choice(ranked[0], shift, False)
 
