@@ -81,11 +81,13 @@ methods: $(VENV)/test  ## every calibration method on every integer model: docs/
 costs: $(VENV)/test  ## measure onnxruntime's kernels, by which bodies of tables are chosen
 	@$(BIN)/python -m tests.bench.costs
 
-bench: $(VENV)/bench  ## latency, tables, calibration's time and memory beside onnxruntime's tools; verify's time
+bench: $(VENV)/bench  ## latency, tables, calibration's time and memory beside onnxruntime's tools; what commands cost
 	@$(BIN)/python -m tests.bench.latency $(BENCH)
 	@$(BIN)/python -m tests.bench.tables
 	@$(BIN)/python -m tests.bench.calibration $(CALIBRATION)
 	@$(BIN)/python -m tests.bench.verifying
+	@$(BIN)/python -m tests.bench.quantizing
+	@$(BIN)/python -m tests.bench.sizes
 
 detections: $(VENV)/test  ## draw what the zoo's detectors find, float beside integers
 	@$(BIN)/python -m tests.bench.detections

@@ -24,7 +24,7 @@ from calibration.counting import CompiledCounter, Counter, Values
 from calibration.inputs import Feed, tensors
 from calibration.large_weights import no_room, save_apart, weight_bytes
 from calibration.memory import give_back
-from calibration.session import Session
+from calibration.session import Session, takes_layouts
 from calibration.silent import ort
 
 _BLOCK = 16
@@ -190,7 +190,8 @@ def _optimized(
     outputs = [known.get(name, ValueInfoProto(name=name)) for name in tensors]
     given = save_apart(model, folder, outputs)
     path = folder / "optimized.onnx"
-    Session(given, threads=1, config=_WEIGHTS, optimized=path)
+    layouts = takes_layouts(model)
+    Session(given, threads=1, config=_WEIGHTS, optimized=path, layouts=layouts)
     (folder / "model.weights").unlink()
     give_back(weight_bytes(model))
     return onnx.load(path, load_external_data=False)

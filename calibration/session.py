@@ -32,6 +32,15 @@ the user's. Nothing else in the toolkit sets onnxruntime's loggers."""
 ort.set_default_logger_severity(_FATAL)  # for what optimizers say to no session's logger
 
 
+def takes_layouts(model: onnx.ModelProto) -> bool:
+    """Whether blocked layouts pay: the time to find them is quadratic in the Convs."""
+    return [node.op_type for node in model.graph.node].count("Conv") <= _MANY_CONVS
+
+
+_MANY_CONVS = 2048
+"""For 20,000 in a row onnxruntime looks for layouts six times as long as for all else."""
+
+
 class Session:
     """A model loaded in onnxruntime; ModelError if it cannot load or run it."""
 
@@ -45,13 +54,14 @@ class Session:
         optimized: Path | None = None,
         arena: bool | None = None,
         operators: Path | None = None,
+        layouts: bool = True,
     ) -> None:
         """Load ``model``; ``threads`` 0 leaves the number to onnxruntime.
 
         ``config`` holds entries of onnxruntime's session configuration; ``optimized`` is where
         to write the graph as the optimizer leaves it. ``arena``: keep memory between runs, by
         default where ``optimize``. ``operators``: a library of custom ones; nodes then run in
-        the order in which they stand.
+        the order in which they stand. ``layouts``: let onnxruntime change that of tensors.
         """
         options = ort.SessionOptions()
         options.log_severity_level = _FATAL
@@ -70,6 +80,8 @@ class Session:
             options.register_custom_ops_library(str(operators))
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        elif not layouts:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, onnx.ModelProto):
             if weight_bytes(model) < MUCH:

@@ -154,23 +154,27 @@ def real_thresholds(
     them all. So it is acc + rest that is scaled.
     """
     tie_counts = ties_reach(steps, "half_to_even")
-    half_steps = steps - 0.5
-    result = np.empty((len(scales), len(steps)), np.int64)
-    for channel, scale in enumerate(scales):
-        rest = rests[channel] if rests else Fraction(0)
-        if scale < Fraction(1, 1 << 50):
-            result[channel] = _exact(scale, steps, tie_counts, rest)
-            continue
-        estimate = half_steps / float(scale) - float(rest)  # relative error below 2**-50
-        nearest = np.rint(estimate)
-        result[channel] = np.clip(np.ceil(estimate), -float(NEVER), float(NEVER))
-        doubtful = np.abs(estimate - nearest) <= np.abs(estimate) * 2.0**-48 + 2.0**-48
-        doubtful &= np.abs(estimate) < float(NEVER)
-        if doubtful.any():
-            result[channel, doubtful] = _exact(
-                scale, steps[doubtful], tie_counts[doubtful], rest
-            )
+    rest = list(rests) or [_NOTHING] * len(scales)
+    small = [channel for channel, scale in enumerate(scales) if scale < _SMALLEST]
+    divisors = np.array([1.0 if s < _SMALLEST else float(s) for s in scales], np.float64)
+    offsets = np.array([float(each) for each in rest], np.float64)
+    # relative error below 2**-50
+    estimate = (steps - 0.5) / divisors.reshape(-1, 1) - offsets.reshape(-1, 1)
+    result = np.clip(np.ceil(estimate), -float(NEVER), float(NEVER)).astype(np.int64)
+    far = np.abs(estimate)
+    doubtful = np.abs(estimate - np.rint(estimate)) <= far * 2.0**-48 + 2.0**-48
+    doubtful &= far < float(NEVER)
+    doubtful[small] = True
+    for channel in np.flatnonzero(doubtful.any(axis=1)).tolist():
+        asked = doubtful[channel]
+        result[channel, asked] = _exact(
+            scales[channel], steps[asked], tie_counts[asked], rest[channel]
+        )
     return np.clip(result, -NEVER, NEVER)
+
+
+_SMALLEST = Fraction(1, 1 << 50)
+"""Of smaller scales, doubles of thresholds are too large to be near."""
 
 
 def ties_reach(steps: Int64, rounding: Rounding) -> NDArray[np.bool_]:

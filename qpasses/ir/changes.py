@@ -8,6 +8,10 @@ from qpasses.ir.graph import Graph, Node, Tensor, producer
 SMALL = 64
 """Graphs with at most so many nodes are looked at as a whole, larger ones around a node."""
 
+_WIDE = 64
+"""Of a neighbour that reads or writes more tensors than so many only the number is looked at:
+each of a thousand nodes before a join would look at all that it joins."""
+
 
 class Snapshot:
     """What some nodes of a graph are: ops, names, attributes, and the tensors they touch.
@@ -15,16 +19,48 @@ class Snapshot:
     The time it takes is linear in the nodes and what they read and write.
     """
 
-    def __init__(self, graph: Graph, nodes: Sequence[Node] | None = None) -> None:
-        """Look at ``nodes``, or all, at the ends of ``graph`` and at how many nodes it has."""
-        self.is_whole = nodes is None
+    def __init__(self, graph: Graph, node: Node | None = None) -> None:
+        """Look at ``node`` and its neighbours, or all, and the graph's ends."""
+        self.is_whole = node is None
         self._graph = graph
-        self._nodes = list(graph.nodes) if nodes is None else nodes
-        self._facts, self._held = _facts(graph, self._nodes)
+        self._nodes = list(graph.nodes) if node is None else neighbours(node)
+        self._wide = () if node is None else self._nodes_too_wide(node)
+        self._facts, self._held = self._look()
+
+    def near(self, node: Node) -> Sequence[Node]:
+        """``node`` and its neighbours, as they were when this was taken of it."""
+        return neighbours(node) if self.is_whole else self._nodes
 
     def is_true(self) -> bool:
         """Whether nothing of it has changed since."""
-        return _facts(self._graph, self._nodes)[0] == self._facts
+        return self._look()[0] == self._facts
+
+    def _nodes_too_wide(self, node: Node) -> frozenset[int]:
+        others = (each for each in self._nodes if each is not node)
+        return frozenset(
+            id(each) for each in others if len(each.inputs) + len(each.outputs) > _WIDE
+        )
+
+    def _look(self) -> tuple[list[Any], list[Any]]:
+        """What can be compared, and the objects whose ids are in it, that they stay theirs."""
+        graph, facts, held = self._graph, list[Any](), list[Any]()
+        tensors = dict[int, Tensor]()
+        if self.is_whole or len(graph.inputs) + len(graph.outputs) <= _WIDE:
+            facts += [_ids(graph.inputs, tensors), _ids(graph.outputs, tensors)]
+        facts += [len(graph.nodes), len(graph.inputs), len(graph.outputs)]
+        for node in self._nodes:
+            if id(node) in self._wide:
+                facts += [node.op, len(node.inputs), len(node.outputs)]
+                continue
+            facts += [node.op, node.domain, node.name]
+            facts += [_ids(node.inputs, tensors), _ids(node.outputs, tensors)]
+            for name, value in node.attrs.items():
+                held.append(value)
+                facts.append((name, _plain(value)))
+        for tensor in tensors.values():
+            shape = tensor.shape
+            facts.append((tensor.name, tensor.dtype, None if shape is None else tuple(shape)))
+        return facts, [tensors, held]
 
 
 def neighbours(node: Node) -> list[Node]:
@@ -45,29 +81,11 @@ def _names(tensors: Iterable[Tensor]) -> str:
     return ", ".join(tensor.name for tensor in tensors)
 
 
-def _facts(graph: Graph, nodes: Sequence[Node]) -> tuple[list[Any], list[Any]]:
-    """What can be compared, and the objects whose ids are in it: they are not used again."""
-    facts: list[Any] = [len(graph.nodes)]
-    held: list[Any] = []
-    for tensors in (graph.inputs, graph.outputs):
-        held.append(list(tensors))
-        facts.append([_fact(tensor) for tensor in tensors])
-    for node in nodes:
-        inputs, outputs = list(node.inputs), list(node.outputs)
-        held += (inputs, outputs)
-        facts.append((node.op, node.domain, node.name))
-        facts.append([_fact(tensor) for tensor in inputs])
-        facts.append([_fact(tensor) for tensor in outputs])
-        for name, value in node.attrs.items():
-            held.append(value)
-            facts.append((name, _plain(value)))
-    return facts, held
-
-
-def _fact(tensor: Tensor) -> tuple[Any, ...]:
-    shape = tensor.shape
-    sizes = None if shape is None else tuple(shape)
-    return id(tensor), tensor.name, tensor.dtype, sizes
+def _ids(ends: Sequence[Tensor], tensors: dict[int, Tensor]) -> tuple[int, ...]:
+    """The ids of ``ends``, which join ``tensors``."""
+    found = {id(tensor): tensor for tensor in ends}
+    tensors.update(found)
+    return tuple(map(id, ends)) if len(found) != len(ends) else tuple(found)
 
 
 def _plain(value: Any) -> Any:

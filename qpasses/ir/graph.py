@@ -1,6 +1,6 @@
 """Thin, typed helpers over onnx-graphsurgeon: the only file that knows its quirks."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx_graphsurgeon.exporters import onnx_exporter
+from onnx_graphsurgeon.util.misc import SynchronizedList
 
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
@@ -31,6 +32,23 @@ def _constant_tensor(tensor: gs.Constant) -> onnx.TensorProto:
 
 
 onnx_exporter.constant_to_onnx_tensor = _constant_tensor
+
+
+def _forget_reader(self: SynchronizedList, elem: Any) -> None:
+    """Take the node that ``self`` belongs to out of the readers, or writers, of a tensor.
+
+    graphsurgeon looks for one that is equal to it, comparing all that both read and write: the
+    time to part from a constant that thousands read is a thousand times as long.
+    """
+    ends = getattr(elem, self.field_name)
+    for place, each in enumerate(ends):
+        if each is self.parent_obj:
+            list.__delitem__(ends, place)
+            return
+    raise ValueError(f"{self.parent_obj.name!r} is not among the ends of {elem.name!r}")
+
+
+SynchronizedList._remove_from_elem = _forget_reader
 
 Graph: TypeAlias = gs.Graph
 Node: TypeAlias = gs.Node
@@ -168,8 +186,35 @@ _LINEAR = ("QuantizeLinear", "DequantizeLinear")
 
 def tidy(graph: Graph) -> None:
     """Drop what nothing reads and restore topological order; the interface stays."""
-    graph.cleanup(remove_unused_graph_inputs=False)
+    _drop_unread(graph)
     sort_nodes(graph)
+
+
+def _drop_unread(graph: Graph) -> None:
+    """Drop the nodes from which no way leads to an output, of bodies too.
+
+    What writes an input goes. It is onnx-graphsurgeon's ``cleanup``, which numbers and names
+    everything anew each time.
+    """
+    for inner in (each for node in graph.nodes for each in _bodies(node)):
+        _drop_unread(inner)
+    for tensor in graph.inputs:
+        tensor.inputs.clear()
+    waiting = [writer for tensor in graph.outputs for writer in tensor.inputs]
+    used = {id(node) for node in waiting}
+    while waiting:
+        node = waiting.pop()
+        for tensor in _read(node):
+            for writer in tensor.inputs:
+                if id(writer) not in used:
+                    used.add(id(writer))
+                    waiting.append(writer)
+    unread = [node for node in graph.nodes if id(node) not in used]
+    for node in unread:
+        node.inputs.clear()
+        node.outputs.clear()
+    if unread:
+        graph.nodes = [node for node in graph.nodes if id(node) in used]
 
 
 def sort_nodes(graph: Graph) -> None:
@@ -184,8 +229,9 @@ def sort_nodes(graph: Graph) -> None:
     before = {key: _written_before(node, own) for key, node in own.items()}
     levels = dict[int, int]()
     for root in own:
-        path = [] if root in levels else [(root, iter(before[root]))]
-        waiting = {root}
+        if root in levels:
+            continue
+        path, waiting = [(root, iter(before[root]))], {root}
         while path:
             key, rest = path[-1]
             missing = next((each for each in rest if each not in levels), None)
@@ -203,19 +249,25 @@ def sort_nodes(graph: Graph) -> None:
 
 def _written_before(node: Node, own: Container[int]) -> list[int]:
     """The nodes of ``own``, by id, that write what ``node`` reads, its bodies included."""
-    writers = (id(writer) for tensor in _read(node) for writer in tensor.inputs)
-    return list(dict.fromkeys(each for each in writers if each in own))
+    found = dict[int, None]()
+    for tensor in _read(node):
+        for writer in tensor.inputs:
+            if id(writer) in own:
+                found[id(writer)] = None
+    return list(found)
 
 
-def _read(node: Node) -> Iterator[Tensor]:
-    yield from node.inputs
+def _read(node: Node) -> Iterable[Tensor]:
+    """What ``node`` reads, its bodies included."""
+    read: list[Tensor] = node.inputs
     for inner in _bodies(node):
-        yield from (tensor for each in inner.nodes for tensor in _read(each))
-        yield from inner.outputs
+        read = [*read, *(tensor for each in inner.nodes for tensor in _read(each))]
+        read += inner.outputs
+    return read
 
 
-def _bodies(node: Node) -> Iterator[Graph]:
-    return (value for value in node.attrs.values() if is_graph(value))
+def _bodies(node: Node) -> list[Graph]:
+    return [value for value in node.attrs.values() if is_graph(value)]
 
 
 def fresh(wanted: str, taken: set[str]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from opsets.errors import ModelError
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.ir.changes import SMALL, Snapshot, described, neighbours
+from qpasses.ir.changes import SMALL, Snapshot, described
 from qpasses.ir.given import Given
 from qpasses.ir.graph import (
     Graph,
@@ -208,14 +208,16 @@ def run_passes(
 def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
     """Ask ``each`` about its nodes; whether it has rewritten any, and changed the graph."""
     asked = [node for node in graph.nodes if each.takes(node)]
-    whole = before = Snapshot(graph, None if asked else [])
+    if not asked:
+        return False
+    whole = before = Snapshot(graph)
     has_rewritten, still_true = False, True
     for node in asked:
         if not node.outputs or node.name in context.selection.excluded:
             continue  # an earlier rewrite of this pass took it away, or the user did
         count = len(graph.nodes)
         if count > SMALL:
-            before = Snapshot(graph, neighbours(node))
+            before = Snapshot(graph, node)
         elif not (still_true and before.is_whole):
             before = Snapshot(graph)
         outcome = _checked_outcome(each, graph, node, context, before)
@@ -241,7 +243,7 @@ def _checked_outcome(
     ``before``: of a small graph all, of a large one what is near: what was changed may lie
     farther away, and of that the whole is compared when the pass is through.
     """
-    near, record = neighbours(node), context.record
+    near, record = before.near(node), context.record
     written = len(record.nodes), len(record.tensors)
     outcome = each.guard(graph, node) or each.rewrite(graph, node, context)
     is_same = before.is_true() and (len(record.nodes), len(record.tensors)) == written

@@ -12,6 +12,7 @@ import onnx
 from calibration import Engine, Preprocessing, Session, input_specs, presets
 from calibration.collect import collect
 from calibration.inputs import InputSpec
+from calibration.session import takes_layouts
 from opsets.argument_kinds import check_kind, check_path, shown
 from opsets.errors import ModelError, UsageError
 from opsets.target import Target, load_target
@@ -100,7 +101,8 @@ class Source:
 
         If it is quantized without optimizations, which change its results.
         """
-        return Session(self.reference, optimize=not self.is_quantized)
+        layouts = takes_layouts(self.reference)
+        return Session(self.reference, optimize=not self.is_quantized, layouts=layouts)
 
 
 @contextmanager

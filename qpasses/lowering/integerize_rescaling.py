@@ -10,6 +10,7 @@ from opsets.multipliers import Pair, ScaleError
 from opsets.realised import node_rounding
 from opsets.rounding import requantize
 from opsets.target import Target
+from qpasses.evidence.prove_pairs import half_to_even
 from qpasses.ir.edges import byte_codes
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, producer, redirect
 from qpasses.ir.patterns import Stored, quantized_by, stored_input
@@ -125,5 +126,6 @@ def rescaling_table(
         levels = requantize(codes, *pair, rounding).astype(np.float64)
     else:
         ratio = Fraction(x.scale) / Fraction(y.scale)
-        levels = np.array([round(int(code) * ratio) for code in codes], np.float64)
+        total = codes.astype(object) * ratio.numerator
+        levels = half_to_even(total, ratio.denominator).astype(np.float64)
     return np.clip(levels + y.zero_point, *y.limits).astype(y.dtype)

@@ -28,6 +28,8 @@ def kept(graph: Graph, chosen: Plan, context: Context) -> dict[str, Quantization
     exact, for rounding is monotone. Where several scales meet, none follows.
     """
     scales = context.given.scales
+    if not scales:
+        return {}
     stores = [node for node in graph.nodes if node.name in scales]
     found = {node.outputs[0].name: scales[node.name] for node in stores}
     for node in stores:
@@ -43,6 +45,8 @@ def kept(graph: Graph, chosen: Plan, context: Context) -> dict[str, Quantization
                     found.setdefault(tensor.name, meaning)
         for node in reversed(passing):
             for tensor in data_inputs(node):
+                if tensor.name in found:
+                    continue
                 readers = [] if is_graph_output(graph, tensor) else tensor.outputs
                 behind = {_after(graph, each, found, movers) for each in readers}
                 if len(behind) == 1 and (meaning := behind.pop()) is not None:

@@ -32,6 +32,10 @@ _SCREEN = 16
 """Far neighbours are first judged by so many steps at each end, where rounding is coarsest."""
 
 
+_FEW = 1 << 9
+"""So many neighbours, of all channels together, are judged at once."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """Multipliers and shifts per channel (int64 [C]), and for which the kernel is exact.
@@ -151,8 +155,11 @@ def choose_multipliers(
     search = _Search(scales, steps, reachable, kernel, target)
     far = FAR >> max(24 - target.multiplier_bits, 0)  # at most 2**-14 of the scale
     near = min(NEAR, far)
-    for distance in _spiral(0, near):
-        search.attempt(distance, np.flatnonzero(search.cost > 0))
+    if len(search.start) * (2 * near + 1) <= _FEW:
+        search.attempt_all(_spiral(0, near))
+    else:
+        for distance in _spiral(0, near):
+            search.attempt(distance, np.flatnonzero(search.cost > 0))
     for distance in _spiral(near + 1, far):
         missing = np.flatnonzero(~search.exact)
         if len(missing) == 0:
@@ -194,6 +201,29 @@ class _Search:
         chosen = channels[better]
         self.best[chosen] = self.start[chosen] + distance
         self.exact[chosen], self.cost[chosen] = True, cost[better]
+
+    def attempt_all(self, distances: Sequence[int]) -> None:
+        """``attempt`` each distance in all channels, at once: that of few takes only calls."""
+        count = len(self.start)
+        channels = np.tile(np.arange(count), len(distances))
+        moves = np.repeat(np.array(distances, np.int64), count)
+        candidate = self.start[channels] + moves
+        top = 1 << self._target.multiplier_bits
+        fits = ((candidate > 0) & (candidate < top)) | ((candidate == 0) & (moves == 0))
+        part = self._part(channels)
+        shift = self.shift[channels]
+        thresholds = meaning_thresholds(candidate, shift, self._steps, self._rounding)
+        wrong = kernel_mismatches(
+            self._kernel, candidate, shift, thresholds, self._steps, part
+        )
+        cost = moved(thresholds, self._real[channels], part)
+        cost = np.where(fits & (wrong == 0), cost, self.cost[channels])
+        cost = cost.reshape(len(distances), count)
+        first, every = cost.argmin(axis=0), np.arange(count)  # of equal ones the nearest
+        better = cost[first, every] < self.cost
+        chosen = every[better]
+        self.best[chosen] = candidate.reshape(cost.shape)[first, every][better]
+        self.exact[chosen], self.cost[chosen] = True, cost[first, every][better]
 
     def screened(self, distance: int, channels: NDArray[np.intp]) -> NDArray[np.intp]:
         """Those of ``channels`` that are right at the outermost steps."""

@@ -137,6 +137,7 @@ class _Losses:
     ) -> None:
         self._own, self._ranges, self._statistics = own, ranges, statistics
         self.settings = settings
+        self._parts: dict[int, tuple[dict[int, int], int]] = {}
         names = {*concerned(graph, chosen)}
         seen = [statistics[name] for name in names if name in statistics]
         counted = bool(seen) and all(each.histogram is not None for each in seen)
@@ -165,13 +166,21 @@ class _Losses:
 
     def share(self, node: Node, tensor: Tensor) -> float:
         """Which part of what ``node`` writes comes from ``tensor``."""
-        inputs = data_inputs(node)
+        if id(node) not in self._parts:  # once for all that a join of thousands reads
+            self._parts[id(node)] = self._parts_of(node)
+        own, whole = self._parts[id(node)]
+        return own.get(id(tensor), 0) / whole
+
+    def _parts_of(self, node: Node) -> tuple[dict[int, int], int]:
+        """How much comes from each tensor, by its id, and in all."""
+        inputs, own = data_inputs(node), dict[int, int]()
         seen = [self._statistics.get(each.name) for each in inputs]
         counts = [each.count for each in seen if each is not None]
         if len(counts) < len(inputs) or not sum(counts):
-            return sum(each is tensor for each in inputs) / len(inputs)
-        own = sum(n for n, each in zip(counts, inputs, strict=True) if each is tensor)
-        return own / sum(counts)
+            counts = [1] * len(inputs)
+        for count, each in zip(counts, inputs, strict=True):
+            own[id(each)] = own.get(id(each), 0) + count
+        return own, sum(counts)
 
     def _square(self, name: str) -> float:
         """The mean square of a tensor; without a histogram that of a uniform distribution.
