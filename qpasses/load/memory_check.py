@@ -4,6 +4,7 @@ from math import prod
 
 import onnx
 
+from calibration.inputs import tensors
 from calibration.memory import beyond_memory
 from opsets.errors import ModelError
 from qpasses.ir.runtime import Arrays
@@ -16,9 +17,9 @@ def check_memory(model: onnx.ModelProto, sample: Arrays) -> None:
 
     Sizes are inferred, for inputs of those of ``sample``.
     """
-    light = without_weights(model)
+    light, fed = without_weights(model), tensors(sample)
     for value in light.graph.input:
-        given = sample[value.name].shape if value.name in sample else ()
+        given = fed[value.name].shape if value.name in fed else ()
         for dim, size in zip(value.type.tensor_type.shape.dim, given, strict=False):
             dim.dim_value = size
     sized = onnx.shape_inference.infer_shapes(light, data_prop=True)

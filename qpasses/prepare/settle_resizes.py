@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from calibration.inputs import tensors
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -37,7 +38,8 @@ def settle_resizes(graph: Graph, sample: Arrays | None) -> bool:
     if not asked or sample is None or graph.opset < _WITH_AXES:
         return False
     ends = [t.name for node in asked for t in (node.inputs[0], node.outputs[0])]
-    runs = _runs(graph, {name: values.shape for name, values in sample.items()}, ends)
+    given = {name: values.shape for name, values in tensors(sample).items()}
+    runs = _runs(graph, given, ends)
     taken, found = names(graph), False
     for node in asked:
         axes = _axes(node, runs)
