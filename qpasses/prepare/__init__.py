@@ -35,6 +35,7 @@ from qpasses.prepare.recognize_log_softmax import RecognizeLogSoftmax
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.recognize_softmax import RecognizeSoftmax
 from qpasses.prepare.remove_identity import RemoveIdentity
+from qpasses.prepare.resize_to_mat_mul import ResizeToMatMul
 from qpasses.prepare.resolve_auto_pad import ResolveAutoPad
 from qpasses.prepare.resolve_cast import ResolveCast
 from qpasses.prepare.resolve_ceil_mode import ResolveCeilMode
@@ -80,6 +81,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     GlobalMaxPoolToMax(),
     ResolveAutoPad(),
     ResolveCeilMode(),
+    ResizeToMatMul(),
     CanonicalizeGemm(),
     OneHotToGather(),
     FoldIntoTable(),

@@ -113,3 +113,28 @@ def test_nearest_moves_and_linear_computes():
     for each, op in ((made, "Resize"), (enlarging("1"), "IntResize")):
         integer = stages(each, feeds).integer
         assert [n.op_type for n in integer.graph.node if "Resize" in n.op_type] == [op]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'mode = "cubic"',
+        'mode = "cubic", cubic_coeff_a = -0.5, exclude_outside = 1',
+        'mode = "linear", antialias = 1, coordinate_transformation_mode = "align_corners"',
+    ],
+)
+@pytest.mark.parametrize("factor", [0.5, 2])
+def test_a_resize_of_more_than_two_places_is_a_product_for_each_axis(attributes, factor):
+    made = net(
+        [2, 3, 6, 8],
+        f"a = Conv (x, w) y = Resize <{attributes}> (a, , scales)",
+        w=numbers(3, 3, 1, 1),
+        scales=np.array([1, 1, factor, factor], np.float32),
+    )
+    feeds = [{"x": numbers(2, 3, 6, 8, seed=seed)} for seed in range(4)]
+    result = quantize(made, feeds)
+    assert result.verdict == "ok"
+    ops = [node.op_type for node in result.model.graph.node]
+    assert ops.count("IntGemm") == 2 and "Resize" not in ops
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 30
+    assert verify(result.model, made, feeds[:2]).verdict == "ok"
