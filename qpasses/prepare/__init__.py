@@ -9,6 +9,7 @@ from qpasses.prepare.expand_bias_gelu import ExpandBiasGelu
 from qpasses.prepare.expand_clip import ExpandClip
 from qpasses.prepare.expand_constant_of_shape import ExpandConstantOfShape
 from qpasses.prepare.expand_definition import ExpandDefinition
+from qpasses.prepare.expand_einsum import ExpandEinsum
 from qpasses.prepare.expand_fused_mat_mul import ExpandFusedMatMul
 from qpasses.prepare.expand_gemm import ExpandGemm
 from qpasses.prepare.expand_multi_head_attention import ExpandMultiHeadAttention
@@ -27,6 +28,7 @@ from qpasses.prepare.global_max_pool_to_max import GlobalMaxPoolToMax
 from qpasses.prepare.group_norm_to_layer_norm import GroupNormToLayerNorm
 from qpasses.prepare.hoist_transpose import HoistTranspose
 from qpasses.prepare.invert_constant import InvertConstant
+from qpasses.prepare.linear_to_mat_mul import LinearToMatMul
 from qpasses.prepare.mean_to_pool import MeanToPool
 from qpasses.prepare.one_hot_to_gather import OneHotToGather
 from qpasses.prepare.recognize_gelu import RecognizeGelu
@@ -60,6 +62,8 @@ EXPAND: tuple[Pass, ...] = (
     ExpandVectorProduct(),
     ExpandClip(),
     SplitExtremes(),
+    ExpandEinsum(),
+    LinearToMatMul(),
     ComputedConvToMatMul(),
 )
 """What takes fused ops apart, behind which shapes are not known until then."""
