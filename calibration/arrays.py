@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.array_names import ArrayNames
 from calibration.files import has_suffix
 from calibration.inputs import Arrays, InputSpec, check_names, only_input
 from calibration.source import Files, Source
@@ -26,10 +27,12 @@ class ArrayFolder(Files):
     """A folder with one feed per file."""
 
     specs: Sequence[InputSpec]
+    naming: ArrayNames
 
     def read(self, index: int) -> Arrays:
-        """The arrays of the file."""
-        return dict(_load(self.folder / self.names[index], self.specs))
+        """The arrays of the file, by input."""
+        name = self.names[index]
+        return self.naming.matched(_load(self.folder / name, self.specs), self.specs, name)
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,12 @@ class Stack(Source):
         return {name: np.array(array[index], order="C") for name, array in self.arrays.items()}
 
 
-def stacked_file(path: Path, specs: Sequence[InputSpec]) -> Stack:
+def stacked_file(path: Path, specs: Sequence[InputSpec], naming: ArrayNames) -> Stack:
     """The samples stacked along the first axis of a .npy or .npz file.
 
     Raises DataError if the file cannot be read or does not hold so many for each input.
     """
-    arrays = _load(path, specs)
+    arrays = naming.matched(_load(path, specs), specs, str(path))
     check_names(arrays, specs, str(path))
     given = [spec for spec in specs if spec.name in arrays]  # what is optional may be absent
     stacks = {spec.name: _as_stack(arrays[spec.name], spec, str(path)) for spec in given}

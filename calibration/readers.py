@@ -12,6 +12,7 @@ from typing import Protocol, TypeGuard
 
 import numpy as np
 
+from calibration.array_names import ArrayNames
 from calibration.inputs import Arrays, Feed, InputSpec, Value, fitted, only_input
 from calibration.source import Source
 from opsets.errors import DataError
@@ -35,6 +36,7 @@ class Listed(Source):
 
     feeds: Sequence[object]
     specs: Sequence[InputSpec]
+    naming: ArrayNames
 
     @property
     def place(self) -> str:
@@ -50,7 +52,10 @@ class Listed(Source):
 
     def read(self, index: int) -> Arrays:
         """The element as arrays by input name."""
-        return _arrays(self.feeds[index], self.specs, self.name(index))
+        name = self.name(index)
+        return self.naming.matched(
+            _arrays(self.feeds[index], self.specs, name), self.specs, name
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +90,22 @@ _END = object()
 """What no iterable gives."""
 
 
-def from_reader(data: Reader, specs: Sequence[InputSpec], limit: int | None) -> Spool:
+def from_reader(
+    data: Reader, specs: Sequence[InputSpec], limit: int | None, naming: ArrayNames
+) -> Spool:
     """The feeds that ``get_next()`` gives before None, at most ``limit``: see ``_spool``."""
-    return _spool(data.get_next, None, ("get_next()", "data reader"), specs, limit)
+    return _spool(data.get_next, None, ("get_next()", "data reader"), specs, limit, naming)
 
 
 def from_iterable(
-    data: Iterable[object], specs: Sequence[InputSpec], limit: int | None
+    data: Iterable[object],
+    specs: Sequence[InputSpec],
+    limit: int | None,
+    naming: ArrayNames,
 ) -> Spool:
     """The feeds of one iteration, at most ``limit``: see ``_spool``."""
     pull = partial(next, iter(data), _END)
-    return _spool(pull, _END, ("data", type(data).__name__), specs, limit)
+    return _spool(pull, _END, ("data", type(data).__name__), specs, limit, naming)
 
 
 def _spool(
@@ -104,6 +114,7 @@ def _spool(
     names: tuple[str, str],
     specs: Sequence[InputSpec],
     limit: int | None,
+    naming: ArrayNames,
 ) -> Spool:
     """Put what ``pull`` gives before ``end`` into a temporary folder, one feed at a time.
 
@@ -118,7 +129,8 @@ def _spool(
         if given is end:
             return False
         where = f"{title}[{count}]"
-        feed = fitted(_arrays(given, specs, where), specs, where)
+        arrays = naming.matched(_arrays(given, specs, where), specs, where)
+        feed = fitted(arrays, specs, where)
         _write(folder / str(count), feed, where)
         return True
 

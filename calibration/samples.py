@@ -4,20 +4,27 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.arrays import ArrayFolder, is_array_file, stacked_array, stacked_file
+from calibration.array_names import ArrayNames
+from calibration.arrays import (
+    ArrayFolder,
+    Stack,
+    is_array_file,
+    stacked_array,
+    stacked_file,
+)
 from calibration.files import files_below, files_in
 from calibration.images import Pictures, is_picture, pictures
 from calibration.inputs import Feed, InputSpec, check_finite, fitted, tensors
 from calibration.made_up import MadeUp, is_made_up, is_size_alone, made_up
 from calibration.preprocessing import Preprocessing
-from calibration.readers import Listed, from_iterable, from_reader, is_reader
+from calibration.readers import Listed, Spool, from_iterable, from_reader, is_reader
 from calibration.source import Source
 from calibration.tensors import DataSets, data_sets
 from opsets.errors import DataError, UsageError
@@ -31,13 +38,14 @@ class Samples:
     """Named feeds, read while iterating; may be iterated any number of times.
 
     ``chosen`` are the positions in ``source`` of those that are used; ``unbounded`` the inputs
-    that may hold NaN and infinity.
+    that may hold NaN and infinity; ``naming`` has said which array is for which input.
     """
 
     source: Source
     specs: Sequence[InputSpec]
     chosen: Sequence[int]
     unbounded: frozenset[str] = frozenset()
+    naming: ArrayNames = field(default_factory=ArrayNames)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -119,6 +127,11 @@ class Samples:
         return self.source.paths
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What was decided about arrays of other names, as far as samples were read."""
+        return sorted(self.naming.notes)
+
+    @property
     def random(self) -> bool:
         """Whether the numbers are made up."""
         return isinstance(self.source, MadeUp)
@@ -149,8 +162,11 @@ def open_samples(
     limit: int | None = None,
     preprocessing: Preprocessing | None = None,
     usual: Preprocessing | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Samples:
     """The samples that ``data`` holds or gives; at most ``limit``, spread evenly over all.
+
+    ``names``: by input, what its array is called, where that is something else.
 
     ``data`` is one of:
 
@@ -169,11 +185,17 @@ def open_samples(
     """
     if limit is not None and limit < 1:
         raise DataError(f"the number of samples must be at least 1, got {limit}")
-    source = _source(data, specs, limit, preprocessing, usual)
+    naming = ArrayNames(names or {})
+    naming.check(specs)
+    source = _source(data, specs, limit, (preprocessing, usual), naming)
+    if naming.given and not isinstance(source, ArrayFolder | Stack | Listed | Spool):
+        raise UsageError(
+            "inputs (--inputs): these samples have no arrays with names: leave the option away"
+        )
     if len(source) == 0:
         where = data if isinstance(data, str | os.PathLike) else "data"
         raise DataError(f"{where}: holds no samples")
-    samples = Samples(source, specs, range(len(source)))
+    samples = Samples(source, specs, range(len(source)), naming=naming)
     return samples if limit is None else samples.spread(limit)
 
 
@@ -181,24 +203,25 @@ def _source(
     data: object,
     specs: Sequence[InputSpec],
     limit: int | None,
-    how: Preprocessing | None,
-    usual: Preprocessing | None,
+    preprocessing: tuple[Preprocessing | None, Preprocessing | None],
+    naming: ArrayNames,
 ) -> Source:
+    how = preprocessing[0]
     if isinstance(data, str) and not data:
         raise UsageError("data: the path is empty (an unset variable?)")
     if isinstance(data, os.PathLike) or (isinstance(data, str) and not is_made_up(data)):
-        return _at_path(Path(data), specs, how, usual)
+        return _at_path(Path(data), specs, preprocessing, naming)
     if isinstance(data, str) and (how is None or is_size_alone(how)):
         return made_up(data, specs, how)
     _check_unprocessed(how, data if isinstance(data, str) else "data")
     if isinstance(data, np.ndarray):
         return stacked_array(data, specs)
     if is_reader(data):
-        return from_reader(data, specs, limit)
+        return from_reader(data, specs, limit, naming)
     if isinstance(data, Sequence) and not isinstance(data, _BYTES):
-        return Listed(data, specs)
+        return Listed(data, specs, naming)
     if isinstance(data, Iterable) and not isinstance(data, Mapping | _BYTES):
-        return from_iterable(data, specs, limit)
+        return from_iterable(data, specs, limit, naming)
     raise UsageError(
         f"data of type {type(data).__name__}: give the path of .npy or .npz files, pictures "
         "or ONNX test data, 'random:N', an object with get_next(), or an iterable of feeds"
@@ -208,9 +231,10 @@ def _source(
 def _at_path(
     path: Path,
     specs: Sequence[InputSpec],
-    how: Preprocessing | None,
-    usual: Preprocessing | None,
+    preprocessing: tuple[Preprocessing | None, Preprocessing | None],
+    naming: ArrayNames,
 ) -> Source:
+    how, usual = preprocessing
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except OSError as error:
@@ -218,21 +242,22 @@ def _at_path(
         reason = (error.strerror or "cannot be read").lower()
         raise DataError(f"{path}: {reason}{hint}") from error
     if is_folder:
-        return _in_folder(path, specs, how, usual)
+        return _in_folder(path, specs, preprocessing, naming)
     if is_picture(path.name):
         return pictures(path, [path.name], specs, how or usual)
     _check_unprocessed(how, path)
     if is_array_file(path.name):
-        return stacked_file(path, specs)
+        return stacked_file(path, specs, naming)
     raise DataError(f"{path}: samples are .npy or .npz files, pictures, or a folder of them")
 
 
 def _in_folder(
     folder: Path,
     specs: Sequence[InputSpec],
-    how: Preprocessing | None,
-    usual: Preprocessing | None,
+    preprocessing: tuple[Preprocessing | None, Preprocessing | None],
+    naming: ArrayNames,
 ) -> Source:
+    how, usual = preprocessing
     sets, arrays = data_sets(folder), files_in(folder, is_array_file)
     if not sets and not arrays:
         found = files_below(folder, is_picture)
@@ -248,7 +273,9 @@ def _in_folder(
             "samples? Keep one kind in this folder"
         )
     _check_unprocessed(how, folder)
-    return DataSets(folder, sets, specs) if sets else ArrayFolder(folder, arrays, specs)
+    if sets:
+        return DataSets(folder, sets, specs)
+    return ArrayFolder(folder, arrays, specs, naming)
 
 
 def _check_unprocessed(how: Preprocessing | None, where: object) -> None:

@@ -33,6 +33,7 @@ from qpasses.evidence.summary import summarize
 from qpasses.ir.commands import IntegerizeOptions, OptOptions, QuantizeOptions, VerifyOptions
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.graph import Graph, export_graph, import_graph
+from qpasses.ir.input_names import as_pairs
 from qpasses.ir.keywords import takes
 from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, Pass, Watch, run_passes
@@ -182,7 +183,8 @@ def _resolved(
             "--data (in Python: data), one sample is enough to know them"
         )
     wanted = "random:1" if asked.data is None else asked.data
-    feeds = open_samples(wanted, source.specs, asked.samples, how, usual)
+    names = as_pairs(asked.inputs)
+    feeds = open_samples(wanted, source.specs, asked.samples, how, usual, names)
     if given is not None:
         given.check_preprocessing(feeds.preprocessing)
     inputs = [path, *external_files(path), *feeds.paths, *_files(asked)]
@@ -228,6 +230,8 @@ def _table(
         given = Given.read(asked.calibration_table, sha256, tool_version(), rules)
     if asked.data is None:
         _check_dataless(given is not None or is_quantized, asked.samples, how)
+        if asked.inputs:
+            raise UsageError("inputs: is about data, and there are none: give --data too")
     return given
 
 
@@ -359,8 +363,9 @@ def verify(asked: VerifyOptions) -> Result:
         raise UsageError("data are for the float model too: give it (--against, against)")
     if data is None and (asked.samples is not None or asked.preprocessing is not None):
         raise UsageError("samples and preprocessing are about data: give them (--data, data)")
-    if data is None and asked.input_shape:
-        raise UsageError("input_shape is about data: give them (--data, data)")
+    for name in ("input_shape", "inputs"):
+        if data is None and getattr(asked, name):
+            raise UsageError(f"{name} is about data: give them (--data, data)")
     read = read_integer_model(model, str(path))
     how, feeds = given_preprocessing(asked.preprocessing), None
     if original is not None:
@@ -368,7 +373,8 @@ def verify(asked: VerifyOptions) -> Result:
     if original is not None and data is not None:
         usual = recorded_preprocessing(read)
         specs = original.sized(asked.input_shape).specs
-        feeds = open_samples(data, specs, asked.samples, how, usual)
+        names = as_pairs(asked.inputs)
+        feeds = open_samples(data, specs, asked.samples, how, usual, names)
     source = None if original is None else original.path
     models = [each for each in (path, source) if each is not None]
     files = [file for each in models for file in external_files(each)]

@@ -258,7 +258,7 @@ def _edges(integer: onnx.ModelProto, original: Source, record: Record, name: str
         edges = Edges.between(original.model, integer, record)
     except ValueError as error:
         raise VerificationError(
-            f"{name} was not made from this float model: they have other inputs"
+            f"{name} was not made from this float model: they have other inputs or outputs"
         ) from error
     moved = [
         ours for real, (ours, stored) in edges.inputs.items() if not stored and ours != real

@@ -35,11 +35,13 @@ class Edges:
         """The edges of ``integer``, which was made from ``original``.
 
         What has the name it has there is fed and read as there: it may be stored in both.
-        Raises ValueError if the numbers of their inputs differ.
+        Raises ValueError if the numbers of their inputs or outputs differ.
         """
         theirs = [spec.name for spec in input_specs(original)]
         ends = {value.name for value in original.graph.output} | {*theirs}
         inputs, outputs = integer.graph.input, integer.graph.output
+        if len(outputs) != len(original.graph.output):
+            raise ValueError(f"{len(outputs)} outputs, not {len(original.graph.output)}")
         known = {
             value.name: None if value.name in ends else _stored(value, record)
             for value in [*inputs, *outputs]

@@ -30,6 +30,7 @@ from qpasses.ir.choices import (
     WeightType,
 )
 from qpasses.ir.declared import FILE_OR_NAME, TEXTS, Declared, Options, option
+from qpasses.ir.input_names import as_pairs
 from qpasses.ir.input_shape import as_texts
 
 if TYPE_CHECKING:
@@ -301,6 +302,15 @@ class SampleOptions(Options):
         unset="all",
         metavar="N",
         least=1,
+    )
+    inputs: "Sequence[str] | Mapping[str, str]" = option(
+        (),
+        "Which array of the samples is for an input that is called otherwise; may be "
+        "repeated. The only array is for the only input, what is for none is left out.",
+        SAMPLES,
+        metavar="INPUT=ARRAY",
+        kind=TEXTS,
+        kept=as_pairs,
     )
     preprocessing: "Preprocessing | str | None" = None
 

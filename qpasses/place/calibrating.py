@@ -28,6 +28,7 @@ from qpasses.emit.whole_files import check_outputs, write_whole
 from qpasses.ir.choices import TableFormat
 from qpasses.ir.commands import CalibrateOptions, ConvertOptions
 from qpasses.ir.graph import prepared_model
+from qpasses.ir.input_names import as_pairs
 from qpasses.ir.keywords import takes
 from qpasses.ir.options import TensorOptions
 from qpasses.ir.rewriting import Context
@@ -88,7 +89,10 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
     float_model = given_float_model(asked.model).sized(settings.input_shape)
     source, path = float_model.model, float_model.path
     how = given_preprocessing(asked.preprocessing)
-    feeds = _shard(open_samples(asked.data, float_model.specs, asked.samples, how), shard)
+    names = as_pairs(asked.inputs)
+    feeds = _shard(
+        open_samples(asked.data, float_model.specs, asked.samples, how, names=names), shard
+    )
     file = None if output is None else Path(f"{output}.checkpoint")
     check_outputs(
         given_paths(output, asked.json_file, file),

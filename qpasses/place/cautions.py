@@ -24,7 +24,7 @@ def data_warnings(
     samples: Samples, calibrated_on_random: bool, compared_on_random: bool
 ) -> list[str]:
     """What to know of samples: doubtful preprocessing, sizes, made-up numbers."""
-    found = []
+    found = list(samples.notes)
     if samples.preprocessing is not None:
         doubts = samples.preprocessing.doubts()
         found += [f"{doubt}: is the scale right (--scale)?" for doubt in doubts]

@@ -30,6 +30,7 @@ from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
 from qpasses.prepare import CASTS, EXPAND, SIMPLIFY
 from qpasses.prepare.recognize_mask import RecognizeMask
 from qpasses.prepare.settle_resizes import settle_resizes
+from qpasses.prepare.size_advice import advised
 from qpasses.prepare.store_apart import store_apart
 from qpasses.prepare.take_apart import take_apart
 
@@ -48,9 +49,7 @@ def prepare(
     that the bodies need can be reached, or if the result of a step differs from the original
     on ``sample`` (feeds by input name), UsageError for a name that matches nothing.
     """
-    if sample is not None:
-        check_memory(model, sample)
-    expected = None if sample is None else results(model, sample)
+    expected = None if sample is None else _first_results(model, sample)
     graph, whole = _through(SIMPLIFY, model, sample, context, watch, expected)
     if sample is not None and whole is not None:
         expected = results(whole, sample)
@@ -68,6 +67,15 @@ def prepare(
             )
     give_back(constant_bytes(graph))
     return graph
+
+
+def _first_results(model: onnx.ModelProto, sample: Arrays) -> Sequence[Any]:
+    """What ``model`` gives on ``sample``. Raises ModelError, with advice if there is any."""
+    check_memory(model, sample)
+    try:
+        return results(model, sample)
+    except ModelError as error:
+        raise advised(error, model, sample) from error
 
 
 def _through(

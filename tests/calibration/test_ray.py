@@ -151,7 +151,8 @@ def deadly_samples(folder, tmp_path_factory, times, *deadly):
     samples = samples_in(folder)
     marks = tmp_path_factory.mktemp("marks")
     names = samples.source.names
-    source = Deadly(folder, names, samples.specs, marks, deadly, times)
+    kind = samples.specs, samples.naming
+    source = Deadly(folder, names, *kind, marks, deadly, times)
     return Samples(source, samples.specs, samples.chosen), marks
 
 

@@ -107,8 +107,10 @@ def with_nan(value=np.nan):
 BAD_SAMPLES = {
     "zero samples": (pictures(0), ["bad.npy", "no samples"]),
     "no arrays": ({}, ["bad.npz", "'x'"]),
-    "wrong input name": ({"image": pictures()}, ["bad.npz", "'image'", "'x'"]),
-    "one input too many": ({"x": pictures(), "z": pictures()}, ["bad.npz", "'z'", "'x'"]),
+    "wrong input names": (
+        {"image": pictures(), "z": pictures()},
+        ["bad.npz", "'image'", "'x'", "--inputs x=image"],
+    ),
     "wrong size": (pictures()[..., :7], ["bad.npy[0]", "'x'", "[1, 1, 8, 7]", "8, 8]"]),
     "wrong rank": (pictures()[0, 0], ["bad.npy", "'x'", "[8, 8]", "8, 8]"]),
     "float64": (pictures().astype(np.float64), ["bad.npy[0]", "'x'", "float64", "float32"]),

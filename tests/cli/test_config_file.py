@@ -47,6 +47,7 @@ def configured(desk, text, *options, command="quantize"):
 PLAIN = {
     "samples": ("3", ["--samples", "3"]),
     "input-shape": ('["x:1,1,8,8"]', ["--input-shape", "x:1,1,8,8"]),
+    "inputs": ('["x=x"]', ["--inputs", "x=x"]),
     "target": ('"exact"', ["--target", "exact"]),
     "bodies": ('"portable"', ["--bodies", "portable"]),
     "exact": ("true", ["--exact"]),

@@ -271,6 +271,15 @@ OF_SHAPES = {
     "sizes that samples lack": mistake(
         f"{GOOD} --input-shape 3,1,8,8", USAGE, "data.npy", "'x'", "multiple of"
     ),
+    "an array of no input": mistake(f"{GOOD} --inputs z=a", USAGE, "no input 'z'", "'x'"),
+    "an array that there is not": mistake(
+        f"{ARRAYS} --inputs x=a", USAGE, "no array 'a'", "'z'", bad_npz={"z": pictures()}
+    ),
+    "no names": mistake(f"{GOOD} --inputs x", USAGE, "'x'", "INPUT=ARRAY"),
+    "a name twice": mistake(f"{GOOD} --inputs x=a --inputs x=b", USAGE, "given twice"),
+    "names for made-up numbers": mistake(
+        "quantize cnn.onnx --data random:2 --inputs x=a -o out.onnx", USAGE, "no arrays"
+    ),
     "sizes that are none": mistake(f"{GOOD} --input-shape x:a", USAGE, "'x:a'", "NAME:1,3,"),
 }
 
@@ -401,8 +410,11 @@ ONE_ARRAY = {
 }
 
 SEVERAL = {
-    "another name": (("bad.npz", "'b'", "leave"), {"image": pictures(), "b": pictures()}),
-    "an input too many": (("bad.npz", "'z'"), {"x": pictures(), "z": pictures()}),
+    "other names": (
+        ("bad.npz", "'x'", "--inputs x=image"),
+        {"image": pictures(), "b": pictures()},
+    ),
+    "another name, of no input's shape": (("bad.npz", "'x'"), {"image": numbers(3, 4)}),
     "no arrays": (("bad.npz", "'x'"), {}),
     "a damaged archive": (("bad.npz", "zip"), b"PK\x03\x04aaaa"),
     "objects in an archive": (("bad.npz", "not numbers"), {"x": OBJECTS}),

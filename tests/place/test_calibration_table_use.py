@@ -91,7 +91,8 @@ def test_every_method_gives_the_very_model_from_a_table_and_verify_accepts_it(
     desk, method, symmetric, kind
 ):
     options = {"calibration_method": method, "symmetric": symmetric, "activation_type": kind}
-    options["percentile"] = 99.5
+    if method in ("percentile", "auto"):
+        options["percentile"] = 99.5
     direct = qpasses.quantize(desk.model, desk.data, **options)
     from_table = qpasses.quantize(
         desk.model, desk.data, calibration_table=desk.table, **options
@@ -120,7 +121,10 @@ def test_overrides_do_the_same_from_a_table(desk):
 def test_the_methods_give_different_models(desk):
     made = {
         qpasses.quantize(
-            desk.model, calibration_table=desk.table, calibration_method=method, percentile=99
+            desk.model,
+            calibration_table=desk.table,
+            calibration_method=method,
+            **({"percentile": 99} if method in ("percentile", "auto") else {}),
         ).model.SerializeToString(deterministic=True)
         for method in METHODS
     }
