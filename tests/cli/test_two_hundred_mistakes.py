@@ -254,7 +254,7 @@ OF_SHAPES = {
         bad_onnx=model("g (float[N, M] x) => (float[N, M] y) { y = Relu (x) }"),
     ),
     "a sequence as input": mistake(
-        *(BAD, MODEL, "bad.onnx", "'s' is not a tensor"),
+        *(BAD, USAGE, "data.npy: the model has 2 inputs ('x', 's')", "use .npz files"),
         bad_onnx=model("g (float[N] x, seq(float[N]) s) => (float[N] y) { y = Relu (x) }"),
     ),
     "free sizes for made-up numbers": mistake(
