@@ -1,43 +1,23 @@
 """Weights beside a model, in a file that onnxruntime maps into memory instead of copying."""
 
 from collections.abc import Sequence
-from math import prod
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 from onnx import TensorProto
 
+from calibration.held_weights import emptied, is_held, is_large, size_of, values_of
 from opsets.errors import ModelError, UsageError
 
 MUCH = 16 << 20
 """Weights of so many bytes are worth some trouble to keep them in memory but once."""
 
-_LARGE_BYTES = 1024
-"""Smaller tensors stay in the model: shapes and axes must be known when it is loaded."""
-
-_PLAIN = frozenset(
-    {
-        TensorProto.FLOAT,
-        TensorProto.DOUBLE,
-        TensorProto.INT8,
-        TensorProto.UINT8,
-        TensorProto.INT32,
-        TensorProto.INT64,
-    }
-)
-"""Types whose elements fill whole bytes."""
-
 
 def weight_bytes(model: onnx.ModelProto) -> int:
     """About how much the initializers of the main graph take."""
-    return sum(_bytes(tensor) for tensor in model.graph.initializer)
-
-
-def _bytes(tensor: TensorProto) -> int:
-    """About so many: four for each element."""
-    return 4 * int(prod(tensor.dims))
+    return sum(size_of(tensor) for tensor in model.graph.initializer)
 
 
 def save_apart(
@@ -62,7 +42,7 @@ def save_apart(
                 )
                 shell.data_location = TensorProto.EXTERNAL
                 place = {"location": weights.name, "offset": str(stream.tell())}
-                place["length"] = str(stream.write(tensor.raw_data))
+                place["length"] = str(stream.write(_content(tensor)))
                 for key, value in place.items():
                     shell.external_data.add(key=key, value=value)
         path.write_bytes(rest.SerializeToString())
@@ -83,27 +63,17 @@ def no_room(folder: Path, error: OSError) -> UsageError:
 
 def _split(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.TensorProto]]:
     """A copy of ``model`` without its large weights, and these, which are not copied."""
-    rest, large = onnx.ModelProto(), []
-    for field, value in model.ListFields():
-        if field.name != "graph":
-            _put(rest, field, value)
-    for field, value in model.graph.ListFields():
-        if field.name != "initializer":
-            _put(rest.graph, field, value)
+    rest, large = emptied(model), []
     for tensor in model.graph.initializer:
-        plain = tensor.data_type in _PLAIN and tensor.HasField("raw_data")
-        if plain and _bytes(tensor) > _LARGE_BYTES:
+        if is_held(tensor) or (is_large(tensor) and tensor.HasField("raw_data")):
             large.append(tensor)
         else:
             rest.graph.initializer.append(tensor)
     return rest, large
 
 
-def _put(message: Any, field: Any, value: Any) -> None:
-    """Set a field of a protobuf message to what another one has in it."""
-    if field.is_repeated:
-        getattr(message, field.name).extend(value)
-    elif field.message_type is not None:
-        getattr(message, field.name).CopyFrom(value)
-    else:
-        setattr(message, field.name, value)
+def _content(tensor: onnx.TensorProto) -> bytes | memoryview:
+    """Of a tensor that is held or holds bytes."""
+    if not is_held(tensor):
+        return bytes(tensor.raw_data)
+    return np.ascontiguousarray(values_of(tensor)).reshape(-1).view(np.uint8).data

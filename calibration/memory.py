@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 
+from calibration.held_weights import unmap
 from calibration.large_weights import MUCH
 
 GIB = 1 << 30
@@ -38,5 +39,6 @@ def give_back(weight_bytes: int) -> None:
     if weight_bytes < MUCH:
         return
     gc.collect()
+    unmap()
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)

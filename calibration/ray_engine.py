@@ -24,7 +24,9 @@ from calibration.collect import (
     cores,
     outside,
 )
+from calibration.held_weights import whole
 from calibration.samples import Samples
+from calibration.session import serialized
 from opsets.errors import QPassesError, UsageError
 
 SHARDS_PER_CORE = 4
@@ -57,7 +59,7 @@ def collect_on_ray(
         here = int(ray.cluster_resources().get("CPU", 1))
         shards = _shards(outside(start.done, len(samples)), SHARDS_PER_CORE * here)
         quiet = Run(run.histograms, run.skip_bad, workers=1)
-        shared = ray.put((model.SerializeToString(), list(tensors), samples, quiet))
+        shared = ray.put((serialized(whole(model)), list(tensors), samples, quiet))
         task = ray.remote(num_cpus=1)(_collect_shard)
         running = {task.remote(shared, shard): shard for shard in shards}
         try:

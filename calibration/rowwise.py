@@ -6,7 +6,9 @@ from typing import Any
 
 import onnx
 from numpy.typing import NDArray
-from onnx import NodeProto, helper, numpy_helper
+from onnx import NodeProto, helper
+
+from calibration.held_weights import values_of
 
 _UNARY = frozenset(
     {
@@ -85,7 +87,7 @@ class _Facts:
         tensor = self.constants.get(name)
         if tensor is None:
             return None
-        values: NDArray[Any] = numpy_helper.to_array(tensor)
+        values: NDArray[Any] = values_of(tensor)
         return [int(value) for value in values.ravel()]
 
     def has_no_rows(self, name: str, like: str) -> bool:

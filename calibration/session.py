@@ -12,6 +12,7 @@ import onnx
 from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 
+from calibration.held_weights import names_held, unmap
 from calibration.inputs import Feed, tensors
 from calibration.large_weights import MUCH, save_apart, weight_bytes
 from calibration.silent import ort
@@ -82,13 +83,16 @@ class Session:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         elif not layouts:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        if isinstance(model, onnx.ModelProto) and names_held(model):
+            options.add_session_config_entry("session.disable_prepacking", "1")
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, onnx.ModelProto):
-            if weight_bytes(model) < MUCH:
-                model = _serialized(model)
+            if weight_bytes(model) < MUCH and not names_held(model):
+                model = serialized(model)
             else:
                 self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")
                 model = save_apart(model, Path(self._folder.name))
+                unmap()
         source = str(model) if isinstance(model, Path) else model
         try:
             self._session = ort.InferenceSession(
@@ -127,7 +131,8 @@ class Session:
         return found
 
 
-def _serialized(model: onnx.ModelProto) -> bytes:
+def serialized(model: onnx.ModelProto) -> bytes:
+    """``model`` as bytes. Raises ModelError if there are too many."""
     try:
         content: bytes = model.SerializeToString()
     except EncodeError as error:

@@ -13,7 +13,7 @@ from opsets.fixed_point import Rounding
 LARGEST = 127
 """int8 weights are symmetric: -127 to 127."""
 
-Rows: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = NDArray[np.floating[Any]]
 """Real weights [channels, n] with a scale for each row; one row where there is one scale."""
 
 
@@ -38,7 +38,8 @@ class WeightRule:
 
 
 def _largest(rows: Rows) -> NDArray[np.float64]:
-    return np.asarray(np.abs(rows).max(axis=1, initial=0.0))
+    ends = rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0)
+    return np.asarray(np.maximum(*ends), np.float64)
 
 
 def _nearest(_op: str, rows: Rows, _unsigned: bool) -> NDArray[np.floating[Any]]:

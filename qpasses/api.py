@@ -9,7 +9,10 @@ from typing import Any
 import onnx
 
 from calibration import Preprocessing, Samples, Session, open_samples
+from calibration.held_weights import holding
 from calibration.inputs import InputSpec
+from calibration.large_weights import weight_bytes
+from calibration.memory import give_back
 from calibration.table import Table
 from opsets.argument_kinds import check_kind, check_path
 from opsets.errors import DataError, ModelError, UsageError, VerificationError
@@ -109,6 +112,7 @@ class Result:
 
 
 @takes(QuantizeOptions)
+@holding()
 def quantize(asked: QuantizeOptions) -> Result:
     """Turn a model into an integer model with evidence for every node.
 
@@ -125,6 +129,7 @@ def quantize(asked: QuantizeOptions) -> Result:
 
 
 @takes(IntegerizeOptions)
+@holding()
 def integerize(asked: IntegerizeOptions) -> Result:
     """Turn a model that is quantized already into an integer model, with evidence.
 
@@ -295,6 +300,7 @@ def _reported(job: _Job, made: State) -> Result:
     """The emitted model beside the float model, the report about both, the certificate."""
     settings, feeds = made.settings, made.samples
     advance = made.progress("compare with float", 1)
+    give_back(weight_bytes(made.model))
     compared, bad = _compared(feeds, made.ranges, made.calibration.skip_bad)
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
     edges = Edges.between(made.source, made.model, made.record)
@@ -345,6 +351,7 @@ def _reported(job: _Job, made: State) -> Result:
 
 
 @takes(VerifyOptions)
+@holding()
 def verify(asked: VerifyOptions) -> Result:
     """Check the integer model against its original on this machine.
 
@@ -455,6 +462,7 @@ def _judged(
     return summary, recomputed, compared.notes
 
 
+@holding()
 def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:
     """The nodes of an integer model with their numbers, and their evidence recomputed."""
     model, path = given_model(integer)
@@ -480,6 +488,7 @@ class Rewriting:
 
 
 @takes(OptOptions)
+@holding()
 def run_passes_alone(asked: OptOptions) -> Rewriting:
     """Run ``passes``, in the given order, on a graph as it is: no other stage is run.
 

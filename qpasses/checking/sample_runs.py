@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session
+from calibration.held_weights import let_go
 from calibration.inputs import Feed
 from qpasses.checking.simulated import Simulated
 from qpasses.emit.overloads import with_bodies
@@ -80,12 +81,19 @@ class BothBodies:
 class Simulation:
     """The codes of an integer graph beside those that its Q/DQ graph makes of them.
 
-    ``allowed``: by how much the codes of a tensor may differ.
+    ``allowed``: by how much the codes of a tensor may differ; ``others``: the models whose
+    weights are needed beside its own.
     """
 
-    def __init__(self, simulated: Simulated, allowed: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        simulated: Simulated,
+        allowed: Mapping[str, int],
+        others: Sequence[onnx.ModelProto] = (),
+    ) -> None:
         self._simulated, self._allowed = simulated, allowed
         self._session = Session(simulated.model, optimize=False)
+        let_go(simulated.model, others)
         self._samples = self._total = self._unlike = self._largest = 0
         self.problem = ""
 

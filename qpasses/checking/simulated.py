@@ -13,7 +13,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from calibration.held_weights import tensor_of
 from opsets.qpasses_v1 import OPS
+from opsets.row_blocks import blocks
 from qpasses.checking.meaning import Pair, Site, is_integer
 from qpasses.ir.graph import Node, constant, dequantized, is_graph, prepared_model
 from qpasses.ir.record import Quantization
@@ -307,8 +309,7 @@ def _take_weights(
     x, w = (np.array(site.entry.scales[name]) for name in "xw")
     behind = given["w"].ndim - 1 - OPS[node.op].channel_axis
     real = {
-        "weights": (given["w"].astype(np.int16) - given["w_zero"])
-        * w.reshape(-1, *[1] * behind),
+        "weights": _dequantized(given["w"], given["w_zero"], w.reshape(-1, *[1] * behind)),
         "bias": given["bias"] * (x * w),
     }
     for name, value in real.items():
@@ -322,8 +323,18 @@ def _take_weights(
         protos[chain[1].name].input[row] = f"{node.name}::bias"
 
 
+def _dequantized(
+    stored: NDArray[Any], zero: NDArray[Any], scale: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """In double, rounded to float32; ``scale`` broadcasts."""
+    real, scales = np.empty(stored.shape, np.float32), np.broadcast_to(scale, stored.shape)
+    for part in blocks(stored):
+        real[part] = (stored[part].astype(np.int16) - zero) * scales[part]
+    return real
+
+
 def _float32(name: str, values: NDArray[Any]) -> onnx.TensorProto:
-    return numpy_helper.from_array(np.asarray(values, np.float32), name)
+    return tensor_of(name, np.asarray(values, np.float32))
 
 
 def _take_dequantized(graph: onnx.GraphProto, node: Node, real: onnx.NodeProto) -> None:

@@ -13,6 +13,7 @@ from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
+from opsets.row_blocks import rows_along
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond, headroom, problem_of
@@ -160,12 +161,13 @@ def accumulator_interval(node: Node, given: Constants) -> Interval:
         cells = _cells(node, given)
         return Interval(np.array([low * cells], np.int64), np.array([high * cells], np.int64))
     axis = OPS[node.op].channel_axis
-    weights = np.moveaxis(given["w"].astype(np.int64) - int(given["w_zero"]), axis, 0)
-    columns = weights.reshape(weights.shape[0], -1)
-    bias = given["bias"].astype(np.int64)
-    ends = [np.maximum(columns * end, 0).sum(axis=1) for end in (high, low)]
-    floors = [np.minimum(columns * end, 0).sum(axis=1) for end in (high, low)]
-    return Interval(floors[0] + floors[1] + bias, ends[0] + ends[1] + bias)
+    zero, bias, found = int(given["w_zero"]), given["bias"].astype(np.int64), []
+    for rows in rows_along(given["w"], axis):
+        products_of = [(rows.astype(np.int32) - zero) * np.int32(end) for end in (high, low)]
+        sides = ((side, each) for side in (np.minimum, np.maximum) for each in products_of)
+        found.append([side(each, 0).sum(axis=1, dtype=np.int64) for side, each in sides])
+    floors, ends = np.concatenate(found, axis=1).reshape(2, 2, -1).sum(axis=1)
+    return Interval(floors + bias, ends + bias)
 
 
 def _cells(node: Node, given: Constants) -> int:

@@ -1,6 +1,7 @@
 """Thin, typed helpers over onnx-graphsurgeon: the only file that knows its quirks."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
@@ -13,8 +14,10 @@ from google.protobuf import text_format
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx_graphsurgeon.exporters import onnx_exporter
+from onnx_graphsurgeon.ir.tensor import LazyValues
 from onnx_graphsurgeon.util.misc import SynchronizedList
 
+from calibration.held_weights import any_held, can_be_held, hold, is_held, values_of
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from opsets.errors import ModelError
@@ -65,6 +68,7 @@ def import_graph(model: onnx.ModelProto) -> Graph:
     del plain.functions[:]
     _write_types(plain)
     graph = gs.import_onnx(plain)
+    _take_held(graph)
     _leave_untyped(graph, plain)
     tidy(graph)
     taken: set[str] = set()
@@ -91,6 +95,34 @@ def _read_types(model: onnx.ModelProto) -> None:
             if each.name == "type" and each.type == onnx.AttributeProto.STRING:
                 kind = text_format.Parse(each.s.decode(), onnx.TypeProto())
                 each.CopyFrom(helper.make_attribute(each.name, kind))
+
+
+def _take_held(graph: Graph) -> None:
+    """Give constants the arrays that the model only names."""
+    for tensor in graph.tensors().values():
+        if isinstance(tensor, gs.Constant) and isinstance(tensor._values, LazyValues):
+            named = tensor._values.tensor
+            if isinstance(named, onnx.TensorProto) and is_held(named):
+                tensor.values, tensor.data_location = values_of(named), None
+
+
+@contextmanager
+def _held(graph: Graph) -> Iterator[None]:
+    """Large constants are named in what is exported meanwhile, if any are held."""
+    found = [t for t in graph.tensors().values() if isinstance(t, gs.Constant)]
+    large = [(t, t._values) for t in found if any_held() and _can_be_held(t)]
+    for tensor, values in large:
+        tensor.values = LazyValues(hold(tensor.name, values))
+    yield
+    for tensor, values in large:
+        tensor.values = values
+
+
+def _can_be_held(tensor: Tensor) -> bool:
+    values = tensor._values
+    if not isinstance(values, np.ndarray) or tensor.export_dtype != values.dtype:
+        return False
+    return can_be_held(values)
 
 
 def _leave_untyped(graph: Graph, model: onnx.ModelProto) -> None:
@@ -165,7 +197,8 @@ def is_simplified(node: onnx.NodeProto) -> bool:
 
 def export_graph(graph: Graph) -> onnx.ModelProto:
     """``graph`` as a model of its own opset and IR version."""
-    model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
+    with _held(graph):
+        model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
     ends = [*model.graph.input, *model.graph.output]
     for value, tensor in zip(ends, [*graph.inputs, *graph.outputs], strict=True):
         if not is_tensor(tensor):
@@ -175,7 +208,7 @@ def export_graph(graph: Graph) -> onnx.ModelProto:
     scales = {node.input[1] for node in linear}
     for tensor in model.graph.initializer:
         if tensor.name in scales and tensor.data_type == onnx.TensorProto.DOUBLE:
-            value = numpy_helper.to_array(tensor).astype(np.float32)
+            value = values_of(tensor).astype(np.float32)
             tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
     return model
 
@@ -363,7 +396,10 @@ def spatial_shape(tensor: Tensor) -> tuple[int, ...] | None:
 
 
 def new_constant(name: str, values: NDArray[Any]) -> Tensor:
-    """A constant tensor."""
+    """A constant tensor: a copy of ``values``, or these where they are held."""
+    is_held = isinstance(values, np.ndarray) and any_held() and can_be_held(values)
+    if is_held and values.flags.c_contiguous and not values.flags.writeable:
+        return gs.Constant(name, values)
     return gs.Constant(name, np.array(values, order="C"))
 
 

@@ -11,6 +11,7 @@ import onnx
 
 from calibration import Engine, Preprocessing, Session, input_specs, presets
 from calibration.collect import collect
+from calibration.held_weights import with_held
 from calibration.inputs import InputSpec
 from calibration.session import takes_layouts
 from opsets.argument_kinds import check_kind, check_path, shown
@@ -48,7 +49,7 @@ def given_model(
     check_kind("model", model, "str | Path | onnx.ModelProto")
     if isinstance(model, onnx.ModelProto):
         path = Path("<ModelProto>")
-        return checked_model(model, path, lenient), path
+        return checked_model(with_held(model), path, lenient), path
     return read_model(Path(model), lenient), Path(model)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
+from calibration.held_weights import is_held
 from opsets.errors import ModelError, UsageError
 from opsets.ordinary_files import check_ordinary
 from qpasses.ir.graph import nested_graphs
@@ -25,14 +26,28 @@ def external_files(path: Path) -> list[Path]:
     return sorted(path.parent / place for place in places if place)
 
 
+def check_external(model: onnx.ModelProto, path: Path) -> None:
+    """Raise ModelError, naming file and tensor, for weights that are not where they should be.
+
+    Files lie in the folder of ``path``, from which ``model`` was read, or below it, as it is
+    named or where a link at ``path`` leads, as in the caches of model hubs.
+    """
+    for tensor in _external(model):
+        _place(tensor, path)
+
+
 def read_external(model: onnx.ModelProto, path: Path) -> None:
     """Put the weights of ``model``, which was read from ``path``, where it refers to them.
 
-    Files lie in the model's folder or below it, as it is named or where a link at ``path``
-    leads, as in the caches of model hubs. Raises ModelError, naming file and tensor.
+    But for those that are held. Raises ModelError as ``check_external`` does.
     """
     for tensor in _external(model):
-        tensor.raw_data = _content(tensor, path)
+        if is_held(tensor):
+            continue
+        file, first, count = _place(tensor, path)
+        with file.open("rb") as stream:
+            stream.seek(first)
+            tensor.raw_data = stream.read(count)
         tensor.ClearField("data_location")
         tensor.ClearField("external_data")
 
@@ -54,28 +69,27 @@ def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
     return {entry.key: entry.value for entry in tensor.external_data}
 
 
-def _content(tensor: onnx.TensorProto, path: Path) -> bytes:
-    """The bytes of ``tensor``."""
+def _place(tensor: onnx.TensorProto, path: Path) -> tuple[Path, int, int]:
+    """The file that holds the bytes of ``tensor``, the first of them, and how many."""
     entries, what = _entries(tensor), f"{path}: the weights {tensor.name!r}"
     place = entries.get("location", "")
     file = _checked_place(place, path, what)
     try:
         check_ordinary(file)
-        size = file.stat().st_size
-        start, length = (_number(entries, key, what) for key in ("offset", "length"))
-        first = start or 0
-        count = size - first if length is None else length
-        if first + count > size or count < 0:
-            end = "its end" if length is None else first + count
-            raise ModelError(
-                f"{what} are the bytes {first} to {end} of {place!r}, which has {size}: was "
-                "it copied or downloaded whole?"
-            )
-        with file.open("rb") as stream:
-            stream.seek(first)
-            return stream.read(count)
+        with file.open("rb"):  # it may be read
+            size = file.stat().st_size
     except OSError as error:
         raise UsageError(f"{what} are in {file}: {str(error.strerror).lower()}") from error
+    start, length = (_number(entries, key, what) for key in ("offset", "length"))
+    first = start or 0
+    count = size - first if length is None else length
+    if first + count > size or count < 0:
+        end = "its end" if length is None else first + count
+        raise ModelError(
+            f"{what} are the bytes {first} to {end} of {place!r}, which has {size}: was it "
+            "copied or downloaded whole?"
+        )
+    return file, first, count
 
 
 def _checked_place(place: str, path: Path, what: str) -> Path:

@@ -10,11 +10,18 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError, Message
 
+from calibration.held_weights import (
+    are_many,
+    hollow,
+    serialized_parts,
+    values_of,
+    with_held,
+)
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
 from opsets.ordinary_files import check_ordinary
 from qpasses.ir.graph import is_simplified, nodes_of
-from qpasses.load.external_data import read_external
+from qpasses.load.external_data import check_external, read_external
 from qpasses.load.foreign.qonnx_nodes import DOMAINS as QONNX_DOMAINS
 from qpasses.load.leniency import completed
 from qpasses.load.refusals import invalid, unreadable
@@ -41,6 +48,11 @@ def read_model(path: Path, lenient: bool = False) -> onnx.ModelProto:
         raise unreadable(path, error) from error
     if not model.HasField("graph"):
         raise unreadable(path, ValueError("it holds no graph"))
+    check_external(model, path)
+    try:
+        model = with_held(model, path.parent)
+    except ValueError as error:
+        raise ModelError(f"{path}: {error}") from error
     read_external(model, path)
     return checked_model(model, path, lenient)
 
@@ -55,7 +67,7 @@ def checked_model(
     if lenient:
         model = completed(model)
     try:
-        _check(model)
+        _check(hollow(model))
     except (onnx.checker.ValidationError, ValueError) as error:
         raise invalid(path, error) from error
     return model
@@ -207,7 +219,7 @@ def check_weights(model: onnx.ModelProto, path: Path) -> None:
     for tensor in tensors:
         if tensor.data_type not in _FLOATS:
             continue
-        values = onnx.numpy_helper.to_array(tensor)
+        values = values_of(tensor)
         if np.isnan(values).any() or (tensor.name in weights and np.isinf(values).any()):
             raise ModelError(f"{path}: weights {tensor.name!r} hold NaN or infinite values")
     kinds = {each.data_type for each in tensors if each.name in weights}
@@ -237,6 +249,11 @@ _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLO
 
 def digest(model: onnx.ModelProto) -> str:
     """SHA-256 of the model with its weights, independent of how the file stores them."""
+    if are_many(model):
+        content = hashlib.sha256()
+        for part in serialized_parts(model):
+            content.update(part)
+        return content.hexdigest()
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
     for tensor in plain.graph.initializer:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.row_blocks import rows_along
 from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at
 from qpasses.ir.patterns import Stored, stored_input, stored_output, value_of
 from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
@@ -71,9 +72,7 @@ def guard_weights(node: Node, axis: int) -> Declined | None:
         return Declined(f"{node.op} with a bias that is not constant")
     if not np.isfinite(weights).all() or not np.isfinite(0 if bias is None else bias).all():
         return Declined(f"{node.op} with infinite weights")
-    columns = np.abs(np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1))
-    largest = columns.max(axis=1, initial=0).astype(np.float64)
-    mass = columns.sum(axis=1, dtype=np.float64) / np.where(largest > 0, largest, 1)
+    mass = np.concatenate([_mass(np.abs(rows)) for rows in rows_along(weights, axis)])
     if (mass * 127 * 255 >= 1 << 30).any():
         channel = int(mass.argmax())
         return Declined(
@@ -82,6 +81,12 @@ def guard_weights(node: Node, axis: int) -> Declined | None:
             f"{1 << 30}: take the sum apart"
         )
     return None
+
+
+def _mass(sizes: NDArray[Any]) -> NDArray[np.float64]:
+    """The sum of each row of ``sizes``, in parts of the largest of them."""
+    largest = sizes.max(axis=1, initial=0).astype(np.float64)
+    return np.asarray(sizes.sum(axis=1, dtype=np.float64) / np.where(largest > 0, largest, 1))
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ def matrix_operands(
     added = [each for each in behind if each.op == "Add"]  # of a bias: it is in the sum
     clamps = behind[len(added) :]
     zero = int(view.zero_point.flat[0])
-    levels = weights.astype(np.int64) - zero
+    levels = weights if zero == 0 else weights.astype(np.int16) - np.int16(zero)
     reachable = accumulators(levels, stored_bias, axis, x.quantization)
     if view.scale.size == 1:  # one multiplier for all channels
         reachable, scale = reachable.hull(), view.scale.reshape(1)

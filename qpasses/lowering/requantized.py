@@ -12,6 +12,7 @@ from opsets.multipliers import Scale, ScaleError
 from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
+from opsets.row_blocks import rows_along
 from opsets.scales import SCALES
 from opsets.target import Target
 from qpasses.evidence.thresholds import Interval, levels
@@ -67,9 +68,14 @@ def accumulators(
 
     ``weights`` are stored, the output channels along ``axis``; padding is zero and inside.
     """
-    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.int64)
     low, high = (limit - x.zero_point for limit in x.type_limits)
-    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+    positive, negative = (
+        np.concatenate([side(rows, 0).sum(axis=1, dtype=np.int64) for rows in parts])
+        for side, parts in (
+            (np.maximum, rows_along(weights, axis)),
+            (np.minimum, rows_along(weights, axis)),
+        )
+    )
     offset = bias.astype(np.int64)
     return Interval(
         positive * low + negative * high + offset, positive * high + negative * low + offset

@@ -14,6 +14,7 @@ from calibration import Collected, Run, Samples, open_samples
 from calibration.checkpoint import Checkpoint, fingerprint
 from calibration.collect import NOTHING
 from calibration.foreign_tables import table_kind, written
+from calibration.held_weights import holding
 from calibration.inputs import elements
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
@@ -69,6 +70,7 @@ class CalibrationResult:
 
 
 @takes(CalibrateOptions)
+@holding()
 def calibrate(asked: CalibrateOptions) -> CalibrationResult:
     """Collect the statistics of all tensors of ``model`` that ``quantize`` gives a scale.
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Range
+from opsets.row_blocks import blocks
 from opsets.weights import WEIGHTS
 from qpasses.ir.edges import Floats, rounded
 from qpasses.ir.elementwise import PAIRING
@@ -265,7 +266,7 @@ def _stored_matrix(
 ) -> _Matrix:
     """By the rule of the target, with scales raised where a bias would not fit."""
     values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
-    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1).astype(np.float64)
+    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
     rule, size = WEIGHTS[context.target.weights], np.abs(values)
     dtype = rule.dtype(node.op, rows, bias is not None)
     if not context.settings.has_channels(node.op):
@@ -275,9 +276,11 @@ def _stored_matrix(
     raised = raised & (size == np.abs(values))
     column = [1] * weights.ndim
     column[axis] = -1
-    quotients = weights.astype(np.float64) / scale.reshape(column).astype(np.float64)
-    ends = np.iinfo(dtype)
-    stored = np.clip(rounded(quotients, rule.rounding), ends.min, ends.max).astype(dtype)
+    divisors = np.broadcast_to(scale.reshape(column).astype(np.float64), weights.shape)
+    ends, stored = np.iinfo(dtype), np.empty(weights.shape, dtype)
+    for part in blocks(weights):
+        levels = rounded(weights[part].astype(np.float64) / divisors[part], rule.rounding)
+        stored[part] = np.clip(levels, ends.min, ends.max).astype(dtype)
     if bias is None:
         return _Matrix(stored, scale, None)
     steps = np.float64(x_scale) * scale.astype(np.float64)

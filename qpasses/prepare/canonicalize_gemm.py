@@ -48,12 +48,14 @@ def _fold_factors(node: Node, context: Context) -> Declined | None:
     if node.attrs.get("transA", 0):
         return Declined("Gemm with transA = 1: no integer form yet")
     given = np.asarray(constant(node.inputs[1]))
-    weights = given.astype(np.float64)
     turned, alpha = bool(node.attrs.get("transB", 0)), node.attrs.get("alpha", 1.0)
-    weights = (weights.T if turned else weights) * alpha
-    if overflows(given.dtype, weights):
-        return Declined("Gemm with weights times alpha that float32 does not hold")
-    made = context.constant(f"{node.name}.weight", weights.astype(given.dtype))
+    weights = given.T if turned else given
+    if alpha != 1:
+        exact = weights.astype(np.float64) * alpha
+        if overflows(given.dtype, exact):
+            return Declined("Gemm with weights times alpha that float32 does not hold")
+        weights = exact.astype(given.dtype)
+    made = context.constant(f"{node.name}.weight", weights)
     context.given.carry(
         node.inputs[1],
         made,

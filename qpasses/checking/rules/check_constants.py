@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.row_blocks import blocks
 from qpasses.checking.meaning import DifferenceError, Site
 from qpasses.ir.graph import Tensor, constant
 from qpasses.ir.record import Quantization
@@ -99,8 +100,9 @@ def stored_matrix(
     2**-120 at least.
     """
     channels = weights.shape[axis]
-    rows = np.moveaxis(np.abs(weights).astype(np.float64), axis, 0).reshape(channels, -1)
-    largest = rows.max(axis=1, initial=0.0)
+    others = tuple(k for k in range(weights.ndim) if k != axis % weights.ndim)
+    tops = weights.max(axis=others, initial=0.0), -weights.min(axis=others, initial=0.0)
+    largest = np.maximum(*tops).astype(np.float64)
     real = np.zeros(channels) if bias is None else bias.astype(np.float64)
     size = np.abs(real)
     if not per_channel:
@@ -122,11 +124,15 @@ def stored_matrix(
     step = scale.astype(wanted.dtype)
     columns = [channels if per_channel and k == axis else 1 for k in range(weights.ndim)]
     nearest = np.rint if rule == "nearest" else _half_away
-    levels = nearest(weights.astype(np.float64) / step.astype(np.float64).reshape(columns))
+    steps = np.broadcast_to(step.astype(np.float64).reshape(columns), weights.shape)
+    codes = np.empty(weights.shape, np.uint8 if unsigned else np.int8)
+    for part in blocks(weights):
+        levels = nearest(weights[part].astype(np.float64) / steps[part])
+        codes[part] = np.clip(levels, low, high)
     bias_levels = nearest(real / (np.float64(x_scale) * step.astype(np.float64)))
     raised = np.flatnonzero(widened & (size == worst)).tolist()
     return Matrix(
-        np.clip(levels, low, high).astype(np.uint8 if unsigned else np.int8),
+        codes,
         bias_levels.astype(np.int32),
         step,
         raised,

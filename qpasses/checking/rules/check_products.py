@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
+from opsets.row_blocks import rows_along
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.meaning import (
     DifferenceError,
@@ -136,10 +137,9 @@ def _matrix(
 
 def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:
     """The sums of each channel for any codes of x: the ends at the signs of the weights."""
-    levels = matrix.weights.astype(np.int16) - matrix.zero
-    rows = np.moveaxis(levels, axis, 0).reshape(len(matrix.bias), -1)
-    total = rows.sum(axis=1, dtype=np.int64)
-    mass = np.abs(rows).sum(axis=1, dtype=np.int64)
+    levels = [rows.astype(np.int16) - matrix.zero for rows in rows_along(matrix.weights, axis)]
+    total = np.concatenate([rows.sum(axis=1, dtype=np.int64) for rows in levels])
+    mass = np.concatenate([np.abs(rows).sum(axis=1, dtype=np.int64) for rows in levels])
     above, below = (mass + total) // 2, (mass - total) // 2
     low, high = (end - x.zero_point for end in x.type_limits)
     bias = matrix.bias.astype(np.int64)

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto
 
+from calibration.held_weights import values_of
 from opsets.errors import ModelError
 from qpasses.load.conversion import described
 from qpasses.load.foreign.node_parts import (
@@ -133,7 +134,7 @@ class FoundGraph:
 
     def _evaluated(self, name: str) -> NDArray[Any] | None:
         if name in self._tensors:
-            return numpy_helper.to_array(self._tensors[name])
+            return values_of(self._tensors[name])
         if not self._is_fixed(name):
             return None
         if name in self._fixed:
