@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -77,7 +77,7 @@ class Source:
     is_sized: bool = False
     remarks: Sequence[str] = ()
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Of the model as it was given."""
         return digest(self.reference)

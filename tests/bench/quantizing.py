@@ -1,9 +1,9 @@
 """What `qpasses quantize` and `verify` cost, commands of their own: time and peak memory.
 
-``python -m tests.bench.quantizing`` prints the table of docs/figures.md: models of
-models/zoo.toml that are here, on the samples that `make zoo` takes, and classic networks of
-the onnx package with random weights. A pass is what reading the samples and running the float
-model on each of them takes; `cost` is the time of quantize over one second and two passes.
+``python -m tests.bench.quantizing`` prints a table: models of models/zoo.toml that are here,
+on the samples that `make zoo` takes, and classic networks of the onnx package with random
+weights. A pass is what reading the samples and running the float model on each of them takes;
+`cost` is the time of quantize over one second and two passes.
 """
 
 import argparse
