@@ -144,7 +144,7 @@ def _held_of(tensor: TensorProto, folder: Path | None, many: bool) -> TensorProt
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     if is_outside and folder is not None:
         content = _mapped(tensor, folder, int(prod(tensor.dims)) * dtype.itemsize)
-    elif tensor.HasField("raw_data") and not is_outside:
+    elif len(tensor.raw_data) == int(prod(tensor.dims)) * dtype.itemsize and not is_outside:
         content = memoryview(tensor.raw_data)
     else:
         return None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from calibration.session import Session
+from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.table_places import Asked, code_places
@@ -47,7 +48,8 @@ class Answers:
         for group in (list(each) for each in alike.values()):
             for start in range(0, len(group), TOGETHER):
                 part = group[start : start + TOGETHER]
-                self._found.update(zip(part, _differences(part), strict=True))
+                found = _differences(part)
+                self._found.update(zip(part, found, strict=True) if found else ())
         while len(self._found) > _KEPT:
             self._found.popitem(last=False)
 
@@ -56,26 +58,37 @@ ANSWERS = Answers()
 """Of this process: what chooses a body asks what proves it."""
 
 
-def _differences(asked: Sequence[Asked]) -> list[NDArray[np.bool_]]:
-    """Where each body differs from its table, both of one type and size."""
+def _differences(asked: Sequence[Asked]) -> list[NDArray[np.bool_]] | None:
+    """Where each body differs from its table, both of one type and size.
+
+    None if one of them does not run, or gives another number of codes than it gets: asked
+    alone it says so itself.
+    """
     tables = np.stack([each.table for each in asked])
     wrong = np.zeros(tables.shape, bool)
     places = [each.reshape(-1) for each in code_places(tables.shape[1:], True)]
     codes = [np.tile(each.astype(np.uint8), len(asked)) for each in places]
     dtype = np.dtype(asked[0].types[0])
     for optimize in (False, True):
-        session = _session(asked, dtype, optimize)
-        for some, stored in zip(places, codes, strict=True):
-            given = {"x": stored.view(dtype), "table": tables[0]}
-            found = session.run(None, given)[0].reshape(len(asked), -1)
-            rows, columns = np.nonzero(found != tables[:, some])
+        try:
+            session = _session(asked, dtype, optimize)
+            answers = [
+                session.run(None, {"x": stored.view(dtype), "table": tables[0]})
+                for stored in codes
+            ]
+        except ModelError:
+            return None
+        for some, found in zip(places, answers, strict=True):
+            if any(each.shape != some.shape for each in found):
+                return None
+            rows, columns = np.nonzero(np.stack(found) != tables[:, some])
             wrong[rows, some[columns]] = True
     wrong.setflags(write=False)
     return list(wrong)
 
 
 def _session(asked: Sequence[Asked], dtype: np.dtype[np.generic], optimize: bool) -> Session:
-    """x, in as many equal parts as there are bodies, each to its own; joined again."""
+    """x, in as many equal parts as there are bodies, each to its own."""
     names = [str(position) for position in range(len(asked))]
     parts, results = ([f"{end}{name}" for name in names] for end in "xy")
     nodes = [helper.make_node("Split", ["x"], parts, axis=0, num_outputs=len(names))]
@@ -84,15 +97,15 @@ def _session(asked: Sequence[Asked], dtype: np.dtype[np.generic], optimize: bool
         node.overload = each.body.overload
         node.attribute.extend(helper.make_attribute(*pair) for pair in each.attributes)
         nodes.append(node)
-    nodes.append(helper.make_node("Concat", results, ["y"], axis=0))
     given = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(kind), None)
         for name, kind in (("x", dtype), ("table", asked[0].table.dtype))
     ]
     bodies = {each.body.overload: each.body for each in asked}
+    ends = [onnx.ValueInfoProto(name=each) for each in results]
     functions = [OPS["Lut"].function(body, OPSET) for body in bodies.values()]
     model = helper.make_model(
-        helper.make_graph(nodes, "tables", given, [onnx.ValueInfoProto(name="y")]),
+        helper.make_graph(nodes, "tables", given, ends),
         functions=functions,
         opset_imports=opset_imports(functions[0].opset_import[0].version),
         ir_version=IR_VERSION,

@@ -95,7 +95,7 @@ def test_matrix_product(seed, leading, inner, bias, then):
 def test_add(seed, shapes, constant, scale, then):
     first, second = shapes
     tensor = f"float{list(second)} z" if second else "float z"
-    text = f"g (float{list(first)} x{'' if constant else ', ' + tensor}) => (float[] y)"
+    text = f"g (float{list(first) or ''} x{'' if constant else ', ' + tensor}) => (float[] y)"
     made = model(
         f"{text} {{ s = Add (x, {'k' if constant else 'z'}) {then.replace('(c', '(s')} }}",
         opset=OPSET,

@@ -80,7 +80,7 @@ def test_between_float_nodes_a_resize_to_a_free_size_is_left_with_its_reason():
     made = model(text, opset=21, ir_version=10, w=numbers(3, 3, 1, 1), scales=scales)
     result = quantize(made, [{"x": numbers(1, 3, 5, 4)}] * 3)
     (left,) = result.report["summary"]["float_nodes"]
-    assert left["reason"] == "Resize from or to a size that is not known"
+    assert left["reason"].startswith("Resize from or to a size that is not known")
 
 
 BROKEN = {
