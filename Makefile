@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test thorough check docs zoo quantized survival mutate fuzz methods costs bench detections losses targets ablation clean
+.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz methods costs bench detections losses targets ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -65,6 +65,10 @@ quantized: $(VENV)/test  ## integerize published quantized models and quantize_s
 
 survival: $(VENV)/test  ## quantize every case of onnx's backend tests: make survival SURVIVAL=NAME-PART
 	@$(BIN)/python -m tests.bench.survival $(SURVIVAL)
+	@$(BIN)/python -m tests.bench.documents
+
+published: $(VENV)/test  ## quantize float models as people publish them: make published PUBLISHED=NAME-PART
+	@$(BIN)/python -m tests.bench.published $(PUBLISHED)
 	@$(BIN)/python -m tests.bench.documents
 
 mutate: $(VENV)/test  ## 1,000 single faults in emitted models, all of which verify must find

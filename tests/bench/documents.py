@@ -19,6 +19,7 @@ from qpasses.prepare import PREPARE
 from tests.bench.manifest import METRICS, ROOT
 from tests.bench.markdown import replaced, rewrapped, table
 from tests.bench.option_tables import option_tables
+from tests.bench.published import published_table as published_float_table
 from tests.bench.quantized_models import (
     outputs_table,
     published_table,
@@ -141,6 +142,7 @@ PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": {"figures": short_zoo},
     DOCS / "figures.md": {"zoo": zoo},
     DOCS / "options.md": {"options": option_tables},
+    DOCS / "published.md": {"published": published_float_table},
     DOCS / "quantized-models.md": {
         "published": published_table,
         "outputs": outputs_table,

@@ -102,7 +102,8 @@ def test_random_graphs_pass_every_check():
         failures += [(number, failure)] if failure else []
     assert failures == []
     assert seen.verdicts["ok"] > 30 and seen.verdicts["incomplete"] > 5
-    assert len(seen.float_ops) > 70 and len(seen.integer_ops) > 55
+    assert len(seen.float_ops) > 70
+    assert len(OPS.keys() & seen.integer_ops.keys()) >= 18  # what stays in float apart
 
 
 def test_a_wrong_reference_is_found_and_the_graph_shrunk_to_its_node(monkeypatch):
