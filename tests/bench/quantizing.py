@@ -24,10 +24,9 @@ from rich.table import Table
 
 from calibration import Session, input_specs, open_samples
 from tests.bench.child import Cost, cost_of
+from tests.bench.classics import classics
 from tests.bench.manifest import entries
-from tests.support.onnx_package import classic
 
-CLASSICS = ("resnet50", "squeezenet")
 SAMPLES = 5
 VERIFIED = 5
 """So many samples verify gets."""
@@ -55,17 +54,7 @@ def jobs(wanted: Sequence[str], folder: Path) -> Iterator[Job]:
             found = open_samples(entry.calibration, specs, entry.samples, entry.preprocessing)
             feeds = (feed for _, feed in found)
             yield Job(entry.name, entry.model, _written(folder / entry.name, feeds))
-    for name in CLASSICS:
-        if wanted and f"light_{name}" not in wanted:
-            continue
-        model, rng = classic(name), np.random.default_rng(0)
-        weights = {tensor.name for tensor in model.graph.initializer}
-        (value,) = (each for each in model.graph.input if each.name not in weights)
-        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        path = folder / f"light_{name}.onnx"
-        onnx.save(model, path)
-        numbers = rng.standard_normal((SAMPLES, *shape)).astype(np.float32)
-        made = ({value.name: each} for each in numbers)
+    for path, made in classics(wanted, folder, SAMPLES):
         yield Job(path.stem, path, _written(folder / path.stem, made))
 
 

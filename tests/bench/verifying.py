@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from rich.console import Console
 from rich.table import Table
 
 from qpasses.api import quantize
+from tests.bench.classics import classics
 from tests.bench.manifest import entries
-from tests.support.onnx_package import classic
 
-CLASSICS = ("resnet50", "squeezenet")
 SAMPLES = 5
 
 
@@ -42,17 +40,8 @@ def pairs(wanted: Sequence[str], folder: Path) -> Iterator[Pair]:
     for entry in entries():
         if entry.present and (not wanted or entry.name in wanted):
             yield Pair(entry.name, entry.model, list(entry.test_feeds[:SAMPLES]))
-    for name in CLASSICS:
-        if wanted and f"light_{name}" not in wanted:
-            continue
-        model, rng = classic(name), np.random.default_rng(0)
-        weights = {tensor.name for tensor in model.graph.initializer}
-        (value,) = (each for each in model.graph.input if each.name not in weights)
-        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        path = folder / f"light_{name}.onnx"
-        onnx.save(model, path)
-        numbers = rng.standard_normal((SAMPLES, *shape)).astype(np.float32)
-        yield Pair(path.stem, path, [{value.name: each} for each in numbers])
+    for path, made in classics(wanted, folder, SAMPLES):
+        yield Pair(path.stem, path, made)
 
 
 def timed(pair: Pair, folder: Path) -> tuple[float, dict[str, Any]]:
