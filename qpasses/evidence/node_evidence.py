@@ -1,7 +1,7 @@
 """Evidence: per integer node, what was proved, on how many inputs, and what differs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 EvidenceKind = Literal["thresholds", "exhaustive", "bounded", "structural", "sampled", "none"]
@@ -50,4 +50,4 @@ class NodeEvidence:
 
     def as_json(self) -> dict[str, Any]:
         """The fields, ready for JSON."""
-        return asdict(self)
+        return vars(self) | {"costs_ns": dict(self.costs_ns)}

@@ -8,6 +8,10 @@ from qpasses.ir.graph import Graph, Node, Tensor, producer
 SMALL = 64
 """Graphs with at most so many nodes are looked at as a whole, larger ones around a node."""
 
+LARGE = 4096
+"""Of graphs with more nodes only what a pass has done to all of them is compared: to look
+around each node would take longer than the passes themselves."""
+
 _WIDE = 64
 """Of a neighbour that reads or writes more tensors than so many only the number is looked at:
 each of a thousand nodes before a join would look at all that it joins."""
@@ -83,9 +87,9 @@ def _names(tensors: Iterable[Tensor]) -> str:
 
 def _ids(ends: Sequence[Tensor], tensors: dict[int, Tensor]) -> tuple[int, ...]:
     """The ids of ``ends``, which join ``tensors``."""
-    found = {id(tensor): tensor for tensor in ends}
-    tensors.update(found)
-    return tuple(map(id, ends)) if len(found) != len(ends) else tuple(found)
+    ids = tuple(map(id, ends))
+    tensors.update(zip(ids, ends, strict=True))
+    return ids
 
 
 def _plain(value: Any) -> Any:

@@ -300,7 +300,8 @@ def _read(node: Node) -> Iterable[Tensor]:
 
 
 def _bodies(node: Node) -> list[Graph]:
-    return [value for value in node.attrs.values() if is_graph(value)]
+    attributes = node.attrs
+    return [value for value in attributes.values() if is_graph(value)] if attributes else []
 
 
 def fresh(wanted: str, taken: set[str]) -> str:

@@ -5,7 +5,7 @@ from math import prod
 
 import onnx
 
-from qpasses.ir.graph import Graph, Node, import_graph, prepared_model
+from qpasses.ir.graph import Graph, prepared_model
 from qpasses.ir.rewriting import Context
 from qpasses.ir.run_sizes import run_sizes
 from qpasses.ir.shapes import infer_shapes
@@ -29,32 +29,38 @@ def measure(graph: Graph, context: Context) -> None:
     has another rank.
     """
     model = _with_sizes(prepared_model(graph), context.record.sizes)
-    sized = import_graph(infer_shapes(model))
-    tensors = [*sized.inputs, *(t for node in sized.nodes for t in node.outputs)]
-    unknown = {t.name: t for t in tensors if t.name and not _is_known(t.shape)}
-    for name, sizes in run_sizes(model, context.record.sizes, [*unknown]).items():
-        unknown[name].shape = sizes
-    context.record.macs = {
-        node.name: _count(node) for node in sized.nodes if node.op in COUNTED
-    }
-    context.sizes = {t.name: list(t.shape) for t in tensors if _is_known(t.shape)}
+    sized = infer_shapes(model).graph
+    values = [*sized.value_info, *sized.output, *sized.input]
+    inferred = {value.name: _dims(value) for value in values}
+    written = [name for node in sized.node for name in node.output if name]
+    found = {name: inferred.get(name) for name in [*(x.name for x in sized.input), *written]}
+    unknown = [name for name, dims in found.items() if dims is None]
+    found |= run_sizes(model, context.record.sizes, unknown)
+    context.sizes = {name: dims for name, dims in found.items() if dims is not None}
+    known = {each.name: list(each.dims) for each in sized.initializer} | context.sizes
+    counted = [node for node in sized.node if node.op_type in COUNTED]
+    context.record.macs = {node.name: _count(node, known) for node in counted}
 
 
-def _is_known(shape: Sequence[int | str] | None) -> bool:
-    return shape is not None and all(isinstance(size, int) for size in shape)
+def _dims(value: onnx.ValueInfoProto) -> list[int] | None:
+    """The sizes of a tensor; None if one of them is not known."""
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    dims = value.type.tensor_type.shape.dim
+    is_known = all(dim.HasField("dim_value") for dim in dims)
+    return [dim.dim_value for dim in dims] if is_known else None
 
 
-def _count(node: Node) -> int:
-    x, weights, y = node.inputs[0].shape, node.inputs[1].shape, node.outputs[0].shape
-    shapes = [x, weights, y]
-    if not all(map(_is_known, shapes)):
+def _count(node: onnx.NodeProto, known: Mapping[str, Sequence[int]]) -> int:
+    x, weights, y = (known.get(name) for name in (*node.input[:2], node.output[0]))
+    if x is None or weights is None or y is None:
         return 0
-    if node.op == "Conv":
-        return int(prod(y) * prod(weights[1:]))
-    if node.op == "ConvTranspose":
-        return int(prod(x) * prod(weights[1:]))
-    inner = x[-2] if node.op == "Gemm" and node.attrs.get("transA", 0) else x[-1]
-    return int(prod(y) * inner)
+    if node.op_type == "Conv":
+        return prod(y) * prod(weights[1:])
+    if node.op_type == "ConvTranspose":
+        return prod(x) * prod(weights[1:])
+    transposed = any(each.name == "transA" and each.i for each in node.attribute)
+    return prod(y) * x[-2 if node.op_type == "Gemm" and transposed else -1]
 
 
 def _with_sizes(model: onnx.ModelProto, sizes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:

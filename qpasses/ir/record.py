@@ -1,7 +1,7 @@
 """The record: what every tensor and node of an integer graph means in real numbers."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isfinite
 from typing import Any
@@ -71,7 +71,7 @@ class Quantization:
 
     def as_json(self) -> dict[str, Any]:
         """The fields, those of narrower codes where they are narrower."""
-        entries = asdict(self)
+        entries = dict(vars(self))
         if self.limits == self.type_limits:
             del entries["bits"], entries["narrow"]
         return entries

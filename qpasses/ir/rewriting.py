@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from opsets.errors import ModelError
 from opsets.op import Flavour
 from opsets.target import Target
-from qpasses.ir.changes import SMALL, Snapshot, described
+from qpasses.ir.changes import LARGE, SMALL, Snapshot, described
 from qpasses.ir.given import Given
 from qpasses.ir.graph import (
     Graph,
@@ -210,15 +210,16 @@ def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
     asked = [node for node in graph.nodes if each.takes(node)]
     if not asked:
         return False
-    whole = before = Snapshot(graph)
+    whole = Snapshot(graph)
+    before: Snapshot | None = whole
     has_rewritten, still_true = False, True
     for node in asked:
         if not node.outputs or node.name in context.selection.excluded:
             continue  # an earlier rewrite of this pass took it away, or the user did
         count = len(graph.nodes)
         if count > SMALL:
-            before = Snapshot(graph, node)
-        elif not (still_true and before.is_whole):
+            before = Snapshot(graph, node) if count <= LARGE else None
+        elif before is None or not (still_true and before.is_whole):
             before = Snapshot(graph)
         outcome = _checked_outcome(each, graph, node, context, before)
         still_true = not isinstance(outcome, Rewritten)
@@ -236,13 +237,16 @@ def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
 
 
 def _checked_outcome(
-    each: Pass, graph: Graph, node: Node, context: Context, before: Snapshot
+    each: Pass, graph: Graph, node: Node, context: Context, before: Snapshot | None
 ) -> Outcome:
     """What ``each`` did with ``node``. Raises ModelError if that is not what it says.
 
-    ``before``: of a small graph all, of a large one what is near: what was changed may lie
-    farther away, and of that the whole is compared when the pass is through.
+    ``before``: of a small graph all, of a larger one what is near, and nothing of one with
+    thousands of nodes: what was changed may lie farther away, and of that the whole is
+    compared when the pass is through.
     """
+    if before is None:
+        return each.guard(graph, node) or each.rewrite(graph, node, context)
     near, record = before.near(node), context.record
     written = len(record.nodes), len(record.tensors)
     outcome = each.guard(graph, node) or each.rewrite(graph, node, context)

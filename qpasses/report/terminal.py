@@ -22,6 +22,9 @@ _WIDE = 110
 _SKIPPED_SHOWN = 20
 """Bad samples in a row; the JSON report lists them all."""
 
+_NODES_SHOWN = 500
+"""Of evidence; to lay out a row takes longer than to prove what it says."""
+
 _TIED_SHOWN = 20
 """Tensors tied for the sake of tables, the costliest first; the JSON report lists them all."""
 
@@ -157,7 +160,8 @@ def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
         table.add_column(
             name if wide else name.replace("!=", "\n!="), justify="right", no_wrap=True
         )
-    for node in nodes:
+    shown = nodes if len(nodes) <= _NODES_SHOWN else _foremost(nodes)
+    for node in shown:
         covered = f"{node['domain']:,}" if node["domain"] else "all"
         names = [node["name"], node["op"], node["kind"], node["body"]]
         table.add_row(
@@ -168,7 +172,25 @@ def _print_evidence(console: Console, nodes: list[dict[str, Any]]) -> None:
             str(node["reference_max_lsb"]),
         )
     console.print(table)
+    if len(shown) < len(nodes):
+        console.print(
+            f"and {len(nodes) - len(shown):,} more that differ no more: --json lists them all",
+            highlight=False,
+        )
     console.print()
+
+
+def _foremost(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many as are shown, in their order: those that differ most, and then the first."""
+    by_difference = sorted(
+        range(len(nodes)),
+        key=lambda i: (
+            -nodes[i]["mismatches"],
+            -nodes[i]["reference_max_lsb"],
+            -nodes[i]["reference_moved"],
+        ),
+    )
+    return [nodes[i] for i in sorted(by_difference[:_NODES_SHOWN])]
 
 
 def _print_summary(console: Console, report: dict[str, Any]) -> None:

@@ -3,12 +3,17 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 _LOOK_SECONDS = 0.02
 """So often the peak so far is read: the system itself would count the parent's memory too."""
+
+BYTECODE = Path(tempfile.gettempdir()) / "qpasses-bench-bytecode"
+"""Where the commands find what Python compiled, as where they are installed: an environment
+may forbid it to be written beside the code, and would compile all at each start."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,10 @@ def cost_of(*arguments: object) -> Cost:
     Raises CalledProcessError if it fails.
     """
     command = [sys.executable, "-m", "qpasses", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(BYTECODE)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start, peak = time.perf_counter(), 0
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
     status = Path(f"/proc/{child.pid}/status")
     done = 0
     while not done:

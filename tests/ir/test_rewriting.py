@@ -130,6 +130,13 @@ def test_what_a_pass_declines_changes_nothing_far_away():
             run_on(length, Wrong(Declined("no"), first_node))
 
 
+def test_in_a_graph_of_thousands_a_false_claim_is_found_when_the_pass_is_through(monkeypatch):
+    monkeypatch.setattr("qpasses.ir.rewriting.LARGE", SMALL)
+    for wrong in (Wrong(Declined("no"), slope), Wrong(REWRITTEN)):
+        with pytest.raises(ModelError, match=r"pass wrong .* all nodes it was asked about"):
+            run_on(MANY, wrong)
+
+
 @pytest.mark.parametrize("length", [FEW, MANY])
 def test_a_pass_that_says_that_it_rewrote_changed_something(length):
     with pytest.raises(ModelError, match=r"pass wrong .*rewrote .*the graph is as it was"):
