@@ -160,11 +160,11 @@ def choose_multipliers(
     else:
         for distance in _spiral(0, near):
             search.attempt(distance, np.flatnonzero(search.cost > 0))
-    for distance in _spiral(near + 1, far):
-        missing = np.flatnonzero(~search.exact)
-        if len(missing) == 0:
-            break
-        search.attempt(distance, search.screened(distance, missing))
+    rest = _spiral(near + 1, far)
+    while rest and (missing := np.flatnonzero(~search.exact)).size:
+        count = max(1, _FEW // missing.size)
+        search.take_first_exact(rest[:count], missing)
+        rest = rest[count:]
     return Choice(search.best, search.shift, search.exact)
 
 
@@ -210,13 +210,8 @@ class _Search:
         candidate = self.start[channels] + moves
         top = 1 << self._target.multiplier_bits
         fits = ((candidate > 0) & (candidate < top)) | ((candidate == 0) & (moves == 0))
-        part = self._part(channels)
-        shift = self.shift[channels]
-        thresholds = meaning_thresholds(candidate, shift, self._steps, self._rounding)
-        wrong = kernel_mismatches(
-            self._kernel, candidate, shift, thresholds, self._steps, part
-        )
-        cost = moved(thresholds, self._real[channels], part)
+        thresholds, wrong = self._judge(moves, channels, self._steps)
+        cost = moved(thresholds, self._real[channels], self._part(channels))
         cost = np.where(fits & (wrong == 0), cost, self.cost[channels])
         cost = cost.reshape(len(distances), count)
         first, every = cost.argmin(axis=0), np.arange(count)  # of equal ones the nearest
@@ -225,17 +220,28 @@ class _Search:
         self.best[chosen] = candidate.reshape(cost.shape)[first, every][better]
         self.exact[chosen], self.cost[chosen] = True, cost[first, every][better]
 
-    def screened(self, distance: int, channels: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Those of ``channels`` that are right at the outermost steps."""
-        channels = self._in_width(distance, channels)
+    def take_first_exact(self, distances: Sequence[int], channels: NDArray[np.intp]) -> None:
+        """In each of ``channels`` the first neighbour that the kernel computes exactly.
+
+        Most are wrong at the outermost steps already.
+        """
+        moves = np.repeat(np.array(distances, np.int64), len(channels))
+        channels = np.tile(channels, len(distances))
         outer = np.unique(np.concatenate([self._steps[:_SCREEN], self._steps[-_SCREEN:]]))
-        right = self._judge(distance, channels, outer)[1] == 0
-        return np.asarray(channels[right])
+        candidate = self.start[channels] + moves
+        right = (candidate > 0) & (candidate < 1 << self._target.multiplier_bits)
+        for steps in (outer, self._steps):
+            moves, channels = moves[right], channels[right]
+            right = self._judge(moves, channels, steps)[1] == 0
+        chosen, first = np.unique(channels[right], return_index=True)
+        self.best[chosen] = self.start[chosen] + moves[right][first]
+        self.exact[chosen] = True
 
     def _judge(
-        self, distance: int, channels: NDArray[np.intp], steps: Int64
+        self, moves: Int64 | int, channels: NDArray[np.intp], steps: Int64
     ) -> tuple[Int64, Int64]:
-        candidate, shift = self.start[channels] + distance, self.shift[channels]
+        """Thresholds of the neighbours at ``moves``, and at how many the kernel is wrong."""
+        candidate, shift = self.start[channels] + moves, self.shift[channels]
         thresholds = meaning_thresholds(candidate, shift, steps, self._rounding)
         part = self._part(channels)
         return thresholds, kernel_mismatches(
