@@ -33,6 +33,8 @@ PLAIN = frozenset(
         TensorProto.DOUBLE,
         TensorProto.INT8,
         TensorProto.UINT8,
+        TensorProto.INT16,
+        TensorProto.UINT16,
         TensorProto.INT32,
         TensorProto.INT64,
     }
@@ -148,7 +150,12 @@ def _held_of(tensor: TensorProto, folder: Path | None, many: bool) -> TensorProt
         content = memoryview(tensor.raw_data)
     else:
         return None
-    shell = hold(tensor.name, np.frombuffer(content, dtype).reshape(tuple(tensor.dims)))
+    values = np.frombuffer(content, dtype).reshape(tuple(tensor.dims))
+    return described_as(tensor, hold(tensor.name, values))
+
+
+def described_as(tensor: TensorProto, shell: TensorProto) -> TensorProto:
+    """``shell`` with what is said of ``tensor``."""
     if tensor.HasField("doc_string"):
         shell.doc_string = tensor.doc_string
     shell.metadata_props.extend(tensor.metadata_props)
@@ -271,16 +278,21 @@ def serialized_parts(model: onnx.ModelProto) -> Iterator[bytes | memoryview]:
 
     They are as if they had been loaded: nothing says where they were.
     """
-    parts = [list(_tensor_parts(tensor)) for tensor in model.graph.initializer]
+    sizes = [sum(map(len, _tensor_parts(tensor))) for tensor in model.graph.initializer]
     first, last = _around(model.graph, onnx.GraphProto(), "initializer")
     size = len(first) + len(last)
-    size += sum(_size_of_field(_INITIALIZER, sum(map(_length, each))) for each in parts)
+    size += sum(_size_of_field(_INITIALIZER, each) for each in sizes)
     head, tail = _around(model, onnx.ModelProto(), "graph")
     yield head + _key(_GRAPH) + _varint(size) + first
-    for each in parts:
-        yield _key(_INITIALIZER) + _varint(sum(map(_length, each)))
-        yield from each
+    for tensor, count in zip(model.graph.initializer, sizes, strict=True):
+        yield _key(_INITIALIZER) + _varint(count)
+        yield from _tensor_parts(tensor)
     yield last + tail
+
+
+def serialized_size(model: onnx.ModelProto) -> int:
+    """The bytes of ``model`` in one message, its weights included."""
+    return sum(map(len, serialized_parts(model)))
 
 
 _GRAPH = onnx.ModelProto.DESCRIPTOR.fields_by_name["graph"].number
@@ -289,23 +301,33 @@ _RAW = TensorProto.DESCRIPTOR.fields_by_name["raw_data"].number
 
 
 def _tensor_parts(tensor: TensorProto) -> Iterator[bytes | memoryview]:
-    if not is_held(tensor):
+    if not has_bytes(tensor) or tensor.HasField("segment"):
         plain = TensorProto()
         plain.CopyFrom(tensor)
         plain.ClearField("data_location")
         plain.ClearField("external_data")
         yield plain.SerializeToString(deterministic=True)
         return
-    plain = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    plain = TensorProto(data_type=tensor.data_type, dims=tensor.dims)
+    if tensor.HasField("name"):
+        plain.name = tensor.name
     yield plain.SerializeToString(deterministic=True)
-    values = np.ascontiguousarray(values_of(tensor))
-    content = values.reshape(-1).view(np.uint8).data
+    content = content_of(tensor)
     yield _key(_RAW) + _varint(len(content))
     yield content
-    behind = TensorProto(doc_string=tensor.doc_string, metadata_props=tensor.metadata_props)
-    if not tensor.HasField("doc_string"):
-        behind.ClearField("doc_string")
-    yield behind.SerializeToString(deterministic=True)
+    yield described_as(tensor, TensorProto()).SerializeToString(deterministic=True)
+
+
+def has_bytes(tensor: TensorProto) -> bool:
+    """Whether ``tensor`` is held, or has its values as bytes."""
+    return is_held(tensor) or tensor.HasField("raw_data")
+
+
+def content_of(tensor: TensorProto) -> bytes | memoryview:
+    """Of a tensor that ``has_bytes``, these."""
+    if not is_held(tensor):
+        return bytes(tensor.raw_data)
+    return np.ascontiguousarray(values_of(tensor)).reshape(-1).view(np.uint8).data
 
 
 def _around(message: Any, kind: Any, name: str) -> tuple[bytes, bytes]:
@@ -318,10 +340,6 @@ def _around(message: Any, kind: Any, name: str) -> tuple[bytes, bytes]:
                 _put(part, field, value)
         found.append(part.SerializeToString(deterministic=True))
     return found[0], found[1]
-
-
-def _length(part: bytes | memoryview) -> int:
-    return len(part)
 
 
 def _size_of_field(number: int, size: int) -> int:

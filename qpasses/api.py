@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from calibration import Preprocessing, Samples, Session, open_samples
-from calibration.held_weights import holding
+from calibration.held_weights import holding, materialized
 from calibration.inputs import InputSpec
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
@@ -28,9 +28,10 @@ from qpasses.emit.evidence_file import (
     read_certificate,
     write_outputs,
 )
+from qpasses.emit.model_file import expected_place, model_files, too_large, weights_place
 from qpasses.emit.provenance import Provenance
 from qpasses.emit.report_file import described, report_head, write_report
-from qpasses.emit.whole_files import check_outputs, write_whole
+from qpasses.emit.whole_files import check_outputs, write_together, write_whole
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.summary import summarize
 from qpasses.ir.commands import IntegerizeOptions, OptOptions, QuantizeOptions, VerifyOptions
@@ -95,11 +96,17 @@ class Result:
         """``ok``, ``incomplete`` or ``failed``."""
         return str(self.report["summary"]["verdict"])
 
-    def save(self, output: str | Path, evidence_file: str | Path | None = None) -> None:
-        """Write model and certificate as ``quantize`` does: both or none of them.
+    def save(
+        self,
+        output: str | Path,
+        evidence_file: str | Path | None = None,
+        save_as_external_data: bool = False,
+    ) -> None:
+        """Write model and certificate as ``quantize`` does: all that there is or nothing.
 
-        ``evidence_file``: beside ``output`` where it is None. Raises UsageError for a path
-        that cannot be written, and for the result of ``verify``, which holds no model.
+        ``evidence_file``: beside ``output`` where it is None. ``save_as_external_data``: the
+        weights beside it too. Raises UsageError for a path that cannot be written, and for
+        the result of ``verify``, which holds no model.
         """
         check_kind("output", output, "str | Path")
         check_path("evidence_file", evidence_file)
@@ -107,8 +114,9 @@ class Result:
             raise UsageError(f"{output}: the result of verify holds no model to write")
         made = self.report["configuration"]
         evidence = place_to_write(evidence_file, output, made["emit"], made["stop_after"])
-        check_outputs(given_paths(output, evidence), [])
-        write_outputs(self.model, self.certificate, output, evidence)
+        weights = weights_place(self.model, output, save_as_external_data)
+        check_outputs(given_paths(output, evidence, weights), [])
+        write_outputs(self.model, self.certificate, output, evidence, weights)
 
 
 @takes(QuantizeOptions)
@@ -154,8 +162,10 @@ def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
 def _run(job: "_Job", asked: QuantizeOptions) -> Result:
     with naming(job.source.path):
         made = quantized(job.start)
-        result = _reported(job, made)
-    write_outputs(made.model, result.certificate, asked.output, job.evidence)
+        weights = weights_place(made.model, asked.output, asked.save_as_external_data)
+        check_outputs(given_paths(weights), job.inputs)
+        result = _reported(job, made, too_large(weights, asked.save_as_external_data))
+    write_outputs(made.model, result.certificate, asked.output, job.evidence, weights)
     done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
     write_report(asked.json_file, result.report, done)
     return result
@@ -193,7 +203,8 @@ def _resolved(
     if given is not None:
         given.check_preprocessing(feeds.preprocessing)
     inputs = [path, *external_files(path), *feeds.paths, *_files(asked)]
-    check_outputs(given_paths(asked.output, evidence, asked.json_file), inputs)
+    weights = expected_place(source.model, asked.output, asked.save_as_external_data)
+    check_outputs(given_paths(asked.output, evidence, asked.json_file, weights), inputs)
     shown_as = feeds.preprocessing or (usual if asked.data is None else None)
     configuration = settings.as_json() | {
         "calibration_table": given and given.as_json(),
@@ -212,7 +223,7 @@ def _resolved(
         Watch(asked.after, asked.stop_after),
         asked.data is None and given is None,
     )
-    return _Job(command, start, source, configuration, evidence)
+    return _Job(command, start, source, configuration, evidence, inputs)
 
 
 def _is_random(asked: QuantizeOptions, feeds: Samples, given: Given | None) -> bool:
@@ -286,7 +297,7 @@ class _Job:
     """A quantization before its first stage, and what its report says of it.
 
     ``command``: what was called; ``source``: the model as given; ``evidence``: where the
-    certificate goes, if there is one.
+    certificate goes, if there is one; ``inputs``: the files that are read.
     """
 
     command: str
@@ -294,9 +305,10 @@ class _Job:
     source: Source
     configuration: dict[str, Any]
     evidence: Path | None
+    inputs: Sequence[Path]
 
 
-def _reported(job: _Job, made: State) -> Result:
+def _reported(job: _Job, made: State, remarks: Sequence[str]) -> Result:
     """The emitted model beside the float model, the report about both, the certificate."""
     settings, feeds = made.settings, made.samples
     advance = made.progress("compare with float", 1)
@@ -334,6 +346,7 @@ def _reported(job: _Job, made: State) -> Result:
             *translation_warnings(source.notes),
             *kept_warnings(made.context.given.lost),
             *graph_warnings(made.graph, settings, summary, accuracy),
+            *remarks,
         ],
     }
     certified = None
@@ -506,12 +519,18 @@ def run_passes_alone(asked: OptOptions) -> Rewriting:
     )
     made = import_graph(model)
     run_passes(chosen, made, context)
-    found = Rewriting(export_graph(made), made, context.record)
+    found = Rewriting(materialized(export_graph(made)), made, context.record)
     if output is not None:
-        is_model = Path(output).suffix == ".onnx"
-        content = found.model.SerializeToString() if is_model else found.as_text().encode()
-        write_whole(Path(output), content)
+        _write_rewritten(found, Path(output))
     return found
+
+
+def _write_rewritten(found: Rewriting, output: Path) -> None:
+    if output.suffix == ".onnx":
+        weights = weights_place(found.model, output, apart=False)
+        write_together(model_files(found.model, output, weights))
+    else:
+        write_whole(output, found.as_text().encode())
 
 
 def _pass_called(name: str) -> Pass:

@@ -9,7 +9,8 @@ import onnx
 from opsets.errors import UsageError
 from opsets.ordinary_files import text_of
 from qpasses.emit.certificate import SCHEMA, Certificate
-from qpasses.emit.whole_files import write_together
+from qpasses.emit.model_file import model_files
+from qpasses.emit.whole_files import Content, write_together
 from qpasses.ir.choices import Emit
 
 ENDING = ".evidence.json"
@@ -60,13 +61,17 @@ def write_outputs(
     certificate: Certificate | None,
     output: str | Path | None,
     evidence: Path | None,
+    weights: Path | None,
 ) -> None:
-    """Write what has a place: both or none. Raises UsageError if the disk refuses."""
-    contents = {}
+    """Write what has a place: all or nothing. Raises UsageError if the disk refuses.
+
+    ``weights``: where those of the model go, if not into ``output``.
+    """
+    contents: dict[Path, Content] = {}
     if evidence is not None:
-        contents[evidence] = as_bytes(certificate)
+        contents[evidence] = [as_bytes(certificate)]
     if output is not None:
-        contents[Path(output)] = model.SerializeToString(deterministic=True)
+        contents |= model_files(model, Path(output), weights)
     write_together(contents)
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from opsets.errors import UsageError
 
+Content = Iterable[bytes | memoryview]
+"""What a file is to hold, one part behind the other."""
+
 
 def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
     """Raise UsageError if an output cannot be written or would replace another file here."""
@@ -49,10 +52,10 @@ def _check_writable(path: Path) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """``write_together`` for one file."""
-    write_together({path: content})
+    write_together({path: [content]})
 
 
-def write_together(contents: Mapping[Path, bytes]) -> None:
+def write_together(contents: Mapping[Path, Content]) -> None:
     """Write each file to a temporary name beside its own, then move all into place.
 
     Raises UsageError if the disk refuses one; then nothing is left behind and older files
@@ -78,14 +81,14 @@ def _refusals(path: Path) -> Iterator[None]:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _staged(path: Path, content: bytes, leftovers: ExitStack) -> Path:
+def _staged(path: Path, content: Content, leftovers: ExitStack) -> Path:
     """A new file beside ``path`` that holds ``content``, removed with ``leftovers``."""
     with _refusals(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = Path(name)
         leftovers.callback(temporary.unlink, missing_ok=True)
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            stream.writelines(content)
         temporary.chmod(0o666 & ~_umask())
     return temporary
 
@@ -94,8 +97,9 @@ def _way_back(path: Path, leftovers: ExitStack) -> Callable[[], object]:
     """What makes ``path`` again what it is now."""
     if not path.exists():
         return partial(path.unlink, missing_ok=True)
-    before = _staged(path, path.read_bytes(), leftovers)
-    shutil.copystat(path, before)
+    before = _staged(path, [], leftovers)
+    with _refusals(path):
+        shutil.copy2(path, before)
     return partial(before.replace, path)
 
 

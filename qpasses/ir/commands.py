@@ -130,6 +130,12 @@ class QuantizeOptions(ReportOptions, RunOptions, GraphOptions, TargetOptions, Sa
         metavar="FILE",
         kind=FILE,
     )
+    save_as_external_data: bool = option(
+        False,
+        "Write the weights beside the model, to OUT.onnx.data, as is done anyway where both "
+        "would be larger than 2 GB.",
+        OUTPUT,
+    )
     after: "Callable[[str, Graph], None]" = no_watch
 
 

@@ -89,6 +89,7 @@ PLAIN = {
     "integer-io": ("true", ["--integer-io"]),
     "share-tables": ("1.5", ["--share-tables", "1.5"]),
     "emit": ('"qdq"', ["--emit", "qdq"]),
+    "save-as-external-data": ("true", ["--save-as-external-data"]),
     "print-after": ('["place"]', ["--print-after", "place"]),
     "stop-after": ('"place"', ["--stop-after", "place"]),
     "quiet": ("true", ["--quiet"]),
