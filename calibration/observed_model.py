@@ -32,11 +32,13 @@ _BLOCK = 16
 
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
-_WEIGHTS = {
+_WRITING = {
     "session.optimized_model_external_initializers_file_name": "weights",
     "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
+    "session.disable_prepacking": "1",
 }
-"""The optimized model's weights lie in a file that is mapped into memory."""
+"""The optimized model's weights lie in a file that is mapped into memory. What only writes it
+runs nothing: it need not pack them."""
 
 _DOMAIN = "qpasses"
 _DESK = "the tally's desk"
@@ -191,7 +193,7 @@ def _optimized(
     given = save_apart(model, folder, outputs)
     path = folder / "optimized.onnx"
     layouts = takes_layouts(model)
-    Session(given, threads=1, config=_WEIGHTS, optimized=path, layouts=layouts)
+    Session(given, threads=1, config=_WRITING, optimized=path, layouts=layouts)
     (folder / "model.weights").unlink()
     give_back(weight_bytes(model))
     return onnx.load(path, load_external_data=False)

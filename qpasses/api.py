@@ -20,6 +20,7 @@ from opsets.target import Target
 from qpasses.checking.accuracy import compare
 from qpasses.checking.compare_certificates import Compared, compare_certificate
 from qpasses.checking.inspection import Inspection, inspect_model
+from qpasses.checking.sample_runs import Reference
 from qpasses.checking.verification import Verification, recorded_preprocessing, verify_integer
 from qpasses.emit.certificate import Certificate, certificate
 from qpasses.emit.evidence_file import (
@@ -162,10 +163,13 @@ def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
 def _run(job: "_Job", asked: QuantizeOptions) -> Result:
     with naming(job.source.path):
         made = quantized(job.start)
-        weights = weights_place(made.model, asked.output, asked.save_as_external_data)
+        model = made.model
+        weights = weights_place(model, asked.output, asked.save_as_external_data)
         check_outputs(given_paths(weights), job.inputs)
         result = _reported(job, made, too_large(weights, asked.save_as_external_data))
-    write_outputs(made.model, result.certificate, asked.output, job.evidence, weights)
+    write_outputs(model, result.certificate, asked.output, job.evidence, weights)
+    del made  # its graph has the weights too
+    materialized(model)
     done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
     write_report(asked.json_file, result.report, done)
     return result
@@ -315,9 +319,12 @@ def _reported(job: _Job, made: State, remarks: Sequence[str]) -> Result:
     give_back(weight_bytes(made.model))
     compared, bad = _compared(feeds, made.ranges, made.calibration.skip_bad)
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
+    reference = Reference(job.source, compared)
     edges = Edges.between(made.source, made.model, made.record)
     runner = RealSession(Session(made.model), edges)
-    accuracy = compare(job.source.session(), runner, compared).as_json()
+    accuracy = compare(reference, runner, compared).as_json()
+    del reference, runner  # sessions
+    give_back(weight_bytes(made.model))
     advance()
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
     source = job.source

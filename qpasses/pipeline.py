@@ -7,7 +7,7 @@ from inspect import getdoc
 import onnx
 
 from calibration import Run, Samples
-from calibration.held_weights import holding, materialized
+from calibration.held_weights import holding
 from calibration.inputs import tensors
 from opsets.errors import DataError
 from qpasses.emit.integer import emit_integer
@@ -245,7 +245,7 @@ def emitted(state: State) -> State:
         model = emit_integer(graph, state.record, state.provenance)
     if settings.emit == "standard":
         model = emit_standard(model)
-    return replace(state, model=materialized(model))
+    return replace(state, model=model)
 
 
 STAGES: tuple[Stage, ...] = (
@@ -263,12 +263,15 @@ PLACE = "place"
 
 
 def quantized(state: State) -> State:
-    """A float model through all stages, or to where ``emit`` or ``stop_after`` end it."""
-    for stage in STAGES:
-        if not state.ended or stage is STAGES[-1]:
+    """A float model through all stages, or to where ``emit`` or ``stop_after`` end it.
+
+    The weights of the emitted model may be held.
+    """
+    for stage in STAGES[:-1]:
+        if not state.ended:
             with holding():  # what a stage exports is run in it
                 state = stage(state)
-    return state
+    return STAGES[-1](state)
 
 
 def context_for(settings: Settings) -> Context:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from calibration import Samples, Session
 from opsets.errors import ModelError
+from qpasses.checking.sample_runs import Reference
 from qpasses.ir.edges import RealSession
 
 SQNR_CAP_DB = 200.0
@@ -60,7 +61,9 @@ class Accuracy:
         return rows
 
 
-def compare(reference: Session, other: Session | RealSession, samples: Samples) -> Accuracy:
+def compare(
+    reference: Session | Reference, other: Session | RealSession, samples: Samples
+) -> Accuracy:
     """Run two models on ``samples`` and compare their outputs, named as the reference's."""
     accuracy = Accuracy(reference.outputs)
     for name, feed in samples:

@@ -1,16 +1,14 @@
 """Verify: an emitted model, its float original and samples, checked on this machine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 
 from calibration import Preprocessing, Samples, Session, input_specs
-from calibration.held_weights import names_held
 from calibration.inputs import tensors
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
@@ -21,7 +19,7 @@ from qpasses.checking.accuracy import Accuracy
 from qpasses.checking.known import Known
 from qpasses.checking.rules.check_bodies import proved_fast, unlike_bodies
 from qpasses.checking.rules.check_file import unlike_file
-from qpasses.checking.sample_runs import BothBodies, Simulation
+from qpasses.checking.sample_runs import BothBodies, Reference, Simulation
 from qpasses.checking.simulated import Simulated
 from qpasses.checking.translation import check
 from qpasses.emit.overloads import changed_bodies
@@ -332,13 +330,13 @@ def _run_samples(
         allowed = _allowed(read, result.evidence)
         others = read.model, original.model, original.reference
         simulation = Simulation(result.simulated, allowed, others)
-    reference, as_given = _Reference(original, samples), RealSession(session, edges)
+    reference, as_given = Reference(original, samples), RealSession(session, edges)
     bodies = BothBodies(read.model, session, stored, result.fast)
     give_back(weight_bytes(original.reference))
     advance = progress("run samples", len(samples))
     for position, (name, feed) in enumerate(samples):
         ours = as_given.run(None, feed, name)
-        result.accuracy.update(reference.run(feed, name), ours)
+        result.accuracy.update(reference.run(None, feed, name), ours)
         given = edges.feed(feed)
         found = bodies.compare(given, name, inside=position < INSIDE_SAMPLES)
         if simulation is not None and position < INSIDE_SAMPLES:
@@ -349,24 +347,6 @@ def _run_samples(
         result.checks["qdq"] = simulation.as_json()
     problems = [bodies.problem, simulation.problem if simulation else ""]
     result.problems += filter(None, problems)
-
-
-class _Reference:
-    """The results of the original; where its weights are held it goes before others come."""
-
-    def __init__(self, original: Source, samples: Samples) -> None:
-        self._session: Session | None = original.session()
-        self._found: Iterator[list[NDArray[Any]]] = iter(())
-        if names_held(original.reference):
-            self._found = iter([self.run(feed, name) for name, feed in samples])
-            self._session = None
-            give_back(weight_bytes(original.reference))
-
-    def run(self, feed: Arrays, name: str) -> list[NDArray[Any]]:
-        """All outputs, in order, on ``feed``, the next sample."""
-        if self._session is None:
-            return next(self._found)
-        return self._session.run(None, feed, name)
 
 
 def _real(feed: Arrays, record: Record) -> Arrays:
