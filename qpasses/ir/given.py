@@ -17,32 +17,69 @@ from qpasses.ir.record import Quantization
 class Codes:
     """A constant as a model stores it: real = stored * scale, element by element.
 
-    ``stored``: int32, the zero point taken away; ``scale``: float64, of the same shape.
+    ``levels``: integers, the zero point taken away, in as few bytes as hold them; ``scale``:
+    float64, of the same shape: what is the same along an axis may be there but once.
     """
 
-    stored: NDArray[np.int32]
+    levels: NDArray[np.signedinteger[Any]]
     scale: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, stored: NDArray[Any], zero: NDArray[Any], scale: NDArray[Any]) -> "Codes":
+        """Those of integers with ``zero`` and ``scale``, which broadcast to them."""
+        levels = stored
+        if zero.any() or stored.dtype.kind != "i":
+            wide = {1: np.int16, 2: np.int32}.get(stored.dtype.itemsize, np.int64)
+            levels = np.asarray(np.subtract(stored, zero, dtype=wide, casting="unsafe"))
+        return cls(_in_few_bytes(levels), np.broadcast_to(scale, stored.shape))
+
+    @property
+    def stored(self) -> NDArray[np.int32]:
+        """The integers as int32."""
+        return self.levels.astype(np.int32)
 
     def moved(self, move: Callable[[NDArray[Any]], NDArray[Any]]) -> "Codes":
         """Those of the constant that ``move`` makes, which puts numbers elsewhere."""
-        return Codes(move(self.stored), move(self.scale))
+        return Codes(move(self.levels), move(self.scale))
 
     def scaled(self, factor: NDArray[np.float64]) -> "Codes":
         """Those of the constant times ``factor``, which broadcasts to it: the same integers.
 
         Where a factor is negative they change their sign.
         """
-        whole = np.broadcast_to(factor, self.stored.shape)
-        stored = np.where(whole < 0, -self.stored, self.stored)
-        return Codes(stored, self.scale * np.abs(whole))
+        shape = self.levels.shape
+        steps, factors = _once(self.scale), _once(np.broadcast_to(factor, shape))
+        scale, negative = np.broadcast_to(steps * np.abs(factors), shape), factors < 0
+        if not negative.any():
+            return Codes(self.levels, scale)
+        stored = self.stored
+        return Codes(_in_few_bytes(np.where(negative, -stored, stored)), scale)
 
     def scales_along(self, axis: int) -> NDArray[np.float64] | None:
         """The scale of each channel, [1] where all have one; None if they differ within."""
-        rows = np.moveaxis(self.scale, axis, 0).reshape(self.scale.shape[axis], -1)
-        if not rows.size or (rows != rows[:, :1]).any():
+        if not self.scale.size:
+            return None
+        steps = _once(self.scale)
+        rows = np.moveaxis(steps, axis, 0).reshape(steps.shape[axis], -1)
+        if (rows != rows[:, :1]).any():
             return None
         column = rows[:, 0]
         return column[:1] if (column == column[0]).all() else column
+
+
+def _once(whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``whole`` without the repetitions that take no memory: it broadcasts to what it was."""
+    return whole[tuple(slice(None) if step else slice(0, 1) for step in whole.strides)]
+
+
+def _in_few_bytes(levels: NDArray[Any]) -> NDArray[np.signedinteger[Any]]:
+    """``levels`` as the smallest type that holds them, of 32 bits at most."""
+    low, high = int(levels.min(initial=0)), int(levels.max(initial=0))
+    for dtype in (np.int8, np.int16):
+        ends = np.iinfo(dtype)
+        if ends.min <= low and high <= ends.max:
+            return levels.astype(dtype, copy=False)
+    return levels.astype(np.int32, copy=False)
 
 
 @dataclass

@@ -117,13 +117,13 @@ def _give_codes_back(graph: Graph, chosen: Plan, context: Context) -> None:
 
 def _as_stored(graph: Graph, tensor: Tensor, codes: Codes, context: Context) -> Tensor:
     """A DequantizeLinear of 8 or 32 bits, with one scale or one along an axis; or as is."""
-    axes = range(codes.stored.ndim)
+    axes = range(codes.levels.ndim)
     ways = [(axis, found) for axis in axes if (found := codes.scales_along(axis)) is not None]
     if not ways:
         return tensor
     axis, scale = ways[0]
     in_bytes = stored_in_bytes(codes.stored)
-    if in_bytes is None and codes.stored.ndim > 1:
+    if in_bytes is None and codes.levels.ndim > 1:
         return tensor  # no bias, and kernels take weights of 8 bits
     stored, zero = (codes.stored, 0) if in_bytes is None else in_bytes
     zeros = np.full(scale.shape, zero, stored.dtype)
@@ -443,9 +443,9 @@ def _operand(
 ) -> tuple[Quantization, NDArray[Any]]:
     """How a constant is stored, and its integers: as the model has it, or by its extremes."""
     codes, dtype = context.given.codes_of(tensor), context.settings.activation_type
-    if codes is not None and codes.stored.size and (codes.scale == codes.scale.flat[0]).all():
+    if codes is not None and codes.levels.size and (codes.scale == codes.scale.flat[0]).all():
         ends = np.iinfo(dtype)
-        low, high = int(codes.stored.min(initial=0)), int(codes.stored.max(initial=0))
+        low, high = int(codes.levels.min(initial=0)), int(codes.levels.max(initial=0))
         zero = min(max(0 if dtype == "int8" else 128, ends.min - low), ends.max - high)
         if high - low <= 255:
             meaning = Quantization(float(codes.scale.flat[0]), zero, dtype)

@@ -111,8 +111,8 @@ def _phases(
 
 def _phases_of(codes: Codes, group: int, axes: Sequence[Axis]) -> Codes:
     """The same of integers; the zeros take the scale of their neighbours."""
-    stored = _phases(codes.stored, group, axes)
-    return Codes(stored, _phases(codes.scale, group, axes, "edge"))
+    levels = _phases(codes.levels, group, axes)
+    return Codes(levels, _phases(codes.scale, group, axes, "edge"))
 
 
 class _Interleaving:

@@ -91,12 +91,13 @@ def _take_constant(graph: Graph, node: Node, context: Context) -> None:
         context.record.declined[node.name] = "weights in blocks, or no integers: not kept"
         return
     column = _column(scale, stored.ndim, node)
-    scale, zero = scale.reshape(column), zero.astype(np.int64).reshape(column)
-    levels = stored.astype(np.int64) - zero
-    values = levels.astype(np.float32) * scale.astype(np.float32)
+    scale, zero = scale.reshape(column), zero.reshape(column)
+    codes = Codes.of(stored, zero, scale)
+    narrow = scale.astype(np.float32)
+    values = np.asarray(np.multiply(codes.levels, narrow, dtype=np.float32))
+    values.flags.writeable = False  # then it need not be copied
     made = context.constant(f"{node.outputs[0].name}_real", values)
-    whole = np.broadcast_to(scale, stored.shape)
-    context.given.codes[made.name] = Codes(levels.astype(np.int32), whole)
+    context.given.codes[made.name] = codes
     if is_graph_output(graph, node.outputs[0]):
         context.record.declined[node.name] = "it gives an output that is constant"
     _replace(graph, node, made)

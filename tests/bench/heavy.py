@@ -76,14 +76,19 @@ def main() -> None:
         make(model, given.scale)
         size = (model.parent / "weights").stat().st_size / (1 << 20)
         data, integer = model.with_suffix(".npz"), Path(folder) / "heavy.int8.onnx"
+        table, qdq = Path(folder) / "heavy.table", Path(folder) / "heavy.qdq.onnx"
         for command in (
+            ("calibrate", model, "--data", data, "-o", table),
             ("quantize", model, "--data", data, "-o", integer),
             ("verify", integer, "--against", model, "--data", data),
             ("inspect", integer),
+            ("quantize", model, "--data", data, "--emit", "qdq", "-o", qdq),
+            ("integerize", qdq, "-o", integer),
         ):
             cost = cost_of(*command)
             shown = f"{cost.seconds:.0f}", f"{cost.megabytes:.0f}"
-            rows.add_row(command[0], *shown, f"{cost.megabytes / size:.2f}")
+            name = f"{command[0]} to Q/DQ" if "qdq" in command else command[0]
+            rows.add_row(str(name), *shown, f"{cost.megabytes / size:.2f}")
     Console(width=120).print(rows)
 
 

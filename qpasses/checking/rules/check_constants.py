@@ -47,7 +47,7 @@ def kept_matrix(
     if codes is None:
         return None
     steps = np.moveaxis(codes.scale, axis, 0).reshape(codes.scale.shape[axis], -1)
-    low, high = int(codes.stored.min(initial=0)), int(codes.stored.max(initial=0))
+    low, high = int(codes.levels.min(initial=0)), int(codes.levels.max(initial=0))
     if not steps.size or (steps.min(axis=1) != steps.max(axis=1)).any() or high - low > 255:
         return None
     signed = low >= -128 and high <= 127
@@ -56,7 +56,7 @@ def kept_matrix(
     if scale.size > 1 and not per_channel:
         return None
     with np.errstate(over="ignore"):  # it is asked next
-        narrow, channels = scale.astype(np.float32), codes.stored.shape[axis]
+        narrow, channels = scale.astype(np.float32), codes.levels.shape[axis]
     if not np.isfinite(narrow).all() or not narrow.all():
         return None
     if bias is None:
@@ -205,9 +205,9 @@ def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
 def _kept_operand(site: Site, theirs: Tensor) -> tuple[Quantization, NDArray[Any]] | None:
     """A constant as the original stores it, the zero point as near to the middle as it can."""
     codes, dtype = site.pair.known.codes.get(theirs.name), site.settings.activation_type
-    if codes is None or not codes.stored.size or np.unique(codes.scale).size > 1:
+    if codes is None or not codes.levels.size or np.unique(codes.scale).size > 1:
         return None
-    low, high = int(codes.stored.min(initial=0)), int(codes.stored.max(initial=0))
+    low, high = int(codes.levels.min(initial=0)), int(codes.levels.max(initial=0))
     if high - low > 255:
         return None
     first, last, middle = (0, 255, 128) if dtype == "uint8" else (-128, 127, 0)

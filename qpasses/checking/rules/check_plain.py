@@ -90,7 +90,7 @@ def _is_kept(ours: Tensor, theirs: Tensor, pair: Pair) -> bool:
     """Whether ``ours`` is stored in the integers that the original has for ``theirs``."""
     view, codes = dequantized(ours), pair.known.codes.get(theirs.name)
     stored = constant(view.stored) if view else None
-    if view is None or stored is None or codes is None or stored.shape != codes.stored.shape:
+    if view is None or stored is None or codes is None or stored.shape != codes.levels.shape:
         return False
     column = [1] * stored.ndim
     if view.scale.size > 1:
