@@ -46,23 +46,28 @@ def kept_matrix(
     codes = site.pair.known.codes.get(site.first.inputs[1].name)
     if codes is None:
         return None
-    steps = np.moveaxis(codes.scale, axis, 0).reshape(codes.scale.shape[axis], -1)
     low, high = int(codes.levels.min(initial=0)), int(codes.levels.max(initial=0))
-    if not steps.size or (steps.min(axis=1) != steps.max(axis=1)).any() or high - low > 255:
+    if not codes.scale.size or high - low > 255:
+        return None
+    inner = tuple(each for each in range(codes.scale.ndim) if each != axis % codes.scale.ndim)
+    steps = codes.scale.min(axis=inner)
+    if (steps != codes.scale.max(axis=inner)).any():
         return None
     signed = low >= -128 and high <= 127
     zero = 0 if signed else max(-low, min(128, 255 - high))
-    scale = steps[:, 0] if np.unique(steps).size > 1 else steps[0, :1]
+    scale = steps if np.unique(steps).size > 1 else steps[:1]
     if scale.size > 1 and not per_channel:
         return None
     with np.errstate(over="ignore"):  # it is asked next
         narrow, channels = scale.astype(np.float32), codes.levels.shape[axis]
     if not np.isfinite(narrow).all() or not narrow.all():
         return None
+    whole = codes.stored
+    whole += zero
     if bias is None:
-        levels = (codes.stored + zero).astype(np.int8 if signed else np.uint8)
+        levels = whole.astype(np.int8 if signed else np.uint8)
         return Matrix(levels, np.zeros(channels, np.int32), narrow, [], zero)
-    given, whole = site.pair.known.codes.get(bias.name), codes.stored + zero
+    given = site.pair.known.codes.get(bias.name)
     products = np.broadcast_to(x_scale * narrow.astype(np.float64), channels)
     if given is not None and (np.abs(given.scale - products) <= 1e-6 * products).all():
         weights = whole.astype(np.int8 if signed else np.uint8)
