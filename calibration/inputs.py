@@ -163,9 +163,16 @@ def fitted_value(value: Value, spec: InputSpec, where: str) -> Value:
     return fitted_array(value, spec, where)
 
 
+_NARROWER: Mapping[Any, Sequence[Any]] = {
+    np.dtype(np.float32): [np.dtype(np.float16)],
+    np.dtype(np.float64): [np.dtype(np.float16), np.dtype(np.float32)],
+}
+"""By the type of an input, those that are widened to it."""
+
+
 def _of_type(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[Any]:
-    if array.dtype == np.float16 and spec.dtype == np.float32:  # every number is the same
-        array = array.astype(np.float32)
+    if array.dtype in _NARROWER.get(spec.dtype, ()):  # every number is the same
+        array = array.astype(spec.dtype)
     if array.dtype.kind == "U" and spec.dtype == np.dtype(object):  # as numpy.save has texts
         array = array.astype(object)
     if array.dtype != spec.dtype:

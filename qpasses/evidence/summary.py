@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from opsets.op import DOMAIN
 from qpasses.evidence.bodies import form
 from qpasses.evidence.node_evidence import PROVED, NodeEvidence
 from qpasses.ir.elementwise import ELEMENTWISE
-from qpasses.ir.graph import Graph, Node, producer
+from qpasses.ir.graph import Graph, Node, constant, producer
 from qpasses.ir.macs import COUNTED, MULTIPLYING
 from qpasses.ir.moving import MOVING, moves
 from qpasses.ir.record import Record
@@ -133,9 +135,16 @@ def float_islands(graph: Graph) -> list[Node]:
                 continue
             seen.add(id(before))
             waiting.append(before)
-            if kind(before) is Kind.FLOAT:
+            if kind(before) is Kind.FLOAT and not _reads_an_edge(before):
                 islands.append(before)
     return islands
+
+
+def _reads_an_edge(node: Node) -> bool:
+    """Whether it says an input of float64 in float32: an edge, as what quantizes it is."""
+    if node.op != "Cast" or node.inputs[0].dtype != np.float64:
+        return False
+    return producer(node.inputs[0]) is None and constant(node.inputs[0]) is None
 
 
 def _share(part: float, whole: float) -> float:

@@ -20,6 +20,7 @@ from opsets.target import Target, load_target
 from qpasses.ir.choices import EngineName
 from qpasses.ir.graph import nodes_of
 from qpasses.ir.input_shape import as_texts
+from qpasses.load.double_precision import is_double, narrowed
 from qpasses.load.foreign import is_quantized, standard_qdq
 from qpasses.load.half_precision import half_type, widened
 from qpasses.load.input_sizes import with_input_shapes
@@ -146,6 +147,15 @@ def _float_source(given: onnx.ModelProto, path: Path) -> Source:
         remarks.append(
             f"the model is {half}: it was converted to float32 first, inputs and outputs too"
         )
+    if is_double(given):
+        made = narrowed(given)
+        if is_double(made.model):
+            raise ModelError(
+                f"{path}: all its weights are float64, and need it ({made.reasons}): convert "
+                "the model to float32 first, where that does no harm"
+            )
+        given = made.model
+        remarks += made.remarks
     check_float(given, path)
     plain = runnable(given, path)
     return Source(plain, path, plain, remarks=remarks)

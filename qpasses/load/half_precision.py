@@ -10,7 +10,7 @@ from qpasses.ir.graph import nested_graphs, nodes_of
 
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
-_TYPES = ("to", "dtype", "output_dtype", "stash_type")
+TYPES = ("to", "dtype", "output_dtype", "stash_type")
 """Attributes that name a type of elements."""
 
 
@@ -19,20 +19,25 @@ _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormaliz
 
 def half_type(model: onnx.ModelProto) -> str | None:
     """``float16`` or ``bfloat16`` if the weights of ``model`` are that, and none float32."""
+    read = weighted_kinds(model)
+    if TensorProto.FLOAT in read:
+        return None
+    found = next((kind for kind in read if kind in _HALVES), None)
+    return None if found is None else TensorProto.DataType.Name(found).lower()
+
+
+def weighted_kinds(model: onnx.ModelProto) -> list[int | None]:
+    """The types of constants that nodes with weights read behind their first input."""
     kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
             kinds[node.output[0]] = node.attribute[0].t.data_type
-    read = [
+    return [
         kinds.get(name)
         for node in model.graph.node
         if node.op_type in _WEIGHTED
         for name in node.input[1:]
     ]
-    if TensorProto.FLOAT in read:
-        return None
-    found = next((kind for kind in read if kind in _HALVES), None)
-    return None if found is None else TensorProto.DataType.Name(found).lower()
 
 
 def widened(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -46,7 +51,7 @@ def widened(model: onnx.ModelProto) -> onnx.ModelProto:
             tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
     for node in [*nodes_of(made), *nodes]:
         for attribute in node.attribute:
-            if attribute.name in _TYPES and attribute.i in _HALVES:
+            if attribute.name in TYPES and attribute.i in _HALVES:
                 attribute.i = TensorProto.FLOAT
     for graph in nested_graphs(made.graph):
         for value in (*graph.input, *graph.output, *graph.value_info):
