@@ -95,15 +95,15 @@ def _is_apart(tensor: TensorProto) -> bool:
     return is_held(tensor) or (is_large(tensor) and has_bytes(tensor))
 
 
-def alone(rest: onnx.ModelProto) -> bytes:
+def alone(rest: onnx.ModelProto, called: str = "the model") -> bytes:
     """``rest``, what is left of a model without its large weights, as one message.
 
-    Raises ModelError if it is too large for that.
+    Raises ModelError, saying what it is ``called``, if it is too large for that.
     """
     try:
         content: bytes = rest.SerializeToString(deterministic=True)
     except EncodeError as error:
-        raise ModelError("the model without its weights is larger than 2 GB") from error
+        raise ModelError(f"{called} without its weights is larger than 2 GB") from error
     return content
 
 

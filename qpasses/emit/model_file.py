@@ -53,11 +53,11 @@ def model_files(
 ) -> Mapping[Path, Content]:
     """What is in the file of ``model``, and in that of its ``weights`` if they have one.
 
-    Raises ModelError for a model that is too large even without them.
+    Raises ModelError, naming ``output``, for one that is too large even without them.
     """
     if weights is not None:
         rest = without_weights_apart(model, weights.name)
-        return {weights: weights_apart(model), output: [alone(rest)]}
+        return {weights: weights_apart(model), output: [alone(rest, f"{output}: the model")]}
     if are_many(model):
         return {output: serialized_parts(model)}
     return {output: [model.SerializeToString(deterministic=True)]}

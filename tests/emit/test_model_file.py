@@ -5,10 +5,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from google.protobuf.message import EncodeError
 
 import qpasses
 from calibration import Session, held_weights
 from calibration.held_weights import serialized_size
+from qpasses import api
 from qpasses.emit import model_file
 from qpasses.load.reading import digest
 from tests.support.commands import MODEL, USAGE, Desk, assert_refused, read_json, run
@@ -105,6 +107,34 @@ def test_a_model_too_large_for_a_message_is_written_apart_and_read_again(
     for pair in zip(*tensors, strict=True):
         np.testing.assert_array_equal(*map(onnx.numpy_helper.to_array, pair))
     assert not held_weights.any_held()
+
+
+def test_the_emitted_model_is_written_before_it_takes_its_weights_in(desk, monkeypatch):
+    monkeypatch.setattr(held_weights, "MANY", 1 << 10)
+    monkeypatch.setattr(held_weights, "LARGE", 1 << 8)
+    seen, usual = [], api.write_outputs
+
+    def write_outputs(made, *others):
+        seen.append(held_weights.names_held(made))
+        return usual(made, *others)
+
+    monkeypatch.setattr(api, "write_outputs", write_outputs)
+    result = qpasses.quantize(desk.model, desk.data, desk.output)
+    assert seen == [True]
+    assert not any(t.external_data for t in result.model.graph.initializer)
+    assert result.model == onnx.load(desk.output)
+
+
+def test_what_is_too_large_even_without_its_weights_is_refused_by_name(desk, monkeypatch):
+    class Rest:
+        def SerializeToString(self, **_):  # noqa: N802 - as protobuf calls it
+            raise EncodeError("too large")
+
+    monkeypatch.setattr(model_file, "without_weights_apart", lambda *_: Rest())
+    ended = desk.quantize("--save-as-external-data")
+    assert_refused(ended, MODEL, f"{desk.output}: the model without its weights is larger")
+    assert not desk.output.exists()
+    assert not weights_of(desk).exists()
 
 
 @pytest.mark.parametrize("emit", ["qdq", "standard"])
