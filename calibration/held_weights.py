@@ -238,15 +238,29 @@ def _places(model: onnx.ModelProto) -> set[str]:
 
 def materialized(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with the values of what is held in it, one tensor after the other."""
-    if not names_held(model):
-        return model
-    for tensor in model.graph.initializer:
-        if is_held(tensor):
-            values = values_of(tensor)
-            tensor.ClearField("data_location")
-            tensor.ClearField("external_data")
-            tensor.raw_data = values.tobytes()
+    for tensor in filter(is_held, model.graph.initializer):
+        _take_in(tensor)
     return model
+
+
+def released(model: onnx.ModelProto) -> onnx.ModelProto:
+    """``materialized``, and what was held is forgotten as it goes: nothing else needs it."""
+    held = [tensor for tensor in model.graph.initializer if is_held(tensor)]
+    places = [tensor.external_data[0].value for tensor in held]
+    last = {place: index for index, place in enumerate(places)}
+    for index, (tensor, place) in enumerate(zip(held, places, strict=True)):
+        _take_in(tensor)
+        unmap()
+        if last[place] == index:
+            _names.pop(id(_arrays.pop(place)), None)
+    return model
+
+
+def _take_in(tensor: TensorProto) -> None:
+    values = values_of(tensor)
+    tensor.ClearField("data_location")
+    tensor.ClearField("external_data")
+    tensor.raw_data = values.tobytes()
 
 
 def whole(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from calibration import Preprocessing, Samples, Session, open_samples
-from calibration.held_weights import holding, materialized
+from calibration.held_weights import holding, materialized, released
 from calibration.inputs import InputSpec
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
@@ -169,7 +169,7 @@ def _run(job: "_Job", asked: QuantizeOptions) -> Result:
         result = _reported(job, made, too_large(weights, asked.save_as_external_data))
     write_outputs(model, result.certificate, asked.output, job.evidence, weights)
     del made  # its graph has the weights too
-    materialized(model)
+    released(model)
     done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
     write_report(asked.json_file, result.report, done)
     return result

@@ -138,3 +138,16 @@ def test_the_same_array_has_one_place_as_long_as_it_is_held():
         assert one.external_data == two.external_data
         np.testing.assert_array_equal(held_weights.values_of(two), values)
     assert not is_held(one)
+
+
+def test_what_is_released_is_forgotten_as_soon_as_it_is_taken_in(limits):
+    light = with_held(net())
+    shared = light.graph.initializer.add()
+    shared.CopyFrom(next(t for t in light.graph.initializer if is_held(t)))
+    shared.name = "shared"
+    made = held_weights.released(light)
+    assert not held_weights.any_held()
+    first = next(t for t in made.graph.initializer if t.name == "w1")
+    assert shared.raw_data == first.raw_data
+    del made.graph.initializer[-1]
+    assert made == net()
