@@ -1,6 +1,6 @@
 """Samples through all graphs: float, Q/DQ, and the integer graph with either set of bodies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -8,81 +8,62 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from calibration import Samples, Session
-from calibration.held_weights import let_go, names_held
+from calibration import Session
+from calibration.held_weights import let_go
 from calibration.inputs import Feed
-from calibration.large_weights import weight_bytes
-from calibration.memory import give_back
 from qpasses.checking.simulated import Simulated
-from qpasses.emit.overloads import with_bodies
-from qpasses.ir.runtime import Arrays
-from qpasses.load.arguments import Source
 
 Tensors = Mapping[str, NDArray[Any]]
 
 
-class Reference:
-    """The results of the original on ``samples``, each asked for once, in their order.
+class Watched:
+    """A model, not optimized, that also gives its inner tensors called ``stored``."""
 
-    Where its weights are held it runs at once, and goes before others come.
-    """
+    def __init__(self, model: onnx.ModelProto, stored: Sequence[str]) -> None:
+        self._outputs, self._stored = [value.name for value in model.graph.output], stored
+        self._session = Session(_watched(model, stored), optimize=False)
 
-    def __init__(self, original: Source, samples: Samples) -> None:
-        self._session: Session | None = original.session()
-        self.outputs: Sequence[str] = self._session.outputs
-        self._found: Iterator[list[NDArray[Any]]] = iter(())
-        if names_held(original.reference):
-            found = [self._session.run(None, feed, name) for name, feed in samples]
-            self._found, self._session = iter(found), None
-            give_back(weight_bytes(original.reference))
-
-    def run(self, outputs: None, feed: Arrays, sample: str) -> list[NDArray[Any]]:
-        """All outputs, in order, on ``feed``, the next sample."""
-        if self._session is None:
-            return next(self._found)
-        return self._session.run(outputs, feed, sample)
+    def run(self, feed: Feed, name: str, inside: bool) -> Tensors:
+        """The outputs on ``feed``, called ``name``, and if ``inside`` what is stored."""
+        names = list(dict.fromkeys([*self._outputs, *(self._stored if inside else ())]))
+        return dict(zip(names, self._session.run(names, feed, name), strict=True))
 
 
 class BothBodies:
     """An integer model with onnxruntime's bodies beside the portable ones, bit for bit.
 
-    ``stored``: the tensors to compare inside; ``fast``: by node, the onnxruntime body that is
-    right to run. Either model runs optimized and not; ``session``: ``integer`` as it is,
-    optimized. ``first`` says where they differed first, if they did.
+    Both unoptimized; and the model as it is, optimized, beside the portable ones. ``first``
+    says where two differed first.
     """
 
-    def __init__(
-        self,
-        integer: onnx.ModelProto,
-        session: Session,
-        stored: Sequence[str],
-        fast: Mapping[str, str],
-    ) -> None:
-        pair = with_bodies(integer, fast), with_bodies(integer, "portable")
-        self._stored, self._outputs = stored, [value.name for value in integer.graph.output]
-        self._optimized = [session if each == integer else Session(each) for each in pair]
-        self._plain = [Session(_watched(each, stored), optimize=False) for each in pair]
+    def __init__(self, stored: Sequence[str]) -> None:
+        self._stored = stored
         self._differing = {False: 0, True: 0}
         self.first = ""
 
-    def compare(self, feed: Feed, name: str, inside: bool) -> Tensors:
-        """Count the output elements that differ on ``feed``, called ``name``.
+    def compare(
+        self,
+        optimized: Mapping[str, Any],
+        fast: Tensors,
+        portable: Tensors,
+        both_optimized: Callable[[], Sequence[Sequence[Any]]],
+    ) -> None:
+        """Count the elements of outputs, those of ``optimized``, that differ.
 
-        ``inside``: the stored tensors are compared too, and given back.
+        What is left in float optimizers may change: where ``optimized`` is not what the
+        portable bodies give, what counts is whether both bodies differ, both optimized.
         """
-        wanted, stored = self._outputs, self._stored if inside else []
-        optimized = (session.run(wanted, feed) for session in self._optimized)
-        self._differing[True] += _differences(*optimized)
-        names = list(dict.fromkeys([*wanted, *stored]))
-        ours, theirs = (
-            dict(zip(names, session.run(names, feed), strict=True)) for session in self._plain
-        )
-        outputs = ([found[each] for each in wanted] for found in (ours, theirs))
-        self._differing[False] += _differences(*outputs)
-        for tensor in stored:
-            if not self.first and not np.array_equal(ours[tensor], theirs[tensor]):
+        theirs = [portable[each] for each in optimized]
+        if _differences([*optimized.values()], theirs):
+            self._differing[True] += _differences(*both_optimized())
+        self._differing[False] += _differences([fast[each] for each in optimized], theirs)
+
+    def compare_inside(self, fast: Tensors, portable: Tensors, name: str) -> None:
+        """Look for the first stored tensor that differs on the sample called ``name``."""
+        for tensor in () if self.first else self._stored:
+            if not np.array_equal(fast[tensor], portable[tensor]):
                 self.first = f", first in tensor {tensor!r} of {name}"
-        return {tensor: ours[tensor] for tensor in stored}
+                return
 
     def as_json(self, samples: int) -> dict[str, int]:
         """``checks.bodies`` of a report."""

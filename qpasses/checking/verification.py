@@ -1,7 +1,9 @@
 """Verify: an emitted model, its float original and samples, checked on this machine."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -10,8 +12,6 @@ import onnx
 
 from calibration import Preprocessing, Samples, Session, input_specs
 from calibration.inputs import tensors
-from calibration.large_weights import weight_bytes
-from calibration.memory import give_back
 from calibration.silent import ort
 from opsets.errors import ModelError, UsageError, VerificationError
 from opsets.target import load_target, target_names
@@ -19,14 +19,15 @@ from qpasses.checking.accuracy import Accuracy
 from qpasses.checking.known import Known
 from qpasses.checking.rules.check_bodies import proved_fast, unlike_bodies
 from qpasses.checking.rules.check_file import unlike_file
-from qpasses.checking.sample_runs import BothBodies, Reference, Simulation
+from qpasses.checking.sample_runs import BothBodies, Simulation
+from qpasses.checking.side_by_side import SideBySide
 from qpasses.checking.simulated import Simulated
 from qpasses.checking.translation import check
 from qpasses.emit.overloads import changed_bodies
 from qpasses.evidence.kernel_probe import probe_kernels, probe_saturation, saturating
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.prove import prove
-from qpasses.ir.edges import Edges, RealSession, dequantize
+from qpasses.ir.edges import Edges, dequantize
 from qpasses.ir.graph import Graph
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress
@@ -40,10 +41,6 @@ from qpasses.prepare.canonical import prepare
 
 MOST_DIFFERENCES = 10
 """So many differences from the float model are listed; all are counted."""
-
-INSIDE_SAMPLES = 5
-"""On so many samples every stored tensor is compared, not the outputs alone."""
-
 
 _MOST_NUMBERS = 1 << 28
 """More than any input has; a record that says more is damaged."""
@@ -86,15 +83,30 @@ def verify_integer(
     VerificationError, saying ``name``, if ``original`` has not the tensors that the record
     speaks of.
     """
+    edges = None if original is None else _edges(read.model, original, read.record, name)
+    if original is None or samples is None or edges is None:
+        return _verified(read, original, samples, None, progress, name)
+    with closing(SideBySide(read, original, edges, samples)) as runs:
+        return _verified(read, original, samples, runs, progress, name)
+
+
+def _verified(
+    read: IntegerModel,
+    original: Source | None,
+    samples: Samples | None,
+    runs: SideBySide | None,
+    progress: Progress,
+    name: str,
+) -> Verification:
+    """What ``verify_integer`` says, while ``runs`` runs samples if there are any."""
     integer, about = read.model, read.about
     graph, record, settings = read.graph, read.record, read.settings
     ends = [] if original is None else [each.name for each in original.model.graph.output]
-    edges = None if original is None else _edges(integer, original, record, name)
-    evidence, accuracy = (
-        list(prove(graph, record)),
-        Accuracy(ends),
-    )
-    result = Verification(graph, record, settings, evidence, accuracy)
+    evidence = list(prove(graph, record))
+    fast = proved_fast(graph, record, evidence)
+    if runs is not None:
+        runs.start(fast)
+    result = Verification(graph, record, settings, evidence, Accuracy(ends), fast=fast)
     result.random_data = about["configuration"].get("random_data", False)
     result.problems += _unlike_settings(record, settings)
     if original is None:
@@ -107,20 +119,19 @@ def verify_integer(
         sample = _sample(original, samples, record)
         result.problems += _compare(result, read, original, sample, name)
         advance()
-    result.fast = proved_fast(graph, record, evidence)
     result.problems += changed_bodies(integer, graph, record)
-    result.problems += unlike_bodies(graph, record, settings, result.fast)
+    result.problems += unlike_bodies(graph, record, settings, fast)
     for each in evidence:
         if each.mismatches or each.problem:
             what = each.problem or f"{each.mismatches} mismatches of body and meaning"
             result.problems.append(f"node {each.name!r} ({each.op}): {what}")
     try:
-        session = _load(result, integer)
+        _load(result, integer, runs)
         _probe(result, progress)
-        if original is None or samples is None or edges is None:
+        if original is None or runs is None:
             result.unchecked.append("not run on samples (--data)")
         else:
-            _run_samples(result, session, read, original, edges, samples, progress)
+            _run_samples(result, runs, read, original, progress)
     except ModelError as error:  # a graph that was changed need not run
         result.problems.append(str(error))
     return result
@@ -272,15 +283,21 @@ def _edges(integer: onnx.ModelProto, original: Source, record: Record, name: str
     return edges
 
 
-def _load(result: Verification, integer: onnx.ModelProto) -> Session:
-    """The model in onnxruntime, which refuses versions that it does not know."""
+def _load(result: Verification, integer: onnx.ModelProto, runs: SideBySide | None) -> None:
+    """Note what the model is written in, and load it in onnxruntime.
+
+    Raises ModelError for versions that onnxruntime does not know.
+    """
     opsets = {each.domain or "ai.onnx": each.version for each in integer.opset_import}
     result.checks["runtime"] = {
         "onnxruntime": ort.__version__,
         "ir_version": integer.ir_version,
         "opsets": opsets,
     }
-    return Session(integer)
+    if runs is None:
+        Session(integer)
+    else:
+        runs.session()
 
 
 def _probe(result: Verification, progress: Progress) -> None:
@@ -313,36 +330,30 @@ def _probe(result: Verification, progress: Progress) -> None:
 
 def _run_samples(
     result: Verification,
-    session: Session,
+    runs: SideBySide,
     read: IntegerModel,
     original: Source,
-    edges: Edges,
-    samples: Samples,
     progress: Progress,
 ) -> None:
-    """Float against integer, both bodies at each optimization level, the Q/DQ graph."""
-    written = [tensor.name for node in read.graph.nodes for tensor in node.outputs]
-    stored = [name for name in written if name in read.record.tensors]
-    readers = [node for node in read.graph.nodes if node.op == "QuantizeLinear"]
-    samples = samples.bounded({node.inputs[0].name for node in readers})
+    """Float against integer, the file and both bodies, the Q/DQ graph."""
     simulation = None
     if result.simulated:
         allowed = _allowed(read, result.evidence)
         others = read.model, original.model, original.reference
         simulation = Simulation(result.simulated, allowed, others)
-    reference, as_given = Reference(original, samples), RealSession(session, edges)
-    bodies = BothBodies(read.model, session, stored, result.fast)
-    give_back(weight_bytes(original.reference))
-    advance = progress("run samples", len(samples))
-    for position, (name, feed) in enumerate(samples):
-        ours = as_given.run(None, feed, name)
-        result.accuracy.update(reference.run(None, feed, name), ours)
-        given = edges.feed(feed)
-        found = bodies.compare(given, name, inside=position < INSIDE_SAMPLES)
-        if simulation is not None and position < INSIDE_SAMPLES:
-            simulation.compare(_real(feed, read.record), {**tensors(given), **found}, name)
+    bodies, outputs = BothBodies(runs.stored), [end.name for end in read.model.graph.output]
+    advance = progress("run samples", len(runs.samples))
+    for run, portable in runs:
+        result.accuracy.update(run.expected, runs.edges.real(run.found))
+        optimized = dict(zip(outputs, run.found, strict=True))
+        bodies.compare(optimized, run.fast, portable, partial(runs.both_optimized, run))
+        if run.is_inside:
+            bodies.compare_inside(run.fast, portable, run.name)
+        if simulation is not None and run.is_inside:
+            codes = {**tensors(run.given), **run.fast}
+            simulation.compare(_real(run.feed, read.record), codes, run.name)
         advance()
-    result.checks["bodies"] = bodies.as_json(len(samples))
+    result.checks["bodies"] = bodies.as_json(len(runs.samples))
     if simulation is not None:
         result.checks["qdq"] = simulation.as_json()
     problems = [bodies.problem, simulation.problem if simulation else ""]

@@ -7,7 +7,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import qpasses
-from qpasses.checking import verification
+from qpasses.checking import side_by_side, verification
 from qpasses.ir.metadata import PREFIX
 from tests.checking.test_checking import BODIES, CONSTANTS, SETTINGS, random_feeds, small
 from tests.support.fault_finding import Floats, one_off
@@ -298,7 +298,7 @@ def test_a_model_that_onnxruntime_does_not_load_is_one_line(made, monkeypatch):
     def refuse(*_):
         raise qpasses.ModelError("onnxruntime cannot load the model: version 99")
 
-    monkeypatch.setattr(verification, "Session", refuse)
+    monkeypatch.setattr(side_by_side, "Session", refuse)
     assert problems(made) == ["onnxruntime cannot load the model: version 99"]
 
 

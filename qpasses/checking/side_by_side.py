@@ -1,0 +1,154 @@
+"""Side by side: the original, the integer model as it is, its bodies, on the same samples."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
+
+from calibration import Samples, Session
+from calibration.held_weights import names_held
+from calibration.inputs import Feed, tensors
+from calibration.large_weights import weight_bytes
+from calibration.memory import give_back
+from qpasses.checking.running_ahead import Ahead
+from qpasses.checking.sample_runs import Tensors, Watched
+from qpasses.emit.overloads import with_bodies
+from qpasses.ir.edges import Edges
+from qpasses.load.arguments import Source
+from qpasses.load.integer_model import IntegerModel
+
+INSIDE_SAMPLES = 5
+"""On so many samples every stored tensor is compared, not the outputs alone."""
+
+Item = TypeVar("Item", "Run", Tensors)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One sample: what the original gives, and the integer model as it is, optimized.
+
+    ``given`` is what the integer model is fed; ``fast``: what its onnxruntime bodies give,
+    unoptimized: outputs, and stored tensors where these are compared (``is_inside``).
+    """
+
+    name: str
+    feed: Feed
+    given: Feed
+    expected: Sequence[Any]
+    found: Sequence[Any]
+    fast: Tensors
+    is_inside: bool
+
+
+class SideBySide:
+    """Runs of all samples, which threads make ahead of who asks for them.
+
+    The portable bodies run from the start, what needs to know the fast ones from ``start`` on.
+    Where weights are so many that they are held, sessions come one after the other, when they
+    are asked for.
+    """
+
+    def __init__(
+        self, read: IntegerModel, original: Source, edges: Edges, samples: Samples
+    ) -> None:
+        readers = [node for node in read.graph.nodes if node.op == "QuantizeLinear"]
+        self.samples = samples.bounded({node.inputs[0].name for node in readers})
+        self._read, self._original, self.edges = read, original, edges
+        self._is_held = names_held(original.reference) or names_held(read.model)
+        self._threads: list[Ahead[Any]] = []
+        self._loader = ThreadPoolExecutor(1)
+        self._session: Future[Session] | None = None
+        if not self._is_held:
+            self._session = self._loader.submit(Session, read.model)
+        self._portable = self._ahead(self._portable_runs())
+        self._runs: Iterator[Run] = iter(())
+        self._fast: Mapping[str, str] = {}
+
+    @property
+    def stored(self) -> Sequence[str]:
+        """The tensors inside of the graph that are compared."""
+        written = [tensor.name for node in self._read.graph.nodes for tensor in node.outputs]
+        return [name for name in written if name in self._read.record.tensors]
+
+    def session(self) -> Session:
+        """The integer model as it is. Raises ModelError if onnxruntime cannot load it."""
+        if self._session is None:
+            self._session = self._loader.submit(Session, self._read.model)
+        return self._session.result()
+
+    def start(self, fast: Mapping[str, str]) -> None:
+        """Run the rest too; ``fast``: by node, the onnxruntime body that is right to run."""
+        self._fast, self._runs = fast, self._ahead(self._file_runs(fast))
+
+    def __iter__(self) -> Iterator[tuple[Run, Tensors]]:
+        """Each sample, and what the portable bodies give for it. Raises ModelError."""
+        return zip(self._runs, self._portable, strict=True)
+
+    def both_optimized(self, run: Run) -> Sequence[Sequence[Any]]:
+        """The outputs of onnxruntime's bodies and of the portable ones, both optimized."""
+        return [each.run(None, run.given, run.name) for each in self._optimized]
+
+    @cached_property
+    def _optimized(self) -> Sequence[Session]:
+        integer, session = self._read.model, self.session()
+        pair = with_bodies(integer, self._fast), with_bodies(integer, "portable")
+        return [session if each == integer else Session(each) for each in pair]
+
+    def close(self) -> None:
+        """End all threads."""
+        for each in self._threads:
+            each.close()
+        self._loader.shutdown()
+
+    def _ahead(self, items: Iterable[Item]) -> Iterator[Item]:
+        if self._is_held:
+            return iter(items)
+        self._threads.append(Ahead(items, _bytes_of))
+        return self._threads[-1]
+
+    def _portable_runs(self) -> Iterator[Tensors]:
+        model = with_bodies(self._read.model, "portable")
+        watched = Watched(model, self.stored)
+        for position, (name, feed) in enumerate(self.samples):
+            given = self.edges.feed(feed)
+            yield watched.run(given, name, position < INSIDE_SAMPLES)
+
+    def _file_runs(self, fast: Mapping[str, str]) -> Iterator[Run]:
+        reference = _Reference(self._original, self.samples)
+        session = self.session()
+        watched = Watched(with_bodies(self._read.model, fast), self.stored)
+        give_back(weight_bytes(self._original.reference))
+        for position, (name, feed) in enumerate(self.samples):
+            given, is_inside = self.edges.feed(feed), position < INSIDE_SAMPLES
+            found = session.run(None, given, name)
+            expected = reference.run(feed, name)
+            ours = watched.run(given, name, is_inside)
+            yield Run(name, feed, given, expected, found, ours, is_inside)
+
+
+class _Reference:
+    """The results of the original; where its weights are held it goes before others come."""
+
+    def __init__(self, original: Source, samples: Samples) -> None:
+        self._session: Session | None = original.session()
+        self._found: Iterator[list[NDArray[Any]]] = iter(())
+        if names_held(original.reference):
+            self._found = iter([self.run(feed, name) for name, feed in samples])
+            self._session = None
+            give_back(weight_bytes(original.reference))
+
+    def run(self, feed: Feed, name: str) -> list[NDArray[Any]]:
+        """All outputs, in order, on ``feed``, the next sample."""
+        if self._session is None:
+            return next(self._found)
+        return self._session.run(None, feed, name)
+
+
+def _bytes_of(item: Run | Tensors) -> int:
+    """Those of arrays that wait to be asked for."""
+    if isinstance(item, Run):
+        return _bytes_of(tensors(item.feed)) + _bytes_of(item.fast)
+    return sum(array.nbytes for array in item.values() if hasattr(array, "nbytes"))
