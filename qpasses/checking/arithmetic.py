@@ -30,6 +30,12 @@ _LARGEST_SHIFT = 61
 
 _NEAR, _FAR, _OUTERMOST = 8, 512, 16
 
+_CHANNELS = 512
+"""The steps of so many channels are looked at in one go: of more memory is the price."""
+
+_AT_ONCE = 32
+"""So many far multipliers of each channel are tried in one go."""
+
 
 def nearest(scale: Fraction, bits: int) -> tuple[int, int]:
     """``(multiplier, shift)`` nearest to ``scale``, of ``bits`` significant bits.
@@ -37,14 +43,16 @@ def nearest(scale: Fraction, bits: int) -> tuple[int, int]:
     The largest shift is 61, with fewer bits there; scales of 2**(bits - 2) and above become
     that power of two.
     """
-    if scale == 0:
+    top, bottom = scale.numerator, scale.denominator
+    if top == 0:
         return 0, _LARGEST_SHIFT
-    if scale >= Fraction(2) ** (bits - 2):
+    if 4 * top >= bottom << bits:
         return 1 << (bits - 1), 1
-    shift = bits - scale.numerator.bit_length() + scale.denominator.bit_length()
-    shift -= scale * Fraction(2) ** shift >= 1 << bits
+    shift = bits - top.bit_length() + bottom.bit_length()
+    shift -= top << shift >= bottom << bits
     shift = min(shift, _LARGEST_SHIFT)
-    multiplier = round(scale * (1 << shift))
+    multiplier, rest = divmod(top << shift, bottom)
+    multiplier += 2 * rest > bottom or (2 * rest == bottom and multiplier % 2)
     return (multiplier // 2, shift - 1) if multiplier == 1 << bits else (multiplier, shift)
 
 
@@ -123,32 +131,44 @@ def _ruled(
     real = reachable.clip(real_thresholds(scales, steps))
     rounding = node_rounding(target)
 
-    def wrong(rows: NDArray[np.intp], distance: int, at: Int64) -> tuple[Int64, Int64]:
-        some = Interval(reachable.low[rows], reachable.high[rows])
-        candidate = start[rows] + distance
+    def within(rows: NDArray[np.intp]) -> Interval:
+        return Interval(reachable.low[rows], reachable.high[rows])
+
+    def is_exact(rows: NDArray[np.intp], candidate: Int64, at: Int64) -> NDArray[np.bool_]:
         ours = meaning_thresholds(candidate, shift[rows], at, rounding)
-        return kernel_mismatches(kernel, candidate, shift[rows], ours, at, some), ours
+        some = within(rows)
+        found = kernel_mismatches(kernel, candidate, shift[rows], ours, at, some)
+        return np.asarray(found == 0)
 
     largest = _FAR >> max(24 - bits, 0)
-    for distance in _outwards(0, min(_NEAR, largest)):
-        rows = _within(np.flatnonzero(fewest > 0), start + distance, distance, bits)
-        if not len(rows):
-            continue
-        mismatches, ours = wrong(rows, distance, steps)
-        cost = moved(ours, real[rows], Interval(reachable.low[rows], reachable.high[rows]))
-        is_better = (mismatches == 0) & (cost < fewest[rows])
-        found[rows[is_better]] = start[rows[is_better]] + distance
-        fewest[rows[is_better]] = cost[is_better]
     ends = np.unique(np.concatenate([steps[:_OUTERMOST], steps[-_OUTERMOST:]]))
+    for distance in _outwards(0, min(_NEAR, largest)):
+        asked = _within(np.flatnonzero(fewest > 0), start + distance, distance, bits)
+        for rows in (asked[at : at + _CHANNELS] for at in range(0, len(asked), _CHANNELS)):
+            ours = meaning_thresholds(start[rows] + distance, shift[rows], steps, rounding)
+            cost = moved(ours, real[rows], within(rows))
+            is_less = cost < fewest[rows]  # what the kernel makes of others does not matter
+            rows, cost = rows[is_less], cost[is_less]
+            if len(rows):
+                exact = is_exact(rows, start[rows] + distance, steps)
+                found[rows[exact]] = start[rows[exact]] + distance
+                fewest[rows[exact]] = cost[exact]
     is_missing = fewest == np.iinfo(np.int64).max
-    for distance in _outwards(min(_NEAR, largest) + 1, largest):
-        rows = _within(np.flatnonzero(is_missing), start + distance, distance, bits)
-        for at in (ends, steps):
-            rows = rows[wrong(rows, distance, at)[0] == 0] if len(rows) else rows
-        found[rows] = start[rows] + distance
-        is_missing[rows] = False
-        if not is_missing.any():
+    far = list(_outwards(min(_NEAR, largest) + 1, largest))
+    for first in range(0, len(far), _AT_ONCE):
+        missing = np.flatnonzero(is_missing)
+        if not len(missing):
             break
+        tries = np.tile(far[first : first + _AT_ONCE], len(missing))
+        rows = np.repeat(missing, len(far[first : first + _AT_ONCE]))
+        fits = (start[rows] + tries > 0) & (start[rows] + tries < 1 << bits)
+        rows, tries = rows[fits], tries[fits]
+        for at in (ends, steps):
+            exact = is_exact(rows, start[rows] + tries, at)
+            rows, tries = rows[exact], tries[exact]
+        rows, places = np.unique(rows, return_index=True)  # the first, so the nearest
+        found[rows] = start[rows] + tries[places]
+        is_missing[rows] = False
     return Ruled(found, shift)
 
 
