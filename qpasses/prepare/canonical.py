@@ -87,7 +87,9 @@ def _through(
     expected: Sequence[Any] | None,
 ) -> tuple[Graph, onnx.ModelProto | None]:
     """The graph, and what it was before it was simplified, if it was quantized already."""
-    plain = onnx.inliner.inline_local_functions(_inputs_hidden(model))
+    plain = _inputs_hidden(model)
+    if plain.functions:  # the inliner reads all weights anew
+        plain = onnx.inliner.inline_local_functions(plain)
     numbers_as_tensors(plain)
     wanted = context.settings
     newest, oldest = OPSET, OLDEST_WANTED
