@@ -120,7 +120,8 @@ class SideBySide:
         reference = _Reference(self._original, self.samples)
         session = self.session()
         watched = Watched(with_bodies(self._read.model, fast), self.stored)
-        give_back(weight_bytes(self._original.reference))
+        if self._is_held:
+            give_back(weight_bytes(self._original.reference))
         for position, (name, feed) in enumerate(self.samples):
             given, is_inside = self.edges.feed(feed), position < INSIDE_SAMPLES
             found = session.run(None, given, name)
