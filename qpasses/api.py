@@ -20,7 +20,7 @@ from opsets.target import Target
 from qpasses.checking.accuracy import compare
 from qpasses.checking.compare_certificates import Compared, compare_certificate
 from qpasses.checking.inspection import Inspection, inspect_model
-from qpasses.checking.sample_runs import Reference
+from qpasses.checking.reference import Reference
 from qpasses.checking.verification import Verification, recorded_preprocessing, verify_integer
 from qpasses.emit.certificate import Certificate, certificate
 from qpasses.emit.evidence_file import (

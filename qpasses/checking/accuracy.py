@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calibration import Samples, Session
 from opsets.errors import ModelError
-from qpasses.checking.sample_runs import Reference
+from qpasses.checking.reference import Reference
 from qpasses.ir.edges import RealSession
 
 SQNR_CAP_DB = 200.0

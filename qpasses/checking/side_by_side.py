@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from numpy.typing import NDArray
-
 from calibration import Samples, Session
 from calibration.held_weights import names_held
 from calibration.inputs import Feed, tensors
 from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
+from qpasses.checking.reference import Reference
 from qpasses.checking.running_ahead import Ahead
 from qpasses.checking.sample_runs import Tensors, Watched
 from qpasses.emit.overloads import with_bodies
@@ -117,7 +116,7 @@ class SideBySide:
             yield watched.run(given, name, position < INSIDE_SAMPLES)
 
     def _file_runs(self, fast: Mapping[str, str]) -> Iterator[Run]:
-        reference = _Reference(self._original, self.samples)
+        reference = Reference(self._original, self.samples)
         session = self.session()
         watched = Watched(with_bodies(self._read.model, fast), self.stored)
         if self._is_held:
@@ -125,27 +124,9 @@ class SideBySide:
         for position, (name, feed) in enumerate(self.samples):
             given, is_inside = self.edges.feed(feed), position < INSIDE_SAMPLES
             found = session.run(None, given, name)
-            expected = reference.run(feed, name)
+            expected = reference.run(None, feed, name)
             ours = watched.run(given, name, is_inside)
             yield Run(name, feed, given, expected, found, ours, is_inside)
-
-
-class _Reference:
-    """The results of the original; where its weights are held it goes before others come."""
-
-    def __init__(self, original: Source, samples: Samples) -> None:
-        self._session: Session | None = original.session()
-        self._found: Iterator[list[NDArray[Any]]] = iter(())
-        if names_held(original.reference):
-            self._found = iter([self.run(feed, name) for name, feed in samples])
-            self._session = None
-            give_back(weight_bytes(original.reference))
-
-    def run(self, feed: Feed, name: str) -> list[NDArray[Any]]:
-        """All outputs, in order, on ``feed``, the next sample."""
-        if self._session is None:
-            return next(self._found)
-        return self._session.run(None, feed, name)
 
 
 def _bytes_of(item: Run | Tensors) -> int:
