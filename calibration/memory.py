@@ -6,9 +6,11 @@ import os
 import sys
 
 from calibration.held_weights import unmap
-from calibration.large_weights import MUCH
 
 GIB = 1 << 30
+
+_MANY = 256 << 20
+"""Weights of fewer bytes take less than the page faults of memory that comes and goes."""
 
 
 def physical_bytes() -> int | None:
@@ -36,7 +38,7 @@ def give_back(weight_bytes: int) -> None:
     Graphs refer to themselves, and so keep their weights until garbage is collected. Neither
     is worth its time where the weights are few: activations take the memory again.
     """
-    if weight_bytes < MUCH:
+    if weight_bytes < _MANY:
         return
     gc.collect()
     unmap()
