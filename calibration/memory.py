@@ -9,7 +9,7 @@ from calibration.held_weights import unmap
 
 GIB = 1 << 30
 
-_MANY = 256 << 20
+MANY = 256 << 20
 """Weights of fewer bytes take less than the page faults of memory that comes and goes."""
 
 
@@ -38,7 +38,7 @@ def give_back(weight_bytes: int) -> None:
     Graphs refer to themselves, and so keep their weights until garbage is collected. Neither
     is worth its time where the weights are few: activations take the memory again.
     """
-    if weight_bytes < _MANY:
+    if weight_bytes < MANY:
         return
     gc.collect()
     unmap()

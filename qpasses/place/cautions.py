@@ -8,6 +8,7 @@ from calibration import Samples
 from calibration.rules import Rules
 from qpasses.ir.graph import Graph, is_float
 from qpasses.ir.settings import Settings
+from qpasses.place.free_sums import free_sum_warnings
 from qpasses.place.ranges import EMPTY, Ranges
 
 SLOW_SHARE = 0.1
@@ -123,8 +124,8 @@ def graph_warnings(
     summary: Mapping[str, Any],
     accuracy: Sequence[Mapping[str, Any]],
 ) -> list[str]:
-    """What to know of a graph: slow bodies, float where integers were wanted, low accuracy."""
-    found = []
+    """What to know of a graph: sums of any length, slow bodies, floats, low accuracy."""
+    found = free_sum_warnings(graph)
     if settings.emit == "standard":
         found.append("the evidence is of the nodes before they were written out")
     slow = summary["integer_mac_share"] - summary["fast_mac_share"]

@@ -5,10 +5,10 @@ import gc
 import pytest
 
 from calibration import memory
-from calibration.large_weights import MUCH
+from calibration.memory import MANY
 
 
-@pytest.mark.parametrize(("weight_bytes", "collections"), [(0, 0), (MUCH - 1, 0), (MUCH, 1)])
+@pytest.mark.parametrize(("weight_bytes", "collections"), [(0, 0), (MANY - 1, 0), (MANY, 1)])
 def test_garbage_is_collected_where_weights_are_many(weight_bytes, collections, monkeypatch):
     found = []
     monkeypatch.setattr(memory.gc, "collect", lambda: found.append(gc.isenabled()))
@@ -19,4 +19,4 @@ def test_garbage_is_collected_where_weights_are_many(weight_bytes, collections, 
 def test_other_systems_have_nothing_to_trim(monkeypatch):
     monkeypatch.setattr(memory.sys, "platform", "darwin")
     monkeypatch.setattr(memory.ctypes, "CDLL", None)  # is not asked
-    memory.give_back(MUCH)
+    memory.give_back(MANY)

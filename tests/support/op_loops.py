@@ -125,10 +125,12 @@ def _read(operand, at):
 
 
 def _plain_mat_mul(a, a_zero, b, b_zero, m, s, *ends, inner, rounding):
+    del inner  # says for how many products there is a proof
+
     def code_at(*at):
         *stack, row, column = at
         acc = 0
-        for k in range(inner):
+        for k in range(a.shape[-1]):
             left = _read(a, (*stack, row, k)) - int(a_zero)
             acc += left * (_read(b, (*stack, k, column)) - int(b_zero))
         return _clamped(acc, int(m[0]), int(s[0]), ends, rounding)
