@@ -1,6 +1,7 @@
 """What bodies of tables cost in onnxruntime, by a table of measured times."""
 
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -52,11 +53,11 @@ def _run(function: FunctionProto) -> Sequence[str]:
     """What runs, as the table names it: onnxruntime dequantizes for each reader anew."""
     found = []
     constants = {n.output[0] for n in function.node if n.op_type == "Constant"}
+    readers = Counter(name for node in function.node for name in set(node.input))
     for node in function.node:
-        readers = sum(node.output[0] in other.input for other in function.node)
         tensors = [name for name in node.input if name not in constants]
         if node.op_type == "DequantizeLinear":
-            found += max(1, readers) * [node.op_type]
+            found += max(1, readers[node.output[0]]) * [node.op_type]
         elif node.op_type in COMBINING and len(tensors) > 1:
             found.append(node.op_type + TWO)
         elif node.op_type != "Constant":
