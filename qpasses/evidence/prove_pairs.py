@@ -186,7 +186,8 @@ _HUGE = Fraction(2**100)
 
 def half_to_even(total: NDArray[Any], divisor: int) -> NDArray[Any]:
     """``total / divisor``, rounded; ``total``: an array, of objects beyond 64 bits."""
-    quotient, remainder = np.divmod(total, divisor)
+    quotient = total // divisor
+    remainder = total - quotient * divisor
     up = (2 * remainder > divisor) | ((2 * remainder == divisor) & (quotient % 2 == 1))
     return np.asarray(quotient + up)
 
