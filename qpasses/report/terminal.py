@@ -23,7 +23,7 @@ _SKIPPED_SHOWN = 20
 """Bad samples in a row; the JSON report lists them all."""
 
 _NODES_SHOWN = 500
-"""Of evidence; to lay out a row takes longer than to prove what it says."""
+"""Of evidence and of joins; to lay out a row takes longer than to prove what it says."""
 
 _TIED_SHOWN = 20
 """Tensors tied for the sake of tables, the costliest first; the JSON report lists them all."""
@@ -376,13 +376,15 @@ def _print_joins(console: Console, joins: list[dict[str, Any]]) -> None:
         table.add_column(name, overflow="fold")
     for name in ("range", "joined range", "loss tied", "by a table"):
         table.add_column(name, justify="right", no_wrap=True)
-    for each in tables:
+    for each in tables[:_NODES_SHOWN]:
         ends = (
             f"{low:.5g} .. {high:.5g}" for low, high in (each["range"], each["joined_range"])
         )
         losses = (f"{each[key]:.2e}" for key in ("tied_loss", "table_loss"))
         table.add_row(escape(each["tensor"]), escape(each["node"]), *ends, *losses)
     console.print(table)
+    if len(tables) > _NODES_SHOWN:
+        console.print(f"and {len(tables) - _NODES_SHOWN:,} more: --json lists them all")
     console.print()
 
 
