@@ -64,6 +64,7 @@ from qpasses.place.cautions import (
     code_warnings,
     constant_warnings,
     data_warnings,
+    digit_warnings,
     graph_warnings,
     kept_warnings,
     range_warnings,
@@ -346,6 +347,7 @@ def _reported(job: _Job, made: State, remarks: Sequence[str]) -> Result:
         "accuracy": {"outputs": accuracy},
         "warnings": [
             *data_warnings(feeds, ranges.random, feeds.random),
+            *digit_warnings(compared, source.narrowed),
             *range_warnings(ranges, settings.rules),
             *code_warnings(made.few_codes, settings),
             *constant_warnings(made.clipped),

@@ -26,7 +26,7 @@ class Ahead(Generic[Item]):
         self._made: deque[tuple[Item, int]] = deque()
         self._waiting = 0
         self._is_ended = self._is_closed = False
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._changed = Condition()
         self._thread = Thread(target=self._make, name="ahead")
         self._thread.start()
@@ -59,7 +59,7 @@ class Ahead(Generic[Item]):
             for item in self._items:
                 if not self._kept(item):
                     break
-        except Exception as error:  # raised where the item is asked for
+        except BaseException as error:  # raised where the item is asked for, which waits
             self._error = error
         with self._changed:
             self._is_ended = True

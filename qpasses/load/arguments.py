@@ -1,6 +1,6 @@
 """Arguments: what the functions of the Python interface take, checked and read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -66,7 +66,8 @@ class Source:
     model itself where onnxruntime runs it. ``is_quantized``: it says itself how tensors are
     stored; ``dynamic``: the nodes that find scales at run time; ``notes``: by node, what could
     not be taken over; ``is_sized``: free sizes of its inputs are fixed;
-    ``remarks``: what users have to know of how it was read.
+    ``remarks``: what users have to know of how it was read; ``narrowed``: its inputs in
+    float64 that are read in float32, which they were not.
     """
 
     model: onnx.ModelProto
@@ -77,6 +78,7 @@ class Source:
     notes: Mapping[str, str] = field(default_factory=dict)
     is_sized: bool = False
     remarks: Sequence[str] = ()
+    narrowed: Collection[str] = ()
 
     @cached_property
     def sha256(self) -> str:
@@ -141,7 +143,7 @@ def _source(given: onnx.ModelProto, path: Path) -> Source:
 
 
 def _float_source(given: onnx.ModelProto, path: Path) -> Source:
-    half, remarks = half_type(given), []
+    half, remarks, inputs = half_type(given), [], frozenset[str]()
     if half is not None:
         given = widened(given)
         remarks.append(
@@ -156,9 +158,10 @@ def _float_source(given: onnx.ModelProto, path: Path) -> Source:
             )
         given = made.model
         remarks += made.remarks
+        inputs = frozenset(made.inputs)
     check_float(given, path)
     plain = runnable(given, path)
-    return Source(plain, path, plain, remarks=remarks)
+    return Source(plain, path, plain, remarks=remarks, narrowed=inputs)
 
 
 def _runs(model: onnx.ModelProto) -> bool:

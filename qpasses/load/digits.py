@@ -17,15 +17,12 @@ Constants = Mapping[str, TensorProto]
 MOST_WHOLE = 1 << 24
 """Up to here float32 has every whole number."""
 
-_EXACT = frozenset(
-    {
-        *("Add", "Sub", "Mod", "Equal", "Less", "LessOrEqual", "Greater"),
-        "GreaterOrEqual",
-    }
-)
+_EXACT = frozenset({"Add", "Sub", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
 """Ops that bring small differences of large numbers to light."""
 
 _WIDE = (TensorProto.INT32, TensorProto.INT64, TensorProto.UINT32, TensorProto.UINT64)
+
+_CASTS = frozenset({"Cast", "CastLike"})
 
 _COUNTS = frozenset({"Shape", "Size", "NonZero", "ArgMax", "ArgMin"})
 """Ops whose integers are sizes and places, never large."""
@@ -66,8 +63,12 @@ def _reason(
         return "has a body that computes in float64"
     if any(name and name not in kinds for name in node.output):
         return "the type of what it gives is not known"
+    if any(name and name not in kinds for name in node.input):
+        return "the type of what it reads is not known"
     if TensorProto.STRING in [kinds.get(name) for name in (*node.input, *node.output)]:
         return "numbers are texts there"
+    if node.op_type == "Mod":
+        return "what is left of a large number needs all its digits"
     given = {name: constants[name] for name in node.input if name in constants}
     held = {name: tensor for name, tensor in given.items() if tensor.data_type == DOUBLE}
     held |= {each.name: each.t for each in node.attribute if each.t.data_type == DOUBLE}
@@ -76,9 +77,10 @@ def _reason(
         if (lost := lost_in_float32(values)) is not None:
             return f"{name!r} holds {lost!r}, which float32 does not"
         if node.op_type in _EXACT and _all_large(values):
-            return f"{name!r} holds {values.flat[0]!r}: float32 has not each number around it"
-    if node.op_type in _EXACT and (large := wide.intersection(node.input)):
-        return f"the integers in {min(large)!r} may be above 2**24"
+            large = float(values.flat[0])
+            return f"{name!r} holds {large!r}: float32 has not each number around it"
+    if node.op_type in _EXACT and (unknown := wide.intersection(node.input)):
+        return f"the integers in {min(unknown)!r} may be above 2**24"
     return ""
 
 
@@ -97,6 +99,13 @@ def lost_in_float32(values: NDArray[np.float64]) -> float | None:
     return float(largest) if 0 < largest < np.finfo(np.float32).tiny else None
 
 
+def large_and_rounded(values: NDArray[np.float64]) -> float | None:
+    """One of ``values`` above 2**24 that float32 does not have, as times in seconds are."""
+    with np.errstate(over="ignore", under="ignore"):
+        lost = (np.abs(values) > MOST_WHOLE) & (values.astype(np.float32) != values)
+    return float(values[lost].flat[0]) if lost.any() else None
+
+
 def _all_large(values: NDArray[np.float64]) -> bool:
     """Whether no number is up to 2**24 from zero, as 0 is that stands beside -1e9 in masks."""
     return bool(values.size and (np.abs(values) > MOST_WHOLE).all())
@@ -111,8 +120,8 @@ def _wide_integers(
         read = {name for name in node.input if name}
         if node.op_type in _COUNTS or (read and read <= small):
             small.update(node.output)
-        is_wide = node.op_type == "Cast" and kinds.get(node.input[0]) in _WIDE
-        if is_wide and not read <= small and kinds.get(node.output[0]) == DOUBLE:
+        is_wide = node.op_type in _CASTS and kinds.get(node.input[0]) in _WIDE
+        if is_wide and node.input[0] not in small and kinds.get(node.output[0]) == DOUBLE:
             wide.add(node.output[0])
     return wide
 

@@ -1,6 +1,6 @@
 """Models whose weights are float64, in float32 but for what needs more digits."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,11 +34,13 @@ def is_double(model: onnx.ModelProto) -> bool:
 class Narrowed:
     """``model`` in float32, its inputs and outputs as they were.
 
-    ``kept``: by node, why it is in float64 as before; what it needs is so too.
+    ``kept``: by node, why it is in float64 as before; what it needs is so too. ``inputs``:
+    those in float64 that are read in float32 now.
     """
 
     model: onnx.ModelProto
     kept: Mapping[str, str]
+    inputs: Collection[str]
 
     @property
     def remarks(self) -> list[str]:
@@ -72,8 +74,9 @@ def narrowed(model: onnx.ModelProto) -> Narrowed:
         graph.node[place].name or graph.node[place].output[0]: reason
         for place, reason in reasons.items()
     }
-    _Narrowing(graph, kinds, constants, _with_sources(graph, kinds, reasons)).apply()
-    return Narrowed(made, names)
+    narrowing = _Narrowing(graph, kinds, constants, _with_sources(graph, kinds, reasons))
+    narrowing.apply()
+    return Narrowed(made, names, narrowing.inputs)
 
 
 def _kinds(model: onnx.ModelProto) -> dict[str, int]:
@@ -132,6 +135,11 @@ class _Narrowing:
         kept = [self._graph.node[at] for at in self._kept]
         own = {name for node in kept for name in (*read_by(node), *node.output)}
         return (own | self._inputs | (self._ends & self._constants.keys())) & self._doubles
+
+    @property
+    def inputs(self) -> Collection[str]:
+        """Those in float64 that are read in float32."""
+        return self._inputs & self._narrow.keys()
 
     def apply(self) -> None:
         """Rewrite the graph."""

@@ -1,13 +1,15 @@
 """Cautions: what to know before the figures of a report are believed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 from typing import Any
 
 from calibration import Samples
+from calibration.inputs import tensors
 from calibration.rules import Rules
 from qpasses.ir.graph import Graph, is_float
 from qpasses.ir.settings import Settings
+from qpasses.load.digits import large_and_rounded
 from qpasses.place.free_sums import free_sum_warnings
 from qpasses.place.ranges import EMPTY, Ranges
 
@@ -39,6 +41,23 @@ def data_warnings(
     if compared_on_random:
         found.append("compared on random numbers: the accuracy is not that on real data")
     return found
+
+
+def digit_warnings(samples: Samples, narrowed: Collection[str]) -> list[str]:
+    """Where ``samples`` hold what is lost in inputs ``narrowed`` from float64 to float32."""
+    found: dict[str, str] = {}
+    for name, feed in samples if narrowed else ():
+        for tensor in sorted(narrowed - found.keys()):
+            lost = large_and_rounded(tensors(feed)[tensor])
+            if lost is not None:
+                found[tensor] = (
+                    f"input {tensor!r} holds {lost!r} in {name}: float32 has not each number "
+                    "around it, and the float model that is compared with is in float32 too: "
+                    "subtract what is large before"
+                )
+        if len(found) == len(narrowed):
+            break
+    return list(found.values())
 
 
 def range_warnings(found: Ranges, rules: Rules) -> list[str]:
