@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Protocol, TypeGuard
 
 import numpy as np
@@ -28,6 +29,10 @@ class Reader(Protocol):
 def is_reader(data: object) -> TypeGuard[Reader]:
     """Whether ``data`` gives feeds by ``get_next()``."""
     return callable(getattr(data, "get_next", None))
+
+
+_one_at_a_time = RLock()
+"""Samples are read in threads too: a user's sequence may seek in a file and then read."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,9 @@ class Listed(Source):
     def read(self, index: int) -> Arrays:
         """The element as arrays by input name."""
         name = self.name(index)
-        return self.naming.matched(
-            _arrays(self.feeds[index], self.specs, name), self.specs, name
-        )
+        with _one_at_a_time:
+            given = self.feeds[index]
+        return self.naming.matched(_arrays(given, self.specs, name), self.specs, name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,7 +166,8 @@ def _run(job: "_Job", asked: QuantizeOptions) -> Result:
         made = quantized(job.start)
         model = made.model
         weights = weights_place(model, asked.output, asked.save_as_external_data)
-        check_outputs(given_paths(weights), job.inputs)
+        written = given_paths(asked.output, job.evidence, asked.json_file, weights)
+        check_outputs(written, job.inputs)
         result = _reported(job, made, too_large(weights, asked.save_as_external_data))
     write_outputs(model, result.certificate, asked.output, job.evidence, weights)
     del made  # its graph has the weights too
