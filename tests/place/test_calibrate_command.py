@@ -501,8 +501,8 @@ class Full:
     def __exit__(self, *_):
         os.close(self._handle)
 
-    def write(self, content):
-        os.write(self._handle, content[:10])
+    def writelines(self, content):
+        os.write(self._handle, next(iter(content))[:10])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
