@@ -417,6 +417,9 @@ def verify(asked: VerifyOptions) -> Result:
     count = len(feeds) if feeds else 0
     accuracy = found.accuracy.as_json() if feeds else []
     doubts = data_warnings(feeds, found.random_data, feeds.random) if feeds else []
+    if original is not None:
+        lost = digit_warnings(feeds, original.narrowed) if feeds else []
+        doubts = [*doubts, *lost, *original.remarks]
     reference = None if original is None else original.reference
     report = report_head("verify", source, reference, {"samples": count}) | {
         "target": found.settings.target.name,

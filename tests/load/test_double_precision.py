@@ -64,7 +64,9 @@ def test_a_model_in_float64_becomes_integer_and_keeps_its_inputs_and_outputs():
         assert ours == theirs
     left = {each["op_type"] for each in result.report["summary"]["float_nodes"]}
     assert left == {"Cast"}
-    assert qpasses.verify(result.model, given, data).verdict == "ok"
+    verified = qpasses.verify(result.model, given, data)
+    assert verified.verdict == "ok"
+    assert any("is float64: between its inputs" in w for w in verified.report["warnings"])
     plain = qpasses.quantize(cnn(), pictures())
     assert recorded_integers(result.model) == recorded_integers(plain.model)
 
