@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import ExternalDataInfo
 
-MANY = 256 << 20
+HELD_FROM = 16 << 20
 """Weights of so many bytes are held."""
+
+MANY = 256 << 20
+"""Of weights of so many bytes there is no second copy, packed or freed and not given back."""
 
 LARGE = 1 << 10
 """Of them those of more bytes: shapes and axes stay in the model."""
@@ -118,9 +121,14 @@ def size_of(tensor: TensorProto) -> int:
     return 4 * int(prod(tensor.dims))
 
 
+def weight_bytes(model: onnx.ModelProto) -> int:
+    """About how much the initializers of the main graph take."""
+    return sum(map(size_of, model.graph.initializer))
+
+
 def are_many(model: onnx.ModelProto) -> bool:
-    """Whether the weights of the main graph are so many that they are held."""
-    return sum(map(size_of, model.graph.initializer)) >= MANY
+    """Whether its weights are so many that memory goes before time."""
+    return weight_bytes(model) >= MANY
 
 
 def with_held(model: onnx.ModelProto, folder: Path | None = None) -> onnx.ModelProto:
@@ -129,7 +137,7 @@ def with_held(model: onnx.ModelProto, folder: Path | None = None) -> onnx.ModelP
     ``folder``: that of its external data, if it has any that are not loaded yet; where they
     are held they are mapped. Raises ValueError for files that do not hold what the model says.
     """
-    many, made = are_many(model), model
+    many, made = weight_bytes(model) >= HELD_FROM, model
     kept = [_held_of(tensor, folder, many) for tensor in model.graph.initializer]
     if any(shell is not None for shell in kept):
         made = emptied(model)

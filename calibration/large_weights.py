@@ -1,11 +1,13 @@
-"""Weights beside a model, in a file that onnxruntime maps into memory instead of copying."""
+"""Weights beside a model: in a file, or in memory that onnxruntime reads where it is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
 from google.protobuf.message import EncodeError
-from onnx import TensorProto
+from numpy.typing import NDArray
+from onnx import TensorProto, numpy_helper
 
 from calibration.held_weights import (
     content_of,
@@ -14,43 +16,62 @@ from calibration.held_weights import (
     has_bytes,
     is_held,
     is_large,
-    size_of,
+    names_held,
+    values_of,
+    weight_bytes,
 )
 from opsets.errors import ModelError, UsageError
 
-MUCH = 16 << 20
-"""Weights of so many bytes are worth some trouble to keep them in memory but once."""
+_IN_MEMORY = "memory"
+"""Where weights are said to be that are handed over with their model."""
+
+_MUCH = 1 << 20
+"""Weights of so many bytes are worth some trouble not to be copied."""
 
 _PAGE = 4096
 """Weights begin at multiples of it, as ONNX asks of what is to be mapped."""
 
 
-def weight_bytes(model: onnx.ModelProto) -> int:
-    """About how much the initializers of the main graph take."""
-    return sum(size_of(tensor) for tensor in model.graph.initializer)
+def handed_over(
+    model: onnx.ModelProto, outputs: Sequence[onnx.ValueInfoProto] = ()
+) -> tuple[bytes, dict[str, NDArray[Any]]]:
+    """``model`` as a message without its large weights, and these, by name, if they are many.
 
-
-def save_apart(
-    model: onnx.ModelProto, folder: Path, outputs: Sequence[onnx.ValueInfoProto] = ()
-) -> Path:
-    """Write ``model`` and, beside it, its large weights into ``folder``: the model's path.
-
-    With ``outputs``, if there are any, instead of its own. ``model`` stays as it is, and its
-    weights are copied one at a time. Raises ModelError for what is still too large, UsageError
-    if the disk refuses.
+    With ``outputs``, if there are any, instead of its own. ``model`` stays as it is; weights
+    that are held are not copied. Raises ModelError for what is still too large.
     """
-    path, weights = folder / "model.onnx", folder / "model.weights"
-    rest = without_weights_apart(model, weights.name)
+    is_small = weight_bytes(model) < _MUCH and not names_held(model)
+    if is_small and not outputs:
+        return alone(model), {}
+    rest = without_weights_apart(model, _IN_MEMORY)
     if outputs:
         del rest.graph.output[:]
         rest.graph.output.extend(outputs)
-    try:
-        with weights.open("wb") as stream:
-            stream.writelines(weights_apart(model))
-        path.write_bytes(alone(rest))
-    except OSError as error:
-        raise no_room(folder, error) from error
-    return path
+    weights = {t.name: values_of(t) for t in model.graph.initializer if _is_apart(t)}
+    needed = {*names_read(rest.graph.node), *(value.name for value in rest.graph.output)}
+    for shell in rest.graph.initializer:
+        if (
+            shell.name in weights and shell.name not in needed
+        ):  # onnxruntime looks for it in vain
+            shell.CopyFrom(numpy_helper.from_array(weights.pop(shell.name), shell.name))
+    return alone(rest), weights
+
+
+def names_read(nodes: Iterable[onnx.NodeProto]) -> list[str]:
+    """What nodes and their subgraphs read, each once; some of it may be a subgraph's own."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        names.update(dict.fromkeys(name for name in node.input if name))
+        for attribute in node.attribute:
+            if attribute.type not in _GRAPHS:
+                continue
+            for graph in [attribute.g, *attribute.graphs]:
+                names.update(dict.fromkeys(names_read(graph.node)))
+                names.update(dict.fromkeys(value.name for value in graph.output))
+    return list(names)
+
+
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
 def without_weights_apart(model: onnx.ModelProto, location: str) -> onnx.ModelProto:

@@ -5,12 +5,9 @@ import gc
 import os
 import sys
 
-from calibration.held_weights import unmap
+from calibration.held_weights import MANY, unmap
 
 GIB = 1 << 30
-
-MANY = 256 << 20
-"""Weights of fewer bytes take less than the page faults of memory that comes and goes."""
 
 
 def physical_bytes() -> int | None:
@@ -36,7 +33,8 @@ def give_back(weight_bytes: int) -> None:
     """Return free memory to the system, where the C library can do so.
 
     Graphs refer to themselves, and so keep their weights until garbage is collected. Neither
-    is worth its time where the weights are few: activations take the memory again.
+    is worth its time where the weights are few: activations take the memory again, and page
+    faults of what comes and goes cost more.
     """
     if weight_bytes < MANY:
         return

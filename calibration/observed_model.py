@@ -21,16 +21,15 @@ from onnx import TensorProto, ValueInfoProto, helper
 
 from calibration.accumulator import Accumulator
 from calibration.counting import CompiledCounter, Counter, Values
+from calibration.held_weights import weight_bytes
 from calibration.inputs import Feed, tensors
-from calibration.large_weights import no_room, save_apart, weight_bytes
+from calibration.large_weights import names_read, no_room
 from calibration.memory import give_back
 from calibration.session import Session, takes_layouts
 from calibration.silent import ort
 
 _BLOCK = 16
 """onnxruntime's blocks hold 4, 8 or 16 channels: multiples of this need no padding."""
-
-_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 _WRITING = {
     "session.optimized_model_external_initializers_file_name": "weights",
@@ -190,11 +189,15 @@ def _optimized(
     """What onnxruntime makes of ``model`` with ``tensors`` as its outputs."""
     known = {value.name: value for value in [*model.graph.value_info, *model.graph.output]}
     outputs = [known.get(name, ValueInfoProto(name=name)) for name in tensors]
-    given = save_apart(model, folder, outputs)
     path = folder / "optimized.onnx"
-    layouts = takes_layouts(model)
-    Session(given, threads=1, config=_WRITING, optimized=path, layouts=layouts)
-    (folder / "model.weights").unlink()
+    Session(
+        model,
+        threads=1,
+        config=_WRITING,
+        optimized=path,
+        layouts=takes_layouts(model),
+        outputs=outputs,
+    )
     give_back(weight_bytes(model))
     return onnx.load(path, load_external_data=False)
 
@@ -220,21 +223,7 @@ def _unblocked(model: onnx.ModelProto, tensors: Sequence[str]) -> dict[str, str]
     for node in reversed(graph.node):
         if used & {*node.output}:
             kept.append(node)
-            used.update(_read([node]))
+            used.update(names_read([node]))
     del graph.node[:]
     graph.node.extend(reversed(kept))
     return places
-
-
-def _read(nodes: Sequence[onnx.NodeProto]) -> list[str]:
-    """What nodes and their subgraphs read, each once; some of it may be a subgraph's own."""
-    names: dict[str, None] = {}
-    for node in nodes:
-        names.update(dict.fromkeys(name for name in node.input if name))
-        for attribute in node.attribute:
-            if attribute.type not in _GRAPHS:
-                continue
-            for graph in [attribute.g, *attribute.graphs]:
-                names.update(dict.fromkeys(_read(graph.node)))
-                names.update(dict.fromkeys(value.name for value in graph.output))
-    return list(names)

@@ -1,7 +1,6 @@
 """onnxruntime as the toolkit uses it: quiet, on the CPU, its failures in the user's terms."""
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,9 +11,9 @@ import onnx
 from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 
-from calibration.held_weights import names_held, unmap
+from calibration.held_weights import are_many
 from calibration.inputs import Feed, tensors
-from calibration.large_weights import MUCH, save_apart, weight_bytes
+from calibration.large_weights import handed_over
 from calibration.silent import ort
 from calibration.silent import state as _state
 from opsets.errors import ModelError
@@ -56,6 +55,7 @@ class Session:
         arena: bool | None = None,
         operators: Path | None = None,
         layouts: bool = True,
+        outputs: Sequence[onnx.ValueInfoProto] = (),
     ) -> None:
         """Load ``model``; ``threads`` 0 leaves the number to onnxruntime.
 
@@ -63,6 +63,7 @@ class Session:
         to write the graph as the optimizer leaves it. ``arena``: keep memory between runs, by
         default where ``optimize``. ``operators``: a library of custom ones; nodes then run in
         the order in which they stand. ``layouts``: let onnxruntime change that of tensors.
+        ``outputs``: of a model in memory, instead of its own.
         """
         options = ort.SessionOptions()
         options.log_severity_level = _FATAL
@@ -83,16 +84,13 @@ class Session:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         elif not layouts:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-        if isinstance(model, onnx.ModelProto) and names_held(model):
-            options.add_session_config_entry("session.disable_prepacking", "1")
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._weights: Sequence[ort.OrtValue] = ()
         if isinstance(model, onnx.ModelProto):
-            if weight_bytes(model) < MUCH and not names_held(model):
-                model = serialized(model)
-            else:
-                self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")
-                model = save_apart(model, Path(self._folder.name))
-                unmap()
+            if are_many(model):
+                options.add_session_config_entry("session.disable_prepacking", "1")
+            model, weights = handed_over(model, outputs)
+            self._weights = [*map(ort.OrtValue.ortvalue_from_numpy, weights.values())]
+            options.add_external_initializers([*weights], self._weights)
         source = str(model) if isinstance(model, Path) else model
         try:
             self._session = ort.InferenceSession(

@@ -9,9 +9,8 @@ from typing import Any
 import onnx
 
 from calibration import Preprocessing, Samples, Session, open_samples
-from calibration.held_weights import holding, materialized, released
+from calibration.held_weights import holding, materialized, released, weight_bytes
 from calibration.inputs import InputSpec
-from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from calibration.table import Table
 from opsets.argument_kinds import check_kind, check_path

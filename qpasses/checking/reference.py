@@ -6,9 +6,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from calibration import Samples, Session
-from calibration.held_weights import names_held
+from calibration.held_weights import are_many, weight_bytes
 from calibration.inputs import Feed
-from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from qpasses.load.arguments import Source
 
@@ -23,7 +22,7 @@ class Reference:
         self._session: Session | None = original.session()
         self.outputs: Sequence[str] = self._session.outputs
         self._found: Iterator[list[NDArray[Any]]] = iter(())
-        if names_held(original.reference):
+        if are_many(original.reference):
             found = [self._session.run(None, feed, name) for name, feed in samples]
             self._found, self._session = iter(found), None
             give_back(weight_bytes(original.reference))

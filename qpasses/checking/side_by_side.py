@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from calibration import Samples, Session
-from calibration.held_weights import names_held
+from calibration.held_weights import are_many, weight_bytes
 from calibration.inputs import Feed, tensors
-from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from qpasses.checking.reference import Reference
 from qpasses.checking.running_ahead import Ahead
@@ -56,7 +55,7 @@ class SideBySide:
         readers = [node for node in read.graph.nodes if node.op == "QuantizeLinear"]
         self.samples = samples.bounded({node.inputs[0].name for node in readers})
         self._read, self._original, self.edges = read, original, edges
-        self._is_held = names_held(original.reference) or names_held(read.model)
+        self._is_held = are_many(original.reference) or are_many(read.model)
         self._threads: list[Ahead[Any]] = []
         self._loader = ThreadPoolExecutor(1)
         self._session: Future[Session] | None = None

@@ -5,8 +5,13 @@ from pathlib import Path
 
 import onnx
 
-from calibration.held_weights import are_many, serialized_parts, serialized_size
-from calibration.large_weights import alone, weight_bytes, weights_apart, without_weights_apart
+from calibration.held_weights import (
+    names_held,
+    serialized_parts,
+    serialized_size,
+    weight_bytes,
+)
+from calibration.large_weights import alone, weights_apart, without_weights_apart
 from qpasses.emit.whole_files import Content
 
 LARGEST = (2 << 30) - 1
@@ -58,6 +63,6 @@ def model_files(
     if weights is not None:
         rest = without_weights_apart(model, weights.name)
         return {weights: weights_apart(model), output: [alone(rest, f"{output}: the model")]}
-    if are_many(model):
+    if names_held(model):
         return {output: serialized_parts(model)}
     return {output: [model.SerializeToString(deterministic=True)]}

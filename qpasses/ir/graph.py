@@ -17,8 +17,14 @@ from onnx_graphsurgeon.exporters import onnx_exporter
 from onnx_graphsurgeon.ir.tensor import LazyValues
 from onnx_graphsurgeon.util.misc import SynchronizedList
 
-from calibration.held_weights import any_held, can_be_held, hold, is_held, values_of
-from calibration.large_weights import weight_bytes
+from calibration.held_weights import (
+    any_held,
+    can_be_held,
+    hold,
+    is_held,
+    values_of,
+    weight_bytes,
+)
 from calibration.memory import give_back
 from opsets.errors import ModelError
 from qpasses.ir.runtime import IR_VERSION

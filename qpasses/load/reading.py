@@ -11,10 +11,12 @@ import onnx
 from google.protobuf.message import DecodeError, Message
 
 from calibration.held_weights import (
-    are_many,
+    HELD_FROM,
     hollow,
+    names_held,
     serialized_parts,
     values_of,
+    weight_bytes,
     with_held,
 )
 from opsets.errors import ModelError, UsageError
@@ -249,7 +251,7 @@ _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLO
 
 def digest(model: onnx.ModelProto) -> str:
     """SHA-256 of the model with its weights, independent of how the file stores them."""
-    if are_many(model):
+    if weight_bytes(model) >= HELD_FROM or names_held(model):
         content = hashlib.sha256()
         for part in serialized_parts(model):
             content.update(part)

@@ -11,7 +11,7 @@ import onnx.version_converter
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from calibration import Session
-from calibration.large_weights import weight_bytes
+from calibration.held_weights import weight_bytes
 from calibration.memory import give_back
 from opsets.errors import ModelError
 from qpasses.ir.graph import nested_graphs

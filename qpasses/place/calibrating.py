@@ -14,9 +14,8 @@ from calibration import Collected, Run, Samples, open_samples
 from calibration.checkpoint import Checkpoint, fingerprint
 from calibration.collect import NOTHING
 from calibration.foreign_tables import table_kind, written
-from calibration.held_weights import holding
+from calibration.held_weights import holding, weight_bytes
 from calibration.inputs import elements
-from calibration.large_weights import weight_bytes
 from calibration.memory import give_back
 from calibration.methods import NEEDS_HISTOGRAM
 from calibration.rules import Rules

@@ -93,7 +93,7 @@ def test_a_model_too_large_for_a_message_is_written_apart_and_read_again(
 ):
     usual = qpasses.quantize(net(), [{"x": row[None]} for row in numbers(3, 8, 6, 6)])
     if held:
-        monkeypatch.setattr(held_weights, "MANY", 1 << 10)
+        monkeypatch.setattr(held_weights, "HELD_FROM", 1 << 10)
         monkeypatch.setattr(held_weights, "LARGE", 1 << 8)
     ended = desk.quantize()
     assert ended.code == 0, ended.err
@@ -110,7 +110,7 @@ def test_a_model_too_large_for_a_message_is_written_apart_and_read_again(
 
 
 def test_the_emitted_model_is_written_before_it_takes_its_weights_in(desk, monkeypatch):
-    monkeypatch.setattr(held_weights, "MANY", 1 << 10)
+    monkeypatch.setattr(held_weights, "HELD_FROM", 1 << 10)
     monkeypatch.setattr(held_weights, "LARGE", 1 << 8)
     seen, usual = [], api.write_outputs
 

@@ -37,7 +37,8 @@ def net():
 @pytest.fixture
 def limits(monkeypatch):
     """Lowered, so that every matrix is held, and rows are few at once."""
-    monkeypatch.setattr(held_weights, "MANY", 1 << 10)
+    for limit in ("HELD_FROM", "MANY"):
+        monkeypatch.setattr(held_weights, limit, 1 << 10)
     monkeypatch.setattr(held_weights, "LARGE", 1 << 8)
     monkeypatch.setattr(row_blocks, "AT_ONCE", 300)
     with holding():  # what a test reads by itself

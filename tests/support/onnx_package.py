@@ -40,10 +40,10 @@ def classic(name: str, seed: int = 0, until: str = "") -> onnx.ModelProto:
         mean, deviation = place or (0, np.sqrt(2 / max(np.prod(shape[1:]), 20)))
         values = (mean + deviation * rng.standard_normal(shape)).astype(np.float32)
         values = np.abs(values) if place else values
-        made = helper.make_node(
-            "Constant", [], list(node.output), value=numpy_helper.from_array(values)
-        )
-        node.CopyFrom(made)
+        model.graph.initializer.append(numpy_helper.from_array(values, node.output[0]))
+    left = [node for node in model.graph.node if node.op_type != "ConstantOfShape"]
+    del model.graph.node[:]
+    model.graph.node.extend(left)
     return model
 
 
