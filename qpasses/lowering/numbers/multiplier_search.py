@@ -31,6 +31,8 @@ Thresholds are evenly spaced: the wrong steps of neighbours come and go together
 _SCREEN = 16
 """Far neighbours are first judged by so many steps at each end, where rounding is coarsest."""
 
+_WITHIN = 0.999
+"""Of one, by doubles: they are not exact."""
 
 _FEW = 1 << 9
 """So many neighbours, of all channels together, are judged at once."""
@@ -155,11 +157,8 @@ def choose_multipliers(
     search = _Search(scales, steps, reachable, kernel, target)
     far = FAR >> max(24 - target.multiplier_bits, 0)  # at most 2**-14 of the scale
     near = min(NEAR, far)
-    if len(search.start) * (2 * near + 1) <= _FEW:
-        search.attempt_all(_spiral(0, near))
-    else:
-        for distance in _spiral(0, near):
-            search.attempt(distance, np.flatnonzero(search.cost > 0))
+    for distance in _spiral(0, near):
+        search.attempt(distance)
     rest = _spiral(near + 1, far)
     while rest and (missing := np.flatnonzero(~search.exact)).size:
         count = max(1, _FEW // missing.size)
@@ -188,37 +187,36 @@ class _Search:
         self._steps, self._reachable = steps, reachable
         self._kernel, self._target = kernel, target
         self._rounding = node_rounding(target)
+        self._ordered = self._are_ordered(scales)
+        self._open = {side: np.ones(len(scales), bool) for side in (-1, 0, 1)}
 
-    def attempt(self, distance: int, channels: NDArray[np.intp]) -> None:
-        """Take the neighbour at ``distance`` in those ``channels`` where it is better."""
-        channels = self._in_width(distance, channels)
+    def _are_ordered(self, scales: Sequence[Fraction]) -> NDArray[np.bool_]:
+        """[C]: whether neighbours farther away never differ less from real arithmetic.
+
+        The real scale lies within one of the first multiplier, so all neighbours on one side
+        are beyond it, and each moves every threshold farther. After two roundings, or where
+        the first multiplier is no near one, that is not so.
+        """
+        if self._rounding in LAST_STEP:
+            return np.zeros(len(scales), bool)
+        real = np.ldexp([float(scale) for scale in scales], self.shift.astype(np.int32))
+        return np.asarray(np.abs(real - self.start) < _WITHIN)
+
+    def attempt(self, distance: int) -> None:
+        """Take the neighbour at ``distance`` in those channels where it is better."""
+        is_open = self._open[np.sign(distance)]
+        channels = self._in_width(distance, np.flatnonzero(is_open & (self.cost > 0)))
         if len(channels) == 0:
             return
-        thresholds, wrong = self._judge(distance, channels, self._steps)
-        part = self._part(channels)
-        cost = moved(thresholds, self._real[channels], part)
-        better = (wrong == 0) & (cost < self.cost[channels])
-        chosen = channels[better]
-        self.best[chosen] = self.start[chosen] + distance
-        self.exact[chosen], self.cost[chosen] = True, cost[better]
-
-    def attempt_all(self, distances: Sequence[int]) -> None:
-        """``attempt`` each distance in all channels, at once: that of few takes only calls."""
-        count = len(self.start)
-        channels = np.tile(np.arange(count), len(distances))
-        moves = np.repeat(np.array(distances, np.int64), count)
-        candidate = self.start[channels] + moves
-        top = 1 << self._target.multiplier_bits
-        fits = ((candidate > 0) & (candidate < top)) | ((candidate == 0) & (moves == 0))
-        thresholds, wrong = self._judge(moves, channels, self._steps)
+        thresholds = self._thresholds(distance, channels, self._steps)
         cost = moved(thresholds, self._real[channels], self._part(channels))
-        cost = np.where(fits & (wrong == 0), cost, self.cost[channels])
-        cost = cost.reshape(len(distances), count)
-        first, every = cost.argmin(axis=0), np.arange(count)  # of equal ones the nearest
-        better = cost[first, every] < self.cost
-        chosen = every[better]
-        self.best[chosen] = candidate.reshape(cost.shape)[first, every][better]
-        self.exact[chosen], self.cost[chosen] = True, cost[first, every][better]
+        cheaper = cost < self.cost[channels]
+        is_open[channels[~cheaper & self._ordered[channels]]] = False
+        thresholds, cost, channels = thresholds[cheaper], cost[cheaper], channels[cheaper]
+        exact = self._wrong(distance, channels, thresholds, self._steps) == 0
+        chosen = channels[exact]
+        self.best[chosen] = self.start[chosen] + distance
+        self.exact[chosen], self.cost[chosen] = True, cost[exact]
 
     def take_first_exact(self, distances: Sequence[int], channels: NDArray[np.intp]) -> None:
         """In each of ``channels`` the first neighbour that the kernel computes exactly.
@@ -232,21 +230,26 @@ class _Search:
         right = (candidate > 0) & (candidate < 1 << self._target.multiplier_bits)
         for steps in (outer, self._steps):
             moves, channels = moves[right], channels[right]
-            right = self._judge(moves, channels, steps)[1] == 0
+            thresholds = self._thresholds(moves, channels, steps)
+            right = self._wrong(moves, channels, thresholds, steps) == 0
         chosen, first = np.unique(channels[right], return_index=True)
         self.best[chosen] = self.start[chosen] + moves[right][first]
         self.exact[chosen] = True
 
-    def _judge(
+    def _thresholds(
         self, moves: Int64 | int, channels: NDArray[np.intp], steps: Int64
-    ) -> tuple[Int64, Int64]:
-        """Thresholds of the neighbours at ``moves``, and at how many the kernel is wrong."""
+    ) -> Int64:
+        """What the neighbours at ``moves`` mean."""
         candidate, shift = self.start[channels] + moves, self.shift[channels]
-        thresholds = meaning_thresholds(candidate, shift, steps, self._rounding)
+        return meaning_thresholds(candidate, shift, steps, self._rounding)
+
+    def _wrong(
+        self, moves: Int64 | int, channels: NDArray[np.intp], thresholds: Int64, steps: Int64
+    ) -> Int64:
+        """At how many of their ``thresholds`` the kernel is wrong."""
+        candidate, shift = self.start[channels] + moves, self.shift[channels]
         part = self._part(channels)
-        return thresholds, kernel_mismatches(
-            self._kernel, candidate, shift, thresholds, steps, part
-        )
+        return kernel_mismatches(self._kernel, candidate, shift, thresholds, steps, part)
 
     def _in_width(self, distance: int, channels: NDArray[np.intp]) -> NDArray[np.intp]:
         candidate = self.start[channels] + distance
