@@ -19,7 +19,7 @@ from opsets.target import Target
 from qpasses.checking.accuracy import compare
 from qpasses.checking.compare_certificates import Compared, compare_certificate
 from qpasses.checking.inspection import Inspection, inspect_model
-from qpasses.checking.reference import Reference
+from qpasses.checking.reference import EarlyRuns
 from qpasses.checking.verification import Verification, recorded_preprocessing, verify_integer
 from qpasses.emit.certificate import Certificate, certificate
 from qpasses.emit.evidence_file import (
@@ -58,7 +58,15 @@ from qpasses.load.graph_text import read_graph_file
 from qpasses.load.integer_model import IntegerModel, read_integer_model
 from qpasses.load.reading import digest
 from qpasses.lowering import INTEGER_IO
-from qpasses.pipeline import State, context_for, pass_table, passes_by_name, quantized
+from qpasses.pipeline import (
+    Stage,
+    State,
+    context_for,
+    pass_table,
+    passes_by_name,
+    placed,
+    quantized,
+)
 from qpasses.place.cautions import (
     code_warnings,
     constant_warnings,
@@ -161,13 +169,18 @@ def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
 
 
 def _run(job: "_Job", asked: QuantizeOptions) -> Result:
-    with naming(job.source.path):
-        made = quantized(job.start)
+    with naming(job.source.path), EarlyRuns(job.source) as early:
+
+        def behind(stage: Stage, state: State) -> None:
+            if stage is placed:  # the samples are known; what follows leaves a core idle
+                early.begin(_compared(state)[0])
+
+        made = quantized(job.start, behind)
         model = made.model
         weights = weights_place(model, asked.output, asked.save_as_external_data)
         written = given_paths(asked.output, job.evidence, asked.json_file, weights)
         check_outputs(written, job.inputs)
-        result = _reported(job, made, too_large(weights, asked.save_as_external_data))
+        result = _reported(job, made, early, too_large(weights, asked.save_as_external_data))
     write_outputs(model, result.certificate, asked.output, job.evidence, weights)
     del made  # its graph has the weights too
     released(model)
@@ -313,18 +326,19 @@ class _Job:
     inputs: Sequence[Path]
 
 
-def _reported(job: _Job, made: State, remarks: Sequence[str]) -> Result:
+def _reported(job: _Job, made: State, early: EarlyRuns, remarks: Sequence[str]) -> Result:
     """The emitted model beside the float model, the report about both, the certificate."""
     settings, feeds = made.settings, made.samples
     advance = made.progress("compare with float", 1)
     give_back(weight_bytes(made.model))
-    compared, bad = _compared(feeds, made.ranges, made.calibration.skip_bad)
+    compared, bad = _compared(made)
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
-    reference = Reference(job.source, compared)
+    runs = early.on(compared)
     edges = Edges.between(made.source, made.model, made.record)
     runner = RealSession(Session(made.model), edges)
-    accuracy = compare(reference, runner, compared).as_json()
-    del reference, runner  # sessions
+    names = [value.name for value in job.source.reference.graph.output]
+    accuracy = compare(names, runs, runner).as_json()
+    del runs, runner  # sessions
     give_back(weight_bytes(made.model))
     advance()
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
@@ -586,15 +600,15 @@ def _kept(made: State) -> dict[str, Any]:
     }
 
 
-def _compared(feeds: Samples, found: Ranges, skip_bad: bool) -> tuple[Samples, dict[str, str]]:
+def _compared(state: State) -> tuple[Samples, dict[str, str]]:
     """The samples to compare on, and those that were left out of them, with the reason.
 
     A run has left the bad ones out before; where ranges are from a table, none was read yet.
     """
-    good = feeds.without(found.skipped)
-    wanted = (good if len(good) else feeds).spread(ACCURACY_SAMPLES)
+    good = state.samples.without(state.ranges.skipped)
+    wanted = (good if len(good) else state.samples).spread(ACCURACY_SAMPLES)
     bad = {}
-    for position in range(len(wanted)) if skip_bad else ():
+    for position in range(len(wanted)) if state.calibration.skip_bad else ():
         try:
             wanted.read(position)
         except DataError as error:

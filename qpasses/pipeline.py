@@ -262,15 +262,18 @@ PLACE = "place"
 """The name under which the Q/DQ graph can be watched, between prepare and integerize."""
 
 
-def quantized(state: State) -> State:
+def quantized(state: State, behind: Callable[[Stage, State], None] | None = None) -> State:
     """A float model through all stages, or to where ``emit`` or ``stop_after`` end it.
 
-    The weights of the emitted model may be held.
+    ``behind`` is called with each stage but the last, and the state behind it. The weights of
+    the emitted model may be held.
     """
     for stage in STAGES[:-1]:
         if not state.ended:
             with holding():  # what a stage exports is run in it
                 state = stage(state)
+            if behind is not None:
+                behind(stage, state)
     return STAGES[-1](state)
 
 

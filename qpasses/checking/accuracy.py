@@ -1,14 +1,14 @@
 """Quantization error: outputs of an integer graph beside those of its float original."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration import Samples, Session
+from calibration import Session
 from opsets.errors import ModelError
-from qpasses.checking.reference import Reference
+from qpasses.checking.reference import Expected
 from qpasses.ir.edges import RealSession
 
 SQNR_CAP_DB = 200.0
@@ -62,12 +62,12 @@ class Accuracy:
 
 
 def compare(
-    reference: Session | Reference, other: Session | RealSession, samples: Samples
+    names: Sequence[str], runs: Iterable[Expected], other: Session | RealSession
 ) -> Accuracy:
-    """Run two models on ``samples`` and compare their outputs, named as the reference's."""
-    accuracy = Accuracy(reference.outputs)
-    for name, feed in samples:
-        accuracy.update(reference.run(None, feed, name), other.run(None, feed, name))
+    """Run a model on the samples of ``runs`` and compare its outputs with theirs, by name."""
+    accuracy = Accuracy(names)
+    for name, feed, expected in runs:
+        accuracy.update(expected, other.run(None, feed, name))
     return accuracy
 
 

@@ -10,7 +10,7 @@ from calibration import Samples, Session
 from calibration.held_weights import are_many, weight_bytes
 from calibration.inputs import Feed, tensors
 from calibration.memory import give_back
-from qpasses.checking.reference import Reference
+from qpasses.checking.reference import reference_runs
 from qpasses.checking.running_ahead import Ahead
 from qpasses.checking.sample_runs import Tensors, Watched
 from qpasses.emit.overloads import with_bodies
@@ -115,15 +115,14 @@ class SideBySide:
             yield watched.run(given, name, position < INSIDE_SAMPLES)
 
     def _file_runs(self, fast: Mapping[str, str]) -> Iterator[Run]:
-        reference = Reference(self._original, self.samples)
+        runs = reference_runs(self._original, self.samples)
         session = self.session()
         watched = Watched(with_bodies(self._read.model, fast), self.stored)
         if self._is_held:
             give_back(weight_bytes(self._original.reference))
-        for position, (name, feed) in enumerate(self.samples):
+        for position, (name, feed, expected) in enumerate(runs):
             given, is_inside = self.edges.feed(feed), position < INSIDE_SAMPLES
             found = session.run(None, given, name)
-            expected = reference.run(None, feed, name)
             ours = watched.run(given, name, is_inside)
             yield Run(name, feed, given, expected, found, ours, is_inside)
 

@@ -12,6 +12,7 @@ from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from qpasses import quantize
 from qpasses.checking.accuracy import compare
+from qpasses.checking.reference import reference_runs
 from qpasses.checking.verification import verify_integer
 from qpasses.ir.progress import no_progress
 from qpasses.load.arguments import given_source
@@ -193,4 +194,4 @@ def test_a_sample_that_one_of_two_models_cannot_run_is_named():
     with pytest.raises(
         ModelError, match=r"cannot run the model on random\[0\] \(x \[1, 3\]\)"
     ):
-        compare(Session(any_batch), Session(fixed), made_up)
+        compare(["y"], reference_runs(given_source(any_batch), made_up), Session(fixed))

@@ -7,7 +7,6 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import NodeProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 Value = Callable[[str], NDArray[Any] | None]
 
@@ -48,6 +47,8 @@ def computed(node: NodeProto, value: Value, opset: int) -> NDArray[Any] | None:
         [onnx.ValueInfoProto(name=node.output[0])],
     )
     imports = [helper.make_opsetid("", opset)]
+    from onnx.reference import ReferenceEvaluator  # takes its time
+
     evaluator = ReferenceEvaluator(helper.make_model(bag, opset_imports=imports))
     results: Any = evaluator.run(None, inputs)
     return np.asarray(results[0])
