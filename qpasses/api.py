@@ -37,8 +37,9 @@ from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.summary import summarize
 from qpasses.ir.commands import IntegerizeOptions, OptOptions, QuantizeOptions, VerifyOptions
 from qpasses.ir.edges import Edges, RealSession
-from qpasses.ir.graph import Graph, export_graph, import_graph
+from qpasses.ir.graph import Graph
 from qpasses.ir.input_names import as_pairs
+from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.ir.keywords import takes
 from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, Pass, Watch, run_passes

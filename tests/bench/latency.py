@@ -28,7 +28,7 @@ from calibration import Samples, Session, input_specs, open_samples
 from opsets.errors import ModelError
 from opsets.target import load_target
 from qpasses.api import Result, quantize
-from qpasses.ir.graph import prepared_model
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.prepare.canonical import prepare
