@@ -2,8 +2,11 @@
 
 import gc
 import os
+import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, on the others' cores
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles every module again
+sys.dont_write_bytecode = False
 
 import pytest
 
