@@ -7,8 +7,9 @@ from opsets.errors import DataError, ModelError, QPassesError, UsageError, Verif
 if TYPE_CHECKING:
     from calibration import Preprocessing
     from calibration.presets import preprocessing
-    from qpasses.api import Result, inspect, integerize, quantize, verify
+    from qpasses.api import inspect, integerize, quantize, verify
     from qpasses.ir.record import Quantization
+    from qpasses.jobs.result import Result
     from qpasses.lowering.wide_tables import WideTables, wide_table
     from qpasses.place.calibrating import (
         CalibrationResult,

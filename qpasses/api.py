@@ -1,131 +1,50 @@
 """The Python interface: what the command line calls and users import."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import onnx
 
-from calibration import Preprocessing, Samples, Session, open_samples
-from calibration.held_weights import holding, materialized, released, weight_bytes
-from calibration.inputs import InputSpec
-from calibration.memory import give_back
-from calibration.table import Table
-from opsets.argument_kinds import check_kind, check_path
-from opsets.errors import DataError, ModelError, UsageError, VerificationError
-from opsets.target import Target
-from qpasses.checking.accuracy import compare
-from qpasses.checking.compare_certificates import Compared, compare_certificate
+from calibration import open_samples
+from calibration.held_weights import holding, materialized, released
+from opsets.errors import ModelError, UsageError
 from qpasses.checking.inspection import Inspection, inspect_model
 from qpasses.checking.reference import EarlyRuns
-from qpasses.checking.verification import Verification, recorded_preprocessing, verify_integer
-from qpasses.emit.certificate import Certificate, certificate
-from qpasses.emit.evidence_file import (
-    place_to_read,
-    place_to_write,
-    read_certificate,
-    write_outputs,
-)
-from qpasses.emit.model_file import expected_place, model_files, too_large, weights_place
-from qpasses.emit.provenance import Provenance
+from qpasses.checking.verification import recorded_preprocessing, verify_integer
+from qpasses.emit.evidence_file import place_to_read, read_certificate, write_outputs
+from qpasses.emit.model_file import model_files, too_large, weights_place
 from qpasses.emit.report_file import described, report_head, write_report
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
-from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.evidence.summary import summarize
 from qpasses.ir.commands import IntegerizeOptions, OptOptions, QuantizeOptions, VerifyOptions
-from qpasses.ir.edges import Edges, RealSession
-from qpasses.ir.graph import Graph, export_graph, import_graph
+from qpasses.ir.graph import Graph
 from qpasses.ir.input_names import as_pairs
+from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.ir.keywords import takes
 from qpasses.ir.record import Record
-from qpasses.ir.rewriting import Context, Pass, Watch, run_passes
+from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
+from qpasses.jobs.judging import judged, sized_as
+from qpasses.jobs.pass_names import pass_called
+from qpasses.jobs.reporting import reported, to_compare
+from qpasses.jobs.resolving import Job, resolved
+from qpasses.jobs.result import Result
 from qpasses.load.arguments import (
     Source,
-    given_engine,
     given_model,
     given_paths,
     given_preprocessing,
     given_source,
     given_target,
     naming,
-    tool_version,
 )
 from qpasses.load.external_data import external_files
 from qpasses.load.graph_text import read_graph_file
-from qpasses.load.integer_model import IntegerModel, read_integer_model
+from qpasses.load.integer_model import read_integer_model
 from qpasses.load.reading import digest
-from qpasses.lowering import INTEGER_IO
-from qpasses.pipeline import (
-    Stage,
-    State,
-    context_for,
-    pass_table,
-    passes_by_name,
-    placed,
-    quantized,
-)
-from qpasses.place.cautions import (
-    code_warnings,
-    constant_warnings,
-    data_warnings,
-    digit_warnings,
-    graph_warnings,
-    kept_warnings,
-    range_warnings,
-    translation_warnings,
-)
-from qpasses.place.ranges import Calibration, Given, Ranges, ranges_as_json, skipped_as_json
+from qpasses.pipeline import Stage, State, placed, quantized
+from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
 from qpasses.report.text import declined_lines, whole_text
-
-ACCURACY_SAMPLES = 20
-"""On so many samples ``quantize`` compares the integer with the float model."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """The emitted model (None from ``verify``), the report of docs/report.md, the evidence.
-
-    ``certificate``: the evidence file of docs/evidence.md, by ``verify`` what it recomputed;
-    None where no integer model was emitted.
-    """
-
-    model: onnx.ModelProto | None
-    report: dict[str, Any]
-    evidence: Sequence[NodeEvidence]
-    certificate: Certificate | None = None
-
-    def __repr__(self) -> str:
-        return f"Result(verdict={self.verdict!r}, {len(self.evidence)} integer nodes)"
-
-    @property
-    def verdict(self) -> str:
-        """``ok``, ``incomplete`` or ``failed``."""
-        return str(self.report["summary"]["verdict"])
-
-    def save(
-        self,
-        output: str | Path,
-        evidence_file: str | Path | None = None,
-        save_as_external_data: bool = False,
-    ) -> None:
-        """Write model and certificate as ``quantize`` does: all that there is or nothing.
-
-        ``evidence_file``: beside ``output`` where it is None. ``save_as_external_data``: the
-        weights beside it too. Raises UsageError for a path that cannot be written, and for
-        the result of ``verify``, which holds no model.
-        """
-        check_kind("output", output, "str | Path")
-        check_path("evidence_file", evidence_file)
-        if self.model is None:
-            raise UsageError(f"{output}: the result of verify holds no model to write")
-        made = self.report["configuration"]
-        evidence = place_to_write(evidence_file, output, made["emit"], made["stop_after"])
-        weights = weights_place(self.model, output, save_as_external_data)
-        check_outputs(given_paths(output, evidence, weights), [])
-        write_outputs(self.model, self.certificate, output, evidence, weights)
 
 
 @takes(QuantizeOptions)
@@ -142,7 +61,7 @@ def quantize(asked: QuantizeOptions) -> Result:
     certificate, in ``evidence_file`` or beside it, both or none, and ``json_file`` whole or
     not at all. Raises UsageError (paths, options, samples) or ModelError (the model).
     """
-    return _run(_resolved("quantize", asked, given_source), asked)
+    return _run(resolved("quantize", asked, given_source), asked)
 
 
 @takes(IntegerizeOptions)
@@ -155,7 +74,7 @@ def integerize(asked: IntegerizeOptions) -> Result:
     the rest; without them nodes at tensors that it says nothing of stay in float, declined by
     name. The other arguments, and what is raised, are those of ``quantize``.
     """
-    return _run(_resolved("integerize", asked, _quantized_source), asked)
+    return _run(resolved("integerize", asked, _quantized_source), asked)
 
 
 def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
@@ -168,222 +87,25 @@ def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
     return source
 
 
-def _run(job: "_Job", asked: QuantizeOptions) -> Result:
+def _run(job: Job, asked: QuantizeOptions) -> Result:
     with naming(job.source.path), EarlyRuns(job.source) as early:
 
         def behind(stage: Stage, state: State) -> None:
-            if stage is placed:  # the samples are known; what follows leaves a core idle
-                early.begin(_compared(state)[0])
+            if stage is placed:  # the samples are known, and what follows leaves a core idle
+                early.begin(to_compare(state)[0])
 
         made = quantized(job.start, behind)
         model = made.model
         weights = weights_place(model, asked.output, asked.save_as_external_data)
         written = given_paths(asked.output, job.evidence, asked.json_file, weights)
         check_outputs(written, job.inputs)
-        result = _reported(job, made, early, too_large(weights, asked.save_as_external_data))
+        result = reported(job, made, early, too_large(weights, asked.save_as_external_data))
     write_outputs(model, result.certificate, asked.output, job.evidence, weights)
     del made  # its graph has the weights too
     released(model)
     done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
     write_report(asked.json_file, result.report, done)
     return result
-
-
-def _resolved(
-    command: str,
-    asked: QuantizeOptions,
-    read: Callable[[str | Path | onnx.ModelProto], Source],
-) -> "_Job":
-    """Everything read and checked. Raises UsageError or ModelError, nothing written."""
-    rules = given_target(asked.target, asked.exact)
-    settings = Settings.chosen(rules, asked)
-    _check_stop(asked.stop_after, settings)
-    evidence = place_to_write(
-        asked.evidence_file, asked.output, settings.emit, asked.stop_after
-    )
-    runs_on = given_engine(asked.engine, asked.ray_address)
-    source = read(asked.model).sized(settings.input_shape)
-    if source.is_quantized:
-        _check_free(settings)
-    how, sha256, path = given_preprocessing(asked.preprocessing), source.sha256, source.path
-    given = _table(asked, rules, sha256, how, source.is_quantized)
-    usual = None if given is None else given.preprocessing
-    if source.is_quantized and asked.data is None and given is None:
-        _check_known(source)
-    if asked.data is None and (free := _free_input(source)):
-        raise UsageError(
-            f"{source.path}: input {free} has free sizes: give them (--input-shape), or "
-            "--data (in Python: data), one sample is enough to know them"
-        )
-    wanted = "random:1" if asked.data is None else asked.data
-    names = as_pairs(asked.inputs)
-    feeds = open_samples(wanted, source.specs, asked.samples, how, usual, names)
-    if given is not None:
-        given.check_preprocessing(feeds.preprocessing)
-    inputs = [path, *external_files(path), *feeds.paths, *_files(asked)]
-    weights = expected_place(source.model, asked.output, asked.save_as_external_data)
-    check_outputs(given_paths(asked.output, evidence, asked.json_file, weights), inputs)
-    shown_as = feeds.preprocessing or (usual if asked.data is None else None)
-    configuration = settings.as_json() | {
-        "calibration_table": given and given.as_json(),
-        "samples": 0 if asked.data is None and given is None else len(feeds),
-        "random_data": _is_random(asked, feeds, given),
-        "stop_after": asked.stop_after,
-        "preprocessing": shown_as and shown_as.as_json(),
-    }
-    start = State(
-        source.model,
-        feeds,
-        context_for(settings),
-        Provenance.of(source.reference, sha256, tool_version(), configuration),
-        Calibration(runs_on, given, asked.on_bad_sample == "skip", asked.workers),
-        asked.progress,
-        Watch(asked.after, asked.stop_after),
-        asked.data is None and given is None,
-    )
-    return _Job(command, start, source, configuration, evidence, inputs)
-
-
-def _is_random(asked: QuantizeOptions, feeds: Samples, given: Given | None) -> bool:
-    """Whether ranges come from made-up samples."""
-    if given is not None:
-        return given.random
-    return asked.data is not None and feeds.random
-
-
-def _table(
-    asked: QuantizeOptions,
-    rules: Target,
-    sha256: str,
-    how: Preprocessing | None,
-    is_quantized: bool,
-) -> Given | None:
-    """The calibration table, if there is one; of a float model without data there must be."""
-    given = None
-    if asked.calibration_table is not None:
-        given = Given.read(asked.calibration_table, sha256, tool_version(), rules)
-    if asked.data is None:
-        _check_dataless(given is not None or is_quantized, asked.samples, how)
-        if asked.inputs:
-            raise UsageError("inputs: is about data, and there are none: give --data too")
-    return given
-
-
-def _check_free(settings: Settings) -> None:
-    """Raise UsageError for options on what a quantized model says itself."""
-    usual = {"activation_bits": 8, "narrow_range": False, "share_tables": None}
-    for name, value in usual.items():
-        if getattr(settings, name) != value:
-            flag = name.replace("_", "-")
-            raise UsageError(
-                f"{name} (--{flag}): the model is quantized already, its own scales and codes "
-                "are kept: leave the option away"
-            )
-
-
-def _free_input(source: Source) -> InputSpec | None:
-    """The first input with a free size behind the first dimension, which is 1 then."""
-    return next((each for each in source.specs if None in each.shape[1:]), None)
-
-
-def _check_known(source: Source) -> None:
-    """Raise UsageError for a model that says of no activation how it is stored."""
-    if any(node.op_type == "QuantizeLinear" for node in source.model.graph.node):
-        return
-    if source.dynamic:
-        raise UsageError(
-            f"{source.path}: quantizes {len(source.dynamic)} tensors at run time (node "
-            f"{source.dynamic[0]!r} for one): integers need scales that are known, give "
-            "--data (in Python: data), whose ranges they follow"
-        )
-    raise UsageError(
-        f"{source.path}: only its weights are quantized, of no activation it says how it is "
-        "stored: give --data (in Python: data), whose ranges the scales follow"
-    )
-
-
-def _files(asked: QuantizeOptions) -> list[Path]:
-    """The files that table and target are read from."""
-    table, target = asked.calibration_table, asked.target
-    files = [] if isinstance(table, Table) else given_paths(table)
-    rules = [] if isinstance(target, Target) else given_paths(target)
-    return [*(each for each in rules if each.suffix == ".toml"), *files]
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A quantization before its first stage, and what its report says of it.
-
-    ``command``: what was called; ``source``: the model as given; ``evidence``: where the
-    certificate goes, if there is one; ``inputs``: the files that are read.
-    """
-
-    command: str
-    start: State
-    source: Source
-    configuration: dict[str, Any]
-    evidence: Path | None
-    inputs: Sequence[Path]
-
-
-def _reported(job: _Job, made: State, early: EarlyRuns, remarks: Sequence[str]) -> Result:
-    """The emitted model beside the float model, the report about both, the certificate."""
-    settings, feeds = made.settings, made.samples
-    advance = made.progress("compare with float", 1)
-    give_back(weight_bytes(made.model))
-    compared, bad = _compared(made)
-    ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
-    runs = early.on(compared)
-    edges = Edges.between(made.source, made.model, made.record)
-    runner = RealSession(Session(made.model), edges)
-    names = [value.name for value in job.source.reference.graph.output]
-    accuracy = compare(names, runs, runner).as_json()
-    del runs, runner  # sessions
-    give_back(weight_bytes(made.model))
-    advance()
-    summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
-    source = job.source
-    report = report_head(job.command, source.path, source.reference, job.configuration) | {
-        "target": settings.target.name,
-        "samples": described(feeds)
-        | {
-            "calibration": _calibrated_on(made, ranges),
-            "skipped": skipped_as_json(ranges.skipped),
-            "accuracy": len(compared),
-        },
-        "calibration": ranges_as_json(ranges),
-        "summary": summary,
-        "quantized_before": source.is_quantized,
-        "kept": _kept(made) if source.is_quantized else None,
-        "joins": [each.as_json() for each in made.aligned.joins],
-        "sharing": made.sharing and made.sharing.as_json(),
-        "evidence": {"nodes": [each.as_json() for each in made.evidence]},
-        "accuracy": {"outputs": accuracy},
-        "warnings": [
-            *data_warnings(feeds, ranges.random, feeds.random),
-            *digit_warnings(compared, source.narrowed),
-            *range_warnings(ranges, settings.rules),
-            *code_warnings(made.few_codes, settings),
-            *constant_warnings(made.clipped),
-            *source.remarks,
-            *translation_warnings(source.notes),
-            *kept_warnings(made.context.given.lost),
-            *graph_warnings(made.graph, settings, summary, accuracy),
-            *remarks,
-        ],
-    }
-    certified = None
-    if not made.unfinished:
-        certified = certificate(
-            made.model,
-            made.provenance,
-            made.graph,
-            made.record,
-            made.evidence,
-            settings,
-            summary,
-        )
-    return Result(made.model, report, made.evidence, certified)
 
 
 @takes(VerifyOptions)
@@ -412,7 +134,7 @@ def verify(asked: VerifyOptions) -> Result:
     read = read_integer_model(model, str(path))
     how, feeds = given_preprocessing(asked.preprocessing), None
     if original is not None:
-        original = _sized_as(read, original)
+        original = sized_as(read, original)
     if original is not None and data is not None:
         usual = recorded_preprocessing(read)
         specs = original.sized(asked.input_shape).specs
@@ -426,7 +148,7 @@ def verify(asked: VerifyOptions) -> Result:
     inputs = [*models, *files, *(feeds.paths if feeds else []), *given_paths(beside)]
     check_outputs(given_paths(asked.json_file), inputs)
     found = verify_integer(read, original, feeds, asked.progress, str(path))
-    summary, recomputed, notes = _judged(found, read, original, beside, kept)
+    summary, recomputed, notes = judged(found, read, original, beside, kept)
     count = len(feeds) if feeds else 0
     accuracy = found.accuracy.as_json() if feeds else []
     doubts = data_warnings(feeds, found.random_data, feeds.random) if feeds else []
@@ -452,53 +174,6 @@ def verify(asked: VerifyOptions) -> Result:
     }
     write_report(asked.json_file, report, f"the verdict is {summary['verdict']}")
     return Result(None, report, found.evidence, recomputed)
-
-
-def _sized_as(read: IntegerModel, original: Source) -> Source:
-    """``original`` with the sizes that were fixed when ``read`` was made of it.
-
-    Raises VerificationError if it does not take them.
-    """
-    try:
-        return original.sized(read.settings.input_shape)
-    except UsageError as error:
-        raise VerificationError(
-            f"the integer model was not made from this float model: {error}"
-        ) from error
-
-
-def _judged(
-    found: Verification,
-    read: IntegerModel,
-    original: Source | None,
-    beside: Path | None,
-    kept: Certificate | None,
-) -> tuple[dict[str, Any], Certificate, list[str]]:
-    """The summary with its verdict, the certificate as recomputed, and notes on what is kept.
-
-    What ``kept``, read from ``beside``, says otherwise joins the problems that were found.
-    """
-    summary = summarize(found.graph, found.record, found.evidence)
-    sha256 = read.about["float_sha256"] if original is None else original.sha256
-    origin = Provenance(sha256, read.about["version"], {})
-    recomputed = certificate(
-        read.model, origin, found.graph, found.record, found.evidence, found.settings, summary
-    )
-    compared = Compared()
-    if kept is not None:
-        compared = compare_certificate(kept, recomputed, str(beside))
-    found.problems += compared.problems
-    found.checks["evidence_file"] = beside and {
-        "path": str(beside),
-        "nodes": len(found.evidence),
-        "differences": compared.differences,
-    }
-    if found.problems:
-        summary |= {"verdict": "failed", "because": []}
-    elif found.unchecked:
-        because = [*summary["because"], *found.unchecked]
-        summary |= {"verdict": "incomplete", "because": because}
-    return summary, recomputed, compared.notes
 
 
 @holding()
@@ -535,7 +210,7 @@ def run_passes_alone(asked: OptOptions) -> Rewriting:
     first line may name a target; ``target`` comes before that one. ``output``, an ``.onnx``
     file or a text, is written whole or not at all. Raises UsageError or ModelError.
     """
-    chosen, place = [_pass_called(name) for name in asked.passes], Path(asked.graph)
+    chosen, place = [pass_called(name) for name in asked.passes], Path(asked.graph)
     output = asked.output
     check_outputs(given_paths(output), [place, *external_files(place)])
     model, named = read_graph_file(place)
@@ -557,80 +232,3 @@ def _write_rewritten(found: Rewriting, output: Path) -> None:
         write_together(model_files(found.model, output, weights))
     else:
         write_whole(output, found.as_text().encode())
-
-
-def _pass_called(name: str) -> Pass:
-    check_pass(name)
-    known = passes_by_name()
-    if name not in known:
-        raise UsageError(f"pass {name!r} needs ranges: it runs in `qpasses quantize` only")
-    return known[name]
-
-
-def _check_dataless(knows: bool, samples: int | None, how: Preprocessing | None) -> None:
-    """Raise UsageError if nothing ``knows`` the ranges, or an option is for data."""
-    if not knows:
-        raise UsageError(
-            "there is nothing to take ranges from: give --data or --calibration-table (in "
-            "Python: data or calibration_table)"
-        )
-    if samples is not None or how is not None:
-        what = "samples" if how is None else "preprocessing"
-        raise UsageError(f"{what}: is about data, and there are none: give --data too")
-
-
-def _calibrated_on(made: State, ranges: Ranges) -> int | None:
-    """How many samples chose ranges; none if the model says all that is known."""
-    given = made.calibration.given
-    if given is not None:
-        return given.samples
-    return 0 if made.from_model_alone else len(made.samples) - len(ranges.skipped)
-
-
-def _kept(made: State) -> dict[str, Any]:
-    """``kept`` of a report: what of a quantized model is as it was."""
-    given, chosen = made.context.given, made.plan
-    return {
-        "scales": len(made.kept),
-        "from_samples": [name for name in chosen.tensors if name not in made.kept],
-        "weights": len(given.kept),
-        "weights_not_kept": dict(sorted(given.lost.items())),
-        "read_before_stored": list(made.early),
-        "computed_twice": list(dict.fromkeys(given.twice)),
-    }
-
-
-def _compared(state: State) -> tuple[Samples, dict[str, str]]:
-    """The samples to compare on, and those that were left out of them, with the reason.
-
-    A run has left the bad ones out before; where ranges are from a table, none was read yet.
-    """
-    good = state.samples.without(state.ranges.skipped)
-    wanted = (good if len(good) else state.samples).spread(ACCURACY_SAMPLES)
-    bad = {}
-    for position in range(len(wanted)) if state.calibration.skip_bad else ():
-        try:
-            wanted.read(position)
-        except DataError as error:
-            bad[wanted.name(position)] = str(error)
-    if bad and len(bad) == len(wanted):
-        raise DataError(f"none of {len(bad)} samples can be read: {next(iter(bad.values()))}")
-    return wanted.without(bad), bad
-
-
-def _check_stop(name: str | None, settings: Settings) -> None:
-    check_pass(name)
-    if name is not None and settings.emit != "integer":
-        raise UsageError(f"stop_after {name!r} with emit {settings.emit!r}: leave one away")
-    if name in [each.name for each in INTEGER_IO] and not settings.integer_io:
-        raise UsageError(f"stop_after {name!r}: that pass runs with integer_io only")
-
-
-def check_pass(name: str | None) -> None:
-    """Raise UsageError if ``name`` is given and no pass is called so."""
-    known = [row[0] for row in pass_table()]
-    if name is None or name in known:
-        return
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(known)}"
-    raise UsageError(f"there is no pass {name!r}: {hint}")

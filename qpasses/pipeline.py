@@ -16,7 +16,8 @@ from qpasses.emit.qdq import emit_qdq
 from qpasses.emit.standard import emit_standard
 from qpasses.evidence.choose_bodies import choose_bodies
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.ir.graph import Graph, is_tensor, prepared_model
+from qpasses.ir.graph import Graph
+from qpasses.ir.interchange import is_tensor, prepared_model
 from qpasses.ir.legality import CANONICAL, INTEGER, PLACED, Grounds, check_stage
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress, no_progress

@@ -2,12 +2,16 @@
 
 import gc
 import os
+import sys
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin, on the others' cores
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # for the processes that tests start
 
 import pytest
 
 from tests.support.thoroughness import thinned
+
+sys.dont_write_bytecode = False  # to compile all tests again takes most of collecting them
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k

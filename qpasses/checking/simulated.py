@@ -17,7 +17,8 @@ from calibration.held_weights import tensor_of
 from opsets.qpasses_v1 import OPS
 from opsets.row_blocks import blocks
 from qpasses.checking.meaning import Pair, Site, is_integer
-from qpasses.ir.graph import Node, constant, dequantized, is_graph, prepared_model
+from qpasses.ir.graph import Node, constant, dequantized, is_graph
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.record import Quantization
 
 

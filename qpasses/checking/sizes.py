@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from qpasses.ir.graph import Graph, Node, constant, export_graph, import_graph, prepared_model
+from qpasses.ir.graph import Graph, Node, constant
+from qpasses.ir.interchange import export_graph, import_graph, prepared_model
 from qpasses.ir.run_sizes import run_sizes
 from qpasses.ir.shapes import infer_shapes
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from qpasses.checking.meaning import Pair, is_integer
-from qpasses.ir.graph import STORE, Node, Tensor, is_tensor
+from qpasses.ir.graph import STORE, Node, Tensor
+from qpasses.ir.interchange import is_tensor
 from qpasses.ir.stages import LOOKUPS
 
 

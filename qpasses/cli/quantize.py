@@ -28,9 +28,9 @@ def run_through(
     **options: Any,
 ) -> None:
     """Run the command called ``name``, which takes ``model`` through the stages."""
-    from qpasses.api import check_pass
     from qpasses.emit.evidence_file import place_to_write
     from qpasses.ir.settings import usual_options
+    from qpasses.jobs.pass_names import check_pass
     from qpasses.load.arguments import given_target
 
     for each in print_after:

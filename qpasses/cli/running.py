@@ -112,7 +112,7 @@ def _watching(
     """Called with each pass's name and graph: prints the graph where that is wanted."""
 
     def after(name: str, graph: Any) -> None:
-        from qpasses.ir.graph import export_graph
+        from qpasses.ir.interchange import export_graph
         from qpasses.report.text import to_text
 
         after_pass(name, graph)

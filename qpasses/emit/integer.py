@@ -5,8 +5,10 @@ import onnx
 from opsets.op import DOMAIN
 from qpasses.emit.overloads import bodies_of, functions_of
 from qpasses.emit.provenance import Provenance, sign
-from qpasses.ir.graph import Graph, export_graph, nested_graphs
+from qpasses.ir.graph import Graph
+from qpasses.ir.interchange import export_graph
 from qpasses.ir.metadata import edge_entries, note
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import Record
 from qpasses.ir.runtime import IR_VERSION, opset_imports
 

@@ -8,7 +8,8 @@ from opsets.op import DOMAIN, Body, Flavour
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.prove import proved_body
-from qpasses.ir.graph import Graph, Node, import_graph
+from qpasses.ir.graph import Graph, Node
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.record import Record
 

@@ -3,7 +3,8 @@
 import onnx
 
 from qpasses.emit.provenance import Provenance, sign
-from qpasses.ir.graph import Graph, prepared_model
+from qpasses.ir.graph import Graph
+from qpasses.ir.interchange import prepared_model
 
 
 def emit_qdq(graph: Graph, provenance: Provenance) -> onnx.ModelProto:

@@ -4,7 +4,7 @@ import onnx
 import onnx.inliner
 
 from opsets.errors import ModelError
-from qpasses.ir.graph import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs
 
 
 def emit_standard(integer: onnx.ModelProto) -> onnx.ModelProto:

@@ -12,8 +12,8 @@ from qpasses.ir.graph import (
     names,
     new_constant,
     new_tensor,
-    sort_nodes,
 )
+from qpasses.ir.order import sort_nodes
 
 
 def fold_constants(graph: Graph) -> bool:

@@ -9,7 +9,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, redirect, tidy
+from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, redirect
+from qpasses.ir.order import tidy
 from qpasses.ir.record import Quantization
 
 

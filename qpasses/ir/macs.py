@@ -5,7 +5,8 @@ from math import prod
 
 import onnx
 
-from qpasses.ir.graph import Graph, prepared_model
+from qpasses.ir.graph import Graph
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
 from qpasses.ir.run_sizes import run_sizes
 from qpasses.ir.shapes import infer_shapes

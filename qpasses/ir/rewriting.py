@@ -23,8 +23,8 @@ from qpasses.ir.graph import (
     names,
     new_constant,
     producer,
-    tidy,
 )
+from qpasses.ir.order import tidy
 from qpasses.ir.record import Record
 from qpasses.ir.selection import Selection
 from qpasses.ir.settings import Settings

@@ -7,7 +7,7 @@ import onnx
 
 from calibration import Session
 from opsets.declaration import keeps_shape as keeps_shape
-from qpasses.ir.graph import SIMPLIFIED, is_simplified, nodes_of
+from qpasses.ir.model_nodes import SIMPLIFIED, is_simplified, nodes_of
 from qpasses.ir.runtime import Arrays
 
 _SIZED = frozenset(

@@ -7,7 +7,8 @@ from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.ir.changes import described, neighbours
-from qpasses.ir.graph import SIMPLIFIED, Graph, Node, constant, is_float
+from qpasses.ir.graph import Graph, Node, constant, is_float
+from qpasses.ir.model_nodes import SIMPLIFIED
 from qpasses.ir.moving import MOVING
 
 CLAMPING = frozenset({"Relu", "Clip"})

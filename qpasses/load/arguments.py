@@ -18,8 +18,8 @@ from opsets.argument_kinds import check_kind, check_path, shown
 from opsets.errors import ModelError, UsageError
 from opsets.target import Target, load_target
 from qpasses.ir.choices import EngineName
-from qpasses.ir.graph import nodes_of
 from qpasses.ir.input_shape import as_texts
+from qpasses.ir.model_nodes import nodes_of
 from qpasses.load.double_precision import is_double, narrowed
 from qpasses.load.foreign import is_quantized, standard_qdq
 from qpasses.load.half_precision import half_type, widened

@@ -5,7 +5,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from qpasses.ir.graph import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs
 
 
 def has_sparse(model: onnx.ModelProto) -> bool:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from calibration.held_weights import values_of
-from qpasses.ir.graph import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs
 
 DOUBLE = TensorProto.DOUBLE
 

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from calibration.held_weights import is_held
 from opsets.errors import ModelError, UsageError
 from opsets.ordinary_files import check_ordinary
-from qpasses.ir.graph import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs
 
 _LONGEST = 4096
 """No system knows longer paths."""

@@ -16,7 +16,7 @@ from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
 from opsets.ordinary_files import text_of
 from opsets.target import Target, load_target
-from qpasses.ir.graph import numbers_as_tensors
+from qpasses.ir.interchange import numbers_as_tensors
 from qpasses.ir.shapes import infer_shapes
 from qpasses.load.reading import checked_model, read_model
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from qpasses.ir.graph import nested_graphs, nodes_of
+from qpasses.ir.model_nodes import nested_graphs, nodes_of
 
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 

@@ -14,15 +14,10 @@ from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.prove import PROOFS
 from qpasses.ir.function import Function
-from qpasses.ir.graph import (
-    Graph,
-    Node,
-    constant,
-    import_graph,
-    input_at,
-    nested_graphs,
-)
+from qpasses.ir.graph import Graph, Node, constant, input_at
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import BYTES, NodeRecord, Record
 from qpasses.ir.settings import Settings
 

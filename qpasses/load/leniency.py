@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import onnx
 
-from qpasses.ir.graph import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.load.dense import has_sparse, make_dense
 
 

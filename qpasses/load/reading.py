@@ -22,7 +22,7 @@ from calibration.held_weights import (
 from opsets.errors import ModelError, UsageError
 from opsets.op import DOMAIN
 from opsets.ordinary_files import check_ordinary
-from qpasses.ir.graph import is_simplified, nodes_of
+from qpasses.ir.model_nodes import is_simplified, nodes_of
 from qpasses.load.external_data import check_external, read_external
 from qpasses.load.foreign.qonnx_nodes import DOMAINS as QONNX_DOMAINS
 from qpasses.load.leniency import completed

@@ -14,7 +14,7 @@ from calibration import Session
 from calibration.held_weights import weight_bytes
 from calibration.memory import give_back
 from opsets.errors import ModelError
-from qpasses.ir.graph import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.runtime import IR_VERSION, OPSET, Arrays
 from qpasses.load.conversion import SOFTMAX, Conversion, Known, described
 from qpasses.load.old_scan import scan_of_rows

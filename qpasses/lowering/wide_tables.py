@@ -24,7 +24,8 @@ from qpasses.ir.edges import codes, dequantize, quantize
 from qpasses.ir.elementwise import ELEMENTWISE, UNARY
 from qpasses.ir.folding import fold_constants
 from qpasses.ir.function import Function
-from qpasses.ir.graph import Graph, import_graph, numbers_as_tensors
+from qpasses.ir.graph import Graph
+from qpasses.ir.interchange import import_graph, numbers_as_tensors
 from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import IR_VERSION, OPSET, run_op
 from qpasses.lowering.integerize_chain import tabulate

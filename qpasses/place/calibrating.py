@@ -27,8 +27,8 @@ from qpasses.emit.report_file import described, report_head, write_report
 from qpasses.emit.whole_files import check_outputs, write_whole
 from qpasses.ir.choices import TableFormat
 from qpasses.ir.commands import CalibrateOptions, ConvertOptions
-from qpasses.ir.graph import prepared_model
 from qpasses.ir.input_names import as_pairs
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.keywords import takes
 from qpasses.ir.options import TensorOptions
 from qpasses.ir.rewriting import Context

@@ -4,7 +4,8 @@ import numpy as np
 import onnx
 
 from calibration import Samples, Session
-from qpasses.ir.graph import STORE, Graph, Node, constant, is_float, prepared_model
+from qpasses.ir.graph import STORE, Graph, Node, constant, is_float
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.patterns import data_inputs
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays

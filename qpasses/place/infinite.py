@@ -10,7 +10,8 @@ from onnx import helper, numpy_helper
 
 from calibration import Samples, Session
 from opsets.errors import DataError
-from qpasses.ir.graph import STORE, Graph, prepared_model
+from qpasses.ir.graph import STORE, Graph
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
 
 

@@ -24,8 +24,8 @@ from qpasses.ir.graph import (
     is_graph_output,
     new_tensor,
     producer,
-    tidy,
 )
+from qpasses.ir.order import tidy
 from qpasses.ir.patterns import absorbed, bias_row, multiplies_stacks
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context

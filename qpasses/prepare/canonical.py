@@ -12,15 +12,8 @@ from calibration.inputs import tensors
 from calibration.memory import give_back
 from opsets.errors import DataError, ModelError
 from qpasses.ir.folding import fold_constants
-from qpasses.ir.graph import (
-    STORE,
-    STORING,
-    Graph,
-    constant_bytes,
-    import_graph,
-    numbers_as_tensors,
-    prepared_model,
-)
+from qpasses.ir.graph import STORE, STORING, Graph, constant_bytes
+from qpasses.ir.interchange import import_graph, numbers_as_tensors, prepared_model
 from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select

@@ -8,17 +8,8 @@ import onnx.defs
 import onnx.inliner
 import onnx.shape_inference
 
-from qpasses.ir.graph import (
-    Graph,
-    Node,
-    add_node,
-    export_graph,
-    import_graph,
-    input_at,
-    is_float,
-    numbers_as_tensors,
-    single_node,
-)
+from qpasses.ir.graph import Graph, Node, add_node, input_at, is_float, single_node
+from qpasses.ir.interchange import export_graph, import_graph, numbers_as_tensors
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.expansion import are_read
 from qpasses.prepare.resolve_cast import ResolveCast

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpasses.ir.graph import (
-    SIMPLIFIED,
     Graph,
     Node,
     add_node,
@@ -17,6 +16,7 @@ from qpasses.ir.graph import (
     rank,
     sole_consumer,
 )
+from qpasses.ir.model_nodes import SIMPLIFIED
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.prepare.recognition.normalized import Reading, readings
 from qpasses.prepare.recognition.written_out import are_inner

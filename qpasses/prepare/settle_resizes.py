@@ -14,8 +14,8 @@ from qpasses.ir.graph import (
     input_at,
     names,
     new_constant,
-    prepared_model,
 )
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.run_sizes import run_sizes
 from qpasses.ir.runtime import Arrays
 

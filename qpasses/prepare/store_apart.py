@@ -4,16 +4,8 @@ An integer node rounds its sum once: at the second scale it would be rounded twi
 at the ends of the first.
 """
 
-from qpasses.ir.graph import (
-    STORE,
-    Graph,
-    Node,
-    Tensor,
-    add_node,
-    new_tensor,
-    producer,
-    sort_nodes,
-)
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, add_node, new_tensor, producer
+from qpasses.ir.order import sort_nodes
 from qpasses.ir.rewriting import Context
 
 

@@ -24,8 +24,8 @@ from qpasses.ir.graph import (
     is_graph_output,
     new_tensor,
     redirect,
-    tidy,
 )
+from qpasses.ir.order import tidy
 from qpasses.ir.record import Quantization
 from qpasses.ir.rewriting import Context
 from qpasses.prepare.stored_constants import (

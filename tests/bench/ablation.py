@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from qpasses.api import Result, quantize
+from qpasses.api import quantize
+from qpasses.jobs.result import Result
 from tests.bench.latency import FLOAT, measure, static_graphs
 from tests.bench.manifest import ROOT, Entry, entries
 from tests.bench.markdown import rewrapped

@@ -11,7 +11,7 @@ import tests.bench.onnxruntime_calibration as theirs
 from calibration import input_specs
 from calibration.inputs import Feed
 from opsets.target import load_target
-from qpasses.ir.graph import prepared_model
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.place.alignment import concerned, observed

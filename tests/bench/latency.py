@@ -27,10 +27,11 @@ from rich.table import Table
 from calibration import Samples, Session, input_specs, open_samples
 from opsets.errors import ModelError
 from opsets.target import load_target
-from qpasses.api import Result, quantize
-from qpasses.ir.graph import prepared_model
+from qpasses.api import quantize
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
+from qpasses.jobs.result import Result
 from qpasses.prepare.canonical import prepare
 from tests.bench.manifest import ZOO, Entry, Model, entries
 

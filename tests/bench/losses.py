@@ -16,7 +16,7 @@ from rich.table import Table
 from calibration import Session
 from opsets.target import load_target
 from qpasses.api import quantize
-from qpasses.ir.graph import prepared_model
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.metadata import read_record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings

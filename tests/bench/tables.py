@@ -26,7 +26,7 @@ from qpasses.emit.overloads import with_bodies
 from qpasses.emit.provenance import Provenance
 from qpasses.evidence.bodies import form, made_bodies
 from qpasses.ir.elementwise import UNARY
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.runtime import IR_VERSION, OPSET
 from qpasses.ir.stages import CLAMPING

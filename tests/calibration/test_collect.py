@@ -4,7 +4,7 @@ import sys
 import threading
 from collections import Counter
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from itertools import pairwise
 from time import sleep
 
@@ -162,15 +162,21 @@ def test_what_is_outside_of_spans_is_the_rest(done, count):
     assert all(a[1] < b[0] for a, b in pairwise(merged.done))
 
 
-@pytest.mark.thinned
-@every_workers
-@pytest.mark.parametrize("dark", [0, 40])
-def test_many_samples_in_any_order_find_the_same_as_each_by_itself(workers, dark):
+@cache
+def each_by_itself(dark):
+    """200 samples, the first ``dark`` of zeros, and what is found of each, put together."""
     data = numbers(200, 1, 8, 8)
     data[:dark] = 0
     samples = open_samples(data[:, None], input_specs(CNN))
     parts = [collect_part(CNN, TENSORS, samples.between(k, k + 1), ALL) for k in range(200)]
-    whole = reduce(Statistics.merged, [part.tensors["y"] for part in parts])
+    return samples, reduce(Statistics.merged, [part.tensors["y"] for part in parts])
+
+
+@pytest.mark.thinned
+@every_workers
+@pytest.mark.parametrize("dark", [0, 40])
+def test_many_samples_in_any_order_find_the_same_as_each_by_itself(workers, dark):
+    samples, whole = each_by_itself(dark)
     for order in (range(200), range(199, -1, -1)):
         shuffled = replace(samples, chosen=order)
         found = collect(CNN, TENSORS, shuffled, replace(ALL, workers=workers))

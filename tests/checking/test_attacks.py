@@ -17,7 +17,7 @@ from opsets.fixed_point import LARGEST_SHIFT
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from opsets.target import load_target
-from qpasses.ir.graph import export_graph, import_graph
+from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings

@@ -8,7 +8,7 @@ import pytest
 
 from qpasses.ir.commands import COMMANDS
 from qpasses.ir.declared import declared
-from tests.support.commands import run_in_a_process
+from tests.support.commands import run
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "options.md").read_text("utf-8")
@@ -32,12 +32,13 @@ def test_every_option_is_in_the_table_of_its_heading(path):
         assert each.option.help in row[2]
 
 
-def test_the_configuration_file_shown_does_for_both_commands(tmp_path):
+def test_the_configuration_file_shown_does_for_both_commands(tmp_path, monkeypatch):
     shutil.copy(DIGITS / "digits_cnn.onnx", tmp_path / "model.onnx")
     shutil.copy(DIGITS / "calibration.npz", tmp_path / "samples.npz")
     (tmp_path / "model.toml").write_text(PAGE.split("```toml\n")[1].partition("```")[0])
+    monkeypatch.chdir(tmp_path)
     for line in re.findall(r"`qpasses (\w+ \S+ --config model.toml)`", PAGE):
-        ended = run_in_a_process(*line.split(), folder=tmp_path)
+        ended = run(*line.split())
         assert (ended.code, ended.err) == (0, "")
         assert "verdict ok" in ended.out
     assert (tmp_path / "model.int8.onnx").exists()

@@ -14,27 +14,12 @@ from qpasses import api
 from qpasses.emit import model_file
 from qpasses.load.reading import digest
 from tests.support.commands import MODEL, USAGE, Desk, assert_refused, read_json, run
-from tests.support.small_models import model, numbers
-
-NET = """
-g (float[1, 8, 6, 6] x) => (float[1, 16] y) {
-    [one] a = Conv <pads = [1, 1, 1, 1]> (x, w1, b1)
-    [two] b = Relu (a)
-    [flat] f = Flatten (b)
-    [three] c = Gemm <transB = 1> (f, w2, b2)
-    [four] d = Relu (c)
-    [five] y = MatMul (d, w3)
-}"""
-
-
-def net():
-    weights = {"w1": numbers(8, 8, 3, 3), "w2": numbers(32, 288), "w3": numbers(32, 16)}
-    return model(NET, opset=21, b1=numbers(8), b2=numbers(32), **weights)
+from tests.support.small_models import layered, numbers
 
 
 @pytest.fixture
 def desk(tmp_path):
-    return Desk(tmp_path, net(), numbers(3, 8, 6, 6))
+    return Desk(tmp_path, layered(), numbers(3, 8, 6, 6))
 
 
 @pytest.fixture
@@ -91,7 +76,7 @@ def test_onnxruntime_and_the_checker_take_both_files_wherever_they_are_together(
 def test_a_model_too_large_for_a_message_is_written_apart_and_read_again(
     desk, small_messages, monkeypatch, held
 ):
-    usual = qpasses.quantize(net(), [{"x": row[None]} for row in numbers(3, 8, 6, 6)])
+    usual = qpasses.quantize(layered(), [{"x": row[None]} for row in numbers(3, 8, 6, 6)])
     if held:
         monkeypatch.setattr(held_weights, "HELD_FROM", 1 << 10)
         monkeypatch.setattr(held_weights, "LARGE", 1 << 8)
@@ -143,7 +128,7 @@ def test_every_way_out_may_have_its_weights_beside_it(desk, emit):
     made = onnx.load(desk.output)
     assert weights_of(desk).stat().st_size > 9000
     result = qpasses.quantize(
-        net(), [{"x": row[None]} for row in numbers(3, 8, 6, 6)], emit=emit
+        layered(), [{"x": row[None]} for row in numbers(3, 8, 6, 6)], emit=emit
     )
     assert digest(made) == digest(result.model)
 
@@ -160,14 +145,14 @@ def test_a_quantized_model_with_weights_beside_it_is_integerized(desk):
 
 def test_a_result_is_saved_apart_and_verified_from_memory_and_from_there(tmp_path):
     feeds = [{"x": row[None]} for row in numbers(3, 8, 6, 6)]
-    result = qpasses.quantize(net(), feeds)
+    result = qpasses.quantize(layered(), feeds)
     output = tmp_path / "out.onnx"
     result.save(output, save_as_external_data=True)
     assert {each.name for each in tmp_path.iterdir()} == {
         *("out.onnx", "out.onnx.data", "out.evidence.json")
     }
-    assert qpasses.verify(output, net(), feeds).verdict == "ok"
-    assert qpasses.verify(result.model, net(), feeds).verdict == "ok"
+    assert qpasses.verify(output, layered(), feeds).verdict == "ok"
+    assert qpasses.verify(result.model, layered(), feeds).verdict == "ok"
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -192,7 +177,7 @@ def test_all_files_appear_together_or_none_does(desk, monkeypatch, refused, olde
 
 def test_weights_of_the_input_are_never_written_over(tmp_path, small_messages):
     onnx.save(
-        net(),
+        layered(),
         tmp_path / "float.onnx",
         save_as_external_data=True,
         location="out.onnx.data",

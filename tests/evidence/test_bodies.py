@@ -22,7 +22,7 @@ from qpasses.evidence import prove_tables as tables
 from qpasses.evidence.bodies import MADE, body_of, form, made_bodies
 from qpasses.evidence.costs import FILE, TWO, Costs, measured
 from qpasses.ir.elementwise import COMBINING, ELEMENTWISE
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.runtime import OPSET
 from qpasses.ir.stages import LOOKUPS

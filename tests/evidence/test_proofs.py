@@ -24,7 +24,7 @@ from qpasses.evidence import prove_tables as tables
 from qpasses.evidence.bodies import constants_of
 from qpasses.evidence.kernel_probe import probe_kernels, probe_node, probe_saturation
 from qpasses.evidence.prove import accumulator_interval, prove
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.record import NodeRecord, Quantization, Record
 from qpasses.ir.runtime import op_runner, run_op

@@ -10,7 +10,7 @@ from qpasses.evidence import tables_together
 from qpasses.evidence.bodies import made_bodies
 from qpasses.evidence.table_places import asked_of
 from qpasses.evidence.tables_together import Answers
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from tests.support.small_models import model, numbers
 

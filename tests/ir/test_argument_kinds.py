@@ -35,7 +35,7 @@ def test_an_option_of_another_kind_is_refused_by_name(options, given, name, wron
 @pytest.mark.parametrize("wrong", WRONG, ids=[type(each).__name__ for each in WRONG])
 def test_functions_without_options_refuse_other_kinds_too(wrong):
     x, y = (qpasses.Quantization(scale, 0, "int16") for scale in (2**-12, 2**-14))
-    result = qpasses.api.Result(None, {}, ())
+    result = qpasses.Result(None, {}, ())
     for call, name in (
         (lambda: qpasses.inspect(wrong), "model"),
         (lambda: qpasses.merge_tables(wrong), "tables|merge"),

@@ -5,7 +5,7 @@ import pytest
 
 import qpasses
 from qpasses.ir.folding import fold_constants
-from qpasses.ir.graph import import_graph, prepared_model
+from qpasses.ir.interchange import import_graph, prepared_model
 from tests.support.small_models import model, numbers, session
 
 BRANCHES = {

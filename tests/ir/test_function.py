@@ -8,7 +8,8 @@ import pytest
 from opsets.errors import ModelError
 from qpasses.ir.elementwise import ELEMENTWISE
 from qpasses.ir.function import Function
-from qpasses.ir.graph import constant, import_graph
+from qpasses.ir.graph import constant
+from qpasses.ir.interchange import import_graph
 from tests.support.small_models import model
 
 OPSET = 21

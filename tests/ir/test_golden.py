@@ -18,7 +18,8 @@ from qpasses.api import run_passes_alone
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
 from qpasses.ir.edges import Edges, RealSession
-from qpasses.ir.graph import STORING, export_graph, import_graph
+from qpasses.ir.graph import STORING
+from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.load.graph_text import AFTER, GraphText, typed
 from qpasses.lowering import INTEGER_IO, INTEGERIZE
 from qpasses.prepare import PREPARE

@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 
 from opsets.errors import ModelError
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.legality import CANONICAL, INTEGER, PLACED, Grounds, check_stage
 from qpasses.ir.record import NodeRecord, Quantization, Record
 from qpasses.ir.shapes import infer_shapes

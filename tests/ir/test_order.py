@@ -7,7 +7,8 @@ import pytest
 
 import qpasses
 from opsets.errors import ModelError
-from qpasses.ir.graph import import_graph, sort_nodes
+from qpasses.ir.interchange import import_graph
+from qpasses.ir.order import sort_nodes
 from tests.support.small_models import model, numbers
 
 DEEP = 600

@@ -7,7 +7,8 @@ import pytest
 from opsets.errors import ModelError
 from opsets.target import load_target
 from qpasses.ir.changes import SMALL
-from qpasses.ir.graph import add_node, import_graph, new_tensor
+from qpasses.ir.graph import add_node, new_tensor
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.record import NodeRecord
 from qpasses.ir.rewriting import (
     NOT_MINE,

@@ -3,7 +3,7 @@
 import numpy as np
 
 import qpasses
-from qpasses.ir.graph import import_graph, prepared_model
+from qpasses.ir.interchange import import_graph, prepared_model
 from qpasses.ir.run_sizes import run_sizes
 from tests.support.small_models import model, numbers
 

@@ -7,28 +7,7 @@ import pytest
 import qpasses
 from qpasses.load.arguments import given_source
 from qpasses.load.digits import large_and_rounded
-from tests.support.small_models import model, numbers
-
-ROWS = """
-rows (double[N, 8] x) => (double[N, 4] y) {
-    BEFORE
-    [one] a = MatMul (t, w1)
-    [two] b = Relu (a)
-    [three] y = Gemm (b, w2, b2)
-}"""
-
-
-def rows(before, inputs="double[N, 8] x", **constants):
-    """Two products in float64 of what ``before`` makes of the input, ``t``."""
-    weights = {"w1": numbers(8, 16), "w2": numbers(16, 4), "b2": numbers(4)}
-    given = {name: values.astype(np.float64) for name, values in weights.items()}
-    text = ROWS.replace("BEFORE", before).replace("double[N, 8] x", inputs)
-    return model(text, opset=21, **given, **constants)
-
-
-def feeds(offset):
-    return [{"x": row[None].astype(np.float64) + offset} for row in numbers(6, 8)]
-
+from tests.support.double_rows import feeds, rows
 
 HALVES = """
         s = SplitToSequence <axis = 1> (x, sizes)
@@ -43,7 +22,7 @@ PRESENT = """
 @pytest.mark.parametrize("before", [HALVES, PRESENT])
 def test_what_is_read_from_sequences_and_optionals_in_float64_is_kept(before):
     constants = {"sizes": np.array([4, 4]), "zero": np.array(0)} if before == HALVES else {}
-    source = given_source(rows(before, **constants))
+    source = given_source(rows(before, "t", **constants))
     onnx.checker.check_model(source.model, full_check=True)
     (kept,) = [each for each in source.remarks if "as before" in each]
     assert "node 'first': the type of what it reads is not known" in kept
@@ -51,7 +30,7 @@ def test_what_is_read_from_sequences_and_optionals_in_float64_is_kept(before):
 
 
 def test_a_remainder_is_kept_whatever_it_is_divided_by():
-    made = rows("[day] t = Mod <fmod = 1> (x, day)", day=np.array(86400.0))
+    made = rows("[day] t = Mod <fmod = 1> (x, day)", "t", day=np.array(86400.0))
     (kept,) = [each for each in given_source(made).remarks if "as before" in each]
     assert "node 'day': what is left of a large number" in kept
 
@@ -60,7 +39,7 @@ def test_integers_that_are_cast_like_a_float64_are_kept():
     before = """
         [cast] c = CastLike (x, one)
         [since] t = Sub (c, one)"""
-    made = rows(before, inputs="int64[N, 8] x", one=np.array(1.0))
+    made = rows(before, "t", inputs="int64[N, 8] x", one=np.array(1.0))
     (kept,) = [each for each in given_source(made).remarks if "as before" in each]
     assert "node 'since': the integers in 'c'" in kept
 
@@ -70,7 +49,7 @@ def lost(result):
 
 
 def test_samples_with_numbers_that_float32_has_not_are_warned_of():
-    made = rows("d = Div (x, day)  f = Floor (d)  t = Sub (d, f)", day=np.array(86400.0))
+    made = rows("d = Div (x, day)  f = Floor (d)  t = Sub (d, f)", "t", day=np.array(86400.0))
     (found,) = lost(qpasses.quantize(made, feeds(1.7e9)))
     assert found.startswith("input 'x' holds 1")
     assert "in data[0]: float32" in found
@@ -78,7 +57,7 @@ def test_samples_with_numbers_that_float32_has_not_are_warned_of():
 
 
 def test_samples_that_are_read_in_float64_are_not_warned_of():
-    made = rows("[since] t = Sub (x, start)", start=np.array(1.7e9))
+    made = rows("[since] t = Sub (x, start)", "t", start=np.array(1.7e9))
     result = qpasses.quantize(made, feeds(1.7e9))
     assert lost(result) == []
     kept = "node 'since': 'start' holds 1700000000.0: float32 has not each number around it"

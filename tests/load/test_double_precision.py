@@ -9,17 +9,10 @@ import qpasses
 from opsets.errors import ModelError
 from qpasses.load.arguments import given_source
 from qpasses.load.digits import lost_in_float32
-from tests.support.small_models import cnn, model, numbers, pictures
+from tests.support.double_rows import feeds, rows
+from tests.support.small_models import cnn, pictures
 
 DOUBLE = TensorProto.DOUBLE
-
-ROWS = """
-rows (double[N, 8] x) => (double[N, 4] y) {
-    BEFORE
-    [one] a = MatMul (FIRST, w1)
-    [two] b = Relu (a)
-    [three] y = Gemm (b, w2, b2)
-}"""
 
 
 def doubled():
@@ -31,18 +24,6 @@ def doubled():
     for value in (*made.graph.input, *made.graph.output):
         value.type.tensor_type.elem_type = DOUBLE
     return made
-
-
-def rows(before="", first="x", inputs="double[N, 8] x", **constants):
-    """Two products in float64 behind what stands ``before``, which gives ``first``."""
-    text = ROWS.replace("BEFORE", before).replace("FIRST", first)
-    weights = {"w1": numbers(8, 16), "w2": numbers(16, 4), "b2": numbers(4)}
-    given = {name: values.astype(np.float64) for name, values in weights.items()}
-    return model(text.replace("double[N, 8] x", inputs), opset=21, **given, **constants)
-
-
-def feeds(offset=0.0, dtype=np.float64):
-    return [{"x": row[None].astype(dtype) + dtype(offset)} for row in numbers(6, 8)]
 
 
 def kinds(values):

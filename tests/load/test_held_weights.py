@@ -15,23 +15,7 @@ from opsets import row_blocks
 from opsets.errors import ModelError
 from qpasses.load.reading import digest, read_model
 from tests.support.commands import run
-from tests.support.small_models import model, numbers
-
-NET = """
-g (float[1, 4, 6, 6] x) => (float[1, 8] y) {
-    [one] a = Conv <pads = [1, 1, 1, 1]> (x, w1, b1)
-    [two] b = Relu (a)
-    [flat] f = Flatten (b)
-    [three] c = Gemm <transB = 1> (f, w2, b2)
-    [four] d = Relu (c)
-    [five] y = MatMul (d, w3)
-}"""
-
-
-def net():
-    weights = {"w1": numbers(8, 4, 3, 3), "w2": numbers(16, 288), "w3": numbers(16, 8)}
-    biases = {"b1": numbers(8), "b2": numbers(16)}
-    return model(NET, opset=21, **weights, **biases)
+from tests.support.small_models import layered, numbers
 
 
 @pytest.fixture
@@ -48,8 +32,8 @@ def limits(monkeypatch):
 @pytest.fixture
 def files(tmp_path):
     """The model with its weights in a file beside it, and a sample."""
-    onnx.save(net(), tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0)
-    np.savez(tmp_path / "x.npz", x=numbers(1, 4, 6, 6))
+    onnx.save(layered(), tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0)
+    np.savez(tmp_path / "x.npz", x=numbers(1, 8, 6, 6))
     return tmp_path
 
 
@@ -75,7 +59,7 @@ def test_files_and_findings_are_the_same_where_weights_are_held(files, request):
 
 def test_no_command_writes_weights_into_one_message(files, limits, monkeypatch):
     """The checker and shape inference get the model without them."""
-    most = 4 * (8 * 4 * 9 + 16 * 288)
+    most = 4 * (8 * 8 * 9 + 32 * 288)
     for module, name in (
         (onnx.checker, "check_model"),
         (onnx.shape_inference, "infer_shapes"),
@@ -102,7 +86,7 @@ def test_a_quantized_model_is_integerized_with_held_weights(files, request):
 
 
 def test_the_digest_is_that_of_the_whole_model(limits):
-    whole = net()
+    whole = layered()
     whole.graph.initializer[0].doc_string = "first"
     whole.graph.doc_string = whole.producer_name = "made by hand"
     expected = hashlib.sha256(whole.SerializeToString(deterministic=True)).hexdigest()
@@ -116,9 +100,9 @@ def test_the_digest_is_that_of_the_whole_model(limits):
 
 
 def test_a_model_given_in_memory_stays_as_it_is(limits):
-    given = net()
+    given = layered()
     before = given.SerializeToString(deterministic=True)
-    made = qpasses.quantize(given, [{"x": numbers(1, 4, 6, 6)}])
+    made = qpasses.quantize(given, [{"x": numbers(1, 8, 6, 6)}])
     assert given.SerializeToString(deterministic=True) == before
     assert made.model is not None
     assert all(t.data_location != TensorProto.EXTERNAL for t in made.model.graph.initializer)
@@ -142,7 +126,7 @@ def test_the_same_array_has_one_place_as_long_as_it_is_held():
 
 
 def test_what_is_released_is_forgotten_as_soon_as_it_is_taken_in(limits):
-    light = with_held(net())
+    light = with_held(layered())
     shared = light.graph.initializer.add()
     shared.CopyFrom(next(t for t in light.graph.initializer if is_held(t)))
     shared.name = "shared"
@@ -151,4 +135,4 @@ def test_what_is_released_is_forgotten_as_soon_as_it_is_taken_in(limits):
     first = next(t for t in made.graph.initializer if t.name == "w1")
     assert shared.raw_data == first.raw_data
     del made.graph.initializer[-1]
-    assert made == net()
+    assert made == layered()

@@ -7,7 +7,7 @@ import onnx.reference
 import pytest
 
 from calibration import Session
-from qpasses.ir.graph import export_graph, import_graph
+from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.load.upgrade import upgrade
 
 SPACE = """<ir_version: 10, opset_import: ["": 28]>

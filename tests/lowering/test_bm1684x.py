@@ -12,7 +12,7 @@ import pytest
 from calibration import Session
 from qpasses import quantize, verify
 from qpasses.ir.elementwise import Chains
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.shapes import infer_shapes
 from tests.support.conformance import each as records
 from tests.support.conformance import float32, needs_vectors

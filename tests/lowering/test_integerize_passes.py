@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from opsets.target import load_target
 from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.runtime import IR_VERSION, OPSET
 from qpasses.ir.settings import Settings

@@ -15,7 +15,7 @@ from qpasses.evidence.bodies import constants_of
 from qpasses.evidence.kernel_probe import operands_of, probe_node
 from qpasses.evidence.prove import prove
 from qpasses.evidence.thresholds import products
-from qpasses.ir.graph import import_graph, prepared_model
+from qpasses.ir.interchange import import_graph, prepared_model
 from qpasses.ir.metadata import read_record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings

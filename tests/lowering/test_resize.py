@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opsets.op import DOMAIN
 from qpasses import quantize, verify
 from qpasses.evidence.prove import prove_node
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.lowering.numbers.interpolation import COORDINATES, Axis, taps_of
 from tests.support.small_models import model, numbers
 from tests.support.stage_checks import net, run, seeds, stages

@@ -13,7 +13,7 @@ from opsets.qpasses_v1.lut_interpolated import interpolate
 from opsets.realised import node_pair
 from opsets.target import load_target
 from qpasses.ir.function import Function
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import run_op
 from qpasses.lowering.integerize_chain import tabulate

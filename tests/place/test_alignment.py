@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from calibration import Range
 from opsets.target import load_target
-from qpasses.ir.graph import import_graph, is_graph_output
+from qpasses.ir.graph import is_graph_output
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.moving import MOVING
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings

@@ -15,7 +15,7 @@ from calibration import Range, Statistics
 from calibration.histogram import Histogram
 from opsets.target import load_target
 from qpasses import calibrate, merge_tables, quantize
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import infer_shapes

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from calibration import Range
 from opsets.target import load_target
 from qpasses import UsageError, pipeline, quantize, verify
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import infer_shapes

@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 from calibration import Range
-from qpasses.ir.graph import import_graph
+from qpasses.ir.interchange import import_graph
 from qpasses.place.alignment.spreading import OPS, View, called
 from qpasses.place.alignment.tpu_mlir_rules import ALL, STAGES, spread, spread_thresholds
 

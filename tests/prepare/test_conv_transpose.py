@@ -12,7 +12,7 @@ from calibration import Session
 from opsets.errors import ModelError
 from opsets.target import load_target
 from qpasses import quantize, verify
-from qpasses.ir.graph import import_graph, prepared_model
+from qpasses.ir.interchange import import_graph, prepared_model
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import true_shapes

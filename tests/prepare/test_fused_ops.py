@@ -8,7 +8,7 @@ import pytest
 import qpasses
 from calibration import Session
 from opsets.target import load_target
-from qpasses.ir.graph import prepared_model
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.prepare import EXPAND

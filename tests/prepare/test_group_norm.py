@@ -10,7 +10,7 @@ from onnx import numpy_helper
 import qpasses
 from calibration import Session
 from opsets.target import load_target
-from qpasses.ir.graph import prepared_model
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.prepare.canonical import prepare

@@ -6,7 +6,7 @@ import pytest
 
 from calibration import Range
 from opsets.target import load_target
-from qpasses.ir.graph import import_graph, prepared_model
+from qpasses.ir.interchange import import_graph, prepared_model
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.runtime import IR_VERSION, OPSET
 from qpasses.ir.settings import Settings

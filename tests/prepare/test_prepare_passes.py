@@ -6,7 +6,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from opsets.target import load_target
-from qpasses.ir.graph import import_graph, prepared_model
+from qpasses.ir.interchange import import_graph, prepared_model
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.ir.shapes import infer_shapes

@@ -29,6 +29,17 @@ middle (float[N, 1, 8, 8] x) => (float[N, 4, 6, 6] y) {
 }"""
 """Two convolutions around whatever takes the place of OPERATOR."""
 
+LAYERED = """
+layered (float[1, 8, 6, 6] x) => (float[1, 16] y) {
+    [one] a = Conv <pads = [1, 1, 1, 1]> (x, w1, b1)
+    [two] b = Relu (a)
+    [flat] f = Flatten (b)
+    [three] c = Gemm <transB = 1> (f, w2, b2)
+    [four] d = Relu (c)
+    [five] y = MatMul (d, w3)
+}"""
+"""Nearly all of its bytes are weights."""
+
 
 def model(text, *, opset=17, ir_version=8, domains=(), functions="", **weights):
     """The model of a graph in ONNX's text syntax; ``weights`` become its initializers.
@@ -67,6 +78,12 @@ def convolutions_around(operator, **options):
     """``MIDDLE`` with an operator (and its attributes) between the convolutions."""
     weights = {"w1": numbers(4, 1, 3, 3), "b1": numbers(4), "w3": numbers(4, 4, 3, 3)}
     return model(MIDDLE.replace("OPERATOR", operator), **{**weights, **options})
+
+
+def layered():
+    """``LAYERED`` with its weights."""
+    weights = {"w1": numbers(8, 8, 3, 3), "w2": numbers(32, 288), "w3": numbers(32, 16)}
+    return model(LAYERED, opset=21, **weights, b1=numbers(8), b2=numbers(32))
 
 
 def one_conv(w, b, *, after="", opset=17, **weights):

@@ -13,8 +13,9 @@ from qpasses.emit.integer import emit_integer
 from qpasses.emit.provenance import Provenance
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.prove import prove
-from qpasses.ir.graph import prepared_model, tidy
+from qpasses.ir.interchange import prepared_model
 from qpasses.ir.moving import MOVING
+from qpasses.ir.order import tidy
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.runtime import IR_VERSION, OPSET
 from qpasses.ir.settings import Settings

@@ -3,7 +3,6 @@
 import copy
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 import pytest
@@ -100,9 +99,15 @@ def places(entries, path=()):
 
 
 def changed(entries, path, change):
-    """A copy in which ``change`` was called with what holds the last of ``path``."""
-    found = copy.deepcopy(entries)
-    change(reduce(lambda inner, key: inner[key], path[:-1], found), path[-1])
+    """A copy in which ``change`` was called with what holds the last of ``path``.
+
+    What is beside the path is shared with ``entries``: there are many changes and long lists.
+    """
+    found = holder = copy.copy(entries)
+    for key in path[:-1]:
+        holder[key] = copy.copy(holder[key])
+        holder = holder[key]
+    change(holder, path[-1])
     return found
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from qpasses.ir.graph import nodes_of
+from qpasses.ir.model_nodes import nodes_of
 from qpasses.load.foreign import standard_qdq
 from tests.support.small_models import session
 

@@ -7,8 +7,8 @@ from typing import Any
 import onnx
 
 from opsets.op import DOMAIN, VERSION
-from qpasses.ir.graph import nested_graphs
 from qpasses.ir.metadata import PREFIX
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.runtime import IR_VERSION
 
 ABOUT = frozenset(

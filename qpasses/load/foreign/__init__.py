@@ -10,7 +10,7 @@ import onnx.inliner
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from opsets.op import DOMAIN
-from qpasses.ir.graph import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.load.foreign.blocked_weights import BLOCKED_WEIGHTS
 from qpasses.load.foreign.draft import Draft
 from qpasses.load.foreign.few_bits import unpack

@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
-from qpasses.ir.graph import nested_graphs
+from qpasses.ir.model_nodes import nested_graphs
 
 Q, DQ, DYNAMIC = "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"
 

@@ -13,8 +13,8 @@ import onnx
 
 import qpasses
 from calibration import input_specs
-from qpasses.ir.graph import nested_graphs
 from qpasses.ir.metadata import PREFIX
+from qpasses.ir.model_nodes import nested_graphs
 from qpasses.load.reading import read_model
 from tests.bench.fuzzing.quantized import quantized_case
 from tests.bench.manifest import ROOT, Entry, entries

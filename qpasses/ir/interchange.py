@@ -1,0 +1,186 @@
+"""From an ONNX model to a graph and back, without what onnx-graphsurgeon loses on the way."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+from google.protobuf import text_format
+from onnx import helper, numpy_helper
+from onnx_graphsurgeon.exporters import onnx_exporter
+from onnx_graphsurgeon.ir.tensor import LazyValues
+
+from calibration.held_weights import (
+    any_held,
+    can_be_held,
+    hold,
+    is_held,
+    values_of,
+    weight_bytes,
+)
+from calibration.memory import give_back
+from qpasses.ir.graph import STORING, Graph, Tensor, fresh
+from qpasses.ir.model_nodes import nested_graphs, nodes_of
+from qpasses.ir.order import tidy
+from qpasses.ir.runtime import IR_VERSION
+
+_number_tensor = onnx_exporter.constant_to_onnx_tensor
+
+
+def _constant_tensor(tensor: gs.Constant) -> onnx.TensorProto:
+    """A constant as ONNX has it, of texts too: graphsurgeon writes their addresses."""
+    if tensor.dtype == np.dtype(object):
+        return numpy_helper.from_array(np.asarray(tensor.values, object), tensor.name)
+    made: onnx.TensorProto = _number_tensor(tensor)
+    return made
+
+
+onnx_exporter.constant_to_onnx_tensor = _constant_tensor
+
+
+def import_graph(model: onnx.ModelProto) -> Graph:
+    """The graph of ``model`` without its functions, in topological order, names unique.
+
+    graphsurgeon 0.6 recurses without end over functions where the graph has subgraphs.
+    """
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    del plain.functions[:]
+    _write_types(plain)
+    graph = gs.import_onnx(plain)
+    _take_held(graph)
+    _leave_untyped(graph, plain)
+    tidy(graph)
+    taken: set[str] = set()
+    for node in graph.nodes:
+        node.name = fresh(node.name or node.op, taken)
+    return graph
+
+
+def export_graph(graph: Graph) -> onnx.ModelProto:
+    """``graph`` as a model of its own opset and IR version."""
+    with _held(graph):
+        model: onnx.ModelProto = gs.export_onnx(graph, do_type_check=False)
+    ends = [*model.graph.input, *model.graph.output]
+    for value, tensor in zip(ends, [*graph.inputs, *graph.outputs], strict=True):
+        if not is_tensor(tensor):
+            value.type.CopyFrom(tensor.declared)
+    _read_types(model)
+    linear = [n for n in model.graph.node if n.op_type in _LINEAR and not n.domain]
+    scales = {node.input[1] for node in linear}
+    for tensor in model.graph.initializer:
+        if tensor.name in scales and tensor.data_type == onnx.TensorProto.DOUBLE:
+            value = values_of(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    return model
+
+
+def prepared_model(graph: Graph) -> onnx.ModelProto:
+    """The float graph as a model that onnxruntime loads; what is stored is not rounded."""
+    model = export_graph(graph)
+    for node in model.graph.node:
+        if node.domain == STORING:
+            node.op_type, node.domain = "Identity", ""
+    model.ir_version = IR_VERSION
+    give_back(weight_bytes(model))
+    return model
+
+
+def is_tensor(end: Tensor) -> bool:
+    """Whether an input or output of a graph is a tensor, that is never absent."""
+    return getattr(end, "declared", None) is None
+
+
+_LINEAR = ("QuantizeLinear", "DequantizeLinear")
+"""Their scales are float32 to ONNX; until then they may be double."""
+
+
+def _write_types(model: onnx.ModelProto) -> None:
+    """Write types among the attributes, as an empty Optional has one, as text: else lost."""
+    for node in nodes_of(model):
+        for each in node.attribute:
+            if each.type == onnx.AttributeProto.TYPE_PROTO:
+                text = text_format.MessageToString(each.tp)
+                each.CopyFrom(helper.make_attribute(each.name, text))
+
+
+def _read_types(model: onnx.ModelProto) -> None:
+    """The types that ``_write_types`` wrote."""
+    for node in (
+        each for each in nodes_of(model) if each.op_type == "Optional" and not each.domain
+    ):
+        for each in node.attribute:
+            if each.name == "type" and each.type == onnx.AttributeProto.STRING:
+                kind = text_format.Parse(each.s.decode(), onnx.TypeProto())
+                each.CopyFrom(helper.make_attribute(each.name, kind))
+
+
+def _take_held(graph: Graph) -> None:
+    """Give constants the arrays that the model only names."""
+    for tensor in graph.tensors().values():
+        if isinstance(tensor, gs.Constant) and isinstance(tensor._values, LazyValues):
+            named = tensor._values.tensor
+            if isinstance(named, onnx.TensorProto) and is_held(named):
+                tensor.values, tensor.data_location = values_of(named), None
+
+
+@contextmanager
+def _held(graph: Graph) -> Iterator[None]:
+    """Large constants are named in what is exported meanwhile, if any are held."""
+    found = [t for t in graph.tensors().values() if isinstance(t, gs.Constant)]
+    large = [(t, t._values) for t in found if any_held() and _can_be_held(t)]
+    for tensor, values in large:
+        tensor.values = LazyValues(hold(tensor.name, values))
+    yield
+    for tensor, values in large:
+        tensor.values = values
+
+
+def _can_be_held(tensor: Tensor) -> bool:
+    values = tensor._values
+    if not isinstance(values, np.ndarray) or tensor.export_dtype != values.dtype:
+        return False
+    return can_be_held(values)
+
+
+def _leave_untyped(graph: Graph, model: onnx.ModelProto) -> None:
+    """Take the types away that graphsurgeon cannot write; inputs and outputs get theirs back.
+
+    It knows tensors and sequences of them. Of optional values and of maps, as ZipMap gives
+    them, runtimes infer the types.
+    """
+    graphs = list(nested_graphs(model.graph))
+    values = [v for g in graphs for v in (*g.input, *g.output, *g.value_info)]
+    types = {value.name: value.type for value in values if not _is_of_tensors(value.type)}
+    for each in [graph, *graph.subgraphs(recursive=True)] if types else []:
+        for tensor in each.tensors().values():
+            if tensor.name in types:
+                tensor.dtype, tensor.type = None, "tensor_type"
+    ends = [*model.graph.input, *model.graph.output]
+    for value, tensor in zip(ends, [*graph.inputs, *graph.outputs], strict=True):
+        if not value.type.HasField("tensor_type"):  # it writes sequences with other shapes
+            tensor.declared = value.type
+
+
+def _is_of_tensors(kind: onnx.TypeProto) -> bool:
+    inner = kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind
+    return any(map(inner.HasField, ("tensor_type", "sparse_tensor_type")))
+
+
+_NUMBERS = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+"""Attributes of Constant that hold numbers, and their types."""
+
+
+def numbers_as_tensors(model: onnx.ModelProto) -> None:
+    """Give Constant nodes of ``model`` tensors: graphsurgeon takes floats for double."""
+    constants = [node for node in nodes_of(model) if node.op_type == "Constant"]
+    for attribute in (each for node in constants for each in node.attribute):
+        if dtype := _NUMBERS.get(attribute.name):
+            value = np.array(helper.get_attribute_value(attribute), dtype)
+            attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(value)))

@@ -1,0 +1,132 @@
+"""The report of a quantization: the emitted model beside the float model."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from calibration import Samples, Session
+from calibration.held_weights import weight_bytes
+from calibration.memory import give_back
+from opsets.errors import DataError
+from qpasses.checking.accuracy import compare
+from qpasses.checking.reference import EarlyRuns
+from qpasses.emit.certificate import certificate
+from qpasses.emit.report_file import described, report_head
+from qpasses.evidence.summary import summarize
+from qpasses.ir.edges import Edges, RealSession
+from qpasses.jobs.resolving import Job
+from qpasses.jobs.result import Result
+from qpasses.pipeline import State
+from qpasses.place.cautions import (
+    code_warnings,
+    constant_warnings,
+    data_warnings,
+    digit_warnings,
+    graph_warnings,
+    kept_warnings,
+    range_warnings,
+    translation_warnings,
+)
+from qpasses.place.ranges import Ranges, ranges_as_json, skipped_as_json
+
+ACCURACY_SAMPLES = 20
+"""On so many samples ``quantize`` compares the integer with the float model."""
+
+
+def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) -> Result:
+    """The emitted model beside the float model, the report about both, the certificate."""
+    settings, feeds = made.settings, made.samples
+    advance = made.progress("compare with float", 1)
+    give_back(weight_bytes(made.model))
+    compared, bad = to_compare(made)
+    ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
+    runs = early.on(compared)
+    edges = Edges.between(made.source, made.model, made.record)
+    runner = RealSession(Session(made.model), edges)
+    names = [value.name for value in job.source.reference.graph.output]
+    accuracy = compare(names, runs, runner).as_json()
+    del runs, runner  # sessions
+    give_back(weight_bytes(made.model))
+    advance()
+    summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
+    source = job.source
+    report = report_head(job.command, source.path, source.reference, job.configuration) | {
+        "target": settings.target.name,
+        "samples": described(feeds)
+        | {
+            "calibration": _calibrated_on(made, ranges),
+            "skipped": skipped_as_json(ranges.skipped),
+            "accuracy": len(compared),
+        },
+        "calibration": ranges_as_json(ranges),
+        "summary": summary,
+        "quantized_before": source.is_quantized,
+        "kept": _kept(made) if source.is_quantized else None,
+        "joins": [each.as_json() for each in made.aligned.joins],
+        "sharing": made.sharing and made.sharing.as_json(),
+        "evidence": {"nodes": [each.as_json() for each in made.evidence]},
+        "accuracy": {"outputs": accuracy},
+        "warnings": [
+            *data_warnings(feeds, ranges.random, feeds.random),
+            *digit_warnings(compared, source.narrowed),
+            *range_warnings(ranges, settings.rules),
+            *code_warnings(made.few_codes, settings),
+            *constant_warnings(made.clipped),
+            *source.remarks,
+            *translation_warnings(source.notes),
+            *kept_warnings(made.context.given.lost),
+            *graph_warnings(made.graph, settings, summary, accuracy),
+            *remarks,
+        ],
+    }
+    certified = None
+    if not made.unfinished:
+        certified = certificate(
+            made.model,
+            made.provenance,
+            made.graph,
+            made.record,
+            made.evidence,
+            settings,
+            summary,
+        )
+    return Result(made.model, report, made.evidence, certified)
+
+
+def _calibrated_on(made: State, ranges: Ranges) -> int | None:
+    """How many samples chose ranges; none if the model says all that is known."""
+    given = made.calibration.given
+    if given is not None:
+        return given.samples
+    return 0 if made.from_model_alone else len(made.samples) - len(ranges.skipped)
+
+
+def _kept(made: State) -> dict[str, Any]:
+    """``kept`` of a report: what of a quantized model is as it was."""
+    given, chosen = made.context.given, made.plan
+    return {
+        "scales": len(made.kept),
+        "from_samples": [name for name in chosen.tensors if name not in made.kept],
+        "weights": len(given.kept),
+        "weights_not_kept": dict(sorted(given.lost.items())),
+        "read_before_stored": list(made.early),
+        "computed_twice": list(dict.fromkeys(given.twice)),
+    }
+
+
+def to_compare(state: State) -> tuple[Samples, dict[str, str]]:
+    """The samples to compare on, and those that were left out of them, with the reason.
+
+    A run has left the bad ones out before; where ranges are from a table, none was read yet.
+    """
+    good = state.samples.without(state.ranges.skipped)
+    wanted = (good if len(good) else state.samples).spread(ACCURACY_SAMPLES)
+    bad = {}
+    for position in range(len(wanted)) if state.calibration.skip_bad else ():
+        try:
+            wanted.read(position)
+        except DataError as error:
+            bad[wanted.name(position)] = str(error)
+    if bad and len(bad) == len(wanted):
+        raise DataError(f"none of {len(bad)} samples can be read: {next(iter(bad.values()))}")
+    return wanted.without(bad), bad

@@ -1,0 +1,183 @@
+"""What a call asks for, read and checked before anything is computed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from calibration import Preprocessing, Samples, open_samples
+from calibration.inputs import InputSpec
+from calibration.table import Table
+from opsets.errors import UsageError
+from opsets.target import Target
+from qpasses.emit.evidence_file import place_to_write
+from qpasses.emit.model_file import expected_place
+from qpasses.emit.provenance import Provenance
+from qpasses.emit.whole_files import check_outputs
+from qpasses.ir.commands import QuantizeOptions
+from qpasses.ir.input_names import as_pairs
+from qpasses.ir.rewriting import Watch
+from qpasses.ir.settings import Settings
+from qpasses.jobs.pass_names import check_stop
+from qpasses.load.arguments import (
+    Source,
+    given_engine,
+    given_paths,
+    given_preprocessing,
+    given_target,
+    tool_version,
+)
+from qpasses.load.external_data import external_files
+from qpasses.pipeline import State, context_for
+from qpasses.place.ranges import Calibration, Given
+
+
+@dataclass(frozen=True)
+class Job:
+    """A quantization before its first stage, and what its report says of it.
+
+    ``command``: what was called; ``source``: the model as given; ``evidence``: where the
+    certificate goes, if there is one; ``inputs``: the files that are read.
+    """
+
+    command: str
+    start: State
+    source: Source
+    configuration: dict[str, Any]
+    evidence: Path | None
+    inputs: Sequence[Path]
+
+
+def resolved(
+    command: str,
+    asked: QuantizeOptions,
+    read: Callable[[str | Path | onnx.ModelProto], Source],
+) -> Job:
+    """Everything read and checked. Raises UsageError or ModelError, nothing written."""
+    rules = given_target(asked.target, asked.exact)
+    settings = Settings.chosen(rules, asked)
+    check_stop(asked.stop_after, settings)
+    evidence = place_to_write(
+        asked.evidence_file, asked.output, settings.emit, asked.stop_after
+    )
+    runs_on = given_engine(asked.engine, asked.ray_address)
+    source = read(asked.model).sized(settings.input_shape)
+    if source.is_quantized:
+        _check_free(settings)
+    how, sha256, path = given_preprocessing(asked.preprocessing), source.sha256, source.path
+    given = _table(asked, rules, sha256, how, source.is_quantized)
+    usual = None if given is None else given.preprocessing
+    if source.is_quantized and asked.data is None and given is None:
+        _check_known(source)
+    if asked.data is None and (free := _free_input(source)):
+        raise UsageError(
+            f"{source.path}: input {free} has free sizes: give them (--input-shape), or "
+            "--data (in Python: data), one sample is enough to know them"
+        )
+    wanted = "random:1" if asked.data is None else asked.data
+    names = as_pairs(asked.inputs)
+    feeds = open_samples(wanted, source.specs, asked.samples, how, usual, names)
+    if given is not None:
+        given.check_preprocessing(feeds.preprocessing)
+    inputs = [path, *external_files(path), *feeds.paths, *_files(asked)]
+    weights = expected_place(source.model, asked.output, asked.save_as_external_data)
+    check_outputs(given_paths(asked.output, evidence, asked.json_file, weights), inputs)
+    shown_as = feeds.preprocessing or (usual if asked.data is None else None)
+    configuration = settings.as_json() | {
+        "calibration_table": given and given.as_json(),
+        "samples": 0 if asked.data is None and given is None else len(feeds),
+        "random_data": _is_random(asked, feeds, given),
+        "stop_after": asked.stop_after,
+        "preprocessing": shown_as and shown_as.as_json(),
+    }
+    start = State(
+        source.model,
+        feeds,
+        context_for(settings),
+        Provenance.of(source.reference, sha256, tool_version(), configuration),
+        Calibration(runs_on, given, asked.on_bad_sample == "skip", asked.workers),
+        asked.progress,
+        Watch(asked.after, asked.stop_after),
+        asked.data is None and given is None,
+    )
+    return Job(command, start, source, configuration, evidence, inputs)
+
+
+def _is_random(asked: QuantizeOptions, feeds: Samples, given: Given | None) -> bool:
+    """Whether ranges come from made-up samples."""
+    if given is not None:
+        return given.random
+    return asked.data is not None and feeds.random
+
+
+def _table(
+    asked: QuantizeOptions,
+    rules: Target,
+    sha256: str,
+    how: Preprocessing | None,
+    is_quantized: bool,
+) -> Given | None:
+    """The calibration table, if there is one; of a float model without data there must be."""
+    given = None
+    if asked.calibration_table is not None:
+        given = Given.read(asked.calibration_table, sha256, tool_version(), rules)
+    if asked.data is None:
+        _check_dataless(given is not None or is_quantized, asked.samples, how)
+        if asked.inputs:
+            raise UsageError("inputs: is about data, and there are none: give --data too")
+    return given
+
+
+def _check_free(settings: Settings) -> None:
+    """Raise UsageError for options on what a quantized model says itself."""
+    usual = {"activation_bits": 8, "narrow_range": False, "share_tables": None}
+    for name, value in usual.items():
+        if getattr(settings, name) != value:
+            flag = name.replace("_", "-")
+            raise UsageError(
+                f"{name} (--{flag}): the model is quantized already, its own scales and codes "
+                "are kept: leave the option away"
+            )
+
+
+def _free_input(source: Source) -> InputSpec | None:
+    """The first input with a free size behind the first dimension, which is 1 then."""
+    return next((each for each in source.specs if None in each.shape[1:]), None)
+
+
+def _check_known(source: Source) -> None:
+    """Raise UsageError for a model that says of no activation how it is stored."""
+    if any(node.op_type == "QuantizeLinear" for node in source.model.graph.node):
+        return
+    if source.dynamic:
+        raise UsageError(
+            f"{source.path}: quantizes {len(source.dynamic)} tensors at run time (node "
+            f"{source.dynamic[0]!r} for one): integers need scales that are known, give "
+            "--data (in Python: data), whose ranges they follow"
+        )
+    raise UsageError(
+        f"{source.path}: only its weights are quantized, of no activation it says how it is "
+        "stored: give --data (in Python: data), whose ranges the scales follow"
+    )
+
+
+def _files(asked: QuantizeOptions) -> list[Path]:
+    """The files that table and target are read from."""
+    table, target = asked.calibration_table, asked.target
+    files = [] if isinstance(table, Table) else given_paths(table)
+    rules = [] if isinstance(target, Target) else given_paths(target)
+    return [*(each for each in rules if each.suffix == ".toml"), *files]
+
+
+def _check_dataless(knows: bool, samples: int | None, how: Preprocessing | None) -> None:
+    """Raise UsageError if nothing ``knows`` the ranges, or an option is for data."""
+    if not knows:
+        raise UsageError(
+            "there is nothing to take ranges from: give --data or --calibration-table (in "
+            "Python: data or calibration_table)"
+        )
+    if samples is not None or how is not None:
+        what = "samples" if how is None else "preprocessing"
+        raise UsageError(f"{what}: is about data, and there are none: give --data too")
