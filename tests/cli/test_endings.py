@@ -44,7 +44,7 @@ def test_a_report_that_finds_no_place_says_the_verdict_of_verify(desk):
 def test_a_command_that_is_told_to_stop_says_so(desk, monkeypatch, sent, code, said):
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setattr("qpasses.api.quantized", lambda _: os.kill(os.getpid(), sent))
+    monkeypatch.setattr("qpasses.api.quantized", lambda *_: os.kill(os.getpid(), sent))
     try:
         ended = desk.quantize()
     finally:
