@@ -38,23 +38,56 @@ def handed_over(
     """``model`` as a message without its large weights, and these, by name, if they are many.
 
     With ``outputs``, if there are any, instead of its own. ``model`` stays as it is; weights
-    that are held are not copied. Raises ModelError for what is still too large.
+    that are held are not copied, those that nothing reads left out. Raises ModelError for
+    what is still too large.
     """
     is_small = weight_bytes(model) < _MUCH and not names_held(model)
     if is_small and not outputs:
         return alone(model), {}
-    rest = without_weights_apart(model, _IN_MEMORY)
+    rest = _without_weights(model, _IN_MEMORY, outputs)
+    weights = {t.name: values_of(t) for t in model.graph.initializer if _is_apart(t)}
+    needed = {*names_read(rest.graph.node), *(value.name for value in rest.graph.output)}
+    inputs = {value.name for value in rest.graph.input}  # they may be given, or not
+    for place in reversed(range(len(rest.graph.initializer))):
+        name = rest.graph.initializer[place].name
+        if name in weights and name not in needed:  # onnxruntime would look for it in vain
+            values = weights.pop(name)
+            if name in inputs:
+                whole = numpy_helper.from_array(values, name)
+                rest.graph.initializer[place].CopyFrom(whole)
+            else:
+                del rest.graph.initializer[place]
+    return alone(rest), weights
+
+
+def put_apart(
+    model: onnx.ModelProto, folder: Path, outputs: Sequence[onnx.ValueInfoProto] = ()
+) -> Path:
+    """Write ``model`` and, beside it, its large weights into ``folder``: the model's path.
+
+    onnxruntime maps the weights, of which it copies those that it is handed. With
+    ``outputs`` as above; weights are written one at a time. Raises ModelError for what is
+    still too large, UsageError if the disk refuses.
+    """
+    path, weights = folder / "model.onnx", folder / "model.weights"
+    rest = alone(_without_weights(model, weights.name, outputs))
+    try:
+        with weights.open("wb") as stream:
+            stream.writelines(weights_apart(model))
+        path.write_bytes(rest)
+    except OSError as error:
+        raise no_room(folder, error) from error
+    return path
+
+
+def _without_weights(
+    model: onnx.ModelProto, location: str, outputs: Sequence[onnx.ValueInfoProto]
+) -> onnx.ModelProto:
+    rest = without_weights_apart(model, location)
     if outputs:
         del rest.graph.output[:]
         rest.graph.output.extend(outputs)
-    weights = {t.name: values_of(t) for t in model.graph.initializer if _is_apart(t)}
-    needed = {*names_read(rest.graph.node), *(value.name for value in rest.graph.output)}
-    for shell in rest.graph.initializer:
-        if (
-            shell.name in weights and shell.name not in needed
-        ):  # onnxruntime looks for it in vain
-            shell.CopyFrom(numpy_helper.from_array(weights.pop(shell.name), shell.name))
-    return alone(rest), weights
+    return rest
 
 
 def names_read(nodes: Iterable[onnx.NodeProto]) -> list[str]:

@@ -1,6 +1,8 @@
 """onnxruntime as the toolkit uses it: quiet, on the CPU, its failures in the user's terms."""
 
+import os
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,9 +13,9 @@ import onnx
 from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 
-from calibration.held_weights import are_many
+from calibration.held_weights import are_many, unmap
 from calibration.inputs import Feed, tensors
-from calibration.large_weights import handed_over
+from calibration.large_weights import handed_over, put_apart
 from calibration.silent import ort
 from calibration.silent import state as _state
 from opsets.errors import ModelError
@@ -85,9 +87,13 @@ class Session:
         elif not layouts:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
         self._weights: Sequence[ort.OrtValue] = ()
-        if isinstance(model, onnx.ModelProto):
-            if are_many(model):
-                options.add_session_config_entry("session.disable_prepacking", "1")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if isinstance(model, onnx.ModelProto) and are_many(model):
+            options.add_session_config_entry("session.disable_prepacking", "1")
+            self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")
+            model = put_apart(model, Path(self._folder.name), outputs)
+            unmap()
+        elif isinstance(model, onnx.ModelProto):
             model, weights = handed_over(model, outputs)
             self._weights = [*map(ort.OrtValue.ortvalue_from_numpy, weights.values())]
             options.add_external_initializers([*weights], self._weights)
@@ -98,6 +104,8 @@ class Session:
             )
         except _FAILURES as error:
             raise ModelError(f"onnxruntime cannot load the model: {_reason(error)}") from error
+        if self._folder is not None and os.name == "posix":  # what is mapped stays
+            self._folder.cleanup()
         self.outputs: list[str] = [output.name for output in self._session.get_outputs()]
 
     def run(

@@ -1,11 +1,17 @@
 """Weights that onnxruntime reads where they lie in memory: results are as of one message."""
 
+import errno
+import gc
+import os
+import tempfile
+
 import numpy as np
 import onnx
 import pytest
 
-from calibration import Session, large_weights
+from calibration import Session, held_weights, large_weights
 from calibration.large_weights import handed_over
+from opsets.errors import UsageError
 from tests.support.small_models import model, numbers
 
 PRODUCT = "g (float[N, 30] x) => (float[N, 40] y) { y = MatMul (x, w) }"
@@ -47,9 +53,18 @@ CASES = {
 }
 
 
+@pytest.fixture(params=["in memory", "in a file"])
+def place(request, tmp_path, monkeypatch):
+    """Where onnxruntime finds weights: of many it maps a file. The folder for it."""
+    if request.param == "in a file":
+        monkeypatch.setattr(held_weights, "MANY", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
 @pytest.mark.parametrize("optimize", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_results_are_those_of_one_message(case, optimize):
+def test_results_are_those_of_one_message(case, optimize, place):
     built, others = CASES[case]
     before = built.SerializeToString()
     feed = {"x": numbers(3, 30)} | others
@@ -60,10 +75,36 @@ def test_results_are_those_of_one_message(case, optimize):
     assert built.SerializeToString() == before
 
 
-def test_weights_that_are_read_are_no_part_of_the_message():
+@pytest.mark.skipif(os.name != "posix", reason="only there files may go while they are mapped")
+def test_no_file_is_left_while_a_session_lives(place):
+    session = Session(made(PRODUCT))
+    assert not any(place.iterdir())
+    assert session.run(None, {"x": numbers(3, 30)})[0].shape == (3, 40)
+
+
+def test_a_full_disk_is_a_clear_error(tmp_path, monkeypatch):
+    def full(_lines):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(held_weights, "MANY", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(large_weights, "weights_apart", full)
+    with pytest.raises(UsageError, match="temporary files cannot be written: No space left"):
+        Session(made(PRODUCT))
+    gc.collect()
+    assert not any(tmp_path.iterdir())
+
+
+def test_weights_are_no_part_of_the_message_whether_they_are_read_or_not():
     message, weights = handed_over(made(PRODUCT, unread=True))
     assert [*weights] == ["w"]
-    assert len(message) < weights["w"].nbytes + 4 * 30 * 50
+    assert len(message) < 500
+
+
+def test_unread_weights_that_are_inputs_stay_for_those_who_do_not_give_them():
+    message, weights = handed_over(made(PRODUCT, unread=True, is_input=True))
+    assert [*weights] == ["w"]
+    assert 4 * 30 * 50 < len(message) < 4 * 30 * 50 + 600
 
 
 def test_few_weights_stay_in_the_message(monkeypatch):
@@ -72,7 +113,7 @@ def test_few_weights_stay_in_the_message(monkeypatch):
     assert handed_over(built) == (built.SerializeToString(deterministic=True), {})
 
 
-def test_other_outputs_are_asked_for_in_place_of_the_models_own():
+def test_other_outputs_are_asked_for_in_place_of_the_models_own(place):
     there = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
     session = Session(made(GIVEN_OUT), outputs=[there])
     assert session.outputs == ["y"]
