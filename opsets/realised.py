@@ -1,11 +1,16 @@
 """Realised: which targets graphs can be made for, decided here and nowhere else."""
 
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import cast
 
+import numpy as np
+
 from opsets.errors import UsageError
-from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Rounding, saturating_multiplier
+from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Int64, Rounding, saturating_multiplier
 from opsets.kernels import Kernel, float32_kernel
 from opsets.multipliers import Pair, Scale, ScaleError
+from opsets.real_scales import near_scales, nearest_of
 from opsets.rounding import (
     LAST_STEP,
     NODE_ROUNDINGS,
@@ -86,7 +91,7 @@ def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> 
     """
     is_other = elementwise and target.elementwise is not None
     rule = target.elementwise if is_other else target.multiplier
-    if rule == "nearest" and (target.min_shift, target.max_shift) == (1, LARGEST_SHIFT):
+    if rule == "nearest" and _shifts_as_usual(target):
         bits = target.elementwise_bits if is_other else target.multiplier_bits
         assert bits is not None, target.name
         return saturating_multiplier(scale, bits)
@@ -110,6 +115,23 @@ def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> 
             f"31 bits, or the shifts {shifts.start} to {shifts.stop - 1}"
         )
     return multiplier, shift
+
+
+def node_multipliers(scales: Sequence[Fraction], target: Target) -> tuple[Int64, Int64]:
+    """``node_multiplier`` of each real scale, [C] and [C]: most at once, by doubles."""
+    channels: Sequence[int] = range(len(scales))
+    multiplier, shift = np.empty((2, len(scales)), np.int64)
+    if target.multiplier == "nearest" and _shifts_as_usual(target):
+        near, bits = near_scales(scales), target.multiplier_bits
+        multiplier, shift, told = nearest_of(near, bits, LARGEST_SHIFT)
+        channels = np.flatnonzero(~told).tolist()
+    for channel in channels:
+        multiplier[channel], shift[channel] = node_multiplier(scales[channel], target)
+    return multiplier, shift
+
+
+def _shifts_as_usual(target: Target) -> bool:
+    return (target.min_shift, target.max_shift) == (1, LARGEST_SHIFT)
 
 
 def searched(target: Target) -> bool:

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, Rounding
+from opsets.fixed_point import ROUNDINGS, Int64, Rounding
 from opsets.kernels import Kernel
 from opsets.op import Attributes, Constants, Flavour
 from opsets.qpasses_v1 import OPS
+from opsets.real_scales import near_scales
 from opsets.realised import node_rounding
 from opsets.rounding import NodeRounding
 from opsets.target import Target
@@ -130,6 +131,8 @@ def _ruled(
     found, fewest = start.copy(), np.full(len(start), np.iinfo(np.int64).max)
     real = reachable.clip(real_thresholds(scales, steps))
     rounding = node_rounding(target)
+    is_past = {side: np.zeros(len(start), bool) for side in (-1, 0, 1)}
+    is_monotone = _farther_is_worse(scales, start, shift, rounding)
 
     def within(rows: NDArray[np.intp]) -> Interval:
         return Interval(reachable.low[rows], reachable.high[rows])
@@ -143,11 +146,14 @@ def _ruled(
     largest = _FAR >> max(24 - bits, 0)
     ends = np.unique(np.concatenate([steps[:_OUTERMOST], steps[-_OUTERMOST:]]))
     for distance in _outwards(0, min(_NEAR, largest)):
-        asked = _within(np.flatnonzero(fewest > 0), start + distance, distance, bits)
+        past = is_past[(distance > 0) - (distance < 0)]
+        asked = np.flatnonzero((fewest > 0) & ~past)
+        asked = _within(asked, start + distance, distance, bits)
         for rows in (asked[at : at + _CHANNELS] for at in range(0, len(asked), _CHANNELS)):
             ours = meaning_thresholds(start[rows] + distance, shift[rows], steps, rounding)
             cost = moved(ours, real[rows], within(rows))
             is_less = cost < fewest[rows]  # what the kernel makes of others does not matter
+            past[rows[~is_less]] = is_monotone[rows[~is_less]]
             rows, cost = rows[is_less], cost[is_less]
             if len(rows):
                 exact = is_exact(rows, start[rows] + distance, steps)
@@ -170,6 +176,20 @@ def _ruled(
         found[rows] = start[rows] + tries[places]
         is_missing[rows] = False
     return Ruled(found, shift)
+
+
+def _farther_is_worse(
+    scales: Sequence[Fraction], start: Int64, shift: Int64, rounding: NodeRounding
+) -> NDArray[np.bool_]:
+    """[C]: whether of the neighbours on one side a farther one is never nearer to the scale.
+
+    Rounded once, the thresholds of a multiplier move one way as it grows. Those of the scale
+    lie between those of the nearest multiplier's two neighbours, if it is within one of them.
+    """
+    if rounding not in ROUNDINGS:
+        return np.zeros(len(start), bool)
+    units = np.ldexp(near_scales(scales), shift.astype(np.int32))
+    return np.asarray(np.abs(units - start) < 0.9)
 
 
 def _outwards(first: int, last: int) -> Iterator[int]:

@@ -1,7 +1,8 @@
 """Prove: recompute, from the constants on each integer node, that its body is its meaning."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from math import prod
 
 import numpy as np
@@ -120,8 +121,10 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
     assert kernel is not None, entry.overload
     more = rest if kernel in RESTED else None
     wrong = kernel_mismatches(kernel, multiplier, shift, ours, steps, reachable, more)
-    scales, rests = entry.real_scales(), entry.bias_rests(given.get("bias", np.zeros(0)))
-    scales *= channels // len(scales) if rests else 1
+    rests = entry.bias_rests(given.get("bias", np.zeros(0)))
+    scales: Sequence[Fraction] = entry.real_scales()
+    if rests:
+        scales = list(scales) * (channels // len(scales))
     real = np.broadcast_to(real_thresholds(scales, steps, rests), ours.shape)
     low, high = int(reachable.low.min()), int(reachable.high.max())
     apart = moved(ours, real, reachable)

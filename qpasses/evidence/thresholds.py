@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64, Rounding
 from opsets.kernels import Kernel
+from opsets.real_scales import near_scales
 from opsets.rounding import LAST_STEP, NodeRounding, wraps
 
 NEVER = np.int64(1 << 40)
@@ -155,16 +156,17 @@ def real_thresholds(
     """
     tie_counts = ties_reach(steps, "half_to_even")
     rest = list(rests) or [_NOTHING] * len(scales)
-    small = [channel for channel, scale in enumerate(scales) if scale < _SMALLEST]
-    divisors = np.array([1.0 if s < _SMALLEST else float(s) for s in scales], np.float64)
+    divisors = near_scales(scales)
+    is_near = divisors > _SMALLEST
+    divisors = np.where(is_near, divisors, 1.0)
     offsets = np.array([float(each) for each in rest], np.float64)
-    # relative error below 2**-50
+    # relative error below 2**-49
     estimate = (steps - 0.5) / divisors.reshape(-1, 1) - offsets.reshape(-1, 1)
     result = np.clip(np.ceil(estimate), -float(NEVER), float(NEVER)).astype(np.int64)
     far = np.abs(estimate)
     doubtful = np.abs(estimate - np.rint(estimate)) <= far * 2.0**-48 + 2.0**-48
     doubtful &= far < float(NEVER)
-    doubtful[small] = True
+    doubtful[~is_near] = True
     for channel in np.flatnonzero(doubtful.any(axis=1)).tolist():
         asked = doubtful[channel]
         result[channel, asked] = _exact(
@@ -173,7 +175,7 @@ def real_thresholds(
     return np.clip(result, -NEVER, NEVER)
 
 
-_SMALLEST = Fraction(1, 1 << 50)
+_SMALLEST = 2.0**-50
 """Of smaller scales, doubles of thresholds are too large to be near."""
 
 

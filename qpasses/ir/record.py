@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from opsets.declaration import BYTES as BYTES
 from opsets.declaration import SIGNALS as SIGNALS
+from opsets.real_scales import RealScales
 
 
 def middle_code(dtype: str, bits: int) -> int:
@@ -159,7 +160,7 @@ class NodeRecord:
         if wrong := [name for name, is_sound in sound.items() if not is_sound]:
             raise ValueError(f"{', '.join(wrong)} of a node")
 
-    def real_scales(self) -> list[Fraction]:
+    def real_scales(self) -> RealScales:
         """x * w / (y * cells) per channel, exact; of two tensors a * b in place of x * w.
 
         Times ``factor``, if there is one.
@@ -168,7 +169,7 @@ class NodeRecord:
         factor = Fraction(x) / (Fraction(y) * self.cells)
         factor *= Fraction(self.scales.get("factor", [1.0])[0])
         others = self.scales.get("w") or self.scales.get("b", [1.0])
-        return [factor * Fraction(other) for other in others]
+        return RealScales(factor, others)
 
     def bias_rests(self, stored: NDArray[np.int32]) -> list[Fraction]:
         """What of each real bias the ``stored`` one lacks, in its steps; nothing if none."""

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.kernels import Kernel
 from opsets.multipliers import Scale, ScaleError
-from opsets.realised import float_kernel, node_multiplier, node_rounding
+from opsets.real_scales import near_scales
+from opsets.realised import float_kernel, node_multiplier, node_multipliers, node_rounding
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
 from qpasses.evidence.thresholds import (
@@ -178,8 +179,7 @@ class _Search:
         kernel: Kernel,
         target: Target,
     ) -> None:
-        pairs = [node_multiplier(scale, target) for scale in scales]
-        self.start, self.shift = np.array(pairs, np.int64).reshape(-1, 2).T
+        self.start, self.shift = node_multipliers(scales, target)
         self.best = self.start.copy()
         self.exact = np.zeros(len(scales), bool)
         self.cost = np.full(len(scales), np.iinfo(np.int64).max)
@@ -199,7 +199,7 @@ class _Search:
         """
         if self._rounding in LAST_STEP:
             return np.zeros(len(scales), bool)
-        real = np.ldexp([float(scale) for scale in scales], self.shift.astype(np.int32))
+        real = np.ldexp(near_scales(scales), self.shift.astype(np.int32))
         return np.asarray(np.abs(real - self.start) < _WITHIN)
 
     def attempt(self, distance: int) -> None:
