@@ -2,6 +2,7 @@
 
 from qpasses.ir.rewriting import Pass
 from qpasses.prepare.canonicalize_gemm import CanonicalizeGemm
+from qpasses.prepare.col2im_to_conv_transpose import Col2ImToConvTranspose
 from qpasses.prepare.computed_conv_to_mat_mul import ComputedConvToMatMul
 from qpasses.prepare.conv_transpose_to_conv import ConvTransposeToConv
 from qpasses.prepare.expand_attention import ExpandAttention
@@ -12,6 +13,9 @@ from qpasses.prepare.expand_definition import ExpandDefinition
 from qpasses.prepare.expand_einsum import ExpandEinsum
 from qpasses.prepare.expand_fused_mat_mul import ExpandFusedMatMul
 from qpasses.prepare.expand_gemm import ExpandGemm
+from qpasses.prepare.expand_hardmax import ExpandHardmax
+from qpasses.prepare.expand_lp_normalization import ExpandLpNormalization
+from qpasses.prepare.expand_lp_pool import ExpandLpPool
 from qpasses.prepare.expand_multi_head_attention import ExpandMultiHeadAttention
 from qpasses.prepare.expand_norm_factors import ExpandNormFactors
 from qpasses.prepare.expand_packed_attention import ExpandPackedAttention
@@ -56,6 +60,10 @@ EXPAND: tuple[Pass, ...] = (
     ExpandMultiHeadAttention(),
     ExpandPackedAttention(),
     ExpandAttention(),
+    ExpandHardmax(),
+    ExpandLpNormalization(),
+    ExpandLpPool(),
+    Col2ImToConvTranspose(),
     ExpandDefinition(),
     ExpandNormFactors(),
     ExpandGemm(),

@@ -257,13 +257,13 @@ def test_a_clip_whose_bounds_are_no_constants_is_a_problem():
 def test_a_failed_verdict_gives_no_reasons_of_an_incomplete_one():
     text = """g (float[N, 1, 8, 8] x) => (float[N, 4, 8, 8] y) {
         c = Conv <pads = [1, 1, 1, 1]> (x, w)
-        s = Hardmax (c)
+        s = LRN <size = 3> (c)
         y = Conv (s, v)
     }"""
     original = model(text, w=numbers(4, 1, 3, 3), v=numbers(4, 4, 1, 1))
     feeds = [{"x": picture[None]} for picture in pictures(4)]
     made = quantize(original, feeds)
-    assert made.report["summary"]["because"] == ["1 Hardmax in float"]
+    assert made.report["summary"]["because"] == ["1 LRN in float"]
     tensor = next(t for t in made.model.graph.initializer if t.name.endswith("multiplier"))
     values = numpy_helper.to_array(tensor) + np.int32(1)
     tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))

@@ -22,7 +22,7 @@ from tests.support.commands import MODEL, USAGE, assert_refused, run
 from tests.support.small_models import cnn, every_tensor, model, numbers, pictures, save
 
 ALL_KINDS = """
-all_kinds (float[N, 1, 8, 8] x) => (float[N, 3] scores, float[N, 3] shares) {
+all_kinds (float[N, 1, 8, 8] x) => (float[N, 3] scores, float[N, 1] shares) {
     [conv] a = Conv <pads = [1, 1, 1, 1]> (x, w1, b1)
     [relu] r = Relu (a)
     [other] b = Conv <kernel_shape = [1, 1]> (x, w2)
@@ -35,7 +35,7 @@ all_kinds (float[N, 1, 8, 8] x) => (float[N, 3] scores, float[N, 3] shares) {
     [both] q = Add (g, h)
     [flat] f = Flatten (q)
     [product] scores = Gemm (f, w3, b3)
-    [soft] shares = Hardmax <axis = -1> (scores)
+    [times] shares = ReduceProd <axes = [-1]> (scores)
 }"""
 """A node of each kind; the Clip becomes a table."""
 
@@ -114,7 +114,7 @@ def test_the_table_says_how_each_node_is_known(inspected):
     rows = {line[0]: line for line in words(shown(inspected.path)) if line}
     for name, node in evidence(inspected).items():
         assert rows[name][-2:] == [node["kind"], node["body"]]
-    assert "float Hardmax has no integer form" in " ".join(rows["soft"])
+    assert "float ReduceProd has no integer form" in " ".join(rows["times"])
 
 
 def test_the_table_has_the_span_of_multipliers_and_shifts(inspected):
@@ -223,7 +223,7 @@ def test_more_channels_than_fit_are_left_to_the_json(tmp_path):
 
 
 def test_float_nodes_and_edges_can_be_asked_for_too(inspected):
-    assert shown(inspected.path, "--node", "soft").startswith("soft  Hardmax")
+    assert shown(inspected.path, "--node", "times").startswith("times  ReduceProd")
     assert shown(inspected.path, "--node", "x_quantize").startswith("x_quantize  Quantize")
 
 

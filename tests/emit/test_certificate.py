@@ -28,7 +28,7 @@ kinds (float[N, 4, 8, 8] x) => (float[N, 4, 8, 8] y) {
     [pool] p = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (c)
     [inner] i = Softmax <axis = 1> (p)
     [last] d = Conv (i, w3)
-    [norm] y = Hardmax <axis = 1> (d)
+    [norm] y = LRN <size = 3> (d)
 }"""
 """Thresholds, tables and pairs, a bound, a node that moves integers, and one left in float."""
 
@@ -631,12 +631,12 @@ def test_an_empty_certificate_of_the_right_schema_lacks_everything(kept):
 
 
 def test_a_model_with_nothing_integer_has_evidence_of_nothing():
-    text = "g (float[N, 4] x) => (float[N, 4] y) { y = Hardmax (x) }"
+    text = "g (float[N, 4] x) => (float[N, 1] y) { y = ReduceProd <axes = [1]> (x) }"
     made = qpasses.quantize(model(text), [{"x": numbers(1, 4)}]).certificate
     assert made["nodes"] == made["moved"] == []
     assert made["verdict"] == "incomplete"
     assert np.isclose(made["totals"]["integer_node_share"], 0)
-    assert [each["op_type"] for each in made["float_nodes"]] == ["Hardmax"]
+    assert [each["op_type"] for each in made["float_nodes"]] == ["ReduceProd"]
 
 
 def test_stored_inputs_and_narrow_codes_are_evidence_too(tmp_path):

@@ -387,7 +387,7 @@ def test_a_relu_or_clip_alone_needs_no_table(clamp):
 # What is no chain
 
 LOOK_ALIKES = {
-    "Hardmax": ("y = Hardmax (x)", ["1 Hardmax in float"], ""),
+    "LRN": ("y = LRN <size = 3> (x)", ["1 LRN in float"], ""),
     "a scalar of the shape": (
         "a = Size (x) b = Cast <to = 1> (a) y = Div (x, b)",
         ["1 Cast in float", "1 Div in float"],
