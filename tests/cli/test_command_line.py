@@ -254,7 +254,9 @@ def test_a_report_has_every_promised_field_in_strict_json(which, request):
 
 
 def test_a_report_of_a_model_with_float_nodes_has_their_fields(tmp_path):
-    text = "g (float[N, 4] x) => (float[N, 1] y) { a = MatMul (x, w) y = ReduceProd <axes = [1]> (a) }"
+    text = """g (float[N, 4] x) => (float[N, 1] y) {
+        a = MatMul (x, w) y = ReduceProd <axes = [1]> (a)
+    }"""
     made = save(tmp_path, "m.onnx", model(text, w=numbers(4, 3)))
     data, report = save(tmp_path, "d.npy", numbers(8, 4)), tmp_path / "r.json"
     ended = invoke(

@@ -70,7 +70,9 @@ def test_a_norm_written_out_in_front_stays_float_if_it_is_not_recognized(square,
 def test_a_sum_of_floats_stays_float_and_one_with_a_residual_does_not():
     text = """g (float[N, 2, 3] x, float[N, 2, 3] z)
     => (float[N, 2, 3] y, float[N, 2, 1] both) {
-        p = ReduceProd <axes = [2]> (x) q = ReduceProd <axes = [2]> (z) [floats] both = Add (p, q)
+        p = ReduceProd <axes = [2]> (x)
+        q = ReduceProd <axes = [2]> (z)
+        [floats] both = Add (p, q)
         a = MatMul (x, w) [residual] t = Add (p, a) y = MatMul (t, w)
     }"""
     result = quantized(text, feeds("x", "z"), w=numbers(3, 3))
