@@ -137,8 +137,12 @@ def _ruled(
     def within(rows: NDArray[np.intp]) -> Interval:
         return Interval(reachable.low[rows], reachable.high[rows])
 
-    def is_exact(rows: NDArray[np.intp], candidate: Int64, at: Int64) -> NDArray[np.bool_]:
-        ours = meaning_thresholds(candidate, shift[rows], at, rounding)
+    def meant(rows: NDArray[np.intp], candidate: Int64, at: Int64) -> Int64:
+        return meaning_thresholds(candidate, shift[rows], at, rounding)
+
+    def is_exact(
+        rows: NDArray[np.intp], candidate: Int64, at: Int64, ours: Int64
+    ) -> NDArray[np.bool_]:
         some = within(rows)
         found = kernel_mismatches(kernel, candidate, shift[rows], ours, at, some)
         return np.asarray(found == 0)
@@ -150,15 +154,14 @@ def _ruled(
         asked = np.flatnonzero((fewest > 0) & ~past)
         asked = _within(asked, start + distance, distance, bits)
         for rows in (asked[at : at + _CHANNELS] for at in range(0, len(asked), _CHANNELS)):
-            ours = meaning_thresholds(start[rows] + distance, shift[rows], steps, rounding)
+            ours = meant(rows, start[rows] + distance, steps)
             cost = moved(ours, real[rows], within(rows))
             is_less = cost < fewest[rows]  # what the kernel makes of others does not matter
             past[rows[~is_less]] = is_monotone[rows[~is_less]]
-            rows, cost = rows[is_less], cost[is_less]
-            if len(rows):
-                exact = is_exact(rows, start[rows] + distance, steps)
-                found[rows[exact]] = start[rows[exact]] + distance
-                fewest[rows[exact]] = cost[exact]
+            rows, cost, ours = rows[is_less], cost[is_less], ours[is_less]
+            exact = is_exact(rows, start[rows] + distance, steps, ours)
+            found[rows[exact]] = start[rows[exact]] + distance
+            fewest[rows[exact]] = cost[exact]
     is_missing = fewest == np.iinfo(np.int64).max
     far = list(_outwards(min(_NEAR, largest) + 1, largest))
     for first in range(0, len(far), _AT_ONCE):
@@ -170,7 +173,8 @@ def _ruled(
         fits = (start[rows] + tries > 0) & (start[rows] + tries < 1 << bits)
         rows, tries = rows[fits], tries[fits]
         for at in (ends, steps):
-            exact = is_exact(rows, start[rows] + tries, at)
+            candidate = start[rows] + tries
+            exact = is_exact(rows, candidate, at, meant(rows, candidate, at))
             rows, tries = rows[exact], tries[exact]
         rows, places = np.unique(rows, return_index=True)  # the first, so the nearest
         found[rows] = start[rows] + tries[places]

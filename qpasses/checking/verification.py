@@ -1,6 +1,7 @@
 """Verify: an emitted model, its float original and samples, checked on this machine."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -84,10 +85,11 @@ def verify_integer(
     speaks of.
     """
     edges = None if original is None else _edges(read.model, original, read.record, name)
-    if original is None or samples is None or edges is None:
-        return _verified(read, original, samples, None, progress, name)
-    with closing(SideBySide(read, original, edges, samples)) as runs:
-        return _verified(read, original, samples, runs, progress, name)
+    with ThreadPoolExecutor(1) as beside:
+        if original is None or samples is None or edges is None:
+            return _verified(read, original, samples, None, beside, progress, name)
+        with closing(SideBySide(read, original, edges, samples)) as runs:
+            return _verified(read, original, samples, runs, beside, progress, name)
 
 
 def _verified(
@@ -95,10 +97,14 @@ def _verified(
     original: Source | None,
     samples: Samples | None,
     runs: SideBySide | None,
+    beside: Executor,
     progress: Progress,
     name: str,
 ) -> Verification:
-    """What ``verify_integer`` says, while ``runs`` runs samples if there are any."""
+    """What ``verify_integer`` says, while ``runs`` runs samples if there are any.
+
+    Kernels are probed ``beside`` what is said of the graph.
+    """
     integer, about = read.model, read.about
     graph, record, settings = read.graph, read.record, read.settings
     ends = [] if original is None else [each.name for each in original.model.graph.output]
@@ -106,6 +112,7 @@ def _verified(
     fast = proved_fast(graph, record, evidence)
     if runs is not None:
         runs.start(fast)
+    probed = beside.submit(probe_kernels, graph, record)
     result = Verification(graph, record, settings, evidence, Accuracy(ends), fast=fast)
     result.random_data = about["configuration"].get("random_data", False)
     result.problems += _unlike_settings(record, settings)
@@ -127,7 +134,7 @@ def _verified(
             result.problems.append(f"node {each.name!r} ({each.op}): {what}")
     try:
         _load(result, integer, runs)
-        _probe(result, progress)
+        _probe(result, probed, progress)
         if original is None or runs is None:
             result.unchecked.append("not run on samples (--data)")
         else:
@@ -300,9 +307,11 @@ def _load(result: Verification, integer: onnx.ModelProto, runs: SideBySide | Non
         runs.session()
 
 
-def _probe(result: Verification, progress: Progress) -> None:
+def _probe(
+    result: Verification, found: Future[dict[str, tuple[int, int]]], progress: Progress
+) -> None:
     advance = progress("probe kernels", 1)
-    probed = probe_kernels(result.graph, result.record)
+    probed = found.result()
     wrong = {name: count for name, (_, count) in probed.items() if count}
     saturated = probe_saturation()
     result.checks["kernel_probe"] = {

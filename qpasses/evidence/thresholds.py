@@ -23,7 +23,8 @@ NEVER = np.int64(1 << 40)
 _UNREACHED = np.int64((1 << 31) + 1)
 """No high half of a doubled product of int32 is so large."""
 
-_INT64_SAFE_SHIFT = 53  # (2k - 1) << (shift - 1) fits int64 for |k| <= 256
+_INT64_BITS = 63
+"""Not all of them: a target is shifted by one less, and what is near it has room."""
 
 
 @dataclass(frozen=True)
@@ -111,19 +112,28 @@ def _one_step_thresholds(
     tie) counts if the tie rounds up to k.
     """
     tie_counts = ties_reach(steps, rounding)
-    result = np.empty((len(multiplier), len(steps)), np.int64)
-    small = (shift <= _INT64_SAFE_SHIFT) & (multiplier > 0)
     doubled = 2 * steps - 1
+    widest = int(np.abs(doubled).max(initial=0)).bit_length()
+    small = (shift <= _INT64_BITS - widest) & (multiplier > 0)
     target = (doubled << np.where(small, shift - 1, 0)[:, None]) - rest[:, None]
-    divisor = np.where(small, multiplier, 1)[:, None]
-    quotient, remainder = np.divmod(target, divisor)
-    result[:] = quotient + ((remainder > 0) | ~tie_counts)
+    result = _ceilings(target + ~tie_counts, np.where(small, multiplier, 1)[:, None])
     for channel in np.flatnonzero(~small):
         m = int(multiplier[channel])
         scale = Fraction(m, 1 << int(shift[channel]))
         more = Fraction(int(rest[channel]), m) if m else _NOTHING
         result[channel] = _exact(scale, steps, tie_counts, more)
     return np.clip(result, -NEVER, NEVER)
+
+
+def _ceilings(tops: Int64, bottoms: Int64) -> Int64:
+    """``tops / bottoms``, rounded up; of quotients beyond 2**41 only that they are.
+
+    By doubles, several times as fast as integers are divided: below 2**41 their quotient is
+    off by less than 2**-11, so the nearest integer is the ceiling or one less.
+    """
+    nearest = np.rint(tops / bottoms).astype(np.int64)
+    nearest += nearest * bottoms < tops
+    return nearest
 
 
 def _two_step_thresholds(
@@ -246,12 +256,15 @@ def moved(ours: Int64, reference: Int64, reachable: Interval) -> Int64:
 
 
 def largest_gap(ours: Int64, reference: Int64, reachable: Interval) -> int:
-    """The largest difference of two step functions, in LSB, over all channels."""
-    largest = 0
+    """The largest difference of two step functions, in LSB, over all channels.
+
+    It is at least d if the one takes some step before the other takes the step d - 1 lower.
+    """
+    largest, steps = 0, ours.shape[1]
     first, second = reachable.clip(ours), reachable.clip(reference)
-    for channel in np.flatnonzero((first != second).any(axis=1)):
-        points = np.concatenate([first[channel], second[channel]])
-        points = points[points <= reachable.high[channel]]
-        counts = [np.searchsorted(t[channel], points, side="right") for t in (first, second)]
-        largest = max(largest, int(np.abs(counts[0] - counts[1]).max(initial=0)))
+    while largest < steps and any(
+        (before[:, largest:] < after[:, : steps - largest]).any()
+        for before, after in ((first, second), (second, first))
+    ):
+        largest += 1
     return largest
