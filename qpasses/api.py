@@ -41,7 +41,6 @@ from qpasses.load.arguments import (
 from qpasses.load.external_data import external_files
 from qpasses.load.graph_text import read_graph_file
 from qpasses.load.integer_model import read_integer_model
-from qpasses.load.reading import digest
 from qpasses.pipeline import Stage, State, placed, quantized
 from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
 from qpasses.report.text import declined_lines, whole_text
@@ -155,10 +154,9 @@ def verify(asked: VerifyOptions) -> Result:
     if original is not None:
         lost = digit_warnings(feeds, original.narrowed) if feeds else []
         doubts = [*doubts, *lost, *original.remarks]
-    reference = None if original is None else original.reference
-    report = report_head("verify", source, reference, {"samples": count}) | {
+    report = report_head("verify", original, {"samples": count}) | {
         "target": found.settings.target.name,
-        "integer_model": {"path": str(path), "sha256": digest(model)},
+        "integer_model": {"path": str(path), "sha256": recomputed["integer_model"]["sha256"]},
         "samples": described(feeds) | {"accuracy": count},
         "summary": summary | {"problems": found.problems},
         "evidence": {"nodes": [each.as_json() for each in found.evidence]},

@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session
+from calibration.collect import cores
 from calibration.held_weights import let_go
 from calibration.inputs import Feed
 from qpasses.checking.simulated import Simulated
@@ -17,11 +18,20 @@ Tensors = Mapping[str, NDArray[Any]]
 
 
 class Watched:
-    """A model, not optimized, that also gives its inner tensors called ``stored``."""
+    """A model, not optimized, that also gives its inner tensors called ``stored``.
 
-    def __init__(self, model: onnx.ModelProto, stored: Sequence[str]) -> None:
+    ``is_beside``: another one runs at the same time, so that each gets half of the cores, and
+    keeps its memory between runs: what both gave back they would ask for in turns.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, stored: Sequence[str], is_beside: bool = False
+    ) -> None:
         self._outputs, self._stored = [value.name for value in model.graph.output], stored
-        self._session = Session(_watched(model, stored), optimize=False)
+        threads = max(1, cores() // 2) if is_beside else 0
+        self._session = Session(
+            _watched(model, stored), optimize=False, threads=threads, arena=is_beside
+        )
 
     def run(self, feed: Feed, name: str, inside: bool) -> Tensors:
         """The outputs on ``feed``, called ``name``, and if ``inside`` what is stored."""

@@ -109,7 +109,7 @@ class SideBySide:
 
     def _portable_runs(self) -> Iterator[Tensors]:
         model = with_bodies(self._read.model, "portable")
-        watched = Watched(model, self.stored)
+        watched = Watched(model, self.stored, not self._is_held)
         for position, (name, feed) in enumerate(self.samples):
             given = self.edges.feed(feed)
             yield watched.run(given, name, position < INSIDE_SAMPLES)
@@ -117,7 +117,8 @@ class SideBySide:
     def _file_runs(self, fast: Mapping[str, str]) -> Iterator[Run]:
         runs = reference_runs(self._original, self.samples)
         session = self.session()
-        watched = Watched(with_bodies(self._read.model, fast), self.stored)
+        model = with_bodies(self._read.model, fast)
+        watched = Watched(model, self.stored, not self._is_held)
         if self._is_held:
             give_back(weight_bytes(self._original.reference))
         for position, (name, feed, expected) in enumerate(runs):

@@ -4,28 +4,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-import onnx
-
 from calibration import Samples
 from opsets.errors import UsageError
 from qpasses.emit.whole_files import write_whole
-from qpasses.load.arguments import tool_version
-from qpasses.load.reading import digest
+from qpasses.load.arguments import Source, tool_version
 
 SCHEMA = "qpasses.report/1"
 
 
 def report_head(
     command: str,
-    path: Path | None,
-    model: onnx.ModelProto | None,
+    source: Source | None,
     configuration: dict[str, Any],
 ) -> dict[str, Any]:
-    """The entries that every report begins with; ``model`` is the float model, if given."""
-    about = model and {
-        "path": str(path),
-        "sha256": digest(model),
-        "nodes": len(model.graph.node),
+    """The entries that every report begins with; ``source`` is the float model, if given."""
+    about = source and {
+        "path": str(source.path),
+        "sha256": source.sha256,
+        "nodes": len(source.reference.graph.node),
     }
     return {
         "schema": SCHEMA,

@@ -61,8 +61,8 @@ ANSWERS = Answers()
 def _differences(asked: Sequence[Asked]) -> list[NDArray[np.bool_]] | None:
     """Where each body differs from its table, both of one type and size.
 
-    None if one of them does not run, or gives another number of codes than it gets: asked
-    alone it says so itself.
+    None if one of them does not run, or if they do not give as many codes as they get: asked
+    alone each says so itself.
     """
     tables = np.stack([each.table for each in asked])
     wrong = np.zeros(tables.shape, bool)
@@ -73,22 +73,22 @@ def _differences(asked: Sequence[Asked]) -> list[NDArray[np.bool_]] | None:
         try:
             session = _session(asked, dtype, optimize)
             answers = [
-                session.run(None, {"x": stored.view(dtype), "table": tables[0]})
+                session.run(None, {"x": stored.view(dtype), "table": tables[0]})[0]
                 for stored in codes
             ]
         except ModelError:
             return None
         for some, found in zip(places, answers, strict=True):
-            if any(each.shape != some.shape for each in found):
+            if found.shape != (len(asked) * len(some),):
                 return None
-            rows, columns = np.nonzero(np.stack(found) != tables[:, some])
+            rows, columns = np.nonzero(found.reshape(len(asked), -1) != tables[:, some])
             wrong[rows, some[columns]] = True
     wrong.setflags(write=False)
     return list(wrong)
 
 
 def _session(asked: Sequence[Asked], dtype: np.dtype[np.generic], optimize: bool) -> Session:
-    """x, in as many equal parts as there are bodies, each to its own."""
+    """x, in as many equal parts as there are bodies, each to its own; y, their answers."""
     names = [str(position) for position in range(len(asked))]
     parts, results = ([f"{end}{name}" for name in names] for end in "xy")
     nodes = [helper.make_node("Split", ["x"], parts, axis=0, num_outputs=len(names))]
@@ -97,15 +97,15 @@ def _session(asked: Sequence[Asked], dtype: np.dtype[np.generic], optimize: bool
         node.overload = each.body.overload
         node.attribute.extend(helper.make_attribute(*pair) for pair in each.attributes)
         nodes.append(node)
+    nodes.append(helper.make_node("Concat", results, ["y"], axis=0))
     given = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(kind), None)
         for name, kind in (("x", dtype), ("table", asked[0].table.dtype))
     ]
     bodies = {each.body.overload: each.body for each in asked}
-    ends = [onnx.ValueInfoProto(name=each) for each in results]
     functions = [OPS["Lut"].function(body, OPSET) for body in bodies.values()]
     model = helper.make_model(
-        helper.make_graph(nodes, "tables", given, ends),
+        helper.make_graph(nodes, "tables", given, [onnx.ValueInfoProto(name="y")]),
         functions=functions,
         opset_imports=opset_imports(functions[0].opset_import[0].version),
         ir_version=IR_VERSION,

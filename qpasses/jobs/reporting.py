@@ -50,7 +50,7 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
     advance()
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
     source = job.source
-    report = report_head(job.command, source.path, source.reference, job.configuration) | {
+    report = report_head(job.command, source, job.configuration) | {
         "target": settings.target.name,
         "samples": described(feeds)
         | {

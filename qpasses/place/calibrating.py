@@ -100,7 +100,7 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
         [path, *external_files(path), *feeds.paths],
     )
     entries = _configuration(settings, asked, feeds)
-    report = report_head("calibrate", path, float_model.reference, entries)
+    report = report_head("calibrate", float_model, entries)
     blank = Table(report["model"]["sha256"], tool_version(), 1, {}, _kind_of(feeds))
 
     advance = asked.progress("prepare", 1)
