@@ -12,6 +12,7 @@ from calibration import Session
 from calibration.collect import cores
 from calibration.held_weights import let_go
 from calibration.inputs import Feed
+from calibration.pieces import loaded
 from qpasses.checking.simulated import Simulated
 
 Tensors = Mapping[str, NDArray[Any]]
@@ -29,7 +30,7 @@ class Watched:
     ) -> None:
         self._outputs, self._stored = [value.name for value in model.graph.output], stored
         threads = max(1, cores() // 2) if is_beside else 0
-        self._session = Session(
+        self._session = loaded(
             _watched(model, stored), optimize=False, threads=threads, arena=is_beside
         )
 

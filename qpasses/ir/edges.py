@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibration import Session, input_specs
 from calibration.inputs import Feed, Value, tensors
+from calibration.pieces import Pieces
 from opsets.fixed_point import Rounding
 from qpasses.ir.record import Quantization, Record
 
@@ -72,7 +73,7 @@ class Edges:
 class RealSession:
     """An integer graph that is run like its float original."""
 
-    session: Session
+    session: Session | Pieces
     edges: Edges
 
     def run(

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibration import Samples, Session
+from calibration import Samples
 from calibration.held_weights import weight_bytes
 from calibration.memory import give_back
+from calibration.pieces import loaded
 from opsets.errors import DataError
 from qpasses.checking.accuracy import compare
 from qpasses.checking.reference import EarlyRuns
@@ -42,7 +43,7 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
     runs = early.on(compared)
     edges = Edges.between(made.source, made.model, made.record)
-    runner = RealSession(Session(made.model), edges)
+    runner = RealSession(loaded(made.model), edges)
     names = [value.name for value in job.source.reference.graph.output]
     accuracy = compare(names, runs, runner).as_json()
     del runs, runner  # sessions

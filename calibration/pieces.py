@@ -1,0 +1,147 @@
+"""Models of thousands of function calls, in pieces: onnxruntime loads one in quadratic time.
+
+It writes each function out, and looks for each constant that this leaves behind among all
+others. Pieces compute what the whole does: they are its nodes, in its order, with its
+functions and weights, and hand tensors on.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+
+from calibration.inputs import Feed
+from calibration.large_weights import names_read
+from calibration.session import Session
+
+FEW = 16_384
+"""A model whose functions have no more nodes than that is loaded whole, in a second or two."""
+
+PIECE = 4096
+"""Of about so many nodes is a piece: 600 convolutions with fast bodies, 50 with portable."""
+
+
+def loaded(model: onnx.ModelProto, **options: Any) -> "Session | Pieces":
+    """``model`` in onnxruntime, whole or in pieces; ``options`` are those of ``Session``.
+
+    Whole too where the type of a tensor that pieces would hand on is not known. Raises
+    ModelError if onnxruntime cannot load it.
+    """
+    drafts = _drafts(model)
+    return Pieces(model, drafts, options) if drafts else Session(model, **options)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """Nodes of a piece: what it reads of others, its weights, and what it hands on or gives.
+
+    ``ended``: what it reads and no later piece does.
+    """
+
+    nodes: Sequence[onnx.NodeProto]
+    read: Sequence[str]
+    weights: Sequence[str]
+    handed_on: Sequence[str]
+    given: Sequence[str]
+    ended: Sequence[str]
+
+
+class Pieces:
+    """A model that runs as ``Session`` does, piece after piece, each on one thread."""
+
+    def __init__(
+        self, model: onnx.ModelProto, drafts: Sequence[_Draft], options: Mapping[str, Any]
+    ) -> None:
+        """Load what is drafted of ``model``. Raises ModelError."""
+        self.outputs = [value.name for value in model.graph.output]
+        models = _models(model, drafts)
+        sessions = [Session(each, **{**options, "threads": 1}) for each in models]
+        self._pieces = list(zip(drafts, sessions, strict=True))
+
+    def run(
+        self, outputs: Sequence[str] | None, feed: Feed, sample: str = ""
+    ) -> list[NDArray[Any]]:
+        """As ``Session.run``. Raises ModelError."""
+        wanted = self.outputs if outputs is None else outputs
+        asked, values = set(wanted), dict(feed)
+        for draft, session in self._pieces:
+            names = [*draft.handed_on, *(name for name in draft.given if name in asked)]
+            feed = {name: values[name] for name in draft.read}
+            if names:
+                values.update(zip(names, session.run(names, feed, sample), strict=True))
+            for name in draft.ended:
+                if name not in asked:
+                    del values[name]
+        return [values[name] for name in wanted]
+
+
+def _drafts(model: onnx.ModelProto) -> list[_Draft]:
+    """The pieces of a model; none where it is loaded whole."""
+    graph, cuts = model.graph, _cuts(model)
+    weights = {tensor.name for tensor in graph.initializer}
+    there = {value.name for value in graph.input}
+    if not cuts or weights & there or graph.sparse_initializer:
+        return []
+    typed = {v.name for v in _values(graph) if v.HasField("type")}
+    ends = {value.name for value in graph.output}
+    reads = [names_read(graph.node[each.start : each.stop]) for each in cuts]
+    last = {name: place for place, names in enumerate(reads) for name in names}
+    drafts = []
+    for place, (cut, names) in enumerate(zip(cuts, reads, strict=True)):
+        nodes = graph.node[cut.start : cut.stop]
+        read = [name for name in names if name in there]
+        if not typed.issuperset(read):
+            return []
+        written = [name for node in nodes for name in node.output if name]
+        handed_on = [name for name in written if last.get(name, place) > place]
+        given = [name for name in written if name in ends and name not in set(handed_on)]
+        ended = [name for name in read if last[name] == place]
+        own = [name for name in names if name in weights]
+        drafts.append(_Draft(nodes, read, own, handed_on, given, ended))
+        there.update(written)
+    return drafts
+
+
+def _cuts(model: onnx.ModelProto) -> list[range]:
+    """The places of the nodes of each piece; none where there are few."""
+    sizes = {(f.domain, f.name, f.overload): len(f.node) for f in model.functions}
+    counts = [
+        sizes.get((node.domain, node.op_type, node.overload), 1) for node in model.graph.node
+    ]
+    if sum(counts) <= FEW or not model.functions:
+        return []
+    begins, size = [0], 0
+    for place, count in enumerate(counts):
+        if size and size + count > PIECE:
+            begins.append(place)
+            size = 0
+        size += count
+    return [range(*ends) for ends in zip(begins, [*begins[1:], len(counts)], strict=True)]
+
+
+def _models(model: onnx.ModelProto, drafts: Sequence[_Draft]) -> Iterator[onnx.ModelProto]:
+    """What is drafted of ``model``, one at a time."""
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    known = {value.name: value for value in _values(model.graph)}
+    for draft in drafts:
+        made = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
+        made.opset_import.extend(model.opset_import)
+        graph = made.graph
+        graph.name = model.graph.name
+        graph.node.extend(draft.nodes)
+        graph.initializer.extend(weights[name] for name in draft.weights)
+        graph.input.extend(known[name] for name in draft.read)
+        ends = dict.fromkeys([*draft.handed_on, *draft.given])
+        graph.output.extend(known.get(n, onnx.ValueInfoProto(name=n)) for n in ends)
+        inner = (name for node in draft.nodes for name in node.output if name not in ends)
+        graph.value_info.extend(known[name] for name in inner if name in known)
+        yield made
+
+
+def _values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
+    """All that ``graph`` says of its tensors."""
+    yield from graph.value_info
+    yield from graph.input
+    yield from graph.output
