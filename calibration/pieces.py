@@ -65,7 +65,8 @@ class Pieces:
     ) -> list[NDArray[Any]]:
         """As ``Session.run``. Raises ModelError."""
         wanted = self.outputs if outputs is None else outputs
-        asked, values = set(wanted), dict(feed)
+        asked = set(wanted)
+        values: dict[str, Any] = dict(feed)
         for draft, session in self._pieces:
             names = [*draft.handed_on, *(name for name in draft.given if name in asked)]
             feed = {name: values[name] for name in draft.read}
