@@ -20,7 +20,7 @@ from calibration.held_weights import (
     weight_bytes,
 )
 from calibration.memory import give_back
-from qpasses.ir.graph import STORING, Graph, Tensor, fresh
+from qpasses.ir.graph import STORING, Graph, Tensor, fresh, names
 from qpasses.ir.model_nodes import nested_graphs, nodes_of
 from qpasses.ir.order import tidy
 from qpasses.ir.runtime import IR_VERSION
@@ -52,6 +52,7 @@ def import_graph(model: onnx.ModelProto) -> Graph:
     _take_held(graph)
     _leave_untyped(graph, plain)
     tidy(graph)
+    _tell_apart(graph, set())
     taken: set[str] = set()
     for node in graph.nodes:
         node.name = fresh(node.name or node.op, taken)
@@ -115,6 +116,22 @@ def _read_types(model: onnx.ModelProto) -> None:
             if each.name == "type" and each.type == onnx.AttributeProto.STRING:
                 kind = text_format.Parse(each.s.decode(), onnx.TypeProto())
                 each.CopyFrom(helper.make_attribute(each.name, kind))
+
+
+def _tell_apart(graph: Graph, around: set[str]) -> None:
+    """Give other names to what bodies write under names of ``around``, which they would hide.
+
+    onnxruntime takes a branch that calls its result as the If does.
+    """
+    inner = list(graph.subgraphs())
+    known = around | names(graph) if inner else around
+    for body in inner:
+        taken = known | names(body)
+        own = [*body.inputs, *(each for node in body.nodes for each in node.outputs)]
+        for tensor in {id(each): each for each in own}.values():
+            if tensor.name in known and not tensor.is_empty():
+                tensor.name = fresh(tensor.name, taken)
+        _tell_apart(body, known)
 
 
 def _write_once(graph: onnx.GraphProto) -> None:

@@ -53,3 +53,21 @@ def test_weights_that_two_branches_read_are_written_once_and_outside_of_them():
     assert not any(body.initializer for body in bodies)
     assert [each.name for each in graph.initializer].count("w") == 1
     assert verify(result.model, made, feeds).verdict == result.verdict
+
+
+def test_branches_that_call_their_results_as_their_if_does_are_verified():
+    made = model(
+        """g (float[N, 4] x, bool q) => (float[N, 4] y) {
+            [first] h = MatMul (x, w)
+            [choice] y = If (q) <
+                then_branch = t () => (float[N, 4] y) { y = Neg (h) },
+                else_branch = e () => (float[N, 4] y) { z = Abs (h) y = Neg (z) }
+            >
+        }""",
+        opset=17,
+        w=numbers(4, 4),
+    )
+    feeds = [{"x": numbers(2, 4, seed=i), "q": np.array(i < 2)} for i in range(4)]
+    result = quantize(made, feeds)
+    assert verify(result.model, made, feeds).verdict == result.verdict
+    assert [each.name for each in result.model.graph.output] == ["y"]
