@@ -129,8 +129,19 @@ def _expanded(
     """
     is_fused = any(each.takes(node) for each in EXPAND for node in graph.nodes)
     run_passes(EXPAND, graph, context, watch)
-    if not (is_fused or is_new):
-        return graph
+    if is_fused or is_new:
+        graph = _inferred(graph, sample, context)
+    unknown = _count_unknown(graph)
+    while unknown:
+        graph, before = _inferred(graph, sample, context), unknown
+        unknown = _count_unknown(graph)
+        if unknown >= before:
+            break
+    return graph
+
+
+def _inferred(graph: Graph, sample: Arrays | None, context: Context) -> Graph:
+    """``graph`` with sizes that are inferred anew, and what follows from them folded."""
     model = prepared_model(graph)
     del model.graph.value_info[:]
     graph = import_graph(true_shapes(model, sample))
@@ -139,6 +150,20 @@ def _expanded(
             node.op, node.domain = STORE, STORING
     fold_constants(graph)
     return graph
+
+
+def _count_unknown(graph: Graph) -> int:
+    """Tensors with a size that has not even a name: folding may have made it known.
+
+    Of sizes that are computed from sizes, as exporters write them for a free batch, those of
+    one Reshape are what inference has to know for the next.
+    """
+    shapes = [tensor.shape for node in graph.nodes for tensor in node.outputs]
+    return sum(shape is None or any(map(_is_unknown, shape)) for shape in shapes)
+
+
+def _is_unknown(size: int | str | None) -> bool:
+    return size is None or (isinstance(size, str) and size.startswith("unk__"))
 
 
 def _agrees_unmasked(
