@@ -102,7 +102,7 @@ def _through(
     )
     run_passes(CASTS, graph, context, watch)
     take_apart(graph, context)
-    is_new = fold_constants(graph)
+    is_new = _folded(graph) and _lacks_sizes(graph)
     is_new |= settle_resizes(graph, sample)
     whole = _runnable(graph, context) if context.given else None
     if not watch.stops_in(CASTS):
@@ -125,41 +125,48 @@ def _expanded(
 ) -> Graph:
     """``graph`` without fused ops; the shapes of what they hid are inferred.
 
-    ``is_new``: so are those in branches that have taken the place of an If.
+    ``is_new``: so are those that wait for what has been folded.
     """
+    if is_new:
+        graph = _sized(graph, sample, context)
     is_fused = any(each.takes(node) for each in EXPAND for node in graph.nodes)
     run_passes(EXPAND, graph, context, watch)
-    if is_fused or is_new:
-        graph = _inferred(graph, sample, context)
-    unknown = _count_unknown(graph)
-    while unknown:
-        graph, before = _inferred(graph, sample, context), unknown
-        unknown = _count_unknown(graph)
-        if unknown >= before:
-            break
-    return graph
+    return _sized(graph, sample, context) if is_fused else graph
 
 
-def _inferred(graph: Graph, sample: Arrays | None, context: Context) -> Graph:
-    """``graph`` with sizes that are inferred anew, and what follows from them folded."""
-    model = prepared_model(graph)
-    del model.graph.value_info[:]
-    graph = import_graph(true_shapes(model, sample))
-    for node in graph.nodes:
-        if node.name in context.given.scales:
-            node.op, node.domain = STORE, STORING
-    fold_constants(graph)
-    return graph
-
-
-def _count_unknown(graph: Graph) -> int:
-    """Tensors with a size that has not even a name: folding may have made it known.
+def _sized(graph: Graph, sample: Arrays | None, context: Context) -> Graph:
+    """``graph`` with shapes that are inferred anew, and what follows from them folded.
 
     Of sizes that are computed from sizes, as exporters write them for a free batch, those of
     one Reshape are what inference has to know for the next.
     """
+    is_new = True
+    while is_new:
+        model = prepared_model(graph)
+        del model.graph.value_info[:]
+        graph = import_graph(true_shapes(model, sample))
+        for node in graph.nodes:
+            if node.name in context.given.scales:
+                node.op, node.domain = STORE, STORING
+        is_new = _folded(graph) and _lacks_sizes(graph)
+    return graph
+
+
+def _folded(graph: Graph) -> bool:
+    """Fold; whether that took a node away that computes, or an If."""
+    before = _count_computing(graph)
+    has_taken = fold_constants(graph)
+    return has_taken or _count_computing(graph) < before
+
+
+def _count_computing(graph: Graph) -> int:
+    return sum(node.op != "Constant" for node in graph.nodes)
+
+
+def _lacks_sizes(graph: Graph) -> bool:
+    """Whether a size has not even a name."""
     shapes = [tensor.shape for node in graph.nodes for tensor in node.outputs]
-    return sum(shape is None or any(map(_is_unknown, shape)) for shape in shapes)
+    return any(shape is None or any(map(_is_unknown, shape)) for shape in shapes)
 
 
 def _is_unknown(size: int | str | None) -> bool:
