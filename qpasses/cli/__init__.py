@@ -47,7 +47,7 @@ makes millions that stay, and Python's own 700 to 2,000 cost a seventh of a run.
 def main() -> None:
     """The entry point: a user's mistake ends in one clear line and its exit code."""
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
-    sys.stdout = Output(sys.stdout)
+    sys.stdout, sys.stderr = Output(sys.stdout), Output(sys.stderr, is_report=False)
     if current_thread() is main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -70,3 +70,4 @@ def main() -> None:
         sys.exit(143 if is_terminated else 130)
     finally:
         sys.stdout.flush()
+        sys.stderr.flush()

@@ -7,6 +7,18 @@ FREE = "--input-shape fixes free sizes"
 """The advice where sizes follow from those of the model's inputs alone."""
 
 
+def is_unknown(size: int | str | None) -> bool:
+    """Whether a size has no name either, or one that inference has made up, by a count."""
+    return size is None or (isinstance(size, str) and size.startswith("unk__"))
+
+
+def declared_sizes(tensor: Tensor) -> list[int | str | None] | None:
+    """Numbers and names, None where neither is known; None as a whole for an unknown rank."""
+    if tensor.shape is None:
+        return None
+    return [None if is_unknown(size) else size for size in tensor.shape]
+
+
 def given_in_a_run(node: Node, *places: int) -> bool:
     """Whether one of these inputs of ``node`` follows from values, not from sizes alone.
 

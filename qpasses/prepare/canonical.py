@@ -18,6 +18,7 @@ from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
 from qpasses.ir.shapes import true_shapes
+from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
 from qpasses.prepare import CASTS, EXPAND, SIMPLIFY
@@ -166,11 +167,7 @@ def _count_computing(graph: Graph) -> int:
 def _lacks_sizes(graph: Graph) -> bool:
     """Whether a size has not even a name."""
     shapes = [tensor.shape for node in graph.nodes for tensor in node.outputs]
-    return any(shape is None or any(map(_is_unknown, shape)) for shape in shapes)
-
-
-def _is_unknown(size: int | str | None) -> bool:
-    return size is None or (isinstance(size, str) and size.startswith("unk__"))
+    return any(shape is None or any(map(is_unknown, shape)) for shape in shapes)
 
 
 def _agrees_unmasked(
