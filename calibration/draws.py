@@ -23,7 +23,8 @@ DRAWN = frozenset(
 
 _BODIES = ("If", "Loop", "Scan", "SequenceMap")
 _OLDEST, _NEWEST = 10, 21
-"""The first opset that has all ops of the functions, the last in which onnxruntime draws."""
+"""The first opset that has all ops of the functions; the last in which onnxruntime draws, but
+for Dropout."""
 
 _TYPES = (0, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
 """Of noise that onnxruntime has."""
@@ -139,17 +140,17 @@ _DROPOUT = (
 
 def settled(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with draws that are the same in each run; itself if there are none."""
-    inner = any(_draws(node) for function in model.functions for node in function.node)
-    if not inner and not any(map(_draws, _nodes(model.graph))):
-        return model
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
-    if not _OLDEST <= version <= _NEWEST:
+    called = [node for function in model.functions for node in function.node]
+    inner = any(_draws(node, version) for node in called)
+    if not inner and not any(_draws(node, version) for node in _nodes(model.graph)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(onnx.inliner.inline_local_functions(model) if inner else model)
     copy.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
     copy.ir_version = max(copy.ir_version, 8)  # the first with functions
-    for place, node in enumerate([each for each in _nodes(copy.graph) if _draws(each)]):
+    drawing = [node for node in _nodes(copy.graph) if _draws(node, version)]
+    for place, node in enumerate(drawing):
         call, text = _settled(node, f"Draw{place}", version)
         header = f'<domain: "{_DOMAIN}", opset_import: ["" : {version}]>'
         copy.functions.append(parser.parse_function(header + text))
@@ -166,11 +167,13 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
                 yield from _nodes(attribute.g)
 
 
-def _draws(node: onnx.NodeProto) -> bool:
+def _draws(node: onnx.NodeProto, version: int) -> bool:
     if node.domain not in ("", "ai.onnx"):
         return False
     if node.op_type == "Dropout":
         return len(node.input) > _TRAINING and bool(node.input[_TRAINING])
+    if not _OLDEST <= version <= _NEWEST:
+        return False
     if not node.op_type.startswith("Random"):
         return node.op_type in DRAWN
     kind = next((each.i for each in node.attribute if each.name == "dtype"), 0)

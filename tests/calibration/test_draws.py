@@ -55,11 +55,11 @@ def drawing(name, opset):
     return model(f"{ends} {{ {body} }}", opset=opset, **used)
 
 
-@pytest.mark.parametrize("opset", [12, 17, 21])
+@pytest.mark.parametrize("opset", [12, 17, 21, 24])
 @pytest.mark.parametrize("name", DRAWS)
 def test_draws_are_the_same_in_each_run_and_have_their_mean_and_deviation(name, opset):
-    if name == "coins" and opset < 15:
-        pytest.skip("Bernoulli is of opset 15")
+    if (name == "coins" and opset < 15) or (opset > 21 and "training" not in name):
+        pytest.skip("Bernoulli is of opset 15; from 22 on onnxruntime has no noise")
     made = drawing(name, opset)
     feed = {each.name: numbers(99, 98) for each in made.graph.input}
     first = Session(made)
