@@ -139,10 +139,12 @@ def _sized(graph: Graph, sample: Arrays | None, context: Context) -> Graph:
     """``graph`` with shapes that are inferred anew, and what follows from them folded.
 
     Of sizes that are computed from sizes, as exporters write them for a free batch, those of
-    one Reshape are what inference has to know for the next.
+    one Reshape are what inference has to know for the next: a round for each, while they are
+    not too many.
     """
-    is_new = True
-    while is_new:
+    is_new, seen = True, 0
+    while is_new and seen < _MOST_NODES:
+        seen += len(graph.nodes)
         model = prepared_model(graph)
         del model.graph.value_info[:]
         graph = import_graph(true_shapes(model, sample))
@@ -151,6 +153,10 @@ def _sized(graph: Graph, sample: Arrays | None, context: Context) -> Graph:
                 node.op, node.domain = STORE, STORING
         is_new = _folded(graph) and _lacks_sizes(graph)
     return graph
+
+
+_MOST_NODES = 20_000
+"""So many nodes, over all rounds, get their shapes anew: it takes two seconds."""
 
 
 def _folded(graph: Graph) -> bool:
