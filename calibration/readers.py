@@ -60,7 +60,7 @@ class Listed(Source):
         name = self.name(index)
         with _one_at_a_time:
             given = self.feeds[index]
-        return self.naming.matched(_arrays(given, self.specs, name), self.specs, name)
+        return _arrays(given, self.naming, self.specs, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ def _spool(
         if given is end:
             return False
         where = f"{title}[{count}]"
-        arrays = naming.matched(_arrays(given, specs, where), specs, where)
+        arrays = _arrays(given, naming, specs, where)
         feed = fitted(arrays, specs, where)
         _write(folder / str(count), feed, where)
         return True
@@ -150,18 +150,26 @@ def _spool(
     return kept
 
 
-def _arrays(given: object, specs: Sequence[InputSpec], where: str) -> Arrays:
+def _arrays(
+    given: object, naming: ArrayNames, specs: Sequence[InputSpec], where: str
+) -> Arrays:
     """A feed as values by input name; DataError for anything else."""
+    matched = naming.matched(_by_name(given, specs, where), specs, where)
+    return {name: _value(value, name, where) for name, value in matched.items()}
+
+
+def _by_name(given: object, specs: Sequence[InputSpec], where: str) -> Mapping[str, object]:
+    """What a feed gives by name, of whatever type; DataError for anything else."""
     is_sequence = len(specs) == 1 and specs[0].is_sequence
     if isinstance(given, np.ndarray | np.generic) or (is_sequence and isinstance(given, list)):
         spec = only_input(specs, where, "a dict with one array per input")
-        return {spec.name: _value(given, spec.name, where)}
+        return {spec.name: given}
     if not isinstance(given, Mapping):
         raise DataError(
             f"{where}: is of type {type(given).__name__}, expected a dict of numpy arrays "
             "by input name (or one array, for a model with one input)"
         )
-    return {name: _value(value, name, where) for name, value in given.items()}
+    return given
 
 
 def _value(given: object, name: object, where: str) -> Value:

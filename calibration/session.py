@@ -13,6 +13,7 @@ import onnx
 from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 
+from calibration.draws import settled
 from calibration.held_weights import are_many, unmap
 from calibration.inputs import Feed, tensors
 from calibration.large_weights import handed_over, put_apart
@@ -65,8 +66,11 @@ class Session:
         to write the graph as the optimizer leaves it. ``arena``: keep memory between runs, by
         default where ``optimize``. ``operators``: a library of custom ones; nodes then run in
         the order in which they stand. ``layouts``: let onnxruntime change that of tensors.
-        ``outputs``: of a model in memory, instead of its own.
+        ``outputs``: of a model in memory, instead of its own. What a model in memory draws is
+        the same in each run.
         """
+        if isinstance(model, onnx.ModelProto):
+            model = settled(model)
         options = ort.SessionOptions()
         options.log_severity_level = _FATAL
         options.intra_op_num_threads = threads

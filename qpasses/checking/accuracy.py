@@ -21,20 +21,26 @@ class Accuracy:
         self._names = names
         self._sums = np.zeros((len(names), 4))  # ref^2, error^2, ref*found, found^2
         self._largest = np.zeros(len(names))
+        self._unlike = [0] * len(names)
 
     def update(self, expected: Sequence[NDArray[Any]], found: Sequence[NDArray[Any]]) -> None:
-        """Take in the outputs of one sample; raises ModelError if they are not of one shape.
+        """Take in the outputs of one sample; raises ModelError if they are not of one rank.
 
-        Outputs that are no numbers (strings, sequences) are passed over.
+        Outputs that are no numbers (strings, sequences) are passed over. So are those of other
+        sizes, as there are where sizes follow from values (NonZero, boxes that are kept); they
+        are counted.
         """
         for i, (reference, other) in enumerate(zip(expected, found, strict=True)):
             if isinstance(reference, list):
                 continue  # a sequence
-            if np.shape(reference) != np.shape(other):
+            if np.ndim(reference) != np.ndim(other):
                 raise ModelError(
                     f"output {self._names[i]!r} has shape {list(np.shape(other))}, "
                     f"{list(np.shape(reference))} in the float model"
                 )
+            if np.shape(reference) != np.shape(other):
+                self._unlike[i] += 1
+                continue
             if getattr(reference, "dtype", np.dtype(object)).kind not in "fiub":
                 continue
             r, o = np.asarray(reference, np.float64), np.asarray(other, np.float64)
@@ -56,6 +62,7 @@ class Accuracy:
                     "sqnr_db": _sqnr(signal, noise),
                     "cosine": _finite(cosine),
                     "max_abs_error": _finite(self._largest[i]),
+                    "unlike_sizes": self._unlike[i],
                 }
             )
         return rows

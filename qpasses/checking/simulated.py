@@ -89,9 +89,10 @@ def _write_out_norms(graph: onnx.GraphProto, pair: Pair) -> None:
     """
     nodes = []
     for node in graph.node:
-        known = pair.float_nodes.get(node.name)
+        is_norm = node.op_type == "InstanceNormalization"
+        known = pair.float_nodes.get(node.name) if is_norm else None
         dims = 0 if known is None else len(known.inputs[0].shape or [])
-        if node.op_type != "InstanceNormalization" or dims < 3:
+        if dims < 3:
             nodes.append(node)
             continue
         x, scale, bias = node.input

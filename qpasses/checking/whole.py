@@ -10,6 +10,7 @@ from qpasses.checking.meaning import Pair, is_integer
 from qpasses.ir.graph import STORE, Node, Tensor
 from qpasses.ir.interchange import is_tensor
 from qpasses.ir.stages import LOOKUPS
+from qpasses.ir.unknown_sizes import declared_sizes
 
 
 def unplaced(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[str]:
@@ -54,7 +55,7 @@ def misshapen(pair: Pair) -> Iterator[str]:
             continue
         if _shown(tensor) != str(np.dtype(dtype)):
             yield f"tensor {tensor.name!r} is said to be {_shown(tensor)}, it is {dtype}"
-        elif _sizes(tensor) != _sizes(real):
+        elif declared_sizes(tensor) != declared_sizes(real):
             sizes = f"sizes {tensor.shape}, they are {real.shape}"
             yield f"tensor {tensor.name!r} is said to have {sizes}"
 
@@ -74,10 +75,6 @@ def unmeant(pair: Pair) -> Iterator[str]:
 def _shown(tensor: Tensor) -> str:
     known = isinstance(tensor.dtype, np.dtype | type)
     return str(np.dtype(tensor.dtype)) if known else "of no type"
-
-
-def _sizes(tensor: Tensor) -> list[Any] | None:
-    return None if tensor.shape is None else list(tensor.shape)
 
 
 def unlike_metadata(pair: Pair, about: Mapping[str, Any]) -> Iterator[str]:

@@ -35,8 +35,14 @@ class _Terminated(KeyboardInterrupt):
     """SIGTERM: what an interrupt keeps is kept too."""
 
 
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    raise _Terminated
+_RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: _Terminated}
+_sent: list[int] = []
+"""The signals that came."""
+
+
+def _stop(number: int, _frame: object) -> NoReturn:
+    _sent.append(number)
+    raise _RAISED[signal.Signals(number)]
 
 
 _YOUNG = 50_000
@@ -47,9 +53,28 @@ makes millions that stay, and Python's own 700 to 2,000 cost a seventh of a run.
 def main() -> None:
     """The entry point: a user's mistake ends in one clear line and its exit code."""
     gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
-    sys.stdout = Output(sys.stdout)
-    if current_thread() is main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
+    sys.stdout, sys.stderr = Output(sys.stdout), Output(sys.stderr, is_report=False)
+    _sent.clear()
+    for number in _RAISED if current_thread() is main_thread() else ():
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, _stop)
+    try:
+        _run()
+    except Exception:  # modules of C that are being imported make an ImportError of a signal
+        if not _sent:
+            raise
+        _exit_stopped(_sent[-1])
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _exit_stopped(number: int) -> NoReturn:
+    click.echo("terminated" if number == signal.SIGTERM else "interrupted", err=True)
+    sys.exit(128 + number)
+
+
+def _run() -> None:
     try:
         cli.main(standalone_mode=False)
     except QPassesError as error:
@@ -66,7 +91,4 @@ def main() -> None:
         sys.exit(ModelError.exit_code)
     except click.exceptions.Abort as error:
         is_terminated = isinstance(error.__cause__, _Terminated)
-        click.echo("terminated" if is_terminated else "interrupted", err=True)
-        sys.exit(143 if is_terminated else 130)
-    finally:
-        sys.stdout.flush()
+        _exit_stopped(signal.SIGTERM if is_terminated else signal.SIGINT)

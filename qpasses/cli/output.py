@@ -1,4 +1,4 @@
-"""Standard output that may be closed, cut short or full: what is printed decides nothing."""
+"""Output and errors that are closed, cut short or full: what is printed decides nothing."""
 
 import os
 import sys
@@ -14,8 +14,9 @@ class Output:
     as ``head`` has, or a full disk behind a pipe changes neither.
     """
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: TextIO | None, *, is_report: bool = True) -> None:
         self._stream: TextIO = stream or _nowhere()
+        self._is_report = is_report  # what cannot be said of errors cannot be said at all
         if isinstance(stream, TextIOWrapper):  # a name it cannot show is no reason to stop
             stream.reconfigure(errors="replace")
 
@@ -36,7 +37,7 @@ class Output:
 
     def _drop(self, error: OSError) -> None:
         """Let what is held back go nowhere too, at the latest when Python ends."""
-        if not isinstance(error, BrokenPipeError):
+        if self._is_report and not isinstance(error, BrokenPipeError):
             sys.stderr.write(f"warning: the report cannot be printed: {error.strerror}\n")
         nowhere = _nowhere()
         os.dup2(nowhere.fileno(), self._stream.fileno())

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from calibration.draws import DRAWN
 from qpasses.ir.graph import (
     Graph,
     Node,
@@ -32,8 +33,24 @@ def fold_constants(graph: Graph) -> bool:
 
 def _fold(graph: Graph) -> None:
     _cut_shapes(graph)
-    graph.fold_constants(flatten_subgraphs=False)
+    _fold_nodes(graph)
     graph.cleanup(remove_unused_graph_inputs=False)
+
+
+def _fold_nodes(graph: Graph) -> None:
+    """Bodies behind the graph around them; graphsurgeon would fold what draws there too."""
+    graph.fold_constants(
+        recurse_subgraphs=False, flatten_subgraphs=False, should_exclude_node=_draws
+    )
+    for inner in graph.subgraphs():
+        _fold_nodes(inner)
+
+
+def _draws(node: Node) -> bool:
+    """Whether its results, or those of a node of its bodies, are others in each run."""
+    bodies = [each for each in node.attrs.values() if is_graph(each)]
+    is_training = node.op == "Dropout" and len(node.inputs) > 2
+    return node.op in DRAWN or is_training or any(_draws(n) for g in bodies for n in g.nodes)
 
 
 def _cut_shapes(graph: Graph) -> None:

@@ -20,7 +20,7 @@ from calibration.held_weights import (
     weight_bytes,
 )
 from calibration.memory import give_back
-from qpasses.ir.graph import STORING, Graph, Tensor, fresh
+from qpasses.ir.graph import STORING, Graph, Tensor, fresh, names
 from qpasses.ir.model_nodes import nested_graphs, nodes_of
 from qpasses.ir.order import tidy
 from qpasses.ir.runtime import IR_VERSION
@@ -52,6 +52,7 @@ def import_graph(model: onnx.ModelProto) -> Graph:
     _take_held(graph)
     _leave_untyped(graph, plain)
     tidy(graph)
+    _tell_apart(graph, set())
     taken: set[str] = set()
     for node in graph.nodes:
         node.name = fresh(node.name or node.op, taken)
@@ -67,6 +68,7 @@ def export_graph(graph: Graph) -> onnx.ModelProto:
         if not is_tensor(tensor):
             value.type.CopyFrom(tensor.declared)
     _read_types(model)
+    _write_once(model.graph)
     linear = [n for n in model.graph.node if n.op_type in _LINEAR and not n.domain]
     scales = {node.input[1] for node in linear}
     for tensor in model.graph.initializer:
@@ -114,6 +116,46 @@ def _read_types(model: onnx.ModelProto) -> None:
             if each.name == "type" and each.type == onnx.AttributeProto.STRING:
                 kind = text_format.Parse(each.s.decode(), onnx.TypeProto())
                 each.CopyFrom(helper.make_attribute(each.name, kind))
+
+
+def _tell_apart(graph: Graph, around: set[str]) -> None:
+    """Give other names to what bodies write under names of ``around``, which they would hide.
+
+    onnxruntime takes a branch that calls its result as the If does.
+    """
+    inner = list(graph.subgraphs())
+    known = around | names(graph) if inner else around
+    for body in inner:
+        taken = known | names(body)
+        own = [*body.inputs, *(each for node in body.nodes for each in node.outputs)]
+        for tensor in {id(each): each for each in own}.values():
+            if tensor.name in known and not tensor.is_empty():
+                tensor.name = fresh(tensor.name, taken)
+        _tell_apart(body, known)
+
+
+def _write_once(graph: onnx.GraphProto) -> None:
+    """Constants that several graphs read stand once, in the outermost.
+
+    graphsurgeon writes them into each body, which doubles weights and hides those outside.
+    """
+    *bodies, _ = nested_graphs(graph)
+    outside = {tensor.name: tensor for tensor in graph.initializer}
+    varying = {value.name for each in (*bodies, graph) for value in each.input}
+    varying |= {o for each in (*bodies, graph) for node in each.node for o in node.output}
+    found: dict[str, list[onnx.TensorProto]] = {}
+    for tensor in (each for body in bodies for each in body.initializer):
+        found.setdefault(tensor.name, []).append(tensor)
+    for name, (first, *others) in found.items():
+        others += [outside[name]] if name in outside else []
+        if not others or name in varying or any(each != first for each in others):
+            found[name] = []
+        elif name not in outside:
+            graph.initializer.append(first)
+    for body in bodies if any(found.values()) else []:
+        kept = [each for each in body.initializer if not found[each.name]]
+        del body.initializer[:]
+        body.initializer.extend(kept)
 
 
 def _take_held(graph: Graph) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 
 from qpasses.ir.graph import Node, spatial_shape
 from qpasses.ir.rewriting import Declined
+from qpasses.ir.unknown_sizes import FREE
 
 
 def guard_pool(node: Node) -> Declined | None:
@@ -12,7 +13,7 @@ def guard_pool(node: Node) -> Declined | None:
         return Declined("AveragePool with auto_pad over a dynamic spatial size")
     x = node.inputs[0]
     if x.shape is None or len(x.shape) < 3 or not isinstance(x.shape[1], int):
-        return Declined(f"{node.op} over an unknown number of channels")
+        return Declined(f"{node.op} over a number of channels that is not known: {FREE}")
     spatial = spatial_shape(x)
     if node.op == "AveragePool" and spatial is not None:
         padded = spatial + np.reshape(all_pads(node), (2, -1)).sum(axis=0)

@@ -26,18 +26,32 @@ def half_type(model: onnx.ModelProto) -> str | None:
     return None if found is None else TensorProto.DataType.Name(found).lower()
 
 
+_TURNING = frozenset({"Transpose", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""What stands between weights and the node that reads them, as exporters write it."""
+
+
 def weighted_kinds(model: onnx.ModelProto) -> list[int | None]:
-    """The types of constants that nodes with weights read behind their first input."""
-    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
-    for node in model.graph.node:
+    """The types of constants that nodes with weights read behind their first input.
+
+    Calls of local functions read weights too: constants of two dimensions or more.
+    """
+    kinds: dict[str, int] = {}
+    large = set[str]()
+    for tensor in (t for graph in nested_graphs(model.graph) for t in graph.initializer):
+        kinds[tensor.name] = tensor.data_type
+        large |= {tensor.name} if len(tensor.dims) > 1 else set()
+    local = {(function.domain, function.name) for function in model.functions}
+    found = list[int | None]()
+    for node in nodes_of(model):
         if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
             kinds[node.output[0]] = node.attribute[0].t.data_type
-    return [
-        kinds.get(name)
-        for node in model.graph.node
-        if node.op_type in _WEIGHTED
-        for name in node.input[1:]
-    ]
+        elif node.op_type in _TURNING and node.input[0] in kinds:
+            kinds[node.output[0]] = kinds[node.input[0]]
+        elif (node.domain, node.op_type) in local:
+            found += [kinds[name] for name in node.input if name in large]
+        elif node.op_type in _WEIGHTED:
+            found += [kinds.get(name) for name in node.input[1:]]
+    return found
 
 
 def widened(model: onnx.ModelProto) -> onnx.ModelProto:

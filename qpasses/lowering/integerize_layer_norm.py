@@ -13,6 +13,7 @@ from qpasses.ir.record import SIGNALS, NodeRecord
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.shapes import keeps_shape
 from qpasses.ir.stages import NORMS, UNCENTERED
+from qpasses.ir.unknown_sizes import FREE
 from qpasses.lowering.numbers.norm_numbers import Norm, norm_numbers
 from qpasses.lowering.put_integer_node import (
     output_codes,
@@ -48,7 +49,7 @@ class IntegerizeLayerNorm(Pass):
             return Declined(f"{node.op} with a gamma or beta that is not constant and finite")
         row = row_of(node)
         if row is None:
-            return Declined(f"{node.op} over an axis whose size is not known")
+            return Declined(f"{node.op} over an axis whose size is not known: {FREE}")
         by_row = values if node.op != "InstanceNormalization" else []
         shape = node.inputs[0].shape
         if any(value is not None and not keeps_shape(shape, value) for value in by_row):

@@ -26,7 +26,9 @@ class IntegerizeReduce(Pass):
         if not is_float(node.outputs[0]):
             return None  # shape arithmetic
         if reduced_axes(node) is None:
-            return Declined(f"{node.op} over axes or a rank that is not known")
+            if rank(node.inputs[0]) is None:
+                return Declined(f"{node.op} of a rank that is not known")
+            return Declined(f"{node.op} over axes that are not constant, or over none")
         return None
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:

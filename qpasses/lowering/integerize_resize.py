@@ -11,11 +11,15 @@ from qpasses.ir.graph import Graph, Node, constant, input_at, is_float
 from qpasses.ir.moving import moves
 from qpasses.ir.patterns import stored_input, stored_output
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
+from qpasses.ir.unknown_sizes import FREE, given_in_a_run
 from qpasses.lowering.numbers.interpolation import COORDINATES, Axis, Taps, taps_of
 from qpasses.lowering.requantized import Accumulation, Replaced, emit_requantized
 
 LARGEST_TOTAL = (1 << 31) // 255
 """So much may products of coefficients add up to: times any level it fits int32."""
+
+_SCALES_AND_SIZES = (2, 3)
+"""The inputs of a Resize that say them."""
 
 _PLAIN = {"antialias": 0, "exclude_outside": 0, "keep_aspect_ratio_policy": "stretch"}
 """Attributes that must have these values."""
@@ -40,13 +44,16 @@ class IntegerizeResize(Pass):
         """Linear, from and to known sizes, along the last one to three axes."""
         if not is_float(node.outputs[0]):
             return None  # on stored integers already
-        if special := _special(node):
-            return Declined(f"Resize with {special}: no integer form yet")
-        axes = _last_axes(node)
-        if axes is None:
+        axes, special = _last_axes(node), _special(node)
+        if axes is None and given_in_a_run(node, *_SCALES_AND_SIZES):
             return Declined(
-                "Resize from or to a size that is not known: --input-shape fixes free sizes"
+                "Resize by factors, or to sizes, that the model is given or finds in a run: "
+                "export it with constant ones"
             )
+        if special and (axes is not None or not _is_product(node)):
+            return Declined(f"Resize with {special}: no integer form yet")
+        if axes is None:
+            return Declined(f"Resize from or to a size that is not known: {FREE}")
         if len(axes) > min(3, len(node.inputs[0].shape) - 2):
             return Declined("Resize of batch or channels, or along more than three axes")
         if _taps(node, axes).total > LARGEST_TOTAL:
@@ -81,6 +88,16 @@ class IntegerizeResize(Pass):
         acc = Accumulation(reachable, {"x": [meaning.scale]}, cells=tables.total)
         replaced = Replaced(node, *found)
         return emit_requantized(graph, replaced, "IntResize", inputs, attributes, acc, context)
+
+
+def _is_product(node: Node) -> bool:
+    """Whether it is a product with matrices where its sizes are known."""
+    attributes = node.attrs
+    is_wide = attributes.get("mode") == "cubic" or attributes.get("antialias", 0)
+    return bool(is_wide) and (
+        attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize"
+        and attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    )
 
 
 def _special(node: Node) -> str:

@@ -164,4 +164,9 @@ def graph_warnings(
         sqnr = output["sqnr_db"]
         if sqnr is not None and sqnr < LOW_SQNR_DB:
             found.append(f"output {output['name']!r} is only {sqnr:.1f} dB from float")
+        if count := output["unlike_sizes"]:
+            found.append(
+                f"output {output['name']!r} has other sizes than in float on {count} of the "
+                "samples, left out of its accuracy: its sizes follow from values"
+            )
     return found

@@ -18,6 +18,7 @@ from qpasses.ir.rewriting import UNWATCHED, Context, Pass, Watch, run_passes
 from qpasses.ir.runtime import OPSET, OPSET_INT8, OPSET_INT16, Arrays
 from qpasses.ir.selection import select
 from qpasses.ir.shapes import true_shapes
+from qpasses.ir.unknown_sizes import is_unknown
 from qpasses.load.memory_check import check_memory
 from qpasses.load.upgrade import OLDEST_WANTED, gives, results, upgrade
 from qpasses.prepare import CASTS, EXPAND, SIMPLIFY
@@ -102,7 +103,7 @@ def _through(
     )
     run_passes(CASTS, graph, context, watch)
     take_apart(graph, context)
-    is_new = fold_constants(graph)
+    is_new = _folded(graph) and _lacks_sizes(graph)
     is_new |= settle_resizes(graph, sample)
     whole = _runnable(graph, context) if context.given else None
     if not watch.stops_in(CASTS):
@@ -125,20 +126,54 @@ def _expanded(
 ) -> Graph:
     """``graph`` without fused ops; the shapes of what they hid are inferred.
 
-    ``is_new``: so are those in branches that have taken the place of an If.
+    ``is_new``: so are those that wait for what has been folded.
     """
+    if is_new:
+        graph = _sized(graph, sample, context)
     is_fused = any(each.takes(node) for each in EXPAND for node in graph.nodes)
     run_passes(EXPAND, graph, context, watch)
-    if not (is_fused or is_new):
-        return graph
-    model = prepared_model(graph)
-    del model.graph.value_info[:]
-    graph = import_graph(true_shapes(model, sample))
-    for node in graph.nodes:
-        if node.name in context.given.scales:
-            node.op, node.domain = STORE, STORING
-    fold_constants(graph)
+    return _sized(graph, sample, context) if is_fused else graph
+
+
+def _sized(graph: Graph, sample: Arrays | None, context: Context) -> Graph:
+    """``graph`` with shapes that are inferred anew, and what follows from them folded.
+
+    Of sizes that are computed from sizes, as exporters write them for a free batch, those of
+    one Reshape are what inference has to know for the next: a round for each, while they are
+    not too many.
+    """
+    is_new, seen = True, 0
+    while is_new and seen < _MOST_NODES:
+        seen += len(graph.nodes)
+        model = prepared_model(graph)
+        del model.graph.value_info[:]
+        graph = import_graph(true_shapes(model, sample))
+        for node in graph.nodes:
+            if node.name in context.given.scales:
+                node.op, node.domain = STORE, STORING
+        is_new = _folded(graph) and _lacks_sizes(graph)
     return graph
+
+
+_MOST_NODES = 20_000
+"""So many nodes, over all rounds, get their shapes anew: it takes two seconds."""
+
+
+def _folded(graph: Graph) -> bool:
+    """Fold; whether that took a node away that computes, or an If."""
+    before = _count_computing(graph)
+    has_taken = fold_constants(graph)
+    return has_taken or _count_computing(graph) < before
+
+
+def _count_computing(graph: Graph) -> int:
+    return sum(node.op != "Constant" for node in graph.nodes)
+
+
+def _lacks_sizes(graph: Graph) -> bool:
+    """Whether a size has not even a name."""
+    shapes = [tensor.shape for node in graph.nodes for tensor in node.outputs]
+    return any(shape is None or any(map(is_unknown, shape)) for shape in shapes)
 
 
 def _agrees_unmasked(

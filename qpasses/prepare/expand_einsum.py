@@ -10,6 +10,7 @@ import numpy as np
 
 from qpasses.ir.graph import Graph, Node, Tensor, rank
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.ir.unknown_sizes import FREE
 from qpasses.prepare.recognition.expansion import Expansion
 
 
@@ -39,7 +40,9 @@ class ExpandEinsum(Pass):
             sizes = _sizes(node.inputs, read.operands)
             groups = _Groups.of(read)
             if sizes is None or not groups.are_known(sizes):
-                return Declined("Einsum over indices of sizes that are not known, or differ")
+                return Declined(
+                    f"Einsum over indices of sizes that differ, or are not known: {FREE}"
+                )
             _put_product(Expansion(graph, node, context), read, groups, sizes)
         else:
             _put_sum(Expansion(graph, node, context), read)

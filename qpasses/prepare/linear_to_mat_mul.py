@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, rank
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
+from qpasses.ir.unknown_sizes import FREE
 from qpasses.prepare.recognition.expansion import Expansion
 
 MOST_WEIGHTS = 1 << 20
@@ -47,7 +48,7 @@ def _put_cum_sum(graph: Graph, node: Node, context: Context) -> Outcome:
     along = int(axis.reshape(())) % len(x.shape)
     size = x.shape[along]
     if not isinstance(size, int) or not 0 < size * size <= MOST_WEIGHTS:
-        return Declined("CumSum along an axis of a size that is not known, or too large")
+        return Declined(f"CumSum along an axis of a size too large, or not known: {FREE}")
     before = np.tri(size, k=-1 if node.attrs.get("exclusive", 0) else 0, dtype=np.float32).T
     matrix = before[::-1, ::-1] if node.attrs.get("reverse", 0) else before
     perm = [k for k in range(len(x.shape)) if k != along] + [along]

@@ -62,6 +62,7 @@ REPORT = {
                 "sqnr_db": OPTIONAL_NUMBER,
                 "cosine": OPTIONAL_NUMBER,
                 "max_abs_error": NUMBER,
+                "unlike_sizes": int,
             }
         ]
     },

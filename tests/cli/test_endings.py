@@ -42,13 +42,29 @@ def test_a_report_that_finds_no_place_says_the_verdict_of_verify(desk):
     [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")],
 )
 def test_a_command_that_is_told_to_stop_says_so(desk, monkeypatch, sent, code, said):
+    ended = told_to_stop(desk, monkeypatch, lambda *_: os.kill(os.getpid(), sent))
+    assert (ended.code, said in ended.err) == (code, True)
+    assert not desk.output.exists()
+
+
+def test_so_does_one_that_imports_a_module_of_c_meanwhile(desk, monkeypatch):
+    def importing(*_):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise ImportError("initialization failed") from error
+
+    ended = told_to_stop(desk, monkeypatch, importing)
+    assert (ended.code, ended.err.strip()) == (130, "interrupted")
+
+
+def told_to_stop(desk, monkeypatch, meanwhile):
+    """How quantize ends, with ``meanwhile`` in the middle of it."""
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setattr("qpasses.api.quantized", lambda *_: os.kill(os.getpid(), sent))
+    monkeypatch.setattr("qpasses.api.quantized", meanwhile)
     try:
-        ended = desk.quantize()
+        return desk.quantize()
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-    assert (ended.code, said in ended.err) == (code, True)
-    assert not desk.output.exists()

@@ -38,7 +38,7 @@ def test_the_only_array_is_for_the_only_input_and_that_is_said(desk):
     assert same["calibration"] == report["calibration"]
 
 
-@pytest.mark.parametrize("place", ["a file", "a folder", "Python"])
+@pytest.mark.parametrize("place", ["a file", "a folder", "feeds", "feeds with plain numbers"])
 def test_labels_are_left_out_and_that_is_said(desk, place):
     labels = np.arange(8)
     if place == "a file":
@@ -48,6 +48,8 @@ def test_labels_are_left_out_and_that_is_said(desk, place):
         data.mkdir()
         for i in range(8):
             save(data, f"{i}.npz", {"x": pictures()[i], "label": labels[i]})
+    elif place == "feeds with plain numbers":
+        data = [{"x": pictures()[i : i + 1], "label": int(labels[i])} for i in range(8)]
     else:
         data = [{"x": pictures()[i : i + 1], "label": labels[i]} for i in range(8)]
     result = qpasses.quantize(cnn(), data)

@@ -37,6 +37,22 @@ def test_a_full_disk_behind_the_report_costs_a_warning(tmp_path):
     assert "the report cannot be printed: No space left" in ended.stderr
 
 
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("name, code", [("no.onnx", 2), ("text.onnx", 3)])
+def test_an_error_that_cannot_be_printed_has_its_exit_code(tmp_path, name, code):
+    (tmp_path / "text.onnx").write_text("no model")
+    command = ["quantize", name, "--data", "random:1", "-o", "out.onnx"]
+    with FULL.open("w") as nowhere:
+        ended = subprocess.run(
+            [sys.executable, "-m", "qpasses", *command],
+            check=False,
+            cwd=tmp_path,
+            stderr=nowhere,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+    assert ended.returncode == code
+
+
 def test_a_reader_that_stops_or_is_not_there_changes_nothing(tmp_path):
     reading, writing = os.pipe()
     os.close(reading)

@@ -132,6 +132,25 @@ def test_a_model_in_half_precision_is_converted_and_that_is_said(kind):
     assert qpasses.calibrate(made, data).report["warnings"][0].startswith("the model is")
 
 
+LAYER = '<domain: "mine", opset_import: ["" : 17]> Layer (a, b) => (c) { c = MatMul (a, b) }'
+BEHIND = {
+    "a Transpose": ("t = Transpose (w) h = MatMul (x, t)", {}),
+    "an Identity": ("t = Identity (w) h = MatMul (x, t)", {}),
+    "a function": ("h = mine.Layer (x, w)", {"functions": LAYER, "domains": ["mine"]}),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_so_is_one_whose_weights_are_read_behind(name):
+    body, options = BEHIND[name]
+    text = f"g (float16[N, 4] x) => (float16[N, 4] y) {{ {body} y = Relu (h) }}"
+    made = model(text, opset=17, w=numbers(4, 4, dtype=np.float16), **options)
+    feeds = [{"x": numbers(2, 4, seed=seed, dtype=np.float16)} for seed in range(4)]
+    result = qpasses.quantize(made, feeds)
+    assert (result.verdict, result.report["summary"]["float_nodes"]) == ("ok", [])
+    assert qpasses.verify(result.model, made, feeds).verdict == "ok"
+
+
 def test_an_input_without_a_shape_takes_it_from_the_option():
     made = cnn()
     made.graph.input[0].type.tensor_type.ClearField("shape")

@@ -149,6 +149,18 @@ def test_a_slice_with_bounds_that_vary_moves_stored_integers(tmp_path):
     assert proof["kind"] == "structural"
 
 
+def test_an_output_whose_size_follows_from_values_is_compared_where_it_is_the_same(tmp_path):
+    body = """m = Greater (a, zero) n = NonZero (m) t = Transpose (n)
+        z = GatherND (a, t)"""
+    made = beside(body, zero=np.float32(0))
+    made.graph.output[1].type.tensor_type.ClearField("shape")
+    ended = Ended(tmp_path, made, data=pictures(8))
+    found = {each["name"]: each for each in ended.report["accuracy"]["outputs"]}
+    assert ended.summary["verdict"] == "ok"
+    assert found["z"]["unlike_sizes"] > 0 == found["y"]["unlike_sizes"]
+    assert any("'z' has other sizes" in warning for warning in ended.warnings)
+
+
 # Tensors of size zero
 
 NOTHING = {"zero": int64(0), "two": int64(2)}

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from qpasses.checking.meaning import DifferenceError, Pair, Site, same
 from qpasses.checking.rules.check_constants import stores_nearest
 from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, is_graph
+from qpasses.ir.unknown_sizes import declared_sizes
 
 _SHAPES = frozenset({"Shape", "Size"})
 _PLACES = frozenset({"ArgMax", "ArgMin"})
@@ -153,7 +154,7 @@ def _branch(
     pairs = zip(_in_order(ours), _in_order(theirs), strict=True)
     declared += [(node.outputs, real.outputs) for node, real in pairs]
     for mine, other in (pair for sides in declared for pair in zip(*sides, strict=False)):
-        if (mine.dtype, mine.shape) != (other.dtype, other.shape):
+        if (mine.dtype, declared_sizes(mine)) != (other.dtype, declared_sizes(other)):
             yield f"a branch declares {mine.name!r} in another way"
     for mine, other in zip(ours.outputs, theirs.outputs, strict=True):
         if problem := _unlike_input("", mine, other, pair, inside):
