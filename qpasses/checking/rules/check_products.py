@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
+from opsets.real_scales import RealScales
 from opsets.row_blocks import rows_along
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.meaning import (
@@ -261,11 +262,12 @@ def _steps(site: Site) -> Int64:
     return levels(*(int(site.given[name]) for name in ("y_zero", "y_min", "y_max")))
 
 
-def _ratios(
-    scales: Mapping[str, Sequence[float]], y: Quantization, cells: int
-) -> list[Fraction]:
-    """The products of the operands' scales over cells and the scale of y."""
-    found = [1 / (Fraction(y.scale) * cells)]
-    for each in scales.values():
-        found = [one * Fraction(other) for one in found for other in each]
-    return found
+def _ratios(scales: Mapping[str, Sequence[float]], y: Quantization, cells: int) -> RealScales:
+    """The products of the operands' scales over cells and the scale of y.
+
+    Weights alone have one for each channel.
+    """
+    factor, others = 1 / (Fraction(y.scale) * cells), scales.get("w", [1.0])
+    for (one,) in (each for name, each in scales.items() if name != "w"):
+        factor *= Fraction(one)
+    return RealScales(factor, others)
