@@ -37,6 +37,9 @@ _CHANNELS = 512
 _AT_ONCE = 32
 """So many far multipliers of each channel are tried in one go."""
 
+_FEWER = 128
+"""Of so many channels, as each has as many rows of steps as there are tries."""
+
 
 def nearest(scale: Fraction, bits: int) -> tuple[int, int]:
     """``(multiplier, shift)`` nearest to ``scale``, of ``bits`` significant bits.
@@ -185,20 +188,18 @@ def _ruled(
     is_missing = fewest == np.iinfo(np.int64).max
     far = list(_outwards(min(_NEAR, largest) + 1, largest))
     for first in range(0, len(far), _AT_ONCE):
-        missing = np.flatnonzero(is_missing)
-        if not len(missing):
-            break
-        tries = np.tile(far[first : first + _AT_ONCE], len(missing))
-        rows = np.repeat(missing, len(far[first : first + _AT_ONCE]))
-        fits = (start[rows] + tries > 0) & (start[rows] + tries < 1 << bits)
-        rows, tries = rows[fits], tries[fits]
-        for at in (ends, steps):
-            candidate = start[rows] + tries
-            exact = is_exact(rows, candidate, at, meant(rows, candidate, at))
-            rows, tries = rows[exact], tries[exact]
-        rows, places = np.unique(rows, return_index=True)  # the first, so the nearest
-        found[rows] = start[rows] + tries[places]
-        is_missing[rows] = False
+        missing, some = np.flatnonzero(is_missing), far[first : first + _AT_ONCE]
+        for asked in (missing[at : at + _FEWER] for at in range(0, len(missing), _FEWER)):
+            tries, rows = np.tile(some, len(asked)), np.repeat(asked, len(some))
+            fits = (start[rows] + tries > 0) & (start[rows] + tries < 1 << bits)
+            rows, tries = rows[fits], tries[fits]
+            for at in (ends, steps):
+                candidate = start[rows] + tries
+                exact = is_exact(rows, candidate, at, meant(rows, candidate, at))
+                rows, tries = rows[exact], tries[exact]
+            rows, places = np.unique(rows, return_index=True)  # the first, so the nearest
+            found[rows] = start[rows] + tries[places]
+            is_missing[rows] = False
     return Ruled(found, shift)
 
 

@@ -84,10 +84,12 @@ def main() -> None:
             ("inspect", integer),
             ("quantize", model, "--data", data, "--emit", "qdq", "-o", qdq),
             ("integerize", qdq, "-o", integer),
+            ("verify", integer, "--against", qdq, "--data", data),
         ):
             cost = cost_of(*command)
             shown = f"{cost.seconds:.0f}", f"{cost.megabytes:.0f}"
             name = f"{command[0]} to Q/DQ" if "qdq" in command else command[0]
+            name = f"{name} against Q/DQ" if command[0] == "verify" and qdq in command else name
             rows.add_row(str(name), *shown, f"{cost.megabytes / size:.2f}")
     Console(width=120).print(rows)
 

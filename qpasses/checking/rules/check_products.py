@@ -138,9 +138,11 @@ def _matrix(
 
 def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:
     """The sums of each channel for any codes of x: the ends at the signs of the weights."""
-    levels = [rows.astype(np.int16) - matrix.zero for rows in rows_along(matrix.weights, axis)]
-    total = np.concatenate([rows.sum(axis=1, dtype=np.int64) for rows in levels])
-    mass = np.concatenate([np.abs(rows).sum(axis=1, dtype=np.int64) for rows in levels])
+    sums = []
+    for rows in rows_along(matrix.weights, axis):
+        levels = rows.astype(np.int16) - matrix.zero
+        sums.append([each.sum(axis=1, dtype=np.int64) for each in (levels, np.abs(levels))])
+    total, mass = np.concatenate(sums, axis=1)
     above, below = (mass + total) // 2, (mass - total) // 2
     low, high = (end - x.zero_point for end in x.type_limits)
     bias = matrix.bias.astype(np.int64)
