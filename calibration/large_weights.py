@@ -60,6 +60,13 @@ def handed_over(
     return alone(rest), weights
 
 
+def held_in_place(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
+    """By name, the values that ``model`` holds and kernels can read where they are."""
+    held = {t.name: values_of(t) for t in model.graph.initializer if is_held(t)}
+    flags = {name: values.flags for name, values in held.items()}
+    return {n: held[n] for n, each in flags.items() if each.c_contiguous and each.aligned}
+
+
 def put_apart(
     model: onnx.ModelProto, folder: Path, outputs: Sequence[onnx.ValueInfoProto] = ()
 ) -> Path:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibration.draws import settled
 from calibration.held_weights import are_many, unmap
 from calibration.inputs import Feed, tensors
-from calibration.large_weights import handed_over, put_apart
+from calibration.large_weights import handed_over, held_in_place, put_apart
 from calibration.silent import ort
 from calibration.silent import state as _state
 from opsets.errors import ModelError
@@ -59,6 +59,7 @@ class Session:
         operators: Path | None = None,
         layouts: bool = True,
         outputs: Sequence[onnx.ValueInfoProto] = (),
+        in_place: bool = True,
     ) -> None:
         """Load ``model``; ``threads`` 0 leaves the number to onnxruntime.
 
@@ -66,8 +67,9 @@ class Session:
         to write the graph as the optimizer leaves it. ``arena``: keep memory between runs, by
         default where ``optimize``. ``operators``: a library of custom ones; nodes then run in
         the order in which they stand. ``layouts``: let onnxruntime change that of tensors.
-        ``outputs``: of a model in memory, instead of its own. What a model in memory draws is
-        the same in each run.
+        ``outputs``: of a model in memory, instead of its own. ``in_place``: read held weights
+        where they are; else they may be let go, they are in a file. What a model in memory
+        draws is the same in each run.
         """
         if isinstance(model, onnx.ModelProto):
             model = settled(model)
@@ -95,12 +97,12 @@ class Session:
         if isinstance(model, onnx.ModelProto) and are_many(model):
             options.add_session_config_entry("session.disable_prepacking", "1")
             self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")
+            self._share(held_in_place(model) if in_place else {}, options)
             model = put_apart(model, Path(self._folder.name), outputs)
             unmap()
         elif isinstance(model, onnx.ModelProto):
             model, weights = handed_over(model, outputs)
-            self._weights = [*map(ort.OrtValue.ortvalue_from_numpy, weights.values())]
-            options.add_external_initializers([*weights], self._weights)
+            options.add_external_initializers([*weights], self._share(weights, options))
         source = str(model) if isinstance(model, Path) else model
         try:
             self._session = ort.InferenceSession(
@@ -111,6 +113,15 @@ class Session:
         if self._folder is not None and os.name == "posix":  # what is mapped stays
             self._folder.cleanup()
         self.outputs: list[str] = [output.name for output in self._session.get_outputs()]
+
+    def _share(
+        self, weights: Mapping[str, NDArray[Any]], options: ort.SessionOptions
+    ) -> Sequence[ort.OrtValue]:
+        """Let kernels read ``weights`` where they are: nothing else is kept of them."""
+        self._weights = [*map(ort.OrtValue.ortvalue_from_numpy, weights.values())]
+        for name, value in zip(weights, self._weights, strict=True):
+            options.add_initializer(name, value)
+        return self._weights
 
     def run(
         self,

@@ -23,15 +23,19 @@ class RealScales(Sequence[Fraction]):
     """
 
     def __init__(self, factor: Fraction, others: Sequence[float]) -> None:
-        self._factor, self._others = factor, others
+        self._factor, self.others = factor, others
         rounded = _double(factor)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             near = rounded * np.asarray(others, np.float64)
         is_normal = (near > _SMALL) & (near < _LARGE) & (_SMALL < rounded < _LARGE)
         self.near: NDArray[np.float64] = np.where(is_normal, near, np.nan)
 
+    def of(self, channels: Sequence[int]) -> "RealScales":
+        """Those of ``channels``."""
+        return RealScales(self._factor, [self.others[channel] for channel in channels])
+
     def __len__(self) -> int:
-        return len(self._others)
+        return len(self.others)
 
     @overload
     def __getitem__(self, index: int) -> Fraction: ...
@@ -39,8 +43,8 @@ class RealScales(Sequence[Fraction]):
     def __getitem__(self, index: slice) -> list[Fraction]: ...
     def __getitem__(self, index: int | slice) -> Fraction | list[Fraction]:
         if isinstance(index, slice):
-            return [self._factor * Fraction(other) for other in self._others[index]]
-        return self._factor * Fraction(self._others[index])
+            return [self._factor * Fraction(other) for other in self.others[index]]
+        return self._factor * Fraction(self.others[index])
 
 
 def near_scales(scales: Sequence[Fraction]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from opsets.fixed_point import ROUNDINGS, Int64, Rounding
 from opsets.kernels import Kernel
 from opsets.op import Attributes, Constants, Flavour
 from opsets.qpasses_v1 import OPS
-from opsets.real_scales import near_scales
+from opsets.real_scales import RealScales, near_scales
 from opsets.realised import node_rounding
 from opsets.rounding import NodeRounding
 from opsets.target import Target
@@ -37,6 +37,9 @@ _CHANNELS = 512
 _AT_ONCE = 32
 """So many far multipliers of each channel are tried in one go."""
 
+_FEWER = 128
+"""Of so many channels, as each has as many rows of steps as there are tries."""
+
 
 def nearest(scale: Fraction, bits: int) -> tuple[int, int]:
     """``(multiplier, shift)`` nearest to ``scale``, of ``bits`` significant bits.
@@ -55,6 +58,23 @@ def nearest(scale: Fraction, bits: int) -> tuple[int, int]:
     multiplier, rest = divmod(top << shift, bottom)
     multiplier += 2 * rest > bottom or (2 * rest == bottom and multiplier % 2)
     return (multiplier // 2, shift - 1) if multiplier == 1 << bits else (multiplier, shift)
+
+
+def all_nearest(scales: Sequence[Fraction], bits: int) -> tuple[Int64, Int64]:
+    """``nearest`` of each: by doubles, and exactly where these do not tell.
+
+    They are off by 2**(bits - 50) units at most: a unit may be another one beside a tie and at
+    powers of two. Scales that are too large or too small for the shift are asked exactly too.
+    """
+    fraction, exponent = np.frexp(near_scales(scales))
+    units, shift = np.ldexp(fraction, bits), bits - exponent.astype(np.int64)
+    doubt, last = 2.0 ** (bits - 49), 2.0**bits
+    is_told = (np.abs(units - np.floor(units) - 0.5) > doubt) & (shift < _LARGEST_SHIFT)
+    is_told &= (units > last / 2 + doubt) & (np.rint(units) < last) & (shift > 1)
+    multiplier = np.where(is_told, np.rint(units), 0).astype(np.int64)
+    for channel in np.flatnonzero(~is_told).tolist():
+        multiplier[channel], shift[channel] = nearest(scales[channel], bits)
+    return multiplier, shift
 
 
 def shifted(products: Int64, shift: int, rounding: Rounding) -> Int64:
@@ -109,12 +129,16 @@ def ruled_multipliers(
     then the nearest, then the larger. Else the first exact one up to 512 away (at 24 bits),
     else the nearest. Channels that are alike are asked once.
     """
-    ends = zip(scales, reachable.low.tolist(), reachable.high.tolist(), strict=True)
-    places: dict[tuple[Fraction, int, int], int] = {}
+    numbers: Sequence[float | Fraction] = (
+        scales.others if isinstance(scales, RealScales) else scales
+    )
+    ends = zip(numbers, reachable.low.tolist(), reachable.high.tolist(), strict=True)
+    places: dict[tuple[float | Fraction, int, int], int] = {}
     order = [places.setdefault(each, len(places)) for each in ends]
-    low, high = (np.array([each[k] for each in places], np.int64) for k in (1, 2))
-    unlike = [each[0] for each in places]
-    found = _ruled(unlike, steps, Interval(low, high), kernel, target)
+    rows = np.unique(order, return_index=True)[1].tolist()  # the first channel of each kind
+    unlike = scales.of(rows) if isinstance(scales, RealScales) else [scales[n] for n in rows]
+    some = Interval(reachable.low[rows], reachable.high[rows])
+    found = _ruled(unlike, steps, some, kernel, target)
     return Ruled(found.multiplier[order], found.shift[order])
 
 
@@ -126,8 +150,7 @@ def _ruled(
     target: Target,
 ) -> Ruled:
     bits = target.multiplier_bits
-    pairs = [nearest(scale, bits) for scale in scales]
-    start, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    start, shift = all_nearest(scales, bits)
     found, fewest = start.copy(), np.full(len(start), np.iinfo(np.int64).max)
     real = reachable.clip(real_thresholds(scales, steps))
     rounding = node_rounding(target)
@@ -165,20 +188,18 @@ def _ruled(
     is_missing = fewest == np.iinfo(np.int64).max
     far = list(_outwards(min(_NEAR, largest) + 1, largest))
     for first in range(0, len(far), _AT_ONCE):
-        missing = np.flatnonzero(is_missing)
-        if not len(missing):
-            break
-        tries = np.tile(far[first : first + _AT_ONCE], len(missing))
-        rows = np.repeat(missing, len(far[first : first + _AT_ONCE]))
-        fits = (start[rows] + tries > 0) & (start[rows] + tries < 1 << bits)
-        rows, tries = rows[fits], tries[fits]
-        for at in (ends, steps):
-            candidate = start[rows] + tries
-            exact = is_exact(rows, candidate, at, meant(rows, candidate, at))
-            rows, tries = rows[exact], tries[exact]
-        rows, places = np.unique(rows, return_index=True)  # the first, so the nearest
-        found[rows] = start[rows] + tries[places]
-        is_missing[rows] = False
+        missing, some = np.flatnonzero(is_missing), far[first : first + _AT_ONCE]
+        for asked in (missing[at : at + _FEWER] for at in range(0, len(missing), _FEWER)):
+            tries, rows = np.tile(some, len(asked)), np.repeat(asked, len(some))
+            fits = (start[rows] + tries > 0) & (start[rows] + tries < 1 << bits)
+            rows, tries = rows[fits], tries[fits]
+            for at in (ends, steps):
+                candidate = start[rows] + tries
+                exact = is_exact(rows, candidate, at, meant(rows, candidate, at))
+                rows, tries = rows[exact], tries[exact]
+            rows, places = np.unique(rows, return_index=True)  # the first, so the nearest
+            found[rows] = start[rows] + tries[places]
+            is_missing[rows] = False
     return Ruled(found, shift)
 
 

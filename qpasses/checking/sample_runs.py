@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from calibration import Session
 from calibration.collect import cores
-from calibration.held_weights import let_go
+from calibration.held_weights import let_go, weight_bytes
 from calibration.inputs import Feed
+from calibration.memory import give_back
 from calibration.pieces import loaded
 from qpasses.checking.simulated import Simulated
 
@@ -110,8 +111,9 @@ class Simulation:
         others: Sequence[onnx.ModelProto] = (),
     ) -> None:
         self._simulated, self._allowed = simulated, allowed
-        self._session = Session(simulated.model, optimize=False)
+        self._session = Session(simulated.model, optimize=False, in_place=False)
         let_go(simulated.model, others)
+        give_back(weight_bytes(simulated.model))
         self._samples = self._total = self._unlike = self._largest = 0
         self.problem = ""
 

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
+import onnx
+
 from calibration import Samples, Session
 from calibration.held_weights import are_many, weight_bytes
 from calibration.inputs import Feed, tensors
 from calibration.memory import give_back
+from opsets.op import Flavour
 from qpasses.checking.reference import reference_runs
 from qpasses.checking.running_ahead import Ahead
 from qpasses.checking.sample_runs import Tensors, Watched
@@ -92,7 +95,7 @@ class SideBySide:
     @cached_property
     def _optimized(self) -> Sequence[Session]:
         integer, session = self._read.model, self.session()
-        pair = with_bodies(integer, self._fast), with_bodies(integer, "portable")
+        pair = self._with(self._fast), self._with("portable")
         return [session if each == integer else Session(each) for each in pair]
 
     def close(self) -> None:
@@ -101,6 +104,10 @@ class SideBySide:
             each.close()
         self._loader.shutdown()
 
+    def _with(self, bodies: Flavour | Mapping[str, str]) -> onnx.ModelProto:
+        read = self._read
+        return with_bodies(read.model, bodies, (read.graph, read.record))
+
     def _ahead(self, items: Iterable[Item]) -> Iterator[Item]:
         if self._is_held:
             return iter(items)
@@ -108,8 +115,7 @@ class SideBySide:
         return self._threads[-1]
 
     def _portable_runs(self) -> Iterator[Tensors]:
-        model = with_bodies(self._read.model, "portable")
-        watched = Watched(model, self.stored, not self._is_held)
+        watched = Watched(self._with("portable"), self.stored, not self._is_held)
         for position, (name, feed) in enumerate(self.samples):
             given = self.edges.feed(feed)
             yield watched.run(given, name, position < INSIDE_SAMPLES)
@@ -117,8 +123,7 @@ class SideBySide:
     def _file_runs(self, fast: Mapping[str, str]) -> Iterator[Run]:
         runs = reference_runs(self._original, self.samples)
         session = self.session()
-        model = with_bodies(self._read.model, fast)
-        watched = Watched(model, self.stored, not self._is_held)
+        watched = Watched(self._with(fast), self.stored, not self._is_held)
         if self._is_held:
             give_back(weight_bytes(self._original.reference))
         for position, (name, feed, expected) in enumerate(runs):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from calibration.held_weights import tensor_of
+from calibration.large_weights import names_read
 from opsets.qpasses_v1 import OPS
 from opsets.row_blocks import blocks
 from qpasses.checking.meaning import Pair, Site, is_integer
@@ -75,12 +76,21 @@ def simulated(pair: Pair) -> Simulated:
     del graph.node[:]
     del graph.value_info[:]
     graph.node.extend(nodes)
+    _leave_out_unread(graph)
     return Simulated(
         model,
         {ours: _codes(_given(real)) for ours, real in sources.items()}
         | {ours: _codes(_given(ours)) for ours in narrow},
         {ours: _codes(real) for ours, real in sources.items()},
     )
+
+
+def _leave_out_unread(graph: onnx.GraphProto) -> None:
+    """Take away the weights of the float graph that others have taken the place of."""
+    read = {*names_read(graph.node), *(value.name for value in graph.output)}
+    for place in reversed(range(len(graph.initializer))):
+        if graph.initializer[place].name not in read:
+            del graph.initializer[place]
 
 
 def _write_out_norms(graph: onnx.GraphProto, pair: Pair) -> None:
@@ -311,7 +321,12 @@ def _take_weights(
     x, w = (np.array(site.entry.scales[name]) for name in "xw")
     behind = given["w"].ndim - 1 - OPS[node.op].channel_axis
     real = {
-        "weights": _dequantized(given["w"], given["w_zero"], w.reshape(-1, *[1] * behind)),
+        "weights": _dequantized(
+            given["w"],
+            given["w_zero"],
+            w.reshape(-1, *[1] * behind),
+            constant(site.first.inputs[1]),
+        ),
         "bias": given["bias"] * (x * w),
     }
     for name, value in real.items():
@@ -326,12 +341,28 @@ def _take_weights(
 
 
 def _dequantized(
-    stored: NDArray[Any], zero: NDArray[Any], scale: NDArray[np.float64]
+    stored: NDArray[Any],
+    zero: NDArray[Any],
+    scale: NDArray[np.float64],
+    known: NDArray[Any] | None,
 ) -> NDArray[np.float32]:
-    """In double, rounded to float32; ``scale`` broadcasts."""
-    real, scales = np.empty(stored.shape, np.float32), np.broadcast_to(scale, stored.shape)
+    """In double, rounded to float32; ``scale`` broadcasts.
+
+    ``known`` itself where that is all of it, bit for bit, as the weights of a quantized
+    original are: there is no second copy of these.
+    """
+    if known is not None and (known.dtype != np.float32 or known.shape != stored.shape):
+        known = None
+    real = np.empty(stored.shape, np.float32) if known is None else known
+    scales = np.broadcast_to(scale, stored.shape)
     for part in blocks(stored):
-        real[part] = (stored[part].astype(np.int16) - zero) * scales[part]
+        values = (stored[part].astype(np.int16) - zero) * scales[part]
+        levels = values.astype(np.float32)
+        if real is known and (levels.view(np.int32) != real[part].view(np.int32)).any():
+            real = np.empty(stored.shape, np.float32)
+            real[: part.start] = known[: part.start]
+        if real is not known:
+            real[part] = levels
     return real
 
 

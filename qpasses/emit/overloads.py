@@ -27,16 +27,19 @@ def bodies_of(graph: Graph, record: Record) -> Bodies:
 
 
 def with_bodies(
-    model: onnx.ModelProto, wanted: Flavour | Mapping[str, str]
+    model: onnx.ModelProto,
+    wanted: Flavour | Mapping[str, str],
+    known: tuple[Graph, Record] | None = None,
 ) -> onnx.ModelProto:
     """A copy of an integer model whose nodes use other bodies.
 
     ``wanted``: overloads in place of portable ones, by node; or portable bodies, or
-    onnxruntime's where the proof accepts one.
+    onnxruntime's where the proof accepts one. ``known``: the graph and the record of
+    ``model``, where they have been read.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    graph, record = import_graph(model), read_record(model)[0]
+    graph, record = known or (import_graph(model), read_record(model)[0])
     bodies = bodies_of(graph, record)
     for node in (each for each in graph.nodes if each.name in bodies):
         name = _other(node, record, bodies[node.name][1], wanted)

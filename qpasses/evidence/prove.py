@@ -166,10 +166,11 @@ def accumulator_interval(node: Node, given: Constants) -> Interval:
     axis = OPS[node.op].channel_axis
     zero, bias, found = int(given["w_zero"]), given["bias"].astype(np.int64), []
     for rows in rows_along(given["w"], axis):
-        products_of = [(rows.astype(np.int32) - zero) * np.int32(end) for end in (high, low)]
-        sides = ((side, each) for side in (np.minimum, np.maximum) for each in products_of)
-        found.append([side(each, 0).sum(axis=1, dtype=np.int64) for side, each in sides])
-    floors, ends = np.concatenate(found, axis=1).reshape(2, 2, -1).sum(axis=1)
+        weights = rows.astype(np.int16) - zero
+        sides = (np.maximum(weights, 0), np.minimum(weights, 0))
+        found.append([side.sum(axis=1, dtype=np.int64) for side in sides])
+    above, below = np.concatenate(found, axis=1)
+    floors, ends = above * low + below * high, above * high + below * low  # low <= 0 <= high
     return Interval(floors + bias, ends + bias)
 
 

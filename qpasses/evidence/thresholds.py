@@ -50,7 +50,7 @@ class Interval:
     def clip(self, thresholds: Int64) -> Int64:
         """Thresholds [C, K] moved to the nearest point of [low, high + 1]: same step function
         on the interval."""
-        return np.clip(thresholds, self.low[:, None], self.high[:, None] + 1)
+        return within(thresholds, self.low[:, None], self.high[:, None] + 1)
 
     def farthest(self) -> tuple[int, int]:
         """The channel with the largest sum by size, and that sum."""
@@ -68,6 +68,12 @@ class Interval:
 
 
 _NOTHING = Fraction(0)
+
+
+def within(values: Int64, low: Int64, high: Int64) -> Int64:
+    """``np.clip``, which takes half as long again where the ends are those of each row."""
+    found = np.maximum(values, low)
+    return np.minimum(found, high, out=found)
 
 
 def products(a_zero: NDArray[Any], b_zero: NDArray[Any], count: int) -> Interval:
@@ -165,13 +171,13 @@ def real_thresholds(
     them all. So it is acc + rest that is scaled.
     """
     tie_counts = ties_reach(steps, "half_to_even")
-    rest = list(rests) or [_NOTHING] * len(scales)
     divisors = near_scales(scales)
     is_near = divisors > _SMALLEST
     divisors = np.where(is_near, divisors, 1.0)
-    offsets = np.array([float(each) for each in rest], np.float64)
     # relative error below 2**-49
-    estimate = (steps - 0.5) / divisors.reshape(-1, 1) - offsets.reshape(-1, 1)
+    estimate = (steps - 0.5) / divisors.reshape(-1, 1)
+    if rests:
+        estimate -= np.array([float(each) for each in rests], np.float64).reshape(-1, 1)
     result = np.clip(np.ceil(estimate), -float(NEVER), float(NEVER)).astype(np.int64)
     far = np.abs(estimate)
     doubtful = np.abs(estimate - np.rint(estimate)) <= far * 2.0**-48 + 2.0**-48
@@ -180,7 +186,10 @@ def real_thresholds(
     for channel in np.flatnonzero(doubtful.any(axis=1)).tolist():
         asked = doubtful[channel]
         result[channel, asked] = _exact(
-            scales[channel], steps[asked], tie_counts[asked], rest[channel]
+            scales[channel],
+            steps[asked],
+            tie_counts[asked],
+            rests[channel] if rests else _NOTHING,
         )
     return np.clip(result, -NEVER, NEVER)
 
@@ -239,7 +248,7 @@ def kernel_mismatches(
     low, high = reachable.low[:, None], reachable.high[:, None]
     wrong = np.zeros(thresholds.shape, bool)
     for offset in (0, -1):
-        accumulator = np.clip(thresholds + offset, low, high)
+        accumulator = within(thresholds + offset, low, high)
         reaches = kernel(accumulator, multiplier[:, None], shift[:, None], *more) >= steps
         wrong |= reaches != (accumulator >= thresholds)
     return np.asarray(wrong.sum(axis=1), np.int64)

@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ class Function:
 
     def run(self, *x: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         """y of each x, by onnxruntime in float32, without its optimizations."""
-        session = Session(self.model, optimize=False, threads=1)
+        session = _session(self.model.SerializeToString(deterministic=True))
         found: NDArray[np.float32] = session.run(["y"], self._feed(x))[0]
         return found
 
@@ -147,3 +148,9 @@ class Function:
         if np.shape(found) != np.shape(x[0]):
             raise ModelError(f"{', '.join(self.ops)} is no function of single numbers")
         return np.asarray(found, np.float64)
+
+
+@lru_cache(maxsize=64)
+def _session(content: bytes) -> Session:
+    """That of a function, which tables of a network share and ask many times."""
+    return Session(content, optimize=False, threads=1)

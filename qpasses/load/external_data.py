@@ -1,6 +1,7 @@
 """Weights in files beside the model: where they are, and reading them, links included."""
 
 from collections.abc import Iterator
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import onnx
@@ -11,14 +12,23 @@ from opsets.errors import ModelError, UsageError
 from opsets.ordinary_files import check_ordinary
 from qpasses.ir.model_nodes import nested_graphs
 
+_PLACE_KEY = b"location"
+
 _LONGEST = 4096
 """No system knows longer paths."""
 
 
 def external_files(path: Path) -> list[Path]:
-    """The files beside the model at ``path`` that hold its weights, if it has such."""
+    """The files beside the model at ``path`` that hold its weights, if it has such.
+
+    A model that nowhere holds the key of a place is not parsed, which takes as long as its
+    weights are many.
+    """
     try:
         check_ordinary(path)
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            if content.find(_PLACE_KEY) < 0:
+                return []
         model = onnx.load(path, format="protobuf", load_external_data=False)
     except (DecodeError, OSError, ValueError):
         return []  # read_model says what is wrong

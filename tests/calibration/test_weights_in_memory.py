@@ -4,12 +4,14 @@ import errno
 import gc
 import os
 import tempfile
+import weakref
 
 import numpy as np
 import onnx
 import pytest
 
 from calibration import Session, held_weights, large_weights
+from calibration.held_weights import holding, with_held
 from calibration.large_weights import handed_over
 from opsets.errors import UsageError
 from tests.support.small_models import model, numbers
@@ -60,6 +62,42 @@ def place(request, tmp_path, monkeypatch):
         monkeypatch.setattr(held_weights, "MANY", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """All weights of models that are asked for by it are held."""
+    for limit in ("MANY", "HELD_FROM", "LARGE"):
+        monkeypatch.setattr(held_weights, limit, 0)
+    with holding():
+        yield with_held
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_held_weights_are_read_where_they_are_with_the_same_results(case, optimize, held):
+    built, others = CASES[case]
+    feed = {"x": numbers(3, 30)} | others
+    expected = Session(built.SerializeToString(), optimize=optimize).run(None, feed)
+    for in_place in (True, False):
+        found = Session(held(built), optimize=optimize, in_place=in_place).run(None, feed)
+        for there, here in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(here, there)
+
+
+def test_weights_that_are_not_read_in_place_may_be_let_go(held):
+    built = held(made(PRODUCT))
+    values = weakref.ref(held_weights.values_of(built.graph.initializer[0]))
+    feed = {"x": numbers(3, 30)}
+    in_place, apart = (Session(built, in_place=each) for each in (True, False))
+    expected = apart.run(None, feed)[0]
+    held_weights.let_go(built, [])
+    assert values() is not None
+    np.testing.assert_array_equal(in_place.run(None, feed)[0], expected)
+    del in_place
+    gc.collect()
+    assert values() is None
+    np.testing.assert_array_equal(apart.run(None, feed)[0], expected)
 
 
 @pytest.mark.parametrize("optimize", [False, True])

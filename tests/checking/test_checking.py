@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
@@ -16,8 +16,9 @@ from opsets import weights
 from opsets.errors import QPassesError
 from opsets.fixed_point import saturating_multiplier
 from opsets.op import DOMAIN
+from opsets.real_scales import RealScales
 from qpasses import quantize
-from qpasses.checking.arithmetic import nearest, shifted
+from qpasses.checking.arithmetic import all_nearest, nearest, shifted
 from qpasses.checking.rules import RULES
 from qpasses.checking.translation import check
 from qpasses.evidence.prove import PROOFS
@@ -106,6 +107,22 @@ def test_every_op_has_a_rule():
 def test_the_nearest_multiplier_is_that_of_the_opset(scale, bits):
     for each in (scale, scale / 2**40, Fraction(2) ** (scale.denominator % 90 - 70)):
         assert nearest(each, bits) == saturating_multiplier(each, bits)
+
+
+@given(
+    st.lists(st.floats(2.0**-90, 2.0**30), max_size=8),
+    st.fractions(min_value=0, max_value=2**9, max_denominator=2**40),
+    st.sampled_from([2, 8, 16, 24, 31]),
+)
+@example([(2 * n + 1) * 2.0**-25 for n in (2**23, 2**23 + 1, 2**24 - 1)], Fraction(1), 24)
+@example([2.0**-61, 2.0**-62, 1 - 2.0**-30, 1 + 2.0**-50, 2.0**22, 2.0**21], Fraction(1), 24)
+@example([1.0, 2.0**-60], Fraction(1, 10**400), 24)
+@thoroughly(300)
+def test_the_nearest_multipliers_of_all_channels_are_those_of_each(numbers, factor, bits):
+    scales = RealScales(factor, numbers)
+    assert [*zip(*all_nearest(scales, bits), strict=True)] == [
+        nearest(scale, bits) for scale in scales
+    ]
 
 
 @given(st.integers(-(2**40), 2**40), st.integers(0, 30))

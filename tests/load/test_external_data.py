@@ -44,3 +44,11 @@ def test_links_out_of_the_folder_of_an_ordinary_model_are_not(hub):
     (hub / "cnn.onnx").write_bytes(whole)
     with pytest.raises(ModelError, match="'weights', which is not in the model's folder"):
         read_model(hub / "cnn.onnx")
+
+
+def test_a_model_that_holds_its_weights_has_no_files_beside_it(tmp_path):
+    onnx.save(cnn(), tmp_path / "cnn.onnx")
+    assert external_files(tmp_path / "cnn.onnx") == []
+    (tmp_path / "empty.onnx").touch()
+    assert external_files(tmp_path / "empty.onnx") == []
+    assert external_files(tmp_path) == []

@@ -13,7 +13,13 @@ from calibration import held_weights
 from calibration.held_weights import hold, holding, is_held, serialized_parts, with_held
 from opsets import row_blocks
 from opsets.errors import ModelError
+from qpasses.checking.known import Known
+from qpasses.checking.translation import check
+from qpasses.ir.graph import constant
+from qpasses.ir.rewriting import Context
+from qpasses.load.integer_model import read_integer_model
 from qpasses.load.reading import digest, read_model
+from qpasses.prepare.canonical import prepare
 from tests.support.commands import run
 from tests.support.small_models import layered, numbers
 
@@ -83,6 +89,25 @@ def test_a_quantized_model_is_integerized_with_held_weights(files, request):
     request.getfixturevalue("limits")
     assert run("integerize", qdq, "-o", held).code == 0
     assert held.read_bytes() == usual.read_bytes()
+
+
+def test_weights_of_a_quantized_original_are_there_once_for_its_simulation(limits):
+    feed = {"x": numbers(1, 8, 6, 6)}
+    qdq = qpasses.quantize(layered(), [feed], emit="qdq").model
+    read = read_integer_model(qpasses.integerize(qdq).model, "made")
+    context = Context(read.settings)
+    real = prepare(with_held(qdq), feed, context)
+    known, about = Known.of(real, context.given), (read.record, read.settings, read.about)
+    found = check(read.graph, *about, real, known=known).simulated
+    assert found is not None
+    weights = [
+        constant(node.inputs[1])
+        for node in real.nodes
+        if node.op in ("Conv", "Gemm", "MatMul")
+    ]
+    shown = [t for t in found.model.graph.initializer if is_held(t)]
+    assert {*map(id, weights)} <= {id(held_weights.values_of(tensor)) for tensor in shown}
+    assert len(shown) == len(weights)
 
 
 def test_the_digest_is_that_of_the_whole_model(limits):

@@ -62,15 +62,15 @@ def kept_matrix(
         narrow, channels = scale.astype(np.float32), codes.levels.shape[axis]
     if not np.isfinite(narrow).all() or not narrow.all():
         return None
-    whole = codes.stored
-    whole += zero
+    kind = np.int8 if signed else np.uint8
+    whole = np.add(codes.levels, zero, dtype=np.int16) if zero else codes.levels
     if bias is None:
-        levels = whole.astype(np.int8 if signed else np.uint8)
+        levels = whole.astype(kind, copy=False)
         return Matrix(levels, np.zeros(channels, np.int32), narrow, [], zero)
     given = site.pair.known.codes.get(bias.name)
     products = np.broadcast_to(x_scale * narrow.astype(np.float64), channels)
     if given is not None and (np.abs(given.scale - products) <= 1e-6 * products).all():
-        weights = whole.astype(np.int8 if signed else np.uint8)
+        weights = whole.astype(kind, copy=False)
         return Matrix(weights, given.stored, narrow, [], zero)
     numbers = constant(bias) if given is None else given.stored * given.scale
     real = np.asarray(numbers, np.float64)
@@ -84,7 +84,7 @@ def kept_matrix(
     quotients = real / products
     if np.abs(quotients).max(initial=0) > 1 << 30:
         return None
-    weights = whole.astype(np.int8 if signed else np.uint8)
+    weights = whole.astype(kind, copy=False)
     nearest = np.rint(quotients).astype(np.int32)
     return Matrix(weights, nearest, narrow, [], zero, tuple(real.tolist()))
 

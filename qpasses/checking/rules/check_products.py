@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
+from opsets.real_scales import RealScales
 from opsets.row_blocks import rows_along
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.meaning import (
@@ -137,9 +138,11 @@ def _matrix(
 
 def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:
     """The sums of each channel for any codes of x: the ends at the signs of the weights."""
-    levels = [rows.astype(np.int16) - matrix.zero for rows in rows_along(matrix.weights, axis)]
-    total = np.concatenate([rows.sum(axis=1, dtype=np.int64) for rows in levels])
-    mass = np.concatenate([np.abs(rows).sum(axis=1, dtype=np.int64) for rows in levels])
+    sums = []
+    for rows in rows_along(matrix.weights, axis):
+        levels = rows.astype(np.int16) - matrix.zero
+        sums.append([each.sum(axis=1, dtype=np.int64) for each in (levels, np.abs(levels))])
+    total, mass = np.concatenate(sums, axis=1)
     above, below = (mass + total) // 2, (mass - total) // 2
     low, high = (end - x.zero_point for end in x.type_limits)
     bias = matrix.bias.astype(np.int64)
@@ -261,11 +264,12 @@ def _steps(site: Site) -> Int64:
     return levels(*(int(site.given[name]) for name in ("y_zero", "y_min", "y_max")))
 
 
-def _ratios(
-    scales: Mapping[str, Sequence[float]], y: Quantization, cells: int
-) -> list[Fraction]:
-    """The products of the operands' scales over cells and the scale of y."""
-    found = [1 / (Fraction(y.scale) * cells)]
-    for each in scales.values():
-        found = [one * Fraction(other) for one in found for other in each]
-    return found
+def _ratios(scales: Mapping[str, Sequence[float]], y: Quantization, cells: int) -> RealScales:
+    """The products of the operands' scales over cells and the scale of y.
+
+    Weights alone have one for each channel.
+    """
+    factor, others = 1 / (Fraction(y.scale) * cells), scales.get("w", [1.0])
+    for (one,) in (each for name, each in scales.items() if name != "w"):
+        factor *= Fraction(one)
+    return RealScales(factor, others)
