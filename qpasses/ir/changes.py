@@ -1,6 +1,7 @@
 """Whether a pass changed a graph: nodes and their tensors, before and after."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import eq
 from typing import Any
 
 from qpasses.ir.graph import Graph, Node, Tensor, producer
@@ -29,15 +30,19 @@ class Snapshot:
         self._graph = graph
         self._nodes = list(graph.nodes) if node is None else neighbours(node)
         self._wide = () if node is None else self._nodes_too_wide(node)
-        self._facts, self._held = self._look()
+        self._held = list[Any]()
+        self._facts = list(self._look(self._held))
 
     def near(self, node: Node) -> Sequence[Node]:
         """``node`` and its neighbours, as they were when this was taken of it."""
         return neighbours(node) if self.is_whole else self._nodes
 
     def is_true(self) -> bool:
-        """Whether nothing of it has changed since."""
-        return self._look()[0] == self._facts
+        """Whether nothing of it has changed since: it is looked at up to the first change.
+
+        There are as many facts as before, or an earlier one differs: a count, or the ids.
+        """
+        return all(map(eq, self._facts, self._look([])))
 
     def _nodes_too_wide(self, node: Node) -> frozenset[int]:
         others = (each for each in self._nodes if each is not node)
@@ -45,26 +50,34 @@ class Snapshot:
             id(each) for each in others if len(each.inputs) + len(each.outputs) > _WIDE
         )
 
-    def _look(self) -> tuple[list[Any], list[Any]]:
-        """What can be compared, and the objects whose ids are in it, that they stay theirs."""
-        graph, facts, held = self._graph, list[Any](), list[Any]()
-        tensors = dict[int, Tensor]()
+    def _look(self, held: list[Any]) -> Iterator[Any]:
+        """What can be compared; ``held`` takes the objects whose ids are in it.
+
+        As long as they are held their ids stay theirs.
+        """
+        graph, ends = self._graph, list[Tensor]()
+        held.append(ends)
+        yield len(graph.nodes), len(graph.inputs), len(graph.outputs)
         if self.is_whole or len(graph.inputs) + len(graph.outputs) <= _WIDE:
-            facts += [_ids(graph.inputs, tensors), _ids(graph.outputs, tensors)]
-        facts += [len(graph.nodes), len(graph.inputs), len(graph.outputs)]
+            ends += [*graph.inputs, *graph.outputs]
         for node in self._nodes:
+            inputs, outputs, attributes = node.inputs, node.outputs, node.attrs
             if id(node) in self._wide:
-                facts += [node.op, len(node.inputs), len(node.outputs)]
+                yield node.op, len(inputs), len(outputs)
                 continue
-            facts += [node.op, node.domain, node.name]
-            facts += [_ids(node.inputs, tensors), _ids(node.outputs, tensors)]
-            for name, value in node.attrs.items():
-                held.append(value)
-                facts.append((name, _plain(value)))
+            yield node.op, node.domain, node.name, len(inputs), len(outputs)
+            ends += inputs
+            ends += outputs
+            if attributes:
+                held += attributes.values()
+                yield [(name, _plain(value)) for name, value in attributes.items()]
+            else:
+                yield None
+        tensors = {id(tensor): tensor for tensor in ends}
+        yield list(map(id, ends))
         for tensor in tensors.values():
             shape = tensor.shape
-            facts.append((tensor.name, tensor.dtype, None if shape is None else tuple(shape)))
-        return facts, [tensors, held]
+            yield tensor.name, tensor.dtype, None if shape is None else tuple(shape)
 
 
 def neighbours(node: Node) -> list[Node]:
@@ -83,13 +96,6 @@ def described(nodes: Iterable[Node]) -> str:
 
 def _names(tensors: Iterable[Tensor]) -> str:
     return ", ".join(tensor.name for tensor in tensors)
-
-
-def _ids(ends: Sequence[Tensor], tensors: dict[int, Tensor]) -> tuple[int, ...]:
-    """The ids of ``ends``, which join ``tensors``."""
-    ids = tuple(map(id, ends))
-    tensors.update(zip(ids, ends, strict=True))
-    return ids
 
 
 def _plain(value: Any) -> Any:

@@ -13,8 +13,9 @@ from qpasses.ir.graph import (
     names,
     new_constant,
     new_tensor,
+    varies,
 )
-from qpasses.ir.order import sort_nodes
+from qpasses.ir.order import drop_unread, sort_nodes
 
 
 def fold_constants(graph: Graph) -> bool:
@@ -33,8 +34,23 @@ def fold_constants(graph: Graph) -> bool:
 
 def _fold(graph: Graph) -> None:
     _cut_shapes(graph)
-    _fold_nodes(graph)
-    graph.cleanup(remove_unused_graph_inputs=False)
+    if any(map(_may_fold, graph.nodes)):
+        _fold_nodes(graph)
+    drop_unread(graph)
+
+
+def _may_fold(node: Node) -> bool:
+    """Whether onnx-graphsurgeon may find anything to fold here, or from here on.
+
+    What it folds begins with constants alone, with a shape that is known, or in a body; and it
+    takes casts of shapes away. Of a graph without any it would make copies, for nothing.
+    """
+    if node.op in _FOLDED or any(map(is_graph, node.attrs.values())):
+        return True
+    return not any(map(varies, node.inputs))
+
+
+_FOLDED = frozenset({"Cast", "Constant", "Shape"})
 
 
 def _fold_nodes(graph: Graph) -> None:

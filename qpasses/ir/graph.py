@@ -72,8 +72,8 @@ def sole_consumer(graph: Graph, tensor: Tensor) -> Node | None:
     """The one node that reads ``tensor``, once; None if others do or it is an output."""
     if len(tensor.outputs) != 1 or is_graph_output(graph, tensor):
         return None
-    reader: Node = tensor.outputs[0]
-    return reader if sum(t is tensor for t in reader.inputs) == 1 else None
+    reader: Node = tensor.outputs[0]  # who reads it twice stands there twice
+    return reader
 
 
 def constant(tensor: Tensor | None) -> NDArray[Any] | None:

@@ -170,8 +170,9 @@ def _take_held(graph: Graph) -> None:
 @contextmanager
 def _held(graph: Graph) -> Iterator[None]:
     """Large constants are named in what is exported meanwhile, if any are held."""
-    found = [t for t in graph.tensors().values() if isinstance(t, gs.Constant)]
-    large = [(t, t._values) for t in found if any_held() and _can_be_held(t)]
+    found = graph.tensors().values() if any_held() else ()
+    constants = [tensor for tensor in found if isinstance(tensor, gs.Constant)]
+    large = [(tensor, tensor._values) for tensor in constants if _can_be_held(tensor)]
     for tensor, values in large:
         tensor.values = LazyValues(hold(tensor.name, values))
     yield

@@ -9,9 +9,20 @@ def nested_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """``graph`` and the bodies of its If, Loop and Scan nodes, innermost first."""
     for node in graph.node:
         for attribute in node.attribute:
+            if attribute.type not in _MAY_HOLD_GRAPHS:
+                continue  # most: asking the type is a third of asking for both fields
             for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
                 yield from nested_graphs(body)
     yield graph
+
+
+_MAY_HOLD_GRAPHS = frozenset(
+    {
+        onnx.AttributeProto.UNDEFINED,  # as files of ONNX's first versions have it
+        onnx.AttributeProto.GRAPH,
+        onnx.AttributeProto.GRAPHS,
+    }
+)
 
 
 def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

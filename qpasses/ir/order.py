@@ -1,6 +1,7 @@
 """Topological order, and nothing in a graph that no output needs."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from opsets.errors import ModelError
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph
@@ -8,75 +9,103 @@ from qpasses.ir.graph import Graph, Node, Tensor, is_graph
 
 def tidy(graph: Graph) -> None:
     """Drop what nothing reads and restore topological order; the interface stays."""
-    _drop_unread(graph)
-    sort_nodes(graph)
+    before = drop_unread(graph)
+    for inner in (each for node in graph.nodes for each in _bodies(node)):
+        sort_nodes(inner)
+    _sort(graph, before)
 
 
-def _drop_unread(graph: Graph) -> None:
+def sort_nodes(graph: Graph) -> None:
+    """Restore topological order: by the longest way from an input, then as nodes are found."""
+    for inner in (each for node in graph.nodes for each in _bodies(node)):
+        sort_nodes(inner)
+    _sort(graph, _written_before(graph))
+
+
+Before: TypeAlias = Mapping[int, Sequence[int]]
+"""By the id of each node of a graph: the nodes of it that write what it reads."""
+
+
+def drop_unread(graph: Graph) -> Before:
     """Drop the nodes from which no way leads to an output, of bodies too.
 
     What writes an input goes. It is onnx-graphsurgeon's ``cleanup``, which numbers and names
-    everything anew each time.
+    everything anew each time. Gives what is written before what, for who sorts next.
     """
     for inner in (each for node in graph.nodes for each in _bodies(node)):
-        _drop_unread(inner)
+        drop_unread(inner)
     for tensor in graph.inputs:
         tensor.inputs.clear()
-    waiting = [writer for tensor in graph.outputs for writer in tensor.inputs]
-    used = {id(node) for node in waiting}
+    before = _written_before(graph)
+    waiting = [id(writer) for tensor in graph.outputs for writer in tensor.inputs]
+    used = set(waiting)
     while waiting:
-        node = waiting.pop()
-        for tensor in _read(node):
-            for writer in tensor.inputs:
-                if id(writer) not in used:
-                    used.add(id(writer))
-                    waiting.append(writer)
+        for writer in before.get(waiting.pop(), ()):  # a body may give what is outside of it
+            if writer not in used:
+                used.add(writer)
+                waiting.append(writer)
     unread = [node for node in graph.nodes if id(node) not in used]
     for node in unread:
         node.inputs.clear()
         node.outputs.clear()
     if unread:
         graph.nodes = [node for node in graph.nodes if id(node) in used]
+    return before
 
 
-def sort_nodes(graph: Graph) -> None:
-    """Restore topological order: by the longest way from an input, then as nodes are found.
+def _sort(graph: Graph, before: Before) -> None:
+    """Sort the nodes of ``graph``, not those of bodies.
 
-    It is onnx-graphsurgeon's, whose own sort recurses and ends at some 250 nodes in a row.
+    It is onnx-graphsurgeon's order, whose own sort recurses and ends at some 250 nodes in a
+    row.
     """
-    for node in graph.nodes:
-        for inner in _bodies(node):
-            sort_nodes(inner)
     own = {id(node): node for node in graph.nodes}
-    before = {key: _written_before(node, own) for key, node in own.items()}
     levels = dict[int, int]()
     for root in own:
         if root in levels:
             continue
-        path, waiting = [(root, iter(before[root]))], {root}
-        while path:
-            key, rest = path[-1]
-            missing = next((each for each in rest if each not in levels), None)
-            if missing is None:
-                levels[key] = 1 + max((levels[each] for each in before[key]), default=-1)
-                waiting.discard(key)
-                path.pop()
-            elif missing in waiting:
-                raise ModelError(f"node {own[missing].name!r} reads what follows from it")
-            else:
-                waiting.add(missing)
-                path.append((missing, iter(before[missing])))
+        if all(map(levels.__contains__, before[root])):  # most follow what they read
+            levels[root] = _level(before[root], levels)
+        else:
+            _descend(root, own, before, levels)
     graph.nodes = [own[key] for key in sorted(levels, key=levels.__getitem__)]
 
 
-def _written_before(node: Node, own: Container[int]) -> list[int]:
-    """The nodes of ``own``, by id, that write what ``node`` reads, its bodies included."""
-    found = dict[int, None]()
-    for tensor in _read(node):
-        for writer in tensor.inputs:
-            if id(writer) in own:
-                found[id(writer)] = None
-    return list(found)
+def _descend(
+    root: int, own: Mapping[int, Node], before: Before, levels: dict[int, int]
+) -> None:
+    """Find the levels of all that ``root`` reads, and its own, without recursion."""
+    path, waiting = [(root, iter(before[root]))], {root}
+    while path:
+        key, rest = path[-1]
+        missing = next((each for each in rest if each not in levels), None)
+        if missing is None:
+            levels[key] = _level(before[key], levels)
+            waiting.discard(key)
+            path.pop()
+        elif missing in waiting:
+            raise ModelError(f"node {own[missing].name!r} reads what follows from it")
+        else:
+            waiting.add(missing)
+            path.append((missing, iter(before[missing])))
+
+
+def _level(writers: Sequence[int], levels: Mapping[int, int]) -> int:
+    return 1 + max(map(levels.__getitem__, writers), default=-1)
+
+
+def _written_before(graph: Graph) -> Before:
+    """Of each node the others, by id, that write what it reads, its bodies included."""
+    own = set(map(id, graph.nodes))
+    return {
+        id(node): [
+            id(writer)
+            for tensor in _read(node)
+            for writer in tensor.inputs
+            if id(writer) in own
+        ]
+        for node in graph.nodes
+    }
 
 
 def _read(node: Node) -> Iterable[Tensor]:

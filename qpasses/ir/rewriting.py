@@ -155,7 +155,7 @@ class Pass(ABC):
         return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
 
     def takes(self, node: Node) -> bool:
-        """Whether ``node`` is one of those that this pass is asked about."""
+        """Whether ``node`` is one of those that this pass is asked about, of ``op_types``."""
         return node.op in self.op_types
 
     def guard(self, _graph: Graph, _node: Node) -> Declined | None:
@@ -195,22 +195,35 @@ def run_passes(
     a graph that is none.
     """
     context.adopt(graph)
+    ops, whole = {node.op for node in graph.nodes}, None
     for position, each in enumerate(passes):
-        has_rewritten = _run_pass(each, graph, context)
+        asked, has_rewritten = _asked(each, graph, ops), False
+        if asked:
+            whole = whole or Snapshot(graph)
+            has_rewritten = _run_pass(each, graph, asked, context, whole)
         if has_rewritten or position == 0:  # else it is as the pass before has left it
             tidy(graph)
             check_structure(graph, each.name)
+            ops, whole = {node.op for node in graph.nodes}, None
         watch.after(each.name, graph)
         if each.name == watch.stop_after:
             return
 
 
-def _run_pass(each: Pass, graph: Graph, context: Context) -> bool:
-    """Ask ``each`` about its nodes; whether it has rewritten any, and changed the graph."""
-    asked = [node for node in graph.nodes if each.takes(node)]
-    if not asked:
-        return False
-    whole = Snapshot(graph)
+def _asked(each: Pass, graph: Graph, ops: Set[str]) -> list[Node]:
+    """The nodes of ``graph`` that ``each`` is asked about; ``ops``: the op types there are."""
+    if each.op_types.isdisjoint(ops):
+        return []
+    return [node for node in graph.nodes if each.takes(node)]
+
+
+def _run_pass(
+    each: Pass, graph: Graph, asked: Sequence[Node], context: Context, whole: Snapshot
+) -> bool:
+    """Ask ``each`` about the nodes ``asked``; whether it has rewritten any.
+
+    ``whole``: the graph before it. Where that is found to be true still it serves the next.
+    """
     before: Snapshot | None = whole
     has_rewritten, still_true = False, True
     for node in asked:

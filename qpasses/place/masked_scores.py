@@ -5,7 +5,7 @@ from math import log
 
 from calibration import Range
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, producer
-from qpasses.ir.moving import moves
+from qpasses.ir.moving import moved, moves
 from qpasses.ir.patterns import data_inputs, real_value_of
 from qpasses.ir.rewriting import Context
 from qpasses.place.placement import activation_parameters
@@ -31,12 +31,25 @@ class Masked:
 
 def masked(graph: Graph, chosen: Plan) -> list[Masked]:
     """The tensors of masked scores that are going to be stored, in graph order."""
-    found = []
+    found, moved_on = [], _read_by_softmax(graph)
     for name, tensor in chosen.tensors.items():
-        scores = _scores(tensor)
+        scores = _scores(tensor) if id(tensor) in moved_on else None
         readers = _readers(graph, tensor) if scores is not None else ()
         if scores is not None and scores.name in chosen.tensors and readers:
             found.append(Masked(name, scores.name, readers))
+    return found
+
+
+def _read_by_softmax(graph: Graph) -> set[int]:
+    """The tensors, by id, that a Softmax reads, itself or by way of moving nodes."""
+    waiting = [node.inputs[0] for node in graph.nodes if node.op == "Softmax"]
+    found = set(map(id, waiting))
+    while waiting:
+        writer = producer(waiting.pop())
+        for tensor in moved(writer) if writer is not None and moves(writer) else ():
+            if id(tensor) not in found:
+                found.add(id(tensor))
+                waiting.append(tensor)
     return found
 
 

@@ -82,8 +82,9 @@ def place_parameters(
     """
     unlike = unlike_edges(graph, chosen, parameters, narrow)
     unlike += narrowed_edges(graph, chosen, narrow, parameters)
+    places = _places_read(graph)
     for name, tensor in chosen.tensors.items():
-        _quantize_activation(graph, tensor, chosen, parameters[name], context)
+        _quantize_activation(graph, tensor, chosen, parameters[name], places, context)
         context.record.tensors[chosen.stored[name]] = parameters[name]
         if name in context.sizes:
             context.sizes[chosen.stored[name]] = context.sizes[name]
@@ -184,8 +185,26 @@ def weight_scales(
         return scale.astype(wanted.dtype), raised
 
 
+Places: TypeAlias = dict[tuple[int, int], list[int]]
+"""By the ids of a tensor and a node that reads it: which of its inputs that tensor is."""
+
+
+def _places_read(graph: Graph) -> Places:
+    """Of all nodes: to look through the inputs of a wide join for each would be quadratic."""
+    found: Places = {}
+    for node in graph.nodes:
+        for index, tensor in enumerate(node.inputs):
+            found.setdefault((id(tensor), id(node)), []).append(index)
+    return found
+
+
 def _quantize_activation(
-    graph: Graph, tensor: Tensor, chosen: Plan, parameters: Quantization, context: Context
+    graph: Graph,
+    tensor: Tensor,
+    chosen: Plan,
+    parameters: Quantization,
+    places: Places,
+    context: Context,
 ) -> None:
     """Put Q and DQ behind ``tensor``.
 
@@ -204,9 +223,10 @@ def _quantize_activation(
         outputs[next(i for i, t in enumerate(outputs) if t is tensor)] = source
     for reader in readers:
         inside = (id(tensor), id(reader)) in chosen.inner
-        for index, read in enumerate(reader.inputs):
-            if read is tensor:
-                reader.inputs[index] = source if inside else real
+        for index in places.pop(
+            (id(tensor), id(reader)), ()
+        ):  # who reads it twice comes twice
+            reader.inputs[index] = source if inside else real
     quantize_and_back(graph, (source, stored, real), parameters, name, context)
 
 
