@@ -167,6 +167,7 @@ SETTINGS = {
     "int8": {"activation_type": "int8", "symmetric": True, "per_channel": False},
     "edges": {"integer_io": True},
     "slopes": {"activation_form": "multiplier"},
+    "sums": {"weight_rounding": "sum-preserving"},
     "sizes": {"input_shape": ["1,2,6,6"]},
 }
 

@@ -112,8 +112,9 @@ def _matrix(
     matrix = kept_matrix(site, bias, axis, x.scale, per_channel)
     if matrix is None:
         real = constant(bias)
+        keeps_sums = settings.weight_rounding == "sum-preserving"
         matrix = stored_matrix(
-            weights, real, axis, x.scale, per_channel, node.op, rules.weights
+            weights, real, axis, x.scale, per_channel, node.op, rules.weights, keeps_sums
         )
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
