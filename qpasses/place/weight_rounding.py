@@ -91,6 +91,6 @@ def _step_back(codes: Int64, errors: Int64, chosen: NDArray[np.bool_], side: Int
 
 
 _ROUNDERS: Mapping[WeightRounding, _Rounder] = MappingProxyType(
-    {"nearest": _nearest, "sum-preserving": _sum_preserving}
+    {"nearest": _nearest, "sum-preserving": _sum_preserving, "second-order": _nearest}
 )
 """By name, what changes the nearest codes of weights in place."""

@@ -282,6 +282,11 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
             f"{compared['nodes']} nodes, {sum(each['macs'] for each in compared['rules']):,} "
             f"multiply-accumulates: {compared['differences']} differences",
         )
+        if chosen := compared["chosen_weights"]:
+            table.add_row(
+                "weights chosen on samples",
+                f"{counted(chosen, 'node')}: less than two codes from the real ones",
+            )
     if probe := checks.get("kernel_probe"):
         table.add_row(
             "kernel probe",

@@ -1,6 +1,7 @@
 """Sums of products: IntConv, IntGemm and IntMatMul."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import cycle
 from typing import Any
@@ -32,10 +33,11 @@ from qpasses.checking.rules.check_multipliers import (
     expected_rounding,
     nearest_to_sums,
 )
+from qpasses.checking.rules.check_rounding import count_far
 from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels, real_thresholds
 from qpasses.ir.graph import Node, Tensor, constant, input_at
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import Quantization, digest_of
 
 
 def int_conv(site: Site) -> Iterator[str]:
@@ -116,6 +118,8 @@ def _matrix(
         matrix = stored_matrix(
             weights, real, axis, x.scale, per_channel, node.op, rules.weights, keeps_sums
         )
+        if site.entry.weights:
+            matrix = replace(matrix, weights=_chosen(site, weights, matrix, axis))
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
     for name, value in (
@@ -134,6 +138,20 @@ def _matrix(
     scales = {"x": [x.scale], "w": matrix.scale.tolist()}
     macs = products_of(node, site.pair.sizes)
     yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
+
+
+def _chosen(site: Site, real: NDArray[Any], matrix: Matrix, axis: int) -> NDArray[Any]:
+    """Stored weights that samples chose: nothing tells them but their digest and how near."""
+    found = site.given["w"]
+    if site.settings.weight_rounding != "second-order":
+        raise DifferenceError("its record has weights that samples chose, none may")
+    if found.dtype != matrix.weights.dtype or found.shape != matrix.weights.shape:
+        raise DifferenceError(f"its weights are {found.dtype} {list(found.shape)}")
+    if digest_of(found) != site.entry.weights:
+        raise DifferenceError("its weights are not those that its record has the digest of")
+    if far := count_far(found, matrix.weights, real, matrix.scale, axis):
+        raise DifferenceError(f"{far} of its weights are two codes or more from the real ones")
+    return found
 
 
 def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:

@@ -1,9 +1,14 @@
 """How weights are rounded: the nearest codes, or such that sums of weights are kept."""
 
+from typing import Any, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
+from opsets.row_blocks import blocks
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
 
 _CODE = 1 << 30
 """Errors are whole parts of a code, so many to one."""
@@ -36,6 +41,24 @@ def keep_sums(quotients: NDArray[np.float64], codes: Int64, low: int, high: int)
     _lower(rows, per_row, excess, ranks.reshape(rows.shape), (low, high))
     return made.reshape(codes.shape)
 
+
+def count_far(
+    found: NDArray[Any], nearest: NDArray[Any], real: NDArray[Any], scale: Floats, axis: int
+) -> int:
+    """How many codes are two or more from the ``real`` weights, and not the ``nearest`` ones.
+
+    ``scale``: one, or one for each place along ``axis``.
+    """
+    steps = scale.astype(np.float64).reshape([-1] + [1] * (found.ndim - 1))
+    ours, codes, weights = (np.moveaxis(e, axis, 0) for e in (found, nearest, real))
+    steps, far = np.broadcast_to(steps, (len(ours), *steps.shape[1:])), 0
+    for part in blocks(ours):
+        apart = np.abs(ours[part] - weights[part].astype(np.float64) / steps[part])
+        far += int(np.count_nonzero((apart >= _FAR) & (ours[part] != codes[part])))
+    return far
+
+
+_FAR = 2
 
 _NEVER = -(1 << 62)
 
