@@ -112,13 +112,14 @@ def _matrix(
     rule = rules.conv_weights if node.op == "Conv" else rules.matmul_weights
     per_channel = bool(settings.per_channel) and rule == "per_channel"
     matrix = kept_matrix(site, bias, axis, x.scale, per_channel)
+    are_chosen = _are_chosen(site)
     if matrix is None:
         real = constant(bias)
         keeps_sums = settings.weight_rounding == "sum-preserving"
         matrix = stored_matrix(
             weights, real, axis, x.scale, per_channel, node.op, rules.weights, keeps_sums
         )
-        if site.entry.weights:
+        if are_chosen:
             matrix = replace(matrix, weights=_chosen(site, weights, matrix, axis))
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
@@ -140,11 +141,18 @@ def _matrix(
     yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
 
 
+def _are_chosen(site: Site) -> bool:
+    """Whether samples chose the weights: those that a quantized model has they do not."""
+    said = site.pair.known.codes.get(site.first.inputs[1].name) is not None
+    asked = site.settings.weight_rounding == "second-order" and not said
+    if site.entry.weights and not asked:
+        raise DifferenceError("its record has a digest of weights that no samples chose")
+    return asked
+
+
 def _chosen(site: Site, real: NDArray[Any], matrix: Matrix, axis: int) -> NDArray[Any]:
-    """Stored weights that samples chose: nothing tells them but their digest and how near."""
+    """Stored weights that samples chose: their digest tells them, and how near they are."""
     found = site.given["w"]
-    if site.settings.weight_rounding != "second-order":
-        raise DifferenceError("its record has weights that samples chose, none may")
     if found.dtype != matrix.weights.dtype or found.shape != matrix.weights.shape:
         raise DifferenceError(f"its weights are {found.dtype} {list(found.shape)}")
     if digest_of(found) != site.entry.weights:
