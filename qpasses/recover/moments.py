@@ -39,7 +39,7 @@ class Windows:
             attributes.get("group", 1),
         )
 
-    def rows(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+    def rows(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float32]:
         """[groups, places, channels * kernel] of ``x`` [N, C, ...], for places it draws."""
         sizes = x.shape[2:]
         begins, ends = self._around(sizes)
@@ -59,7 +59,7 @@ class Windows:
             at = at + taps[None, :, axis] * self.dilations[axis]
             inside &= (at >= 0) & (at < sizes[axis])
             index.append(np.clip(at, 0, sizes[axis] - 1))
-        found = np.moveaxis(x, 1, -1)[tuple(index)].astype(np.float64)  # [places, taps, C]
+        found = np.moveaxis(x, 1, -1)[tuple(index)].astype(np.float32)  # [places, taps, C]
         found[~inside] = 0
         split = found.reshape(len(places), len(taps), self.groups, -1)
         return split.transpose(2, 0, 3, 1).reshape(self.groups, len(places), -1)
@@ -81,10 +81,10 @@ class Windows:
         return (less, more) if self.pads == "SAME_UPPER" else (more, less)
 
 
-def matrix_rows(x: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
+def matrix_rows(x: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float32]:
     """[1, places, inputs] of the rows of ``x`` [..., inputs]."""
     rows = x.reshape(-1, x.shape[-1])
-    return rows[_drawn(len(rows), rng)].astype(np.float64)[None]
+    return rows[_drawn(len(rows), rng)].astype(np.float32)[None]
 
 
 def _drawn(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -100,7 +100,7 @@ class Moments:
     def __init__(self, groups: int, size: int) -> None:
         self.sums, self.count = np.zeros((groups, size, size)), 0
 
-    def add(self, rows: NDArray[np.float64]) -> None:
+    def add(self, rows: NDArray[np.float32]) -> None:
         """Take rows [groups, places, n]."""
         self.sums += rows.transpose(0, 2, 1) @ rows
         self.count += rows.shape[1]

@@ -17,7 +17,7 @@ from qpasses.ir.record import Record, digest_of
 from qpasses.recover.moments import Moments, Windows, matrix_rows
 from qpasses.recover.second_order import least_error
 
-SAMPLES = 64
+SAMPLES = 32
 """So many samples are looked at, spread evenly."""
 
 AT_ONCE = 256 << 20
