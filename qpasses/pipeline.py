@@ -63,7 +63,7 @@ from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
-from qpasses.recover.round_weights import note_chosen, round_weights
+from qpasses.recover.round_weights import Rounded, note_rounding, round_weights
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class State:
     ``aligned``: what tensors get of it, and what was decided at joins. ``sharing``: what came
     of tying scales for tables, if that was asked for. ``few_codes``: by tensor, the codes it
     uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
-    into. ``weights``: by node, the real ones that samples round, until that is done;
-    ``chosen``: those nodes. ``unfinished``: why the graph does not become integer, or nothing;
+    into. ``weights``: by node, the real ones, until they are rounded for good; ``rounded``:
+    how they were. ``unfinished``: why the graph does not become integer, or nothing;
     ``ended``: whether no stage but the last follows.
     """
 
@@ -100,7 +100,7 @@ class State:
     few_codes: Mapping[str, int] = field(default_factory=dict)
     clipped: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    chosen: frozenset[str] = frozenset()
+    rounded: Rounded = field(default_factory=Rounded)
     evidence: Sequence[NodeEvidence] = ()
     model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
     unfinished: str = ""
@@ -210,7 +210,7 @@ def placed(state: State) -> State:
         clipped=clipped_constants(graph, chosen, found, shared),
     )
     made = replace(made, early=read_early(graph, chosen, context))
-    if settings.weight_rounding == "second-order":
+    if settings.weight_rounding != "nearest":
         made = replace(made, weights=real_weights(chosen, context))
     place(graph, chosen, shared, context, state.kept)
     check_stage(PLACED, graph, _grounds(context))
@@ -221,10 +221,12 @@ def placed(state: State) -> State:
 
 def recovered(state: State) -> State:
     """Q/DQ graph -> one whose integers lose less on the samples."""
-    if state.weights:
-        good = state.samples.without(state.ranges.skipped)
-        chosen = round_weights(state.graph, state.weights, good, state.progress)
-        state = replace(state, weights={}, chosen=frozenset(chosen))
+    how, good = state.settings.weight_rounding, state.samples.without(state.ranges.skipped)
+    if how != "nearest":
+        rounded = round_weights(
+            state.graph, how, state.weights, state.source, good, state.progress
+        )
+        state = replace(state, weights={}, rounded=rounded)
     if state.settings.emit == "qdq":
         run_passes(CLIP_CODES, state.graph, state.context, state.watch)
         return replace(state, unfinished="emitted as Q/DQ", ended=True)
@@ -235,7 +237,7 @@ def integerized(state: State) -> State:
     """Q/DQ graph -> integer graph: one pass for each family of ops."""
     advance = state.progress("integerize", 1)
     run_passes(integerizing(state.settings), state.graph, state.context, state.watch)
-    note_chosen(state.graph, state.record, state.chosen)
+    note_rounding(state.graph, state.record, state.rounded)
     if state.watch.stop_after is None:
         check_stage(INTEGER, state.graph, _grounds(state.context))
     advance()

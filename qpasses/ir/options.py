@@ -217,8 +217,8 @@ class GraphOptions(TensorOptions):
     weight_type: WeightType = option("int8", "What weights are stored as.", TYPES)
     weight_rounding: WeightRounding = option(
         "nearest",
-        "Weights become the nearest codes, or, a code away at most, those that keep the sums "
-        "of kernels and channels.",
+        "Weights become the nearest codes, those that keep the sums of kernels and channels, "
+        "or those that lose least on the samples; auto: what samples held back say.",
         TYPES,
     )
     residual_type: ResidualType = option(

@@ -125,8 +125,9 @@ class NodeRecord:
     (of ``a``) that lack a result of it. ``requantizes``: multiplier and total right shift of a
     table that holds what these give. ``costs``: what bodies were estimated to cost in
     nanoseconds, None for one that gives other entries. ``bias``: the real biases of a
-    quantized model, where they are no whole numbers in steps of the products. ``weights``: the
-    digest of stored weights that were chosen on samples, else nothing.
+    quantized model, where they are no whole numbers in steps of the products. ``weights``: how
+    they were rounded, by name, or the digest of those that samples chose; nothing where only
+    the nearest could be.
     """
 
     source: Sequence[str]

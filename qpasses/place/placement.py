@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Range
-from opsets.fixed_point import Rounding
 from opsets.row_blocks import blocks
 from opsets.weights import WEIGHTS
 from qpasses.ir.edges import Floats, rounded
@@ -35,7 +34,6 @@ from qpasses.place.fusing import keep_apart
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
 from qpasses.place.residuals import empty_operands, narrowed_edges, residual_streams
-from qpasses.place.weight_rounding import settle
 
 BIAS_LIMIT = 1 << 30
 """Stored biases leave half of int32 to the products."""
@@ -287,32 +285,18 @@ def _stored_matrix(
     wanted = rule.scales(node.op, rows, dtype == np.uint8)
     scale, raised = weight_scales(wanted, values, x_scale)
     raised = raised & (size == np.abs(values))
-    stored = _codes(np.moveaxis(weights, axis, 0), scale, dtype, rule.rounding, context)
-    stored = np.ascontiguousarray(np.moveaxis(stored, 0, axis))
+    column = [1] * weights.ndim
+    column[axis] = -1
+    divisors = np.broadcast_to(scale.reshape(column).astype(np.float64), weights.shape)
+    ends, stored = np.iinfo(dtype), np.empty(weights.shape, dtype)
+    for part in blocks(weights):
+        levels = rounded(weights[part].astype(np.float64) / divisors[part], rule.rounding)
+        stored[part] = np.clip(levels, ends.min, ends.max).astype(dtype)
     if bias is None:
         return _Matrix(stored, scale, None)
     steps = np.float64(x_scale) * scale.astype(np.float64)
     levels = rounded(bias.astype(np.float64) / steps, rule.rounding).astype(np.int32)
     return _Matrix(stored, scale, levels, raised=np.flatnonzero(raised).tolist())
-
-
-def _codes(
-    weights: NDArray[Any],
-    scale: Scales,
-    dtype: np.dtype[Any],
-    rounding: Rounding,
-    context: Context,
-) -> NDArray[Any]:
-    """The codes of ``weights`` [channels, ...], whose scale is of one or of each channel."""
-    column = [-1] + [1] * (weights.ndim - 1)
-    divisors = np.broadcast_to(scale.reshape(column).astype(np.float64), weights.shape)
-    ends, stored = np.iinfo(dtype), np.empty(weights.shape, dtype)
-    how = context.settings.weight_rounding
-    for part in blocks(weights):
-        quotients = weights[part].astype(np.float64) / divisors[part]
-        nearest = np.clip(rounded(quotients, rounding), ends.min, ends.max).astype(np.int64)
-        stored[part] = settle(quotients, nearest, (ends.min, ends.max), how)
-    return stored
 
 
 def _kept_matrix(

@@ -1,148 +1,165 @@
-"""Weights rounded for what they do to the samples, on the Q/DQ graph."""
+"""How the weights of a Q/DQ graph are rounded: as asked, or as held-back samples tell."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
-from calibration import Samples, Session
+from calibration import Samples
 from qpasses.evidence.bodies import constants_of
-from qpasses.ir.graph import Graph, Node, constant, producer
+from qpasses.ir.choices import WeightRounding
+from qpasses.ir.graph import Graph
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.progress import Progress
 from qpasses.ir.record import Record, digest_of
-from qpasses.recover.moments import Moments, Windows, matrix_rows
+from qpasses.recover.kept_sums import keep_sums
+from qpasses.recover.matrices import Codes, Matrix, matrices_of
+from qpasses.recover.on_samples import moments_on, outputs_on, sqnr_db, walks
 from qpasses.recover.second_order import least_error
 
 SAMPLES = 32
-"""So many samples are looked at, spread evenly."""
+"""So many samples choose weights, spread evenly."""
 
-AT_ONCE = 256 << 20
-"""Moments of so many bytes are summed in one walk over the samples."""
+HELD_BACK = 8
+"""So many samples judge, or a quarter of them where there are few."""
+
+NOISE_DB = 0.5
+"""A gain of less may be chance."""
 
 
 @dataclass(frozen=True)
-class _Matrix:
-    """A node whose weights are rounded: its real ones, the stored ones, how it reads x.
+class Rounded:
+    """How weights were rounded, of the ``nodes`` by name.
 
-    ``place``: among all of them, which tells how positions are drawn.
+    ``asked``: what the user asked for, ``how``: what was done. ``sqnr_db``: on so many samples
+    ``held_back``, what each way to round gives at the outputs, where that was asked.
     """
 
-    place: int
-    node: Node
-    real: NDArray[Any]
-    stored: Any  # the constant tensor
-    scale: NDArray[np.floating[Any]]
+    asked: WeightRounding = "nearest"
+    how: WeightRounding = "nearest"
+    nodes: frozenset[str] = frozenset()
+    held_back: int = 0
+    sqnr_db: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def windows(self) -> Windows | None:
-        """Of a Conv; None for a matrix."""
-        if self.node.op != "Conv":
+    def as_json(self) -> dict[str, Any] | None:
+        """``weight_rounding`` of a report; None where the nearest codes were asked for."""
+        if self.asked == "nearest":
             return None
-        return Windows.of(self.node, self.real.shape[2:])
-
-    @property
-    def groups(self) -> int:
-        """Rows of different groups read different channels."""
-        return self.windows.groups if self.windows else 1
-
-    @property
-    def size(self) -> int:
-        """How many weights a row has."""
-        return prod(self.real.shape[1:]) if self.windows else self.real.shape[0]
-
-    @property
-    def bytes(self) -> int:
-        """Those of its moments."""
-        return 8 * self.groups * self.size**2
-
-    def rows(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Stored or real weights, or what is one for each, as [groups, rows, size]."""
-        rows = values if self.windows else values.T
-        return rows.reshape(self.groups, -1, self.size)
-
-    def settle(self, moments: Moments) -> None:
-        """Store the codes that lose least."""
-        column = [-1, *[1] * (self.real.ndim - 1)] if self.windows else [1, -1]
-        scale = np.broadcast_to(self.scale.reshape(column), self.real.shape)
-        quotients = self.real.astype(np.float64) / scale.astype(np.float64)
-        codes = self.stored.values
-        ends = np.iinfo(codes.dtype)
-        rows = least_error(self.rows(quotients), moments.mean, (ends.min, ends.max))
-        made = rows.reshape(codes.shape if self.windows else codes.shape[::-1])
-        made = made if self.windows else made.T
-        self.stored.values = np.ascontiguousarray(made.astype(codes.dtype))
+        return {
+            "asked": self.asked,
+            "chosen": self.how,
+            "nodes": len(self.nodes),
+            "held_back": self.held_back,
+            "sqnr_db": dict(self.sqnr_db),
+        }
 
 
 def round_weights(
-    graph: Graph, weights: Mapping[str, NDArray[Any]], samples: Samples, progress: Progress
-) -> list[str]:
-    """Round anew what DequantizeLinear nodes store of real ``weights``, by node.
+    graph: Graph,
+    how: WeightRounding,
+    weights: Mapping[str, NDArray[Any]],
+    source: onnx.ModelProto,
+    samples: Samples,
+    progress: Progress,
+) -> Rounded:
+    """Round what ``graph`` stores of the real ``weights``, given by node.
 
-    ``graph`` is a Q/DQ graph, whose inputs of the matrices are looked at on ``samples``.
-    Returns the names of the nodes whose weights were chosen.
+    ``source``: the float model, beside which held-back ones of the ``samples`` judge if it is
+    to be found ``how``. Raises ModelError where a model cannot be run.
     """
-    matrices = list(_matrices(graph, weights))
-    walks, few = list(_walks(matrices)), samples.spread(SAMPLES)
-    advance = progress("round weights", len(walks) * len(few))
-    for walk in walks:
-        moments = [Moments(each.groups, each.size) for each in walk]
-        for position, found in enumerate(_inputs(graph, walk, few)):
-            for each, sums in zip(walk, moments, strict=True):
-                rng = np.random.default_rng([each.place, position])
-                x = found[each.node.inputs[0].name]
-                if x.size:
-                    sums.add(
-                        each.windows.rows(x, rng) if each.windows else matrix_rows(x, rng)
-                    )
-            advance()
-        for each, sums in zip(walk, moments, strict=True):
-            each.settle(sums)
-    return [each.node.name for each in matrices]
+    matrices = matrices_of(graph, weights)
+    if how == "auto":
+        return _judged(graph, matrices, source, samples, progress)
+    _round(graph, how, matrices, samples, progress)
+    return Rounded(how, how, frozenset(each.node.name for each in matrices))
 
 
-def note_chosen(graph: Graph, record: Record, chosen: Collection[str]) -> None:
-    """Record of integer nodes that compute the nodes ``chosen`` which weights they have."""
+def _judged(
+    graph: Graph,
+    matrices: Sequence[Matrix],
+    source: onnx.ModelProto,
+    samples: Samples,
+    progress: Progress,
+) -> Rounded:
+    """The rounding that gains most on samples that chose nothing; the nearest by default."""
+    names = frozenset(each.node.name for each in matrices)
+    judges = samples.spread(min(HELD_BACK, len(samples) // 4))
+    others = samples.without({name for name, _ in judges})
+    if not len(judges) or not matrices:
+        return Rounded("auto", "nearest", names)
+    expected = list(outputs_on(source, judges))
+    ways: tuple[WeightRounding, ...] = ("nearest", "sum-preserving", "second-order")
+    nearest = [each.codes for each in matrices]
+    found, kept = dict[str, float](), dict[str, list[Codes]]()
+    for way in ways:
+        _store(matrices, nearest)
+        _round(graph, way, matrices, others, progress)
+        gained = sqnr_db(expected, outputs_on(prepared_model(graph), judges))
+        if gained is None:
+            break
+        found[way], kept[way] = gained, [each.codes for each in matrices]
+    best: WeightRounding = max(ways, key=lambda way: found.get(way, -np.inf))
+    if found.get(best, 0) < found.get("nearest", 0) + NOISE_DB:
+        best = "nearest"
+    _store(matrices, kept.get(best, nearest))
+    return Rounded("auto", best, names, len(judges), found)
+
+
+def _store(matrices: Sequence[Matrix], codes: Sequence[Codes]) -> None:
+    for each, its in zip(matrices, codes, strict=True):
+        each.store(its)
+
+
+def _round(
+    graph: Graph,
+    how: WeightRounding,
+    matrices: Sequence[Matrix],
+    samples: Samples,
+    progress: Progress,
+) -> None:
+    """Round the nearest codes, which are stored, ``how`` it is said."""
+    if how == "sum-preserving":
+        for each in matrices:
+            each.store(_with_kept_sums(each))
+    elif how == "second-order":
+        _choose(graph, matrices, samples.spread(SAMPLES), progress)
+
+
+def _with_kept_sums(matrix: Matrix) -> Codes:
+    nearest = matrix.by_channel(matrix.codes)
+    made = np.empty(nearest.shape, np.int64)
+    for part in matrix.parts():
+        quotients, codes = matrix.quotients(part), nearest[part].astype(np.int64)
+        kernels = (*codes.shape[:2], prod(codes.shape[2:]))
+        kept = keep_sums(quotients.reshape(kernels), codes.reshape(kernels), matrix.ends)
+        made[part] = kept.reshape(codes.shape)
+    return matrix.as_stored(made)
+
+
+def _choose(
+    graph: Graph, matrices: Sequence[Matrix], samples: Samples, progress: Progress
+) -> None:
+    parts = walks(matrices)
+    advance = progress("round weights", len(parts) * len(samples))
+    for walk in parts:
+        sums = moments_on(graph, walk, samples, advance)
+        for each, moments in zip(walk, sums, strict=True):
+            rows = (each.groups, -1, each.size)
+            quotients = each.quotients(slice(None)).reshape(rows)
+            each.store(each.as_stored(least_error(quotients, moments.mean, each.ends)))
+
+
+def note_rounding(graph: Graph, record: Record, rounded: Rounded) -> None:
+    """Record of integer nodes how their weights were rounded, if that was asked for."""
+    if rounded.asked == "nearest":
+        return
     for node in graph.nodes:
         entry = record.nodes.get(node.name)
-        if entry is not None and chosen and entry.source[:1] and entry.source[0] in chosen:
-            entry.weights = digest_of(constants_of(node)["w"])
-
-
-def _matrices(graph: Graph, weights: Mapping[str, NDArray[Any]]) -> Iterator[_Matrix]:
-    for place, node in enumerate(graph.nodes):
-        real = weights.get(node.name)
-        dequantize = None if real is None else producer(node.inputs[1])
-        if real is None or dequantize is None or dequantize.op != "DequantizeLinear":
+        if entry is None or not rounded.nodes.intersection(entry.source[:1]):
             continue
-        stored, scale = dequantize.inputs[:2]
-        yield _Matrix(place, node, real, stored, np.asarray(constant(scale)))
-
-
-def _walks(matrices: Sequence[_Matrix]) -> Iterator[list[_Matrix]]:
-    """Those whose moments are summed at once."""
-    walk: list[_Matrix] = []
-    for each in matrices:
-        if walk and sum(one.bytes for one in walk) + each.bytes > AT_ONCE:
-            yield walk
-            walk = []
-        walk.append(each)
-    if walk:
-        yield walk
-
-
-def _inputs(
-    graph: Graph, walk: Sequence[_Matrix], samples: Samples
-) -> Iterator[Mapping[str, NDArray[Any]]]:
-    """What the matrices read, sample after sample."""
-    model, names = (
-        prepared_model(graph),
-        list(dict.fromkeys(e.node.inputs[0].name for e in walk)),
-    )
-    known = {each.name: each for each in (*model.graph.value_info, *model.graph.input)}
-    session = Session(model, outputs=[known[name] for name in names])
-    for sample, feed in samples:
-        yield dict(zip(names, session.run(names, feed, sample), strict=True))
+        chosen = rounded.how == "second-order"
+        entry.weights = digest_of(constants_of(node)["w"]) if chosen else rounded.how

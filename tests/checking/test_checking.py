@@ -168,6 +168,7 @@ SETTINGS = {
     "edges": {"integer_io": True},
     "slopes": {"activation_form": "multiplier"},
     "sums": {"weight_rounding": "sum-preserving"},
+    "chosen": {"weight_rounding": "second-order"},
     "sizes": {"input_shape": ["1,2,6,6"]},
 }
 

@@ -11,7 +11,7 @@ from opsets.errors import UsageError
 from qpasses import integerize, quantize, verify
 from qpasses.ir.metadata import PREFIX
 from qpasses.ir.record import digest_of
-from qpasses.recover import round_weights as stage
+from qpasses.recover import on_samples, round_weights
 from tests.support.fault_finding import one_off
 from tests.support.stage_checks import net, run
 
@@ -78,7 +78,7 @@ def test_the_same_samples_choose_the_same_weights(model, made):
 
 
 def test_where_moments_are_many_what_follows_sees_what_was_chosen_before(model, monkeypatch):
-    monkeypatch.setattr(stage, "AT_ONCE", 1)
+    monkeypatch.setattr(on_samples, "AT_ONCE", 1)
     made, plain = (quantize(model, smooth(20), **each).model for each in (SECOND, {}))
     assert verify(made, model, smooth(4)).verdict == "ok"
     assert noise(made, model, smooth(30)) < noise(plain, model, smooth(30))
@@ -113,7 +113,7 @@ def test_weights_two_codes_away_are_found_even_with_their_digest(model, made):
 
 def test_no_weights_are_chosen_where_that_was_not_asked(model, made):
     forged = changed(made.model, None, None, weight_rounding="nearest")
-    assert all("no samples chose" in each for each in problems(forged, model))
+    assert all("of its weights, not 'nearest'" in each for each in problems(forged, model))
 
 
 def problems(integer, model):
@@ -154,3 +154,62 @@ def test_without_samples_nothing_can_be_chosen(model, tmp_path):
 def test_few_samples_and_samples_all_alike_are_enough(model, samples):
     feeds = [{"x": np.zeros((1, 4, 6, 6), np.float32)}] * samples
     assert quantize(model, feeds, **SECOND).verdict == "ok"
+
+
+# Held-back samples choose how
+
+AUTO = {"weight_rounding": "auto"}
+
+
+def test_held_back_samples_choose_what_gains_most(model):
+    feeds = smooth(24)
+    found = quantize(model, feeds, **AUTO)
+    said = found.report["weight_rounding"]
+    assert said["asked"] == "auto"
+    assert said["held_back"] == 6
+    assert said["chosen"] == max(said["sqnr_db"], key=said["sqnr_db"].get) != "nearest"
+    assert list(said["sqnr_db"]) == ["nearest", "sum-preserving", "second-order"]
+    assert verify(found.model, model, smooth(2)).verdict == "ok"
+
+
+def test_each_figure_is_that_of_the_rounding_alone(model):
+    feeds = smooth(24)
+    said = quantize(model, feeds, **AUTO).report["weight_rounding"]["sqnr_db"]
+    judges = feeds[::4]
+    qdq = quantize(model, feeds, emit="qdq", weight_rounding="sum-preserving").model
+    real = [run(model, each)[0] for each in judges]
+    lost = [run(qdq, each)[0] - one for each, one in zip(judges, real, strict=True)]
+    powers = [sum(float(np.square(each).sum()) for each in both) for both in (real, lost)]
+    assert said["sum-preserving"] == pytest.approx(10 * np.log10(powers[0] / powers[1]), 0.01)
+
+
+def test_what_gains_less_than_noise_stays_nearest(model, monkeypatch):
+    monkeypatch.setattr(round_weights, "NOISE_DB", 100.0)
+    found = quantize(model, smooth(24), **AUTO)
+    assert found.report["weight_rounding"]["chosen"] == "nearest"
+    plain = quantize(model, smooth(24)).model
+    ours, theirs = (
+        {t.name: t.raw_data for t in each.graph.initializer} for each in (found.model, plain)
+    )
+    assert ours == theirs
+    assert verify(found.model, model, smooth(2)).verdict == "ok"
+    forged = changed(found.model, None, None, weight_rounding="nearest")
+    assert len(problems(forged, model)) == 4
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_too_few_samples_judge_nothing(model, samples):
+    found = quantize(model, smooth(samples), **AUTO)
+    assert found.report["weight_rounding"] == {
+        **{"asked": "auto", "chosen": "nearest", "nodes": 4, "held_back": 0, "sqnr_db": {}}
+    }
+    assert verify(found.model, model, smooth(2)).verdict == "ok"
+
+
+def test_outputs_that_are_no_floats_judge_nothing():
+    made = net(
+        [1, 8], "z = MatMul (x, m) y = ArgMax <axis = 1> (z)", outputs="int64[] y", m=np.eye(8)
+    )
+    feeds = [{"x": each["x"].reshape(-1)[:8].reshape(1, 8)} for each in smooth(8)]
+    said = quantize(made, feeds, **AUTO).report["weight_rounding"]
+    assert (said["chosen"], said["held_back"], said["sqnr_db"]) == ("nearest", 2, {})

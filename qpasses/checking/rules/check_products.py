@@ -112,14 +112,14 @@ def _matrix(
     rule = rules.conv_weights if node.op == "Conv" else rules.matmul_weights
     per_channel = bool(settings.per_channel) and rule == "per_channel"
     matrix = kept_matrix(site, bias, axis, x.scale, per_channel)
-    are_chosen = _are_chosen(site)
+    rounding = _rounding(site)
     if matrix is None:
         real = constant(bias)
-        keeps_sums = settings.weight_rounding == "sum-preserving"
+        keeps_sums = rounding == "sum-preserving"
         matrix = stored_matrix(
             weights, real, axis, x.scale, per_channel, node.op, rules.weights, keeps_sums
         )
-        if are_chosen:
+        if rounding not in ("nearest", "sum-preserving"):
             matrix = replace(matrix, weights=_chosen(site, weights, matrix, axis))
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
@@ -141,13 +141,23 @@ def _matrix(
     yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
 
 
-def _are_chosen(site: Site) -> bool:
-    """Whether samples chose the weights: those that a quantized model has they do not."""
-    said = site.pair.known.codes.get(site.first.inputs[1].name) is not None
-    asked = site.settings.weight_rounding == "second-order" and not said
-    if site.entry.weights and not asked:
-        raise DifferenceError("its record has a digest of weights that no samples chose")
-    return asked
+def _rounding(site: Site) -> str:
+    """How the record says that weights are rounded: by name, or the digest of what is chosen.
+
+    Raises DifferenceError if that is not what was asked for. Nothing is said where the nearest
+    codes were, or a quantized model gives them.
+    """
+    said, asked = site.entry.weights, site.settings.weight_rounding
+    is_given = site.pair.known.codes.get(site.first.inputs[1].name) is not None
+    if is_given or asked == "nearest":
+        known = not said
+    elif asked == "second-order":
+        known = said not in ("", "nearest", "sum-preserving")
+    else:
+        known = bool(said) if asked == "auto" else said == asked
+    if not known:
+        raise DifferenceError(f"its record says {said!r} of its weights, not {asked!r}")
+    return said or "nearest"
 
 
 def _chosen(site: Site, real: NDArray[Any], matrix: Matrix, axis: int) -> NDArray[Any]:

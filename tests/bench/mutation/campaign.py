@@ -78,6 +78,7 @@ MODELS = (
 ROUNDED = {
     "digits_cnn_sums": ("digits_cnn", "sum-preserving"),
     "digits_cnn_chosen": ("digits_cnn", "second-order"),
+    "digits_cnn_judged": ("digits_cnn", "auto"),
 }
 """Float originals whose weights are rounded otherwise: the original, and how."""
 
