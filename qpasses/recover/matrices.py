@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.row_blocks import blocks
 from qpasses.ir.graph import Graph, Node, Tensor, constant, producer
-from qpasses.recover.moments import Moments, Windows, matrix_rows
+from qpasses.recover.second_moments import Moments, Windows, matrix_rows
 
 Codes = NDArray[Any]
 """Stored weights, int8 or uint8, as the node has them."""

@@ -12,7 +12,7 @@ from qpasses.ir.graph import Graph
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.progress import Advance
 from qpasses.recover.matrices import Matrix
-from qpasses.recover.moments import Moments
+from qpasses.recover.second_moments import Moments
 
 AT_ONCE = 256 << 20
 """Moments of so many bytes are summed in one walk over the samples."""

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from qpasses.ir.interchange import import_graph
-from qpasses.recover import moments
-from qpasses.recover.moments import Moments, Windows, matrix_rows
+from qpasses.recover import second_moments
+from qpasses.recover.second_moments import Moments, Windows, matrix_rows
 from tests.support.stage_checks import net, run
 
 CASES = {
@@ -25,7 +25,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_rows_of_a_conv_times_its_weights_are_its_results(case, monkeypatch):
     shape, kernel, attributes = CASES[case]
-    monkeypatch.setattr(moments, "POSITIONS", 10_000)
+    monkeypatch.setattr(second_moments, "POSITIONS", 10_000)
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(size).astype(np.float32) for size in (shape, kernel))
     made = net(shape, f"y = Conv {f'<{attributes}>' if attributes else ''} (x, w)", w=w)
@@ -44,8 +44,8 @@ def test_rows_of_a_conv_times_its_weights_are_its_results(case, monkeypatch):
 def test_of_many_places_some_are_drawn_the_same_each_time():
     x = np.arange(3000, dtype=np.float32).reshape(10, 100, 3)
     ones = matrix_rows(x, np.random.default_rng(1))
-    assert ones.shape == (1, moments.POSITIONS, 3)
-    assert len(np.unique(ones[0, :, 0])) == moments.POSITIONS
+    assert ones.shape == (1, second_moments.POSITIONS, 3)
+    assert len(np.unique(ones[0, :, 0])) == second_moments.POSITIONS
     np.testing.assert_array_equal(ones, matrix_rows(x, np.random.default_rng(1)))
 
 
