@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getdoc
+from typing import Any
 
 import onnx
+from numpy.typing import NDArray
 
 from calibration import Run, Samples
 from calibration.held_weights import holding
@@ -52,7 +54,7 @@ from qpasses.place.kept_scales import (
     with_kept,
 )
 from qpasses.place.masked_scores import with_masked_ranges
-from qpasses.place.placement import place
+from qpasses.place.placement import place, real_weights
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, Calibration, Ranges, find_ranges
 from qpasses.place.sharing import Sharing, share
@@ -61,6 +63,7 @@ from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
+from qpasses.recover.round_weights import Rounded, note_rounding, round_weights
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,12 @@ class State:
     emitted. ``from_model_alone``: a quantized model without samples says all that is known of
     its tensors. ``ranges``: what was calibrated; ``kept``: how a model that is quantized
     already stores its tensors, ``early``: those that were read before they were stored;
-    ``aligned``: what tensors get of it, and what was decided at
-    joins. ``sharing``: what came of tying scales for tables, if that was asked for.
-    ``few_codes``: by tensor, the codes it uses where they are few. ``clipped``: by node, a
-    constant beyond the range it is moved into. ``unfinished``: why the graph does not become
-    integer, or nothing; ``ended``: whether no stage but the last follows.
+    ``aligned``: what tensors get of it, and what was decided at joins. ``sharing``: what came
+    of tying scales for tables, if that was asked for. ``few_codes``: by tensor, the codes it
+    uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
+    into. ``weights``: by node, the real ones, until they are rounded for good; ``rounded``:
+    how they were. ``unfinished``: why the graph does not become integer, or nothing;
+    ``ended``: whether no stage but the last follows.
     """
 
     source: onnx.ModelProto
@@ -95,6 +99,8 @@ class State:
     sharing: Sharing | None = None
     few_codes: Mapping[str, int] = field(default_factory=dict)
     clipped: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    rounded: Rounded = field(default_factory=Rounded)
     evidence: Sequence[NodeEvidence] = ()
     model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
     unfinished: str = ""
@@ -204,20 +210,34 @@ def placed(state: State) -> State:
         clipped=clipped_constants(graph, chosen, found, shared),
     )
     made = replace(made, early=read_early(graph, chosen, context))
+    if settings.weight_rounding != "nearest":
+        made = replace(made, weights=real_weights(chosen, context))
     place(graph, chosen, shared, context, state.kept)
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
-    if settings.emit == "qdq":
-        run_passes(CLIP_CODES, graph, context, state.watch)
-        made = replace(made, unfinished="emitted as Q/DQ", ended=True)
     advance()
     return made.stopped() if state.watch.stop_after == PLACE else made
+
+
+def recovered(state: State) -> State:
+    """Q/DQ graph -> one whose integers lose less on the samples."""
+    how, good = state.settings.weight_rounding, state.samples.without(state.ranges.skipped)
+    if how != "nearest":
+        rounded = round_weights(
+            state.graph, how, state.weights, state.source, good, state.progress
+        )
+        state = replace(state, weights={}, rounded=rounded)
+    if state.settings.emit == "qdq":
+        run_passes(CLIP_CODES, state.graph, state.context, state.watch)
+        return replace(state, unfinished="emitted as Q/DQ", ended=True)
+    return state
 
 
 def integerized(state: State) -> State:
     """Q/DQ graph -> integer graph: one pass for each family of ops."""
     advance = state.progress("integerize", 1)
     run_passes(integerizing(state.settings), state.graph, state.context, state.watch)
+    note_rounding(state.graph, state.record, state.rounded)
     if state.watch.stop_after is None:
         check_stage(INTEGER, state.graph, _grounds(state.context))
     advance()
@@ -253,6 +273,7 @@ STAGES: tuple[Stage, ...] = (
     prepared,
     calibrated,
     placed,
+    recovered,
     integerized,
     proved,
     emitted,

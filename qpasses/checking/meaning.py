@@ -185,6 +185,7 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
         ),
         ("costs", bool(entry.costs) and not tabulated),
         ("bias", bool(entry.bias) and node.op not in ("IntConv", "IntGemm")),
+        ("weights", bool(entry.weights) and node.op not in ("IntConv", "IntGemm")),
     ]
     kind = f"such a {node.op}"
     yield from (f"its record has {name}, {kind} has none" for name, wrong in empty if wrong)

@@ -179,6 +179,10 @@ def _compare(
         "nodes": len(read.graph.nodes),
         "float_nodes": len(real.nodes),
         "differences": len(differences),
+        "chosen_weights": sum(
+            each.weights not in ("", "nearest", "sum-preserving")
+            for each in read.record.nodes.values()
+        ),
         "rules": checked.coverage,
     }
     return found + differences[:MOST_DIFFERENCES]

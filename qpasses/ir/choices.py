@@ -6,6 +6,7 @@ Bodies = Literal["onnxruntime", "portable"]
 ActivationType = Literal["uint8", "int8"]
 ResidualType = Literal["activation", "int16"]
 WeightType = Literal["int8"]
+WeightRounding = Literal["nearest", "sum-preserving", "second-order", "auto"]
 CalibrationMethod = Literal[
     "minmax",
     "moving-average",

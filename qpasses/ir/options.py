@@ -27,6 +27,7 @@ from qpasses.ir.choices import (
     SoftmaxForm,
     SoftmaxNodes,
     TableRanges,
+    WeightRounding,
     WeightType,
 )
 from qpasses.ir.declared import FILE_OR_NAME, TEXTS, Declared, Options, option
@@ -214,6 +215,12 @@ class GraphOptions(TensorOptions):
         unset="onnxruntime, but portable for --emit standard",
     )
     weight_type: WeightType = option("int8", "What weights are stored as.", TYPES)
+    weight_rounding: WeightRounding = option(
+        "nearest",
+        "Weights become the nearest codes, those that keep the sums of kernels and channels, "
+        "or those that lose least on the samples; auto: what samples held back say.",
+        TYPES,
+    )
     residual_type: ResidualType = option(
         "activation",
         "What residual streams, sums that a branch joins again, are stored as: as other "

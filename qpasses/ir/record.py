@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from hashlib import sha256
 from math import isfinite
 from typing import Any
 
@@ -124,7 +125,9 @@ class NodeRecord:
     (of ``a``) that lack a result of it. ``requantizes``: multiplier and total right shift of a
     table that holds what these give. ``costs``: what bodies were estimated to cost in
     nanoseconds, None for one that gives other entries. ``bias``: the real biases of a
-    quantized model, where they are no whole numbers in steps of the products.
+    quantized model, where they are no whole numbers in steps of the products. ``weights``: how
+    they were rounded, by name, or the digest of those that samples chose; nothing where only
+    the nearest could be.
     """
 
     source: Sequence[str]
@@ -138,6 +141,7 @@ class NodeRecord:
     requantizes: Sequence[int] = ()
     costs: dict[str, int | None] = field(default_factory=dict)
     bias: Sequence[float] = ()
+    weights: str = ""
 
     def __post_init__(self) -> None:
         sound = {
@@ -156,6 +160,7 @@ class NodeRecord:
             "costs": isinstance(self.costs, dict),
             "bias": isinstance(self.bias, Sequence)
             and all(isinstance(each, float) and isfinite(each) for each in self.bias),
+            "weights": isinstance(self.weights, str),
         }
         if wrong := [name for name, is_sound in sound.items() if not is_sound]:
             raise ValueError(f"{', '.join(wrong)} of a node")
@@ -196,6 +201,11 @@ class Record:
     macs: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
+
+
+def digest_of(values: NDArray[Any]) -> str:
+    """What a record says of stored weights: their bytes, rows first, by SHA-256."""
+    return sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
 _NEAR_A_TIE = 1e-6

@@ -76,6 +76,11 @@ def resolved(
             f"{source.path}: input {free} has free sizes: give them (--input-shape), or "
             "--data (in Python: data), one sample is enough to know them"
         )
+    if asked.data is None and settings.weight_rounding in ("second-order", "auto"):
+        raise UsageError(
+            f"weight_rounding {settings.weight_rounding!r} (--weight-rounding) chooses on "
+            "samples: give --data too (in Python: data)"
+        )
     wanted = "random:1" if asked.data is None else asked.data
     names = as_pairs(asked.inputs)
     feeds = open_samples(wanted, source.specs, asked.samples, how, usual, names)

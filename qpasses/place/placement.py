@@ -68,6 +68,17 @@ def place(
     place_parameters(graph, chosen, parameters, narrow, context)
 
 
+def real_weights(chosen: Plan, context: Context) -> dict[str, NDArray[Any]]:
+    """By node, the weights that ``place`` will round: not those of a quantized model."""
+    return {
+        node.name: np.asarray(constant(node.inputs[1]))
+        for node in chosen.computing
+        if node.op in _MATRIX_OPS
+        and not multiplies_stacks(node)
+        and context.given.codes_of(node.inputs[1]) is None
+    }
+
+
 def place_parameters(
     graph: Graph,
     chosen: Plan,

@@ -257,6 +257,20 @@ def _add_tables(table: Table, report: dict[str, Any]) -> None:
         )
 
 
+def _add_rounding(table: Table, report: dict[str, Any]) -> None:
+    """How weights were rounded, if not just to the nearest codes, and what told so."""
+    rounding = report.get("weight_rounding")
+    if rounding is None:
+        return
+    text = f"{rounding['chosen']}, of {counted(rounding['nodes'], 'node')}"
+    if rounding["sqnr_db"]:
+        each = ", ".join(f"{name} {db:.1f} dB" for name, db in rounding["sqnr_db"].items())
+        text += f"; on {counted(rounding['held_back'], 'held-back sample')}: {each}"
+    elif rounding["asked"] == "auto":
+        text += ": there is nothing to judge by, of four samples or more one is held back"
+    table.add_row("weights rounded", text)
+
+
 def _add_repairs(table: Table, report: dict[str, Any]) -> None:
     """Codes without a result, and biases that needed larger weight scales."""
     summary = report["summary"]
@@ -282,6 +296,11 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
             f"{compared['nodes']} nodes, {sum(each['macs'] for each in compared['rules']):,} "
             f"multiply-accumulates: {compared['differences']} differences",
         )
+        if chosen := compared["chosen_weights"]:
+            table.add_row(
+                "weights chosen on samples",
+                f"{counted(chosen, 'node')}: less than two codes from the real ones",
+            )
     if probe := checks.get("kernel_probe"):
         table.add_row(
             "kernel probe",
@@ -355,7 +374,7 @@ _UNLIKE_SHOWN = 4
 
 _SUMMARY = (
     *(_add_shares, _add_channels, _add_kept, _add_float_nodes),
-    *(_add_tables, _add_repairs, _add_checks),
+    *(_add_tables, _add_rounding, _add_repairs, _add_checks),
 )
 """What gives the rows of the summary, in order."""
 

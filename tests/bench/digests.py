@@ -51,6 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "auto": {"calibration_method": "auto"},
     "multiplier form": {"activation_form": "multiplier"},
     "16-bit softmax": {"softmax_bits": 16},
+    "kept sums": {"weight_rounding": "sum-preserving"},
 }
 """What small models are quantized with, one after the other, beside the defaults."""
 

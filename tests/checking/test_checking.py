@@ -184,6 +184,8 @@ SETTINGS = {
     "int8": {"activation_type": "int8", "symmetric": True, "per_channel": False},
     "edges": {"integer_io": True},
     "slopes": {"activation_form": "multiplier"},
+    "sums": {"weight_rounding": "sum-preserving"},
+    "chosen": {"weight_rounding": "second-order"},
     "sizes": {"input_shape": ["1,2,6,6"]},
 }
 

@@ -54,6 +54,7 @@ PLAIN = {
     "activation-type": ('"int8"', ["--activation-type", "int8"]),
     "residual-type": ('"int16"', ["--residual-type", "int16"]),
     "weight-type": ('"int8"', ["--weight-type", "int8"]),
+    "weight-rounding": ('"sum-preserving"', ["--weight-rounding", "sum-preserving"]),
     "per-channel": ("false", ["--no-per-channel"]),
     "activation-bits": ("4", ["--activation-bits", "4"]),
     "narrow-range": ("true", ["--narrow-range"]),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from opsets.row_blocks import blocks
 from qpasses.checking.meaning import DifferenceError, Site
+from qpasses.checking.rules.check_rounding import keep_sums
 from qpasses.ir.graph import Tensor, constant
 from qpasses.ir.record import Quantization
 from qpasses.ir.settings import Settings
@@ -97,19 +98,20 @@ def stored_matrix(
     per_channel: bool,
     op: str,
     rule: str,
+    keeps_sums: bool = False,
 ) -> Matrix:
     """Weights, most often int8, channels along ``axis``, and int32 biases in their steps.
 
     The largest weight is 127, unless ``rule`` says else, or the bias needs a wider scale to
     stay below 2**30. A channel of zeros stores its bias in 24 bits. The step of a bias is
-    2**-120 at least.
+    2**-120 at least. ``keeps_sums``: weights are not the nearest levels, see check_rounding.
     """
     channels = weights.shape[axis]
     others = tuple(k for k in range(weights.ndim) if k != axis % weights.ndim)
     tops = weights.max(axis=others, initial=0.0), -weights.min(axis=others, initial=0.0)
     largest = np.maximum(*tops).astype(np.float64)
-    real = np.zeros(channels) if bias is None else bias.astype(np.float64)
-    size = np.abs(real)
+    added = np.zeros(channels) if bias is None else bias.astype(np.float64)
+    size = np.abs(added)
     if not per_channel:
         largest, worst = (
             largest.max(initial=0.0, keepdims=True),
@@ -131,10 +133,14 @@ def stored_matrix(
     nearest = np.rint if rule == "nearest" else _half_away
     steps = np.broadcast_to(step.astype(np.float64).reshape(columns), weights.shape)
     codes = np.empty(weights.shape, np.uint8 if unsigned else np.int8)
-    for part in blocks(weights):
-        levels = nearest(weights[part].astype(np.float64) / steps[part])
-        codes[part] = np.clip(levels, low, high)
-    bias_levels = nearest(real / (np.float64(x_scale) * step.astype(np.float64)))
+    real, per, whole = (np.moveaxis(each, axis, 0) for each in (weights, steps, codes))
+    for part in blocks(real):
+        quotients = real[part].astype(np.float64) / per[part]
+        levels = np.clip(nearest(quotients), low, high)
+        if keeps_sums:
+            levels = keep_sums(quotients, levels.astype(np.int64), low, high)
+        whole[part] = levels
+    bias_levels = nearest(added / (np.float64(x_scale) * step.astype(np.float64)))
     raised = np.flatnonzero(widened & (size == worst)).tolist()
     return Matrix(
         codes,

@@ -1,6 +1,7 @@
 """Sums of products: IntConv, IntGemm and IntMatMul."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import cycle
 from typing import Any
@@ -33,10 +34,11 @@ from qpasses.checking.rules.check_multipliers import (
     expected_rounding,
     nearest_to_sums,
 )
+from qpasses.checking.rules.check_rounding import count_far
 from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels, real_thresholds
 from qpasses.ir.graph import Node, Tensor, constant, input_at
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import Quantization, digest_of
 
 
 def int_conv(site: Site) -> Iterator[str]:
@@ -111,11 +113,15 @@ def _matrix(
     rule = rules.conv_weights if node.op == "Conv" else rules.matmul_weights
     per_channel = bool(settings.per_channel) and rule == "per_channel"
     matrix = kept_matrix(site, bias, axis, x.scale, per_channel)
+    rounding = _rounding(site)
     if matrix is None:
         real = constant(bias)
+        keeps_sums = rounding == "sum-preserving"
         matrix = stored_matrix(
-            weights, real, axis, x.scale, per_channel, node.op, rules.weights
+            weights, real, axis, x.scale, per_channel, node.op, rules.weights, keeps_sums
         )
+        if rounding not in ("nearest", "sum-preserving"):
+            matrix = replace(matrix, weights=_chosen(site, weights, matrix, axis))
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
     for name, value in (
@@ -134,6 +140,37 @@ def _matrix(
     scales = {"x": [x.scale], "w": matrix.scale.tolist()}
     macs = products_of(node, site.pair.sizes)
     yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
+
+
+def _rounding(site: Site) -> str:
+    """How the record says that weights are rounded: by name, or the digest of what is chosen.
+
+    Raises DifferenceError if that is not what was asked for. Nothing is said where the nearest
+    codes were, or a quantized model gives them.
+    """
+    said, asked = site.entry.weights, site.settings.weight_rounding
+    is_given = site.pair.known.codes.get(site.first.inputs[1].name) is not None
+    if is_given or asked == "nearest":
+        known = not said
+    elif asked == "second-order":
+        known = said not in ("", "nearest", "sum-preserving")
+    else:
+        known = bool(said) if asked == "auto" else said == asked
+    if not known:
+        raise DifferenceError(f"its record says {said!r} of its weights, not {asked!r}")
+    return said or "nearest"
+
+
+def _chosen(site: Site, real: NDArray[Any], matrix: Matrix, axis: int) -> NDArray[Any]:
+    """Stored weights that samples chose: their digest tells them, and how near they are."""
+    found = site.given["w"]
+    if found.dtype != matrix.weights.dtype or found.shape != matrix.weights.shape:
+        raise DifferenceError(f"its weights are {found.dtype} {list(found.shape)}")
+    if digest_of(found) != site.entry.weights:
+        raise DifferenceError("its weights are not those that its record has the digest of")
+    if far := count_far(found, matrix.weights, real, matrix.scale, axis):
+        raise DifferenceError(f"{far} of its weights are two codes or more from the real ones")
+    return found
 
 
 def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:

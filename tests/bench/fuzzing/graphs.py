@@ -24,6 +24,7 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
     *({"table_ranges": "function"}, {"bodies": "portable"}, {"share_tables": 3.0}),
     *({"activation_type": "int8", "symmetric": True}, {"activation_type": "int8"}),
     *({"residual_type": "int16"}, {"residual_type": "int16", "activation_type": "int8"}),
+    {"weight_rounding": "sum-preserving"},
     *({"softmax": "shiftmax"}, {"softmax": "ibert"}, {"target": "ivit"}),
 )
 

@@ -20,13 +20,14 @@ from tests.bench.mutation.campaign import (
     MODELS,
     QUANTIZED,
     RESULTS,
+    ROUNDED,
     Outcome,
     Target,
     judge,
     targets,
 )
 
-EVERY = (*MODELS, *QUANTIZED, *BUILT)
+EVERY = (*MODELS, *ROUNDED, *QUANTIZED, *BUILT)
 
 
 def faults(

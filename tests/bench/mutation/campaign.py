@@ -75,6 +75,13 @@ MODELS = (
 )
 """Float originals."""
 
+ROUNDED = {
+    "digits_cnn_sums": ("digits_cnn", "sum-preserving"),
+    "digits_cnn_chosen": ("digits_cnn", "second-order"),
+    "digits_cnn_judged": ("digits_cnn", "auto"),
+}
+"""Float originals whose weights are rounded otherwise: the original, and how."""
+
 CALIBRATION_SAMPLES = 10
 ATTEMPTS = 20
 """A change that leaves the model as it is is drawn again so often."""
@@ -108,9 +115,9 @@ class Target:
         return cls(name, original, made, feeds[:1], feeds)
 
     @classmethod
-    def of(cls, entry: Entry) -> "Target":
+    def of(cls, entry: Entry, name: str = "", **options: Any) -> "Target":
         """The model of a line of models/zoo.toml, calibrated on a few samples."""
-        given: dict[str, Any] = {"preprocessing": entry.preprocess} if entry.preprocess else {}
+        given = options | ({"preprocessing": entry.preprocess} if entry.preprocess else {})
         data = entry.calibration
         if entry.data:
             given["samples"] = CALIBRATION_SAMPLES
@@ -118,7 +125,9 @@ class Target:
             data = data[:CALIBRATION_SAMPLES]
         made = qpasses.quantize(entry.model, data, **given).model
         assert made is not None
-        return cls(entry.name, read_model(entry.model), made, list(entry.test_feeds[:1]))
+        return cls(
+            name or entry.name, read_model(entry.model), made, list(entry.test_feeds[:1])
+        )
 
     @cached_property
     def content(self) -> bytes:
@@ -259,5 +268,11 @@ def targets(names: Sequence[str] = ()) -> list[Target]:
     already = [name for name in (*QUANTIZED, *BUILT) if not names or name in names]
     return [
         *(Target.of(each) for each in wanted if each.present),
+        *(
+            Target.of(each, name, weight_rounding=how)
+            for name, (original, how) in ROUNDED.items()
+            for each in entries()
+            if each.name == original and (not names or name in names)
+        ),
         *map(Target.quantized, already),
     ]

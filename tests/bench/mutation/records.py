@@ -17,6 +17,7 @@ SETTINGS: dict[str, list[Any]] = {
     "activation_bits": [8, 7, 4],
     "narrow_range": [False, True],
     "weight_type": ["int8", "uint8"],
+    "weight_rounding": ["nearest", "sum-preserving", "second-order", "auto"],
     "per_channel": [True, False],
     "symmetric": [False, True],
     "integer_io": [False, True],

@@ -1,0 +1,82 @@
+"""Q/DQ graphs on samples: what their matrices read, and how far their outputs are off."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from calibration import Samples, Session
+from qpasses.ir.graph import Graph
+from qpasses.ir.interchange import prepared_model
+from qpasses.ir.progress import Advance
+from qpasses.recover.matrices import Matrix
+from qpasses.recover.second_moments import Moments
+
+AT_ONCE = 256 << 20
+"""Moments of so many bytes are summed in one walk over the samples."""
+
+Outputs = Sequence[NDArray[Any]]
+
+
+def walks(matrices: Sequence[Matrix]) -> list[list[Matrix]]:
+    """Those whose moments are summed at once."""
+    found: list[list[Matrix]] = []
+    left = 0
+    for each in matrices:
+        if each.moment_bytes > left:
+            found.append([])
+            left = AT_ONCE
+        found[-1].append(each)
+        left -= each.moment_bytes
+    return found
+
+
+def moments_on(
+    graph: Graph, walk: Sequence[Matrix], samples: Samples, advance: Advance
+) -> list[Moments]:
+    """The second moments of what the matrices read; ``advance`` is told of each sample."""
+    sums = [Moments(each.groups, each.size) for each in walk]
+    for position, found in enumerate(_inputs(graph, walk, samples)):
+        for each, moments in zip(walk, sums, strict=True):
+            each.observe(found[each.node.inputs[0].name], position, moments)
+        advance()
+    return sums
+
+
+def _inputs(
+    graph: Graph, walk: Sequence[Matrix], samples: Samples
+) -> Iterator[Mapping[str, NDArray[Any]]]:
+    names = list(dict.fromkeys(each.node.inputs[0].name for each in walk))
+    model = prepared_model(graph)
+    known = {each.name: each for each in (*model.graph.value_info, *model.graph.input)}
+    session = Session(model, outputs=[known[name] for name in names])
+    for sample, feed in samples:
+        yield dict(zip(names, session.run(names, feed, sample), strict=True))
+
+
+def outputs_on(model: onnx.ModelProto, samples: Samples) -> Iterator[Outputs]:
+    """What ``model`` gives, sample after sample."""
+    session = Session(model)
+    return (session.run(None, feed, name) for name, feed in samples)
+
+
+def sqnr_db(expected: Sequence[Outputs], found: Iterator[Outputs]) -> float | None:
+    """Signal over noise of all float outputs together, each for itself; None without any."""
+    sums: dict[int, NDArray[np.float64]] = {}
+    for ours, theirs in zip(expected, found, strict=True):
+        for place, (real, other) in enumerate(zip(ours, theirs, strict=True)):
+            if getattr(real, "dtype", np.dtype(object)).kind != "f" or not real.size:
+                continue
+            wide, lost = real.astype(np.float64), real.astype(np.float64) - other
+            powers = np.array([np.square(wide).sum(), np.square(lost).sum()])
+            sums[place] = sums.get(place, 0) + powers
+    usable = [each for each in sums.values() if np.isfinite(each).all() and each[0] > 0]
+    if not usable:
+        return None
+    return float(np.mean([10 * np.log10(s / max(n, s * _SILENCE)) for s, n in usable]))
+
+
+_SILENCE = 1e-20
+"""Less noise than that of the signal is none."""

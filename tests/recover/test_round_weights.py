@@ -1,0 +1,215 @@
+"""Weights that samples choose: kept in the record, verified by their digest, never worse."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+import qpasses
+from opsets.errors import UsageError
+from qpasses import integerize, quantize, verify
+from qpasses.ir.metadata import PREFIX
+from qpasses.ir.record import digest_of
+from qpasses.recover import on_samples, round_weights
+from tests.support.fault_finding import one_off
+from tests.support.stage_checks import net, run
+
+SECOND = {"weight_rounding": "second-order"}
+
+BODY = """
+    a = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x, k, c)
+    b = Relu (a)
+    d = Conv <kernel_shape = [3, 3], group = 6> (b, e)
+    f = Flatten (d)
+    g = Gemm (f, m, n)
+    h = Tanh (g)
+    y = MatMul (h, s)
+"""
+
+
+def numbers():
+    rng = np.random.default_rng(3)
+    shapes = {
+        **{"k": (6, 4, 3, 3), "c": (6,), "e": (6, 1, 3, 3)},
+        **{"m": (96, 8), "n": (8,), "s": (8, 5)},
+    }
+    return {
+        name: rng.normal(0.02, 0.2, shape).astype(np.float32) for name, shape in shapes.items()
+    }
+
+
+def smooth(count):
+    """Pictures whose neighbours are alike."""
+    rng = np.random.default_rng(7)
+    return [
+        {"x": np.cumsum(rng.standard_normal((1, 4, 6, 6)), axis=3).astype(np.float32)}
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return net([1, 4, 6, 6], BODY, **numbers())
+
+
+@pytest.fixture(scope="module")
+def made(model):
+    return quantize(model, smooth(20), **SECOND)
+
+
+def noise(integer, model, feeds):
+    return sum(
+        float(np.square(run(integer, each)[0] - run(model, each)[0]).sum()) for each in feeds
+    )
+
+
+def test_weights_that_samples_choose_are_verified_and_lose_less(model, made):
+    plain = quantize(model, smooth(20)).model
+    found = verify(made.model, model, smooth(4))
+    assert made.verdict == found.verdict == "ok"
+    assert found.report["checks"]["float_graph"]["chosen_weights"] == 4
+    assert noise(made.model, model, smooth(30)) < noise(plain, model, smooth(30))
+
+
+def test_the_same_samples_choose_the_same_weights(model, made):
+    again = quantize(model, smooth(20), **SECOND).model
+    assert again.SerializeToString() == made.model.SerializeToString()
+
+
+def test_where_moments_are_many_what_follows_sees_what_was_chosen_before(model, monkeypatch):
+    monkeypatch.setattr(on_samples, "AT_ONCE", 1)
+    made, plain = (quantize(model, smooth(20), **each).model for each in (SECOND, {}))
+    assert verify(made, model, smooth(4)).verdict == "ok"
+    assert noise(made, model, smooth(30)) < noise(plain, model, smooth(30))
+
+
+def test_a_changed_weight_is_found_and_so_is_a_changed_digest(model, made):
+    names = [t.name for t in made.model.graph.initializer if t.name.endswith("weight_int8")]
+    for name in names:
+        (problem,) = problems(one_off(made.model, name), model)
+        assert "are not those that its record has the digest of" in problem
+    forged = changed(made.model, "weights", lambda text: text[::-1])
+    assert len(problems(forged, model)) == 4
+    dropped = changed(made.model, "weights", lambda text: "")
+    assert len(problems(dropped, model)) == 4
+
+
+def test_weights_two_codes_away_are_found_even_with_their_digest(model, made):
+    forged = onnx.ModelProto()
+    forged.CopyFrom(made.model)
+    node = next(n for n in forged.graph.node if n.op_type == "IntGemm")
+    (tensor,) = [t for t in forged.graph.initializer if t.name == node.input[2]]
+    values = onnx.numpy_helper.to_array(tensor).copy()
+    values[0, 0] += 5 if values[0, 0] < 0 else -5
+    tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    for entry in node.metadata_props:
+        if entry.key == PREFIX + "weights":
+            entry.value = json.dumps(digest_of(values))
+    assert any(
+        "1 of its weights are two codes or more" in each for each in problems(forged, model)
+    )
+
+
+def test_no_weights_are_chosen_where_that_was_not_asked(model, made):
+    forged = changed(made.model, None, None, weight_rounding="nearest")
+    assert all("of its weights, not 'nearest'" in each for each in problems(forged, model))
+
+
+def problems(integer, model):
+    found = verify(integer, model, smooth(1))
+    assert found.verdict == "failed"
+    return [each for each in found.report["summary"]["problems"] if each.startswith("node")]
+
+
+def changed(model, key, change, **configuration):
+    """A copy whose nodes say something else under ``key``."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in copy.graph.node if key else ():
+        for entry in node.metadata_props:
+            if entry.key == PREFIX + key:
+                entry.value = json.dumps(change(json.loads(entry.value)))
+    for entry in copy.metadata_props if configuration else ():
+        if entry.key == PREFIX + "configuration":
+            entry.value = json.dumps(json.loads(entry.value) | configuration)
+    return copy
+
+
+def test_qdq_models_have_the_chosen_weights_and_keep_them(model, made):
+    qdq = quantize(model, smooth(20), emit="qdq", **SECOND).model
+    ours = {t.raw_data for t in made.model.graph.initializer if "weight_int8" in t.name}
+    for emitted in (qdq, integerize(qdq).model):
+        assert ours <= {t.raw_data for t in emitted.graph.initializer}
+
+
+def test_without_samples_nothing_can_be_chosen(model, tmp_path):
+    table = tmp_path / "model.table"
+    qpasses.calibrate(model, smooth(3), table)
+    with pytest.raises(UsageError, match=r"second-order.*give --data"):
+        quantize(model, calibration_table=table, **SECOND)
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_few_samples_and_samples_all_alike_are_enough(model, samples):
+    feeds = [{"x": np.zeros((1, 4, 6, 6), np.float32)}] * samples
+    assert quantize(model, feeds, **SECOND).verdict == "ok"
+
+
+# Held-back samples choose how
+
+AUTO = {"weight_rounding": "auto"}
+
+
+def test_held_back_samples_choose_what_gains_most(model):
+    feeds = smooth(24)
+    found = quantize(model, feeds, **AUTO)
+    said = found.report["weight_rounding"]
+    assert said["asked"] == "auto"
+    assert said["held_back"] == 6
+    assert said["chosen"] == max(said["sqnr_db"], key=said["sqnr_db"].get) != "nearest"
+    assert list(said["sqnr_db"]) == ["nearest", "sum-preserving", "second-order"]
+    assert verify(found.model, model, smooth(2)).verdict == "ok"
+
+
+def test_each_figure_is_that_of_the_rounding_alone(model):
+    feeds = smooth(24)
+    said = quantize(model, feeds, **AUTO).report["weight_rounding"]["sqnr_db"]
+    judges = feeds[::4]
+    qdq = quantize(model, feeds, emit="qdq", weight_rounding="sum-preserving").model
+    real = [run(model, each)[0] for each in judges]
+    lost = [run(qdq, each)[0] - one for each, one in zip(judges, real, strict=True)]
+    powers = [sum(float(np.square(each).sum()) for each in both) for both in (real, lost)]
+    assert said["sum-preserving"] == pytest.approx(10 * np.log10(powers[0] / powers[1]), 0.01)
+
+
+def test_what_gains_less_than_noise_stays_nearest(model, monkeypatch):
+    monkeypatch.setattr(round_weights, "NOISE_DB", 100.0)
+    found = quantize(model, smooth(24), **AUTO)
+    assert found.report["weight_rounding"]["chosen"] == "nearest"
+    plain = quantize(model, smooth(24)).model
+    ours, theirs = (
+        {t.name: t.raw_data for t in each.graph.initializer} for each in (found.model, plain)
+    )
+    assert ours == theirs
+    assert verify(found.model, model, smooth(2)).verdict == "ok"
+    forged = changed(found.model, None, None, weight_rounding="nearest")
+    assert len(problems(forged, model)) == 4
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_too_few_samples_judge_nothing(model, samples):
+    found = quantize(model, smooth(samples), **AUTO)
+    assert found.report["weight_rounding"] == {
+        **{"asked": "auto", "chosen": "nearest", "nodes": 4, "held_back": 0, "sqnr_db": {}}
+    }
+    assert verify(found.model, model, smooth(2)).verdict == "ok"
+
+
+def test_outputs_that_are_no_floats_judge_nothing():
+    made = net(
+        [1, 8], "z = MatMul (x, m) y = ArgMax <axis = 1> (z)", outputs="int64[] y", m=np.eye(8)
+    )
+    feeds = [{"x": each["x"].reshape(-1)[:8].reshape(1, 8)} for each in smooth(8)]
+    said = quantize(made, feeds, **AUTO).report["weight_rounding"]
+    assert (said["chosen"], said["held_back"], said["sqnr_db"]) == ("nearest", 2, {})
