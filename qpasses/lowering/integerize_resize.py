@@ -45,15 +45,17 @@ class IntegerizeResize(Pass):
         if not is_float(node.outputs[0]):
             return None  # on stored integers already
         axes, special = _last_axes(node), _special(node)
+        if special and not _is_product(node):
+            return Declined(f"Resize with {special}: no integer form yet")
         if axes is None and given_in_a_run(node, *_SCALES_AND_SIZES):
             return Declined(
                 "Resize by factors, or to sizes, that the model is given or finds in a run: "
                 "export it with constant ones"
             )
-        if special and (axes is not None or not _is_product(node)):
-            return Declined(f"Resize with {special}: no integer form yet")
         if axes is None:
             return Declined(f"Resize from or to a size that is not known: {FREE}")
+        if special:
+            return Declined(f"Resize with {special} that large matrices would take")
         if len(axes) > min(3, len(node.inputs[0].shape) - 2):
             return Declined("Resize of batch or channels, or along more than three axes")
         if _taps(node, axes).total > LARGEST_TOTAL:
