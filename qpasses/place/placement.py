@@ -140,15 +140,23 @@ def activation_parameters(real: Range, settings: Settings) -> Quantization:
     (uint8) or 0 (int8). Of fewer codes than 256: the steps between them, and half of these.
     Targets with unsigned tensors store so what is never negative, from the smallest code on.
     """
-    real, dtype = real.with_zero(), settings.activation_type
-    floats = settings.target.float_type
-    (low, high), middle = settings.limits, settings.middle
+    real, dtype, scale = real.with_zero(), settings.activation_type, step_of(real, settings)
+    low, high = settings.limits
     if settings.is_symmetric(real.low):
-        scale = _normal(max(-real.low, real.high) / (high - middle), floats)
-        return settings.quantization(scale, middle, dtype)
-    scale = _normal(real.width / (high - low), floats)
+        return settings.quantization(scale, settings.middle, dtype)
     zero_point = low + round(Fraction(-real.low) / Fraction(scale))
     return settings.quantization(scale, min(max(zero_point, low), high), dtype)
+
+
+def step_of(real: Range, settings: Settings) -> float:
+    """The scale alone of ``activation_parameters``: between two codes."""
+    real = real.with_zero()
+    low, high = settings.limits
+    if settings.is_symmetric(real.low):
+        return _normal(
+            max(-real.low, real.high) / (high - settings.middle), settings.target.float_type
+        )
+    return _normal(real.width / (high - low), settings.target.float_type)
 
 
 def stream_parameters(real: Range, settings: Settings) -> Quantization:
@@ -158,10 +166,13 @@ def stream_parameters(real: Range, settings: Settings) -> Quantization:
     return Quantization(scale, 0, "int16")
 
 
+_LEAST_NORMAL = float(np.finfo(np.float32).tiny)
+
+
 def _normal(scale: float, floats: Floats) -> float:
     """``scale`` in ``floats``, a normal float32; 1 for a tensor that is zero throughout."""
     found = float(floats(scale))
-    return found if found >= np.finfo(np.float32).tiny else 1.0
+    return found if found >= _LEAST_NORMAL else 1.0
 
 
 Scales: TypeAlias = NDArray[np.floating[Any]]
