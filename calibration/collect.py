@@ -137,7 +137,8 @@ def collect_part(
     parts = joined(model, tensors)
     inputs = {value.name for value in model.graph.input}
     fed = [name for name in tensors if name in inputs]
-    written = [name for name in tensors if name not in {*fed, *parts}]
+    known = {*fed, *parts}
+    written = [name for name in tensors if name not in known]
     rows = {name: row for row, name in enumerate(tensors)}
 
     counted = run.histograms_of(tensors)

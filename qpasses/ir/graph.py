@@ -1,7 +1,8 @@
 """The graph as passes see and change it: thin, typed helpers over onnx-graphsurgeon."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any, TypeAlias
 
@@ -36,13 +37,27 @@ Node: TypeAlias = gs.Node
 Tensor: TypeAlias = gs.Variable | gs.Constant
 
 
+class Taken(set[str]):
+    """Names that are taken, for good, and how far the numbers behind each were tried.
+
+    So ``fresh`` goes on from there: thousands of nodes without a name want that of their op.
+    """
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        super().__init__(known)
+        self.tried: dict[str, int] = {}
+
+
 def fresh(wanted: str, taken: set[str]) -> str:
     """``wanted``, or the first free ``wanted_2``, ``wanted_3``...; adds it to ``taken``."""
-    name, count = wanted, 1
+    tried = taken.tried if isinstance(taken, Taken) else {}
+    name, count = wanted, tried.get(wanted, 1)
     while name in taken:
         count += 1
         name = f"{wanted}_{count}"
     taken.add(name)
+    if count > 1:
+        tried[wanted] = count
     return name
 
 
@@ -83,7 +98,7 @@ def constant(tensor: Tensor | None) -> NDArray[Any] | None:
 
 def varies(tensor: Tensor) -> bool:
     """Whether it is neither constant nor left out."""
-    return constant(tensor) is None and not tensor.is_empty()
+    return not isinstance(tensor, gs.Constant) and not tensor.is_empty()
 
 
 def constant_bytes(graph: Graph) -> int:
@@ -111,8 +126,18 @@ def is_graph(value: Any) -> bool:
 
 def is_float(tensor: Tensor) -> bool:
     """Whether the tensor holds float32, float64 or float16 (unknown types do not count)."""
-    dtype = tensor.dtype
+    return _is_floating(tensor.dtype)
+
+
+@cache
+def _is_floating(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype | type) and np.issubdtype(dtype, np.floating)
+
+
+@cache
+def type_name(dtype: np.dtype[Any]) -> str:
+    """What numpy calls ``dtype``: it puts the name together each time it is asked for it."""
+    return dtype.name
 
 
 def rank(tensor: Tensor) -> int | None:

@@ -20,7 +20,7 @@ from calibration.held_weights import (
     weight_bytes,
 )
 from calibration.memory import give_back
-from qpasses.ir.graph import STORING, Graph, Tensor, fresh, names
+from qpasses.ir.graph import STORING, Graph, Taken, Tensor, fresh, names
 from qpasses.ir.model_nodes import nested_graphs, nodes_of
 from qpasses.ir.order import tidy
 from qpasses.ir.runtime import IR_VERSION
@@ -53,7 +53,7 @@ def import_graph(model: onnx.ModelProto) -> Graph:
     _leave_untyped(graph, plain)
     tidy(graph)
     _tell_apart(graph, set())
-    taken: set[str] = set()
+    taken = Taken()
     for node in graph.nodes:
         node.name = fresh(node.name or node.op, taken)
     return graph

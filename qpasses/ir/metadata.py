@@ -14,6 +14,9 @@ PREFIX = "qpasses."
 """What the keys of all entries begin with; the values are JSON."""
 
 
+_SORTED = json.JSONEncoder(sort_keys=True)
+"""``json.dumps`` makes one for each value that it is to sort."""
+
 _OF_NODES = {"source", "scales", "cells", "macs", "bounds"}
 """What the record of every node says; of tables there is more."""
 
@@ -21,7 +24,7 @@ _OF_NODES = {"source", "scales", "cells", "macs", "bounds"}
 def note(target: Any, **entries: Any) -> None:
     """Add ``entries`` to the metadata of a model, node or tensor, sorted by key."""
     for key, value in sorted(entries.items()):
-        target.add(key=PREFIX + key, value=json.dumps(value, sort_keys=True))
+        target.add(key=PREFIX + key, value=_SORTED.encode(value))
 
 
 def edge_entries(

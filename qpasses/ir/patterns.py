@@ -17,6 +17,7 @@ from qpasses.ir.graph import (
     is_float,
     rank,
     sole_consumer,
+    type_name,
 )
 from qpasses.ir.moving import moved, moves
 from qpasses.ir.record import BYTES, Quantization
@@ -148,11 +149,10 @@ def quantization(
     types: Container[str] = BYTES,
 ) -> Quantization | None:
     """Per-tensor parameters, or None if they are per channel or of another type."""
-    if scale.size != 1 or zero_point.size != 1 or zero_point.dtype.name not in types:
+    dtype = type_name(zero_point.dtype)
+    if scale.size != 1 or zero_point.size != 1 or dtype not in types:
         return None
-    return settings.quantization(
-        float(scale.reshape(())), int(zero_point.reshape(())), zero_point.dtype.name
-    )
+    return settings.quantization(float(scale.item()), int(zero_point.item()), dtype)
 
 
 @dataclass(frozen=True)

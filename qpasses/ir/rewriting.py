@@ -17,12 +17,14 @@ from qpasses.ir.given import Given
 from qpasses.ir.graph import (
     Graph,
     Node,
+    Taken,
     Tensor,
     fresh,
     is_float,
     names,
     new_constant,
     producer,
+    type_name,
 )
 from qpasses.ir.order import tidy
 from qpasses.ir.record import Record
@@ -74,7 +76,7 @@ class Context:
     selection: Selection = field(default_factory=Selection)
     record: Record = field(default_factory=Record)
     sizes: dict[str, list[int]] = field(default_factory=dict)
-    _taken: set[str] = field(default_factory=set)
+    _taken: Taken = field(default_factory=Taken)
     _scalars: dict[str, Tensor] = field(default_factory=dict)
     _tables: dict[tuple[str, tuple[int, ...], bytes], Tensor] = field(default_factory=dict)
     masks: set[str] = field(default_factory=set)
@@ -107,7 +109,7 @@ class Context:
 
     def table(self, wanted: str, values: NDArray[Any]) -> Tensor:
         """The one constant of these values: nodes share equal tables."""
-        key = values.dtype.name, values.shape, values.tobytes()
+        key = type_name(values.dtype), values.shape, values.tobytes()
         if key not in self._tables:
             self._tables[key] = self.constant(wanted, values)
         return self._tables[key]

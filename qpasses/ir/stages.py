@@ -59,7 +59,10 @@ def kind(node: Node) -> Kind:
         return Kind.EDGE if found else Kind.FLOAT
     if node.op in ("Shape", "Size"):
         return Kind.SHAPE
-    if node.op in MOVING.keys() | CLAMPING and node.outputs[0].dtype in ("uint8", "int8"):
+    if (node.op in MOVING or node.op in CLAMPING) and node.outputs[0].dtype in (
+        "uint8",
+        "int8",
+    ):
         return Kind.INTEGER  # though the factors of a Resize are float
     if any(is_float(tensor) for tensor in [*node.inputs, *node.outputs]):
         return Kind.FLOAT

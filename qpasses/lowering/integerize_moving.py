@@ -70,7 +70,7 @@ class IntegerizeMoving(Pass):
         if len({each.quantization for each in found}) > 1:
             return Declined("its inputs and output have different scales")
         stored = {
-            id(tensor): _stored(node, index, found[0], context)
+            id(tensor): _stored(tensor, f"{node.name}.operand_{index}", found[0], context)
             for index, tensor in enumerate(moved(node))
         }
         node.inputs = [stored.get(id(tensor), tensor) for tensor in node.inputs]
@@ -93,16 +93,15 @@ class IntegerizeMoving(Pass):
         return REWRITTEN
 
 
-def _stored(node: Node, index: int, like: Stored, context: Context) -> Tensor:
-    """What moved input ``index`` is stored as; a constant is stored ``like`` the others."""
-    tensor = moved(node)[index]
+def _stored(tensor: Tensor, name: str, like: Stored, context: Context) -> Tensor:
+    """What a moved ``tensor`` is stored as; a constant, as ``name``, ``like`` the others."""
     value = real_value_of(tensor)
     if value is None:
         stored = stored_input(tensor, context.settings)
         assert stored is not None, tensor.name
         return stored.tensor
     meaning = like.quantization
-    made = context.constant(f"{node.name}.operand_{index}", meaning.store_all(value))
+    made = context.constant(name, meaning.store_all(value))
     context.record.tensors[made.name] = meaning
     if meaning in context.given.scales.values():
         context.record.kept.append(made.name)

@@ -4,7 +4,7 @@ from collections.abc import Container
 
 from qpasses.ir.graph import Graph
 from qpasses.ir.rewriting import Context
-from qpasses.place.placement import activation_parameters
+from qpasses.place.placement import step_of
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import Ranges
 
@@ -27,7 +27,7 @@ def leave_coarse(
         is_read = name in found.ranges and name not in given
         if node.op not in ("Softmax", "LogSoftmax") or not is_read:
             continue
-        step = activation_parameters(found.ranges[name], context.settings).scale
+        step = step_of(found.ranges[name], context.settings)
         if step > _WIDEST_STEP:
             reasons[node.name] = f"{node.op} of {name!r} in steps of {step:.3g}: too wide"
     context.selection.excluded.update(reasons)

@@ -8,7 +8,7 @@ from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output, producer
 from qpasses.ir.moving import moved, moves
 from qpasses.ir.patterns import data_inputs, real_value_of
 from qpasses.ir.rewriting import Context
-from qpasses.place.placement import activation_parameters
+from qpasses.place.placement import step_of
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import MASKED, Ranges
 from qpasses.prepare.recognition.masks import DROPPING
@@ -75,7 +75,7 @@ def _room(softmax: Node, found: Ranges, context: Context) -> float:
     sizes = context.sizes.get(x.name)
     length = max(1, sizes[softmax.attrs.get("axis", -1)]) if sizes else _LONGEST
     real = found.ranges.get(y, Range(0.0, 1 / length))
-    step = activation_parameters(real, context.settings).scale if real.high > 0 else 1.0
+    step = step_of(real, context.settings) if real.high > 0 else 1.0
     return log(2 * length / min(step, 1.0))
 
 

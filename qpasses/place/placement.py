@@ -93,7 +93,7 @@ def place_parameters(
     """
     unlike = unlike_edges(graph, chosen, parameters, narrow)
     unlike += narrowed_edges(graph, chosen, narrow, parameters)
-    places = _places_read(graph)
+    places: Places = {}
     for name, tensor in chosen.tensors.items():
         _quantize_activation(graph, tensor, chosen, parameters[name], places, context)
         context.record.tensors[chosen.stored[name]] = parameters[name]
@@ -151,15 +151,23 @@ def activation_parameters(real: Range, settings: Settings) -> Quantization:
     (uint8) or 0 (int8). Of fewer codes than 256: the steps between them, and half of these.
     Targets with unsigned tensors store so what is never negative, from the smallest code on.
     """
-    real, dtype = real.with_zero(), settings.activation_type
-    floats = settings.target.float_type
-    (low, high), middle = settings.limits, settings.middle
+    real, dtype, scale = real.with_zero(), settings.activation_type, step_of(real, settings)
+    low, high = settings.limits
     if settings.is_symmetric(real.low):
-        scale = _normal(max(-real.low, real.high) / (high - middle), floats)
-        return settings.quantization(scale, middle, dtype)
-    scale = _normal(real.width / (high - low), floats)
+        return settings.quantization(scale, settings.middle, dtype)
     zero_point = low + round(Fraction(-real.low) / Fraction(scale))
     return settings.quantization(scale, min(max(zero_point, low), high), dtype)
+
+
+def step_of(real: Range, settings: Settings) -> float:
+    """The scale alone of ``activation_parameters``: between two codes."""
+    real = real.with_zero()
+    low, high = settings.limits
+    if settings.is_symmetric(real.low):
+        return _normal(
+            max(-real.low, real.high) / (high - settings.middle), settings.target.float_type
+        )
+    return _normal(real.width / (high - low), settings.target.float_type)
 
 
 def stream_parameters(real: Range, settings: Settings) -> Quantization:
@@ -169,10 +177,13 @@ def stream_parameters(real: Range, settings: Settings) -> Quantization:
     return Quantization(scale, 0, "int16")
 
 
+_LEAST_NORMAL = float(np.finfo(np.float32).tiny)
+
+
 def _normal(scale: float, floats: Floats) -> float:
     """``scale`` in ``floats``, a normal float32; 1 for a tensor that is zero throughout."""
     found = float(floats(scale))
-    return found if found >= np.finfo(np.float32).tiny else 1.0
+    return found if found >= _LEAST_NORMAL else 1.0
 
 
 Scales: TypeAlias = NDArray[np.floating[Any]]
@@ -196,17 +207,20 @@ def weight_scales(
         return scale.astype(wanted.dtype), raised
 
 
-Places: TypeAlias = dict[tuple[int, int], list[int]]
-"""By the ids of a tensor and a node that reads it: which of its inputs that tensor is."""
+Places: TypeAlias = dict[int, dict[int, list[int]]]
+"""By the ids of a node and of a tensor that it reads: which of its inputs that tensor is."""
 
 
-def _places_read(graph: Graph) -> Places:
-    """Of all nodes: to look through the inputs of a wide join for each would be quadratic."""
-    found: Places = {}
-    for node in graph.nodes:
-        for index, tensor in enumerate(node.inputs):
-            found.setdefault((id(tensor), id(node)), []).append(index)
-    return found
+def _places_read(reader: Node, tensor: Tensor, known: Places) -> list[int]:
+    """Each node is looked through once: for each input of a wide join would be quadratic.
+
+    Who reads a tensor twice stands twice among its readers: asked again, there is no place.
+    """
+    if id(reader) not in known:
+        found = known.setdefault(id(reader), {})
+        for index, each in enumerate(reader.inputs):
+            found.setdefault(id(each), []).append(index)
+    return known[id(reader)].pop(id(tensor), [])
 
 
 def _quantize_activation(
@@ -234,9 +248,7 @@ def _quantize_activation(
         outputs[next(i for i, t in enumerate(outputs) if t is tensor)] = source
     for reader in readers:
         inside = (id(tensor), id(reader)) in chosen.inner
-        for index in places.pop(
-            (id(tensor), id(reader)), ()
-        ):  # who reads it twice comes twice
+        for index in _places_read(reader, tensor, places):
             reader.inputs[index] = source if inside else real
     quantize_and_back(graph, (source, stored, real), parameters, name, context)
 

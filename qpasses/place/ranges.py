@@ -132,7 +132,8 @@ class Given:
         if self.table is None:
             held = {made: first for made, first in stand_ins.items() if first in names}
             names = {made: names[first] for made, first in held.items()} | names
-        missing = [name for name in observed if name not in {*names, *given}]
+        known = {*names, *given}
+        missing = [name for name in observed if name not in known]
         if missing:
             raise DataError(
                 f"{self.path}: holds nothing for {_listed(missing)}: calibrate with the "

@@ -15,7 +15,7 @@ from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.settings import Settings
 from qpasses.place.chains import find_chains
-from qpasses.place.placement import activation_parameters
+from qpasses.place.placement import activation_parameters, step_of
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import STEPS, Ranges
 
@@ -56,7 +56,7 @@ def _widened(
     real: Range, steps: Steps, function: Function, settings: Settings
 ) -> Range | None:
     """The first of the ranges to try in which no step is missed; else the first of all."""
-    least = activation_parameters(real, settings).scale
+    least = step_of(real, settings)
     scales = islice(steps.scales(least), _TRIED)
     tried = [wider for s in scales if (wider := _with_scale(real, s, settings)) is not None]
     points = steps.points(real).astype(np.float32)

@@ -5,6 +5,7 @@ import pytest
 
 import qpasses
 from qpasses.ir.folding import fold_constants
+from qpasses.ir.graph import add_node, new_tensor
 from qpasses.ir.interchange import import_graph, prepared_model
 from tests.support.small_models import model, numbers, session
 
@@ -73,3 +74,39 @@ def test_an_if_of_an_input_stays():
     )
     graph = import_graph(made)
     assert not fold_constants(graph) and [node.op for node in graph.nodes] == ["If"]
+
+
+def test_where_nothing_can_be_folded_nothing_is_copied(monkeypatch):
+    def copied(*_, **__):
+        raise AssertionError
+
+    graph = import_graph(
+        model("g (float[2, 4] x) => (float[2, 4] y) { y = Abs (x) }", opset=18)
+    )
+    unread = new_tensor("unread", graph.inputs[0])
+    add_node(graph, "Neg", "unread", graph.inputs, [unread])
+    monkeypatch.setattr(type(graph), "copy", copied)
+    assert not fold_constants(graph)
+    assert [node.op for node in graph.nodes] == ["Abs"]
+
+
+FOLDED = {
+    "of constants": "c = Neg (two) y = Add (x, c)",
+    "of nothing": "c = Constant <value = float[1] {2.0}> () y = Add (x, c)",
+    "of a shape": "s = Shape (x) y = Expand (x, s)",
+    "in a body": """y = If (b) <
+        then_branch = t () => (float[2, 4] u) { c = Neg (two) u = Add (x, c) },
+        else_branch = e () => (float[2, 4] v) { v = Neg (x) }
+    >""",
+}
+
+
+@pytest.mark.parametrize("what", FOLDED)
+def test_what_is_constant_is_folded(what):
+    text = f"g (float[2, 4] x, bool b) => (float[2, 4] y) {{ {FOLDED[what]} }}"
+    graph = import_graph(model(text, opset=18, two=np.float32([2])))
+    fold_constants(graph)
+    graphs = [graph, *graph.subgraphs(recursive=True)]
+    left = {node.op for each in graphs for node in each.nodes}
+    assert left.isdisjoint({"Constant", "Shape"}) and ("Neg" in left) is (what == "in a body")
+    assert all(len(each.nodes) == 1 for each in graphs)

@@ -6,7 +6,7 @@ import pytest
 
 from opsets.errors import ModelError
 from opsets.target import load_target
-from qpasses.ir.changes import SMALL
+from qpasses.ir.changes import SMALL, Snapshot
 from qpasses.ir.graph import add_node, new_tensor
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.record import NodeRecord
@@ -185,3 +185,44 @@ def test_a_graph_that_is_none_names_the_pass_and_the_nodes(change):
     with pytest.raises(ModelError, match="after wrong: ") as raised:
         run_on(FEW, Wrong(REWRITTEN, change))
     assert "-> (t4)" in str(raised.value).splitlines()[-2]
+
+
+def looks(monkeypatch, *passes):
+    """How often the whole graph was taken down while these passes ran over it."""
+    taken = []
+
+    class Counted(Snapshot):
+        def __init__(self, graph, node=None):
+            taken.append(node is None)
+            super().__init__(graph, node)
+
+    monkeypatch.setattr("qpasses.ir.rewriting.Snapshot", Counted)
+    run_passes([Idle(), *passes], chain(MANY), Context(Settings(load_target("onnx"))))
+    return sum(taken)
+
+
+class Idle(Wrong):
+    """Is asked about nothing."""
+
+    op_types = frozenset({"Gelu"})
+
+    def __init__(self):
+        super().__init__(REWRITTEN, slope)
+
+
+def test_passes_that_change_nothing_share_what_the_graph_was(monkeypatch):
+    idle, busy = Wrong(NOT_MINE), Wrong(REWRITTEN, slope)
+    assert looks(monkeypatch) == 0
+    assert looks(monkeypatch, idle, idle, idle) == 1
+    assert looks(monkeypatch, idle, busy, idle, idle) == 2
+
+
+def test_a_false_claim_is_found_behind_passes_that_changed_nothing(monkeypatch):
+    monkeypatch.setattr("qpasses.ir.rewriting.LARGE", SMALL)
+    idle, busy = Wrong(NOT_MINE), Wrong(REWRITTEN, another_op)
+    for honest in ([idle], [idle, idle], [Wrong(REWRITTEN, slope), idle]):
+        with pytest.raises(ModelError, match=r"pass wrong .*left alone .* has changed"):
+            looks(monkeypatch, *honest, Wrong(NOT_MINE, list_in_place))
+        with pytest.raises(ModelError, match=r"pass wrong .*rewrote .*the graph is as it was"):
+            looks(monkeypatch, *honest, Wrong(REWRITTEN))
+    looks(monkeypatch, idle, busy)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from calibration import Range
 from qpasses.ir.graph import Graph, Node, Tensor, input_at, is_graph_output, producer
-from qpasses.ir.moving import moved, moves, results, tells_places
+from qpasses.ir.moving import count_moved, moved, moves, results, tells_places
 from qpasses.ir.patterns import data_inputs, value_of
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.planning import Plan
@@ -58,7 +58,7 @@ def fill_of(node: Node) -> NDArray[Any]:
 
 def joins(node: Node) -> bool:
     """Whether a node moves several tensors into one: Concat and Where."""
-    return moves(node) and len(moved(node)) > 1
+    return moves(node) and count_moved(node) > 1
 
 
 def is_padded(tensor: Tensor) -> bool:

@@ -16,7 +16,7 @@ from qpasses.ir.patterns import data_inputs
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.alignment.groups import align, is_moved_by, joins
-from qpasses.place.placement import activation_parameters
+from qpasses.place.placement import step_of
 from qpasses.place.planning import Plan
 from qpasses.place.ties import Ties
 
@@ -222,7 +222,7 @@ class _Groups:
         return self._step(self._ranges[self._ties.of(name)])
 
     def _step(self, real: Range) -> float:
-        return activation_parameters(real, self._losses.settings).scale
+        return step_of(real, self._losses.settings)
 
     def judge(self, edge: _Edge) -> Join | None:
         """The losses at ``edge``, whose ends are united if it gets no table.
