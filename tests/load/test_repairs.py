@@ -9,6 +9,7 @@ import pytest
 from calibration import Session
 from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.load.upgrade import upgrade
+from tests.support.releases import needs_opset_27
 
 SPACE = """<ir_version: 10, opset_import: ["": 28]>
 g (float[N, %s, 6, H] x) => (float[N, K, 3, J] y)
@@ -40,6 +41,7 @@ g (bool cond) => (bool y) {
 }"""
 
 
+@needs_opset_27
 def test_space_to_depth_keeps_the_blocks_of_a_channel_together_below_opset_28():
     made = onnx.parser.parse_model(SPACE % 5)
     lowered = upgrade(made, None, newest=27)

@@ -14,6 +14,7 @@ from opsets.errors import ModelError
 from qpasses.load import upgrade as upgrading
 from qpasses.load.upgrade import upgrade
 from tests.support import zoo_models
+from tests.support.releases import needs_opset_27
 from tests.support.small_models import cnn, model, numbers, pictures, save, session
 
 WEIGHTS = {
@@ -464,6 +465,7 @@ def too_new(rest):
     return model(TOO_NEW.replace("REST", rest), opset=28, ir_version=10, places=np.arange(4))
 
 
+@needs_opset_27
 def test_a_model_newer_than_what_is_emitted_is_lowered_with_its_results():
     made, sample = too_new("Neg (r)"), {"x": numbers(4, 4)}
     lowered = upgrade(made, sample)
@@ -473,6 +475,7 @@ def test_a_model_newer_than_what_is_emitted_is_lowered_with_its_results():
     assert result.verdict == qpasses.verify(result.model, made, [sample]).verdict == "ok"
 
 
+@needs_opset_27
 def test_a_node_that_keeps_a_model_at_too_new_an_opset_is_named():
     with pytest.raises(ModelError, match=r"opset 28, .*lowered to 27: Mod 'y': .*fmod=0"):
         qpasses.quantize(too_new("Mod (x, r)"), [{"x": numbers(4, 4)}])

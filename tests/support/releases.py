@@ -1,0 +1,10 @@
+"""What only newer releases of onnxruntime have: tests of it skip below, by name of the release."""
+
+import onnxruntime
+import pytest
+
+_RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+
+needs_opset_27 = pytest.mark.skipif(
+    _RELEASE < (1, 32), reason="onnxruntime 1.32 is the first that runs opsets above 26"
+)
