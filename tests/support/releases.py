@@ -1,4 +1,4 @@
-"""What only newer releases of onnxruntime have: tests of it skip below, by name of the release."""
+"""What only newer releases of onnxruntime have: tests that need it skip below."""
 
 import onnxruntime
 import pytest
