@@ -59,6 +59,7 @@ def _fold_nodes(graph: Graph) -> None:
         recurse_subgraphs=False, flatten_subgraphs=False, should_exclude_node=_draws
     )
     for inner in graph.subgraphs():
+        inner.ir_version = graph.ir_version  # else the newest of onnx
         _fold_nodes(inner)
 
 
