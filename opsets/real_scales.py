@@ -22,7 +22,7 @@ class RealScales(Sequence[Fraction]):
     ``near``: float64 [C], within 2**-50 of each, relatively; NaN where doubles do not reach.
     """
 
-    def __init__(self, factor: Fraction, others: Sequence[float]) -> None:
+    def __init__(self, factor: Fraction, others: Sequence[float | Fraction]) -> None:
         self._factor, self.others = factor, others
         rounded = _double(factor)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):

@@ -34,13 +34,13 @@ class Target:
     tables computed; ``scales`` names a rule of opsets.scales, ``weights`` one of
     opsets.weights, ``rounding`` one of opsets.rounding; ``add``, ``average_pool``, ``mean``
     and ``slopes`` name forms of opsets.forms. ``activations`` are asymmetric or symmetric;
-    those whose minimum is not negative are stored ``as_others`` or ``unsigned``; scales of
-    weights are per_channel or per_tensor. Sums have ``accumulator_bits``; ``tables``
-    of 256 entries may be used or not, and hold levels rounded by ``table_rounding``;
-    ``softmax``, ``gelu`` and ``layernorm`` are what is computed of these. Where a
-    tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by
-    the elementwise multiplier. ``alignment``: whose rules say which tensors share a range,
-    unless a user says it (qpasses.place.alignment).
+    those whose minimum is not negative are stored ``as_others`` or ``unsigned``; their scales
+    may be per_channel or are per_tensor, and so are those of weights. Sums have
+    ``accumulator_bits``; ``tables`` of 256 entries may be used or not, and hold levels rounded
+    by ``table_rounding``; ``softmax``, ``gelu`` and ``layernorm`` are what is computed of
+    these. Where a tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or
+    requantized by the elementwise multiplier. ``alignment``: whose rules say which tensors
+    share a range, unless a user says it (qpasses.place.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's int8 kernels compute them
     exactly; without it they are those of the rule.
@@ -63,6 +63,7 @@ class Target:
     mean: str = "requantized"
     slopes: str = "multipliers"
     activations: str = "asymmetric"
+    activation_scales: str = "per_channel"
     non_negative: str = "as_others"
     weights: str = "nearest"
     conv_weights: str = "per_channel"
@@ -197,7 +198,7 @@ class Target:
 SMALLEST = Fraction(1, 1 << 32)
 """Below it every product with an int32 accumulator is less than a half."""
 
-_WEIGHTS = ("per_channel", "per_tensor")
+_SCALED = ("per_channel", "per_tensor")
 
 KNOWN: dict[str, Iterable[str]] = {
     "rounding": ROUNDING_RULES,
@@ -209,10 +210,11 @@ KNOWN: dict[str, Iterable[str]] = {
     "mean": MEAN_FORMS,
     "slopes": SLOPE_FORMS,
     "activations": ("asymmetric", "symmetric"),
+    "activation_scales": _SCALED,
     "non_negative": ("as_others", "unsigned"),
     "weights": WEIGHTS,
-    "conv_weights": _WEIGHTS,
-    "matmul_weights": _WEIGHTS,
+    "conv_weights": _SCALED,
+    "matmul_weights": _SCALED,
     "softmax": ("table", "shiftmax", "ibert"),
     "gelu": ("table", "shift", "ibert"),
     "layernorm": ("exact", "ivit"),

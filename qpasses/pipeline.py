@@ -45,6 +45,7 @@ from qpasses.place.alignment import (
 )
 from qpasses.place.coarse import leave_coarse
 from qpasses.place.endless import leave_endless
+from qpasses.place.free_channels import free_channels
 from qpasses.place.infinite import leave_infinite
 from qpasses.place.kept_scales import (
     kept,
@@ -63,6 +64,7 @@ from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
+from qpasses.recover.channel_scales import Scaled, Seen, scale_channels, see_channels
 from qpasses.recover.round_weights import Rounded, note_rounding, round_weights
 
 
@@ -78,8 +80,9 @@ class State:
     of tying scales for tables, if that was asked for. ``few_codes``: by tensor, the codes it
     uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
     into. ``weights``: by node, the real ones, until they are rounded for good; ``rounded``:
-    how they were. ``unfinished``: why the graph does not become integer, or nothing;
-    ``ended``: whether no stage but the last follows.
+    how they were. ``seen``: what samples say of channels, ``scaled``: which got scales.
+    ``unfinished``: why the graph does not become integer, or nothing; ``ended``: whether no
+    stage but the last follows.
     """
 
     source: onnx.ModelProto
@@ -101,6 +104,8 @@ class State:
     clipped: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rounded: Rounded = field(default_factory=Rounded)
+    seen: Seen | None = None
+    scaled: Scaled = field(default_factory=Scaled)
     evidence: Sequence[NodeEvidence] = ()
     model: onnx.ModelProto = field(default_factory=onnx.ModelProto)
     unfinished: str = ""
@@ -212,6 +217,7 @@ def placed(state: State) -> State:
     made = replace(made, early=read_early(graph, chosen, context))
     if settings.weight_rounding != "nearest":
         made = replace(made, weights=real_weights(chosen, context))
+    made = replace(made, seen=_seen(made))
     place(graph, chosen, shared, context, state.kept)
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
@@ -219,9 +225,26 @@ def placed(state: State) -> State:
     return made.stopped() if state.watch.stop_after == PLACE else made
 
 
+def _seen(state: State) -> Seen | None:
+    """What the channels of the float graph hold, if that is asked for and can be."""
+    how, graph, context = state.settings.activation_scales, state.graph, state.context
+    if how == "per-tensor" or state.settings.why_no_channels:
+        return None
+    free = free_channels(graph, state.plan, state.kept, context)
+    good = state.samples.without(state.ranges.skipped)
+    return see_channels(graph, free, how, good, state.progress("see channels", len(good)))
+
+
 def recovered(state: State) -> State:
     """Q/DQ graph -> one whose integers lose less on the samples."""
     how, good = state.settings.weight_rounding, state.samples.without(state.ranges.skipped)
+    if state.seen is not None:
+        scaled = scale_channels(
+            state.graph, state.seen, state.plan.stored, state.source, state.context
+        )
+        state = replace(state, seen=None, scaled=scaled)
+    elif state.settings.activation_scales == "auto":
+        state = replace(state, scaled=Scaled("auto", reason=state.settings.why_no_channels))
     if how != "nearest":
         rounded = round_weights(
             state.graph, how, state.weights, state.source, good, state.progress

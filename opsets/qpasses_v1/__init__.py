@@ -8,6 +8,7 @@ from opsets.qpasses_v1.int_add import INT_ADD
 from opsets.qpasses_v1.int_average_pool import INT_AVERAGE_POOL
 from opsets.qpasses_v1.int_coded_p_relu import INT_CODED_P_RELU
 from opsets.qpasses_v1.int_conv import INT_CONV
+from opsets.qpasses_v1.int_conv_per_channel import INT_CONV_PER_CHANNEL
 from opsets.qpasses_v1.int_counted_average_pool import INT_COUNTED_AVERAGE_POOL
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
@@ -42,6 +43,7 @@ OPS: dict[str, Op] = {
         LUT16,
         LUT_INTERPOLATED,
         INT_CONV,
+        INT_CONV_PER_CHANNEL,
         INT_GEMM,
         INT_MAT_MUL,
         INT_ADD,

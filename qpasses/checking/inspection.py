@@ -24,7 +24,7 @@ from qpasses.evidence.prove_norms import norm_bound
 from qpasses.evidence.summary import reason
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node
-from qpasses.ir.record import NodeRecord, Record
+from qpasses.ir.record import ChannelQuantization, NodeRecord, Record
 from qpasses.ir.stages import Kind, kind
 from qpasses.load.integer_model import read_integer_model
 
@@ -33,6 +33,7 @@ from qpasses.load.integer_model import read_integer_model
 class StoredTensor:
     """A stored activation at a node: real = (stored - zero_point) * scale.
 
+    ``scale`` and ``zero_point`` are lists where channels, along ``axis``, have their own.
     ``codes``: the smallest and the largest that are stored; ``origin``: where the scale comes
     from if the model was quantized before, it (``model``) or ``calibration``; else nothing.
     """
@@ -41,10 +42,11 @@ class StoredTensor:
     tensor: str
     type: str
     shape: Sequence[int | str] | None
-    scale: float
-    zero_point: int
+    scale: float | Sequence[float]
+    zero_point: int | Sequence[int]
     codes: tuple[int, int]
     origin: str = ""
+    axis: int | None = None
 
 
 @dataclass(frozen=True)
@@ -239,10 +241,17 @@ def _stored(
         meaning = record.tensors.get(tensor.name)
         if meaning is not None:
             shape = None if tensor.shape is None else list(tensor.shape)
-            parameters = meaning.dtype, shape, meaning.scale, meaning.zero_point
+            axis = meaning.axis if isinstance(meaning, ChannelQuantization) else None
+            parameters = (
+                meaning.dtype,
+                shape,
+                np.asarray(meaning.factors(0 if axis is None else axis + 1)).tolist(),
+                meaning.zero.tolist(),
+            )
             origin = "model" if tensor.name in record.kept else "calibration"
             origin = origin if record.kept else ""
-            found.append(StoredTensor(name, tensor.name, *parameters, meaning.limits, origin))
+            ends = meaning.limits, origin, axis
+            found.append(StoredTensor(name, tensor.name, *parameters, *ends))
     return found
 
 

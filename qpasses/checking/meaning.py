@@ -14,7 +14,13 @@ from opsets.row_blocks import blocks
 from qpasses.checking.known import NOTHING, Known
 from qpasses.checking.sizes import sizes_of
 from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at, is_graph
-from qpasses.ir.record import NodeRecord, Quantization, Record
+from qpasses.ir.record import (
+    AnyQuantization,
+    ChannelQuantization,
+    NodeRecord,
+    Quantization,
+    Record,
+)
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import LOOKUPS, SLOPED
 
@@ -32,7 +38,7 @@ class Meaning:
     """The float tensor called ``real``; ``stored``: as integers, None for itself."""
 
     real: str
-    stored: Quantization | None = None
+    stored: AnyQuantization | None = None
 
 
 @dataclass
@@ -116,7 +122,12 @@ class Site:
 
     @property
     def y(self) -> Quantization:
-        """How the node's first output is stored."""
+        """How the node's first output is stored. Raises DifferenceError if by channels."""
+        return _of_tensor(self.any_y, self.node.outputs[0])
+
+    @property
+    def any_y(self) -> AnyQuantization:
+        """How the node's first output is stored, all of it or each channel."""
         return stored_as(self.pair, self.node.outputs[0])
 
     def is_op(self, *ops: str) -> None:
@@ -130,8 +141,12 @@ class Site:
     def operand(self, ours: Tensor, theirs: Tensor) -> Quantization:
         """How ``ours`` stores the float tensor ``theirs``.
 
-        Raises DifferenceError if it stores another one, UnknownError.
+        Raises DifferenceError if it stores another one, or by channels, UnknownError.
         """
+        return _of_tensor(self.any_operand(ours, theirs), ours)
+
+    def any_operand(self, ours: Tensor, theirs: Tensor) -> AnyQuantization:
+        """The same, all of it or each channel."""
         found = self.pair.meaning(ours)
         if found.real != theirs.name:
             raise DifferenceError(
@@ -141,6 +156,16 @@ class Site:
             raise DifferenceError(f"reads {ours.name!r}, which is not stored as integers")
         return found.stored
 
+    def stored(self, ours: Tensor) -> Quantization:
+        """How ``ours`` stores whatever it stands for.
+
+        Raises DifferenceError if it does not, or by channels, UnknownError.
+        """
+        found = self.pair.meaning(ours).stored
+        if found is None:
+            raise DifferenceError(f"{ours.name!r} is not stored as integers")
+        return _of_tensor(found, ours)
+
     def follows(self, before: Node, node: Node) -> None:
         """Raise DifferenceError unless ``node`` reads at input 0 what ``before`` writes."""
         if node.inputs[0] is not before.outputs[0]:
@@ -149,7 +174,13 @@ class Site:
             )
 
 
-def stored_as(pair: Pair, tensor: Tensor) -> Quantization:
+def _of_tensor(found: AnyQuantization, tensor: Tensor) -> Quantization:
+    if isinstance(found, ChannelQuantization):
+        raise DifferenceError(f"{tensor.name!r} has scales of its channels here")
+    return found
+
+
+def stored_as(pair: Pair, tensor: Tensor) -> AnyQuantization:
     """How ``tensor`` is stored by the record. Raises DifferenceError if it is not."""
     found = pair.record.tensors.get(tensor.name)
     if found is None:
@@ -185,10 +216,14 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
         ),
         ("costs", bool(entry.costs) and not tabulated),
         ("bias", bool(entry.bias) and node.op not in ("IntConv", "IntGemm")),
-        ("weights", bool(entry.weights) and node.op not in ("IntConv", "IntGemm")),
+        ("weights", bool(entry.weights) and node.op not in _ROUNDED),
     ]
     kind = f"such a {node.op}"
     yield from (f"its record has {name}, {kind} has none" for name, wrong in empty if wrong)
+
+
+_ROUNDED = ("IntConv", "IntConvPerChannel", "IntGemm")
+"""Ops whose weights are rounded here."""
 
 
 def is_standard(node: Node) -> bool:

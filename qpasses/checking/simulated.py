@@ -18,9 +18,10 @@ from calibration.large_weights import names_read
 from opsets.qpasses_v1 import OPS
 from opsets.row_blocks import blocks
 from qpasses.checking.meaning import Pair, Site, is_integer
+from qpasses.ir.edges import dequantize
 from qpasses.ir.graph import Node, constant, dequantized, is_graph
 from qpasses.ir.interchange import prepared_model
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import AnyQuantization, ChannelQuantization
 
 
 @dataclass(frozen=True)
@@ -131,13 +132,13 @@ def _write_out_norms(graph: onnx.GraphProto, pair: Pair) -> None:
     graph.node.extend(nodes)
 
 
-def _narrowed(pair: Pair) -> Mapping[str, Quantization]:
+def _narrowed(pair: Pair) -> Mapping[str, AnyQuantization]:
     """By stored tensor: what the 8 bits of residual streams mean that some nodes read."""
     ends = [n.outputs[0].name for n in pair.integer.nodes if n.op == "IntRescale"]
     return {name: pair.record.tensors[name] for name in ends}
 
 
-def _stored_anew(pair: Pair, sources: Mapping[str, str]) -> Mapping[str, Quantization]:
+def _stored_anew(pair: Pair, sources: Mapping[str, str]) -> Mapping[str, AnyQuantization]:
     """By tensor that an original of its own scales has stored in a second way: that way."""
     return {
         ours: meaning.stored
@@ -148,7 +149,7 @@ def _stored_anew(pair: Pair, sources: Mapping[str, str]) -> Mapping[str, Quantiz
 
 
 def _read_narrow(
-    graph: onnx.GraphProto, pair: Pair, narrow: Mapping[str, Quantization]
+    graph: onnx.GraphProto, pair: Pair, narrow: Mapping[str, AnyQuantization]
 ) -> None:
     """Let the float nodes of those that read ``narrow`` do so as well."""
     protos = {node.name: node for node in graph.node}
@@ -266,19 +267,23 @@ def _apart(
     return found
 
 
-def _meaning(real: str, how: Quantization) -> Iterator[onnx.NodeProto]:
+def _meaning(real: str, how: AnyQuantization) -> Iterator[onnx.NodeProto]:
     """What the codes of the integer graph stand for."""
-    yield _constant(f"{real}::scale", np.array(how.scale, np.float32))
+    yield _constant(f"{real}::scale", np.array(how.factors(how.zero.ndim), np.float32))
     yield _constant(f"{real}::zero", how.zero)
     ends = [_codes(_given(real)), f"{real}::scale", f"{real}::zero"]
-    yield helper.make_node("DequantizeLinear", ends, [_given(real)])
+    yield helper.make_node("DequantizeLinear", ends, [_given(real)], **_axis(how))
 
 
-def _rounding(source: str, real: str, how: Quantization) -> Iterator[onnx.NodeProto]:
+def _axis(how: AnyQuantization) -> dict[str, Any]:
+    return {"axis": how.axis} if isinstance(how, ChannelQuantization) else {}
+
+
+def _rounding(source: str, real: str, how: AnyQuantization) -> Iterator[onnx.NodeProto]:
     """The codes of what was computed to ``source``."""
     ends, codes = [source, f"{real}::scale", f"{real}::zero"], _codes(real)
     if how.limits == how.type_limits:
-        yield helper.make_node("QuantizeLinear", ends, [codes])
+        yield helper.make_node("QuantizeLinear", ends, [codes], **_axis(how))
         return
     yield helper.make_node("QuantizeLinear", ends, [f"{codes}::unclipped"])
     limits = [f"{real}::low", f"{real}::high"]
@@ -309,16 +314,18 @@ def _take_constants(graph: onnx.GraphProto, pair: Pair) -> None:
                 assert codes is not None, tensor.name
                 name = f"{node.name}::{'ab'[place]}"
                 protos[site.first.name].input[place] = name
-                graph.initializer.append(
-                    _float32(name, (codes.astype(np.int32) - how.zero_point) * how.scale)
-                )
+                graph.initializer.append(_float32(name, dequantize(codes, how, np.float64)))
 
 
 def _take_weights(
     graph: onnx.GraphProto, site: Site, protos: Mapping[str, onnx.NodeProto]
 ) -> None:
     node, given, chain = site.node, site.given, site.chain
-    x, w = (np.array(site.entry.scales[name]) for name in "xw")
+    w, y = np.array(site.entry.scales["w"]), site.any_y
+    x = np.repeat(site.entry.scales["x"], max(w.size // len(site.entry.scales["x"]), 1))
+    moved = np.array(0.0)  # what stands for zero is in the bias where channels have their own
+    if isinstance(y, ChannelQuantization):
+        moved = (np.array(y.zero_points) - y.zero_point) * np.array(y.scales)
     behind = given["w"].ndim - 1 - OPS[node.op].channel_axis
     real = {
         "weights": _dequantized(
@@ -327,13 +334,15 @@ def _take_weights(
             w.reshape(-1, *[1] * behind),
             constant(site.first.inputs[1]),
         ),
-        "bias": given["bias"] * (x * w),
+        "bias": given["bias"] * (x * w) - moved,
     }
     for name, value in real.items():
         graph.initializer.append(_float32(f"{node.name}::{name}", value))
     first = protos[site.first.name]
     first.input[1] = f"{node.name}::weights"
-    if len(first.input) > 2:
+    if first.op_type == "Conv":
+        first.input[2:] = [f"{node.name}::bias"]
+    elif len(first.input) > 2:
         first.input[2] = f"{node.name}::bias"
     elif len(chain) > 1 and chain[1].op == "Add":
         row = int(chain[1].inputs[0] is chain[0].outputs[0])

@@ -51,7 +51,7 @@ from qpasses.checking.whole import (
     unwanted,
 )
 from qpasses.ir.graph import Graph, Node, Tensor, constant, is_float, is_used
-from qpasses.ir.record import Quantization, Record
+from qpasses.ir.record import AnyQuantization, Record
 from qpasses.ir.settings import Settings
 
 
@@ -194,7 +194,7 @@ def _stands_for(site: Site) -> Iterator[str]:
     yield from (tensor.name for tensor in real)
 
 
-def _stored(site: Site, rule: Rule, output: Tensor, name: str) -> Quantization | None:
+def _stored(site: Site, rule: Rule, output: Tensor, name: str) -> AnyQuantization | None:
     """How an output is stored; floats and shapes are not, what nothing reads has no record."""
     if rule in (LEFT, APART, EDGES["DequantizeLinear"]):
         return None

@@ -1,6 +1,6 @@
 """Verify: an emitted model, its float original and samples, checked on this machine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ from qpasses.ir.edges import Edges, dequantize
 from qpasses.ir.graph import Graph
 from qpasses.ir.macs import measure
 from qpasses.ir.progress import Progress
-from qpasses.ir.record import Record
+from qpasses.ir.record import ChannelQuantization, Record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
 from qpasses.ir.settings import Settings
@@ -230,6 +230,9 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
             "the recorded settings have other codes than a model that keeps its own"
         )
     for name, stored in record.tensors.items():
+        if isinstance(stored, ChannelQuantization):
+            problems += _unlike_channels(name, stored, settings)
+            continue
         try:
             settings.quantization(stored.scale, stored.zero_point, stored.dtype)
         except ValueError as error:
@@ -260,6 +263,19 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
     if target.name in target_names() and target != load_target(target.name):
         problems.append(f"the recorded rules are not those of target {target.name!r}")
     return problems
+
+
+def _unlike_channels(
+    name: str, stored: ChannelQuantization, settings: Settings
+) -> Iterator[str]:
+    """What the recorded settings do not give where channels have scales of their own."""
+    if settings.activation_scales == "per-tensor" or settings.why_no_channels:
+        yield f"tensor {name!r} has scales of its channels, unlike the recorded settings"
+    if (stored.dtype, *stored.limits) != (settings.activation_type, *settings.limits):
+        yield f"tensor {name!r} is {stored.dtype}, unlike the recorded settings"
+    scales = np.array(stored.scales)
+    if (scales.astype(np.float32).astype(np.float64) != scales).any():
+        yield f"the scales of tensor {name!r} are no float32"
 
 
 def _zero_points(settings: Settings) -> tuple[int, ...]:

@@ -19,10 +19,10 @@ from onnx import AttributeProto, FunctionProto, NodeProto, helper, numpy_helper
 
 from opsets.op import DOMAIN, Body
 from opsets.qpasses_v1 import OPS
-from qpasses.ir.edges import dequantize, quantize
+from qpasses.ir.edges import dequantize, in_rows, quantize, rows_of
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node, constant
-from qpasses.ir.record import Quantization, Record
+from qpasses.ir.record import AnyQuantization, ChannelQuantization, Quantization, Record
 
 MADE = (
     "onnxruntime_float",
@@ -81,22 +81,33 @@ class _Table:
     rank: int | None
 
 
+_FUSED_ALONE = (["LeakyRelu"], ["Sigmoid"])
+"""Of these between Q/DQ nodes onnxruntime makes quantized kernels, which refuse several
+scales: it could not load the model."""
+
+
 @lru_cache(maxsize=4096)
 def _of_table(
-    table: _Table, text: str, x: Sequence[Quantization], y: Quantization
+    table: _Table, text: str, x: Sequence[AnyQuantization], y: AnyQuantization
 ) -> Sequence[Body]:
     """The bodies for the function ``text``, asked again and again."""
     function = Function.from_text(text) if text else None
-    found, single = [], table.op == "Lut" and x[0].dtype == y.dtype
-    if single and (slopes := _slopes(function)):
-        found.append(_leaky_relu(x[0], y, *slopes))
-    if single and function and function.ops == ["Sigmoid"]:
-        found.append(_one_kernel("onnxruntime_sigmoid", "QLinearSigmoid", x[0], y))
+    found, (first, *_) = [], x
     unsigned = all(each.dtype == "uint8" for each in (*x, y))  # int8: no fast float edges
-    if function and unsigned and table.rank is not None:
-        if single and (fused := _fused(table, function, x[0], y)):
+    in_float = function if unsigned and table.rank is not None else None
+    by_channel = rows_of(first, y) > 0
+    if isinstance(first, Quantization) and isinstance(y, Quantization):
+        single = table.op == "Lut" and first.dtype == y.dtype
+        if single and (slopes := _slopes(function)):
+            found.append(_leaky_relu(first, y, *slopes))
+        if single and function and function.ops == ["Sigmoid"]:
+            found.append(_one_kernel("onnxruntime_sigmoid", "QLinearSigmoid", first, y))
+        if single and in_float and (fused := _fused(table, in_float, first, y)):
             found.append(_in_float(table, fused, x, y, "onnxruntime_fused"))
-        found.append(_in_float(table, function, x, y, "onnxruntime_float"))
+    elif in_float and (fused := _fused(table, in_float, first, y)):
+        found.append(_in_float(table, fused, x, y, "onnxruntime_fused"))
+    if in_float and not (by_channel and in_float.ops in _FUSED_ALONE):
+        found.append(_in_float(table, in_float, x, y, "onnxruntime_float"))
     return found
 
 
@@ -119,7 +130,7 @@ FUSED: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
 
 
 def _fused(
-    table: _Table, function: Function, x: Quantization, y: Quantization
+    table: _Table, function: Function, x: AnyQuantization, y: AnyQuantization
 ) -> Function | None:
     """The one kernel that gives the entries of the table of a chain, if there is one."""
     opset = function.model.opset_import[0].version
@@ -128,7 +139,8 @@ def _fused(
         if domain == "" and opset < since:
             continue
         single = Function.single(op, domain, opset, attributes)
-        if quantize(single.run(dequantize(codes, x)), y).tobytes() == table.entries:
+        real = single.run(dequantize(single.inputs(codes, rows_of(x, y)), in_rows(x)))
+        if quantize(real, in_rows(y)).tobytes() == table.entries:
             return single
     return None
 
@@ -168,7 +180,11 @@ def _one_kernel(
 
 
 def _in_float(
-    table: _Table, function: Function, x: Sequence[Quantization], y: Quantization, name: str
+    table: _Table,
+    function: Function,
+    x: Sequence[AnyQuantization],
+    y: AnyQuantization,
+    name: str,
 ) -> Body:
     """DequantizeLinear, the function's own nodes, QuantizeLinear, Clip to fewer codes."""
     names = [value.name for value in function.model.graph.input]
@@ -177,7 +193,9 @@ def _in_float(
     for each, meaning in zip(names, x, strict=True):
         nodes += _meaning(each, meaning)
         ends = [each, f"{each}_scale", f"{each}_zero"]
-        nodes.append(helper.make_node("DequantizeLinear", ends, [real[each]]))
+        nodes.append(
+            helper.make_node("DequantizeLinear", ends, [real[each]], **_axis(meaning))
+        )
     for tensor in function.model.graph.initializer:
         value = numpy_helper.to_array(tensor)
         if value.ndim:  # one number for each channel, along the axis
@@ -191,7 +209,8 @@ def _in_float(
             tensors[:] = [real.get(tensor, tensor) for tensor in tensors]
         nodes.append(copy)
     nodes += _meaning("y", y)
-    nodes.append(helper.make_node("QuantizeLinear", ["real_y", "y_scale", "y_zero"], ["y"]))
+    ends = ["real_y", "y_scale", "y_zero"]
+    nodes.append(helper.make_node("QuantizeLinear", ends, ["y"], **_axis(y)))
     if y.limits != y.type_limits:
         nodes[-1].output[:] = ["unclipped"]
         ends = ["y_min", "y_max"]
@@ -213,8 +232,12 @@ def _made(op: str, name: str, nodes: Sequence[NodeProto], opset: int | None) -> 
     return Body(f"{name}_{digest}", "onnxruntime", proto=content)
 
 
-def _meaning(name: str, of: Quantization) -> list[NodeProto]:
-    scale = np.array(of.scale, np.float32)
+def _axis(of: AnyQuantization) -> dict[str, Any]:
+    return {"axis": of.axis} if isinstance(of, ChannelQuantization) else {}
+
+
+def _meaning(name: str, of: AnyQuantization) -> list[NodeProto]:
+    scale = np.array(of.factors(of.zero.ndim), np.float32)
     return [_constant(f"{name}_scale", scale), _constant(f"{name}_zero", of.zero)]
 
 

@@ -87,7 +87,8 @@ def _run_filters(
     acc, multiplier, shift, *rests = columns
     kernel = list(given["w"].shape[2:])
     depthwise = node.attrs["group"] == len(given["w"]) and given["w"].shape[1] == 1
-    dims, zero, ends = len(kernel), given["x_zero"], _ends(given)
+    depthwise |= given["x_zero"].ndim > 0
+    dims, zero, ends = len(kernel), given["x_zero"].flat[0], _ends(given)
     x = np.full((1, acc.size if depthwise else 1, *kernel), zero)
     w = np.zeros((acc.size, 1, *kernel), np.int8)
     attributes = {
@@ -100,7 +101,9 @@ def _run_filters(
         **_given_rests(rests),
     }
     inputs = [x, zero, w, np.asarray(np.int8(0)), acc, multiplier, shift, *ends]
-    return run_op("IntConv", overload, inputs, attributes, optimize=optimize)
+    if given["x_zero"].ndim:
+        inputs[1] = np.full(acc.size, zero)
+    return run_op(node.op, overload, inputs, attributes, optimize=optimize)
 
 
 def _run_window(

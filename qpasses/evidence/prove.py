@@ -46,7 +46,7 @@ from qpasses.evidence.thresholds import (
 )
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node, constant
-from qpasses.ir.record import Quantization, Record
+from qpasses.ir.record import AnyQuantization, Quantization, Record
 from qpasses.ir.stages import Kind, kind
 
 
@@ -158,11 +158,13 @@ def accumulator_interval(node: Node, given: Constants) -> Interval:
     """What the int32 accumulator of each channel can reach for any stored input."""
     if node.op == "IntMatMul":
         return products(given["a_zero"], given["b_zero"], node.attrs["inner"])
-    limits = np.iinfo(given["x_zero"].dtype)
-    low, high = limits.min - int(given["x_zero"]), limits.max - int(given["x_zero"])
+    limits, zeros = np.iinfo(given["x_zero"].dtype), given["x_zero"].astype(np.int64)
+    if zeros.ndim:  # of the channel that makes each of the output's
+        zeros = np.repeat(zeros, len(given["w"]) // zeros.size)
+    low, high = limits.min - zeros, limits.max - zeros
     if "w" not in given:
         cells = _cells(node, given)
-        return Interval(np.array([low * cells], np.int64), np.array([high * cells], np.int64))
+        return Interval((low * cells).reshape(1), (high * cells).reshape(1))
     axis = OPS[node.op].channel_axis
     zero, bias, found = int(given["w_zero"]), given["bias"].astype(np.int64), []
     for rows in rows_along(given["w"], axis):
@@ -333,7 +335,7 @@ def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
 
 
-def stored_around(node: Node, record: Record) -> set[Quantization]:
+def stored_around(node: Node, record: Record) -> set[AnyQuantization]:
     """What the stored tensors that a node reads and writes mean; none for other integers."""
     around = [*node.inputs, *node.outputs]
     return {record.tensors[t.name] for t in around if t.name in record.tensors}
@@ -357,6 +359,7 @@ def structural(node: Node, record: Record) -> NodeEvidence:
 
 PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntConv": thresholds,
+    "IntConvPerChannel": thresholds,
     "IntGemm": thresholds,
     "IntMatMul": thresholds,
     "IntAveragePool": thresholds,

@@ -16,10 +16,10 @@ from qpasses.evidence.problems import beyond
 from qpasses.evidence.prove_pairs import half_to_even
 from qpasses.evidence.prove_tables import differences
 from qpasses.evidence.table_places import Asked, asked_of
-from qpasses.ir.edges import byte_codes
+from qpasses.ir.edges import byte_codes, dequantize, in_rows, quantize, rows_of
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node
-from qpasses.ir.record import Quantization, Record
+from qpasses.ir.record import AnyQuantization, ChannelQuantization, Quantization, Record
 
 
 def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
@@ -30,6 +30,8 @@ def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
     codes = byte_codes(x)
     if entry.function:
         expected = real_function(Function.from_text(entry.function), x, y, codes)
+    elif isinstance(x, ChannelQuantization) or isinstance(y, ChannelQuantization):
+        raise ModelError(f"node {node.name!r}: channels are stored anew without a function")
     else:
         low, high = entry.bounds
         expected = real_rescaling(x, y, codes)
@@ -49,15 +51,14 @@ def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
     real = Function.from_text(entry.function).real(
         *np.broadcast_arrays(*(_real(codes, q) for codes, q in zip(pair, (a, b), strict=True)))
     )
-    with np.errstate(over="ignore"):
-        levels = np.rint(np.where(np.isnan(real), 0, real) / y.scale) + y.zero_point
-    expected = np.clip(levels, *y.limits).reshape(-1).astype(np.int64)
+    levels = quantize(np.where(np.isnan(real), 0, real), y, floats=np.float64)
+    expected = levels.reshape(-1).astype(np.int64)
     return _looked_up(node, record, table, expected)
 
 
-def _real(codes: NDArray[Any], meaning: Quantization) -> NDArray[np.float64]:
+def _real(codes: NDArray[Any], meaning: AnyQuantization) -> NDArray[np.float64]:
     """What stored integers mean, in float64."""
-    return (codes.astype(np.int64) - meaning.zero_point) * np.float64(meaning.scale)
+    return dequantize(codes, meaning, np.float64)
 
 
 def asked_about(node: Node, record: Record, table: NDArray[Any]) -> Asked:
@@ -99,7 +100,7 @@ def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int
 
 
 def real_function(
-    function: Function, x: Quantization, y: Quantization, codes: NDArray[Any]
+    function: Function, x: AnyQuantization, y: AnyQuantization, codes: NDArray[Any]
 ) -> Int64:
     """The stored y of each stored x, [N] or [channels, N], the function in float64.
 
@@ -107,7 +108,8 @@ def real_function(
     it is, the smaller of two.
     """
     order = np.argsort(codes)
-    real = function.real(function.inputs(_real(codes, x)))
+    stored = function.inputs(codes, rows_of(x, y))
+    real = function.real(_real(stored, in_rows(x)))
     known = np.empty_like(real)
     for row, own in zip(
         real.reshape(-1, codes.size), known.reshape(-1, codes.size), strict=True
@@ -115,9 +117,7 @@ def real_function(
         own[order] = _spread(row[order])
     if np.isnan(known).any():
         raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
-    with np.errstate(over="ignore"):
-        steps = np.rint(known / y.scale) + y.zero_point
-    return np.asarray(np.clip(steps, *y.limits), np.int64)
+    return quantize(known, in_rows(y), floats=np.float64).astype(np.int64)
 
 
 def _spread(row: NDArray[np.float64]) -> NDArray[np.float64]:

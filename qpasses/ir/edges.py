@@ -12,7 +12,7 @@ from calibration import Session, input_specs
 from calibration.inputs import Feed, Value, tensors
 from calibration.pieces import Pieces
 from opsets.fixed_point import Rounding
-from qpasses.ir.record import Quantization, Record
+from qpasses.ir.record import AnyQuantization, ChannelQuantization, Record
 
 Floats: TypeAlias = type[np.floating[Any]]
 """In which values are computed: float32 or float64."""
@@ -26,8 +26,8 @@ class Edges:
     stored and was not; ``outputs``: those of each such output, else None.
     """
 
-    inputs: Mapping[str, tuple[str, Quantization | None]]
-    outputs: Sequence[Quantization | None]
+    inputs: Mapping[str, tuple[str, AnyQuantization | None]]
+    outputs: Sequence[AnyQuantization | None]
 
     @classmethod
     def between(
@@ -86,13 +86,25 @@ class RealSession:
         return self.edges.real(self.session.run(outputs, self.edges.feed(feed), sample))
 
 
-def codes(stored: Quantization) -> NDArray[Any]:
+def codes(stored: AnyQuantization) -> NDArray[Any]:
     """All codes, [256] or [65536], ordered by their bits: negative ones behind the others."""
     bits = np.iinfo(stored.dtype).bits
     return np.arange(1 << bits, dtype=f"uint{bits}").view(stored.dtype)
 
 
-def byte_codes(stored: Quantization) -> NDArray[Any]:
+def in_rows(meaning: AnyQuantization) -> AnyQuantization:
+    """That of a row for each channel."""
+    return meaning.along(0) if isinstance(meaning, ChannelQuantization) else meaning
+
+
+def rows_of(*meanings: AnyQuantization) -> int:
+    """How many channels have parameters of their own; 0 where none have."""
+    return max(
+        len(each.scales) if isinstance(each, ChannelQuantization) else 0 for each in meanings
+    )
+
+
+def byte_codes(stored: AnyQuantization) -> NDArray[Any]:
     """All 256 codes, ordered by their byte; raises ValueError if there are more."""
     if len(found := codes(stored)) != 256:
         raise ValueError(f"a table of bytes for {stored.dtype}")
@@ -101,7 +113,7 @@ def byte_codes(stored: Quantization) -> NDArray[Any]:
 
 def quantize(
     values: NDArray[Any],
-    stored: Quantization,
+    stored: AnyQuantization,
     rounding: Rounding = "half_to_even",
     floats: Floats = np.float32,
 ) -> NDArray[Any]:
@@ -109,9 +121,11 @@ def quantize(
 
     Or rounded otherwise, the quotient in other ``floats``.
     """
+    rank = values.ndim
     with np.errstate(over="ignore"):  # it saturates
-        levels = rounded(values.astype(floats) / floats(stored.scale), rounding)
-    return np.asarray(np.clip(levels + stored.zero_point, *stored.limits).astype(stored.dtype))
+        levels = rounded(values.astype(floats) / floats(stored.factors(rank)), rounding)
+    found = np.clip(levels + stored.zeros(rank), *stored.limits)
+    return np.asarray(found.astype(stored.dtype))
 
 
 def rounded(quotients: NDArray[Any], rounding: Rounding) -> NDArray[Any]:
@@ -137,12 +151,12 @@ _ROUNDED: Mapping[Rounding, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def dequantize(
-    values: NDArray[Any], stored: Quantization, floats: Floats = np.float32
+    values: NDArray[Any], stored: AnyQuantization, floats: Floats = np.float32
 ) -> NDArray[Any]:
     """DequantizeLinear in float32, as onnxruntime computes it, or in other ``floats``."""
-    levels = values.astype(np.int32) - stored.zero_point
-    return np.asarray(levels.astype(floats) * floats(stored.scale))
+    levels = values.astype(np.int32) - stored.zeros(values.ndim)
+    return np.asarray(levels.astype(floats) * floats(stored.factors(values.ndim)))
 
 
-def _stored(value: onnx.ValueInfoProto, record: Record) -> Quantization | None:
+def _stored(value: onnx.ValueInfoProto, record: Record) -> AnyQuantization | None:
     return record.tensors.get(value.name)

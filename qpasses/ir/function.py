@@ -93,9 +93,10 @@ class Function:
         """How many channels the constants differ in; 0 where they are numbers."""
         return max((t.dims[0] for t in self.model.graph.initializer if t.dims), default=0)
 
-    def inputs(self, x: NDArray[Any]) -> NDArray[Any]:
-        """All ``x`` [N] for each channel."""
-        return np.tile(x, (self.channels, 1)) if self.channels else x
+    def inputs(self, x: NDArray[Any], channels: int = 0) -> NDArray[Any]:
+        """All ``x`` [N] for each channel, of those it has or ``channels``."""
+        count = self.channels or channels
+        return np.tile(x, (count, 1)) if count else x
 
     @property
     def ops(self) -> list[str]:

@@ -8,7 +8,13 @@ import numpy as np
 import onnx
 
 from opsets.errors import ModelError
-from qpasses.ir.record import NodeRecord, Quantization, Record
+from qpasses.ir.record import (
+    AnyQuantization,
+    ChannelQuantization,
+    NodeRecord,
+    Quantization,
+    Record,
+)
 
 PREFIX = "qpasses."
 """What the keys of all entries begin with; the values are JSON."""
@@ -46,7 +52,7 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     try:
         for value in [*graph.value_info, *graph.output, *graph.input, *graph.initializer]:
             if entries := _read(value.metadata_props):
-                record.tensors[value.name] = _in_graphs(Quantization(**entries))
+                record.tensors[value.name] = _quantization(entries)
         for node in graph.node:
             if entries := _read(node.metadata_props):
                 if missing := _OF_NODES - entries.keys():
@@ -67,9 +73,12 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
 _FLOAT32 = np.finfo(np.float32)
 
 
-def _in_graphs(stored: Quantization) -> Quantization:
-    if not float(_FLOAT32.tiny) <= stored.scale <= float(_FLOAT32.max):
-        raise ValueError(f"scale {stored.scale!r}")
+def _quantization(entries: dict[str, Any]) -> AnyQuantization:
+    by_channel = "scales" in entries
+    stored = ChannelQuantization(**entries) if by_channel else Quantization(**entries)
+    scales = np.asarray(stored.factors(1))
+    if not ((scales >= _FLOAT32.tiny) & (scales <= _FLOAT32.max)).all():
+        raise ValueError(f"scale {scales.tolist()!r}")
     return stored
 
 

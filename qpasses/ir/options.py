@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from opsets.errors import UsageError
 from qpasses.ir.choices import (
     ActivationForm,
+    ActivationScales,
     ActivationType,
     Alignment,
     Bodies,
@@ -219,6 +220,12 @@ class GraphOptions(TensorOptions):
         "nearest",
         "Weights become the nearest codes, those that keep the sums of kernels and channels, "
         "or those that lose least on the samples; auto: what samples held back say.",
+        TYPES,
+    )
+    activation_scales: ActivationScales = option(
+        "per-tensor",
+        "One scale and zero point for a tensor, or for each channel where all that reads it "
+        "are tables and depthwise convolutions; auto: what samples held back say.",
         TYPES,
     )
     residual_type: ResidualType = option(

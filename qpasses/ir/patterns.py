@@ -20,7 +20,7 @@ from qpasses.ir.graph import (
     type_name,
 )
 from qpasses.ir.moving import moved, moves
-from qpasses.ir.record import BYTES, Quantization
+from qpasses.ir.record import BYTES, AnyQuantization, ChannelQuantization, Quantization
 from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING
 
@@ -115,6 +115,12 @@ def clamp(nodes: Sequence[Node], y: Quantization) -> tuple[int, int]:
     return low, high
 
 
+def clamps_all(nodes: Sequence[Node], y: ChannelQuantization) -> bool:
+    """Whether the codes of each channel end where Relu and Clip nodes clamp it."""
+    channels = map(y.channel, range(len(y.scales)))
+    return all(clamp(nodes, each) == each.limits for each in channels)
+
+
 def bounds(nodes: Sequence[Node]) -> tuple[float, float]:
     """The real interval to which Relu and Clip nodes, one after the other, clamp a value."""
     low, high = -np.inf, np.inf
@@ -155,11 +161,32 @@ def quantization(
     return settings.quantization(float(scale.item()), int(zero_point.item()), dtype)
 
 
+def any_quantization(
+    scale: NDArray[np.floating[Any]],
+    zero_point: NDArray[Any],
+    axis: int,
+    settings: Settings,
+) -> AnyQuantization | None:
+    """Parameters of a tensor or of its channels, None if they are of another type."""
+    dtype = type_name(zero_point.dtype)
+    if scale.ndim != 1 or scale.shape != zero_point.shape or dtype not in BYTES:
+        return quantization(scale, zero_point, settings)
+    scales, zeros = tuple(scale.tolist()), tuple(zero_point.tolist())
+    return ChannelQuantization(scales, zeros, dtype, axis)
+
+
 @dataclass(frozen=True)
-class Stored:
-    """An activation as stored integers, and what they mean."""
+class AnyStored:
+    """An activation as stored integers, and what they mean, all of them or by channels."""
 
     tensor: Tensor
+    quantization: AnyQuantization
+
+
+@dataclass(frozen=True)
+class Stored(AnyStored):
+    """An activation as stored integers, and what they mean."""
+
     quantization: Quantization
 
 
@@ -175,6 +202,15 @@ def stored_input(
     return Stored(view.stored, parameters) if view and parameters else None
 
 
+def any_stored_input(tensor: Tensor, settings: Settings) -> AnyStored | None:
+    """The same of bytes, also of channels that have their own parameters."""
+    view = dequantized(tensor)
+    if view is None:
+        return None
+    found = any_quantization(view.scale, view.zero_point, view.axis, settings)
+    return AnyStored(view.stored, found) if found else None
+
+
 def stored_output(
     graph: Graph, node: Node, settings: Settings, types: Container[str] = BYTES
 ) -> tuple[Stored, list[Node]] | None:
@@ -187,6 +223,27 @@ def stored_output(
     reader = sole_consumer(graph, last.outputs[0])
     view = quantized_by(reader, settings, types)
     return (view, chain) if view else None
+
+
+def any_stored_output(
+    graph: Graph, node: Node, settings: Settings
+) -> tuple[AnyStored, list[Node]] | None:
+    """The same of bytes, also of channels that have their own parameters."""
+    chain = absorbed(graph, node)
+    last = chain[-1] if chain else node
+    view = any_quantized_by(sole_consumer(graph, last.outputs[0]), settings)
+    return (view, chain) if view else None
+
+
+def any_quantized_by(reader: Node | None, settings: Settings) -> AnyStored | None:
+    """The output of a QuantizeLinear to bytes with constant parameters."""
+    if reader is None or reader.op != "QuantizeLinear":
+        return None
+    scale, zero = constant(reader.inputs[1]), constant(input_at(reader, 2))
+    if scale is None or zero is None:
+        return None
+    found = any_quantization(scale, zero, reader.attrs.get("axis", 1), settings)
+    return AnyStored(reader.outputs[0], found) if found else None
 
 
 def quantized_by(

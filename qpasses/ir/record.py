@@ -1,11 +1,11 @@
 """The record: what every tensor and node of an integer graph means in real numbers."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,14 @@ class Quantization:
         """The zero point as a scalar of the stored type."""
         return np.array(self.zero_point, self.dtype)
 
+    def factors(self, _rank: int) -> float:
+        """What levels are multiplied with: the scale."""
+        return self.scale
+
+    def zeros(self, _rank: int) -> int:
+        """What is taken from codes: the zero point."""
+        return self.zero_point
+
     @property
     def limits(self) -> tuple[int, int]:
         """The smallest and the largest code: what is stored saturates there."""
@@ -107,9 +115,104 @@ class Quantization:
         return codes
 
 
+@dataclass(frozen=True)
+class ChannelQuantization:
+    """Parameters of an activation whose channels have their own.
+
+    Along ``axis``: real = (stored - zero_points[channel]) * scales[channel]. All codes of
+    ``dtype``, one of BYTES, are used.
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    dtype: str
+    axis: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("scales", "zero_points"):  # lists of JSON
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.dtype not in BYTES or type(self.axis) is not int or self.axis < 0:
+            raise ValueError(f"channels of {self.dtype!r} along axis {self.axis!r}")
+        if not self.scales or len(self.scales) != len(self.zero_points):
+            raise ValueError("channels without a scale and a zero point each")
+        for channel in range(len(self.scales)):
+            self.channel(channel)
+
+    @classmethod
+    def of(cls, channels: Sequence[Quantization], axis: int = 1) -> "ChannelQuantization":
+        """Those of each channel, which have one type and all its codes."""
+        scales, zeros = ([getattr(q, n) for q in channels] for n in ("scale", "zero_point"))
+        return cls(tuple(scales), tuple(zeros), channels[0].dtype, axis)
+
+    def channel(self, channel: int) -> Quantization:
+        """Those of one channel."""
+        return Quantization(self.scales[channel], self.zero_points[channel], self.dtype)
+
+    def along(self, axis: int) -> "ChannelQuantization":
+        """The same for a tensor that has its channels there."""
+        return replace(self, axis=axis)
+
+    @property
+    def zero(self) -> NDArray[Any]:
+        """The zero points in the stored type."""
+        return np.array(self.zero_points, self.dtype)
+
+    @property
+    def zero_point(self) -> int:
+        """What a Conv that writes the tensor adds to all channels; the rest is in the bias.
+
+        The zero point of all, if it is the same, or the middle code.
+        """
+        first, *others = {*self.zero_points}
+        return middle_code(self.dtype, 8) if others else first
+
+    def factors(self, rank: int) -> NDArray[np.float64]:
+        """The scales, shaped to broadcast with a tensor of ``rank``."""
+        return self._column(np.array(self.scales, np.float64), rank)
+
+    def zeros(self, rank: int) -> NDArray[np.int32]:
+        """The zero points, shaped so."""
+        return self._column(np.array(self.zero_points, np.int32), rank)
+
+    def _column(self, values: NDArray[Any], rank: int) -> NDArray[Any]:
+        return values.reshape(-1, *[1] * (rank - 1 - self.axis))
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest code."""
+        return code_limits(self.dtype, 8)
+
+    @property
+    def type_limits(self) -> tuple[int, int]:
+        """The same: all codes are used."""
+        return self.limits
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields."""
+        return {**vars(self), "scales": [*self.scales], "zero_points": [*self.zero_points]}
+
+
+AnyQuantization: TypeAlias = Quantization | ChannelQuantization
+"""Parameters of an activation: for the tensor, or for each of its channels."""
+
+
+def scales_of(meaning: AnyQuantization) -> list[float]:
+    """The scale of a tensor, or those of its channels."""
+    if isinstance(meaning, ChannelQuantization):
+        return [*meaning.scales]
+    return [meaning.scale]
+
+
 SCALED = ("x", "w", "y", "a", "b", "factor")
 """What a node has scales of: inputs and output by the names of its op; ``factor`` is the
 number that products are multiplied with."""
+
+
+def in_channels(scales: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Those of each channel, together: one for all, or one for those made of each channel."""
+    count = max(map(len, scales))
+    rows = ([one for one in each for _ in range(count // len(each))] for each in scales)
+    return zip(*rows, strict=True)
 
 
 @dataclass
@@ -118,8 +221,9 @@ class NodeRecord:
 
     ``source``: the float nodes that it computes, in order, by name. ``scales`` holds real
     scales by names of SCALED: lists of one, but for ``w``, which has one for each output
-    channel. ``overload`` is its body. ``cells``: how many numbers an average divides by, or
-    a row has; ``macs``: the multiply-accumulates of the float node for the recorded sizes.
+    channel, and for ``x`` and ``y`` that have one for each channel. ``overload`` is its body.
+    ``cells``: how many numbers an average divides by, or a row has; ``macs``: the
+    multiply-accumulates of the float node for the recorded sizes.
     ``bounds``: the real interval to which a table clamps. ``function`` is what a table
     tabulates (qpasses.ir.function), if it does more than that, and ``undefined`` the codes
     (of ``a``) that lack a result of it. ``requantizes``: multiplier and total right shift of a
@@ -170,18 +274,26 @@ class NodeRecord:
 
         Times ``factor``, if there is one.
         """
-        (x,), (y,) = self.scales.get("x") or self.scales["a"], self.scales["y"]
-        factor = Fraction(x) / (Fraction(y) * self.cells)
-        factor *= Fraction(self.scales.get("factor", [1.0])[0])
+        x, y = self.scales.get("x") or self.scales["a"], self.scales["y"]
+        others: Sequence[float | Fraction]
         others = self.scales.get("w") or self.scales.get("b", [1.0])
+        if len(x) > 1 or len(y) > 1:
+            others = [
+                Fraction(w) * Fraction(a) / Fraction(b)
+                for a, w, b in in_channels((x, others, y))
+            ]
+            x, y = [1.0], [1.0]
+        factor = Fraction(x[0]) / (Fraction(y[0]) * self.cells)
+        factor *= Fraction(self.scales.get("factor", [1.0])[0])
         return RealScales(factor, others)
 
     def bias_rests(self, stored: NDArray[np.int32]) -> list[Fraction]:
         """What of each real bias the ``stored`` one lacks, in its steps; nothing if none."""
         if not self.bias:
             return []
-        (x,), w = self.scales["x"], self.scales["w"]
-        steps = [Fraction(x) * Fraction(each) for each in w] * (len(stored) // len(w))
+        pairs = in_channels((self.scales["x"], self.scales["w"]))
+        steps = [Fraction(a) * Fraction(b) for a, b in pairs]
+        steps *= len(stored) // len(steps)
         pairs = zip(self.bias, steps, stored.tolist(), strict=True)
         return [Fraction(real) / step - level for real, step, level in pairs]
 
@@ -194,7 +306,7 @@ class Record:
     whose scale the model gave itself.
     """
 
-    tensors: dict[str, Quantization] = field(default_factory=dict)
+    tensors: dict[str, AnyQuantization] = field(default_factory=dict)
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     declined: dict[str, str] = field(default_factory=dict)
     raised_weight_scales: dict[str, list[int]] = field(default_factory=dict)

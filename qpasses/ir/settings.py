@@ -57,6 +57,7 @@ class Settings(GraphOptions):
         check_realised(self.target)
         self._check_target()
         self._check_streams()
+        self._check_channels()
         self._check_percentile()
         if self.emit == "standard" and self.bodies != "portable":
             raise UsageError("emit 'standard' needs bodies 'portable': standard ops only")
@@ -94,6 +95,14 @@ class Settings(GraphOptions):
                 f"one shift, {LEAST_STREAM_BITS} are needed"
             )
 
+    def _check_channels(self) -> None:
+        """Raise UsageError for scales of channels that cannot be."""
+        if self.activation_scales == "per-channel" and self.why_no_channels:
+            raise UsageError(
+                "activation_scales 'per-channel' (--activation-scales) cannot be: "
+                f"{self.why_no_channels}"
+            )
+
     def _check_percentile(self) -> None:
         """Raise UsageError for a percentile that no method looks at."""
         rules = {text.rpartition("=")[2] for text in self.calibration_overrides}
@@ -115,6 +124,22 @@ class Settings(GraphOptions):
         target = self.target
         rule = target.conv_weights if op == "Conv" else target.matmul_weights
         return bool(self.per_channel) and rule == "per_channel"
+
+    @property
+    def why_no_channels(self) -> str:
+        """Why no activation can have a scale for each channel, or nothing."""
+        target = self.target
+        if target.activation_scales != "per_channel":
+            return f"target {target.name!r} has one scale for a tensor"
+        if not self.has_channels("Conv"):
+            return "weights have one scale for all channels"
+        if self.emit == "qdq":
+            return "onnxruntime runs no Conv between Q/DQ nodes of channels"
+        if self.activation_bits != 8 or self.narrow_range:
+            return "activations have fewer codes than 256"
+        if self.residual_type == "int16":
+            return "residual streams have 16 bits"
+        return "" if target.tables else f"target {target.name!r} has no tables"
 
     def is_symmetric(self, low: float) -> bool:
         """Whether a range from ``low`` on is stored around the middle code."""

@@ -81,6 +81,11 @@ def resolved(
             f"weight_rounding {settings.weight_rounding!r} (--weight-rounding) chooses on "
             "samples: give --data too (in Python: data)"
         )
+    if asked.data is None and settings.activation_scales != "per-tensor":
+        raise UsageError(
+            f"activation_scales {settings.activation_scales!r} (--activation-scales) follow "
+            "from samples: give --data too (in Python: data)"
+        )
     wanted = "random:1" if asked.data is None else asked.data
     names = as_pairs(asked.inputs)
     feeds = open_samples(wanted, source.specs, asked.samples, how, usual, names)

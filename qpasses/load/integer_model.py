@@ -14,11 +14,11 @@ from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.prove import PROOFS
 from qpasses.ir.function import Function
-from qpasses.ir.graph import Graph, Node, constant, input_at
+from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.model_nodes import nested_graphs
-from qpasses.ir.record import BYTES, NodeRecord, Record
+from qpasses.ir.record import BYTES, NodeRecord, Record, scales_of
 from qpasses.ir.settings import Settings
 
 
@@ -196,20 +196,29 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     """Whether the record says what the multipliers or the table of a node stand for."""
     op, given = OPS[node.op], constants_of(node)
     counts = {name: len(scales) for name, scales in entry.scales.items()}
-    if any(counts.get(name) != 1 for name in (*op.data, *op.outputs)):
+    names, around = (*op.data, *op.outputs), [*node.inputs[: len(op.data)], *node.outputs]
+    wanted = [_scales_of(tensor, record) for tensor in around]
+    if [counts.get(name) for name in names] != wanted:
         return False
     if op.scaling in OF_ENDS:
-        around = {tensor.name for tensor in [*node.inputs[: len(op.data)], *node.outputs]}
-        return around <= record.tensors.keys()
+        return {tensor.name for tensor in around} <= record.tensors.keys()
     if op.scaling is Scaling.SLOPES and not _has_slopes(given, entry):
         return False
     sizes = {name: value.size for name, value in given.items()}
     channels = sizes.get("bias", 1)
+    if any(channels % count for count in wanted):
+        return False
     return (
         counts.get("factor", 1) == 1
         and counts.get("w", 1) in (1, channels)
         and {sizes.get("multiplier", 1), sizes.get("shift", 1)} <= {1, channels}
     )
+
+
+def _scales_of(tensor: Tensor, record: Record) -> int:
+    """How many a stored tensor has."""
+    stored = record.tensors.get(tensor.name)
+    return 1 if stored is None else len(scales_of(stored))
 
 
 _BY_NAME = ("declined", "raised_weight_scales", "inputs", "outputs")

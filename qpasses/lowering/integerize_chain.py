@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import Rounding
-from qpasses.ir.edges import Floats, codes, dequantize, quantize
+from qpasses.ir.edges import Floats, codes, dequantize, in_rows, quantize, rows_of
 from qpasses.ir.elementwise import differing_axes, made_of
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
-from qpasses.ir.patterns import quantized_by, stored_input
-from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.patterns import any_quantized_by, any_stored_input
+from qpasses.ir.record import AnyQuantization, ChannelQuantization, NodeRecord
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.stages import CLAMPING
 from qpasses.lowering.put_integer_node import (
@@ -38,17 +38,17 @@ class IntegerizeChain(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put a table between the two stored tensors."""
-        y, end = quantized_by(node, context.settings), node.inputs[0]
+        y, end = any_quantized_by(node, context.settings), node.inputs[0]
         nodes, source = made_of(end, context.selection.excluded)
         if source is None or all(each.op in CLAMPING for each in nodes):
             return NOT_MINE  # of several tensors, nothing, or exact without a table
         if not context.target.tables:
             return NOT_MINE
-        axes = differing_axes(nodes)
-        if len(axes) > 1:
-            return NOT_MINE
-        x = stored_input(source, context.settings)
+        x = any_stored_input(source, context.settings)
         if x is None or y is None:
+            return NOT_MINE
+        axes = differing_axes(nodes) | axes_of(x.quantization, y.quantization)
+        if len(axes) > 1:
             return NOT_MINE
         function = Function.of(nodes, [source], end, graph.opset)
         try:
@@ -77,10 +77,15 @@ class IntegerizeChain(Pass):
         return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)
 
 
+def axes_of(*meanings: AnyQuantization) -> set[int]:
+    """Along which channels have parameters of their own."""
+    return {each.axis for each in meanings if isinstance(each, ChannelQuantization)}
+
+
 def tabulate(
     function: Function,
-    x: Quantization,
-    y: Quantization,
+    x: AnyQuantization,
+    y: AnyQuantization,
     rounding: Rounding = "half_to_even",
     floats: Floats = np.float32,
 ) -> tuple[NDArray[Any], list[int]]:
@@ -91,12 +96,13 @@ def tabulate(
     bytes.
     """
     stored = codes(x)
-    real = function.computed(function.inputs(dequantize(stored, x, floats)))
+    codes_in_rows = function.inputs(stored, rows_of(x, y))
+    real = function.computed(dequantize(codes_in_rows, in_rows(x), floats))
     rows = real.reshape(-1, stored.size)
     low, high = x.limits
     missing = np.isnan(rows).any(axis=0) & (low <= stored) & (stored <= high)
     filled = np.reshape([_filled(row, stored) for row in rows], real.shape)
-    return quantize(filled, y, rounding, floats), sorted(stored[missing].tolist())
+    return quantize(filled, in_rows(y), rounding, floats), sorted(stored[missing].tolist())
 
 
 def _filled(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,15 @@ from numpy.typing import NDArray
 
 from opsets.row_blocks import rows_along
 from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at
-from qpasses.ir.patterns import Stored, stored_input, stored_output, value_of
+from qpasses.ir.patterns import (
+    AnyStored,
+    any_stored_input,
+    any_stored_output,
+    stored_input,
+    stored_output,
+    value_of,
+)
+from qpasses.ir.record import AnyQuantization, ChannelQuantization, in_channels, scales_of
 from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.settings import Settings
 from qpasses.lowering.requantized import (
@@ -25,6 +34,8 @@ class IntegerizeConv(Pass):
 
     before: ``y = Q(Relu(Conv(DQ(x), DQ(w), DQ(b))))``
     after:  ``y = qpasses.IntConv(x, x_zero, w, w_zero, b, multiplier, shift, ...)``
+    Channels of y that have parameters of their own have their zero points in the bias; a
+    depthwise Conv of channels with zero points of their own is an IntConvPerChannel.
     **Exact** up to the multiplier: the accumulators that differ from real arithmetic are
     counted in the evidence.
     """
@@ -43,8 +54,9 @@ class IntegerizeConv(Pass):
             return operands
         inputs = matrix_inputs(operands, context)
         geometry = _geometry(node, operands.weights.shape[2:])
+        op = "IntConvPerChannel" if operands.x_zero.ndim else "IntConv"
         return emit_requantized(
-            graph, operands.replaced, "IntConv", inputs, geometry, operands.acc, context
+            graph, operands.replaced, op, inputs, geometry, operands.acc, context
         )
 
 
@@ -94,19 +106,31 @@ class Operands:
     """A product with constant weights: what is replaced, stored operands, its accumulator."""
 
     replaced: Replaced
-    x: Stored
+    x: AnyStored
     weights: NDArray[Any]  # int8 or uint8
     w_zero: int
     bias: NDArray[np.int32]
     acc: Accumulation
+
+    @property
+    def x_zero(self) -> NDArray[Any]:
+        """The zero point of x; those of its channels, if they are not all the same."""
+        zeros = self.x.quantization.zero
+        return zeros if (zeros != zeros.flat[0]).any() else np.array(zeros.flat[0])
 
 
 def matrix_operands(
     graph: Graph, node: Node, axis: int, bias: Tensor | None, settings: Settings
 ) -> Operands | Declined:
     """The stored operands of a Conv, Gemm or MatMul; output channels along ``axis``."""
-    x = stored_input(node.inputs[0], settings)
-    found = stored_output(graph, node, settings)
+    x: AnyStored | None
+    found: tuple[AnyStored, list[Node]] | None
+    if node.op == "Conv":
+        x = any_stored_input(node.inputs[0], settings)
+        found = any_stored_output(graph, node, settings)
+    else:
+        x = stored_input(node.inputs[0], settings)
+        found = stored_output(graph, node, settings)
     view = dequantized(node.inputs[1])
     if x is None:
         return Declined(
@@ -125,10 +149,16 @@ def matrix_operands(
     if view.scale.size > 1 and view.axis % weights.ndim != axis:
         return Declined("the weights' scales are not per output channel")
     scale = np.broadcast_to(view.scale.reshape(-1), (weights.shape[axis],))
-    stored_bias = _stored_bias(bias, x.quantization.scale, scale)
+    y, behind = found
+    x_scales = np.array(scales_of(x.quantization))
+    if x_scales.size > 1 and not _is_depthwise(node, weights, x_scales.size):
+        return Declined("its input has scales of channels, which it sums")
+    x_scales = np.repeat(x_scales, scale.size // x_scales.size)
+    stored_bias = _stored_bias(bias, x_scales, scale)
+    if stored_bias is not None:
+        stored_bias = _with_zeros(stored_bias, x_scales, scale, y.quantization)
     if stored_bias is None:
         return Declined("the bias is not a constant that fits int32")
-    y, behind = found
     added = [each for each in behind if each.op == "Add"]  # of a bias: it is in the sum
     clamps = behind[len(added) :]
     zero = int(view.zero_point.flat[0])
@@ -136,7 +166,8 @@ def matrix_operands(
     reachable = accumulators(levels, stored_bias, axis, x.quantization)
     if view.scale.size == 1:  # one multiplier for all channels
         reachable, scale = reachable.hull(), view.scale.reshape(1)
-    acc = Accumulation(reachable, {"x": [x.quantization.scale], "w": scale.tolist()})
+    scales = {"x": scales_of(x.quantization), "w": scale.tolist()}
+    acc = Accumulation(reachable, scales)
     return Operands(Replaced(node, y, clamps, added), x, weights, zero, stored_bias, acc)
 
 
@@ -145,7 +176,9 @@ def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
     x, name, dtype = operands.x, operands.replaced.node.name, operands.weights.dtype.name
     return [
         x.tensor,
-        context.scalar(x.quantization.dtype, x.quantization.zero_point),
+        context.scalar(operands.x_zero.dtype.name, int(operands.x_zero))
+        if operands.x_zero.ndim == 0
+        else context.constant(f"{name}.x_zero", operands.x_zero),
         context.constant(f"{name}.weight_{dtype}", operands.weights),
         context.scalar(dtype, operands.w_zero),
         context.constant(f"{name}.bias_int32", operands.bias),
@@ -153,13 +186,13 @@ def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
 
 
 def _stored_bias(
-    bias: Tensor | None, x_scale: float, w_scale: NDArray[Any]
+    bias: Tensor | None, x_scale: NDArray[np.float64], w_scale: NDArray[Any]
 ) -> NDArray[np.int32] | None:
     """The bias in steps of x_scale * w_scale; a bias stored otherwise is stored again."""
     if bias is None:
         return np.zeros(w_scale.shape, np.int32)
     view = dequantized(bias)
-    steps = np.float64(x_scale) * w_scale.astype(np.float64)
+    steps = x_scale * w_scale.astype(np.float64)
     stored = constant(view.stored if view else bias)
     if stored is None:
         return None
@@ -175,3 +208,30 @@ def _stored_bias(
     if (np.abs(levels) > 1 << 30).any():
         return None
     return np.broadcast_to(levels, w_scale.shape).astype(np.int32)
+
+
+def _is_depthwise(node: Node, weights: NDArray[Any], channels: int) -> bool:
+    """Whether each output channel is made of one of so many channels."""
+    return bool(node.attrs.get("group", 1) == channels and weights.shape[1] == 1)
+
+
+def _with_zeros(
+    bias: NDArray[np.int32],
+    x_scale: NDArray[np.float64],
+    w_scale: NDArray[Any],
+    y: AnyQuantization,
+) -> NDArray[np.int32] | None:
+    """The bias, and in its steps what zero points of channels have more than ``y.zero_point``.
+
+    None beyond int32.
+    """
+    if not isinstance(y, ChannelQuantization):
+        return bias
+    scales = in_channels((y.scales, x_scale.tolist(), w_scale.tolist()))
+    levels = [
+        level + round((zero - y.zero_point) * Fraction(own) / (Fraction(x) * Fraction(w)))
+        for level, zero, (own, x, w) in zip(bias.tolist(), y.zero_points, scales, strict=True)
+    ]
+    if max(map(abs, levels)) >= 1 << 31:
+        return None
+    return np.array(levels, np.int32)

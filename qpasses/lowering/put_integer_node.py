@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.ir.graph import Graph, Node, Tensor, add_node, constant
-from qpasses.ir.patterns import Stored
-from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.patterns import AnyStored, Stored
+from qpasses.ir.record import AnyQuantization, NodeRecord, scales_of
 from qpasses.ir.rewriting import REWRITTEN, Context, Rewritten
 
 
@@ -45,9 +45,9 @@ def sources(*nodes: Node) -> list[str]:
     return [node.name for node in nodes]
 
 
-def scales(**ends: Stored) -> dict[str, list[float]]:
+def scales(**ends: AnyStored) -> dict[str, list[float]]:
     """By input name, or ``y``, the scales of stored tensors."""
-    return {name: [each.quantization.scale] for name, each in ends.items()}
+    return {name: scales_of(each.quantization) for name, each in ends.items()}
 
 
 def with_zero(x: Stored, context: Context) -> list[Tensor]:
@@ -70,6 +70,8 @@ def shared_tables(
     return [context.table(f"{name}.{key}", value) for key, value in numbers.items()]
 
 
-def output_codes(y: Quantization, bounds: tuple[int, int], context: Context) -> list[Tensor]:
+def output_codes(
+    y: AnyQuantization, bounds: tuple[int, int], context: Context
+) -> list[Tensor]:
     """The last inputs of most ops: zero point and smallest and largest code of the output."""
     return [context.scalar(y.dtype, code) for code in (y.zero_point, *bounds)]

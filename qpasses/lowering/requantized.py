@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.fixed_point import Int64
 from opsets.multipliers import Scale, ScaleError
 from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
@@ -17,8 +17,8 @@ from opsets.scales import SCALES
 from opsets.target import Target
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.graph import Graph, Node, Tensor
-from qpasses.ir.patterns import Stored, clamp
-from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.patterns import AnyStored, clamp, clamps_all
+from qpasses.ir.record import AnyQuantization, NodeRecord, Quantization, in_channels, scales_of
 from qpasses.ir.rewriting import Context, Declined, Outcome
 from qpasses.lowering.numbers.multiplier_search import (
     choose_multipliers,
@@ -43,7 +43,7 @@ class Replaced:
     """
 
     node: Node
-    y: Stored
+    y: AnyStored
     absorbed: Sequence[Node]
     added: Sequence[Node] = ()
 
@@ -62,13 +62,16 @@ class Accumulation:
 
 
 def accumulators(
-    weights: NDArray[Any], bias: NDArray[Any], axis: int, x: Quantization
+    weights: NDArray[Any], bias: NDArray[Any], axis: int, x: AnyQuantization
 ) -> Interval:
     """What sum((x - x_zero) * w) + bias can reach per channel, for any stored x.
 
     ``weights`` are stored, the output channels along ``axis``; padding is zero and inside.
     """
-    low, high = (limit - x.zero_point for limit in x.type_limits)
+    zeros: Int64 = x.zero.astype(np.int64)
+    if zeros.ndim:  # of the channel that makes each of the output's
+        zeros = np.repeat(zeros, weights.shape[axis] // zeros.size)
+    low, high = (np.int64(limit) - zeros for limit in x.type_limits)
     positive, negative = (
         np.concatenate([side(rows, 0).sum(axis=1, dtype=np.int64) for rows in parts])
         for side, parts in (
@@ -107,7 +110,12 @@ def emit_requantized(
             f"{amount}, int{bits} ends at {1 << (bits - 1)}: fewer bits of "
             "weights, or parts that are added, would hold it"
         )
-    bounds = clamp(replaced.absorbed, y)
+    if isinstance(y, Quantization):
+        bounds = clamp(replaced.absorbed, y)
+    elif clamps_all(replaced.absorbed, y):
+        bounds = y.limits
+    else:
+        return Declined(f"{node.op} with clamps inside of the codes of some channels")
     ends = output_codes(y, bounds, context)
     known = constants_of(op, inputs) | {"y_min": ends[1].values, "y_max": ends[2].values}
     attributes = {**attributes, "rounding": node_rounding(target)}
@@ -116,7 +124,7 @@ def emit_requantized(
     assert kernel is not None, op
     record = NodeRecord(
         source=sources(node, *replaced.added, *replaced.absorbed),
-        scales={name: list(each) for name, each in acc.scales.items()} | {"y": [y.scale]},
+        scales={**{name: list(each) for name, each in acc.scales.items()}, "y": scales_of(y)},
         cells=acc.cells,
         macs=context.record.macs.get(node.name, 0),
         bias=context.given.biases.get(node.name, ()),
@@ -127,7 +135,7 @@ def emit_requantized(
     else:
         try:
             choice = derive_multipliers(
-                _scales(op, acc, y, target), target, op not in MATRICES
+                _scales(op, acc, scales_of(y), target), target, op not in MATRICES
             )
         except ScaleError as error:
             return Declined(f"{node.op}: {error}")
@@ -147,12 +155,12 @@ def emit_requantized(
     )
 
 
-MATRICES = ("IntConv", "IntGemm", "IntMatMul")
+MATRICES = ("IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul")
 """Ops with the multipliers of accumulators; others have those of elementwise ops."""
 
 
-def _scales(op: str, acc: Accumulation, y: Quantization, target: Target) -> list[Scale]:
+def _scales(op: str, acc: Accumulation, y: Sequence[float], target: Target) -> list[Scale]:
     """The scale of each channel as the system of the target computes it."""
-    rule, channels = SCALES[target.scales], product(*acc.scales.values())
-    found = (rule.derive(op, operands, y.scale) for operands in channels)
+    rule, channels = SCALES[target.scales], in_channels([*acc.scales.values(), y])
+    found = (rule.derive(op, operands, one) for *operands, one in channels)
     return [scale if acc.cells == 1 else scale / acc.cells for scale in found]

@@ -102,7 +102,7 @@ def place_parameters(
     store_anew(graph, unlike, context, chosen.integer)
     for node in chosen.computing:
         if node.op in _MATRIX_OPS and not multiplies_stacks(node):
-            _quantize_weights(graph, node, context)
+            quantize_weights(graph, node, context)
         else:
             _quantize_constants(graph, node, context)
     _give_codes_back(graph, chosen, context)
@@ -190,7 +190,7 @@ Scales: TypeAlias = NDArray[np.floating[Any]]
 
 
 def weight_scales(
-    wanted: Scales, bias: NDArray[Any], x_scale: float
+    wanted: Scales, bias: NDArray[Any], x_scale: NDArray[np.float64]
 ) -> tuple[Scales, NDArray[np.bool_]]:
     """The scale of each channel of weights, and where it was raised for the bias.
 
@@ -253,17 +253,20 @@ def _quantize_activation(
     quantize_and_back(graph, (source, stored, real), parameters, name, context)
 
 
-def _quantize_weights(graph: Graph, node: Node, context: Context) -> None:
+def quantize_weights(graph: Graph, node: Node, context: Context) -> None:
     """Put weights and bias behind DequantizeLinear: as the model has them, or by a rule.
 
-    They stay as they are where float32 does not hold their scales: no integer node does.
+    They stay as they are where float32 does not hold their scales: no integer node does. Of
+    what the node reads each output channel has one scale: that of the tensor or its channel.
     """
     axis = _MATRIX_OPS[node.op]
     weights = np.asarray(constant(node.inputs[1]))
     holder, place_of_bias = _bias_home(graph, node)
     bias_tensor = input_at(holder, place_of_bias) if place_of_bias else None
     bias = None if bias_tensor is None else np.asarray(constant(bias_tensor))
-    x_scale = float(np.asarray(constant(producer_of(node.inputs[0]).inputs[1])))
+    x_scale = np.asarray(constant(producer_of(node.inputs[0]).inputs[1]), np.float64)
+    if x_scale.ndim:
+        x_scale = np.repeat(x_scale, weights.shape[axis] // x_scale.size)
     kept = _kept_matrix(node, axis, bias_tensor, x_scale, context)
     matrix = kept or _stored_matrix(node, axis, weights, bias, x_scale, context)
     with np.errstate(over="ignore", under="ignore"):  # it is asked next
@@ -304,7 +307,7 @@ def _stored_matrix(
     axis: int,
     weights: NDArray[Any],
     bias: NDArray[Any] | None,
-    x_scale: float,
+    x_scale: NDArray[np.float64],
     context: Context,
 ) -> _Matrix:
     """By the rule of the target, with scales raised where a bias would not fit."""
@@ -332,7 +335,7 @@ def _stored_matrix(
 
 
 def _kept_matrix(
-    node: Node, axis: int, bias: Tensor | None, x_scale: float, context: Context
+    node: Node, axis: int, bias: Tensor | None, x_scale: NDArray[np.float64], context: Context
 ) -> _Matrix | None:
     """As the model has them, bit for bit; None where it says nothing, or it cannot be kept."""
     codes = context.given.codes_of(node.inputs[1])
@@ -410,7 +413,7 @@ def stored_in_bytes(levels: NDArray[np.int32]) -> tuple[NDArray[Any], int] | Non
 
 
 def _whole_bias(
-    bias: Tensor, x_scale: float, scale: Scales, context: Context
+    bias: Tensor, x_scale: NDArray[np.float64], scale: Scales, context: Context
 ) -> NDArray[np.int32] | None:
     """The integers of the model, where they are in steps of the products."""
     steps, codes = np.float64(x_scale) * scale.astype(np.float64), context.given.codes_of(bias)
@@ -420,7 +423,7 @@ def _whole_bias(
 
 
 def _nearest_bias(
-    node: Node, bias: Tensor, x_scale: float, scale: Scales, context: Context
+    node: Node, bias: Tensor, x_scale: NDArray[np.float64], scale: Scales, context: Context
 ) -> NDArray[np.int32] | None:
     """The nearest whole numbers of steps, if int32 has room; the rest is noted."""
     codes, values = context.given.codes_of(bias), np.asarray(constant(bias), np.float64)

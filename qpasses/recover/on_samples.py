@@ -17,7 +17,19 @@ from qpasses.recover.second_moments import Moments
 AT_ONCE = 256 << 20
 """Moments of so many bytes are summed in one walk over the samples."""
 
+HELD_BACK = 8
+"""So many samples judge, or a quarter of them where there are few."""
+
+NOISE_DB = 0.5
+"""A gain of less may be chance."""
+
 Outputs = Sequence[NDArray[Any]]
+
+
+def held_back(samples: Samples) -> tuple[Samples, Samples]:
+    """Those that judge, and those that choose."""
+    judges = samples.spread(min(HELD_BACK, len(samples) // 4))
+    return judges, samples.without(set(judges.names))
 
 
 def walks(matrices: Sequence[Matrix]) -> list[list[Matrix]]:
@@ -51,15 +63,26 @@ def _inputs(
     names = list(dict.fromkeys(each.node.inputs[0].name for each in walk))
     model = prepared_model(graph)
     known = {each.name: each for each in (*model.graph.value_info, *model.graph.input)}
-    session = Session(model, outputs=[known[name] for name in names])
+    session = _session(model, outputs=[known[name] for name in names])
     for sample, feed in samples:
         yield dict(zip(names, session.run(names, feed, sample), strict=True))
 
 
 def outputs_on(model: onnx.ModelProto, samples: Samples) -> Iterator[Outputs]:
     """What ``model`` gives, sample after sample."""
-    session = Session(model)
+    session = _session(model)
     return (session.run(None, feed, name) for name, feed in samples)
+
+
+def _session(model: onnx.ModelProto, **options: Any) -> Session:
+    """With onnxruntime's int8 kernels, but for scales of channels.
+
+    Its optimizer makes kernels of these too, which then refuse more scales than one.
+    """
+    stores = [each for each in model.graph.node if each.op_type == "QuantizeLinear"]
+    has_channels = any(each.attribute for each in stores)
+    config = {"session.disable_quant_qdq": "1"} if has_channels else {}
+    return Session(model, config=config, **options)
 
 
 def sqnr_db(expected: Sequence[Outputs], found: Iterator[Outputs]) -> float | None:

@@ -18,17 +18,18 @@ from qpasses.ir.progress import Progress
 from qpasses.ir.record import Record, digest_of
 from qpasses.recover.kept_sums import keep_sums
 from qpasses.recover.matrices import Codes, Matrix, matrices_of
-from qpasses.recover.on_samples import moments_on, outputs_on, sqnr_db, walks
+from qpasses.recover.on_samples import (
+    NOISE_DB,
+    held_back,
+    moments_on,
+    outputs_on,
+    sqnr_db,
+    walks,
+)
 from qpasses.recover.second_order import least_error
 
 SAMPLES = 32
 """So many samples choose weights, spread evenly."""
-
-HELD_BACK = 8
-"""So many samples judge, or a quarter of them where there are few."""
-
-NOISE_DB = 0.5
-"""A gain of less may be chance."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,7 @@ def _judged(
 ) -> Rounded:
     """The rounding that gains most on samples that chose nothing; the nearest by default."""
     names = frozenset(each.node.name for each in matrices)
-    judges = samples.spread(min(HELD_BACK, len(samples) // 4))
-    others = samples.without({name for name, _ in judges})
+    judges, others = held_back(samples)
     if not len(judges) or not matrices:
         return Rounded("auto", "nearest", names)
     expected = list(outputs_on(source, judges))

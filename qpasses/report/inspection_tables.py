@@ -234,7 +234,13 @@ def _array(value: Any) -> str:
 
 def _meaning(each: StoredTensor) -> str:
     shape = "" if each.shape is None else f"[{', '.join(map(str, each.shape))}]"
-    real = f"real = (stored - {each.zero_point}) * {each.scale:.9g}"
+    if isinstance(each.scale, float):
+        real = f"real = (stored - {each.zero_point}) * {each.scale:.9g}"
+    else:
+        real = (
+            f"{len(each.scale)} channels along axis {each.axis}, scales "
+            f"{min(each.scale):.5g} .. {max(each.scale):.5g}"
+        )
     low, high = each.codes
     fills = each.codes == code_limits(each.type, 8)
     codes = "" if fills else f", stored {low} .. {high}"
@@ -244,7 +250,11 @@ def _meaning(each: StoredTensor) -> str:
 
 def _parameters(each: StoredTensor) -> str:
     origin = f" ({each.origin})" if each.origin else ""
-    return f"{each.scale:.5g}, {each.zero_point}{origin}"
+    if isinstance(each.scale, float):
+        return f"{each.scale:.5g}, {each.zero_point}{origin}"
+    return (
+        f"{min(each.scale):.5g} .. {max(each.scale):.5g} of {len(each.scale)} channels{origin}"
+    )
 
 
 def _span(values: Sequence[int]) -> str:

@@ -16,6 +16,7 @@ from rich.table import Table
 from calibration import Session
 from opsets.target import load_target
 from qpasses.api import quantize
+from qpasses.ir.edges import dequantize
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.metadata import read_record
 from qpasses.ir.rewriting import Context
@@ -54,11 +55,11 @@ def losses(model: Model, integer: Model, feeds: Sequence[Any]) -> list[list[Any]
         )
         for index, name in enumerate(stored):
             meaning = record.tensors[name]
-            levels = found[index].astype(np.float64) - meaning.zero_point
-            gap: NDArray[Any] = wanted[index] - levels * meaning.scale
+            steps = wanted[index] / meaning.factors(wanted[index].ndim)
+            gap: NDArray[Any] = wanted[index] - dequantize(found[index], meaning, np.float64)
             signal[index] += np.square(wanted[index], dtype=np.float64).sum()
             noise[index] += np.square(gap).sum()
-            square[index] += np.square(wanted[index] / meaning.scale).mean() / len(feeds)
+            square[index] += np.square(steps).mean() / len(feeds)
     decibels = 10 * np.log10(signal / np.maximum(noise, 1e-30))
     return [
         [name, written[kept], f"{sqnr:.1f}", f"{steps:.1f}"]

@@ -37,6 +37,7 @@ RULES: Mapping[str, Rule] = {
     "IntAveragePool": int_average_pool,
     "IntCodedPRelu": int_coded_p_relu,
     "IntConv": int_conv,
+    "IntConvPerChannel": int_conv,
     "IntCountedAveragePool": int_counted_average_pool,
     "IntGemm": int_gemm,
     "IntGlobalAveragePool": int_global_average_pool,

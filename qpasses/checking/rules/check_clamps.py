@@ -13,7 +13,7 @@ from qpasses.checking.meaning import (
     unlike,
 )
 from qpasses.ir.graph import Node, constant
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import AnyQuantization, Quantization
 
 
 def bounds_of(chain: Sequence[Node]) -> tuple[float, float]:
@@ -38,6 +38,16 @@ def stored_bounds(y: Quantization, chain: Sequence[Node]) -> tuple[int, int]:
     return store(y, low), store(y, high)
 
 
+def any_stored_bounds(y: AnyQuantization, chain: Sequence[Node]) -> tuple[int, int]:
+    """The same; of channels, where clamps lie at the ends of all codes or beyond."""
+    if isinstance(y, Quantization):
+        return stored_bounds(y, chain)
+    found = {stored_bounds(y.channel(place), chain) for place in range(len(y.scales))}
+    if found != {y.limits}:
+        raise DifferenceError("its clamps lie inside of the codes of some channels")
+    return y.limits
+
+
 def clamps_behind(site: Site, count: int = 1) -> Sequence[Node]:
     """The float nodes behind the first ``count``, each reading what the one before writes."""
     for before, node in zip(site.chain[count - 1 :], site.chain[count:], strict=False):
@@ -47,8 +57,8 @@ def clamps_behind(site: Site, count: int = 1) -> Sequence[Node]:
 
 def check_end(site: Site, clamps: Sequence[Node]) -> Iterator[str]:
     """The zero point and the ends of what a node writes."""
-    y = site.y
-    values = (y.zero_point, *stored_bounds(y, clamps))
+    y = site.any_y
+    values = (y.zero_point, *any_stored_bounds(y, clamps))
     for name, value in zip(("y_zero", "y_min", "y_max"), values, strict=True):
         yield from unlike(name, site.given[name], np.array(value, y.dtype))
 

@@ -35,7 +35,7 @@ class Matrix:
 
 
 def kept_matrix(
-    site: Site, bias: Tensor | None, axis: int, x_scale: float, per_channel: bool
+    site: Site, bias: Tensor | None, axis: int, x_scale: NDArray[np.float64], per_channel: bool
 ) -> Matrix | None:
     """Weights and bias as the original has them; None where no integer node can.
 
@@ -94,7 +94,7 @@ def stored_matrix(
     weights: NDArray[Any],
     bias: NDArray[Any] | None,
     axis: int,
-    x_scale: float,
+    x_scale: NDArray[np.float64],
     per_channel: bool,
     op: str,
     rule: str,

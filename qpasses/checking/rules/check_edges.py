@@ -24,7 +24,7 @@ from qpasses.ir.graph import (
     is_graph_output,
     producer,
 )
-from qpasses.ir.record import SIGNALS, Quantization
+from qpasses.ir.record import SIGNALS, AnyQuantization, ChannelQuantization, Quantization
 
 
 def parameters_of(node: Node) -> Quantization:
@@ -57,8 +57,10 @@ def quantize_linear(site: Site) -> Iterator[str]:
         yield f"its parameters are {found}, those of {output.name!r} are {recorded}"
 
 
-def _as_onnx(recorded: Quantization) -> Quantization:
+def _as_onnx(recorded: AnyQuantization) -> AnyQuantization:
     """With the scale that QuantizeLinear takes: the nearest float32."""
+    if isinstance(recorded, ChannelQuantization):
+        return recorded  # which no QuantizeLinear gives
     return replace(recorded, scale=float(np.float32(recorded.scale)))
 
 
@@ -68,9 +70,7 @@ def dequantize_linear(site: Site) -> Iterator[str]:
     if constant(given) is not None:
         return
     yield from unlike_attributes(site.node.attrs, {})
-    stored, found = site.pair.meaning(given).stored, parameters_of(site.node)
-    if stored is None:
-        raise DifferenceError(f"reads {given.name!r}, which is not stored as integers")
+    stored, found = site.stored(given), parameters_of(site.node)
     for what in ("scale", "zero_point", "dtype"):
         expected = getattr(_as_onnx(stored), what)
         yield from unlike(what, np.array(getattr(found, what)), np.array(expected))
@@ -78,8 +78,8 @@ def dequantize_linear(site: Site) -> Iterator[str]:
 
 def clip_codes(site: Site) -> Iterator[str]:
     """Keeps what was stored within codes of fewer bits than the type."""
-    x, y = site.pair.meaning(site.node.inputs[0]).stored, site.y
-    if x is None or (x.scale, x.zero_point, x.dtype) != (y.scale, y.zero_point, y.dtype):
+    x, y = site.stored(site.node.inputs[0]), site.y
+    if (x.scale, x.zero_point, x.dtype) != (y.scale, y.zero_point, y.dtype):
         yield "its input and output are stored in different ways"
     yield from check_ends(site, y.limits)
 
@@ -98,7 +98,7 @@ def read_inputs(pair: Pair) -> Iterator[str]:
         pair.meanings[mine.name] = Meaning(other.name, stored)
 
 
-def _may_be_stored(pair: Pair, end: Tensor, stored: Quantization | None) -> bool:
+def _may_be_stored(pair: Pair, end: Tensor, stored: AnyQuantization | None) -> bool:
     """Whether an edge of the graph is wanted as integers, or is no integers."""
     known = pair.known.edges.get(end.name)
     return stored == known if known else stored is None or pair.settings.integer_io

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from qpasses.checking.meaning import Pair
 from qpasses.checking.rules.check_moving import MOVED
 from qpasses.ir.graph import Node, Tensor, producer
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import AnyQuantization, ChannelQuantization
 
 
 def stored_otherwise(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[str]:
@@ -14,7 +14,7 @@ def stored_otherwise(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[s
     What reads a tensor may read it stored anew, if it was stored as it should be before, or
     is one of several parts, which are moved in the way of the whole.
     """
-    known, by_real = pair.known, dict[str, list[tuple[str, Quantization]]]()
+    known, by_real = pair.known, dict[str, list[tuple[str, AnyQuantization]]]()
     for name, meaning in pair.meanings.items():
         if meaning.stored is not None and name in pair.record.tensors:
             by_real.setdefault(meaning.real, []).append((name, meaning.stored))
@@ -29,12 +29,12 @@ def stored_otherwise(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[s
             )
     yield from _unlike_kept(pair)
     yield from _given_otherwise(pair)
-    reads = dict[tuple[str, str], list[Quantization]]()
+    reads = dict[tuple[str, str], list[AnyQuantization]]()
     for read in known.read:
         reads.setdefault((read.reader, read.tensor), []).append(read.meaning)
-    for (reader, real), wanted in reads.items():
+    for (reader, real), ways in reads.items():
         for node in claims.get(reader, ()):
-            yield from _read_otherwise(pair, node, reader, real, wanted)
+            yield from _read_otherwise(pair, node, reader, real, ways)
 
 
 def _given_otherwise(pair: Pair) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _given_otherwise(pair: Pair) -> Iterator[str]:
 
 
 def _read_otherwise(
-    pair: Pair, node: Node, reader: str, real: str, wanted: Sequence[Quantization]
+    pair: Pair, node: Node, reader: str, real: str, wanted: Sequence[AnyQuantization]
 ) -> Iterator[str]:
     """Whether ``node`` reads ``real`` in each of the ways ``wanted``.
 
@@ -82,7 +82,7 @@ def _unlike_kept(pair: Pair) -> Iterator[str]:
             yield f"tensor {name!r} is not stored as the model that was given says"
 
 
-def _ways(pair: Pair, tensor: Tensor, real: str) -> list[Quantization]:
+def _ways(pair: Pair, tensor: Tensor, real: str) -> list[AnyQuantization]:
     """How ``tensor``, if it stands for ``real``, and what it was rescaled of are stored."""
     found = []
     while (meaning := pair.meanings.get(tensor.name)) is not None and meaning.real == real:
@@ -95,14 +95,19 @@ def _ways(pair: Pair, tensor: Tensor, real: str) -> list[Quantization]:
     return found
 
 
-def _alike(one: Quantization, other: Quantization) -> bool:
+def _alike(one: AnyQuantization, other: AnyQuantization) -> bool:
     """Whether both say the same integers of the same numbers, signed or unsigned."""
+    if isinstance(one, ChannelQuantization) or isinstance(other, ChannelQuantization):
+        return one == other
     moved = one.zero_point - other.zero_point - (128 if one.dtype == "uint8" else 0)
     return one.scale == other.scale and moved + (128 if other.dtype == "uint8" else 0) == 0
 
 
-def _shown(meanings: Sequence[Quantization]) -> str:
+def _shown(meanings: Sequence[AnyQuantization]) -> str:
     listed = [
-        f"{each.dtype} scale {each.scale:g} zero point {each.zero_point}" for each in meanings
+        f"{each.dtype} with scales of channels"
+        if isinstance(each, ChannelQuantization)
+        else f"{each.dtype} scale {each.scale:g} zero point {each.zero_point}"
+        for each in meanings
     ]
     return " or ".join(listed) or "nothing"

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 
@@ -11,8 +10,9 @@ from opsets.rounding import NODE_ROUNDINGS, NodeRounding
 from opsets.target import Target
 from qpasses.checking.meaning import DifferenceError
 from qpasses.evidence.thresholds import Interval, meaning_thresholds
+from qpasses.ir.record import in_channels
 
-_MATRICES = ("IntConv", "IntGemm", "IntMatMul")
+_MATRICES = ("IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul")
 _TWO_STEPS = ("tflite_double", "ruy")
 _IN_FLOAT = {"half_to_even_in_double": np.float64, "half_to_even_in_float32": np.float32}
 _NOTICED = Fraction(1, 1 << 32)
@@ -26,11 +26,15 @@ def expected_rounding(target: Target) -> NodeRounding:
 
 
 def expected_pairs(
-    op: str, scales: Mapping[str, Sequence[float]], y: float, cells: int, target: Target
+    op: str,
+    scales: Mapping[str, Sequence[float]],
+    y: Sequence[float],
+    cells: int,
+    target: Target,
 ) -> tuple[Int64, Int64]:
     """Multiplier and shift of each channel. Raises DifferenceError where there are none."""
-    operands = product(*scales.values())
-    real = [_scale(op, each, y, cells, target) for each in operands]
+    channels = in_channels([*scales.values(), y])
+    real = [_scale(op, each, one, cells, target) for *each, one in channels]
     pairs = [expected_pair(each, target, op not in _MATRICES) for each in real]
     multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
     return multiplier, shift

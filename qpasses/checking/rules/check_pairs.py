@@ -187,7 +187,7 @@ def _product_multiplier(
     """
     if not target.fast_kernels:
         scales = {"a": [a.scale], "b": [b.scale]}
-        numbers = expected_pairs("IntMul", scales, y.scale, 1, target)
+        numbers = expected_pairs("IntMul", scales, [y.scale], 1, target)
         ends = [p * q for p in _ends(a) for q in _ends(b)]
         reachable = Interval(np.array([min(ends)]), np.array([max(ends)]))
         check_computes(*numbers, levels(y.zero_point, *y.limits), reachable, target)

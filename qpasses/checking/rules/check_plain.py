@@ -118,7 +118,7 @@ def _dequantizes(ours: Tensor, value: NDArray[Any], pair: Pair) -> bool:
         return False
     recorded = pair.record.tensors.get(view.stored.name)
     if recorded is not None:
-        expected = np.array(recorded.scale, np.float32), recorded.zero
+        expected = np.array(recorded.factors(0), np.float32), recorded.zero
         if not all(map(same, (view.scale, view.zero_point), expected)):
             return False
         pair.operands.add(view.stored.name)

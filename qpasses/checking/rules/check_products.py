@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import cycle
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from qpasses.checking.rules.check_rounding import count_far
 from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels, real_thresholds
 from qpasses.ir.graph import Node, Tensor, constant, input_at
-from qpasses.ir.record import Quantization, digest_of
+from qpasses.ir.record import AnyQuantization, Quantization, digest_of, in_channels, scales_of
 
 
 def int_conv(site: Site) -> Iterator[str]:
@@ -108,36 +109,37 @@ def _matrix(
     clamps: Sequence[Node],
     attributes: Mapping[str, Any],
 ) -> Iterator[str]:
-    x, node = site.operand(site.inputs["x"], site.first.inputs[0]), site.first
+    x, node = site.any_operand(site.inputs["x"], site.first.inputs[0]), site.first
+    x_scale = _scales_read(x, node, weights)
     settings, rules = site.settings, site.settings.target
     rule = rules.conv_weights if node.op == "Conv" else rules.matmul_weights
     per_channel = bool(settings.per_channel) and rule == "per_channel"
-    matrix = kept_matrix(site, bias, axis, x.scale, per_channel)
+    matrix = kept_matrix(site, bias, axis, x_scale, per_channel)
     rounding = _rounding(site)
     if matrix is None:
         real = constant(bias)
         keeps_sums = rounding == "sum-preserving"
         matrix = stored_matrix(
-            weights, real, axis, x.scale, per_channel, node.op, rules.weights, keeps_sums
+            weights, real, axis, x_scale, per_channel, node.op, rules.weights, keeps_sums
         )
         if rounding not in ("nearest", "sum-preserving"):
             matrix = replace(matrix, weights=_chosen(site, weights, matrix, axis))
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
     for name, value in (
-        ("x_zero", x.zero),
+        ("x_zero", _zero_read(x, site.node)),
         ("w", matrix.weights),
         ("w_zero", np.array(matrix.zero, matrix.weights.dtype)),
-        ("bias", matrix.bias),
+        ("bias", _moved(matrix.bias, x_scale, matrix.scale, site.any_y)),
     ):
         yield from unlike(name, site.given[name], value)
     yield from unlike("the recorded bias", list(site.entry.bias), list(matrix.real_bias))
-    reachable = _reachable(matrix, axis, x)
+    reachable = _reachable(matrix.weights, matrix.zero, site.given["bias"], axis, x)
     if matrix.scale.size == 1:
         reachable = Interval(
             reachable.low.min(keepdims=True), reachable.high.max(keepdims=True)
         )
-    scales = {"x": [x.scale], "w": matrix.scale.tolist()}
+    scales = {"x": scales_of(x), "w": matrix.scale.tolist()}
     macs = products_of(node, site.pair.sizes)
     yield from check_requantized(site, clamps, attributes, scales, reachable, macs=macs)
 
@@ -173,16 +175,58 @@ def _chosen(site: Site, real: NDArray[Any], matrix: Matrix, axis: int) -> NDArra
     return found
 
 
-def _reachable(matrix: Matrix, axis: int, x: Quantization) -> Interval:
+def _scales_read(x: AnyQuantization, node: Node, weights: NDArray[Any]) -> NDArray[np.float64]:
+    """The scale of what is read, or for each output channel that of the one it is made of."""
+    if isinstance(x, Quantization):
+        return np.array(x.scale)
+    channels = len(x.scales)
+    if node.op != "Conv" or node.attrs.get("group", 1) != channels or weights.shape[1] != 1:
+        raise DifferenceError(f"{node.name!r} sums channels with scales of their own")
+    return np.repeat(x.scales, len(weights) // channels)
+
+
+def _zero_read(x: AnyQuantization, node: Node) -> NDArray[Any]:
+    """One for each channel where the op takes that, else the one that all have."""
+    if isinstance(x, Quantization) or node.op == "IntConvPerChannel":
+        return x.zero
+    if len({*x.zero_points}) > 1:
+        raise DifferenceError("reads channels with zero points of their own")
+    return np.array(x.zero[0])
+
+
+def _moved(
+    bias: NDArray[np.int32],
+    x_scale: NDArray[np.float64],
+    w_scale: NDArray[np.floating[Any]],
+    y: AnyQuantization,
+) -> NDArray[np.int32]:
+    """A stored bias, and what the zero points of channels of y have more than the node's."""
+    if isinstance(y, Quantization):
+        return bias
+    found = bias.tolist()
+    x, w = (np.broadcast_to(each, len(found)).tolist() for each in (x_scale, w_scale))
+    for place, (scale, code) in enumerate(zip(y.scales, y.zero_points, strict=True)):
+        steps = Fraction(scale) / Fraction(x[place]) / Fraction(w[place])
+        found[place] += round(steps * (code - y.zero_point))
+    if max(map(abs, found)) >= 1 << 31:
+        raise DifferenceError("its bias with zero points of channels leaves int32")
+    return np.array(found, np.int32)
+
+
+def _reachable(
+    weights: NDArray[Any], zero: int, added: NDArray[np.int32], axis: int, x: AnyQuantization
+) -> Interval:
     """The sums of each channel for any codes of x: the ends at the signs of the weights."""
     sums = []
-    for rows in rows_along(matrix.weights, axis):
-        levels = rows.astype(np.int16) - matrix.zero
+    for rows in rows_along(weights, axis):
+        levels = rows.astype(np.int16) - zero
         sums.append([each.sum(axis=1, dtype=np.int64) for each in (levels, np.abs(levels))])
     total, mass = np.concatenate(sums, axis=1)
     above, below = (mass + total) // 2, (mass - total) // 2
-    low, high = (end - x.zero_point for end in x.type_limits)
-    bias = matrix.bias.astype(np.int64)
+    zeros = np.atleast_1d(x.zero.astype(np.int64))
+    zeros = np.repeat(zeros, len(total) // zeros.size)
+    low, high = (end - zeros for end in x.type_limits)
+    bias = added.astype(np.int64)
     return Interval(above * low - below * high + bias, above * high - below * low + bias)
 
 
@@ -247,12 +291,12 @@ def check_requantized(
     macs: int = 0,
 ) -> Iterator[str]:
     """Attributes, multiplier, shift, zero point, clamps and record of a requantized sum."""
-    target, y = site.settings.target, site.y
+    target, y = site.settings.target, scales_of(site.any_y)
     attributes, lacking = {**attributes, "rounding": expected_rounding(target)}, list[int]()
     stated = {name: v for name, v in site.node.attrs.items() if name != "bias_rests"}
     yield from unlike_attributes(stated, attributes)
     yield from check_end(site, clamps)
-    yield from check_record(site, {**scales, "y": [y.scale]}, cells, macs)
+    yield from check_record(site, {**scales, "y": y}, cells, macs)
     bits = min(target.accumulator_bits, 32)
     if not reachable.fits(bits):
         raise DifferenceError(f"its accumulator can leave int{bits}")
@@ -262,7 +306,7 @@ def check_requantized(
         rule = ruled_multipliers(ratios, _steps(site), reachable, kernel, target)
         multiplier, shift = rule.multiplier, rule.shift
     else:
-        multiplier, shift = expected_pairs(site.node.op, scales, y.scale, cells, target)
+        multiplier, shift = expected_pairs(site.node.op, scales, y, cells, target)
         if target.seeks_real_sums:
             rests = _rests(site)
             if len(rests) in (0, len(multiplier)):
@@ -301,12 +345,20 @@ def _steps(site: Site) -> Int64:
     return levels(*(int(site.given[name]) for name in ("y_zero", "y_min", "y_max")))
 
 
-def _ratios(scales: Mapping[str, Sequence[float]], y: Quantization, cells: int) -> RealScales:
+def _ratios(
+    scales: Mapping[str, Sequence[float]], y: Sequence[float], cells: int
+) -> RealScales:
     """The products of the operands' scales over cells and the scale of y.
 
-    Weights alone have one for each channel.
+    Most often weights alone have one for each channel.
     """
-    factor, others = 1 / (Fraction(y.scale) * cells), scales.get("w", [1.0])
-    for (one,) in (each for name, each in scales.items() if name != "w"):
+    others: Sequence[float | Fraction] = scales.get("w", [1.0])
+    rest = {name: each for name, each in scales.items() if name != "w"}
+    if any(len(each) > 1 for each in (y, *rest.values())):
+        channels = in_channels([others, *rest.values(), y])
+        others = [prod(map(Fraction, each)) / Fraction(one) for *each, one in channels]
+        rest, y = {}, [1.0]
+    factor = 1 / (Fraction(y[0]) * cells)
+    for (one,) in rest.values():
         factor *= Fraction(one)
     return RealScales(factor, others)

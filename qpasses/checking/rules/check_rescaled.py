@@ -42,9 +42,7 @@ def int_rescale(site: Site) -> Iterator[str]:
     if site.chain:
         raise DifferenceError("its record names a node of the float model")
     source, y = site.inputs["x"], site.y
-    x = site.pair.meaning(source).stored
-    if x is None:
-        raise DifferenceError(f"{source.name!r} is not stored as integers")
+    x = site.stored(source)
     target = site.settings.target
     if "int16" not in (x.dtype, y.dtype):
         yield "neither end has 16 bits: it would be a table"

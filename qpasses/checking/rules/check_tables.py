@@ -22,7 +22,7 @@ from qpasses.checking.rules.check_constants import operand
 from qpasses.checking.rules.check_functions import recorded_function
 from qpasses.checking.rules.check_multipliers import rule_pair
 from qpasses.ir.graph import Tensor, constant, rank
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import AnyQuantization, ChannelQuantization, Quantization, scales_of
 
 
 def no_tables(site: Site) -> Iterator[str]:
@@ -41,10 +41,7 @@ def lut(site: Site) -> Iterator[str]:
         clamps_behind(site)
         x = site.operand(source, chain[0].inputs[0])
     else:
-        known = site.pair.meaning(source).stored
-        if known is None:
-            raise DifferenceError(f"{source.name!r} is not stored as integers")
-        x = known
+        x = site.stored(source)
     low, high = bounds_of(chain)
     bounds = [None if np.isinf(end) else end for end in (low, high)]
     yield from unlike("the recorded bounds", [*site.entry.bounds], bounds)
@@ -78,7 +75,7 @@ def _requantized(
 
 
 def lut_per_channel(site: Site) -> Iterator[str]:
-    """A function whose constants differ along one axis."""
+    """A function whose constants, or the tensors it reads and gives, differ along one axis."""
     if not site.chain:
         raise DifferenceError("its record names no node of the float model")
     axes: set[int] = set()
@@ -89,8 +86,11 @@ def lut_per_channel(site: Site) -> Iterator[str]:
             raise DifferenceError(f"the rank of what {node.name!r} writes is not known")
         for value in [v for v in map(constant, node.inputs) if v is not None]:
             axes |= {dims - value.ndim + i for i, size in enumerate(value.shape) if size > 1}
+    read = site.pair.meaning(site.inputs["x"]).stored
+    stored = [each for each in (read, site.any_y) if isinstance(each, ChannelQuantization)]
+    axes |= {each.axis for each in stored}
     if len(axes) != 1:
-        raise DifferenceError("its constants do not differ along one axis")
+        raise DifferenceError("neither constants nor tensors differ along one axis")
     yield from unlike_attributes(site.node.attrs, {"axis": max(axes)})
     yield from _function(site, "tables")
 
@@ -100,25 +100,44 @@ def _function(site: Site, name: str) -> Iterator[str]:
     real = site.pair.float_tensors.get(site.pair.meaning(source).real)
     if real is None or not site.chain:
         raise DifferenceError(f"the float model has no {source.name!r} behind its nodes")
-    x, y = site.operand(source, real), site.y
+    x, y = site.any_operand(source, real), site.any_y
+    if name == "table" and not (isinstance(x, Quantization) and isinstance(y, Quantization)):
+        raise DifferenceError("one table for channels with scales of their own")
     function = recorded_function(site, [real])
-    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
-    codes = bytes_of(x)
-    values = real_values(codes, x, site.settings.target)
-    count = function.channels
-    found = function.computed(np.tile(values, (count, 1)) if count else values)
+    yield from check_record(site, {"x": scales_of(x), "y": scales_of(y)})
+    ends = _by_channel(x)
+    codes = bytes_of(ends[0])
+    counts = {function.channels, *(len(scales_of(each)) for each in (x, y))} - {0, 1}
+    if len(counts) > 1:
+        raise DifferenceError(f"its channels are {' and '.join(map(str, sorted(counts)))}")
+    real_rows = [real_values(codes, each, site.settings.target) for each in ends]
+    count = max(counts, default=function.channels)
+    values = np.stack(real_rows * (count // len(ends))) if count else real_rows[0]
+    found = function.computed(values)
     rows = found.reshape(-1, 256)
     missing = np.isnan(rows)
     low, high = x.limits
     undefined = codes[missing.any(axis=0) & (codes >= low) & (codes <= high)]
     yield from unlike("the recorded undefined codes", *_lists(site, undefined))
     filled = np.stack([_filled(row, codes) for row in rows]).reshape(found.shape)
-    yield from unlike(name, site.given[name], _stored(filled, site))
+    ends = _by_channel(y)
+    if isinstance(y, ChannelQuantization):
+        stored = [_stored(row, site, one) for row, one in zip(filled, ends, strict=True)]
+        yield from unlike(name, site.given[name], np.stack(stored))
+    else:
+        yield from unlike(name, site.given[name], _stored(filled, site, ends[0]))
 
 
-def _stored(values: Floats, site: Site) -> NDArray[Any]:
+def _by_channel(meaning: AnyQuantization) -> list[Quantization]:
+    """That of each channel, or the one of all."""
+    if isinstance(meaning, Quantization):
+        return [meaning]
+    return [*map(meaning.channel, range(len(meaning.scales)))]
+
+
+def _stored(values: Floats, site: Site, y: Quantization) -> NDArray[Any]:
     """Codes of y, rounded as the target rounds what its tables hold."""
-    rounding, y = site.settings.target.table_rounding, site.y
+    rounding = site.settings.target.table_rounding
     if rounding == "half_to_even":
         return stored_values(values, y)
     with np.errstate(over="ignore"):
@@ -164,5 +183,5 @@ def lut_pair(site: Site) -> Iterator[str]:
     occur = [(q.limits[0] <= c) & (c <= q.limits[1]) for c, q in ((first, a), (second, b))]
     undefined = first[missing[:, occur[1]].any(axis=1) & occur[0]]
     yield from unlike("the recorded undefined codes", *_lists(site, undefined))
-    entries = _stored(np.where(missing, found.dtype.type(0), found), site)
+    entries = _stored(np.where(missing, found.dtype.type(0), found), site, y)
     yield from unlike("table", site.given["table"], entries.reshape(-1))

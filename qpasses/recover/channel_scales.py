@@ -1,0 +1,241 @@
+"""Scales of channels: activations that are stored with a scale and zero point for each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from calibration import Range, Samples
+from calibration.channel_extremes import Extremes, channel_extremes
+from qpasses.ir.choices import ActivationScales
+from qpasses.ir.graph import Graph, Node, dequantized, input_at
+from qpasses.ir.interchange import prepared_model
+from qpasses.ir.order import tidy
+from qpasses.ir.patterns import clamps_all, real_value_of
+from qpasses.ir.progress import Advance
+from qpasses.ir.record import (
+    AnyQuantization,
+    ChannelQuantization,
+    Quantization,
+    in_channels,
+    middle_code,
+)
+from qpasses.ir.rewriting import Context
+from qpasses.ir.settings import Settings
+from qpasses.place.free_channels import FreeChannels
+from qpasses.place.placement import BIAS_LIMIT, activation_parameters, quantize_weights
+from qpasses.recover.on_samples import NOISE_DB, held_back, outputs_on, sqnr_db
+
+WIDENED = 1.25
+"""A channel has fewer values than its tensor: samples may lack its largest."""
+
+LEAST = 1 / 64
+"""Of the tensor's range a channel has at least that much, on either side of zero."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Which of the ``free`` tensors got scales of channels.
+
+    ``asked``: what the user asked for, ``how``: what was done. ``sqnr_db``: on so many samples
+    ``held_back``, what each way gives at the outputs, where that was asked.
+    """
+
+    asked: ActivationScales = "per-tensor"
+    how: ActivationScales = "per-tensor"
+    free: int = 0
+    held_back: int = 0
+    sqnr_db: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any] | None:
+        """``activation_scales`` of a report; None where one for a tensor was asked for."""
+        if self.asked == "per-tensor":
+            return None
+        return {
+            "asked": self.asked,
+            "chosen": self.how,
+            "tensors": self.free if self.how == "per-channel" else 0,
+            "free_tensors": self.free,
+            "held_back": self.held_back,
+            "sqnr_db": dict(self.sqnr_db),
+            "reason": self.reason,
+        }
+
+
+def channel_parameters(
+    whole: Quantization, seen: Extremes, settings: Settings
+) -> ChannelQuantization:
+    """Those of each channel, for what was ``seen`` of it, widened, within the tensor's range.
+
+    What is constant, zero, or hardly ever seen has ``LEAST`` of that range.
+    """
+    first, last = ((end - whole.zero_point) * whole.scale for end in whole.limits)
+    low = np.clip(seen.low.astype(np.float64) * WIDENED, first, first * LEAST)
+    high = np.clip(seen.high.astype(np.float64) * WIDENED, last * LEAST, last)
+    ranges = map(Range, low.tolist(), high.tolist())
+    return ChannelQuantization.of([activation_parameters(each, settings) for each in ranges])
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of ``free`` channels: by those samples that judge nothing, and by all.
+
+    ``judges``: those held back, none if nothing is to be judged.
+    """
+
+    free: FreeChannels
+    judges: Samples
+    by_others: Mapping[str, Extremes]
+    by_all: Mapping[str, Extremes]
+
+
+def see_channels(
+    graph: Graph, free: FreeChannels, how: ActivationScales, samples: Samples, advance: Advance
+) -> Seen:
+    """Run the float ``graph`` on all samples. Raises ModelError where it cannot be run."""
+    judges, others = held_back(samples) if how == "auto" else (samples.spread(0), samples)
+    model = prepared_model(graph)
+    by_others = channel_extremes(model, free.ranks, others, advance)
+    by_judges = channel_extremes(model, free.ranks, judges, advance)
+    by_all = {
+        name: each.with_those(by_judges[name]) if name in by_judges else each
+        for name, each in by_others.items()
+    }
+    return Seen(free, judges, by_others, by_all)
+
+
+def scale_channels(
+    graph: Graph,
+    seen: Seen,
+    stored: Mapping[str, str],
+    source: onnx.ModelProto,
+    context: Context,
+) -> Scaled:
+    """Store free tensors of the Q/DQ ``graph`` with scales of channels, if that gains.
+
+    ``stored``: by tensor, the name of its integers; ``source``: the float model, beside which
+    samples held back judge where that is asked. Raises ModelError where it cannot be run.
+    """
+    asked = context.settings.activation_scales
+    whole = {name: context.record.tensors[stored[name]] for name in seen.free.ranks}
+    final = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
+    if not final:
+        return Scaled(asked, reason="no tensor is read by tables and depthwise Convs alone")
+    if asked == "per-channel":
+        _store(graph, final, stored, seen.free, context)
+        return Scaled(asked, "per-channel", len(final))
+    if not len(seen.judges):
+        return Scaled(asked, free=len(final), reason="too few samples to hold any back")
+    expected = list(outputs_on(source, seen.judges))
+    before = sqnr_db(expected, outputs_on(prepared_model(graph), seen.judges))
+    tried = _parameters(whole, stored, seen.by_others, seen.free, context.settings)
+    _store(graph, tried, stored, seen.free, context)
+    behind = sqnr_db(expected, outputs_on(prepared_model(graph), seen.judges))
+    if before is None or behind is None:
+        _store(graph, whole, stored, seen.free, context)
+        return Scaled(asked, free=len(final), reason="no output is float")
+    gains = behind >= before + NOISE_DB
+    _store(graph, final if gains else whole, stored, seen.free, context)
+    how: ActivationScales = "per-channel" if gains else "per-tensor"
+    found = {"per-tensor": before, "per-channel": behind}
+    return Scaled(asked, how, len(final), len(seen.judges), found)
+
+
+def _parameters(
+    whole: Mapping[str, AnyQuantization],
+    stored: Mapping[str, str],
+    seen: Mapping[str, Extremes],
+    free: FreeChannels,
+    settings: Settings,
+) -> dict[str, AnyQuantization]:
+    """Those of channels, for tensors that were ``seen`` and stored as settings say.
+
+    Not where a Relu or Clip that a Conv takes in clamps inside of the codes of a channel.
+    """
+    made = {
+        name: channel_parameters(each, seen[name], settings)
+        for name, each in whole.items()
+        if name in seen and isinstance(each, Quantization)
+    }
+    by_stored = {stored[name]: each for name, each in made.items()}
+    fitted: dict[str, AnyQuantization] = {}
+    for name, each in made.items():
+        writers = free.writers[name]
+        fitting = _within_bias(writers[0], each, by_stored) if writers else each
+        if clamps_all(writers[1:], fitting):
+            fitted[name] = fitting
+    return fitted
+
+
+def _within_bias(
+    node: Node, y: ChannelQuantization, made: Mapping[str, ChannelQuantization]
+) -> ChannelQuantization:
+    """``y``, with channels around zero whose zero points the bias of a Conv could not hold.
+
+    So it is where weights are next to nothing: the steps of their sums are as small. ``made``:
+    what stored tensors become.
+    """
+    x, w = dequantized(node.inputs[0]), dequantized(node.inputs[1])
+    assert x is not None and w is not None, node.name
+    found = made.get(x.stored.name)
+    x_scales = np.asarray(x.scale).reshape(-1) if found is None else np.array(found.scales)
+    bias = real_value_of(input_at(node, 2))
+    rows = in_channels((x_scales.tolist(), w.scale.reshape(-1).tolist()))
+    steps = np.array([a * b for a, b in rows])
+    moved = np.abs(np.array(y.zero_points) - y.zero_point) * np.array(y.scales)
+    size = moved if bias is None else moved + np.abs(bias)
+    too_large = np.flatnonzero((moved > 0) & (size > steps * BIAS_LIMIT))
+    channels = [*map(y.channel, range(len(y.scales)))]
+    for place in too_large.tolist():
+        each = channels[place]
+        ends = [abs(end - each.zero_point) for end in each.limits]
+        scale = float(np.float32(each.scale * max(ends) / _SIDE))
+        channels[place] = replace(each, scale=scale, zero_point=middle_code(each.dtype, 8))
+    return ChannelQuantization.of(channels)
+
+
+_SIDE = 127
+"""So many codes lie on either side of the middle."""
+
+
+def _store(
+    graph: Graph,
+    meanings: Mapping[str, AnyQuantization],
+    stored: Mapping[str, str],
+    free: FreeChannels,
+    context: Context,
+) -> None:
+    """Store tensors so; depthwise Convs that read them get weights and biases for that."""
+    changed = {stored[name]: meaning for name, meaning in meanings.items()}
+    read: list[Node] = []
+    for node in [each for each in graph.nodes if each.op == "QuantizeLinear"]:
+        tensor = node.outputs[0]
+        if tensor.name in changed:
+            back = list(tensor.outputs)
+            _say([node, *back], changed[tensor.name], context)
+            context.record.tensors[tensor.name] = changed[tensor.name]
+            read += [reader for each in back for reader in each.outputs[0].outputs]
+    for node in read:
+        operands = free.operands.get(node.name)
+        if operands is not None:
+            node.inputs = [node.inputs[0], *operands]
+            context.record.raised_weight_scales.pop(node.name, None)
+            quantize_weights(graph, node, context)
+    tidy(graph)
+
+
+def _say(edges: Sequence[Node], meaning: AnyQuantization, context: Context) -> None:
+    """Give Q and DQ nodes these parameters."""
+    _, scale, zero = edges[0].inputs
+    parameters = [
+        context.constant(scale.name, np.array(meaning.factors(meaning.zero.ndim))),
+        context.constant(zero.name, meaning.zero),
+    ]
+    for node in edges:
+        node.inputs = [node.inputs[0], *parameters]
+        node.attrs.pop("axis", None)
+        if isinstance(meaning, ChannelQuantization):
+            node.attrs["axis"] = meaning.axis
