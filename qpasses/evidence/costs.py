@@ -38,15 +38,22 @@ class Costs:
     def of(self, op: str, body: Body, elements: int, transposes: int = 0) -> float:
         """What ``body`` of ``op`` costs for ``elements``.
 
-        A declared body flattens its input, so that ``transposes`` of it, which onnxruntime
-        would cancel or move on, have to be done.
+        A declared body flattens its input, and so do made ones of channels, so that
+        ``transposes`` of it, which onnxruntime would cancel or move on, have to be done.
         """
         nodes = _run(OPS[op].function(body, 1))
         if body.proto:
-            each = sum(self.element[name] for name in nodes)
+            each = sum(self.element[name] for name in nodes if name not in _OF_SIZES)
         else:
-            each = self.element[op] + transposes * self.element["Transpose"]
-        return self.node * (len(nodes) + transposes * (not body.proto)) + each * elements
+            each = self.element[op]
+        flattens = not body.proto or "Reshape" in nodes
+        if flattens:
+            each += transposes * self.element["Transpose"]
+        return self.node * (len(nodes) + transposes * flattens) + each * elements
+
+
+_OF_SIZES = frozenset({"Concat", "ReduceProd", "Reshape", "Shape"})
+"""What looks at sizes, and is done when a model is loaded, or copies nothing."""
 
 
 def _run(function: FunctionProto) -> Sequence[str]:

@@ -67,14 +67,19 @@ def free_channels(
 
 
 def _chains(chosen: Plan, context: Context) -> Iterator[tuple[list[Node], Tensor, Tensor]]:
-    """The chains that become tables for each channel, with source and end."""
+    """The chains that become tables for each channel, with source and end.
+
+    But for those before a MaxPool: behind a table of channels, which has pictures as rows,
+    onnxruntime's kernel is a hundred times as slow.
+    """
     settings, excluded = context.settings, context.selection.excluded
     for source, end in chosen.chains:
         nodes, found = made_of(end, excluded, {source.name})
         is_table = found is source and not all(each.op in CLAMPING for each in nodes)
         by_itself = takes_multipliers(nodes, settings.activation_form, settings.target)
         by_itself |= settings.gelu != "table" and any(each.op == "Gelu" for each in nodes)
-        if is_table and not by_itself and differing_axes(nodes) <= {CHANNELS}:
+        pooled = any(reader.op == "MaxPool" for reader in end.outputs)
+        if is_table and not by_itself | pooled and differing_axes(nodes) <= {CHANNELS}:
             yield nodes, source, end
 
 
