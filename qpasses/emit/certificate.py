@@ -20,6 +20,8 @@ from qpasses.load.reading import digest
 
 SCHEMA = "qpasses.evidence/1"
 
+_SORTED = json.JSONEncoder(sort_keys=True)
+
 Certificate = dict[str, Any]
 """What docs/evidence.md describes, ready for JSON."""
 
@@ -110,7 +112,7 @@ def node_digest(node: Node, record: Record) -> str:
         "inputs": [_tensor(tensor, record) for tensor in node.inputs],
         "outputs": [_tensor(tensor, record) for tensor in node.outputs],
     }
-    text = json.dumps(content, sort_keys=True)
+    text = _SORTED.encode(content)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
