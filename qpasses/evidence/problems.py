@@ -5,7 +5,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.taps import taps_problem
-from qpasses.ir.graph import Node
+from qpasses.ir.graph import Node, type_name
 from qpasses.ir.record import Record, middle_code
 
 
@@ -31,7 +31,7 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
         meaning = record.tensors.get(tensors[name].name)
         if meaning is not None and (meaning.zero_point, meaning.dtype) != (
             int(zero),
-            zero.dtype.name,
+            type_name(zero.dtype),
         ):
             return f"{name}_zero is {zero}, the zero point of its tensor {meaning.zero_point}"
     return beyond(node, record, int(given["y_min"]), int(given["y_max"]))

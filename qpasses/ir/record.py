@@ -172,7 +172,8 @@ class NodeRecord:
         """
         (x,), (y,) = self.scales.get("x") or self.scales["a"], self.scales["y"]
         factor = Fraction(x) / (Fraction(y) * self.cells)
-        factor *= Fraction(self.scales.get("factor", [1.0])[0])
+        if "factor" in self.scales:
+            factor *= Fraction(self.scales["factor"][0])
         others = self.scales.get("w") or self.scales.get("b", [1.0])
         return RealScales(factor, others)
 

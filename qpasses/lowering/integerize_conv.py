@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.row_blocks import rows_along
-from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at
+from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at, type_name
 from qpasses.ir.patterns import Stored, stored_input, stored_output, value_of
 from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.settings import Settings
@@ -142,7 +142,8 @@ def matrix_operands(
 
 def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
     """The inputs of IntConv and IntGemm before the multiplier."""
-    x, name, dtype = operands.x, operands.replaced.node.name, operands.weights.dtype.name
+    x, name = operands.x, operands.replaced.node.name
+    dtype = type_name(operands.weights.dtype)
     return [
         x.tensor,
         context.scalar(x.quantization.dtype, x.quantization.zero_point),
@@ -167,7 +168,7 @@ def _stored_bias(
         view is not None
         and stored.dtype == np.int32
         and not view.zero_point.any()
-        and np.allclose(view.scale, steps, rtol=1e-6, atol=0)
+        and (np.abs(view.scale - steps) <= 1e-6 * np.abs(steps)).all()
     ):
         return np.asarray(stored, np.int32)
     real = stored if view is None else (stored - view.zero_point.astype(np.int64)) * view.scale
