@@ -5,15 +5,15 @@ others. Pieces compute what the whole does: they are its nodes, in its order, wi
 functions and weights, and hand tensors on.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx
 from numpy.typing import NDArray
 
 from calibration.inputs import Feed
-from calibration.large_weights import names_read
+from calibration.large_weights import GRAPHS, names_read
 from calibration.session import Session
 
 FEW = 16_384
@@ -21,6 +21,9 @@ FEW = 16_384
 
 PIECE = 4096
 """Of about so many nodes is a piece: 600 convolutions with fast bodies, 50 with portable."""
+
+_Key: TypeAlias = tuple[str, str, str]
+"""Of a function: domain, name, overload."""
 
 
 def loaded(model: onnx.ModelProto, **options: Any) -> "Session | Pieces":
@@ -126,9 +129,11 @@ def _models(model: onnx.ModelProto, drafts: Sequence[_Draft]) -> Iterator[onnx.M
     """What is drafted of ``model``, one at a time."""
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
     known = {value.name: value for value in _values(model.graph)}
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     for draft in drafts:
-        made = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
+        made = onnx.ModelProto(ir_version=model.ir_version)
         made.opset_import.extend(model.opset_import)
+        made.functions.extend(_called(draft.nodes, functions))
         graph = made.graph
         graph.name = model.graph.name
         graph.node.extend(draft.nodes)
@@ -139,6 +144,24 @@ def _models(model: onnx.ModelProto, drafts: Sequence[_Draft]) -> Iterator[onnx.M
         inner = (name for node in draft.nodes for name in node.output if name not in ends)
         graph.value_info.extend(known[name] for name in inner if name in known)
         yield made
+
+
+def _called(
+    nodes: Iterable[onnx.NodeProto], functions: Mapping[_Key, onnx.FunctionProto]
+) -> Iterable[onnx.FunctionProto]:
+    """Those of ``functions`` that ``nodes`` call, their subgraphs, or what is called so."""
+    found, waiting = dict[_Key, onnx.FunctionProto](), list(nodes)
+    while waiting:
+        node = waiting.pop()
+        for attribute in node.attribute:
+            if attribute.type in GRAPHS:
+                for graph in [attribute.g, *attribute.graphs]:
+                    waiting += graph.node
+        key = node.domain, node.op_type, node.overload
+        if key in functions and key not in found:
+            found[key] = functions[key]
+            waiting += functions[key].node
+    return found.values()
 
 
 def _values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:

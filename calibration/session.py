@@ -84,7 +84,7 @@ class Session:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # without an arena memory is given back at once: good for a run or two
         options.enable_cpu_mem_arena = optimize if arena is None else arena
-        options.enable_mem_pattern = arena is None  # a tenth more memory, no faster
+        options.enable_mem_pattern = False  # quadratic, a tenth more memory, no faster
         if operators is not None:
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
             options.register_custom_ops_library(str(operators))
