@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -260,7 +261,8 @@ class _Search:
         return Interval(self._reachable.low[channels], self._reachable.high[channels])
 
 
-def _spiral(first: int, last: int) -> list[int]:
+@cache
+def _spiral(first: int, last: int) -> tuple[int, ...]:
     """first, -first, first + 1, -(first + 1) ... -last; zero once."""
-    signed = [sign * step for step in range(first, last + 1) for sign in (1, -1)]
+    signed = tuple(sign * step for step in range(first, last + 1) for sign in (1, -1))
     return signed if first else signed[1:]
