@@ -67,11 +67,11 @@ class Session:
         ``config`` holds entries of onnxruntime's session configuration; ``optimized`` is where
         to write the graph as the optimizer leaves it. ``arena``: keep memory between runs, by
         default where ``optimize``. ``patterns``: plan it for each size of the inputs, which is
-        quadratic in the nodes and pays for small tensors in many runs. ``operators``: a library of custom ones; nodes then run in
-        the order in which they stand. ``layouts``: let onnxruntime change that of tensors.
-        ``outputs``: of a model in memory, instead of its own. ``in_place``: read held weights
-        where they are; else they may be let go, they are in a file. What a model in memory
-        draws is the same in each run.
+        quadratic in the nodes and pays for small tensors in many runs. ``operators``: a
+        library of custom ones; nodes then run in the order in which they stand. ``layouts``:
+        let onnxruntime change that of tensors. ``outputs``: of a model in memory, instead of
+        its own. ``in_place``: read held weights where they are; else they may be let go, they
+        are in a file. What a model in memory draws is the same in each run.
         """
         if isinstance(model, onnx.ModelProto):
             model = settled(model)
