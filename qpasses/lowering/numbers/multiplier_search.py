@@ -269,5 +269,5 @@ class _Search:
 @cache
 def _spiral(first: int, last: int) -> Sequence[int]:
     """first, -first, first + 1, -(first + 1) ... -last; zero once."""
-    signed = [sign * step for step in range(first, last + 1) for sign in (1, -1)]
+    signed = tuple(sign * step for step in range(first, last + 1) for sign in (1, -1))
     return signed if first else signed[1:]
