@@ -141,7 +141,7 @@ _DROPOUT = (
 def settled(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with draws that are the same in each run; itself if there are none."""
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
-    called = [node for function in model.functions for node in function.node]
+    called = (node for function in model.functions for node in function.node)
     inner = any(_draws(node, version) for node in called)
     if not inner and not any(_draws(node, version) for node in _nodes(model.graph)):
         return model

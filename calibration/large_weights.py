@@ -103,7 +103,7 @@ def names_read(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     for node in nodes:
         names.update(dict.fromkeys(name for name in node.input if name))
         for attribute in node.attribute:
-            if attribute.type not in _GRAPHS:
+            if attribute.type not in GRAPHS:
                 continue
             for graph in [attribute.g, *attribute.graphs]:
                 names.update(dict.fromkeys(names_read(graph.node)))
@@ -111,7 +111,8 @@ def names_read(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     return list(names)
 
 
-_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+"""Types of attributes that hold nodes."""
 
 
 def without_weights_apart(model: onnx.ModelProto, location: str) -> onnx.ModelProto:

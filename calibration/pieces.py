@@ -5,22 +5,27 @@ others. Pieces compute what the whole does: they are its nodes, in its order, wi
 functions and weights, and hand tensors on.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx
 from numpy.typing import NDArray
 
 from calibration.inputs import Feed
-from calibration.large_weights import names_read
+from calibration.large_weights import GRAPHS, names_read
 from calibration.session import Session
 
 FEW = 16_384
 """A model whose functions have no more nodes than that is loaded whole, in a second or two."""
 
-PIECE = 4096
-"""Of about so many nodes is a piece: 600 convolutions with fast bodies, 50 with portable."""
+PIECE = 1024
+"""Of about so many nodes is a piece: 150 convolutions with fast bodies, 12 with portable."""
+
+_Key: TypeAlias = tuple[str, str, str]
+"""Of a function: domain, name, overload."""
 
 
 def loaded(model: onnx.ModelProto, **options: Any) -> "Session | Pieces":
@@ -56,9 +61,13 @@ class Pieces:
     ) -> None:
         """Load what is drafted of ``model``. Raises ModelError."""
         self.outputs = [value.name for value in model.graph.output]
-        models = _models(model, drafts)
-        sessions = [Session(each, **{**options, "threads": 1}) for each in models]
-        self._pieces = list(zip(drafts, sessions, strict=True))
+        parts = _Parts(model)
+
+        def load(draft: _Draft) -> Session:
+            return Session(parts.of(draft), **{**options, "threads": 1})
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            self._pieces = list(zip(drafts, threads.map(load, drafts), strict=True))
 
     def run(
         self, outputs: Sequence[str] | None, feed: Feed, sample: str = ""
@@ -122,23 +131,49 @@ def _cuts(model: onnx.ModelProto) -> list[range]:
     return [range(*ends) for ends in zip(begins, [*begins[1:], len(counts)], strict=True)]
 
 
-def _models(model: onnx.ModelProto, drafts: Sequence[_Draft]) -> Iterator[onnx.ModelProto]:
-    """What is drafted of ``model``, one at a time."""
-    weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    known = {value.name: value for value in _values(model.graph)}
-    for draft in drafts:
-        made = onnx.ModelProto(ir_version=model.ir_version, functions=model.functions)
-        made.opset_import.extend(model.opset_import)
+class _Parts:
+    """What is drafted of a model, as models."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._model = model
+        self._weights = {tensor.name: tensor for tensor in model.graph.initializer}
+        self._known = {value.name: value for value in _values(model.graph)}
+        self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+
+    def of(self, draft: _Draft) -> onnx.ModelProto:
+        """What is drafted."""
+        known = self._known
+        made = onnx.ModelProto(ir_version=self._model.ir_version)
+        made.opset_import.extend(self._model.opset_import)
+        made.functions.extend(_called(draft.nodes, self._functions))
         graph = made.graph
-        graph.name = model.graph.name
+        graph.name = self._model.graph.name
         graph.node.extend(draft.nodes)
-        graph.initializer.extend(weights[name] for name in draft.weights)
+        graph.initializer.extend(self._weights[name] for name in draft.weights)
         graph.input.extend(known[name] for name in draft.read)
         ends = dict.fromkeys([*draft.handed_on, *draft.given])
         graph.output.extend(known.get(n, onnx.ValueInfoProto(name=n)) for n in ends)
         inner = (name for node in draft.nodes for name in node.output if name not in ends)
         graph.value_info.extend(known[name] for name in inner if name in known)
-        yield made
+        return made
+
+
+def _called(
+    nodes: Iterable[onnx.NodeProto], functions: Mapping[_Key, onnx.FunctionProto]
+) -> Iterable[onnx.FunctionProto]:
+    """Those of ``functions`` that ``nodes`` call, their subgraphs, or what is called so."""
+    found, waiting = dict[_Key, onnx.FunctionProto](), list(nodes)
+    while waiting:
+        node = waiting.pop()
+        for attribute in node.attribute:
+            if attribute.type in GRAPHS:
+                for graph in [attribute.g, *attribute.graphs]:
+                    waiting += graph.node
+        key = node.domain, node.op_type, node.overload
+        if key in functions and key not in found:
+            found[key] = functions[key]
+            waiting += functions[key].node
+    return found.values()
 
 
 def _values(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:

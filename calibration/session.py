@@ -56,6 +56,7 @@ class Session:
         config: Mapping[str, str] = MappingProxyType({}),
         optimized: Path | None = None,
         arena: bool | None = None,
+        patterns: bool = False,
         operators: Path | None = None,
         layouts: bool = True,
         outputs: Sequence[onnx.ValueInfoProto] = (),
@@ -65,11 +66,12 @@ class Session:
 
         ``config`` holds entries of onnxruntime's session configuration; ``optimized`` is where
         to write the graph as the optimizer leaves it. ``arena``: keep memory between runs, by
-        default where ``optimize``. ``operators``: a library of custom ones; nodes then run in
-        the order in which they stand. ``layouts``: let onnxruntime change that of tensors.
-        ``outputs``: of a model in memory, instead of its own. ``in_place``: read held weights
-        where they are; else they may be let go, they are in a file. What a model in memory
-        draws is the same in each run.
+        default where ``optimize``. ``patterns``: plan it for each size of the inputs, which is
+        quadratic in the nodes and pays for small tensors in many runs. ``operators``: a
+        library of custom ones; nodes then run in the order in which they stand. ``layouts``:
+        let onnxruntime change that of tensors. ``outputs``: of a model in memory, instead of
+        its own. ``in_place``: read held weights where they are; else they may be let go, they
+        are in a file. What a model in memory draws is the same in each run.
         """
         if isinstance(model, onnx.ModelProto):
             model = settled(model)
@@ -84,7 +86,7 @@ class Session:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # without an arena memory is given back at once: good for a run or two
         options.enable_cpu_mem_arena = optimize if arena is None else arena
-        options.enable_mem_pattern = arena is None  # a tenth more memory, no faster
+        options.enable_mem_pattern = patterns
         if operators is not None:
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
             options.register_custom_ops_library(str(operators))

@@ -83,8 +83,9 @@ def wraps(accumulator: ArrayLike, shift: ArrayLike, rounding: str) -> NDArray[np
     near to the product; elsewhere each rule is monotone for a multiplier that is not negative.
     """
     acc, places = np.asarray(accumulator, np.int64), np.asarray(shift, np.int64)
-    beyond = (acc >> np.clip(places, 0, 31)) != (acc >> 63)
-    return np.asarray(ROUNDING_RULES[rounding].int32 & beyond)
+    if not ROUNDING_RULES[rounding].int32:
+        return np.zeros(np.broadcast_shapes(acc.shape, places.shape), bool)
+    return np.asarray((acc >> np.clip(places, 0, 31)) != (acc >> 63))
 
 
 def right_shift(value: ArrayLike, shift: ArrayLike, mode: str) -> Int64:

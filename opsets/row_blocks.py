@@ -20,7 +20,7 @@ def blocks(values: NDArray[Any]) -> Iterator[slice]:
 
 def rows_along(values: NDArray[Any], axis: int) -> Iterator[NDArray[Any]]:
     """[channels, n]: what belongs to each place along ``axis``, in parts of whole rows."""
-    moved = np.moveaxis(values, axis, 0)
+    moved = np.moveaxis(values, axis, 0) if axis else values
     for part in blocks(moved):
         rows = moved[part]
         yield rows.reshape(len(rows), -1)

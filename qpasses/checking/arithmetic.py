@@ -171,10 +171,11 @@ def _ruled(
         return np.asarray(found == 0)
 
     largest = _FAR >> max(24 - bits, 0)
-    ends = np.unique(np.concatenate([steps[:_OUTERMOST], steps[-_OUTERMOST:]]))
     for distance in _outwards(0, min(_NEAR, largest)):
         past = is_past[(distance > 0) - (distance < 0)]
         asked = np.flatnonzero((fewest > 0) & ~past)
+        if not len(asked):
+            continue
         asked = _within(asked, start + distance, distance, bits)
         for rows in (asked[at : at + _CHANNELS] for at in range(0, len(asked), _CHANNELS)):
             ours = meant(rows, start[rows] + distance, steps)
@@ -186,6 +187,9 @@ def _ruled(
             found[rows[exact]] = start[rows[exact]] + distance
             fewest[rows[exact]] = cost[exact]
     is_missing = fewest == np.iinfo(np.int64).max
+    if not is_missing.any():
+        return Ruled(found, shift)
+    ends = np.unique(np.concatenate([steps[:_OUTERMOST], steps[-_OUTERMOST:]]))
     far = list(_outwards(min(_NEAR, largest) + 1, largest))
     for first in range(0, len(far), _AT_ONCE):
         missing, some = np.flatnonzero(is_missing), far[first : first + _AT_ONCE]

@@ -13,12 +13,14 @@ from qpasses.emit.provenance import Provenance
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.body_reasons import why_body
 from qpasses.evidence.node_evidence import NodeEvidence
-from qpasses.ir.graph import Graph, Node, constant
+from qpasses.ir.graph import Graph, Node, constant, type_name
 from qpasses.ir.record import Record
 from qpasses.ir.settings import Settings
 from qpasses.load.reading import digest
 
 SCHEMA = "qpasses.evidence/1"
+
+_SORTED = json.JSONEncoder(sort_keys=True)
 
 Certificate = dict[str, Any]
 """What docs/evidence.md describes, ready for JSON."""
@@ -110,7 +112,7 @@ def node_digest(node: Node, record: Record) -> str:
         "inputs": [_tensor(tensor, record) for tensor in node.inputs],
         "outputs": [_tensor(tensor, record) for tensor in node.outputs],
     }
-    text = json.dumps(content, sort_keys=True)
+    text = _SORTED.encode(content)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -128,6 +130,6 @@ def _tensor(tensor: Any, record: Record) -> Any:
     values = constant(tensor)
     if values is not None:
         content = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
-        return [values.dtype.name, list(values.shape), content]
+        return [type_name(values.dtype), list(values.shape), content]
     stored = record.tensors.get(tensor.name)
     return None if stored is None else stored.as_json()

@@ -6,6 +6,7 @@ from pathlib import Path
 import onnx
 
 from calibration.held_weights import (
+    HELD_FROM,
     names_held,
     serialized_parts,
     serialized_size,
@@ -25,9 +26,15 @@ def weights_place(
 
     ``apart``: also where they need not.
     """
-    if output is None or not (apart or serialized_size(model) > LARGEST):
+    if output is None or not (apart or _is_too_large(model)):
         return None
     return _beside(Path(output))
+
+
+def _is_too_large(model: onnx.ModelProto) -> bool:
+    """Whether one message does not hold it."""
+    is_small = weight_bytes(model) < HELD_FROM and not names_held(model)
+    return (model.ByteSize() if is_small else serialized_size(model)) > LARGEST
 
 
 def expected_place(

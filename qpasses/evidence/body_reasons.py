@@ -23,12 +23,15 @@ def why_body(node: Node, record: Record, settings: Settings) -> str:
     if entry.costs:
         return _cheapest(entry)
     fitting = OPS[node.op].fitting("onnxruntime", constants_of(node), node.attrs)
-    names = [body.overload for body in fitting]
-    if not names:
-        return f"portable, as no onnxruntime body of {node.op} computes such a node"
-    if entry.overload not in names:
-        return f"portable, as {_bodies(names)} would not give the meaning"
-    before = names[: names.index(entry.overload)]
+    before = list[str]()
+    for body in fitting:
+        if body.overload == entry.overload:
+            break
+        before.append(body.overload)
+    else:
+        if not before:
+            return f"portable, as no onnxruntime body of {node.op} computes such a node"
+        return f"portable, as {_bodies(before)} would not give the meaning"
     if not before:
         return f"the first onnxruntime body of {node.op} that computes such a node"
     return f"the first that gives the meaning, as {_bodies(before)} would not"

@@ -1,6 +1,7 @@
 """Prove: recompute, from the constants on each integer node, that its body is its meaning."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -84,7 +85,8 @@ def proved_body(
     entry = record.nodes[node.name]
     for body in OPS[node.op].fitting("onnxruntime", constants_of(node), node.attrs):
         if known is None or known.body != body.overload:
-            other = replace(entry, overload=body.overload)
+            other = copy(entry)  # as sound as it was
+            other.overload = body.overload
             found = prove_node(node, Record(record.tensors, {node.name: other}))
         else:
             found = known
@@ -137,7 +139,7 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
         mismatches=int(wrong.sum()),
         body=entry.overload,
         reference_moved=int(apart.sum()),
-        reference_max_lsb=largest_gap(ours, real, reachable),
+        reference_max_lsb=largest_gap(ours, real, reachable) if apart.any() else 0,
         channels=channels,
         moved_channels=np.flatnonzero(apart).tolist(),
         accumulator=(low, high),

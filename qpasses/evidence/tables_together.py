@@ -67,22 +67,21 @@ def _differences(asked: Sequence[Asked]) -> list[NDArray[np.bool_]] | None:
     tables = np.stack([each.table for each in asked])
     wrong = np.zeros(tables.shape, bool)
     places = [each.reshape(-1) for each in code_places(tables.shape[1:], True)]
-    codes = [np.tile(each.astype(np.uint8), len(asked)) for each in places]
+    entries = np.concatenate(places)
     dtype = np.dtype(asked[0].types[0])
+    codes = [np.tile(each.astype(np.uint8), len(asked)).view(dtype) for each in places]
+    expected = tables[:, entries]
     for optimize in (False, True):
         try:
             session = _session(asked, dtype, optimize)
-            answers = [
-                session.run(None, {"x": stored.view(dtype), "table": tables[0]})[0]
-                for stored in codes
-            ]
+            answers = [session.run(None, {"x": x, "table": tables[0]})[0] for x in codes]
         except ModelError:
             return None
-        for some, found in zip(places, answers, strict=True):
-            if found.shape != (len(asked) * len(some),):
-                return None
-            rows, columns = np.nonzero(found.reshape(len(asked), -1) != tables[:, some])
-            wrong[rows, some[columns]] = True
+        if any(found.shape != x.shape for found, x in zip(answers, codes, strict=True)):
+            return None
+        found = np.hstack([each.reshape(len(asked), -1) for each in answers])
+        rows, columns = np.nonzero(found != expected)
+        wrong[rows, entries[columns]] = True
     wrong.setflags(write=False)
     return list(wrong)
 
@@ -110,4 +109,4 @@ def _session(asked: Sequence[Asked], dtype: np.dtype[np.generic], optimize: bool
         opset_imports=opset_imports(functions[0].opset_import[0].version),
         ir_version=IR_VERSION,
     )
-    return Session(model, optimize=optimize, threads=1)
+    return Session(model, optimize=optimize, threads=1, patterns=True)

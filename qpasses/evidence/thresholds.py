@@ -70,7 +70,7 @@ class Interval:
 _NOTHING = Fraction(0)
 
 
-def within(values: Int64, low: Int64, high: Int64) -> Int64:
+def within(values: Int64, low: Int64 | np.int64, high: Int64 | np.int64) -> Int64:
     """``np.clip``, which takes half as long again where the ends are those of each row."""
     found = np.maximum(values, low)
     return np.minimum(found, high, out=found)
@@ -128,7 +128,7 @@ def _one_step_thresholds(
         scale = Fraction(m, 1 << int(shift[channel]))
         more = Fraction(int(rest[channel]), m) if m else _NOTHING
         result[channel] = _exact(scale, steps, tie_counts, more)
-    return np.clip(result, -NEVER, NEVER)
+    return within(result, -NEVER, NEVER)
 
 
 def _ceilings(tops: Int64, bottoms: Int64) -> Int64:
@@ -178,10 +178,11 @@ def real_thresholds(
     estimate = (steps - 0.5) / divisors.reshape(-1, 1)
     if rests:
         estimate -= np.array([float(each) for each in rests], np.float64).reshape(-1, 1)
-    result = np.clip(np.ceil(estimate), -float(NEVER), float(NEVER)).astype(np.int64)
+    beyond = float(NEVER)
+    result = np.minimum(np.maximum(np.ceil(estimate), -beyond), beyond).astype(np.int64)
     far = np.abs(estimate)
     doubtful = np.abs(estimate - np.rint(estimate)) <= far * 2.0**-48 + 2.0**-48
-    doubtful &= far < float(NEVER)
+    doubtful &= far < beyond
     doubtful[~is_near] = True
     for channel in np.flatnonzero(doubtful.any(axis=1)).tolist():
         asked = doubtful[channel]
@@ -191,7 +192,7 @@ def real_thresholds(
             tie_counts[asked],
             rests[channel] if rests else _NOTHING,
         )
-    return np.clip(result, -NEVER, NEVER)
+    return within(result, -NEVER, NEVER)
 
 
 _SMALLEST = 2.0**-50

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 import numpy as np
 import onnx
@@ -32,8 +34,17 @@ def _constant_tensor(tensor: gs.Constant) -> onnx.TensorProto:
     """A constant as ONNX has it, of texts too: graphsurgeon writes their addresses."""
     if tensor.dtype == np.dtype(object):
         return numpy_helper.from_array(np.asarray(tensor.values, object), tensor.name)
-    made: onnx.TensorProto = _number_tensor(tensor)
-    return made
+    if tensor.export_dtype is not tensor.dtype or (kind := _plain_type(tensor.dtype)) is None:
+        made: onnx.TensorProto = _number_tensor(tensor)
+        return made
+    raw = tensor.values.tobytes()
+    return onnx.TensorProto(name=tensor.name, data_type=kind, dims=tensor.shape, raw_data=raw)
+
+
+@cache
+def _plain_type(dtype: np.dtype[Any]) -> int | None:
+    """ONNX's type for one of numpy's own; None for others, which graphsurgeon may pack."""
+    return helper.np_dtype_to_tensor_dtype(dtype) if dtype.isbuiltin == 1 else None
 
 
 onnx_exporter.constant_to_onnx_tensor = _constant_tensor

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
@@ -77,7 +79,12 @@ def _mistypes(node: Node, grounds: Grounds) -> bool:
 
 
 def _type(tensor: Tensor) -> str:
-    return str(tensor.dtype)
+    return _text(tensor.dtype)
+
+
+@cache
+def _text(dtype: Any) -> str:
+    return str(dtype)
 
 
 def _dequantizes_what_is_not_stored(node: Node, grounds: Grounds) -> bool:

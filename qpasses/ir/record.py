@@ -274,8 +274,15 @@ class NodeRecord:
 
         Times ``factor``, if there is one.
         """
+<<<<<<< HEAD
         x, y = self.scales.get("x") or self.scales["a"], self.scales["y"]
         others: Sequence[float | Fraction]
+=======
+        (x,), (y,) = self.scales.get("x") or self.scales["a"], self.scales["y"]
+        factor = Fraction(x) / (Fraction(y) * self.cells)
+        if "factor" in self.scales:
+            factor *= Fraction(self.scales["factor"][0])
+>>>>>>> main
         others = self.scales.get("w") or self.scales.get("b", [1.0])
         if len(x) > 1 or len(y) > 1:
             others = [

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.row_blocks import rows_along
-from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at
+from qpasses.ir.graph import Graph, Node, Tensor, constant, dequantized, input_at, type_name
 from qpasses.ir.patterns import (
     AnyStored,
     any_stored_input,
@@ -173,7 +173,8 @@ def matrix_operands(
 
 def matrix_inputs(operands: Operands, context: Context) -> list[Tensor]:
     """The inputs of IntConv and IntGemm before the multiplier."""
-    x, name, dtype = operands.x, operands.replaced.node.name, operands.weights.dtype.name
+    x, name = operands.x, operands.replaced.node.name
+    dtype = type_name(operands.weights.dtype)
     return [
         x.tensor,
         context.scalar(operands.x_zero.dtype.name, int(operands.x_zero))
@@ -200,7 +201,7 @@ def _stored_bias(
         view is not None
         and stored.dtype == np.int32
         and not view.zero_point.any()
-        and np.allclose(view.scale, steps, rtol=1e-6, atol=0)
+        and (np.abs(view.scale - steps) <= 1e-6 * np.abs(steps)).all()
     ):
         return np.asarray(stored, np.int32)
     real = stored if view is None else (stored - view.zero_point.astype(np.int64)) * view.scale

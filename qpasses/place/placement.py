@@ -312,7 +312,8 @@ def _stored_matrix(
 ) -> _Matrix:
     """By the rule of the target, with scales raised where a bias would not fit."""
     values = np.zeros(weights.shape[axis], np.float32) if bias is None else bias
-    rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
+    rows = np.moveaxis(weights, axis, 0) if axis else weights
+    rows = rows.reshape(weights.shape[axis], -1)
     rule, size = WEIGHTS[context.target.weights], np.abs(values)
     dtype = rule.dtype(node.op, rows, bias is not None)
     if not context.settings.has_channels(node.op):

@@ -19,12 +19,14 @@ MODEL = """
         b, unread = local.Both (early, a)
         left = Mul (b, one)
         d = If (c) <
-            then_branch = g1 () => (float[2, 3] t) { t = Add (a, two) },
+            then_branch = g1 () => (float[2, 3] t) { t = local.Plus (a, two) },
             else_branch = g2 () => (float[2, 3] e) { e = Clip (b, , two) }>
         y = local.AddTwice (d, x)
     }
+    <domain: "local", opset_import: ["": 21, "local": 1]>
+    AddTwice (p, q) => (r) { s = local.Plus (p, q) r = Add (s, q) }
     <domain: "local", opset_import: ["": 21]>
-    AddTwice (p, q) => (r) { s = Add (p, q) r = Add (s, q) }
+    Plus (p, q) => (r) { r = Add (p, q) }
     <domain: "local", opset_import: ["": 21]>
     Both (p, q) => (r, s) { r = Sub (p, q) s = Add (p, q) }
 """
@@ -55,6 +57,20 @@ def test_pieces_give_what_the_whole_gives(condition: bool, outputs: list[str] | 
     expected = Session(_model()).run(outputs, _feed(condition))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_piece_has_the_functions_it_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those called in branches and by functions too, and no others."""
+    found = list[list[str]]()
+
+    def made(model: onnx.ModelProto, **options: Any) -> Session:
+        found.append(sorted(each.name for each in model.functions))
+        return Session(model, **options)
+
+    monkeypatch.setattr(pieces, "Session", made)
+    assert isinstance(loaded(_model()), Pieces)
+    twice = ["AddTwice", "Plus"]
+    assert found == [twice, twice, ["Both"], ["Plus"], twice]
 
 
 def test_a_piece_is_run_with_the_options_of_the_whole() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +160,8 @@ def choose_multipliers(
     far = FAR >> max(24 - target.multiplier_bits, 0)  # at most 2**-14 of the scale
     near = min(NEAR, far)
     for distance in _spiral(0, near):
+        if not search.cost.any():
+            break
         search.attempt(distance)
     rest = _spiral(near + 1, far)
     while rest and (missing := np.flatnonzero(~search.exact)).size:
@@ -204,8 +207,11 @@ class _Search:
 
     def attempt(self, distance: int) -> None:
         """Take the neighbour at ``distance`` in those channels where it is better."""
-        is_open = self._open[np.sign(distance)]
-        channels = self._in_width(distance, np.flatnonzero(is_open & (self.cost > 0)))
+        is_open = self._open[(distance > 0) - (distance < 0)]
+        asked = is_open & (self.cost > 0)
+        if not asked.any():
+            return
+        channels = self._in_width(distance, np.flatnonzero(asked))
         if len(channels) == 0:
             return
         thresholds = self._thresholds(distance, channels, self._steps)
@@ -260,7 +266,8 @@ class _Search:
         return Interval(self._reachable.low[channels], self._reachable.high[channels])
 
 
-def _spiral(first: int, last: int) -> list[int]:
+@cache
+def _spiral(first: int, last: int) -> Sequence[int]:
     """first, -first, first + 1, -(first + 1) ... -last; zero once."""
-    signed = [sign * step for step in range(first, last + 1) for sign in (1, -1)]
+    signed = tuple(sign * step for step in range(first, last + 1) for sign in (1, -1))
     return signed if first else signed[1:]
