@@ -7,7 +7,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.taps import taps_problem
-from qpasses.ir.graph import Node, type_name
+from qpasses.ir.graph import Node
 from qpasses.ir.record import Record, middle_code
 
 
@@ -31,7 +31,6 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
     for name in () if _leaves_zeros(node, given, record) else stored:
         zero = given[f"{name}_zero"]
         meaning = record.tensors.get(tensors[name].name)
-<<<<<<< HEAD
         if meaning is None:
             continue
         expected = meaning.zero
@@ -39,13 +38,6 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
             expected = np.array(meaning.zero_point, meaning.dtype)
         if zero.dtype != expected.dtype or (zero != expected).any():
             return f"{name}_zero is {zero}, the zero point of its tensor {expected}"
-=======
-        if meaning is not None and (meaning.zero_point, meaning.dtype) != (
-            int(zero),
-            type_name(zero.dtype),
-        ):
-            return f"{name}_zero is {zero}, the zero point of its tensor {meaning.zero_point}"
->>>>>>> main
     return beyond(node, record, int(given["y_min"]), int(given["y_max"]))
 
 

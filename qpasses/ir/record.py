@@ -274,15 +274,8 @@ class NodeRecord:
 
         Times ``factor``, if there is one.
         """
-<<<<<<< HEAD
         x, y = self.scales.get("x") or self.scales["a"], self.scales["y"]
         others: Sequence[float | Fraction]
-=======
-        (x,), (y,) = self.scales.get("x") or self.scales["a"], self.scales["y"]
-        factor = Fraction(x) / (Fraction(y) * self.cells)
-        if "factor" in self.scales:
-            factor *= Fraction(self.scales["factor"][0])
->>>>>>> main
         others = self.scales.get("w") or self.scales.get("b", [1.0])
         if len(x) > 1 or len(y) > 1:
             others = [
@@ -291,7 +284,8 @@ class NodeRecord:
             ]
             x, y = [1.0], [1.0]
         factor = Fraction(x[0]) / (Fraction(y[0]) * self.cells)
-        factor *= Fraction(self.scales.get("factor", [1.0])[0])
+        if "factor" in self.scales:
+            factor *= Fraction(self.scales["factor"][0])
         return RealScales(factor, others)
 
     def bias_rests(self, stored: NDArray[np.int32]) -> list[Fraction]:
