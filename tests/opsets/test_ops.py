@@ -33,7 +33,18 @@ INTEGER_OPS = {
     *("Abs", "Add", "And", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
     *("Div", "Equal", "MatMul", "Max", "Neg", "Or", "ReduceMax", "Slice"),
     *("ConstantOfShape", "ConvInteger", "Gather", "Greater", "Less", "MatMulInteger", "Mod"),
-    *("Mul", "NonZero", "Range", "ReduceProd", "ReduceSum", "Reshape", "Shape", "Size", "Sub"),
+    *(
+        "Mul",
+        "NonZero",
+        "Pad",
+        "Range",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Sub",
+    ),
     *("Split", "Where"),
 }
 
@@ -269,6 +280,7 @@ def test_a_body_defines_every_name_once_and_before_use(name, overload):
 @pytest.mark.parametrize("name", CLAMPED)
 def test_a_clamp_inside_the_type_takes_the_clamped_kernel(name):
     whole = {"y_min": np.array(0, np.uint8), "y_max": np.array(255, np.uint8)}
+    whole["w"] = np.zeros((1, 1, 1, 1), np.int8)
     inside = whole | {"y_max": np.array(254, np.uint8)}
     attributes, body = {"rounding": "half_up"}, OPS[name].body
     assert body("onnxruntime", whole, attributes).overload == "onnxruntime"

@@ -263,6 +263,23 @@ def int_conv(draw):
 
 
 @st.composite
+def int_conv_per_channel(draw):
+    """A zero point for each channel; of two dimensions more often than others."""
+    rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    kernel = draw(st.one_of(st.lists(st.integers(1, 3), min_size=2, max_size=2), window))
+    geometry, size = draw(geometry_of(kernel, 2))
+    channels, w_zero = draw(st.sampled_from([1, 2, 5, 16])), zero_point(rng, w_type)
+    zeros = np.array([zero_point(rng, dtype) for _ in range(channels)], dtype)
+    samples = range(draw(st.integers(1, 2)))
+    rows = [[codes(rng, size, zero) for zero in zeros] for _ in samples]
+    w = weight_codes(rng, (channels * draw(st.integers(1, 2)), 1, *kernel), w_zero)
+    rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, dtype)
+    attributes = {"group": channels, "kernel_shape": kernel, **geometry}
+    attributes["rounding"] = draw(node_rounding)
+    return Case([np.array(rows), zeros, w, w_zero, *rest], attributes)
+
+
+@st.composite
 def int_gemm(draw):
     rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
     rows = draw(st.lists(st.sampled_from([1, 2, 3, 4, 0]), min_size=1, max_size=3))
@@ -580,6 +597,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntPRelu": int_p_relu(),
     "IntCodedPRelu": int_coded_p_relu(),
     "IntConv": int_conv(),
+    "IntConvPerChannel": int_conv_per_channel(),
     "IntGemm": int_gemm(),
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),

@@ -97,7 +97,8 @@ def _plain_conv(
             moves = zip(starts, at, strides, offset, gaps, strict=True)
             cell = [start + i * stride + o * gap for start, i, stride, o, gap in moves]
             if all(0 <= c < n for c, n in zip(cell, size, strict=True)):
-                level = int(x[sample, first + channel, *cell]) - int(x_zero)
+                zero = x_zero[first + channel] if np.ndim(x_zero) else x_zero
+                level = int(x[sample, first + channel, *cell]) - int(zero)
                 acc += level * (int(w[m_index, channel, *offset]) - int(w_zero))
         rest = bias_rests[m_index] if bias_rests else 0
         return _clamped(acc, *_scale_of(m_index, m, s), ends, rounding, rest)
@@ -483,6 +484,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntCodedPRelu": _plain_coded_p_relu,
     "Lut": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 256])),
     "IntConv": _plain_conv,
+    "IntConvPerChannel": _plain_conv,
     "IntGemm": _plain_gemm,
     "IntMatMul": _plain_mat_mul,
     "IntAdd": _plain_add,
