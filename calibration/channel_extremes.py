@@ -1,6 +1,8 @@
 """The smallest and the largest value of each channel of a tensor, over samples."""
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +43,8 @@ def channel_extremes(
 ) -> dict[str, Extremes]:
     """Those of the float32 tensors whose ``ranks`` are given by name, in one run a sample.
 
-    onnxruntime reduces each tensor where it is: none leaves it. Without those in which a
+    onnxruntime reduces each tensor where it is: none leaves it. As many samples run at once as
+    there are cores. Without those in which a
     number is not finite, or that are empty. Raises ModelError for a model that cannot be run.
     """
     found: dict[str, Extremes] = {}
@@ -50,12 +53,16 @@ def channel_extremes(
     reducing = _reducing(model, ranks)
     session = Session(reducing, threads=1)
     names = [value.name for value in reducing.graph.output]
-    for sample, feed in samples:
-        rows = session.run(names, feed, sample)
-        for name, low, high in zip(ranks, rows[::2], rows[1::2], strict=True):
-            seen = Extremes(low, high)
-            found[name] = found[name].with_those(seen) if name in found else seen
-        advance()
+
+    def run(position: int) -> list[Floats]:
+        return session.run(names, samples.read(position), samples.name(position))
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for rows in threads.map(run, range(len(samples))):
+            for name, low, high in zip(ranks, rows[::2], rows[1::2], strict=True):
+                seen = Extremes(low, high)
+                found[name] = found[name].with_those(seen) if name in found else seen
+            advance()
     return {
         name: each
         for name, each in found.items()

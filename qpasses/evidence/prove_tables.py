@@ -48,8 +48,8 @@ def _differences(asked: Asked) -> NDArray[np.bool_]:
     if given.get("axis") == 0:  # no room for rows in front
         runs = (row for places in runs for row in np.split(places, places.shape[1], 1))
     parts = [_stored(op, each, asked.types, given, asked.rank) for each in runs]
-    entries = np.concatenate([places.reshape(-1) for _, places in parts])
-    expected = table.reshape(-1)[entries]
+    flat, wrong_at = table.reshape(-1), wrong.reshape(-1)
+    expected = [flat[places].reshape(-1) for _, places in parts]
     for optimize in (False, True) if body.proto else (False,):
         try:
             run = op_runner(op, body, [*parts[0][0], table], given, optimize=optimize)
@@ -57,8 +57,10 @@ def _differences(asked: Asked) -> NDArray[np.bool_]:
             if not body.proto:
                 raise
             return np.ones(table.shape, bool)
-        found = np.concatenate([run([*stored, table]).reshape(-1) for stored, _ in parts])
-        wrong.reshape(-1)[entries[found != expected]] = True
+        for (stored, places), entries in zip(parts, expected, strict=True):
+            unlike = run([*stored, table]).reshape(-1) != entries
+            if unlike.any():
+                wrong_at[places.reshape(-1)[unlike]] = True
     wrong.setflags(write=False)
     return wrong
 

@@ -117,7 +117,7 @@ def clamp(nodes: Sequence[Node], y: Quantization) -> tuple[int, int]:
 
 def clamps_all(nodes: Sequence[Node], y: ChannelQuantization) -> bool:
     """Whether the codes of each channel end where Relu and Clip nodes clamp it."""
-    channels = map(y.channel, range(len(y.scales)))
+    channels = map(y.channel, range(len(y.scales) if nodes else 0))
     return all(clamp(nodes, each) == each.limits for each in channels)
 
 

@@ -135,8 +135,10 @@ class ChannelQuantization:
             raise ValueError(f"channels of {self.dtype!r} along axis {self.axis!r}")
         if not self.scales or len(self.scales) != len(self.zero_points):
             raise ValueError("channels without a scale and a zero point each")
-        for channel in range(len(self.scales)):
-            self.channel(channel)
+        low, high = self.limits
+        codes = (type(each) is int and low <= each <= high for each in self.zero_points)
+        if not all(codes) or not all(map(_is_scale, self.scales)):
+            raise ValueError("channels with a scale or zero point that is none")
 
     @classmethod
     def of(cls, channels: Sequence[Quantization], axis: int = 1) -> "ChannelQuantization":
