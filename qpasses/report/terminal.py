@@ -271,6 +271,20 @@ def _add_rounding(table: Table, report: dict[str, Any]) -> None:
     table.add_row("weights rounded", text)
 
 
+def _add_scales(table: Table, report: dict[str, Any]) -> None:
+    """Which activations have scales of their channels, and what told so."""
+    scales = report.get("activation_scales")
+    if scales is None:
+        return
+    text = f"{scales['chosen']}, of {counted(scales['tensors'], 'tensor')}"
+    if scales["sqnr_db"]:
+        each = ", ".join(f"{name} {db:.1f} dB" for name, db in scales["sqnr_db"].items())
+        text += f"; on {counted(scales['held_back'], 'held-back sample')}: {each}"
+    elif scales["reason"]:
+        text += f": {scales['reason']}"
+    table.add_row("activation scales", escape(text))
+
+
 def _add_repairs(table: Table, report: dict[str, Any]) -> None:
     """Codes without a result, and biases that needed larger weight scales."""
     summary = report["summary"]
@@ -374,7 +388,7 @@ _UNLIKE_SHOWN = 4
 
 _SUMMARY = (
     *(_add_shares, _add_channels, _add_kept, _add_float_nodes),
-    *(_add_tables, _add_rounding, _add_repairs, _add_checks),
+    *(_add_tables, _add_scales, _add_rounding, _add_repairs, _add_checks),
 )
 """What gives the rows of the summary, in order."""
 
