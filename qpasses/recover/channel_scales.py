@@ -26,7 +26,7 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.place.free_channels import FreeChannels
 from qpasses.place.placement import BIAS_LIMIT, activation_parameters, quantize_weights
-from qpasses.recover.on_samples import NOISE_DB, held_back, outputs_on, sqnr_db
+from qpasses.recover.on_samples import gains, held_back, outputs_on, sqnr_db
 
 WIDENED = 1.25
 """A channel has fewer values than its tensor: samples may lack its largest."""
@@ -137,10 +137,10 @@ def scale_channels(
     if before is None or behind is None:
         _store(graph, whole, stored, seen.free, context)
         return Scaled(asked, free=len(final), reason="no output is float")
-    gains = behind >= before + NOISE_DB
-    _store(graph, final if gains else whole, stored, seen.free, context)
-    how: ActivationScales = "per-channel" if gains else "per-tensor"
-    found = {"per-tensor": before, "per-channel": behind}
+    is_better = gains(before, behind)
+    _store(graph, final if is_better else whole, stored, seen.free, context)
+    how: ActivationScales = "per-channel" if is_better else "per-tensor"
+    found = {"per-tensor": float(before.mean()), "per-channel": float(behind.mean())}
     return Scaled(asked, how, len(final), len(seen.judges), found)
 
 

@@ -17,18 +17,22 @@ from qpasses.recover.second_moments import Moments
 AT_ONCE = 256 << 20
 """Moments of so many bytes are summed in one walk over the samples."""
 
-HELD_BACK = 8
+HELD_BACK = 16
 """So many samples judge, or a quarter of them where there are few."""
 
 NOISE_DB = 0.5
-"""A gain of less may be chance."""
+"""A gain of less is noise."""
 
 Outputs = Sequence[NDArray[Any]]
 
+Decibels = NDArray[np.float64]
+"""On each of some samples."""
+
 
 def held_back(samples: Samples) -> tuple[Samples, Samples]:
-    """Those that judge, and those that choose."""
-    judges = samples.spread(min(HELD_BACK, len(samples) // 4))
+    """Those that judge, and those that choose. One alone judges nothing."""
+    count = min(HELD_BACK, len(samples) // 4)
+    judges = samples.spread(count if count > 1 else 0)
     return judges, samples.without(set(judges.names))
 
 
@@ -85,21 +89,37 @@ def _session(model: onnx.ModelProto, **options: Any) -> Session:
     return Session(model, config=config, **options)
 
 
-def sqnr_db(expected: Sequence[Outputs], found: Iterator[Outputs]) -> float | None:
-    """Signal over noise of all float outputs together, each for itself; None without any."""
-    sums: dict[int, NDArray[np.float64]] = {}
+def sqnr_db(expected: Sequence[Outputs], found: Iterator[Outputs]) -> Decibels | None:
+    """Signal over noise on each sample, the mean over its float outputs; None without any.
+
+    Of each sample, as of samples together those with the largest numbers would tell alone.
+    """
+    rows = list[list[float]]()
     for ours, theirs in zip(expected, found, strict=True):
-        for place, (real, other) in enumerate(zip(ours, theirs, strict=True)):
+        row = []
+        for real, other in zip(ours, theirs, strict=True):
             if getattr(real, "dtype", np.dtype(object)).kind != "f" or not real.size:
                 continue
             wide, lost = real.astype(np.float64), real.astype(np.float64) - other
-            powers = np.array([np.square(wide).sum(), np.square(lost).sum()])
-            sums[place] = sums.get(place, 0) + powers
-    usable = [each for each in sums.values() if np.isfinite(each).all() and each[0] > 0]
-    if not usable:
+            signal, noise = float(np.square(wide).sum()), float(np.square(lost).sum())
+            if np.isfinite([signal, noise]).all() and signal > 0:
+                row.append(10 * np.log10(signal / max(noise, signal * _SILENCE)))
+        rows.append(row)
+    if not all(rows) or not rows:
         return None
-    return float(np.mean([10 * np.log10(s / max(n, s * _SILENCE)) for s, n in usable]))
+    return np.array([np.mean(row) for row in rows])
 
 
-_SILENCE = 1e-20
+_SILENCE = 1e-10
 """Less noise than that of the signal is none."""
+
+
+def gains(before: Decibels, behind: Decibels) -> bool:
+    """Whether ``behind`` is better on the mean, by more than is noise or chance.
+
+    By half a dB, and by the standard error of the mean gain: classifiers that are sure of
+    themselves differ by several dB from sample to sample.
+    """
+    gained = behind - before
+    chance = gained.std(ddof=1) / np.sqrt(gained.size)
+    return bool(gained.mean() >= max(NOISE_DB, chance))

@@ -19,7 +19,8 @@ from qpasses.ir.record import Record, digest_of
 from qpasses.recover.kept_sums import keep_sums
 from qpasses.recover.matrices import Codes, Matrix, matrices_of
 from qpasses.recover.on_samples import (
-    NOISE_DB,
+    Decibels,
+    gains,
     held_back,
     moments_on,
     outputs_on,
@@ -94,7 +95,7 @@ def _judged(
     expected = list(outputs_on(source, judges))
     ways: tuple[WeightRounding, ...] = ("nearest", "sum-preserving", "second-order")
     nearest = [each.codes for each in matrices]
-    found, kept = dict[str, float](), dict[str, list[Codes]]()
+    found, kept = dict[WeightRounding, Decibels](), dict[str, list[Codes]]()
     for way in ways:
         _store(matrices, nearest)
         _round(graph, way, matrices, others, progress)
@@ -102,11 +103,13 @@ def _judged(
         if gained is None:
             break
         found[way], kept[way] = gained, [each.codes for each in matrices]
-    best: WeightRounding = max(ways, key=lambda way: found.get(way, -np.inf))
-    if found.get(best, 0) < found.get("nearest", 0) + NOISE_DB:
-        best = "nearest"
+    better = [way for way in found if gains(found["nearest"], found[way])]
+    best: WeightRounding = "nearest"
+    if better:
+        best = max(better, key=lambda way: found[way].mean())
     _store(matrices, kept.get(best, nearest))
-    return Rounded("auto", best, names, len(judges), found)
+    means: dict[str, float] = {way: float(each.mean()) for way, each in found.items()}
+    return Rounded("auto", best, names, len(judges), means)
 
 
 def _store(matrices: Sequence[Matrix], codes: Sequence[Codes]) -> None:

@@ -267,7 +267,7 @@ def _add_rounding(table: Table, report: dict[str, Any]) -> None:
         each = ", ".join(f"{name} {db:.1f} dB" for name, db in rounding["sqnr_db"].items())
         text += f"; on {counted(rounding['held_back'], 'held-back sample')}: {each}"
     elif rounding["asked"] == "auto":
-        text += ": there is nothing to judge by, of four samples or more one is held back"
+        text += ": there is nothing to judge by, of eight samples or more some are held back"
     table.add_row("weights rounded", text)
 
 

@@ -11,7 +11,8 @@ from opsets.errors import UsageError
 from qpasses import integerize, quantize, verify
 from qpasses.ir.metadata import PREFIX
 from qpasses.ir.record import digest_of
-from qpasses.recover import on_samples, round_weights
+from qpasses.recover import on_samples
+from qpasses.recover.on_samples import gains
 from tests.support.fault_finding import one_off
 from tests.support.stage_checks import net, run
 
@@ -179,12 +180,28 @@ def test_each_figure_is_that_of_the_rounding_alone(model):
     qdq = quantize(model, feeds, emit="qdq", weight_rounding="sum-preserving").model
     real = [run(model, each)[0] for each in judges]
     lost = [run(qdq, each)[0] - one for each, one in zip(judges, real, strict=True)]
-    powers = [sum(float(np.square(each).sum()) for each in both) for both in (real, lost)]
-    assert said["sum-preserving"] == pytest.approx(10 * np.log10(powers[0] / powers[1]), 0.01)
+    powers = [[np.square(each).sum() for each in both] for both in (real, lost)]
+    decibels = 10 * np.log10(np.divide(*powers))
+    assert said["sum-preserving"] == pytest.approx(decibels.mean(), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("gained", "expected"),
+    [
+        ([0.6, 0.6], True),
+        ([0.4, 0.4, 0.4], False),
+        ([1.0, 0.9, 1.1, 1.0], True),
+        ([9.0, -3.0, 2.0, -4.0], False),
+        ([-1.0, -1.0], False),
+    ],
+)
+def test_a_gain_is_more_than_noise_and_chance(gained, expected):
+    before = np.linspace(10, 40, len(gained))
+    assert gains(before, before + gained) is expected
 
 
 def test_what_gains_less_than_noise_stays_nearest(model, monkeypatch):
-    monkeypatch.setattr(round_weights, "NOISE_DB", 100.0)
+    monkeypatch.setattr(on_samples, "NOISE_DB", 100.0)
     found = quantize(model, smooth(24), **AUTO)
     assert found.report["weight_rounding"]["chosen"] == "nearest"
     plain = quantize(model, smooth(24)).model
