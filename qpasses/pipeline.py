@@ -228,7 +228,7 @@ def placed(state: State) -> State:
 def _seen(state: State) -> Seen | None:
     """What the channels of the float graph hold, if that is asked for and can be."""
     how, graph, context = state.settings.activation_scales, state.graph, state.context
-    if how == "per-tensor" or state.settings.why_no_channels:
+    if how is None or how == "per-tensor" or state.settings.why_no_channels:
         return None
     free = free_channels(graph, state.plan, state.kept, context)
     good = state.samples.without(state.ranges.skipped)
@@ -237,7 +237,8 @@ def _seen(state: State) -> Seen | None:
 
 def recovered(state: State) -> State:
     """Q/DQ graph -> one whose integers lose less on the samples."""
-    how, good = state.settings.weight_rounding, state.samples.without(state.ranges.skipped)
+    how = state.settings.weight_rounding or "nearest"
+    good = state.samples.without(state.ranges.skipped)
     if state.seen is not None:
         scaled = scale_channels(
             state.graph, state.seen, state.plan.stored, state.source, state.context

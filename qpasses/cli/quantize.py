@@ -36,7 +36,8 @@ def run_through(
     for each in print_after:
         check_pass(each)
     shown = {"model": model, **options, "print_after": print_after}
-    usual = usual_options(given_target(options["target"], options["exact"]))
+    target = given_target(options["target"], options["exact"])
+    usual = usual_options(target, options["accuracy"])
     shown |= {key: value for key, value in usual.items() if options[key] is None}
     wanted = (options[key] for key in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)

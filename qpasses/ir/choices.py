@@ -5,6 +5,7 @@ from typing import Literal
 Bodies = Literal["onnxruntime", "portable"]
 ActivationType = Literal["uint8", "int8"]
 ResidualType = Literal["activation", "int16"]
+Accuracy = Literal["fast", "balanced"]
 ActivationScales = Literal["per-tensor", "per-channel", "auto"]
 WeightType = Literal["int8"]
 WeightRounding = Literal["nearest", "sum-preserving", "second-order", "auto"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from opsets.errors import UsageError
 from qpasses.ir.choices import (
+    Accuracy,
     ActivationForm,
     ActivationScales,
     ActivationType,
@@ -215,18 +216,27 @@ class GraphOptions(TensorOptions):
         ARITHMETIC,
         unset="onnxruntime, but portable for --emit standard",
     )
+    accuracy: Accuracy = option(
+        "fast",
+        "How much is tried to lose less in 8 bits: nothing, or whatever costs a model little "
+        "time and gains on samples that are held back (--weight-rounding auto, "
+        "--activation-scales auto).",
+        TYPES,
+    )
     weight_type: WeightType = option("int8", "What weights are stored as.", TYPES)
-    weight_rounding: WeightRounding = option(
-        "nearest",
+    weight_rounding: WeightRounding | None = option(
+        None,
         "Weights become the nearest codes, those that keep the sums of kernels and channels, "
         "or those that lose least on the samples; auto: what samples held back say.",
         TYPES,
+        unset="nearest, with --accuracy balanced auto",
     )
-    activation_scales: ActivationScales = option(
-        "per-tensor",
+    activation_scales: ActivationScales | None = option(
+        None,
         "One scale and zero point for a tensor, or for each channel where all that reads it "
         "are tables and depthwise convolutions; auto: what samples held back say.",
         TYPES,
+        unset="per-tensor, with --accuracy balanced auto",
     )
     residual_type: ResidualType = option(
         "activation",

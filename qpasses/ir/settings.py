@@ -11,7 +11,7 @@ from opsets.forms import LEFT_SHIFTS
 from opsets.op import Flavour
 from opsets.realised import check_realised
 from opsets.target import Target
-from qpasses.ir.choices import Alignment, GeluForm, LayerNormForm, SoftmaxForm
+from qpasses.ir.choices import Accuracy, Alignment, GeluForm, LayerNormForm, SoftmaxForm
 from qpasses.ir.declared import Options
 from qpasses.ir.options import GraphOptions
 from qpasses.ir.record import BYTES, Quantization, code_limits, middle_code
@@ -34,9 +34,9 @@ option needs no place here, it comes behind."""
 class Settings(GraphOptions):
     """How a graph is quantized: the options of a graph, decided for ``target``.
 
-    None stands for what the target has (``usual_options``), of ``bodies`` for what ``emit``
-    needs, of ``share_tables`` for nothing tied. Raises UsageError, naming the culprit, for
-    what cannot be, alone or with the target.
+    None stands for what target and accuracy ask for (``usual_options``), of ``bodies`` for
+    what ``emit`` needs, of ``share_tables`` for nothing tied. Raises UsageError, naming the
+    culprit, for what cannot be, alone or with the target.
     """
 
     target: Target
@@ -49,7 +49,7 @@ class Settings(GraphOptions):
         return cls(target, **given)
 
     def __post_init__(self) -> None:
-        usual = usual_options(self.target) | {"bodies": self.flavour}
+        usual = usual_options(self.target, self.accuracy) | {"bodies": self.flavour}
         for name, value in usual.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -206,9 +206,13 @@ class _Start:
     rule: str
 
 
-def usual_options(target: Target) -> dict[str, bool | str]:
-    """The options that start from ``target``, and what they are where nobody says more."""
-    return {name: start.usual for name, start in _starts(target).items()}
+def usual_options(target: Target, accuracy: Accuracy = "fast") -> dict[str, bool | str]:
+    """The options that start from others, and what they are where nobody says more."""
+    tries = accuracy == "balanced"
+    return {name: start.usual for name, start in _starts(target).items()} | {
+        "weight_rounding": "auto" if tries else "nearest",
+        "activation_scales": "auto" if tries else "per-tensor",
+    }
 
 
 def _starts(target: Target) -> dict[str, _Start]:

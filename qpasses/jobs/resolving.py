@@ -76,6 +76,11 @@ def resolved(
             f"{source.path}: input {free} has free sizes: give them (--input-shape), or "
             "--data (in Python: data), one sample is enough to know them"
         )
+    if asked.data is None and settings.accuracy != "fast":
+        raise UsageError(
+            f"accuracy {settings.accuracy!r} (--accuracy) tries what gains on samples: give "
+            "--data too (in Python: data)"
+        )
     if asked.data is None and settings.weight_rounding in ("second-order", "auto"):
         raise UsageError(
             f"weight_rounding {settings.weight_rounding!r} (--weight-rounding) chooses on "

@@ -119,7 +119,7 @@ def scale_channels(
     ``stored``: by tensor, the name of its integers; ``source``: the float model, beside which
     samples held back judge where that is asked. Raises ModelError where it cannot be run.
     """
-    asked = context.settings.activation_scales
+    asked = context.settings.activation_scales or "per-tensor"
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.ranks}
     final = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
     if not final:

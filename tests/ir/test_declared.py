@@ -52,7 +52,7 @@ def test_an_option_has_a_known_heading_and_says_its_default(path, found):
         assert found.default in found.option.choices
 
 
-def test_what_starts_from_the_target_says_what_that_mostly_is():
+def test_what_starts_from_others_says_what_that_mostly_is():
     told = declared(QuantizeOptions)
     for name, usual in usual_options(load_target("onnx")).items():
         if isinstance(usual, str):
