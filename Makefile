@@ -24,7 +24,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz methods costs bench detections losses targets ablation clean
+.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz methods costs bench detections losses targets gains ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -101,6 +101,9 @@ losses: $(VENV)/test  ## the SQNR of every stored tensor: make losses MODEL=yolo
 
 targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targets MODEL=squeezenet
 	@$(BIN)/python -m tests.bench.targets $(MODEL)
+
+gains: $(VENV)/bench  ## what each step of --accuracy gains on each model: docs/gains.md
+	@$(BIN)/python -m tests.bench.gains $(MODEL)
 
 ablation: $(VENV)/bench  ## forms of Softmax, GELU, LayerNorm and residuals: docs/ablation.md
 	@$(BIN)/python -m tests.bench.ablation $(MODEL)

@@ -1,0 +1,131 @@
+"""What each step of ``--accuracy`` gains on each model: score, SQNR, latency, seconds.
+
+`make gains` measures the models of models/zoo.toml that are here, or MODEL, and writes
+docs/gains.md where none was named.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import qpasses
+from tests.bench.latency import measure
+from tests.bench.manifest import METRICS, ROOT, Entry, entries
+from tests.bench.markdown import rewrapped
+from tests.bench.markdown import table as markdown_table
+
+DOCUMENT = ROOT / "docs" / "gains.md"
+
+STEPS: Mapping[str, Mapping[str, Any]] = {
+    "fast": {"accuracy": "fast"},
+    "scales of channels": {"activation_scales": "per-channel"},
+    "sums kept": {"weight_rounding": "sum-preserving"},
+    "second order": {"weight_rounding": "second-order"},
+    "balanced": {"accuracy": "balanced"},
+}
+"""What each column asks for; the last takes of the others what held-back samples tell."""
+
+HEAD = ["model", *STEPS, "score, fast", "score, balanced", "latency", "time of quantize"]
+
+
+@dataclass
+class Row:
+    """One model: by step SQNR in dB and what it scores; of balanced, over fast, two ratios."""
+
+    model: str
+    metric: str
+    sqnr_db: Mapping[str, float]
+    scores: Mapping[str, float | None]
+    latency: float
+    seconds: float
+
+    def cells(self) -> list[str]:
+        """Its line in a table."""
+        form, ends = METRICS[self.metric], (self.scores["fast"], self.scores["balanced"])
+        shown = ["-" if score is None else form.format(score) for score in ends]
+        ratios = f"{self.latency:.2f}", f"{self.seconds:.1f}"
+        return [self.model, *(f"{db:.2f}" for db in self.sqnr_db.values()), *shown, *ratios]
+
+
+def bench(entry: Entry, rounds: int) -> Row:
+    """Quantize with each step, score, and run fast and balanced in turns."""
+    sqnr_db, scores, seconds = (
+        dict[str, float](),
+        dict[str, float | None](),
+        dict[str, float](),
+    )
+    ends = []
+    for step, options in STEPS.items():
+        start = perf_counter()
+        made = qpasses.quantize(
+            entry.model,
+            entry.calibration,
+            samples=entry.samples,
+            preprocessing=entry.preprocessing,
+            **options,
+        )
+        seconds[step] = perf_counter() - start
+        assert made.model is not None
+        scores[step], sqnr_db[step] = entry.score(made.model)
+        if step in ("fast", "balanced"):
+            ends.append(made.model)
+    times = measure(ends, dict(entry.test_feeds[0]), rounds)
+    return Row(
+        entry.name,
+        entry.metric,
+        sqnr_db,
+        scores,
+        float(np.median(times[:, 1] / times[:, 0])),
+        seconds["balanced"] / seconds["fast"],
+    )
+
+
+def document(rows: Sequence[Row]) -> str:
+    """docs/gains.md."""
+    means = [np.mean([row.sqnr_db[step] for row in rows]) for step in STEPS]
+    latency, seconds = (
+        np.exp(np.mean(np.log([getattr(row, name) for row in rows])))
+        for name in ("latency", "seconds")
+    )
+    last = ["mean", *(f"{db:.2f}" for db in means), "", "", f"{latency:.2f}", f"{seconds:.1f}"]
+    text = f"""# What accuracy gains
+
+SQNR of the outputs in dB on the test samples of each model, for each step of
+`--accuracy balanced` alone and for all that held-back samples keep ([tuning.md](tuning.md),
+decisions [43](decisions/0043-rounding-of-weights.md) and
+[44](decisions/0044-scales-of-channels.md)); the score, and what balanced takes over fast: the
+model for a sample on one thread, and `quantize` as a whole. Written by `make gains`.
+
+{markdown_table(HEAD, [*(row.cells() for row in rows), last])}"""
+    return rewrapped(text)
+
+
+def main() -> None:
+    """``python -m tests.bench.gains [MODEL ...] [--rounds N]``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="*")
+    parser.add_argument("--rounds", type=int, default=20)
+    asked = parser.parse_args()
+    known = {each.name: each for each in entries() if each.present}
+    if unknown := set(asked.model) - known.keys():
+        sys.exit(f"error: no model {min(unknown)!r} here: use one of {', '.join(known)}")
+    chosen = [known[name] for name in asked.model or known]
+    rows = [bench(each, asked.rounds) for each in track(chosen, "models", transient=True)]
+    shown = Table(*HEAD, box=None, pad_edge=False)
+    for row in rows:
+        shown.add_row(*row.cells())
+    Console(width=None if sys.stdout.isatty() else 200).print(shown)
+    if not asked.model:
+        DOCUMENT.write_text(document(rows), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
