@@ -9,7 +9,7 @@ from onnx import numpy_helper
 
 import qpasses
 from calibration import Session
-from opsets.errors import UsageError
+from opsets.errors import ModelError, UsageError
 from qpasses import integerize, quantize, verify
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges, RealSession
@@ -17,7 +17,7 @@ from qpasses.ir.metadata import PREFIX, read_record
 from qpasses.ir.record import ChannelQuantization
 from qpasses.recover import channel_scales
 from tests.support.channel_nets import BODY, channel_feeds, channel_net, channel_weights
-from tests.support.fault_finding import one_off
+from tests.support.fault_finding import Floats, one_off
 from tests.support.small_models import every_tensor, numbers
 from tests.support.stage_checks import run
 
@@ -444,6 +444,27 @@ def test_a_recorded_parameter_of_a_channel_that_changed_is_found(made, name, key
         )
 
     assert problems(forged(made, name, change))
+
+
+@pytest.mark.parametrize("name", ["b_quantized", "d_quantized"])
+@pytest.mark.parametrize("axis", [0, 2, 3])
+def test_another_axis_is_found_where_pictures_are_as_wide_as_they_have_channels(name, axis):
+    feeds = [{"x": each["x"][..., :6, :6]} for each in channel_feeds()]
+    original = channel_net(BODY.replace("HardSwish", "Relu"), size=6)
+    made = quantize(original, feeds, bodies="portable", **PER_CHANNEL).model
+    other = forged(made, name, lambda entries: entries.update({f"{PREFIX}axis": axis}))
+    differences = Floats.of(made, original, feeds[0]).differences(other)
+    assert any("its channels lie along 1" in each for each in differences)
+
+
+def test_channels_without_an_axis_are_refused(made):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(made)
+    (value,) = [each for each in copy.graph.value_info if each.name == "a_quantized"]
+    (entry,) = [each for each in value.metadata_props if each.key == f"{PREFIX}axis"]
+    value.metadata_props.remove(entry)
+    with pytest.raises(ModelError, match=r"metadata is damaged.*axis"):
+        verify(copy, channel_net(), channel_feeds(1))
 
 
 def test_settings_that_ask_for_none_are_found(made):

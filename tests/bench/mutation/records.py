@@ -29,8 +29,8 @@ SETTINGS: dict[str, list[Any]] = {
 }
 """Recorded settings that say how the graph follows from the scales, and values of theirs.
 
-Other ``activation_scales`` say where scales come from, as a method of calibration does: samples
-may leave every tensor one of its own.
+Other ``activation_scales`` say where scales come from, as a method of calibration does:
+samples may leave every tensor one of its own.
 """
 
 
