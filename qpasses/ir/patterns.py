@@ -167,9 +167,13 @@ def any_quantization(
     axis: int,
     settings: Settings,
 ) -> AnyQuantization | None:
-    """Parameters of a tensor or of its channels, None if they are of another type."""
+    """Parameters of a tensor or of its channels, along axis 1.
+
+    None if they are along another, or of another type.
+    """
     dtype = type_name(zero_point.dtype)
-    if scale.ndim != 1 or scale.shape != zero_point.shape or dtype not in BYTES:
+    of_channels = scale.ndim == 1 and scale.size > 1 and axis == 1
+    if not of_channels or scale.shape != zero_point.shape or dtype not in BYTES:
         return quantization(scale, zero_point, settings)
     scales, zeros = tuple(scale.tolist()), tuple(zero_point.tolist())
     return ChannelQuantization(scales, zeros, dtype, axis)

@@ -126,7 +126,7 @@ class ChannelQuantization:
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
     dtype: str
-    axis: int = 1
+    axis: int
 
     def __post_init__(self) -> None:
         for name in ("scales", "zero_points"):  # lists of JSON

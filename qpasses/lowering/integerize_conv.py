@@ -164,7 +164,8 @@ def matrix_operands(
     zero = int(view.zero_point.flat[0])
     levels = weights if zero == 0 else weights.astype(np.int16) - np.int16(zero)
     reachable = accumulators(levels, stored_bias, axis, x.quantization)
-    if view.scale.size == 1:  # one multiplier for all channels
+    ends = x.quantization, y.quantization
+    if view.scale.size == 1 == max(len(scales_of(each)) for each in ends):  # one multiplier
         reachable, scale = reachable.hull(), view.scale.reshape(1)
     scales = {"x": scales_of(x.quantization), "w": scale.tolist()}
     acc = Accumulation(reachable, scales)

@@ -70,11 +70,15 @@ def channel_parameters(
 ) -> ChannelQuantization:
     """Those of each channel, for what was ``seen`` of it, widened, within the tensor's range.
 
-    What is constant, zero, or hardly ever seen has ``LEAST`` of that range.
+    What is constant, zero, or hardly ever seen has ``LEAST`` of that range. The range ends
+    with its codes, or up to half a step behind them, as far as values were seen: where a
+    tensor is wide, a dip below zero rounds to zero, but for channels that are narrow.
     """
     first, last = ((end - whole.zero_point) * whole.scale for end in whole.limits)
-    low = np.clip(seen.low.astype(np.float64) * WIDENED, first, first * LEAST)
-    high = np.clip(seen.high.astype(np.float64) * WIDENED, last * LEAST, last)
+    lowest = min(first, max(float(seen.low.min()), first - whole.scale / 2))
+    highest = max(last, min(float(seen.high.max()), last + whole.scale / 2))
+    low = np.clip(seen.low.astype(np.float64) * WIDENED, lowest, first * LEAST)
+    high = np.clip(seen.high.astype(np.float64) * WIDENED, last * LEAST, highest)
     ranges = map(Range, low.tolist(), high.tolist())
     return ChannelQuantization.of([activation_parameters(each, settings) for each in ranges])
 

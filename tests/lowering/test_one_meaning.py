@@ -9,6 +9,7 @@ from onnx import numpy_helper
 from opsets.op import DOMAIN
 from qpasses import quantize
 from qpasses.checking.rules import RULES
+from tests.support.channel_nets import channel_net
 from tests.support.small_models import model, numbers
 
 PICTURES = """
@@ -105,6 +106,7 @@ CASES = {
     ),
     "a free size": (of_free_size, (1, 4, 8, 8), {}),
     "a block": (block, (1, 5, 8), {"softmax": "shiftmax", "gelu": "shift"}),
+    "channels": (channel_net, (1, 3, 8, 8), {"activation_scales": "per-channel"}),
     "a stream": (block, (1, 5, 8), {"residual_type": "int16", **PUBLISHED}),
 }
 OF_OTHER_TARGETS = {"IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"}

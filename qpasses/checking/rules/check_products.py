@@ -39,7 +39,14 @@ from qpasses.checking.rules.check_rounding import count_far
 from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels, real_thresholds
 from qpasses.ir.graph import Node, Tensor, constant, input_at
-from qpasses.ir.record import AnyQuantization, Quantization, digest_of, in_channels, scales_of
+from qpasses.ir.record import (
+    AnyQuantization,
+    ChannelQuantization,
+    Quantization,
+    digest_of,
+    in_channels,
+    scales_of,
+)
 
 
 def int_conv(site: Site) -> Iterator[str]:
@@ -135,7 +142,7 @@ def _matrix(
         yield from unlike(name, site.given[name], value)
     yield from unlike("the recorded bias", list(site.entry.bias), list(matrix.real_bias))
     reachable = _reachable(matrix.weights, matrix.zero, site.given["bias"], axis, x)
-    if matrix.scale.size == 1:
+    if matrix.scale.size == 1 == max(len(scales_of(each)) for each in (x, site.any_y)):
         reachable = Interval(
             reachable.low.min(keepdims=True), reachable.high.max(keepdims=True)
         )
@@ -179,10 +186,17 @@ def _scales_read(x: AnyQuantization, node: Node, weights: NDArray[Any]) -> NDArr
     """The scale of what is read, or for each output channel that of the one it is made of."""
     if isinstance(x, Quantization):
         return np.array(x.scale)
+    _check_axis(x)
     channels = len(x.scales)
     if node.op != "Conv" or node.attrs.get("group", 1) != channels or weights.shape[1] != 1:
         raise DifferenceError(f"{node.name!r} sums channels with scales of their own")
     return np.repeat(x.scales, len(weights) // channels)
+
+
+def _check_axis(found: ChannelQuantization) -> None:
+    """Raise DifferenceError unless channels lie where a Conv has them."""
+    if found.axis != 1:
+        raise DifferenceError(f"has scales along axis {found.axis}, its channels lie along 1")
 
 
 def _zero_read(x: AnyQuantization, node: Node) -> NDArray[Any]:
@@ -203,6 +217,7 @@ def _moved(
     """A stored bias, and what the zero points of channels of y have more than the node's."""
     if isinstance(y, Quantization):
         return bias
+    _check_axis(y)
     found = bias.tolist()
     x, w = (np.broadcast_to(each, len(found)).tolist() for each in (x_scale, w_scale))
     for place, (scale, code) in enumerate(zip(y.scales, y.zero_points, strict=True)):

@@ -24,7 +24,8 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
     *({"table_ranges": "function"}, {"bodies": "portable"}, {"share_tables": 3.0}),
     *({"activation_type": "int8", "symmetric": True}, {"activation_type": "int8"}),
     *({"residual_type": "int16"}, {"residual_type": "int16", "activation_type": "int8"}),
-    {"weight_rounding": "sum-preserving"},
+    *({"weight_rounding": "sum-preserving"}, {"activation_scales": "auto"}),
+    *({"activation_scales": "per-channel"} for _ in range(2)),
     *({"softmax": "shiftmax"}, {"softmax": "ibert"}, {"target": "ivit"}),
 )
 

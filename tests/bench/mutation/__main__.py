@@ -15,6 +15,7 @@ from rich.table import Table
 
 from tests.bench.mutation.campaign import (
     BUILT,
+    CHANNELS,
     FORGED,
     KINDS,
     MODELS,
@@ -27,7 +28,7 @@ from tests.bench.mutation.campaign import (
     targets,
 )
 
-EVERY = (*MODELS, *ROUNDED, *QUANTIZED, *BUILT)
+EVERY = (*MODELS, *ROUNDED, CHANNELS, *QUANTIZED, *BUILT)
 
 
 def faults(

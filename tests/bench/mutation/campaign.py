@@ -31,6 +31,7 @@ from tests.bench.mutation.structure import (
     rewire,
     swap_inputs,
 )
+from tests.support.channel_nets import channel_feeds, channel_net
 
 Change = Callable[[Model, np.random.Generator], Fault | None]
 
@@ -82,6 +83,9 @@ ROUNDED = {
 }
 """Float originals whose weights are rounded otherwise: the original, and how."""
 
+CHANNELS = "channels"
+"""A small float original, of whose channels most have scales of their own."""
+
 CALIBRATION_SAMPLES = 10
 ATTEMPTS = 20
 """A change that leaves the model as it is is drawn again so often."""
@@ -128,6 +132,14 @@ class Target:
         return cls(
             name or entry.name, read_model(entry.model), made, list(entry.test_feeds[:1])
         )
+
+    @classmethod
+    def of_channels(cls) -> "Target":
+        """``CHANNELS``."""
+        original, feeds = channel_net(), channel_feeds(CALIBRATION_SAMPLES)
+        made = qpasses.quantize(original, feeds, activation_scales="per-channel").model
+        assert made is not None
+        return cls(CHANNELS, original, made, feeds[:1])
 
     @cached_property
     def content(self) -> bytes:
@@ -274,5 +286,6 @@ def targets(names: Sequence[str] = ()) -> list[Target]:
             for each in entries()
             if each.name == original and (not names or name in names)
         ),
+        *([Target.of_channels()] if not names or CHANNELS in names else []),
         *map(Target.quantized, already),
     ]
