@@ -15,7 +15,7 @@ from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.metadata import PREFIX, read_record
 from qpasses.ir.record import ChannelQuantization
-from qpasses.recover import channel_scales
+from qpasses.recover import on_samples
 from tests.support.channel_nets import BODY, channel_feeds, channel_net, channel_weights
 from tests.support.fault_finding import Floats, one_off
 from tests.support.small_models import every_tensor, numbers
@@ -229,7 +229,7 @@ def test_auto_takes_them_where_held_back_samples_gain():
 def test_what_gains_less_than_noise_has_the_integers_of_the_default(
     monkeypatch, weight_rounding
 ):
-    monkeypatch.setattr(channel_scales, "NOISE_DB", 100.0)
+    monkeypatch.setattr(on_samples, "NOISE_DB", 100.0)
     original = channel_net(e=channel_weights()["e"] * np.float32(1e-6))  # scales are raised
     feeds, rest = channel_feeds(24), {"weight_rounding": weight_rounding}
     found = check(original, feeds, **rest, **AUTO)
