@@ -57,7 +57,7 @@ from qpasses.place.kept_scales import (
 from qpasses.place.masked_scores import with_masked_ranges
 from qpasses.place.placement import place, real_weights
 from qpasses.place.planning import Plan
-from qpasses.place.ranges import HERE, Calibration, Ranges, find_ranges
+from qpasses.place.ranges import HERE, STEPS, Calibration, Ranges, find_ranges
 from qpasses.place.sharing import Sharing, share
 from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
@@ -230,7 +230,8 @@ def _seen(state: State) -> Seen | None:
     how, graph, context = state.settings.activation_scales, state.graph, state.context
     if how is None or how == "per-tensor" or state.settings.why_no_channels:
         return None
-    free = free_channels(graph, state.plan, state.kept, context)
+    stepped = {name for name, method in state.ranges.methods.items() if method == STEPS}
+    free = free_channels(graph, state.plan, stepped | state.kept.keys(), context)
     good = state.samples.without(state.ranges.skipped)
     return see_channels(graph, free, how, good, state.progress("see channels", len(good)))
 

@@ -388,6 +388,10 @@ LEFT = {
         },
         ["a_quantized", "d_quantized"],
     ),
+    "read by a function with steps": (
+        {"body": BODY.replace("(t, m)", "(z, m)") + "r = Round (d) z = Add (t, r)"},
+        ["a_quantized", "b_quantized"],
+    ),
     "padded by the runtime": (
         {
             "body": BODY.replace(PADS, 'group = 6, auto_pad = "SAME_UPPER", strides = [2, 2]'),
