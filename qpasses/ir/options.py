@@ -229,14 +229,14 @@ class GraphOptions(TensorOptions):
         "Weights become the nearest codes, those that keep the sums of kernels and channels, "
         "or those that lose least on the samples; auto: what samples held back say.",
         TYPES,
-        unset="nearest, with --accuracy balanced auto",
+        unset="auto with --accuracy balanced, else nearest",
     )
     activation_scales: ActivationScales | None = option(
         None,
         "One scale and zero point for a tensor, or for each channel where all that reads it "
         "are tables and depthwise convolutions; auto: what samples held back say.",
         TYPES,
-        unset="per-tensor, with --accuracy balanced auto",
+        unset="auto with --accuracy balanced, else per-tensor",
     )
     residual_type: ResidualType = option(
         "activation",

@@ -100,7 +100,7 @@ class Settings(GraphOptions):
         if self.activation_scales == "per-channel" and self.why_no_channels:
             raise UsageError(
                 "activation_scales 'per-channel' (--activation-scales) cannot be: "
-                f"{self.why_no_channels}"
+                f"{self.why_no_channels}: leave it away, or ask for 'auto'"
             )
 
     def _check_percentile(self) -> None:

@@ -21,6 +21,10 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
         "asymmetric": "real = (stored - zero_point) * scale, any zero point",
         "symmetric": "real = (stored - middle) * scale, the middle of the type as zero point",
     },
+    "activation_scales": {
+        "per_channel": "activations may have a scale for each channel",
+        "per_tensor": "one scale for a whole activation",
+    },
     "non_negative": {
         "as_others": "activations whose minimum is not negative are stored as the others",
         "unsigned": "activations whose minimum is not negative are stored unsigned",

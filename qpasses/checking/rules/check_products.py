@@ -133,15 +133,16 @@ def _matrix(
             matrix = replace(matrix, weights=_chosen(site, weights, matrix, axis))
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
+    bias_codes = _moved(matrix.bias, x_scale, matrix.scale, site.any_y)
     for name, value in (
         ("x_zero", _zero_read(x, site.node)),
         ("w", matrix.weights),
         ("w_zero", np.array(matrix.zero, matrix.weights.dtype)),
-        ("bias", _moved(matrix.bias, x_scale, matrix.scale, site.any_y)),
+        ("bias", bias_codes),
     ):
         yield from unlike(name, site.given[name], value)
     yield from unlike("the recorded bias", list(site.entry.bias), list(matrix.real_bias))
-    reachable = _reachable(matrix.weights, matrix.zero, site.given["bias"], axis, x)
+    reachable = _reachable(matrix.weights, matrix.zero, bias_codes, axis, x)
     if matrix.scale.size == 1 == max(len(scales_of(each)) for each in (x, site.any_y)):
         reachable = Interval(
             reachable.low.min(keepdims=True), reachable.high.max(keepdims=True)
