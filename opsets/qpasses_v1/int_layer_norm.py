@@ -292,7 +292,7 @@ def _largest_radicand(constants: Constants, attributes: Attributes) -> int:
     if not attributes["centered"]:
         reach = 2 * max(limits.max - zero, zero - limits.min)
     largest = (cells * reach) ** 2 // 4 + 1 << 2 * attributes["root_bits"]
-    return int(largest + int(constants["epsilon"]))
+    return int(largest + int(constants["epsilon"].max(initial=0)))
 
 
 def _in_double(rounding: Rounding) -> Sequence[Body]:
@@ -351,8 +351,8 @@ def reference(
 ) -> NDArray[Any]:
     """Stored x, any shape; a row is what lies along ``axis`` (negative) and all behind it.
 
-    It has ``cells`` codes. ``multiplier`` and ``bias`` broadcast to x; ``shift`` and
-    ``epsilon`` are numbers.
+    It has ``cells`` codes. ``multiplier`` and ``bias`` broadcast to x, ``epsilon`` to rows;
+    ``shift`` is a number.
     """
     axes = tuple(range(axis, 0))
     code = np.asarray(x).astype(np.int64) - x_zero
@@ -408,6 +408,13 @@ def _factors_have_offsets(
     return constants["bias"].shape == constants["multiplier"].shape
 
 
+def _epsilons_are_of_rows(constants: Constants, attributes: Attributes, _shape: Shape) -> bool:
+    """One for all rows, or one for each of those that have factors of their own."""
+    epsilon, axis = constants["epsilon"], attributes["axis"]
+    places = constants["multiplier"].shape
+    return epsilon.shape in ((), (*places[:axis], *[1] * -axis))
+
+
 def _bits_are_left(_constants: Constants, attributes: Attributes, _shape: Shape) -> bool:
     root, factor, norm = (attributes[f"{name}_bits"] for name in ("root", "factor", "norm"))
     return bool(norm < factor - root)
@@ -421,7 +428,7 @@ INT_LAYER_NORM = Op(
         "multiplier": Constant("int32", (...,)),
         "bias": Constant("int64", (...,)),
         "shift": Shift(),
-        "epsilon": Constant("int64", limits=range(1 << 62)),
+        "epsilon": Constant("int64", (...,), limits=range(1 << 62)),
         **ends("T"),
     },
     outputs={"y": Data("T")},
@@ -444,6 +451,7 @@ INT_LAYER_NORM = Op(
     constraints=[
         Constraint("factors broadcast to x and to rows of `cells`", _factors_are_of_rows),
         Constraint("bias has the shape of multiplier", _factors_have_offsets),
+        Constraint("epsilon is one number, or one for each row of it", _epsilons_are_of_rows),
         Constraint("norm_bits < factor_bits - root_bits", _bits_are_left),
     ],
     laws={

@@ -34,7 +34,7 @@ def problem_of(node: Node, given: Constants, record: Record) -> str:
         if meaning is None:
             continue
         expected = meaning.zero
-        if name == "y" or node.op == "IntConv":  # what channels have more is in the bias
+        if name == "y" or node.op == "IntLayerNorm":  # the rest is in a bias, or taken away
             expected = np.array(meaning.zero_point, meaning.dtype)
         if zero.dtype != expected.dtype or (zero != expected).any():
             return f"{name}_zero is {zero}, the zero point of its tensor {expected}"

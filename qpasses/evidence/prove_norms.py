@@ -39,11 +39,14 @@ def norm_bound(given: Constants, attributes: Attributes) -> float:
     cells, root_bits = attributes["cells"], attributes["root_bits"]
     longest = sqrt(cells - 1 if attributes["centered"] else cells)
     smallest = max(cells - 1, 1) if attributes["centered"] else cells
-    epsilon, unit = int(given["epsilon"]), 4**root_bits
+    least_epsilon, epsilon = (
+        int(end()) for end in (given["epsilon"].min, given["epsilon"].max)
+    )
+    unit = 4**root_bits
     low, high = end_levels(given["x_zero"])
     reach = high - low if attributes["centered"] else 2 * max(high, -low)
     largest = sqrt(((cells * reach) ** 2 // 4 + 1) * unit + epsilon) + 1
-    least = sqrt(smallest * unit + max(epsilon - 1, 0))
+    least = sqrt(smallest * unit + max(least_epsilon - 1, 0))
     root = (1 + 1 / (4 * least)) / least
     span = float(int(given["y_max"]) - int(given["y_min"]))
     if root >= 1:
@@ -114,7 +117,7 @@ def _real(rows: NDArray[Any], given: Constants, attributes: Attributes) -> NDArr
     level = rows.astype(np.float64) - float(given["x_zero"])
     if attributes["centered"]:
         level = level - level.mean(axis=axes, keepdims=True)
-    epsilon = float(given["epsilon"]) / 4.0 ** attributes["root_bits"] / cells**2
+    epsilon = given["epsilon"] / 4.0 ** attributes["root_bits"] / cells**2
     deviation = np.sqrt((level * level).mean(axis=axes, keepdims=True) + epsilon)
     normal = level / np.where(deviation > 0, deviation, 1)
     step = 2.0 ** -int(given["shift"])

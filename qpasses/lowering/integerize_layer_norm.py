@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 from opsets.multipliers import ScaleError
 from opsets.realised import quotient_rounding
 from qpasses.ir.graph import Graph, Node, input_at, is_float, is_used, rank
-from qpasses.ir.patterns import clamp, real_value_of, stored_input, stored_output, value_of
+from qpasses.ir.patterns import (
+    AnyStored,
+    any_stored_input,
+    clamp,
+    real_value_of,
+    stored_input,
+    stored_output,
+    value_of,
+)
 from qpasses.ir.record import SIGNALS, NodeRecord
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.shapes import keeps_shape
@@ -30,7 +38,8 @@ class IntegerizeLayerNorm(Pass):
 
     before: ``y = Q(LayerNormalization(DQ(x), gamma, beta))``
     after:  ``y = qpasses.IntLayerNorm <axis> (x, x_zero, multiplier, bias, ...)``
-    RMSNormalization, and onnxruntime's SimplifiedLayerNormalization, take no mean away.
+    RMSNormalization, and onnxruntime's SimplifiedLayerNormalization, take no mean away. An
+    InstanceNormalization may read channels that have parameters of their own.
     **Approximate:** within the bound that its evidence states, far below a step of y: mean
     and variance are exact, the square root and its inverse have as many bits as fit.
     """
@@ -58,7 +67,9 @@ class IntegerizeLayerNorm(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Find the integers, put IntLayerNorm in place."""
-        x = stored_input(node.inputs[0], context.settings, SIGNALS)
+        x: AnyStored | None = stored_input(node.inputs[0], context.settings, SIGNALS)
+        if x is None and node.op == "InstanceNormalization":
+            x = any_stored_input(node.inputs[0], context.settings)
         found = stored_output(graph, node, context.settings)
         if x is None and found is None:
             return NOT_MINE  # in float, or I-ViT's already

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.ir.graph import Graph, Node, Tensor, add_node, constant
-from qpasses.ir.patterns import AnyStored, Stored
+from qpasses.ir.patterns import AnyStored
 from qpasses.ir.record import AnyQuantization, NodeRecord, scales_of
 from qpasses.ir.rewriting import REWRITTEN, Context, Rewritten
 
@@ -50,7 +50,7 @@ def scales(**ends: AnyStored) -> dict[str, list[float]]:
     return {name: scales_of(each.quantization) for name, each in ends.items()}
 
 
-def with_zero(x: Stored, context: Context) -> list[Tensor]:
+def with_zero(x: AnyStored, context: Context) -> list[Tensor]:
     """The inputs that a stored operand is: its codes and its zero point."""
     meaning = x.quantization
     return [x.tensor, context.scalar(meaning.dtype, meaning.zero_point)]

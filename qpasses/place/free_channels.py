@@ -1,7 +1,8 @@
 """Free channels: tensors whose channels may have scales of their own, at no cost.
 
 What writes a tensor has a multiplier and a bias, or a table, for each channel anyway. So have
-tables and depthwise convolutions that read it; who sums channels wants one scale for all.
+tables and depthwise convolutions that read it; an InstanceNormalization takes mean and
+deviation of each channel away. Who sums channels wants one scale for all.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -38,17 +39,19 @@ def free_channels(
     for nodes, source, _ in chains:
         members.setdefault(id(source), set()).update(map(id, nodes))
     written: dict[str, Sequence[Node]] = {end.name: () for *_, end in chains}
-    depthwise = dict[int, Node]()
+    depthwise, norms = dict[int, Node](), set[int]()
     for node in chosen.computing:
         if node.op == "Conv" and _is_our_own(node, context):
             writers = [node, *absorbed(graph, node, context.selection.excluded)]
             written[writers[-1].outputs[0].name] = writers
             if _is_depthwise(node):
                 depthwise[id(node)] = node
+        elif node.op == "InstanceNormalization" and context.settings.layernorm == "exact":
+            norms.add(id(node))
     found: dict[str, Tensor] = {}
     for name, tensor in chosen.tensors.items():
         readers = {id(reader) for reader in tensor.outputs}
-        free = depthwise.keys() | members.get(id(tensor), set())
+        free = depthwise.keys() | norms | members.get(id(tensor), set())
         sizes = tensor.shape or ()
         has_channels = len(sizes) > CHANNELS and isinstance(sizes[CHANNELS], int)
         if not has_channels or sizes[CHANNELS] < 2 or is_graph_output(graph, tensor):

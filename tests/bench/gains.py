@@ -49,8 +49,8 @@ class Row:
 
     def cells(self) -> list[str]:
         """Its line in a table."""
-        form, ends = METRICS[self.metric], (self.scores["fast"], self.scores["balanced"])
-        shown = ["-" if score is None else form.format(score) for score in ends]
+        ends = self.scores["fast"], self.scores["balanced"]
+        shown = ["-" if each is None else METRICS[self.metric].format(each) for each in ends]
         ratios = f"{self.latency:.2f}", f"{self.seconds:.1f}"
         return [self.model, *(f"{db:.2f}" for db in self.sqnr_db.values()), *shown, *ratios]
 

@@ -137,6 +137,32 @@ def test_channels_have_scales_that_are_proved_verified_and_lose_much_less(name):
     assert gain > 5
 
 
+NORMED = """
+    [first] a = Conv <pads = [1, 1, 1, 1]> (x, k, c)
+    [norm] b = InstanceNormalization (a, gamma, beta)
+    [last] y = Conv (b, m)
+"""
+
+
+@pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
+@pytest.mark.parametrize("activation_type", ["uint8", "int8"])
+def test_an_instance_normalization_reads_channels_with_an_epsilon_each(
+    bodies, activation_type
+):
+    factors = {"gamma": np.abs(numbers(6)), "beta": numbers(6, seed=3)}
+    original, feeds = channel_net(NORMED, **factors), channel_feeds()
+    options = {"bodies": bodies, "activation_type": activation_type}
+    found = check(original, feeds, **options, **PER_CHANNEL)
+    assert list(with_channels(found.model)) == ["a_quantized"]
+    node = next(n for n in found.model.graph.node if n.op_type == "IntLayerNorm")
+    given = {t.name: numpy_helper.to_array(t) for t in found.model.graph.initializer}
+    epsilon = given[node.input[5]]
+    assert epsilon.shape == (6, 1, 1) and len(np.unique(epsilon)) == 6
+    plain, others = quantize(original, feeds, **options).model, channel_feeds(4, seed=99)
+    assert sqnr_db(found.model, original, others) > sqnr_db(plain, original, others) + 5
+    assert verify(one_off(found.model, node.input[5]), original, feeds[:1]).verdict == "failed"
+
+
 @pytest.mark.parametrize("dims", [1, 3])
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 def test_sequences_and_volumes_have_them_too(dims, bodies):

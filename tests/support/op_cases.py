@@ -494,12 +494,14 @@ def int_layer_norm(draw):
     root_bits = int(rng.integers(0, (62 - (largest * cells).bit_length() * 2) // 2))
     norm_bits = int(rng.integers(8, 21))
     factor_bits = root_bits + int(rng.integers(norm_bits + 1, 46))
-    epsilon = int(rng.choice([0, 1, rng.integers(0, 1 << int(rng.integers(1, 61)))]))
     places = row if rng.random() < 0.6 or not leading else [leading[-1], *[1] * len(row)]
+    own = (*places[: -len(row)], *[1] * len(row)) if rng.random() < 0.4 else ()
+    epsilon = [0, 1, rng.integers(0, 1 << int(rng.integers(1, 61)))]
+    epsilon = rng.choice(np.array(epsilon, np.int64), own)
     multiplier = rng.integers(-(1 << 20), 1 << 20, places, np.int32, endpoint=True)
     offset = rng.integers(-(1 << 40), 1 << 40, places, np.int64, endpoint=True)
     shift = np.int32(rng.choice([1, 20, rng.integers(1, 61)]))
-    numbers = [multiplier, offset, np.asarray(shift), np.array(epsilon, np.int64)]
+    numbers = [multiplier, offset, np.asarray(shift), np.asarray(epsilon)]
     attributes = {
         "axis": -len(row),
         "cells": cells,

@@ -330,7 +330,8 @@ def _plain_layer_norm(
         row = [int(code) - int(x_zero) for code in x[at[: x.ndim + axis]].flat]
         total = sum(row) * centered
         variance = n * sum(code * code for code in row) - total * total
-        radicand, root = variance * 4**root_bits + int(epsilon), 1
+        own = _read(epsilon, at) if np.ndim(epsilon) else int(epsilon)
+        radicand, root = variance * 4**root_bits + own, 1
         while root < 1 << 31 and (root + 1) ** 2 <= radicand:  # by halves of a first guess
             step = 1
             while (root + 2 * step) ** 2 <= radicand:

@@ -38,7 +38,12 @@ from qpasses.checking.meaning import (
 from qpasses.checking.rules.check_clamps import check_end, clamps_behind
 from qpasses.evidence.prove_norms import norm_bound, norm_rows
 from qpasses.ir.graph import rank
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import (
+    AnyQuantization,
+    ChannelQuantization,
+    Quantization,
+    scales_of,
+)
 
 _NORM_BITS, _MULTIPLIER_BITS, _BIAS_BITS, _LARGEST_SHIFT = 20, 24, 50, 61
 
@@ -58,14 +63,15 @@ _UNCENTERED = ("RMSNormalization", "SimplifiedLayerNormalization")
 class _Real:
     """A normalization in units of codes: ``gamma`` and ``beta``, of one shape, in steps of y.
 
-    ``epsilon`` is in units of v, ``row`` the sizes of the axes that are normalized over.
+    ``epsilon``, a fraction or one for each channel, is in units of v, ``row`` the sizes of the
+    axes that are normalized over.
     """
 
     row: list[int]
     centered: bool
     gamma: NDArray[Any]  # of fractions
     beta: NDArray[Any]  # of fractions
-    epsilon: Fraction
+    epsilon: NDArray[Any]  # of fractions
 
     @property
     def cells(self) -> int:
@@ -82,7 +88,7 @@ class _Real:
         total = code.sum(axis=axes, keepdims=True) * self.centered
         distance = self.cells * code - total
         variance = self.cells * (code * code).sum(axis=axes, keepdims=True) - total * total
-        deviation = np.sqrt(variance + float(self.epsilon))
+        deviation = np.sqrt(variance + self.epsilon.astype(float))
         normal = distance / np.where(deviation > 0, deviation, 1)
         return np.asarray(normal * self.gamma.astype(float) + self.beta.astype(float))
 
@@ -93,11 +99,14 @@ def int_layer_norm(site: Site) -> Iterator[str]:
     RMSNormalization, by onnxruntime's name too, without mean and beta.
     """
     site.is_op("LayerNormalization", "InstanceNormalization", *_UNCENTERED)
-    clamps, x = clamps_behind(site), site.operand(site.inputs["x"], site.first.inputs[0])
+    clamps, source = clamps_behind(site), site.inputs["x"]
+    x = site.any_operand(source, site.first.inputs[0])
+    if site.first.op != "InstanceNormalization":
+        x = site.operand(source, site.first.inputs[0])
     real = _real(site, x)
     yield from check_end(site, clamps)
     yield from unlike("x_zero", site.given["x_zero"], np.array(x.zero_point, x.dtype))
-    yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]}, real.cells)
+    yield from check_record(site, {"x": scales_of(x), "y": [site.y.scale]}, real.cells)
     expected = {
         "axis": -len(real.row),
         "cells": real.cells,
@@ -113,7 +122,7 @@ def int_layer_norm(site: Site) -> Iterator[str]:
         yield from _distance(site, real)
 
 
-def _real(site: Site, x: Quantization) -> _Real:
+def _real(site: Site, x: AnyQuantization) -> _Real:
     """What the float node computes, on the codes of ``x``. Raises DifferenceError."""
     node, y = site.first, site.y
     by_channel = node.op == "InstanceNormalization"
@@ -133,8 +142,11 @@ def _real(site: Site, x: Quantization) -> _Real:
         gamma, beta = gamma.reshape(places), beta.reshape(places)
     slopes, offsets = (_in_steps(np.broadcast_to(each, places), y) for each in (gamma, beta))
     epsilon = Fraction(float(np.float32(node.attrs.get("epsilon", 1e-5))))
-    epsilon *= (int(np.prod(row)) / Fraction(x.scale)) ** 2
-    return _Real(row, node.op not in _UNCENTERED, slopes, offsets, epsilon)
+    own = [epsilon * (int(np.prod(row)) / Fraction(each)) ** 2 for each in scales_of(x)]
+    if isinstance(x, ChannelQuantization) and (x.axis != 1 or len(own) != gamma.size):
+        raise DifferenceError(f"{node.name!r} has channels other than those of its scales")
+    epsilons = np.array(own, object).reshape(places if len(own) > 1 else ())
+    return _Real(row, node.op not in _UNCENTERED, slopes, offsets, epsilons)
 
 
 def _places(
@@ -158,7 +170,7 @@ def _numbers(site: Site, real: _Real) -> Iterator[str]:
     for name, exact, unit, dtype in (
         ("multiplier", real.gamma, step / 2**_NORM_BITS, np.int32),
         ("bias", real.beta, step, np.int64),
-        ("epsilon", np.array(real.epsilon), 4 ** site.node.attrs["root_bits"], np.int64),
+        ("epsilon", real.epsilon, 4 ** site.node.attrs["root_bits"], np.int64),
     ):
         nearest = [round(each * unit) for each in exact.ravel()]
         yield from unlike(
@@ -166,10 +178,13 @@ def _numbers(site: Site, real: _Real) -> Iterator[str]:
         )
 
 
-def _widths(site: Site, real: _Real, x: Quantization) -> Iterator[str]:
+def _widths(site: Site, real: _Real, x: AnyQuantization) -> Iterator[str]:
     """Bits of the root, the factor and the shift: what they hold, and one more would not."""
     root_bits, factor_bits = (site.node.attrs[f"{name}_bits"] for name in ("root", "factor"))
-    shift, largest = int(site.given["shift"]), _largest_variance(real, x) + int(real.epsilon)
+    shift, largest = (
+        int(site.given["shift"]),
+        _largest_variance(real, x) + int(real.epsilon.max()),
+    )
     in_double = largest + 2 << 2 * _ENOUGH_BITS < 1 << _DOUBLE_BITS
     most = _DOUBLE_BITS if in_double else _INT64_BITS
 
@@ -199,7 +214,7 @@ def _widths(site: Site, real: _Real, x: Quantization) -> Iterator[str]:
     yield from (f"{name} is not the most that its arithmetic holds" for name in wrong)
 
 
-def _largest_variance(real: _Real, x: Quantization) -> int:
+def _largest_variance(real: _Real, x: AnyQuantization) -> int:
     """Of any row: (n * reach)**2 / 4, where half of the codes lie at either end.
 
     Without the mean codes count from the zero point: as if they reached as far on both sides.

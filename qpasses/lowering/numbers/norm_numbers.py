@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_layer_norm import LARGEST_DOUBLE, LARGEST_RADICAND
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import AnyQuantization, Quantization, scales_of
 
 NORM_BITS = 20
 """Fraction bits of a normalized number."""
@@ -57,24 +57,27 @@ def holds_words(x: Quantization, cells: int, epsilon: float) -> bool:
 
 
 def norm_numbers(
-    x: Quantization, y: Quantization, norm: Norm
+    x: AnyQuantization, y: Quantization, norm: Norm
 ) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:
     """Constants and attributes of the node, as precise as arithmetic of 52 bits holds.
 
+    Rows of channels that have scales of their own, which are centered, have an epsilon each.
     Raises ScaleError for an epsilon, a row or factors for which there are none.
     """
     cells = norm.cells
     low, high = (end - x.zero_point for end in x.type_limits)
     reach = high - low if norm.centered else 2 * max(high, -low)
     largest = (cells * reach) ** 2 // 4 + 1
-    epsilon = Fraction(float(norm.epsilon)) * cells**2 / Fraction(x.scale) ** 2
-    largest += int(epsilon) + 1
+    real = Fraction(float(norm.epsilon)) * cells**2
+    epsilons = [real / Fraction(scale) ** 2 for scale in scales_of(x)]
+    largest += int(max(epsilons)) + 1
     in_double = (_DOUBLE_BITS - largest.bit_length()) // 2
     is_enough = in_double >= ENOUGH_ROOT_BITS
     root_bits = in_double if is_enough else (_INT64_BITS - largest.bit_length()) // 2
     if root_bits < 0:
         raise ScaleError(
-            f"epsilon {norm.epsilon:g} over rows of {cells} codes of scale {x.scale:g} needs "
+            f"epsilon {norm.epsilon:g} over rows of {cells} codes of scale "
+            f"{min(scales_of(x)):g} needs "
             f"{62 - 2 * root_bits} bits, there are 62"
         )
     longest = 2 * (isqrt(cells - 1) + 1)
@@ -88,7 +91,7 @@ def norm_numbers(
         "multiplier": np.array(multiplier, np.int32).reshape(norm.gamma.shape),
         "bias": np.array(bias, np.int64).reshape(norm.gamma.shape),
         "shift": np.array(shift, np.int32),
-        "epsilon": np.array(round(epsilon * 4**root_bits), np.int64),
+        "epsilon": _of_rows(x, [round(each * 4**root_bits) for each in epsilons], norm),
     }
     attributes = {
         "axis": norm.axis,
@@ -99,6 +102,12 @@ def norm_numbers(
         "norm_bits": NORM_BITS,
     }
     return numbers, attributes
+
+
+def _of_rows(x: AnyQuantization, numbers: list[int], norm: Norm) -> NDArray[np.int64]:
+    """The one number, or those of channels, shaped as gamma."""
+    shape = () if isinstance(x, Quantization) else norm.gamma.shape
+    return np.array(numbers, np.int64).reshape(shape)
 
 
 def _shift(norm: Norm, y: Quantization, longest: int) -> int:
