@@ -233,8 +233,8 @@ class GraphOptions(TensorOptions):
     )
     activation_scales: ActivationScales | None = option(
         None,
-        "One scale and zero point for a tensor, or for each channel where all that reads it "
-        "are tables and depthwise convolutions; auto: what samples held back say.",
+        "One scale and zero point for a tensor, or for each channel where nothing that reads "
+        "it sums channels; auto: what samples held back say.",
         TYPES,
         unset="auto with --accuracy balanced, else per-tensor",
     )

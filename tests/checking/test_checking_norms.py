@@ -28,7 +28,7 @@ def site_of(constants, attributes, x):
 
 def real_of(x, norm):
     factors = (check_norms._in_steps(each, Y) for each in (norm.gamma, norm.beta))
-    epsilon = Fraction(norm.epsilon) * (norm.cells / Fraction(x.scale)) ** 2
+    epsilon = np.array(Fraction(norm.epsilon) * (norm.cells / Fraction(x.scale)) ** 2, object)
     return check_norms._Real([norm.cells], norm.centered, *factors, epsilon)
 
 
@@ -85,7 +85,7 @@ def test_the_numbers_of_a_norm_are_right_and_their_neighbours_are_not(
     [
         ("gamma", lambda real: real.gamma * Fraction(11, 10)),
         ("beta", lambda real: real.beta + 2),
-        ("epsilon", lambda real: real.epsilon + 10**6),
+        ("epsilon", lambda real: np.array(real.epsilon + 10**6, object)),
         ("centered", lambda real: not real.centered),
     ],
 )
