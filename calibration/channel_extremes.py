@@ -44,8 +44,8 @@ def channel_extremes(
     """Those of the float32 tensors whose ``ranks`` are given by name, in one run a sample.
 
     onnxruntime reduces each tensor where it is: none leaves it. As many samples run at once as
-    there are cores. Without those in which a
-    number is not finite, or that are empty. Raises ModelError for a model that cannot be run.
+    there are cores. Without those in which a number is not finite, or that are empty. Raises
+    ModelError for a model that cannot be run.
     """
     found: dict[str, Extremes] = {}
     if not ranks:

@@ -127,7 +127,7 @@ def scale_channels(
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.ranks}
     final = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
     if not final:
-        return Scaled(asked, reason="no tensor is read by tables and depthwise Convs alone")
+        return Scaled(asked, reason="every tensor is read by what sums its channels")
     if asked == "per-channel":
         _store(graph, final, stored, seen.free, context)
         return Scaled(asked, "per-channel", len(final))
@@ -183,7 +183,8 @@ def _within_bias(
     what stored tensors become.
     """
     x, w = dequantized(node.inputs[0]), dequantized(node.inputs[1])
-    assert x is not None and w is not None, node.name
+    if x is None or w is None:  # it stays in float
+        return y
     found = made.get(x.stored.name)
     x_scales = np.asarray(x.scale).reshape(-1) if found is None else np.array(found.scales)
     bias = real_value_of(input_at(node, 2))
@@ -226,7 +227,8 @@ def _store(
         operands = free.operands.get(node.name)
         if operands is not None:
             node.inputs = [node.inputs[0], *operands]
-            context.record.raised_weight_scales.pop(node.name, None)
+            for said in (context.record.raised_weight_scales, context.record.declined):
+                said.pop(node.name, None)
             quantize_weights(graph, node, context)
     tidy(graph)
 

@@ -100,8 +100,9 @@ def sqnr_db(expected: Sequence[Outputs], found: Iterator[Outputs]) -> Decibels |
         for real, other in zip(ours, theirs, strict=True):
             if getattr(real, "dtype", np.dtype(object)).kind != "f" or not real.size:
                 continue
-            wide, lost = real.astype(np.float64), real.astype(np.float64) - other
-            signal, noise = float(np.square(wide).sum()), float(np.square(lost).sum())
+            wide = real.astype(np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):  # it is asked next
+                signal, noise = (float(np.square(each).sum()) for each in (wide, wide - other))
             if np.isfinite([signal, noise]).all() and signal > 0:
                 row.append(10 * np.log10(signal / max(noise, signal * _SILENCE)))
         rows.append(row)

@@ -264,8 +264,7 @@ def _add_rounding(table: Table, report: dict[str, Any]) -> None:
         return
     text = f"{rounding['chosen']}, of {counted(rounding['nodes'], 'node')}"
     if rounding["sqnr_db"]:
-        each = ", ".join(f"{name} {db:.1f} dB" for name, db in rounding["sqnr_db"].items())
-        text += f"; on {counted(rounding['held_back'], 'held-back sample')}: {each}"
+        text += _judged(rounding)
     elif rounding["asked"] == "auto":
         text += ": there is nothing to judge by, of eight samples or more some are held back"
     table.add_row("weights rounded", text)
@@ -278,11 +277,16 @@ def _add_scales(table: Table, report: dict[str, Any]) -> None:
         return
     text = f"{scales['chosen']}, of {counted(scales['tensors'], 'tensor')}"
     if scales["sqnr_db"]:
-        each = ", ".join(f"{name} {db:.1f} dB" for name, db in scales["sqnr_db"].items())
-        text += f"; on {counted(scales['held_back'], 'held-back sample')}: {each}"
+        text += _judged(scales)
     elif scales["reason"]:
         text += f": {scales['reason']}"
     table.add_row("activation scales", escape(text))
+
+
+def _judged(found: dict[str, Any]) -> str:
+    """What each way gave on the samples that were held back."""
+    each = ", ".join(f"{name} {db:.1f} dB" for name, db in found["sqnr_db"].items())
+    return f"; on {counted(found['held_back'], 'held-back sample')}: {each}"
 
 
 def _add_repairs(table: Table, report: dict[str, Any]) -> None:

@@ -185,6 +185,12 @@ def test_each_figure_is_that_of_the_rounding_alone(model):
     assert said["sum-preserving"] == pytest.approx(decibels.mean(), 0.01)
 
 
+@pytest.mark.filterwarnings("error")
+def test_outputs_that_are_infinite_judge_nothing():
+    infinite = [[np.float32([np.inf, 1])]] * 3
+    assert on_samples.sqnr_db(infinite, iter(infinite)) is None
+
+
 @pytest.mark.parametrize(
     ("gained", "expected"),
     [
