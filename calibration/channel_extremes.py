@@ -1,6 +1,5 @@
 """The smallest and the largest value of each channel of a tensor, over samples."""
 
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from calibration.collect import cores
 from calibration.samples import Samples
 from calibration.session import Session
 
@@ -57,7 +57,7 @@ def channel_extremes(
     def run(position: int) -> list[Floats]:
         return session.run(names, samples.read(position), samples.name(position))
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(cores()) as threads:
         for rows in threads.map(run, range(len(samples))):
             for name, low, high in zip(ranks, rows[::2], rows[1::2], strict=True):
                 seen = Extremes(low, high)

@@ -65,6 +65,7 @@ from qpasses.place.ties import stand_ins
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
 from qpasses.recover.channel_scales import Scaled, Seen, scale_channels, see_channels
+from qpasses.recover.on_samples import Judge, held_back
 from qpasses.recover.round_weights import Rounded, note_rounding, round_weights
 
 
@@ -238,22 +239,20 @@ def _seen(state: State) -> Seen | None:
 
 def recovered(state: State) -> State:
     """Q/DQ graph -> one whose integers lose less on the samples."""
-    how = state.settings.weight_rounding or "nearest"
+    graph, settings = state.graph, state.settings
+    how = settings.weight_rounding or "nearest"
     good = state.samples.without(state.ranges.skipped)
+    judge = Judge(state.source, held_back(good))
     if state.seen is not None:
-        scaled = scale_channels(
-            state.graph, state.seen, state.plan.stored, state.source, state.context
-        )
+        scaled = scale_channels(graph, state.seen, state.plan.stored, judge, state.context)
         state = replace(state, seen=None, scaled=scaled)
-    elif state.settings.activation_scales == "auto":
-        state = replace(state, scaled=Scaled("auto", reason=state.settings.why_no_channels))
+    elif settings.activation_scales == "auto":
+        state = replace(state, scaled=Scaled("auto", reason=settings.why_no_channels))
     if how != "nearest":
-        rounded = round_weights(
-            state.graph, how, state.weights, state.source, good, state.progress
-        )
+        rounded = round_weights(graph, how, state.weights, judge, good, state.progress)
         state = replace(state, weights={}, rounded=rounded)
-    if state.settings.emit == "qdq":
-        run_passes(CLIP_CODES, state.graph, state.context, state.watch)
+    if settings.emit == "qdq":
+        run_passes(CLIP_CODES, graph, state.context, state.watch)
         return replace(state, unfinished="emitted as Q/DQ", ended=True)
     return state
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import onnx
 
 from calibration import Range, Samples
 from calibration.channel_extremes import Extremes, channel_extremes
@@ -26,7 +26,7 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.place.free_channels import FreeChannels
 from qpasses.place.placement import BIAS_LIMIT, activation_parameters, quantize_weights
-from qpasses.recover.on_samples import gains, held_back, outputs_on, sqnr_db
+from qpasses.recover.on_samples import Judge, gains, held_back
 
 WIDENED = 1.25
 """A channel has fewer values than its tensor: samples may lack its largest."""
@@ -80,18 +80,20 @@ def channel_parameters(
     low = np.clip(seen.low.astype(np.float64) * WIDENED, lowest, first * LEAST)
     high = np.clip(seen.high.astype(np.float64) * WIDENED, last * LEAST, highest)
     ranges = map(Range, low.tolist(), high.tolist())
-    return ChannelQuantization.of([activation_parameters(each, settings) for each in ranges])
+    return ChannelQuantization.of([_of_channel(each, settings) for each in ranges])
+
+
+@lru_cache(maxsize=1 << 16)
+def _of_channel(real: Range, settings: Settings) -> Quantization:
+    """Asked twice of most: some samples judge, but few hold the extremes of a channel."""
+    return activation_parameters(real, settings)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of ``free`` channels: by those samples that judge nothing, and by all.
-
-    ``judges``: those held back, none if nothing is to be judged.
-    """
+    """What was seen of ``free`` channels: by those samples that judge nothing, and by all."""
 
     free: FreeChannels
-    judges: Samples
     by_others: Mapping[str, Extremes]
     by_all: Mapping[str, Extremes]
 
@@ -100,7 +102,8 @@ def see_channels(
     graph: Graph, free: FreeChannels, how: ActivationScales, samples: Samples, advance: Advance
 ) -> Seen:
     """Run the float ``graph`` on all samples. Raises ModelError where it cannot be run."""
-    judges, others = held_back(samples) if how == "auto" else (samples.spread(0), samples)
+    judges = held_back(samples) if how == "auto" else samples.spread(0)
+    others = samples.without(set(judges.names))
     model = prepared_model(graph)
     by_others = channel_extremes(model, free.ranks, others, advance)
     by_judges = channel_extremes(model, free.ranks, judges, advance)
@@ -108,20 +111,16 @@ def see_channels(
         name: each.with_those(by_judges[name]) if name in by_judges else each
         for name, each in by_others.items()
     }
-    return Seen(free, judges, by_others, by_all)
+    return Seen(free, by_others, by_all)
 
 
 def scale_channels(
-    graph: Graph,
-    seen: Seen,
-    stored: Mapping[str, str],
-    source: onnx.ModelProto,
-    context: Context,
+    graph: Graph, seen: Seen, stored: Mapping[str, str], judge: Judge, context: Context
 ) -> Scaled:
     """Store free tensors of the Q/DQ ``graph`` with scales of channels, if that gains.
 
-    ``stored``: by tensor, the name of its integers; ``source``: the float model, beside which
-    samples held back judge where that is asked. Raises ModelError where it cannot be run.
+    ``stored``: by tensor, the name of its integers; ``judge``: who tells, where that is asked.
+    Raises ModelError where the graph cannot be run.
     """
     asked = context.settings.activation_scales or "per-tensor"
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.ranks}
@@ -131,13 +130,12 @@ def scale_channels(
     if asked == "per-channel":
         _store(graph, final, stored, seen.free, context)
         return Scaled(asked, "per-channel", len(final))
-    if not len(seen.judges):
+    if not len(judge.samples):
         return Scaled(asked, free=len(final), reason="too few samples to hold any back")
-    expected = list(outputs_on(source, seen.judges))
-    before = sqnr_db(expected, outputs_on(prepared_model(graph), seen.judges))
+    before = judge.sqnr_db(graph)
     tried = _parameters(whole, stored, seen.by_others, seen.free, context.settings)
     _store(graph, tried, stored, seen.free, context)
-    behind = sqnr_db(expected, outputs_on(prepared_model(graph), seen.judges))
+    behind = judge.sqnr_db(graph)
     if before is None or behind is None:
         _store(graph, whole, stored, seen.free, context)
         return Scaled(asked, free=len(final), reason="no output is float")
@@ -145,7 +143,7 @@ def scale_channels(
     _store(graph, final if is_better else whole, stored, seen.free, context)
     how: ActivationScales = "per-channel" if is_better else "per-tensor"
     found = {"per-tensor": float(before.mean()), "per-channel": float(behind.mean())}
-    return Scaled(asked, how, len(final), len(seen.judges), found)
+    return Scaled(asked, how, len(final), len(judge.samples), found)
 
 
 def _parameters(

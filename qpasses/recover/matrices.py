@@ -1,6 +1,7 @@
 """The matrices of a Q/DQ graph: nodes that multiply stored weights, and what they store."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.row_blocks import blocks
-from qpasses.ir.graph import Graph, Node, Tensor, constant, producer
+from qpasses.ir.graph import Graph, Node, Tensor, constant, new_constant, producer
 from qpasses.recover.second_moments import Moments, Windows, matrix_rows
 
 Codes = NDArray[Any]
@@ -103,3 +104,21 @@ def matrices_of(graph: Graph, weights: Mapping[str, NDArray[Any]]) -> list[Matri
             stored, scale = dequantize.inputs[:2]
             found.append(Matrix(place, node, real, stored, np.asarray(constant(scale))))
     return found
+
+
+@contextmanager
+def in_float(matrices: Sequence[Matrix]) -> Iterator[None]:
+    """Within, the nodes multiply with the real weights."""
+    rounded = [each.node.inputs[1] for each in matrices]
+    for each in matrices:
+        name = f"{each.stored.name}::{each.node.name}"
+        _read(each.node, new_constant(name, each.real))
+    try:
+        yield
+    finally:
+        for each, tensor in zip(matrices, rounded, strict=True):
+            _read(each.node, tensor)
+
+
+def _read(node: Node, weights: Tensor) -> None:
+    node.inputs = [node.inputs[0], weights, *node.inputs[2:]]

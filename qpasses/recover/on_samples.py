@@ -1,13 +1,16 @@
 """Q/DQ graphs on samples: what their matrices read, and how far their outputs are off."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
 from calibration import Samples, Session
+from calibration.collect import cores
 from qpasses.ir.graph import Graph
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.progress import Advance
@@ -25,15 +28,16 @@ NOISE_DB = 0.5
 
 Outputs = Sequence[NDArray[Any]]
 
+T = TypeVar("T")
+
 Decibels = NDArray[np.float64]
 """On each of some samples."""
 
 
-def held_back(samples: Samples) -> tuple[Samples, Samples]:
-    """Those that judge, and those that choose. One alone judges nothing."""
+def held_back(samples: Samples) -> Samples:
+    """Those that judge, and choose nothing. One alone judges nothing."""
     count = min(HELD_BACK, len(samples) // 4)
-    judges = samples.spread(count if count > 1 else 0)
-    return judges, samples.without(set(judges.names))
+    return samples.spread(count if count > 1 else 0)
 
 
 def walks(matrices: Sequence[Matrix]) -> list[list[Matrix]]:
@@ -72,43 +76,74 @@ def _inputs(
         yield dict(zip(names, session.run(names, feed, sample), strict=True))
 
 
-def outputs_on(model: onnx.ModelProto, samples: Samples) -> Iterator[Outputs]:
-    """What ``model`` gives, sample after sample."""
-    session = _session(model)
-    return (session.run(None, feed, name) for name, feed in samples)
-
-
 def _session(model: onnx.ModelProto, **options: Any) -> Session:
-    """With onnxruntime's int8 kernels, but for scales of channels.
+    """With onnxruntime's int8 kernels, but for scales of channels and weights in float.
 
-    Its optimizer makes kernels of these too, which then refuse more scales than one.
+    Its optimizer makes kernels of these too: they refuse more scales than one, and have the
+    weights rounded.
     """
-    stores = [each for each in model.graph.node if each.op_type == "QuantizeLinear"]
-    has_channels = any(each.attribute for each in stores)
-    config = {"session.disable_quant_qdq": "1"} if has_channels else {}
+    constants = {each.name for each in model.graph.initializer}
+    plain = any(
+        each.attribute if each.op_type == "QuantizeLinear" else each.input[1] in constants
+        for each in model.graph.node
+        if each.op_type in ("QuantizeLinear", *_MULTIPLYING)
+    )
+    config = {"session.disable_quant_qdq": "1"} if plain else {}
     return Session(model, config=config, **options)
 
 
-def sqnr_db(expected: Sequence[Outputs], found: Iterator[Outputs]) -> Decibels | None:
-    """Signal over noise on each sample, the mean over its float outputs; None without any.
+_MULTIPLYING = ("Conv", "Gemm", "MatMul")
 
-    Of each sample, as of samples together those with the largest numbers would tell alone.
+
+class Judge:
+    """Tells how far models are off, on ``samples`` that were held back from all choices.
+
+    ``source`` is the float model, which is right.
     """
-    rows = list[list[float]]()
-    for ours, theirs in zip(expected, found, strict=True):
-        row = []
-        for real, other in zip(ours, theirs, strict=True):
-            if getattr(real, "dtype", np.dtype(object)).kind != "f" or not real.size:
-                continue
-            wide = real.astype(np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):  # it is asked next
-                signal, noise = (float(np.square(each).sum()) for each in (wide, wide - other))
-            if np.isfinite([signal, noise]).all() and signal > 0:
-                row.append(10 * np.log10(signal / max(noise, signal * _SILENCE)))
-        rows.append(row)
-    if not all(rows) or not rows:
-        return None
-    return np.array([np.mean(row) for row in rows])
+
+    def __init__(self, source: onnx.ModelProto, samples: Samples) -> None:
+        self.samples, self._source = samples, source
+
+    @cached_property
+    def _expected(self) -> Sequence[Outputs]:
+        return self._map(self._source, lambda _, found: found)
+
+    def sqnr_db(self, graph: Graph) -> Decibels | None:
+        """Signal over noise of each sample, the mean over float outputs; None without any.
+
+        Of each sample, as of samples together those with the largest numbers would tell alone.
+        Raises ModelError where a model cannot be run.
+        """
+        expected = self._expected
+        rows = self._map(
+            prepared_model(graph), lambda place, found: _sqnr_db(expected[place], found)
+        )
+        return np.array([np.mean(row) for row in rows]) if all(rows) and rows else None
+
+    def _map(self, model: onnx.ModelProto, seen: Callable[[int, Outputs], T]) -> list[T]:
+        """What is ``seen`` in the outputs of each sample, one for each core at once."""
+        session = _session(model, threads=1)
+
+        def run(place: int) -> T:
+            feed, name = self.samples.read(place), self.samples.name(place)
+            return seen(place, session.run(None, feed, name))
+
+        with ThreadPoolExecutor(cores()) as threads:
+            return [*threads.map(run, range(len(self.samples)))]
+
+
+def _sqnr_db(expected: Outputs, found: Outputs) -> list[float]:
+    """Of each float output that is not empty, zero or infinite."""
+    row = []
+    for real, other in zip(expected, found, strict=True):
+        if getattr(real, "dtype", np.dtype(object)).kind != "f" or not real.size:
+            continue
+        wide = real.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # it is asked next
+            signal, noise = (float(np.square(each).sum()) for each in (wide, wide - other))
+        if np.isfinite([signal, noise]).all() and signal > 0:
+            row.append(10 * np.log10(signal / max(noise, signal * _SILENCE)))
+    return row
 
 
 _SILENCE = 1e-10

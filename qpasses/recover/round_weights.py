@@ -1,35 +1,27 @@
 """How the weights of a Q/DQ graph are rounded: as asked, or as held-back samples tell."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from math import prod
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from calibration import Samples
 from qpasses.evidence.bodies import constants_of
 from qpasses.ir.choices import WeightRounding
 from qpasses.ir.graph import Graph
-from qpasses.ir.interchange import prepared_model
 from qpasses.ir.progress import Progress
 from qpasses.ir.record import Record, digest_of
 from qpasses.recover.kept_sums import keep_sums
-from qpasses.recover.matrices import Codes, Matrix, matrices_of
-from qpasses.recover.on_samples import (
-    Decibels,
-    gains,
-    held_back,
-    moments_on,
-    outputs_on,
-    sqnr_db,
-    walks,
-)
+from qpasses.recover.matrices import Codes, Matrix, in_float, matrices_of
+from qpasses.recover.on_samples import Decibels, Judge, gains, moments_on, walks
+from qpasses.recover.second_moments import Moments
 from qpasses.recover.second_order import least_error
 
-SAMPLES = 32
+SAMPLES = 16
 """So many samples choose weights, spread evenly."""
 
 
@@ -38,7 +30,7 @@ class Rounded:
     """How weights were rounded, of the ``nodes`` by name.
 
     ``asked``: what the user asked for, ``how``: what was done. ``sqnr_db``: on so many samples
-    ``held_back``, what each way to round gives at the outputs, where that was asked.
+    ``held_back``, what each way that was tried gives at the outputs, and ``UNROUNDED``.
     """
 
     asked: WeightRounding = "nearest"
@@ -64,52 +56,67 @@ def round_weights(
     graph: Graph,
     how: WeightRounding,
     weights: Mapping[str, NDArray[Any]],
-    source: onnx.ModelProto,
+    judge: Judge,
     samples: Samples,
     progress: Progress,
 ) -> Rounded:
     """Round what ``graph`` stores of the real ``weights``, given by node.
 
-    ``source``: the float model, beside which held-back ones of the ``samples`` judge if it is
-    to be found ``how``. Raises ModelError where a model cannot be run.
+    ``judge``: who tells, if it is to be found ``how``; those of the ``samples`` choose that it
+    does not judge by then. Raises ModelError where a model cannot be run.
     """
     matrices = matrices_of(graph, weights)
+    names = frozenset(each.node.name for each in matrices)
     if how == "auto":
-        return _judged(graph, matrices, source, samples, progress)
+        others = samples.without(set(judge.samples.names))
+        return replace(_judged(graph, matrices, judge, others, progress), nodes=names)
     _round(graph, how, matrices, samples, progress)
-    return Rounded(how, how, frozenset(each.node.name for each in matrices))
+    return Rounded(how, how, names)
+
+
+UNROUNDED = "unrounded"
+"""Weights in float: what no rounding gains more than."""
 
 
 def _judged(
     graph: Graph,
     matrices: Sequence[Matrix],
-    source: onnx.ModelProto,
-    samples: Samples,
+    judge: Judge,
+    others: Samples,
     progress: Progress,
 ) -> Rounded:
-    """The rounding that gains most on samples that chose nothing; the nearest by default."""
-    names = frozenset(each.node.name for each in matrices)
-    judges, others = held_back(samples)
-    if not len(judges) or not matrices:
-        return Rounded("auto", "nearest", names)
-    expected = list(outputs_on(source, judges))
-    ways: tuple[WeightRounding, ...] = ("nearest", "sum-preserving", "second-order")
-    nearest = [each.codes for each in matrices]
-    found, kept = dict[WeightRounding, Decibels](), dict[str, list[Codes]]()
-    for way in ways:
+    """The rounding that gains most on samples that chose nothing; the nearest by default.
+
+    None is tried when what is left to gain is noise or chance.
+    """
+    best: WeightRounding = "nearest"
+    highest = judge.sqnr_db(graph) if len(judge.samples) and matrices else None
+    if highest is None:
+        return Rounded("auto", held_back=len(judge.samples))
+    with in_float(matrices):
+        limit = judge.sqnr_db(graph)
+    found: dict[str, Decibels] = {best: highest}
+    if limit is not None:
+        found[UNROUNDED] = limit
+    nearest = kept = [each.codes for each in matrices]
+    for way in _WAYS:
+        if limit is None or not gains(highest, limit):
+            break
         _store(matrices, nearest)
         _round(graph, way, matrices, others, progress)
-        gained = sqnr_db(expected, outputs_on(prepared_model(graph), judges))
-        if gained is None:
-            break
-        found[way], kept[way] = gained, [each.codes for each in matrices]
-    better = [way for way in found if gains(found["nearest"], found[way])]
-    best: WeightRounding = "nearest"
-    if better:
-        best = max(better, key=lambda way: found[way].mean())
-    _store(matrices, kept.get(best, nearest))
-    means: dict[str, float] = {way: float(each.mean()) for way, each in found.items()}
-    return Rounded("auto", best, names, len(judges), means)
+        gained = judge.sqnr_db(graph)
+        if gained is None:  # it is infinite
+            continue
+        found[way] = gained
+        if gains(found["nearest"], gained) and gained.mean() > highest.mean():
+            best, highest, kept = way, gained, [each.codes for each in matrices]
+    _store(matrices, kept)
+    means = {way: float(each.mean()) for way, each in found.items()}
+    return Rounded("auto", best, held_back=len(judge.samples), sqnr_db=means)
+
+
+_WAYS: Sequence[WeightRounding] = ("sum-preserving", "second-order")
+"""What may be better than the nearest codes, the cheapest first."""
 
 
 def _store(matrices: Sequence[Matrix], codes: Sequence[Codes]) -> None:
@@ -150,10 +157,27 @@ def _choose(
     advance = progress("round weights", len(parts) * len(samples))
     for walk in parts:
         sums = moments_on(graph, walk, samples, advance)
-        for each, moments in zip(walk, sums, strict=True):
-            rows = (each.groups, -1, each.size)
-            quotients = each.quotients(slice(None)).reshape(rows)
-            each.store(each.as_stored(least_error(quotients, moments.mean, each.ends)))
+        pairs = sorted(zip(walk, sums, strict=True), key=lambda pair: _shape(pair[0]))
+        for _, alike in groupby(pairs, lambda pair: _shape(pair[0])):
+            _choose_alike([*alike])
+
+
+def _shape(matrix: Matrix) -> tuple[int, ...]:
+    """What matrices have to have in common to be one for the choice of codes."""
+    channels = len(matrix.by_channel(matrix.real))
+    return matrix.size, channels // matrix.groups, *matrix.ends
+
+
+def _choose_alike(alike: Sequence[tuple[Matrix, Moments]]) -> None:
+    """Choose the codes of matrices of one shape at once, as groups."""
+    rows = [
+        each.quotients(slice(None)).reshape(each.groups, -1, each.size) for each, _ in alike
+    ]
+    moments = np.concatenate([each.mean for _, each in alike])
+    chosen = least_error(np.concatenate(rows), moments, alike[0][0].ends)
+    places = np.cumsum([each.groups for each, _ in alike])
+    for (each, _), codes in zip(alike, np.split(chosen, places[:-1]), strict=True):
+        each.store(each.as_stored(codes))
 
 
 def note_rounding(graph: Graph, record: Record, rounded: Rounded) -> None:

@@ -95,17 +95,27 @@ def _drawn(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 class Moments:
-    """The sum of products [groups, n, n] of what was seen, in memory for that alone."""
+    """The sum of products [groups, n, n] of what was seen, in memory for two of that."""
 
     def __init__(self, groups: int, size: int) -> None:
-        self.sums, self.count = np.zeros((groups, size, size)), 0
+        self._sums, self._count = np.zeros((groups, size, size)), 0
+        self._rows: list[NDArray[np.float32]] = []
 
     def add(self, rows: NDArray[np.float32]) -> None:
-        """Take rows [groups, places, n]."""
-        self.sums += rows.transpose(0, 2, 1) @ rows
-        self.count += rows.shape[1]
+        """Take rows [groups, places, n]; many are multiplied at once."""
+        self._rows.append(rows)
+        self._count += rows.shape[1]
+        if sum(each.nbytes for each in self._rows) >= self._sums.nbytes:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._rows:
+            rows = np.concatenate(self._rows, axis=1)
+            self._sums += rows.transpose(0, 2, 1) @ rows
+            self._rows.clear()
 
     @property
     def mean(self) -> NDArray[np.float64]:
         """Over all places."""
-        return self.sums / max(self.count, 1)
+        self._settle()
+        return self._sums / max(self._count, 1)

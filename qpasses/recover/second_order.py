@@ -24,7 +24,7 @@ _DAMPING = 0.01
 
 _SWEEPS = 3
 
-_BLOCK = 128
+_BLOCK = 64
 """So many columns are computed with before the others hear of it."""
 
 
@@ -43,9 +43,8 @@ def least_error(quotients: Floats, moments: Floats, ends: tuple[int, int]) -> In
     real, least, most = (
         np.take_along_axis(each, columns, axis=2) for each in (quotients, low, high)
     )
-    sorted_moments = np.take_along_axis(
-        np.take_along_axis(damped, order[:, :, None], axis=1), columns, axis=2
-    )
+    each_group = np.arange(len(order))[:, None, None]
+    sorted_moments = damped[each_group, order[:, :, None], columns]
     chosen = _one_by_one(real, sorted_moments, least, most)
     _descend(real, chosen, sorted_moments, least, most)
     made = np.empty_like(chosen)
@@ -57,8 +56,9 @@ def least_error(quotients: Floats, moments: Floats, ends: tuple[int, int]) -> In
 def _damped(moments: Floats) -> Floats:
     """``moments`` that can be inverted, also where no sample has shown anything."""
     mean = _diagonal(moments).mean(axis=1)
-    added = np.where(mean > 0, _DAMPING * mean, 1.0)
-    return moments + added[:, None, None] * np.eye(moments.shape[1])
+    damped, places = moments.copy(), np.arange(moments.shape[1])
+    damped[:, places, places] += np.where(mean > 0, _DAMPING * mean, 1.0)[:, None]
+    return damped
 
 
 def _diagonal(matrices: Floats) -> Floats:
@@ -77,7 +77,7 @@ def _blocks(size: int) -> Iterator[slice]:
 
 def _one_by_one(real: Floats, moments: Floats, low: Floats, high: Floats) -> Floats:
     """Each column rounded, its error over those that follow as the moments ask for."""
-    factor = np.linalg.cholesky(np.linalg.inv(moments)).transpose(0, 2, 1)
+    factor = _inverse_factor(moments)
     left, codes = real.copy(), np.empty_like(real)
     for block in _blocks(real.shape[2]):
         lost = np.empty_like(left[:, :, block])
@@ -91,6 +91,28 @@ def _one_by_one(real: Floats, moments: Floats, low: Floats, high: Floats) -> Flo
             codes[:, :, column], lost[:, :, place] = chosen, error
         left[:, :, block.stop :] -= lost @ factor[:, block, block.stop :]
     return codes
+
+
+def _inverse_factor(moments: Floats) -> Floats:
+    """Upper triangular U [groups, n, n] with U^T U = ``moments``^-1.
+
+    Of the rows and columns from the last to the first, a factor is the inverse of U.
+    """
+    turned = np.linalg.cholesky(moments[:, ::-1, ::-1])[:, ::-1, ::-1]
+    return _inverse(np.ascontiguousarray(turned))
+
+
+def _inverse(upper: Floats) -> Floats:
+    """That of upper triangular matrices: a third of the work of any inverse."""
+    size = upper.shape[1]
+    if size <= _BLOCK:
+        return np.linalg.inv(upper).astype(np.float64, copy=False)
+    half = size // 2
+    made = np.zeros_like(upper)
+    first, last = _inverse(upper[:, :half, :half]), _inverse(upper[:, half:, half:])
+    made[:, :half, :half], made[:, half:, half:] = first, last
+    made[:, :half, half:] = -(first @ upper[:, :half, half:]) @ last
+    return made
 
 
 def _descend(real: Floats, codes: Floats, moments: Floats, low: Floats, high: Floats) -> None:

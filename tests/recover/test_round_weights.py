@@ -11,8 +11,9 @@ from opsets.errors import UsageError
 from qpasses import integerize, quantize, verify
 from qpasses.ir.metadata import PREFIX
 from qpasses.ir.record import digest_of
-from qpasses.recover import on_samples
+from qpasses.recover import on_samples, round_weights
 from qpasses.recover.on_samples import gains
+from qpasses.recover.round_weights import UNROUNDED
 from tests.support.fault_finding import one_off
 from tests.support.stage_checks import net, run
 
@@ -162,33 +163,68 @@ def test_few_samples_and_samples_all_alike_are_enough(model, samples):
 AUTO = {"weight_rounding": "auto"}
 
 
-def test_held_back_samples_choose_what_gains_most(model):
-    feeds = smooth(24)
-    found = quantize(model, feeds, **AUTO)
+ROUNDINGS = ["nearest", "sum-preserving", "second-order"]
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """A net with so many outputs that chance is small."""
+    body = """
+        a = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x, k, c)
+        b = Relu (a)
+        y = Conv <kernel_shape = [3, 3], group = 6> (b, e)
+    """
+    made = numbers()
+    return net([1, 4, 6, 6], body, **{name: made[name] for name in "kce"})
+
+
+def test_held_back_samples_choose_what_gains_most(pictures):
+    found = quantize(pictures, smooth(64), **AUTO)
     said = found.report["weight_rounding"]
-    assert said["asked"] == "auto"
-    assert said["held_back"] == 6
-    assert said["chosen"] == max(said["sqnr_db"], key=said["sqnr_db"].get) != "nearest"
-    assert list(said["sqnr_db"]) == ["nearest", "sum-preserving", "second-order"]
-    assert verify(found.model, model, smooth(2)).verdict == "ok"
+    assert (said["asked"], said["held_back"]) == ("auto", 16)
+    assert list(said["sqnr_db"]) == ["nearest", UNROUNDED, *ROUNDINGS[1:]]
+    assert said["chosen"] == max(ROUNDINGS, key=said["sqnr_db"].get) != "nearest"
+    assert verify(found.model, pictures, smooth(2)).verdict == "ok"
 
 
-def test_each_figure_is_that_of_the_rounding_alone(model):
-    feeds = smooth(24)
-    said = quantize(model, feeds, **AUTO).report["weight_rounding"]["sqnr_db"]
+def test_nothing_is_tried_where_weights_in_float_gain_nothing(model, monkeypatch):
+    monkeypatch.setattr(round_weights, "gains", lambda before, behind: False)
+    said = quantize(model, smooth(24), **AUTO).report["weight_rounding"]
+    assert said["chosen"] == "nearest"
+    assert list(said["sqnr_db"]) == ["nearest", UNROUNDED]
+
+
+@pytest.mark.parametrize("way", ["sum-preserving", UNROUNDED])
+def test_each_figure_is_that_of_the_rounding_alone(pictures, way):
+    feeds = smooth(64)
+    said = quantize(pictures, feeds, **AUTO).report["weight_rounding"]["sqnr_db"]
     judges = feeds[::4]
-    qdq = quantize(model, feeds, emit="qdq", weight_rounding="sum-preserving").model
-    real = [run(model, each)[0] for each in judges]
+    options = {"weight_rounding": "sum-preserving"}
+    qdq = quantize(pictures, feeds, emit="qdq", **options).model
+    if way == UNROUNDED:
+        read_in_float(qdq, "ke")
+    real = [run(pictures, each)[0] for each in judges]
     lost = [run(qdq, each)[0] - one for each, one in zip(judges, real, strict=True)]
     powers = [[np.square(each).sum() for each in both] for both in (real, lost)]
     decibels = 10 * np.log10(np.divide(*powers))
-    assert said["sum-preserving"] == pytest.approx(decibels.mean(), 0.01)
+    assert said[way] == pytest.approx(decibels.mean(), 0.01)
+
+
+def read_in_float(qdq, names):
+    """The nodes of ``qdq`` that multiply read these numbers, in order."""
+    nodes = [n for n in qdq.graph.node if n.op_type in ("Conv", "Gemm", "MatMul")]
+    for node, name in zip(nodes, names, strict=True):
+        values = onnx.numpy_helper.from_array(numbers()[name], f"{name} in float")
+        node.input[1] = values.name
+        qdq.graph.initializer.append(values)
 
 
 @pytest.mark.filterwarnings("error")
 def test_outputs_that_are_infinite_judge_nothing():
-    infinite = [[np.float32([np.inf, 1])]] * 3
-    assert on_samples.sqnr_db(infinite, iter(infinite)) is None
+    made = net([1, 4], "h = MatMul (x, m) y = Exp (h)", m=np.eye(4, dtype=np.float32) * 100)
+    feeds = [{"x": np.full((1, 4), 2 + i / 8, np.float32)} for i in range(8)]
+    said = quantize(made, feeds, **AUTO).report["weight_rounding"]
+    assert (said["chosen"], said["held_back"], said["sqnr_db"]) == ("nearest", 2, {})
 
 
 @pytest.mark.parametrize(
