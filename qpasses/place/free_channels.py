@@ -5,7 +5,7 @@ tables and depthwise convolutions that read it; an InstanceNormalization takes m
 deviation of each channel away. Who sums channels wants one scale for all.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calibration.channel_extremes import CHANNELS
@@ -22,12 +22,14 @@ class FreeChannels:
     """``writers``: by tensor, the Conv that gives it and what that takes in; none for tables.
 
     ``ranks`` are by tensor; ``operands``: by depthwise Conv that reads one, its real weights
-    and bias.
+    and bias. ``tables`` write or read those, Convs read ``padded`` ones: what takes time.
     """
 
     writers: Mapping[str, Sequence[Node]] = field(default_factory=dict)
     ranks: Mapping[str, int] = field(default_factory=dict)
     operands: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
+    tables: Collection[str] = ()
+    padded: Collection[str] = ()
 
 
 def free_channels(
@@ -58,14 +60,13 @@ def free_channels(
             continue
         if name in written and name not in kept and readers and readers <= free:
             found[name] = tensor
+    readers_of_channels = [n for n in depthwise.values() if n.inputs[0].name in found]
     return FreeChannels(
         {name: written[name] for name in found},
         {name: len(tensor.shape) for name, tensor in found.items()},
-        {
-            node.name: list(node.inputs[1:])
-            for node in depthwise.values()
-            if node.inputs[0].name in found
-        },
+        {node.name: list(node.inputs[1:]) for node in readers_of_channels},
+        {each.name for _, *ends in chains for each in ends},
+        {n.inputs[0].name for n in readers_of_channels if any(n.attrs.get("pads") or ())},
     )
 
 

@@ -21,6 +21,7 @@ from qpasses.ir.record import (
     Quantization,
     in_channels,
     middle_code,
+    scales_of,
 )
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
@@ -35,9 +36,13 @@ LEAST = 1 / 64
 """Of the tensor's range a channel has at least that much, on either side of zero."""
 
 
+GAIN_DB = 5.0
+"""Less noise of a tensor than that is worth no time, where samples decide."""
+
+
 @dataclass(frozen=True)
 class Scaled:
-    """Which of the ``free`` tensors got scales of channels.
+    """How many ``tensors`` of the ``free`` ones got scales of channels.
 
     ``asked``: what the user asked for, ``how``: what was done. ``sqnr_db``: on so many samples
     ``held_back``, what each way gives at the outputs, where that was asked.
@@ -45,6 +50,7 @@ class Scaled:
 
     asked: ActivationScales = "per-tensor"
     how: ActivationScales = "per-tensor"
+    tensors: int = 0
     free: int = 0
     held_back: int = 0
     sqnr_db: Mapping[str, float] = field(default_factory=dict)
@@ -57,7 +63,7 @@ class Scaled:
         return {
             "asked": self.asked,
             "chosen": self.how,
-            "tensors": self.free if self.how == "per-channel" else 0,
+            "tensors": self.tensors,
             "free_tensors": self.free,
             "held_back": self.held_back,
             "sqnr_db": dict(self.sqnr_db),
@@ -124,26 +130,32 @@ def scale_channels(
     """
     asked = context.settings.activation_scales or "per-tensor"
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.ranks}
-    final = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
-    if not final:
+    possible = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
+    free = len(possible)
+    if not free:
         return Scaled(asked, reason="every tensor is read by what sums its channels")
     if asked == "per-channel":
-        _store(graph, final, stored, seen.free, context)
-        return Scaled(asked, "per-channel", len(final))
+        _store(graph, possible, stored, seen.free, context)
+        return Scaled(asked, "per-channel", free, free)
     if not len(judge.samples):
-        return Scaled(asked, free=len(final), reason="too few samples to hold any back")
+        return Scaled(asked, free=free, reason="too few samples to hold any back")
+    final = _worthwhile(possible, whole, seen.free)
+    if not final:
+        return Scaled(asked, free=free, reason="channels are alike")
     before = judge.sqnr_db(graph)
     tried = _parameters(whole, stored, seen.by_others, seen.free, context.settings)
+    tried = {name: each for name, each in tried.items() if name in final}
     _store(graph, tried, stored, seen.free, context)
     behind = judge.sqnr_db(graph)
     if before is None or behind is None:
         _store(graph, whole, stored, seen.free, context)
-        return Scaled(asked, free=len(final), reason="no output is float")
-    is_better = gains(before, behind)
-    _store(graph, final if is_better else whole, stored, seen.free, context)
-    how: ActivationScales = "per-channel" if is_better else "per-tensor"
+        return Scaled(asked, free=free, reason="no output is float")
     found = {"per-tensor": float(before.mean()), "per-channel": float(behind.mean())}
-    return Scaled(asked, how, len(final), len(judge.samples), found)
+    if not gains(before, behind):
+        _store(graph, whole, stored, seen.free, context)
+        return Scaled(asked, "per-tensor", 0, free, len(judge.samples), found)
+    _store(graph, final, stored, seen.free, context)
+    return Scaled(asked, "per-channel", len(final), free, len(judge.samples), found)
 
 
 def _parameters(
@@ -152,7 +164,7 @@ def _parameters(
     seen: Mapping[str, Extremes],
     free: FreeChannels,
     settings: Settings,
-) -> dict[str, AnyQuantization]:
+) -> dict[str, ChannelQuantization]:
     """Those of channels, for tensors that were ``seen`` and stored as settings say.
 
     Not where a Relu or Clip that a Conv takes in clamps inside of the codes of a channel.
@@ -163,13 +175,36 @@ def _parameters(
         if name in seen and isinstance(each, Quantization)
     }
     by_stored = {stored[name]: each for name, each in made.items()}
-    fitted: dict[str, AnyQuantization] = {}
+    fitted: dict[str, ChannelQuantization] = {}
     for name, each in made.items():
         writers = free.writers[name]
         fitting = _within_bias(writers[0], each, by_stored) if writers else each
         if clamps_all(writers[1:], fitting):
             fitted[name] = fitting
     return fitted
+
+
+def _worthwhile(
+    made: Mapping[str, ChannelQuantization],
+    whole: Mapping[str, AnyQuantization],
+    free: FreeChannels,
+) -> dict[str, ChannelQuantization]:
+    """Those that take no time to run, or make less noise by ``GAIN_DB``.
+
+    Tables take time, of channels on either side, and paddings by zero points that differ.
+    """
+    return {
+        name: each
+        for name, each in made.items()
+        if not (name in free.tables or (name in free.padded and len({*each.zero_points}) > 1))
+        or _gain_db(whole[name], each) >= GAIN_DB
+    }
+
+
+def _gain_db(whole: AnyQuantization, channels: ChannelQuantization) -> float:
+    """How much less noise rounding makes: steps count by their squares."""
+    ratios = np.array(channels.scales) / np.array(scales_of(whole))
+    return float(-10 * np.log10(np.square(ratios).mean()))
 
 
 def _within_bias(

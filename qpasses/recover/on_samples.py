@@ -150,12 +150,12 @@ _SILENCE = 1e-10
 """Less noise than that of the signal is none."""
 
 
-def gains(before: Decibels, behind: Decibels) -> bool:
+def gains(before: Decibels, behind: Decibels, times: int = 1) -> bool:
     """Whether ``behind`` is better on the mean, by more than is noise or chance.
 
-    By half a dB, and by the standard error of the mean gain: classifiers that are sure of
-    themselves differ by several dB from sample to sample.
+    By half a dB so many ``times``, and by the standard error of the mean gain: classifiers
+    that are sure of themselves differ by several dB from sample to sample.
     """
     gained = behind - before
     chance = gained.std(ddof=1) / np.sqrt(gained.size)
-    return bool(gained.mean() >= max(NOISE_DB, chance))
+    return bool(gained.mean() >= max(times * NOISE_DB, chance))

@@ -99,8 +99,8 @@ def _judged(
     if limit is not None:
         found[UNROUNDED] = limit
     nearest = kept = [each.codes for each in matrices]
-    for way in _WAYS:
-        if limit is None or not gains(highest, limit):
+    for way, times in _WAYS.items():
+        if limit is None or not gains(highest, limit, times):
             break
         _store(matrices, nearest)
         _round(graph, way, matrices, others, progress)
@@ -115,8 +115,9 @@ def _judged(
     return Rounded("auto", best, held_back=len(judge.samples), sqnr_db=means)
 
 
-_WAYS: Sequence[WeightRounding] = ("sum-preserving", "second-order")
-"""What may be better than the nearest codes, the cheapest first."""
+_WAYS: Mapping[WeightRounding, int] = {"sum-preserving": 1, "second-order": 2}
+"""What may be better than the nearest codes, the cheapest first: it is tried where there is so
+many times more to gain than noise. It never gains all."""
 
 
 def _store(matrices: Sequence[Matrix], codes: Sequence[Codes]) -> None:

@@ -178,7 +178,8 @@ def pictures():
     return net([1, 4, 6, 6], body, **{name: made[name] for name in "kce"})
 
 
-def test_held_back_samples_choose_what_gains_most(pictures):
+def test_held_back_samples_choose_what_gains_most(pictures, monkeypatch):
+    monkeypatch.setattr(on_samples, "NOISE_DB", 0.1)
     found = quantize(pictures, smooth(64), **AUTO)
     said = found.report["weight_rounding"]
     assert (said["asked"], said["held_back"]) == ("auto", 16)
@@ -187,8 +188,15 @@ def test_held_back_samples_choose_what_gains_most(pictures):
     assert verify(found.model, pictures, smooth(2)).verdict == "ok"
 
 
+def test_what_costs_more_is_tried_where_more_is_left_to_gain(pictures):
+    said = quantize(pictures, smooth(64), **AUTO).report["weight_rounding"]
+    to_gain = said["sqnr_db"][UNROUNDED] - said["sqnr_db"]["nearest"]
+    assert on_samples.NOISE_DB < to_gain < 2 * on_samples.NOISE_DB
+    assert list(said["sqnr_db"]) == ["nearest", UNROUNDED, "sum-preserving"]
+
+
 def test_nothing_is_tried_where_weights_in_float_gain_nothing(model, monkeypatch):
-    monkeypatch.setattr(round_weights, "gains", lambda before, behind: False)
+    monkeypatch.setattr(round_weights, "gains", lambda *_: False)
     said = quantize(model, smooth(24), **AUTO).report["weight_rounding"]
     assert said["chosen"] == "nearest"
     assert list(said["sqnr_db"]) == ["nearest", UNROUNDED]
