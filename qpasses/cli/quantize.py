@@ -29,7 +29,7 @@ def run_through(
 ) -> None:
     """Run the command called ``name``, which takes ``model`` through the stages."""
     from qpasses.emit.evidence_file import place_to_write
-    from qpasses.ir.settings import usual_options
+    from qpasses.ir.settings import usual_accuracy, usual_options
     from qpasses.jobs.pass_names import check_pass
     from qpasses.load.arguments import given_target
 
@@ -37,7 +37,8 @@ def run_through(
         check_pass(each)
     shown = {"model": model, **options, "print_after": print_after}
     target = given_target(options["target"], options["exact"])
-    usual = usual_options(target, options["accuracy"])
+    accuracy = options["accuracy"] or usual_accuracy(options.get("data"))
+    usual = usual_options(target, accuracy) | {"accuracy": accuracy}
     shown |= {key: value for key, value in usual.items() if options[key] is None}
     wanted = (options[key] for key in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)

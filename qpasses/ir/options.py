@@ -216,12 +216,13 @@ class GraphOptions(TensorOptions):
         ARITHMETIC,
         unset="onnxruntime, but portable for --emit standard",
     )
-    accuracy: Accuracy = option(
-        "fast",
+    accuracy: Accuracy | None = option(
+        None,
         "How much is tried to lose less in 8 bits: nothing, or whatever costs a model little "
         "time and gains on samples that are held back (--weight-rounding auto, "
         "--activation-scales auto).",
         TYPES,
+        unset="balanced, but fast without samples and with random ones",
     )
     weight_type: WeightType = option("int8", "What weights are stored as.", TYPES)
     weight_rounding: WeightRounding | None = option(

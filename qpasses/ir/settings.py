@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, get_args
 
+from calibration.made_up import is_made_up
 from calibration.methods import Wanted
 from calibration.rules import Override, Rules
 from opsets.errors import ModelError, UsageError
@@ -34,9 +35,9 @@ option needs no place here, it comes behind."""
 class Settings(GraphOptions):
     """How a graph is quantized: the options of a graph, decided for ``target``.
 
-    None stands for what target and accuracy ask for (``usual_options``), of ``bodies`` for
-    what ``emit`` needs, of ``share_tables`` for nothing tied. Raises UsageError, naming the
-    culprit, for what cannot be, alone or with the target.
+    None stands for what target and accuracy ask for (``usual_options``), of ``accuracy`` for
+    fast, of ``bodies`` for what ``emit`` needs, of ``share_tables`` for nothing tied. Raises
+    UsageError, naming the culprit, for what cannot be, alone or with the target.
     """
 
     target: Target
@@ -49,7 +50,9 @@ class Settings(GraphOptions):
         return cls(target, **given)
 
     def __post_init__(self) -> None:
-        usual = usual_options(self.target, self.accuracy) | {"bodies": self.flavour}
+        accuracy = self.accuracy or "fast"
+        usual = usual_options(self.target, accuracy)
+        usual |= {"accuracy": accuracy, "bodies": self.flavour}
         for name, value in usual.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -204,6 +207,13 @@ class _Start:
     usual: bool | str
     free: Sequence[bool | str]
     rule: str
+
+
+def usual_accuracy(data: Any) -> Accuracy:
+    """What is tried where nobody says it: what samples can judge, if ``data`` has any."""
+    return (
+        "fast" if data is None or (isinstance(data, str) and is_made_up(data)) else "balanced"
+    )
 
 
 def usual_options(target: Target, accuracy: Accuracy = "fast") -> dict[str, bool | str]:

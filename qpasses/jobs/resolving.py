@@ -1,7 +1,7 @@
 """What a call asks for, read and checked before anything is computed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from qpasses.emit.whole_files import check_outputs
 from qpasses.ir.commands import QuantizeOptions
 from qpasses.ir.input_names import as_pairs
 from qpasses.ir.rewriting import Watch
-from qpasses.ir.settings import Settings
+from qpasses.ir.settings import Settings, usual_accuracy
 from qpasses.jobs.pass_names import check_stop
 from qpasses.load.arguments import (
     Source,
@@ -57,7 +57,8 @@ def resolved(
 ) -> Job:
     """Everything read and checked. Raises UsageError or ModelError, nothing written."""
     rules = given_target(asked.target, asked.exact)
-    settings = Settings.chosen(rules, asked)
+    accuracy = asked.accuracy or usual_accuracy(asked.data)
+    settings = Settings.chosen(rules, replace(asked, accuracy=accuracy))
     check_stop(asked.stop_after, settings)
     evidence = place_to_write(
         asked.evidence_file, asked.output, settings.emit, asked.stop_after

@@ -107,8 +107,13 @@ class Seen:
 def see_channels(
     graph: Graph, free: FreeChannels, how: ActivationScales, samples: Samples, advance: Advance
 ) -> Seen:
-    """Run the float ``graph`` on all samples. Raises ModelError where it cannot be run."""
+    """Run the float ``graph`` on all samples, unless none is to judge that should.
+
+    Raises ModelError where it cannot be run.
+    """
     judges = held_back(samples) if how == "auto" else samples.spread(0)
+    if how == "auto" and not len(judges):
+        return Seen(free, {}, {})
     others = samples.without(set(judges.names))
     model = prepared_model(graph)
     by_others = channel_extremes(model, free.ranks, others, advance)
@@ -129,6 +134,9 @@ def scale_channels(
     Raises ModelError where the graph cannot be run.
     """
     asked = context.settings.activation_scales or "per-tensor"
+    if asked == "auto" and not len(judge.samples):
+        free = len(seen.free.ranks)
+        return Scaled(asked, free=free, reason="too few samples to hold any back")
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.ranks}
     possible = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
     free = len(possible)
@@ -137,8 +145,6 @@ def scale_channels(
     if asked == "per-channel":
         _store(graph, possible, stored, seen.free, context)
         return Scaled(asked, "per-channel", free, free)
-    if not len(judge.samples):
-        return Scaled(asked, free=free, reason="too few samples to hold any back")
     final = _worthwhile(possible, whole, seen.free)
     if not final:
         return Scaled(asked, free=free, reason="channels are alike")

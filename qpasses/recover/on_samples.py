@@ -133,10 +133,11 @@ class Judge:
 
 
 def _sqnr_db(expected: Outputs, found: Outputs) -> list[float]:
-    """Of each float output that is not empty, zero or infinite."""
+    """Of each float output that is not empty, zero or infinite, and as large as expected."""
     row = []
     for real, other in zip(expected, found, strict=True):
-        if getattr(real, "dtype", np.dtype(object)).kind != "f" or not real.size:
+        is_float = getattr(real, "dtype", np.dtype(object)).kind == "f"
+        if not is_float or not real.size or real.shape != other.shape:
             continue
         wide = real.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # it is asked next

@@ -150,7 +150,7 @@ def test_without_samples_the_model_is_the_same_and_is_compared_on_random_numbers
         "compared on random numbers: the accuracy is not that on real data"
     ]
     assert "on 1 sample" in ended.out
-    direct = qpasses.quantize(desk.model, desk.data).model
+    direct = qpasses.quantize(desk.model, desk.data, accuracy="fast").model
     ours = without_configuration(onnx.load(desk.output)).graph
     assert ours == without_configuration(direct).graph
     assert desk.verify().code == 0
@@ -178,9 +178,10 @@ def test_a_table_of_pictures_remembers_what_pictures_became(own_desk):
     own_desk.data = folder
     assert own_desk.calibrate("--preprocess", "unit").code == 0
     table = own_desk.table
-    direct = qpasses.quantize(own_desk.model, folder, preprocessing="unit").model
+    fast = {"preprocessing": "unit", "accuracy": "fast"}
+    direct = qpasses.quantize(own_desk.model, folder, **fast).model
     for data in (None, folder):
-        ended = with_table(own_desk, table, data=data)
+        ended = with_table(own_desk, table, "--accuracy", "fast", data=data)
         assert ended.code == 0, ended.err
         made = onnx.load(own_desk.output)
         found = configuration(made)["preprocessing"]

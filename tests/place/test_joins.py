@@ -350,7 +350,7 @@ def test_minmax_collects_the_histograms_that_say_where_a_table_pays():
 @pytest.mark.parametrize("alignment", ["qpasses", "tpu-mlir"])
 def test_a_run_and_a_table_of_the_same_samples_give_one_model(options, alignment, tmp_path):
     made, feeds, parts = tailed(), tailed_samples(), [tmp_path / "1", tmp_path / "2"]
-    direct = quantize(made, feeds, alignment=alignment)
+    direct = quantize(made, feeds, alignment=alignment, accuracy="fast")
     options = {"alignment": alignment} | options
     for number, path in enumerate(parts, 1):
         calibrate(made, feeds, path, shard=(number, 2), **options)

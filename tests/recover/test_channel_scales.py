@@ -10,7 +10,7 @@ from onnx import numpy_helper
 import qpasses
 from calibration import Session
 from opsets.errors import ModelError, UsageError
-from qpasses import integerize, quantize, verify
+from qpasses import integerize, verify
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.metadata import PREFIX, read_record
@@ -27,6 +27,11 @@ STORED = ["a_quantized", "b_quantized", "d_quantized"]
 PADS = "group = 6, pads = [1, 1, 1, 1]"
 ZEROS_APART = ["IntConv", "IntConvPerChannel", "LutPerChannel"]
 ZEROS_ALIKE = ["IntConv", "LutPerChannel"]
+
+
+def quantize(*args, **options):
+    """Nothing is tried but what is asked for."""
+    return qpasses.quantize(*args, **{"accuracy": "fast"} | options)
 
 
 def with_channels(made):
@@ -293,8 +298,19 @@ def test_without_free_tensors_nothing_changes_for_a_reason():
         assert said["reason"] == "every tensor is read by what sums its channels"
 
 
-def test_the_default_reports_nothing():
-    assert quantize(channel_net(), channel_feeds(2)).report["activation_scales"] is None
+def test_fast_reports_nothing_and_the_default_is_what_samples_tell():
+    original, feeds = channel_net(), channel_feeds(24)
+    assert quantize(original, feeds).report["activation_scales"] is None
+    for found in (qpasses.quantize(original, feeds), check(original, feeds, accuracy=None)):
+        assert found.report["configuration"]["accuracy"] == "balanced"
+        assert found.report["activation_scales"]["chosen"] == "per-channel"
+        assert found.report["weight_rounding"]["asked"] == "auto"
+
+
+def test_random_samples_judge_nothing_by_default():
+    found = qpasses.quantize(channel_net(), "random:24", input_shape={"x": [1, 3, 8, 8]})
+    assert found.report["configuration"]["accuracy"] == "fast"
+    assert found.report["activation_scales"] is found.report["weight_rounding"] is None
 
 
 # What is refused
