@@ -22,12 +22,17 @@ Feed = Mapping[str, Value]
 Holds = Literal["tensor", "sequence", "optional tensor", "optional sequence"]
 
 
+LOWEST = np.float32(-(2.0**100))
+"""What drops a score wherever it is added."""
+
+
 @dataclass(frozen=True)
 class InputSpec:
     """A graph input: name, numpy type, and shape with None where a dimension is free.
 
     Of what is no tensor, or may be absent, the type alone is known: that of all its elements.
-    ``is_fixed``: the user has fixed free ones.
+    ``is_fixed``: the user has fixed free ones. ``drops``: it is a mask, whose minus infinity
+    is taken for ``LOWEST``, which drops as well and can be summed.
     """
 
     name: str
@@ -35,6 +40,7 @@ class InputSpec:
     shape: tuple[int | None, ...]
     holds: Holds = "tensor"
     is_fixed: bool = False
+    drops: bool = False
 
     @property
     def is_optional(self) -> bool:
@@ -197,7 +203,7 @@ def fitted_array(array: NDArray[Any], spec: InputSpec, where: str) -> NDArray[An
             f"{where}: input {spec.name!r} has shape {list(array.shape)}, the "
             f"model takes {spec}{', as --input-shape says' if spec.is_fixed else ''}"
         )
-    return array
+    return np.where(np.isneginf(array), LOWEST, array) if spec.drops else array
 
 
 def _advice(array: NDArray[Any], spec: InputSpec) -> str:

@@ -47,6 +47,7 @@ from qpasses.place.coarse import leave_coarse
 from qpasses.place.endless import leave_endless
 from qpasses.place.free_channels import free_channels
 from qpasses.place.infinite import leave_infinite
+from qpasses.place.joined_outputs import leave_joined
 from qpasses.place.kept_scales import (
     kept,
     planned,
@@ -54,7 +55,7 @@ from qpasses.place.kept_scales import (
     read_early,
     with_kept,
 )
-from qpasses.place.masked_scores import with_masked_ranges
+from qpasses.place.masked_scores import with_added_masks, with_masked_ranges
 from qpasses.place.placement import place, real_weights
 from qpasses.place.planning import Plan
 from qpasses.place.ranges import HERE, STEPS, Calibration, Ranges, find_ranges
@@ -161,9 +162,12 @@ def calibrated(state: State) -> State:
     known = kept(graph, chosen, context)
     state = replace(state, samples=state.samples.bounded(chosen.tensors))
     wanted = to_observe(graph, chosen, context.settings)
-    unknown = [name for name in wanted if name not in known]
+    earlier = state.ranges.only({*wanted} - known.keys())
+    unknown = [name for name in wanted if name not in known and name not in earlier.ranges]
     try:
-        found = _observed(replace(state, plan=chosen), unknown)
+        found = earlier
+        if unknown or not earlier.ranges:
+            found = earlier.with_those(_observed(replace(state, plan=chosen), unknown))
     except DataError:
         if not leave_infinite(graph, unknown, state.samples, context):
             raise
@@ -198,6 +202,7 @@ def placed(state: State) -> State:
     graph, chosen, context = state.graph, state.plan, state.context
     settings, tying = context.settings, None
     found = with_masked_ranges(graph, chosen, state.ranges, context)
+    found = with_added_masks(graph, chosen, found, context)
     found = with_kept(with_step_ranges(graph, chosen, found, settings), state.kept)
     if settings.table_ranges == "function":
         found = with_function_ranges(graph, chosen, found, settings)
@@ -205,14 +210,17 @@ def placed(state: State) -> State:
     shared = alignment.ranges
     if settings.share_tables is not None:
         shared, tying = share(graph, chosen, shared, settings.share_tables, context)
-    if leave_coarse(graph, chosen, found, state.kept, context):
+    few = few_codes(found.ranges, shared, settings.codes)
+    if leave_coarse(graph, chosen, found, state.kept, context) or leave_joined(
+        graph, chosen, few.keys() - state.kept.keys(), context
+    ):
         return placed(calibrated(state))
     made = replace(
         state,
         ranges=found,
         aligned=alignment,
         sharing=tying,
-        few_codes=few_codes(found.ranges, shared, settings.codes),
+        few_codes=few,
         clipped=clipped_constants(graph, chosen, found, shared),
     )
     made = replace(made, early=read_early(graph, chosen, context))

@@ -20,6 +20,7 @@ from opsets.target import Target, load_target
 from qpasses.ir.choices import EngineName
 from qpasses.ir.input_shape import as_texts
 from qpasses.ir.model_nodes import nodes_of
+from qpasses.load.added_masks import added_masks
 from qpasses.load.double_precision import is_double, narrowed
 from qpasses.load.foreign import is_quantized, standard_qdq
 from qpasses.load.half_precision import half_type, widened
@@ -98,7 +99,8 @@ class Source:
     def specs(self) -> Sequence[InputSpec]:
         """What a feed must give."""
         with naming(self.path):
-            return input_specs(self.model, self.is_sized)
+            found, masks = input_specs(self.model, self.is_sized), added_masks(self.model)
+            return [replace(each, drops=each.name in masks) for each in found]
 
     def session(self) -> Session:
         """The model as it was given, in onnxruntime.

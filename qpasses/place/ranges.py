@@ -1,6 +1,6 @@
 """Ranges: which real numbers the integers of each observed tensor span, and why these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,20 @@ class Ranges:
     statistics: Mapping[str, Statistics] = field(default_factory=dict)
     skipped: Mapping[str, str | None] = field(default_factory=dict)
     random: bool = False
+
+    def only(self, names: Collection[str]) -> "Ranges":
+        """Of the tensors ``names``, as far as they are known."""
+        kept = {name: real for name, real in self.ranges.items() if name in names}
+        return replace(self, ranges=kept, methods={name: self.methods[name] for name in kept})
+
+    def with_those(self, others: "Ranges") -> "Ranges":
+        """These, and those of ``others`` from the same samples."""
+        return replace(
+            others,
+            ranges={**self.ranges, **others.ranges},
+            methods={**self.methods, **others.methods},
+            statistics={**self.statistics, **others.statistics},
+        )
 
     @property
     def of_functions(self) -> list[str]:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qpasses.ir.graph import (
     Graph,
@@ -50,7 +52,7 @@ class RecognizeMask(Pass):
     A row that is dropped as a whole stays as it is, by an Or with rows that have no other, or
     has equal shares where the number is so low that float32 keeps nothing of the scores. So
     has one of minus infinity, which is NaN in float; what asks for NaN behind it asks for such
-    rows.
+    rows. A constant that drops some scores and moves others is taken apart into both.
     """
 
     op_types: ClassVar = frozenset({"Softmax"})
@@ -153,7 +155,26 @@ def _added(node: Node, reader: Reader) -> tuple[Tensor, Tensor | None, Flags] | 
                 flags = flags.mapped(lambda x: -x)
             if flags is not None and flags.is_mask and _is_as_wide(scores, node.outputs[0]):
                 return scores, rest, flags
+        value = constant(tensor)
+        if value is not None and _is_as_wide(scores, node.outputs[0]):
+            signed = -value if node.op == "Sub" else value
+            found = _taken_apart(tensor.name, signed, reader)
+            if found is not None:
+                return scores, *found
     return None
+
+
+def _taken_apart(
+    name: str, values: NDArray[Any], reader: Reader
+) -> tuple[Tensor, Flags] | None:
+    """Constant ``values`` as what is added to scores, and what drops them; None without."""
+    drops = values <= DROPPING
+    if not drops.any() or drops.all():
+        return None
+    make = partial(reader.context.constant, f"{name}.is_low", drops)
+    rest = np.where(drops, values.dtype.type(0), values)
+    flags = Flags(float(values[drops].min()), 0.0, make)
+    return reader.context.constant(f"{name}.others", rest), flags
 
 
 def _terms(tensor: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -147,8 +147,8 @@ def _sqnr_db(expected: Outputs, found: Outputs) -> list[float]:
     return row
 
 
-_SILENCE = 1e-10
-"""Less noise than that of the signal is none."""
+_SILENCE = 1e-5
+"""Less noise than that of the signal is none: it is less than 8 bits round away."""
 
 
 def gains(before: Decibels, behind: Decibels, times: int = 1) -> bool:
