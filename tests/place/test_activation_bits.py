@@ -501,8 +501,12 @@ def test_few_codes_are_judged_by_how_many_there_are():
         w1=np.float32([[[[1]]]]),
         w2=np.float32([[[[0.1]]]]),
     )
-    assert qpasses.quantize(made, pictures()).report["warnings"] == []
-    (warning,) = qpasses.quantize(made, pictures(), activation_bits=4).report["warnings"]
+    wide, narrow = (
+        qpasses.quantize(made, pictures(), activation_bits=bits, integer_io=True).report
+        for bits in (8, 4)
+    )
+    assert wide["warnings"] == []
+    (warning,) = narrow["warnings"]
     assert "'b' uses 2 of 16 codes" in warning
 
 

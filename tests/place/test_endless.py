@@ -8,7 +8,8 @@ from qpasses import calibrate, quantize, verify
 from tests.support.small_models import model, numbers, session
 
 MASKED = model(
-    """net (float[N, 8] x, float[N, 8] mask) => (float[N, 3] y) {
+    """net (float[N, 8] x, float[N, 8] mask) => (float[N, 3] y, float[N, 8] seen) {
+        seen = Identity (mask)
         [keys] k = MatMul (x, w)
         column = Identity (mask)
         [drop] s = Add (k, column)

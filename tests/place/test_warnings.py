@@ -31,14 +31,14 @@ def test_a_sound_model_on_real_data_is_warned_of_nothing():
 
 
 def test_a_tensor_that_shares_the_scale_of_a_much_wider_one_is_named_with_its_codes():
-    (warning,) = warnings_of(joined(50), numbers(20, 4))
+    (warning,) = warnings_of(joined(50), numbers(20, 4), integer_io=True)
     assert "'b'" in warning
     assert "5 of 256 codes" in warning
 
 
 @pytest.mark.parametrize(("ratio", "warned"), [(15, 0), (18, 1), (1e6, 1)])
 def test_fewer_than_sixteen_codes_are_few(ratio, warned):
-    assert len(warnings_of(joined(ratio), numbers(20, 4))) == warned
+    assert len(warnings_of(joined(ratio), numbers(20, 4), integer_io=True)) == warned
 
 
 def test_a_narrow_tensor_that_something_else_reads_too_has_a_scale_of_its_own():
