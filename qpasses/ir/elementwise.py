@@ -197,6 +197,29 @@ def made_of(
     return order, next(iter(leaves.values())) if len(leaves) == 1 else None
 
 
+def divisor_of(
+    graph: Graph, node: Node, apart: Container[str] = ()
+) -> tuple[list[Node], Tensor] | None:
+    """The nodes that make the divisor of a Div of one other tensor, and that tensor.
+
+    They become one function of both with the Div, so that a small divisor is never rounded.
+    Not where anything else reads what lies between, nor of numbers that differ along an axis,
+    nor without those whose names are in ``apart``.
+    """
+    if node.op != "Div" or node.name in apart or pair_objection(node):
+        return None
+    nodes, source = made_of(node.inputs[1], apart)
+    if not nodes or source is None or source is node.inputs[0] or differing_axes(nodes):
+        return None
+    inside = {*map(id, nodes), id(node)}
+    ends = [each.outputs[0] for each in nodes]
+    is_alone = all(
+        not is_graph_output(graph, end) and inside.issuperset(map(id, end.outputs))
+        for end in ends
+    )
+    return (nodes, source) if is_alone else None
+
+
 @dataclass
 class Chains:
     """Nodes of which each computes a function of one number of one tensor, its source."""
@@ -206,6 +229,7 @@ class Chains:
     _axes: dict[int, set[int]] = field(default_factory=dict)
     _alone: set[int] = field(default_factory=set)
     _beginnings: dict[int, bool] = field(default_factory=dict)
+    _given: set[int] = field(default_factory=set)
 
     def source(self, tensor: Tensor) -> Tensor:
         """What ``tensor`` is a function of; itself, if no member writes it."""
@@ -242,6 +266,18 @@ class Chains:
             self._alone.add(output)
         return ""
 
+    def holds(self, node: Node) -> bool:
+        """Whether ``node`` is a member."""
+        return id(node.outputs[0]) in self._sources
+
+    def give(self, nodes: Iterable[Node]) -> None:
+        """Let another node take in ``nodes``: their chain ends before them."""
+        self._given.update(map(id, nodes))
+
+    def is_given(self, node: Node) -> bool:
+        """Whether another node takes it in."""
+        return id(node) in self._given
+
     def begin_with(self, graph: Graph, clamp: Node) -> bool:
         """Whether a Relu or Clip is only the beginning of a chain."""
         row, reader = [clamp], sole_consumer(graph, clamp.outputs[0])
@@ -258,7 +294,7 @@ class Chains:
 
     def ends(self, graph: Graph) -> list[Tensor]:
         """The tensors that members write and others read, or that leave the graph."""
-        written = [node.outputs[0] for node in self.members]
+        written = [node.outputs[0] for node in self.members if not self.is_given(node)]
         return [
             tensor
             for tensor in written

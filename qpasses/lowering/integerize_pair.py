@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from opsets.errors import ModelError
 from opsets.fixed_point import Rounding
 from qpasses.ir.edges import Floats, byte_codes, dequantize, quantize
-from qpasses.ir.elementwise import PAIRING, pair_objection
+from qpasses.ir.elementwise import PAIRING, divisor_of, pair_objection
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import stored_input, stored_output
@@ -26,6 +26,7 @@ class IntegerizePair(Pass):
 
     before: ``y = Q(Mul(DQ(a), DQ(b)))``
     after:  ``y = qpasses.LutPair(a, b, table)``
+    Of a Div with what makes its divisor of another tensor, ``Q(Div(DQ(a), Exp(DQ(b))))``.
     **Exact:** the table holds what onnxruntime makes of every pair. Where the op is not
     defined (NaN: 0 / 0), it holds the stored zero; infinities saturate.
     """
@@ -34,7 +35,10 @@ class IntegerizePair(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put a table between the three stored tensors."""
-        stored = [stored_input(tensor, context.settings) for tensor in node.inputs]
+        divisor = divisor_of(graph, node, context.selection.excluded)
+        inner, source = divisor or ([], node.inputs[-1])
+        ends = [*node.inputs[:-1], source]
+        stored = [stored_input(tensor, context.settings) for tensor in ends]
         if not any(stored):
             return NOT_MINE  # all in float
         if node.op == "Mul" and not context.target.fast_kernels:
@@ -46,17 +50,17 @@ class IntegerizePair(Pass):
         if a is None or b is None or found is None or found[1]:
             return Declined("an input or its output is not quantized to 8 bits")
         y = found[0]
-        function = Function.of([node], node.inputs, node.outputs[0], graph.opset)
-        ends = a.quantization, b.quantization, y.quantization
+        function = Function.of([*inner, node], ends, node.outputs[0], graph.opset)
+        meanings = a.quantization, b.quantization, y.quantization
         try:
             target = context.target
             table, undefined = tabulate_pairs(
-                function, *ends, target.table_rounding, target.float_type
+                function, *meanings, target.table_rounding, target.float_type
             )
         except ModelError as error:
             return Declined(str(error))
         record = NodeRecord(
-            source=[node.name],
+            source=[each.name for each in (*inner, node)],
             scales=scales(a=a, b=b, y=y),
             function=function.as_text(),
             undefined=undefined,

@@ -13,6 +13,7 @@ from qpasses.ir.elementwise import (
     ELEMENTWISE,
     PAIRING,
     Chains,
+    divisor_of,
     made_of,
     pair_objection,
     takes_multipliers,
@@ -83,6 +84,7 @@ class _Draft:
     taken: set[int] = field(default_factory=set)
     moving: list[Node] = field(default_factory=list)
     followers: list[list[Node]] = field(default_factory=list)
+    divisors: dict[int, list[Node]] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
     wanted: set[str] = field(default_factory=set)
     looked_up: set[str] = field(default_factory=set)
@@ -143,6 +145,7 @@ def _sort(draft: _Draft, node: Node) -> None:
         _tie_ends(draft, node)
     else:
         _sort_computing(draft, [node, *_taken_in(draft.graph, node, context)])
+        _take_divisor(draft, node)
 
 
 def _tie_ends(draft: _Draft, node: Node) -> None:
@@ -169,6 +172,17 @@ def _sort_computing(draft: _Draft, chain: Sequence[Node]) -> None:
     if _ties_ends(node, draft.context.target):
         draft.plan.ties.append((node.inputs[0].name, end.name))
     draft.touched.update(tensor.name for tensor in [*activations(node), end])
+
+
+def _take_divisor(draft: _Draft, node: Node) -> None:
+    """What makes the divisor of a Div of another tensor is part of it."""
+    found = divisor_of(draft.graph, node, draft.context.selection.excluded)
+    nodes, source = found or ([], node)
+    if nodes and all(map(draft.chains.holds, nodes)):
+        draft.chains.give(nodes)
+        draft.divisors[id(node)] = nodes
+        draft.reach.tie(source.name, node.inputs[1].name)
+        draft.inner.update(each.outputs[0].name for each in nodes)
 
 
 def _left_to_themselves(draft: _Draft) -> set[str]:
@@ -230,6 +244,7 @@ def _follow(draft: _Draft, chain: Sequence[Node], active: set[str]) -> None:
         context.record.declined[node.name] = reason
     else:
         draft.compute(chain)
+        draft.plan.integer.update(map(id, draft.divisors.get(id(node), ())))
         active |= {*operands, end}
 
 
@@ -251,7 +266,7 @@ def _add_chains(draft: _Draft, active: set[str]) -> None:
     result, chains = draft.plan, draft.chains
     for node in chains.members:
         output = node.outputs[0]
-        if draft.reach.of(chains.source(output).name) in active:
+        if draft.reach.of(chains.source(output).name) in active and not chains.is_given(node):
             result.integer.add(id(node))
         draft.inner.add(output.name)
     ends = chains.ends(draft.graph)

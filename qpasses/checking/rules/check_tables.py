@@ -21,7 +21,7 @@ from qpasses.checking.rules.check_clamps import bounds_of, clamps_behind, stored
 from qpasses.checking.rules.check_constants import operand
 from qpasses.checking.rules.check_functions import recorded_function
 from qpasses.checking.rules.check_multipliers import rule_pair
-from qpasses.ir.graph import Tensor, constant, rank
+from qpasses.ir.graph import Node, Tensor, constant, rank
 from qpasses.ir.record import AnyQuantization, ChannelQuantization, Quantization, scales_of
 
 
@@ -165,12 +165,26 @@ def _filled(row: Floats, codes: NDArray[Any]) -> Floats:
     return result
 
 
+def _two_tensors(chain: Sequence[Node]) -> list[Tensor]:
+    """What the last node of ``chain`` computes with; what makes its divisor are the others."""
+    *before, last = chain
+    theirs = list(last.inputs)
+    if len(theirs) != 2 or (before and last.op != "Div"):
+        raise DifferenceError("its record names no node of two tensors")
+    if before:
+        made = {id(each.outputs[0]) for each in before}
+        read = {id(t): t for each in before for t in each.inputs if constant(t) is None}
+        leaves = [t for i, t in read.items() if i not in made and not t.is_empty()]
+        if len(leaves) != 1 or theirs[1] is not before[-1].outputs[0] or id(theirs[0]) in made:
+            raise DifferenceError("its record names nodes that make no divisor of one tensor")
+        theirs[1] = leaves[0]
+    return theirs
+
+
 def lut_pair(site: Site) -> Iterator[str]:
     """A function of two tensors, on all pairs of codes."""
     yield from unlike_attributes(site.node.attrs, {})
-    theirs: Sequence[Tensor] = site.first.inputs
-    if len(site.chain) != 1 or len(theirs) != 2:
-        raise DifferenceError("its record names no node of two tensors")
+    theirs = _two_tensors(site.chain)
     a, b = (operand(site, site.inputs[n], t) for n, t in zip("ab", theirs, strict=True))
     y, function = site.y, recorded_function(site, theirs)
     yield from check_record(site, {"a": [a.scale], "b": [b.scale], "y": [y.scale]})
