@@ -55,7 +55,8 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
                 record.tensors[value.name] = _quantization(entries)
         for node in graph.node:
             if entries := _read(node.metadata_props):
-                if missing := _OF_NODES - entries.keys():
+                wanted = _OF_NODES | ({"undefined"} if "function" in entries else set())
+                if missing := wanted - entries.keys():
                     raise ValueError(f"a node without {', '.join(sorted(missing))}")
                 record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
         about = _read(model.metadata_props)

@@ -1,4 +1,4 @@
-"""Joined outputs: scores beside boxes, which one scale for both would round away."""
+"""Joined outputs: scores beside boxes, that one scale for both would round away."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,6 @@ from qpasses.ir.graph import Graph, Node, is_graph_output
 from qpasses.ir.moving import moves
 from qpasses.ir.patterns import data_inputs
 from qpasses.ir.rewriting import Context
-from qpasses.place.alignment.groups import joins
 from qpasses.place.planning import Plan
 
 
@@ -23,7 +22,7 @@ def leave_joined(
         return False
     for node in graph.nodes if few_codes else ():
         lost = [each.name for each in data_inputs(node) if each.name in few_codes]
-        if not lost or id(node) not in chosen.integer or not joins(node):
+        if not lost or id(node) not in chosen.integer or node.op != "Concat":
             continue
         behind = _moved_out(graph, node)
         for each in behind:

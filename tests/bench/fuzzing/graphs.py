@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from calibration import Session
 from opsets.errors import QPassesError
 from tests.bench.fuzzing.builder import Arrays, Builder, Shape
-from tests.bench.fuzzing.steps import STEPS, Step, clip, pair, relu, unary
+from tests.bench.fuzzing.steps import MORE_STEPS, Step, clip, pair, relu, unary
 
 OPSETS = range(13, 22)
 SAMPLES = 3
@@ -49,7 +49,7 @@ class Case:
 
 def case(seed: int, number: int) -> Case | None:
     """Case ``number`` of ``seed``; None where what was drawn does not run to finite values."""
-    return drawn(np.random.default_rng([seed, number]), OPSETS, STEPS, OPTIONS)
+    return drawn(np.random.default_rng([seed, number]), OPSETS, MORE_STEPS, OPTIONS)
 
 
 def drawn(

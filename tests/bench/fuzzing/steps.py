@@ -298,9 +298,47 @@ def softmax(b: Builder, x: str) -> object:
     return b.add("Softmax", [x], axis=b.whole(-len(b.shapes[x]), len(b.shapes[x]) - 1))
 
 
+def quotient(b: Builder, x: str) -> object:
+    """A tensor by what is made of another one, or of itself, and is never zero."""
+    shape = b.shapes[x]
+    other = b.one_of([name for name, found in b.shapes.items() if found == shape])
+    steps = [b.one_of(["Exp", "Sigmoid", "Softplus"]), b.one_of(["", "Exp", "Add"])]
+    for op in filter(None, steps):
+        operands = [other, b.fixed(b.rng.random() + 0.01, np.float32)]
+        if not b.add(op, operands if op == "Add" else operands[:1]):
+            return None
+        other = list(b.shapes)[-1]
+    return b.add("Div", [x, other])
+
+
+def attend(b: Builder, x: str) -> object:
+    """Softmax of scores that a constant drops some of, or a wide tensor lowers."""
+    shape = b.shapes[x]
+    drops = np.where(b.rng.random(shape[-1:]) < 0.4, b.one_of([-1e9, -2000.0, -30.0]), 0.0)
+    drops[b.whole(0, len(drops) - 1)] = b.rng.normal()
+    mask = b.fixed(drops, np.float32)
+    if b.chance(0.5):
+        row = b.add("Mul", [x, b.fixed(0.0, np.float32)]) and list(b.shapes)[-1]
+        mask = (row and b.add("Add", [row, mask]) and list(b.shapes)[-1]) or mask
+    return b.add("Add", [x, mask]) and b.add("Softmax", [list(b.shapes)[-1]], axis=-1)
+
+
+def beside(b: Builder, x: str) -> object:
+    """Numbers of hundreds beside those of one."""
+    wide = b.add("Mul", [x, b.fixed(b.one_of([20.0, 640.0]), np.float32)])
+    parts = [list(b.shapes)[-1], x] if b.chance(0.5) else [x, list(b.shapes)[-1]]
+    return wide and b.add("Concat", parts, axis=b.whole(0, len(b.shapes[x]) - 1))
+
+
 STEPS: Sequence[tuple[Step, int]] = (
     *((conv, 6), (gemm, 3), (matmul, 3), (pair, 5), (unary, 3), (prelu, 1), (relu, 2)),
     *((clip, 2), (normalize, 2), (pool, 3), (reduce, 2), (reshape, 2), (slices, 3)),
     *((joins, 2), (grows, 3), (tells, 1), (softmax, 1), (conv_transpose, 1)),
 )
 """Steps with their weights."""
+
+MORE_STEPS: Sequence[tuple[Step, int]] = (
+    *STEPS,
+    *((quotient, 1), (attend, 1), (beside, 1)),
+)
+"""Of float graphs."""

@@ -14,6 +14,7 @@ from rich.progress import track
 from rich.table import Table
 
 from tests.bench.mutation.campaign import (
+    APART,
     BUILT,
     CHANNELS,
     FORGED,
@@ -28,7 +29,7 @@ from tests.bench.mutation.campaign import (
     targets,
 )
 
-EVERY = (*MODELS, *ROUNDED, CHANNELS, *QUANTIZED, *BUILT)
+EVERY = (*MODELS, *ROUNDED, CHANNELS, APART, *QUANTIZED, *BUILT)
 
 
 def faults(

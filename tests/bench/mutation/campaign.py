@@ -32,6 +32,7 @@ from tests.bench.mutation.structure import (
     swap_inputs,
 )
 from tests.support.channel_nets import channel_feeds, channel_net
+from tests.support.far_apart_net import far_apart_feeds, far_apart_net
 
 Change = Callable[[Model, np.random.Generator], Fault | None]
 
@@ -85,6 +86,9 @@ ROUNDED = {
 
 CHANNELS = "channels"
 """A small float original, of whose channels most have scales of their own."""
+
+APART = "far_apart"
+"""A small float original with an added mask, a quotient, and boxes joined to scores."""
 
 CALIBRATION_SAMPLES = 10
 ATTEMPTS = 20
@@ -140,6 +144,14 @@ class Target:
         made = qpasses.quantize(original, feeds, activation_scales="per-channel").model
         assert made is not None
         return cls(CHANNELS, original, made, feeds[:1])
+
+    @classmethod
+    def of_far_apart(cls) -> "Target":
+        """``APART``."""
+        original, feeds = far_apart_net(), far_apart_feeds(CALIBRATION_SAMPLES)
+        made = qpasses.quantize(original, feeds).model
+        assert made is not None
+        return cls(APART, original, made, feeds[:1])
 
     @cached_property
     def content(self) -> bytes:
@@ -287,5 +299,6 @@ def targets(names: Sequence[str] = ()) -> list[Target]:
             if each.name == original and (not names or name in names)
         ),
         *([Target.of_channels()] if not names or CHANNELS in names else []),
+        *([Target.of_far_apart()] if not names or APART in names else []),
         *map(Target.quantized, already),
     ]

@@ -17,7 +17,7 @@ SETTINGS: dict[str, list[Any]] = {
     "activation_bits": [8, 7, 4],
     "narrow_range": [False, True],
     "weight_type": ["int8", "uint8"],
-    "weight_rounding": ["nearest", "sum-preserving", "second-order", "auto"],
+    "weight_rounding": ["nearest", "sum-preserving", "second-order"],
     "activation_scales": ["per-tensor"],
     "per_channel": [True, False],
     "symmetric": [False, True],
@@ -30,7 +30,7 @@ SETTINGS: dict[str, list[Any]] = {
 """Recorded settings that say how the graph follows from the scales, and values of theirs.
 
 Other ``activation_scales`` say where scales come from, as a method of calibration does:
-samples may leave every tensor one of its own.
+samples may leave every tensor one of its own. So they may round weights in any way, by auto.
 """
 
 
@@ -59,6 +59,11 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
     entry = next(e for e in model.metadata_props if e.key == f"{PREFIX}configuration")
     settings = json.loads(entry.value)
     others = {name: [v for v in SETTINGS[name] if v != settings[name]] for name in SETTINGS}
+    owners = [*model.graph.value_info, *model.graph.node]
+    said = {entry.key for owner in owners for entry in owner.metadata_props}
+    for setting, key in _TRACES.items():
+        if PREFIX + key not in said:
+            del others[setting]  # nothing follows from it
     name = one_of(sorted(name for name, values in others.items() if values), rng)
     if name is None:
         return None
@@ -66,6 +71,10 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
     settings[name] = one_of(others[name], rng)
     entry.value = json.dumps(settings, sort_keys=True)
     return Fault("setting", "the model", name, str(old), str(settings[name]))
+
+
+_TRACES = {"activation_scales": "zero_points", "weight_rounding": "weights"}
+"""What tensors or nodes say only where a setting gave them something."""
 
 
 def _owners(model: Model) -> Iterator[tuple[str, Any]]:
