@@ -66,7 +66,7 @@ from qpasses.place.ties import stand_ins
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
 from qpasses.recover.channel_scales import Scaled, Seen, scale_channels, see_channels
-from qpasses.recover.on_samples import Judge, held_back
+from qpasses.recover.judge import Judge, held_back
 from qpasses.recover.round_weights import Rounded, note_rounding, round_weights
 
 
@@ -82,9 +82,9 @@ class State:
     of tying scales for tables, if that was asked for. ``few_codes``: by tensor, the codes it
     uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
     into. ``weights``: by node, the real ones, until they are rounded for good; ``rounded``:
-    how they were. ``seen``: what samples say of channels, ``scaled``: which got scales.
-    ``unfinished``: why the graph does not become integer, or nothing; ``ended``: whether no
-    stage but the last follows.
+    how they were. ``judge``: who tells how far off that is. ``seen``: what samples say of
+    channels, ``scaled``: which got scales. ``unfinished``: why the graph does not become
+    integer, or nothing; ``ended``: whether no stage but the last follows.
     """
 
     source: onnx.ModelProto
@@ -106,6 +106,7 @@ class State:
     clipped: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rounded: Rounded = field(default_factory=Rounded)
+    judge: Judge | None = None
     seen: Seen | None = None
     scaled: Scaled = field(default_factory=Scaled)
     evidence: Sequence[NodeEvidence] = ()
@@ -226,7 +227,10 @@ def placed(state: State) -> State:
     made = replace(made, early=read_early(graph, chosen, context))
     if settings.weight_rounding != "nearest":
         made = replace(made, weights=real_weights(chosen, context))
-    made = replace(made, seen=_seen(made))
+    good = state.samples.without(state.ranges.skipped)
+    asked = "auto" in (settings.activation_scales, settings.weight_rounding)
+    judge = Judge(graph, context.sizes, held_back(good) if asked else good.spread(0))
+    made = replace(made, judge=judge, seen=_seen(made, good, judge))
     place(graph, chosen, shared, context, state.kept)
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
@@ -234,31 +238,32 @@ def placed(state: State) -> State:
     return made.stopped() if state.watch.stop_after == PLACE else made
 
 
-def _seen(state: State) -> Seen | None:
+def _seen(state: State, good: Samples, judge: Judge) -> Seen | None:
     """What the channels of the float graph hold, if that is asked for and can be."""
     how, graph, context = state.settings.activation_scales, state.graph, state.context
     if how is None or how == "per-tensor" or state.settings.why_no_channels:
         return None
     stepped = {name for name, method in state.ranges.methods.items() if method == STEPS}
     free = free_channels(graph, state.plan, stepped | state.kept.keys(), context)
-    good = state.samples.without(state.ranges.skipped)
-    return see_channels(graph, free, how, good, state.progress("see channels", len(good)))
+    advance = state.progress("see channels", len(good))
+    return see_channels(graph, free, how, good, judge.samples, advance)
 
 
 def recovered(state: State) -> State:
     """Q/DQ graph -> one whose integers lose less on the samples."""
-    graph, settings = state.graph, state.settings
+    graph, settings, judge = state.graph, state.settings, state.judge
     how = settings.weight_rounding or "nearest"
-    good = state.samples.without(state.ranges.skipped)
-    judge = Judge(state.source, held_back(good))
+    assert judge is not None
     if state.seen is not None:
         scaled = scale_channels(graph, state.seen, state.plan.stored, judge, state.context)
         state = replace(state, seen=None, scaled=scaled)
     elif settings.activation_scales == "auto":
         state = replace(state, scaled=Scaled("auto", reason=settings.why_no_channels))
     if how != "nearest":
+        good = state.samples.without(state.ranges.skipped)
         rounded = round_weights(graph, how, state.weights, judge, good, state.progress)
         state = replace(state, weights={}, rounded=rounded)
+    state = replace(state, judge=None)
     if settings.emit == "qdq":
         run_passes(CLIP_CODES, graph, state.context, state.watch)
         return replace(state, unfinished="emitted as Q/DQ", ended=True)

@@ -27,7 +27,7 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.place.free_channels import FreeChannels
 from qpasses.place.placement import BIAS_LIMIT, activation_parameters, quantize_weights
-from qpasses.recover.on_samples import Judge, gains, held_back
+from qpasses.recover.judge import Judge, gains
 
 WIDENED = 1.25
 """A channel has fewer values than its tensor: samples may lack its largest."""
@@ -105,13 +105,17 @@ class Seen:
 
 
 def see_channels(
-    graph: Graph, free: FreeChannels, how: ActivationScales, samples: Samples, advance: Advance
+    graph: Graph,
+    free: FreeChannels,
+    how: ActivationScales,
+    samples: Samples,
+    judges: Samples,
+    advance: Advance,
 ) -> Seen:
     """Run the float ``graph`` on all samples, unless none is to judge that should.
 
     Raises ModelError where it cannot be run.
     """
-    judges = held_back(samples) if how == "auto" else samples.spread(0)
     if how == "auto" and not len(judges):
         return Seen(free, {}, {})
     others = samples.without(set(judges.names))

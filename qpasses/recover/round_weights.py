@@ -15,9 +15,10 @@ from qpasses.ir.choices import WeightRounding
 from qpasses.ir.graph import Graph
 from qpasses.ir.progress import Progress
 from qpasses.ir.record import Record, digest_of
+from qpasses.recover.judge import Decibels, Judge, gains
 from qpasses.recover.kept_sums import keep_sums
 from qpasses.recover.matrices import Codes, Matrix, in_float, matrices_of
-from qpasses.recover.on_samples import Decibels, Judge, gains, moments_on, walks
+from qpasses.recover.on_samples import moments_on, walks
 from qpasses.recover.second_moments import Moments
 from qpasses.recover.second_order import least_error
 
@@ -30,7 +31,8 @@ class Rounded:
     """How weights were rounded, of the ``nodes`` by name.
 
     ``asked``: what the user asked for, ``how``: what was done. ``sqnr_db``: on so many samples
-    ``held_back``, what each way that was tried gives at the outputs, and ``UNROUNDED``.
+    ``held_back``, what each way that was tried gives, and ``UNROUNDED``: at outputs, or before
+    those of few numbers.
     """
 
     asked: WeightRounding = "nearest"

@@ -15,7 +15,7 @@ from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.metadata import PREFIX, read_record
 from qpasses.ir.record import ChannelQuantization
-from qpasses.recover import channel_scales, on_samples
+from qpasses.recover import channel_scales, judge
 from tests.support.channel_nets import BODY, channel_feeds, channel_net, channel_weights
 from tests.support.fault_finding import Floats, one_off
 from tests.support.small_models import every_tensor, numbers
@@ -261,7 +261,7 @@ def test_auto_takes_them_where_held_back_samples_gain(monkeypatch):
 def test_what_gains_less_than_noise_has_the_integers_of_the_default(
     monkeypatch, weight_rounding
 ):
-    monkeypatch.setattr(on_samples, "NOISE_DB", 100.0)
+    monkeypatch.setattr(judge, "NOISE_DB", 100.0)
     original = channel_net(e=channel_weights()["e"] * np.float32(1e-6))  # scales are raised
     feeds, rest = channel_feeds(24), {"weight_rounding": weight_rounding}
     found = check(original, feeds, **rest, **AUTO)
@@ -270,7 +270,8 @@ def test_what_gains_less_than_noise_has_the_integers_of_the_default(
     assert bare(found.model) == bare(quantize(original, feeds, **rest).model)
 
 
-def test_figures_are_those_of_the_model_that_the_other_samples_make():
+def test_figures_are_those_of_the_model_that_the_other_samples_make(monkeypatch):
+    monkeypatch.setattr(judge, "TELLING", 0)
     original, feeds = channel_net(), channel_feeds(24)
     said = quantize(original, feeds, **AUTO).report["activation_scales"]["sqnr_db"]
     plain = quantize(original, feeds).model

@@ -8,16 +8,22 @@ import pytest
 
 import qpasses
 from opsets.errors import UsageError
-from qpasses import integerize, quantize, verify
+from qpasses import integerize, verify
 from qpasses.ir.metadata import PREFIX
 from qpasses.ir.record import digest_of
-from qpasses.recover import on_samples, round_weights
-from qpasses.recover.on_samples import gains
+from qpasses.recover import judge, on_samples, round_weights
+from qpasses.recover.judge import gains
 from qpasses.recover.round_weights import UNROUNDED
 from tests.support.fault_finding import one_off
 from tests.support.stage_checks import net, run
 
 SECOND = {"weight_rounding": "second-order"}
+
+
+def quantize(*args, **options):
+    """Without what accuracy is by default, but for the ``options``."""
+    return qpasses.quantize(*args, **{"accuracy": "fast"} | options)
+
 
 BODY = """
     a = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x, k, c)
@@ -179,7 +185,7 @@ def pictures():
 
 
 def test_held_back_samples_choose_what_gains_most(pictures, monkeypatch):
-    monkeypatch.setattr(on_samples, "NOISE_DB", 0.1)
+    monkeypatch.setattr(judge, "NOISE_DB", 0.1)
     found = quantize(pictures, smooth(64), **AUTO)
     said = found.report["weight_rounding"]
     assert (said["asked"], said["held_back"]) == ("auto", 16)
@@ -188,10 +194,11 @@ def test_held_back_samples_choose_what_gains_most(pictures, monkeypatch):
     assert verify(found.model, pictures, smooth(2)).verdict == "ok"
 
 
-def test_what_costs_more_is_tried_where_more_is_left_to_gain(pictures):
+def test_what_costs_more_is_tried_where_more_is_left_to_gain(pictures, monkeypatch):
+    monkeypatch.setattr(judge, "TELLING", 0)
     said = quantize(pictures, smooth(64), **AUTO).report["weight_rounding"]
     to_gain = said["sqnr_db"][UNROUNDED] - said["sqnr_db"]["nearest"]
-    assert on_samples.NOISE_DB < to_gain < 2 * on_samples.NOISE_DB
+    assert judge.NOISE_DB < to_gain < 2 * judge.NOISE_DB
     assert list(said["sqnr_db"]) == ["nearest", UNROUNDED, "sum-preserving"]
 
 
@@ -203,7 +210,8 @@ def test_nothing_is_tried_where_weights_in_float_gain_nothing(model, monkeypatch
 
 
 @pytest.mark.parametrize("way", ["sum-preserving", UNROUNDED])
-def test_each_figure_is_that_of_the_rounding_alone(pictures, way):
+def test_each_figure_is_that_of_the_rounding_alone(pictures, way, monkeypatch):
+    monkeypatch.setattr(judge, "TELLING", 0)
     feeds = smooth(64)
     said = quantize(pictures, feeds, **AUTO).report["weight_rounding"]["sqnr_db"]
     judges = feeds[::4]
@@ -242,6 +250,7 @@ def test_outputs_that_are_infinite_judge_nothing():
         ([0.4, 0.4, 0.4], False),
         ([1.0, 0.9, 1.1, 1.0], True),
         ([9.0, -3.0, 2.0, -4.0], False),
+        ([2.0, 0.2, 2.0, -0.2], False),
         ([-1.0, -1.0], False),
     ],
 )
@@ -251,7 +260,7 @@ def test_a_gain_is_more_than_noise_and_chance(gained, expected):
 
 
 def test_what_gains_less_than_noise_stays_nearest(model, monkeypatch):
-    monkeypatch.setattr(on_samples, "NOISE_DB", 100.0)
+    monkeypatch.setattr(judge, "NOISE_DB", 100.0)
     found = quantize(model, smooth(24), **AUTO)
     assert found.report["weight_rounding"]["chosen"] == "nearest"
     plain = quantize(model, smooth(24)).model
@@ -273,10 +282,11 @@ def test_too_few_samples_judge_nothing(model, samples):
     assert verify(found.model, model, smooth(2)).verdict == "ok"
 
 
-def test_outputs_that_are_no_floats_judge_nothing():
+def test_outputs_that_are_no_floats_are_judged_by_what_is_behind_them():
     made = net(
         [1, 8], "z = MatMul (x, m) y = ArgMax <axis = 1> (z)", outputs="int64[] y", m=np.eye(8)
     )
     feeds = [{"x": each["x"].reshape(-1)[:8].reshape(1, 8)} for each in smooth(8)]
     said = quantize(made, feeds, **AUTO).report["weight_rounding"]
-    assert (said["chosen"], said["held_back"], said["sqnr_db"]) == ("nearest", 2, {})
+    assert (said["chosen"], said["held_back"]) == ("nearest", 2)
+    assert said["sqnr_db"]["nearest"] == said["sqnr_db"][UNROUNDED] > 40
