@@ -45,7 +45,7 @@ class Scaled:
     """How many ``tensors`` of the ``free`` ones got scales of channels.
 
     ``asked``: what the user asked for, ``how``: what was done. ``sqnr_db``: on so many samples
-    ``held_back``, what each way gives at the outputs, where that was asked.
+    ``held_back``, what each way gives at outputs, or before those of few numbers.
     """
 
     asked: ActivationScales = "per-tensor"
@@ -159,7 +159,7 @@ def scale_channels(
     behind = judge.sqnr_db(graph)
     if before is None or behind is None:
         _store(graph, whole, stored, seen.free, context)
-        return Scaled(asked, free=free, reason="no output is float")
+        return Scaled(asked, free=free, reason="there is nothing to judge by")
     found = {"per-tensor": float(before.mean()), "per-channel": float(behind.mean())}
     if not gains(before, behind):
         _store(graph, whole, stored, seen.free, context)

@@ -18,7 +18,7 @@ from qpasses.ir.record import Record, digest_of
 from qpasses.recover.judge import Decibels, Judge, gains
 from qpasses.recover.kept_sums import keep_sums
 from qpasses.recover.matrices import Codes, Matrix, in_float, matrices_of
-from qpasses.recover.on_samples import moments_on, walks
+from qpasses.recover.on_samples import AT_ONCE, moments_on, walks
 from qpasses.recover.second_moments import Moments
 from qpasses.recover.second_order import least_error
 
@@ -134,12 +134,20 @@ def _round(
     samples: Samples,
     progress: Progress,
 ) -> None:
-    """Round the nearest codes, which are stored, ``how`` it is said."""
+    """Round the nearest codes, which are stored, ``how`` it is said.
+
+    By second order not those of so many inputs that their moments fill the memory: they keep
+    their sums.
+    """
     if how == "sum-preserving":
         for each in matrices:
             each.store(_with_kept_sums(each))
     elif how == "second-order":
-        _choose(graph, matrices, samples.spread(SAMPLES), progress)
+        for each in matrices:
+            if each.moment_bytes > AT_ONCE:
+                each.store(_with_kept_sums(each))
+        fitting = [each for each in matrices if each.moment_bytes <= AT_ONCE]
+        _choose(graph, fitting, samples.spread(SAMPLES), progress)
 
 
 def _with_kept_sums(matrix: Matrix) -> Codes:

@@ -24,6 +24,9 @@ _DAMPING = 0.01
 
 _SWEEPS = 3
 
+_AT_ONCE = 32 << 20
+"""Rows of so many bytes are computed at once."""
+
 _BLOCK = 64
 """So many columns are computed with before the others hear of it."""
 
@@ -34,23 +37,30 @@ def least_error(quotients: Floats, moments: Floats, ends: tuple[int, int]) -> In
     No code leaves ``ends``, and none is ``REACH`` or more from its weight but for what is
     clipped.
     """
-    nearest = np.clip(np.rint(quotients), *ends)
-    low = np.minimum(np.maximum(np.floor(quotients - REACH) + 1, ends[0]), nearest)
-    high = np.maximum(np.minimum(np.ceil(quotients + REACH) - 1, ends[1]), nearest)
     damped = _damped(moments)
     order = np.argsort(-_diagonal(damped), axis=1, kind="stable")
-    columns = order[:, None, :]
-    real, least, most = (
-        np.take_along_axis(each, columns, axis=2) for each in (quotients, low, high)
-    )
-    each_group = np.arange(len(order))[:, None, None]
-    sorted_moments = damped[each_group, order[:, :, None], columns]
-    chosen = _one_by_one(real, sorted_moments, least, most)
-    _descend(real, chosen, sorted_moments, least, most)
-    made = np.empty_like(chosen)
-    np.put_along_axis(made, np.broadcast_to(columns, chosen.shape), chosen, axis=2)
-    is_better = _error(quotients - made, damped) < _error(quotients - nearest, damped)
-    return np.where(is_better[:, :, None], made, nearest).astype(np.int64)
+    columns, each_group = order[:, None, :], np.arange(len(order))[:, None, None]
+    damped = damped[each_group, order[:, :, None], columns]
+    factor = _inverse_factor(damped)
+    made = np.empty(quotients.shape, np.int64)
+    many = max(_AT_ONCE // quotients[:, :1].nbytes, 1)
+    for start in range(0, quotients.shape[1], many):
+        part = slice(start, start + many)
+        real = np.take_along_axis(quotients[:, part], columns, axis=2)
+        codes = _least(real, damped, factor, ends).astype(np.int64)
+        np.put_along_axis(made[:, part], np.broadcast_to(columns, codes.shape), codes, axis=2)
+    return made
+
+
+def _least(real: Floats, moments: Floats, factor: Floats, ends: tuple[int, int]) -> Floats:
+    """Codes of some rows, the largest inputs first."""
+    nearest = np.clip(np.rint(real), *ends)
+    low = np.minimum(np.maximum(np.floor(real - REACH) + 1, ends[0]), nearest)
+    high = np.maximum(np.minimum(np.ceil(real + REACH) - 1, ends[1]), nearest)
+    chosen = _one_by_one(real, factor, low, high)
+    _descend(real, chosen, moments, low, high)
+    is_better = _error(real - chosen, moments) < _error(real - nearest, moments)
+    return np.where(is_better[:, :, None], chosen, nearest)
 
 
 def _damped(moments: Floats) -> Floats:
@@ -75,9 +85,8 @@ def _blocks(size: int) -> Iterator[slice]:
         yield slice(start, min(start + _BLOCK, size))
 
 
-def _one_by_one(real: Floats, moments: Floats, low: Floats, high: Floats) -> Floats:
-    """Each column rounded, its error over those that follow as the moments ask for."""
-    factor = _inverse_factor(moments)
+def _one_by_one(real: Floats, factor: Floats, low: Floats, high: Floats) -> Floats:
+    """Each column rounded, its error over those that follow as ``factor`` says."""
     left, codes = real.copy(), np.empty_like(real)
     for block in _blocks(real.shape[2]):
         lost = np.empty_like(left[:, :, block])

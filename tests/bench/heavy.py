@@ -22,6 +22,9 @@ from tests.bench.child import cost_of
 
 CHANNELS, COLUMNS, SIDE = 2048, 8192, 4
 
+JUDGED = 8
+"""So many samples: of fewer none are held back."""
+
 
 @dataclass
 class Draft:
@@ -45,7 +48,7 @@ class Draft:
 
 
 def make(path: Path, scale: float) -> None:
-    """Write the model to ``path``, its weights and a sample beside it."""
+    """Write the model to ``path``, its weights and a folder of samples beside it."""
     draft, channels, columns = Draft(), int(CHANNELS * scale), int(COLUMNS * scale)
     for _ in range(4):
         draft.add("Conv", (channels, channels, 3, 3), (channels,), pads=[1] * 4)
@@ -62,8 +65,10 @@ def make(path: Path, scale: float) -> None:
     imports = [helper.make_opsetid("", 21)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     onnx.save(model, path, save_as_external_data=True, location="weights")
-    numbers = np.random.default_rng(0).standard_normal(shape, np.float32)
-    np.savez(path.with_suffix(".npz"), x=numbers)
+    path.with_suffix("").mkdir()
+    for place in range(JUDGED):
+        numbers = np.random.default_rng(place).standard_normal(shape, np.float32)
+        np.savez(path.with_suffix("") / f"{place}.npz", x=numbers)
 
 
 def main() -> None:
@@ -76,11 +81,21 @@ def main() -> None:
         model = Path(folder) / "heavy.onnx"
         make(model, given.scale)
         size = (model.parent / "weights").stat().st_size / (1 << 20)
-        data, integer = model.with_suffix(".npz"), Path(folder) / "heavy.int8.onnx"
+        data, integer = model.with_suffix(""), Path(folder) / "heavy.int8.onnx"
         table, qdq = Path(folder) / "heavy.table", Path(folder) / "heavy.qdq.onnx"
         kept, to_qdq = Path(folder) / "heavy.kept.onnx", ("--emit", "qdq", "-o", qdq)
         commands: dict[str, Sequence[object]] = {
             "calibrate": ("calibrate", model, "--data", data, "-o", table),
+            "quantize, fast": (
+                "quantize",
+                model,
+                "--data",
+                data,
+                "--accuracy",
+                "fast",
+                "-o",
+                integer,
+            ),
             "quantize": ("quantize", model, "--data", data, "-o", integer),
             "verify": ("verify", integer, "--against", model, "--data", data),
             "inspect": ("inspect", integer),

@@ -110,7 +110,7 @@ def test_the_lines_that_read_the_evidence_print_every_node(desk):
     lines = found.splitlines()
     assert len(lines) == 12
     assert lines[0] == (
-        "stem/conv thresholds 0 of 2269771 - the first onnxruntime body of IntConv that "
+        "stem/conv thresholds 0 of 2271046 - the first onnxruntime body of IntConv that "
         "computes such a node"
     )
 

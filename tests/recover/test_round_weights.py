@@ -92,6 +92,17 @@ def test_where_moments_are_many_what_follows_sees_what_was_chosen_before(model, 
     assert noise(made, model, smooth(30)) < noise(plain, model, smooth(30))
 
 
+def test_weights_of_too_many_inputs_keep_their_sums(model, monkeypatch):
+    monkeypatch.setattr(round_weights, "AT_ONCE", 8 * 36**2)
+    second = quantize(model, smooth(20), **SECOND).model
+    sums = quantize(model, smooth(20), weight_rounding="sum-preserving").model
+    assert verify(second, model, smooth(4)).verdict == "ok"
+    both = [{t.name: t for t in each.graph.initializer} for each in (second, sums)]
+    names = [name for name in both[0] if name.endswith("weight_int8")]
+    alike = [both[0][name].raw_data == both[1][name].raw_data for name in names]
+    assert alike == [False, False, True, False]  # of the Gemm, which reads 96 numbers
+
+
 def test_a_changed_weight_is_found_and_so_is_a_changed_digest(model, made):
     names = [t.name for t in made.model.graph.initializer if t.name.endswith("weight_int8")]
     for name in names:

@@ -96,3 +96,11 @@ def test_much_is_gained_where_inputs_are_alike():
     codes = least_error(quotients, moments, INT8)
     before = errors(quotients - np.rint(quotients), damped(moments)).sum()
     assert errors(quotients - codes, damped(moments)).sum() < before / 10
+
+
+def test_rows_choose_the_same_codes_a_few_at_a_time(monkeypatch):
+    rng = np.random.default_rng(2)
+    moments, quotients = moments_of(rng, 2, 9, 4), rng.uniform(-20, 20, (2, 7, 9))
+    whole = least_error(quotients, moments, INT8)
+    monkeypatch.setattr(second_order, "_AT_ONCE", 3 * 2 * 9 * 8)
+    np.testing.assert_array_equal(least_error(quotients, moments, INT8), whole)
