@@ -67,6 +67,34 @@ def held_in_place(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
     return {n: held[n] for n, each in flags.items() if each.c_contiguous and each.aligned}
 
 
+def of_products(model: onnx.ModelProto) -> set[str]:
+    """The weights that nothing but products of matrices and convolutions reads.
+
+    onnxruntime's optimizer turns the axes of others, under the name that they have: whoever
+    shares the values of that name with a session gives it the old ones. Those of a quantized
+    product are behind a DequantizeLinear.
+    """
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in model.graph.node:
+        for name in names_read([node]):
+            readers.setdefault(name, []).append(node)
+
+    def is_safe(name: str) -> bool:
+        for node in readers.get(name, []):
+            is_first = name in [*node.input][:1]
+            if node.op_type == "DequantizeLinear" and is_first and is_safe(node.output[0]):
+                continue
+            if node.domain or node.op_type not in _PRODUCTS or name not in node.input[1:2]:
+                return False
+        return True
+
+    given = {value.name for value in model.graph.output}
+    return {t.name for t in model.graph.initializer if t.name not in given and is_safe(t.name)}
+
+
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
 def put_apart(
     model: onnx.ModelProto, folder: Path, outputs: Sequence[onnx.ValueInfoProto] = ()
 ) -> Path:

@@ -3,7 +3,7 @@
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibration.draws import settled
 from calibration.held_weights import are_many, unmap
 from calibration.inputs import Feed, tensors
-from calibration.large_weights import handed_over, held_in_place, put_apart
+from calibration.large_weights import handed_over, held_in_place, of_products, put_apart
 from calibration.silent import ort
 from calibration.silent import state as _state
 from opsets.errors import ModelError
@@ -99,12 +99,15 @@ class Session:
         if isinstance(model, onnx.ModelProto) and are_many(model):
             options.add_session_config_entry("session.disable_prepacking", "1")
             self._folder = tempfile.TemporaryDirectory(prefix="qpasses-")
-            self._share(held_in_place(model) if in_place else {}, options)
+            kept = of_products(model) if optimize else None
+            self._share(held_in_place(model) if in_place else {}, options, kept)
             model = put_apart(model, Path(self._folder.name), outputs)
             unmap()
         elif isinstance(model, onnx.ModelProto):
+            kept = of_products(model) if optimize else None
             model, weights = handed_over(model, outputs)
-            options.add_external_initializers([*weights], self._share(weights, options))
+            values = self._share(weights, options, kept)
+            options.add_external_initializers([*weights], values)
         source = str(model) if isinstance(model, Path) else model
         try:
             self._session = ort.InferenceSession(
@@ -117,12 +120,19 @@ class Session:
         self.outputs: list[str] = [output.name for output in self._session.get_outputs()]
 
     def _share(
-        self, weights: Mapping[str, NDArray[Any]], options: ort.SessionOptions
+        self,
+        weights: Mapping[str, NDArray[Any]],
+        options: ort.SessionOptions,
+        kept: Collection[str] | None,
     ) -> Sequence[ort.OrtValue]:
-        """Let kernels read ``weights`` where they are: nothing else is kept of them."""
+        """Let kernels read ``weights`` where they are: nothing else is kept of them.
+
+        But of an optimized model those alone that are ``kept`` as they are.
+        """
         self._weights = [*map(ort.OrtValue.ortvalue_from_numpy, weights.values())]
         for name, value in zip(weights, self._weights, strict=True):
-            options.add_initializer(name, value)
+            if kept is None or name in kept:
+                options.add_initializer(name, value)
         return self._weights
 
     def run(

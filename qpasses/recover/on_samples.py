@@ -1,12 +1,14 @@
 """Q/DQ graphs on samples: sessions of them, and the second moments of what matrices read."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import onnx
 from numpy.typing import NDArray
 
 from calibration import Samples, Session
+from opsets.errors import ModelError
 from qpasses.ir.graph import Graph
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.progress import Advance
@@ -66,7 +68,15 @@ def session_of(model: onnx.ModelProto, names: Sequence[str], **options: Any) -> 
     config = {"session.disable_quant_qdq": "1"} if plain else {}
     graph = model.graph
     known = {each.name: each for each in (*graph.value_info, *graph.input, *graph.output)}
-    return Session(model, outputs=[known[name] for name in names], config=config, **options)
+    options |= {"outputs": [known[name] for name in names], "config": config}
+    for less in _OPTIMIZED:
+        with suppress(ModelError):
+            return Session(model, **less, **options)
+    return Session(model, optimize=False, **options)
+
+
+_OPTIMIZED: Sequence[Mapping[str, Any]] = ({}, {"layouts": False})
+"""As far as can be: onnxruntime's layouts make Resizes of some axes, which it refuses then."""
 
 
 _MULTIPLYING = ("Conv", "Gemm", "MatMul")

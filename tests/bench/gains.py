@@ -17,6 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 import qpasses
+from tests.bench import published_gains
 from tests.bench.latency import measure
 from tests.bench.manifest import METRICS, ROOT, Entry, entries
 from tests.bench.markdown import rewrapped
@@ -89,7 +90,7 @@ def bench(entry: Entry, rounds: int) -> Row:
     )
 
 
-def document(rows: Sequence[Row]) -> str:
+def document(rows: Sequence[Row], published: Sequence[published_gains.Row]) -> str:
     """docs/gains.md."""
     means = [np.mean([row.sqnr_db[step] for row in rows]) for step in STEPS]
     latency, seconds = (
@@ -105,7 +106,15 @@ decisions [43](decisions/0043-rounding-of-weights.md) and
 [44](decisions/0044-scales-of-channels.md)); the score, and what balanced takes over fast: the
 model for a sample on one thread, and `quantize` as a whole. Written by `make gains`.
 
-{markdown_table(HEAD, [*(row.cells() for row in rows), last])}"""
+{markdown_table(HEAD, [*(row.cells() for row in rows), last])}
+
+## Models as people publish them
+
+SQNR in dB on {published_gains.TEST} pictures of ImageNet, of which {published_gains.CALIBRATION}
+others calibrate; made what the family of the model reads, as far as its name tells, which need
+not be what it was trained on ([published.md](published.md) says what the models are).
+
+{markdown_table(published_gains.HEAD, [row.cells() for row in published])}"""
     return rewrapped(text)
 
 
@@ -125,7 +134,9 @@ def main() -> None:
         shown.add_row(*row.cells())
     Console(width=None if sys.stdout.isatty() else 200).print(shown)
     if not asked.model:
-        DOCUMENT.write_text(document(rows), "utf-8")
+        paths = track(published_gains.here(), "published models", transient=True)
+        published = [*map(published_gains.bench, paths)]
+        DOCUMENT.write_text(document(rows, published), "utf-8")
 
 
 if __name__ == "__main__":

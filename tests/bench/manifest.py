@@ -104,10 +104,7 @@ class Entry:
             real, found = (each.run(None, feed) for each in sessions)
             right += int(found[0].argmax() == label)
             pairs.append([np.concatenate([v.ravel() for v in each]) for each in (real, found)])
-        reals, founds = (
-            np.stack(each).astype(np.float64) for each in zip(*pairs, strict=True)
-        )
-        sqnr_db = _decibels(reals, founds)
+        sqnr_db = decibels(*(np.stack(each) for each in zip(*pairs, strict=True)))
         return None if self.metric == "none" else right / len(pairs), sqnr_db
 
     def _labels(self) -> Sequence[int]:
@@ -119,7 +116,9 @@ class Entry:
         return [classes.index(Path(name).parent) for name in self._test.names]
 
 
-def _decibels(real: NDArray[np.float64], found: NDArray[np.float64]) -> float:
+def decibels(real: NDArray[Any], found: NDArray[Any]) -> float:
+    """Signal over noise."""
+    real, found = real.astype(np.float64), found.astype(np.float64)
     noise = max(float(np.square(real - found).sum()), 1e-30)
     return float(10 * np.log10(np.square(real).sum() / noise))
 

@@ -31,7 +31,8 @@ FIGURES = ROOT / "docs" / "published.json"
 SECONDS = 400.0
 """What a model may take."""
 
-SAMPLES = 4
+SAMPLES = 8
+"""Of so many some are held back, to judge."""
 
 SIZES = (1, 16, 64, 320)
 """Tried for free sizes behind the first, in this order, until the model runs."""

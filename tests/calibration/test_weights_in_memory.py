@@ -155,3 +155,30 @@ def test_other_outputs_are_asked_for_in_place_of_the_models_own(place):
     there = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
     session = Session(made(GIVEN_OUT), outputs=[there])
     assert session.outputs == ["y"]
+
+
+TURNED = """
+g (float[1, 40, 40] x) => (float[1, 40, 40] y) {
+    a = Transpose <perm = [0, 2, 1]> (x)
+    b = %s
+    y = Transpose <perm = [0, 2, 1]> (b)
+}"""
+
+TURNINGS = {
+    "a factor": ("Mul (a, w)", {"w": numbers(40, 40)}),
+    "a factor of rows": ("Mul (a, w)", {"w": numbers(40, 1)}),
+    "a mask": ("Where (w, a, x)", {"w": numbers(40, 40) > 0}),
+}
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.parametrize("case", TURNINGS)
+def test_weights_that_the_optimizer_turns_are_read_as_it_left_them(case, is_held, held, place):
+    node, weights = TURNINGS[case]
+    plain = model(TURNED % node, opset=21, **weights)
+    feed = {"x": numbers(1, 40, 40)}
+    expected = Session(plain.SerializeToString(), optimize=False).run(None, feed)
+    given = held(plain) if is_held else plain
+    for outputs in ((), given.graph.output):
+        found = Session(given, outputs=outputs).run(None, feed)
+        np.testing.assert_array_equal(found, expected)

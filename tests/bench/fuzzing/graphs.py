@@ -14,7 +14,7 @@ from tests.bench.fuzzing.builder import Arrays, Builder, Shape
 from tests.bench.fuzzing.steps import MORE_STEPS, Step, clip, pair, relu, unary
 
 OPSETS = range(13, 22)
-SAMPLES = 3
+SAMPLES = 8
 
 OPTIONS: Sequence[Mapping[str, Any]] = (
     *({} for _ in range(8)),
