@@ -110,9 +110,9 @@ model for a sample on one thread, and `quantize` as a whole. Written by `make ga
 
 ## Models as people publish them
 
-SQNR in dB on {published_gains.TEST} pictures of ImageNet, of which {published_gains.CALIBRATION}
-others calibrate; made what the family of the model reads, as far as its name tells, which need
-not be what it was trained on ([published.md](published.md) says what the models are).
+SQNR in dB on {published_gains.TEST} pictures of ImageNet, {published_gains.CALIBRATION} others
+to calibrate. The pictures become what the family of a model reads as far as its name tells;
+few were made for these pictures ([published.md](published.md)).
 
 {markdown_table(published_gains.HEAD, [row.cells() for row in published])}"""
     return rewrapped(text)
