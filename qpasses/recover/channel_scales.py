@@ -140,7 +140,7 @@ def scale_channels(
     asked = context.settings.activation_scales or "per-tensor"
     if asked == "auto" and not len(judge.samples):
         free = len(seen.free.ranks)
-        return Scaled(asked, free=free, reason="too few samples to hold any back")
+        return Scaled(asked, free=free, reason="too few different samples to hold any back")
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.ranks}
     possible = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
     free = len(possible)

@@ -90,8 +90,9 @@ def _numbers(tensor: Tensor, sizes: Mapping[str, Sequence[int]]) -> int:
 class Judge:
     """Tells how far Q/DQ graphs are off what the float ``graph`` is, on ``samples``.
 
-    It runs here: it may be rewritten by the time that others are judged. ``sizes``: of its
-    tensors, as far as they are known. Raises ModelError where it cannot be run.
+    It runs here: it may be rewritten by the time that others are judged. Where all samples
+    give the same none of them judges: the others, which choose, are like them. ``sizes``: of
+    its tensors, as far as they are known. Raises ModelError where it cannot be run.
     """
 
     def __init__(
@@ -99,6 +100,8 @@ class Judge:
     ) -> None:
         self.samples, self._names = samples, judged(graph, sizes)
         self._expected = self._map(prepared_model(graph), lambda _, found: found)
+        if all(_are_equal(each, self._expected[0]) for each in self._expected):
+            self.samples, self._expected = samples.spread(0), []
 
     def sqnr_db(self, graph: Graph) -> Decibels | None:
         """Signal over noise of each sample, the mean over float tensors; None without any.
@@ -123,6 +126,10 @@ class Judge:
 
         with ThreadPoolExecutor(cores()) as threads:
             return [*threads.map(run, range(len(self.samples)))]
+
+
+def _are_equal(one: Found, other: Found) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _sqnr_db(expected: Found, found: Found) -> list[float]:

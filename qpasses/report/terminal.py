@@ -266,7 +266,7 @@ def _add_rounding(table: Table, report: dict[str, Any]) -> None:
     if rounding["sqnr_db"]:
         text += _judged(rounding)
     elif rounding["asked"] == "auto":
-        text += ": there is nothing to judge by, of eight samples or more some are held back"
+        text += ": there is nothing to judge by, of eight different samples some are held back"
     table.add_row("weights rounded", text)
 
 

@@ -251,7 +251,7 @@ def test_outputs_that_are_infinite_judge_nothing():
     made = net([1, 4], "h = MatMul (x, m) y = Exp (h)", m=np.eye(4, dtype=np.float32) * 100)
     feeds = [{"x": np.full((1, 4), 2 + i / 8, np.float32)} for i in range(8)]
     said = quantize(made, feeds, **AUTO).report["weight_rounding"]
-    assert (said["chosen"], said["held_back"], said["sqnr_db"]) == ("nearest", 2, {})
+    assert (said["chosen"], said["held_back"], said["sqnr_db"]) == ("nearest", 0, {})
 
 
 @pytest.mark.parametrize(
@@ -291,6 +291,13 @@ def test_too_few_samples_judge_nothing(model, samples):
         **{"asked": "auto", "chosen": "nearest", "nodes": 4, "held_back": 0, "sqnr_db": {}}
     }
     assert verify(found.model, model, smooth(2)).verdict == "ok"
+
+
+def test_samples_that_are_all_alike_judge_nothing(model):
+    found = quantize(model, smooth(1) * 24, **AUTO, activation_scales="auto")
+    rounded, scaled = (found.report[each] for each in ("weight_rounding", "activation_scales"))
+    assert (rounded["chosen"], rounded["held_back"], rounded["sqnr_db"]) == ("nearest", 0, {})
+    assert (scaled["chosen"], scaled["held_back"]) == ("per-tensor", 0)
 
 
 def test_outputs_that_are_no_floats_are_judged_by_what_is_behind_them():

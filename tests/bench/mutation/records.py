@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from qpasses.ir.metadata import PREFIX
+from qpasses.ir.metadata import PREFIX, read_record
+from qpasses.ir.record import Quantization
 from tests.bench.mutation.fault import Fault, Model, one_of
 
 ORIGIN = {"float_sha256", "version", "configuration"}
@@ -64,6 +65,8 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
     for setting, key in _TRACES.items():
         if PREFIX + key not in said:
             del others[setting]  # nothing follows from it
+    if not _has_zero_points_between(model):
+        del others["symmetric"]  # likewise
     name = one_of(sorted(name for name, values in others.items() if values), rng)
     if name is None:
         return None
@@ -71,6 +74,19 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
     settings[name] = one_of(others[name], rng)
     entry.value = json.dumps(settings, sort_keys=True)
     return Fault("setting", "the model", name, str(old), str(settings[name]))
+
+
+def _has_zero_points_between(model: Model) -> bool:
+    """Whether a tensor that is stored as settings say has none that symmetric ones may have.
+
+    Those may have the middle of the codes and the lowest, others of the zoo's have any.
+    """
+    record = read_record(model)[0]
+    found = [each for name, each in record.tensors.items() if name not in record.kept]
+    return any(
+        isinstance(each, Quantization) and each.zero_point not in (-128, 0, 128)
+        for each in found
+    )
 
 
 _TRACES = {"activation_scales": "zero_points", "weight_rounding": "weights"}
