@@ -59,9 +59,11 @@ def _widened(
     least = step_of(real, settings)
     scales = islice(steps.scales(least), _TRIED)
     tried = [wider for s in scales if (wider := _with_scale(real, s, settings)) is not None]
+    if not tried:  # the range is so wide that it has no end of points
+        return None
     points = steps.points(real).astype(np.float32)
     right = (each for each in tried if _is_right(each, points, function, settings))
-    return next(right, next(iter(tried), None)) if points.size else None
+    return next(right, tried[0]) if points.size else None
 
 
 def _with_scale(real: Range, scale: float, settings: Settings) -> Range | None:

@@ -64,6 +64,13 @@ def test_a_range_of_more_numbers_than_codes_stays_as_it_is():
     assert _method(result) != "steps"
 
 
+@pytest.mark.parametrize("line", ["Round (x)", "Floor (x)", "Ceil (x)"])
+def test_steps_without_number_take_no_memory(line):
+    function = model(f"net (float[N] x) => (float[N] y) {{ y = {line} }}", opset=18)
+    found = quantize(function, [{"x": ACROSS * np.float32(-1e12)}])
+    assert (found.verdict, _method(found)) == ("ok", "minmax")
+
+
 def test_an_override_keeps_what_it_says():
     function = model("net (float[N] x) => (float[N] y) { y = Round (x) }", opset=18)
     result = quantize(function, [{"x": ACROSS}], calibration_overrides=["x=-4,6"])
