@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64
 from opsets.row_blocks import blocks
 from qpasses.ir.graph import Graph, Node, Tensor, constant, new_constant, producer
 from qpasses.recover.second_moments import Moments, Windows, matrix_rows
@@ -82,7 +81,7 @@ class Matrix:
         """The channels, so many at a time that they take little memory."""
         return blocks(self.by_channel(self.real))
 
-    def as_stored(self, codes: Int64) -> Codes:
+    def as_stored(self, codes: NDArray[Any]) -> Codes:
         """``codes``, in the order of ``by_channel``, as the node stores them."""
         shaped = codes.reshape(self.by_channel(self.real).shape)
         return np.ascontiguousarray(self.by_channel(shaped).astype(self.codes.dtype))

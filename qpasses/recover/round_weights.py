@@ -152,7 +152,7 @@ def _round(
 
 def _with_kept_sums(matrix: Matrix) -> Codes:
     nearest = matrix.by_channel(matrix.codes)
-    made = np.empty(nearest.shape, np.int64)
+    made = np.empty_like(nearest)
     for part in matrix.parts():
         quotients, codes = matrix.quotients(part), nearest[part].astype(np.int64)
         kernels = (*codes.shape[:2], prod(codes.shape[2:]))
