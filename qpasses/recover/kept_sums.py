@@ -23,12 +23,13 @@ def keep_sums(quotients: NDArray[np.float64], nearest: Int64, ends: tuple[int, i
     """
     codes = nearest.copy()
     errors = np.rint(np.ldexp(codes - quotients, _BITS)).astype(np.int64)
-    excess = errors.sum(axis=2)
-    side = np.sign(excess)
-    farthest = (errors * side[:, :, None]).reshape(-1, codes.shape[2])
-    allowed = _allowed(codes, side, ends).reshape(farthest.shape)
-    back = _largest(farthest, allowed, _steps(excess.reshape(-1)))
-    _step_back(codes, errors, back.reshape(codes.shape), side)
+    if codes.shape[2] > 1:  # a kernel of one is off by half a code at most
+        excess = errors.sum(axis=2)
+        side = np.sign(excess)
+        farthest = (errors * side[:, :, None]).reshape(-1, codes.shape[2])
+        allowed = _allowed(codes, side, ends).reshape(farthest.shape)
+        back = _largest(farthest, allowed, _steps(excess.reshape(-1)))
+        _step_back(codes, errors, back.reshape(codes.shape), side)
 
     excess = errors.sum(axis=(1, 2))
     side = np.repeat(np.sign(excess)[:, None], codes.shape[1], axis=1)

@@ -18,12 +18,18 @@ from qpasses.ir.record import Record, digest_of
 from qpasses.recover.judge import Decibels, Judge, gains
 from qpasses.recover.kept_sums import keep_sums
 from qpasses.recover.matrices import Codes, Matrix, in_float, matrices_of
-from qpasses.recover.on_samples import AT_ONCE, moments_on, walks
+from qpasses.recover.on_samples import moments_on, walks
 from qpasses.recover.second_moments import Moments
 from qpasses.recover.second_order import least_error
 
 SAMPLES = 16
 """So many samples choose weights, spread evenly."""
+
+WIDEST = 64 << 20
+"""Second moments of so many bytes, of 2,896 numbers, are the largest that choose weights."""
+
+_ALIKE = 32 << 20
+"""Matrices of so many bytes of them are one problem of algebra, if they are alike."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,8 @@ def _judged(
     for way, times in _WAYS.items():
         if limit is None or not gains(highest, limit, times):
             break
+        if way == "second-order" and all(each.moment_bytes > WIDEST for each in matrices):
+            break  # it would keep sums
         _store(matrices, nearest)
         _round(graph, way, matrices, others, progress)
         gained = judge.sqnr_db(graph)
@@ -136,17 +144,17 @@ def _round(
 ) -> None:
     """Round the nearest codes, which are stored, ``how`` it is said.
 
-    By second order not those of so many inputs that their moments fill the memory: they keep
-    their sums.
+    By second order not the widest, whose moments and time grow with the square of what they
+    read, and more: they keep their sums.
     """
     if how == "sum-preserving":
         for each in matrices:
             each.store(_with_kept_sums(each))
     elif how == "second-order":
         for each in matrices:
-            if each.moment_bytes > AT_ONCE:
+            if each.moment_bytes > WIDEST:
                 each.store(_with_kept_sums(each))
-        fitting = [each for each in matrices if each.moment_bytes <= AT_ONCE]
+        fitting = [each for each in matrices if each.moment_bytes <= WIDEST]
         _choose(graph, fitting, samples.spread(SAMPLES), progress)
 
 
@@ -169,8 +177,11 @@ def _choose(
     for walk in parts:
         sums = moments_on(graph, walk, samples, advance)
         pairs = sorted(zip(walk, sums, strict=True), key=lambda pair: _shape(pair[0]))
-        for _, alike in groupby(pairs, lambda pair: _shape(pair[0])):
-            _choose_alike([*alike])
+        for _, found in groupby(pairs, lambda pair: _shape(pair[0])):
+            alike = [*found]
+            many = max(_ALIKE // alike[0][0].moment_bytes, 1)
+            for start in range(0, len(alike), many):
+                _choose_alike(alike[start : start + many])
 
 
 def _shape(matrix: Matrix) -> tuple[int, ...]:

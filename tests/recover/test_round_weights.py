@@ -93,7 +93,7 @@ def test_where_moments_are_many_what_follows_sees_what_was_chosen_before(model, 
 
 
 def test_weights_of_too_many_inputs_keep_their_sums(model, monkeypatch):
-    monkeypatch.setattr(round_weights, "AT_ONCE", 8 * 36**2)
+    monkeypatch.setattr(round_weights, "WIDEST", 8 * 36**2)
     second = quantize(model, smooth(20), **SECOND).model
     sums = quantize(model, smooth(20), weight_rounding="sum-preserving").model
     assert verify(second, model, smooth(4)).verdict == "ok"
