@@ -3,9 +3,10 @@
 `make gains` measures them too and writes a table into docs/gains.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,6 +14,7 @@ import onnx
 import qpasses
 from calibration import Samples, Session, input_specs, open_samples
 from calibration.presets import preprocessing
+from qpasses.ir.choices import Accuracy
 from tests.bench.manifest import ZOO, decibels
 
 FOLDER, PICTURES = ZOO / "more" / "float", ZOO / "data" / "imagenet224"
@@ -42,7 +44,9 @@ TAKES: Mapping[str, str] = {
 }
 """What the pictures become for each model, as far as its family tells."""
 
-HEAD = ["model", "pictures", "fast", "balanced", "tensors with scales of channels", "weights"]
+ACCURACIES: Sequence[Accuracy] = ("fast", "balanced")
+
+HEAD = ["model", "pictures", *ACCURACIES, "tensors with scales of channels", "weights"]
 
 
 @dataclass
@@ -73,10 +77,11 @@ def bench(path: Path) -> Row:
     how = preprocessing(preset)
     every = open_samples(PICTURES, input_specs(onnx.load(path)), None, how)
     others = every.without(set(every.spread(CALIBRATION).names)).spread(TEST)
-    sqnr_db, report = dict[str, float](), {}
-    for accuracy in ("fast", "balanced"):
-        options = {"samples": CALIBRATION, "preprocessing": how, "accuracy": accuracy}
-        made = qpasses.quantize(path, PICTURES, **options)
+    sqnr_db, report = dict[str, float](), dict[str, Any]()
+    for accuracy in ACCURACIES:
+        made = qpasses.quantize(
+            path, PICTURES, samples=CALIBRATION, preprocessing=how, accuracy=accuracy
+        )
         assert made.model is not None
         sqnr_db[accuracy] = _sqnr_db(onnx.load(path), made.model, others)
         report = made.report
@@ -90,7 +95,7 @@ def _sqnr_db(real: onnx.ModelProto, made: onnx.ModelProto, samples: Samples) -> 
     for model in (real, made):
         session, types = Session(model, optimize=False), input_specs(model)
         feeds = (
-            {each.name: feed[each.name].astype(each.dtype) for each in types}
+            {each.name: np.asarray(feed[each.name], each.dtype) for each in types}
             for _, feed in samples
         )
         found = [each for feed in feeds for each in session.run(None, feed)]
