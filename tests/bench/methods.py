@@ -38,8 +38,8 @@ FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
 TEXT = """# Every calibration method on every integer model of models/zoo.toml
 
 Written by `make methods`: the samples of the manifest, `--accuracy fast`, uint8 activations,
-int8 weights per channel. `percentile` keeps 99.999 %. Bold is the best of the methods. Loss is what a method is
-below the best of each model, in points of a percent for scores.
+int8 weights per channel. `percentile` keeps 99.999 %. Bold is the best of the methods. Loss is
+what a method is below the best of each model, in points of a percent for scores.
 
 """
 
