@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import filterfalse, groupby
 from math import prod
 from typing import Any
 
@@ -38,7 +38,7 @@ class Rounded:
 
     ``asked``: what the user asked for, ``how``: what was done. ``sqnr_db``: on so many samples
     ``held_back``, what each way that was tried gives, and ``UNROUNDED``: at outputs, or before
-    those of few numbers.
+    those of few numbers. ``wide``: nodes that second order left to their sums.
     """
 
     asked: WeightRounding = "nearest"
@@ -46,6 +46,7 @@ class Rounded:
     nodes: frozenset[str] = frozenset()
     held_back: int = 0
     sqnr_db: Mapping[str, float] = field(default_factory=dict)
+    wide: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any] | None:
         """``weight_rounding`` of a report; None where the nearest codes were asked for."""
@@ -57,6 +58,7 @@ class Rounded:
             "nodes": len(self.nodes),
             "held_back": self.held_back,
             "sqnr_db": dict(self.sqnr_db),
+            "too_wide": list(self.wide) if self.how == "second-order" else [],
         }
 
 
@@ -74,12 +76,18 @@ def round_weights(
     does not judge by then. Raises ModelError where a model cannot be run.
     """
     matrices = matrices_of(graph, weights)
-    names = frozenset(each.node.name for each in matrices)
     if how == "auto":
         others = samples.without(set(judge.samples.names))
-        return replace(_judged(graph, matrices, judge, others, progress), nodes=names)
-    _round(graph, how, matrices, samples, progress)
-    return Rounded(how, how, names)
+        found = _judged(graph, matrices, judge, others, progress)
+    else:
+        _round(graph, how, matrices, samples, progress)
+        found = Rounded(how, how)
+    names = frozenset(each.node.name for each in matrices)
+    return replace(found, nodes=names, wide=[m.node.name for m in matrices if _is_wide(m)])
+
+
+def _is_wide(matrix: Matrix) -> bool:
+    return matrix.moment_bytes > WIDEST
 
 
 UNROUNDED = "unrounded"
@@ -110,7 +118,7 @@ def _judged(
     for way, times in _WAYS.items():
         if limit is None or not gains(highest, limit, times):
             break
-        if way == "second-order" and all(each.moment_bytes > WIDEST for each in matrices):
+        if way == "second-order" and all(map(_is_wide, matrices)):
             break  # it would keep sums
         _store(matrices, nearest)
         _round(graph, way, matrices, others, progress)
@@ -151,10 +159,8 @@ def _round(
         for each in matrices:
             each.store(_with_kept_sums(each))
     elif how == "second-order":
-        for each in matrices:
-            if each.moment_bytes > WIDEST:
-                each.store(_with_kept_sums(each))
-        fitting = [each for each in matrices if each.moment_bytes <= WIDEST]
+        _round(graph, "sum-preserving", [*filter(_is_wide, matrices)], samples, progress)
+        fitting = [*filterfalse(_is_wide, matrices)]
         _choose(graph, fitting, samples.spread(SAMPLES), progress)
 
 

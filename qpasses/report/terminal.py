@@ -263,11 +263,13 @@ def _add_rounding(table: Table, report: dict[str, Any]) -> None:
     if rounding is None:
         return
     text = f"{rounding['chosen']}, of {counted(rounding['nodes'], 'node')}"
+    if wide := rounding["too_wide"]:
+        text += f"; too wide for it, with sums kept: {', '.join(wide)}"
     if rounding["sqnr_db"]:
         text += _judged(rounding)
     elif rounding["asked"] == "auto":
         text += ": there is nothing to judge by, of eight different samples some are held back"
-    table.add_row("weights rounded", text)
+    table.add_row("weights rounded", escape(text))
 
 
 def _add_scales(table: Table, report: dict[str, Any]) -> None:

@@ -16,8 +16,9 @@ from calibration import Samples, Session, input_specs, open_samples
 from calibration.presets import preprocessing
 from qpasses.ir.choices import Accuracy
 from tests.bench.manifest import ZOO, decibels
+from tests.bench.published import FOLDER
 
-FOLDER, PICTURES = ZOO / "more" / "float", ZOO / "data" / "imagenet224"
+PICTURES = ZOO / "data" / "imagenet224"
 
 CALIBRATION, TEST = 100, 40
 """So many pictures of the 500, the ones among every fifth, the others not."""

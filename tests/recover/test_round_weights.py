@@ -1,10 +1,12 @@
 """Weights that samples choose: kept in the record, verified by their digest, never worse."""
 
 import json
+from io import StringIO
 
 import numpy as np
 import onnx
 import pytest
+from rich.console import Console
 
 import qpasses
 from opsets.errors import UsageError
@@ -14,6 +16,7 @@ from qpasses.ir.record import digest_of
 from qpasses.recover import judge, on_samples, round_weights
 from qpasses.recover.judge import gains
 from qpasses.recover.round_weights import UNROUNDED
+from qpasses.report.terminal import print_report
 from tests.support.fault_finding import one_off
 from tests.support.stage_checks import net, run
 
@@ -92,9 +95,18 @@ def test_where_moments_are_many_what_follows_sees_what_was_chosen_before(model, 
     assert noise(made, model, smooth(30)) < noise(plain, model, smooth(30))
 
 
+def shown(found):
+    written = StringIO()
+    print_report(Console(file=written, width=400), found.report)
+    return written.getvalue()
+
+
 def test_weights_of_too_many_inputs_keep_their_sums(model, monkeypatch):
     monkeypatch.setattr(round_weights, "WIDEST", 8 * 36**2)
-    second = quantize(model, smooth(20), **SECOND).model
+    found = quantize(model, smooth(20), **SECOND)
+    (name,) = found.report["weight_rounding"]["too_wide"]
+    assert f"second-order, of 4 nodes; too wide for it, with sums kept: {name}" in shown(found)
+    second = found.model
     sums = quantize(model, smooth(20), weight_rounding="sum-preserving").model
     assert verify(second, model, smooth(4)).verdict == "ok"
     both = [{t.name: t for t in each.graph.initializer} for each in (second, sums)]
@@ -288,7 +300,8 @@ def test_what_gains_less_than_noise_stays_nearest(model, monkeypatch):
 def test_too_few_samples_judge_nothing(model, samples):
     found = quantize(model, smooth(samples), **AUTO)
     assert found.report["weight_rounding"] == {
-        **{"asked": "auto", "chosen": "nearest", "nodes": 4, "held_back": 0, "sqnr_db": {}}
+        **{"asked": "auto", "chosen": "nearest", "nodes": 4, "held_back": 0, "sqnr_db": {}},
+        "too_wide": [],
     }
     assert verify(found.model, model, smooth(2)).verdict == "ok"
 
