@@ -122,17 +122,17 @@ $(VENV)/created:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/package: pyproject.toml calibration/_counting.c $(VENV)/created
+$(VENV)/package: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
 	@echo "installing qpasses"
 	@$(INSTALL) '.[images]'
 	@touch $@
 
-$(VENV)/test: pyproject.toml calibration/_counting.c $(VENV)/created
+$(VENV)/test: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
 	@echo "installing qpasses[test]"
 	@$(INSTALL) '.[test]'
 	@touch $@ $(VENV)/package
 
-$(VENV)/dev: pyproject.toml calibration/_counting.c $(VENV)/created
+$(VENV)/dev: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
 	@echo "installing qpasses[dev]"
 	@$(INSTALL) '.[dev]'
 	@touch $@ $(VENV)/package $(VENV)/test

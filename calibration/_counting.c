@@ -39,8 +39,9 @@ static uint32_t exponent_bits(float value) {
     return bits & NOT_FINITE;
 }
 
+/* Of each of `block` (a divisor of LANES) interleaved rows: `low` and `high` hold so many. */
 VECTORIZED
-static void extremes_of(const float *values, size_t size, float *low, float *high,
+static void extremes_of(const float *values, size_t size, int block, float *low, float *high,
                         uint32_t *largest) {
     float lows[LANES], highs[LANES];
     uint32_t bits[LANES];
@@ -65,12 +66,11 @@ static void extremes_of(const float *values, size_t size, float *low, float *hig
         highs[k] = value > highs[k] ? value : highs[k];
         bits[k] = own > bits[k] ? own : bits[k];
     }
-    *low = INFINITY;
-    *high = -INFINITY;
     *largest = 0;
     for (int k = 0; k < LANES; k++) {
-        *low = lows[k] < *low ? lows[k] : *low;
-        *high = highs[k] > *high ? highs[k] : *high;
+        int row = k % block;
+        low[row] = k < block || lows[k] < low[row] ? lows[k] : low[row];
+        high[row] = k < block || highs[k] > high[row] ? highs[k] : high[row];
         *largest = bits[k] > *largest ? bits[k] : *largest;
     }
 }
@@ -96,7 +96,7 @@ static int bins_of(const float *values, int size, float scale, int32_t first, in
 
 /* The arrays of tally.py's Tally: its desk, one word a field. */
 typedef struct {
-    int64_t batch, rows, slot;
+    int64_t batch, rows, slot, all_channels;
     int32_t *exponents, *firsts;
     int64_t *places;  /* in counts, below 0 for extremes alone */
     uint32_t *counts; /* [][BINS] */
@@ -104,6 +104,9 @@ typedef struct {
     float *sample_lows, *sample_highs; /* [slots][rows] */
     int64_t *values, *zeros;
     uint8_t *finite;
+    int64_t *channel_counts, *channel_places; /* of a row, and where they are */
+    float *channel_lows, *channel_highs; /* [groups][all_channels] */
+    uint8_t *groups; /* [slots] */
 } Desk;
 
 typedef struct {
@@ -122,7 +125,7 @@ static const Seen NOTHING = {INFINITY, -INFINITY, 0};
 
 static Seen look(const float *values, size_t size) {
     Seen seen;
-    extremes_of(values, size, &seen.low, &seen.high, &seen.largest);
+    extremes_of(values, size, 1, &seen.low, &seen.high, &seen.largest);
     return seen;
 }
 
@@ -310,4 +313,30 @@ EXPORTED void observe(const int64_t *words, int64_t row, const float *values, si
     desk->values[row] += (int64_t)size;
     if (all.largest == NOT_FINITE)
         desk->finite[row] = 0;
+}
+
+/* Take in the extremes of the channels of what was observed: [shape[0]][shape[1]][shape[2]],
+   the values of `block` channels in turns. */
+EXPORTED void observe_channels(const int64_t *words, int64_t row, const float *values,
+                               const int64_t *shape, int block) {
+    const Desk *desk = (const Desk *)words;
+    int64_t channels = desk->channel_counts[row];
+    size_t size = (size_t)shape[2] * (size_t)block;
+    for (int64_t n = 0; channels && n < shape[0]; n++) {
+        int64_t group = desk->groups[desk->slot + n * desk->batch / shape[0]];
+        int64_t place = group * desk->all_channels + desk->channel_places[row];
+        float *lows = desk->channel_lows + place, *highs = desk->channel_highs + place;
+        if (shape[1] != channels) /* it is not what it was said to be: nothing is known */
+            lows[0] = NAN;
+        else
+            for (int64_t c = 0; c < channels; c += block, values += size) {
+                float low[LANES], high[LANES];
+                uint32_t largest;
+                extremes_of(values, size, block, low, high, &largest);
+                for (int k = 0; k < block; k++) {
+                    lows[c + k] = low[k] < lows[c + k] ? low[k] : lows[c + k];
+                    highs[c + k] = high[k] > highs[c + k] ? high[k] : highs[c + k];
+                }
+            }
+    }
 }

@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.channel_extremes import ChannelExtremes, Extremes
 from calibration.counting import Counter, Values
 from calibration.histogram import least_exponent
 from calibration.statistics import Statistics
@@ -48,7 +50,8 @@ class Accumulator:
 
     ``joined`` gives some of them as others (not of ``joined``) that hold the same values
     together, like the inputs of a Concat: these are never counted themselves. ``histograms``:
-    the names that get one; so do those whose values are counted for these.
+    the names that get one; so do those whose values are counted for these. ``channels``: of
+    the names that get extremes for each channel (not of ``joined``) how many they have.
     """
 
     def __init__(
@@ -57,8 +60,10 @@ class Accumulator:
         joined: Mapping[str, Sequence[str]],
         counter: Counter,
         histograms: Collection[str],
+        channels: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._names, self._joined, self._counter = names, joined, counter
+        self._channels = channels
         self._row = {name: row for row, name in enumerate(names)}
         self._parts = [
             (self._row[name], [self._row[part] for part in parts])
@@ -66,15 +71,20 @@ class Accumulator:
         ]
         rows = len(names)
         parts = [self._parts_of(row) for name, row in self._row.items() if name in histograms]
-        self.tally = Tally(rows, sorted({part for each in parts for part in each}))
+        counted = sorted({part for each in parts for part in each})
+        self.tally = Tally(rows, counted, {self._row[name]: c for name, c in channels.items()})
         self._samples = np.zeros(rows, np.int64)
         self._low_sums, self._high_sums = Sums(rows), Sums(rows)
 
-    def begin(self, batch: int) -> None:
-        """What comes until ``end_sample`` is of so many samples, one behind the other."""
+    def begin(self, batch: int, held_back: Sequence[bool] = (False,)) -> None:
+        """What comes until ``end_sample`` is of so many samples, one behind the other.
+
+        ``held_back``: whether each is, of which extremes of channels are kept apart.
+        """
         if self.tally.slot + batch > SLOTS:
             self._settle()
         self.tally.place(batch, self.tally.slot)
+        self.tally.groups[self.tally.slot :][:batch] = held_back
 
     def take(self, names: Sequence[str], values: Sequence[Values]) -> None:
         """Take in tensors of the samples at hand; of one, if ``begin`` said nothing else."""
@@ -111,7 +121,7 @@ class Accumulator:
 
     def beside(self) -> "Accumulator":
         """An empty one for samples that may have to be dropped; see Tally.beside."""
-        other = Accumulator(self._names, self._joined, self._counter, ())
+        other = Accumulator(self._names, self._joined, self._counter, (), self._channels)
         other.tally = self.tally.beside()
         return other
 
@@ -157,4 +167,11 @@ class Accumulator:
             self._low_sums.of(row),
             self._high_sums.of(row),
             histogram,
+            self._channels_of(row),
         )
+
+    def _channels_of(self, row: int) -> ChannelExtremes | None:
+        if not self.tally.channels.get(row):
+            return None
+        groups = zip(*self.tally.channels_of(row), strict=True)
+        return ChannelExtremes(*(Extremes(low.copy(), high.copy()) for low, high in groups))

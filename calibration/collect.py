@@ -90,7 +90,8 @@ class Run:
     and of what they are joined of. ``skip_bad``: go on without samples that are damaged,
     do not fit or make a tensor NaN or infinite; else the first is an error. ``workers``: None
     for one a core. ``save`` is given what was found so far every CHECKPOINT_SECONDS and when
-    the run is interrupted.
+    the run is interrupted. ``channels``: of which tensors those of each channel (axis 1) too,
+    and how many they have, by name; by the samples called ``held_back`` apart.
     """
 
     histograms: bool | frozenset[str] = False
@@ -98,6 +99,8 @@ class Run:
     workers: int | None = None
     progress: Callable[[], None] = lambda: None
     save: Save | None = None
+    channels: Mapping[str, int] = field(default_factory=dict)
+    held_back: frozenset[str] = frozenset()
 
     def histograms_of(self, tensors: Sequence[str]) -> frozenset[str]:
         """Those of ``tensors`` that histograms are wanted of."""
@@ -134,7 +137,7 @@ def collect_part(
 ) -> Collected:
     """``collect`` over samples that are but a part of all: there may be nothing in them."""
     counter = fastest_counter()
-    parts = joined(model, tensors)
+    parts = {n: own for n, own in joined(model, tensors).items() if n not in run.channels}
     inputs = {value.name for value in model.graph.input}
     fed = [name for name in tensors if name in inputs]
     known = {*fed, *parts}
@@ -144,7 +147,7 @@ def collect_part(
     counted = run.histograms_of(tensors)
 
     def make() -> Accumulator:
-        return Accumulator(tensors, parts, counter, counted)
+        return Accumulator(tensors, parts, counter, counted, run.channels)
 
     with observed_model(model, written, counter, rows) as observed:
         crew = _Crew(observed, fed, samples, run, start, make)
@@ -196,7 +199,7 @@ class _Crew:
             return
         try:
             tried, first = self._make(), self._samples.read(self._left[0])
-            self._observe(tried, first, 1, "")
+            self._observe(tried, first, self._left[:1])
             observed = 4 * int(tried.tally.values.sum())
             fed = sum(array.nbytes for array in tensors(first).values())
             size = batch_size(max(observed, fed), len(self._left))
@@ -270,7 +273,7 @@ class _Crew:
             feeds = [self._samples.read(position) for position in positions]
             if any(signature(feed) != self._shapes for feed in feeds):
                 return False
-            self._observe(into, joined_feed(feeds), len(feeds), "")
+            self._observe(into, joined_feed(feeds), positions)
         except (DataError, ModelError, FloatingPointError):
             return False  # one by one, the bad ones are found
         total.absorb(into)
@@ -281,7 +284,7 @@ class _Crew:
         into = total.beside() if self._run.skip_bad else total
         name = self._samples.name(position)
         try:
-            self._observe(into, self._samples.read(position), 1, name)
+            self._observe(into, self._samples.read(position), [position])
         except FloatingPointError as error:
             what = f"tensor {str(error)!r} holds NaN or infinite values"
             self._note(position, DataError(f"{name}: {what} in the float model"))
@@ -291,13 +294,14 @@ class _Crew:
             if into is not total:
                 total.absorb(into)
 
-    def _observe(self, into: Accumulator, feed: Feed, batch: int, name: str) -> None:
-        into.begin(batch)
+    def _observe(self, into: Accumulator, feed: Feed, positions: Sequence[int]) -> None:
+        names = [self._samples.name(position) for position in positions]
+        into.begin(len(names), [name in self._run.held_back for name in names])
         if self._fed:
             given = tensors(feed)
             arrays = [np.ascontiguousarray(given[name], np.float32) for name in self._fed]
             into.take(self._fed, list(map(Values.of, arrays)))
-        self._observed.observe(feed, into, name)
+        self._observed.observe(feed, into, names[0] if len(names) == 1 else "")
         into.end_sample()
 
     def _note(self, position: int, error: QPassesError) -> None:

@@ -4,13 +4,15 @@ onnxruntime optimizes the model once, with the wanted tensors as outputs. What i
 runs with all its fusions. Where C counts, a node of its own behind each wanted tensor counts
 it while it is in the cache, and nothing else is an output; where numpy counts, the tensors are
 outputs. Those in the blocked layout of onnxruntime's convolutions are taken as they are: their
-values only stand in another order.
+values only stand in another order, those of a block of channels in turns.
 """
 
 import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,7 +30,7 @@ from calibration.memory import give_back
 from calibration.session import Session, takes_layouts
 from calibration.silent import ort
 
-_BLOCK = 16
+_LARGEST_BLOCK = 16
 """onnxruntime's blocks hold 4, 8 or 16 channels: multiples of this need no padding."""
 
 _WRITING = {
@@ -81,7 +83,9 @@ class ObservedModel(ABC):
     def _load(self, model: onnx.ModelProto, folder: Path) -> Session:
         optimized = _optimized(model, self.tensors, folder)
         graph = optimized.graph
-        places = _unblocked(optimized, self.tensors)
+        blocked = _blocked(graph)
+        self._blocks = {n: _block() if n in blocked else 1 for n in self.tensors}
+        places = _taken(optimized, self.tensors, blocked)
         del graph.output[:]
         operators = self._look_at(optimized, places)
         path = folder / "observed.onnx"
@@ -115,13 +119,20 @@ class ShownModel(ObservedModel):
         is_text = any(each.dtype == np.dtype(object) for each in tensors(feed).values())
         if is_text or len(tensors(feed)) < len(feed):  # onnxruntime makes none of these here
             copies = self._session.run(self._session.outputs, feed, sample)
-            return [Values.of(np.ascontiguousarray(each, np.float32)) for each in copies]
+            arrays = [np.ascontiguousarray(each, np.float32) for each in copies]
+            return [
+                replace(Values.of(array), block=self._blocks[name])
+                for name, array in zip(self.tensors, arrays, strict=True)
+            ]
         given = {
             name: ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
             for name, array in tensors(feed).items()
         }
         found = self._session.run_in_place(self._session.outputs, given, sample)
-        return [Values(v.data_ptr(), v.tensor_size_in_bytes() // 4, v) for v in found]
+        return [
+            Values(v.data_ptr(), v.tensor_size_in_bytes() // 4, v, v.shape(), self._blocks[n])
+            for n, v in zip(self.tensors, found, strict=True)
+        ]
 
     def observe(self, feed: Feed, into: Accumulator, sample: str = "") -> None:
         """See ObservedModel."""
@@ -150,8 +161,13 @@ class CountingModel(ObservedModel):
         graph = model.graph
         at: dict[str, list[onnx.NodeProto]] = {}
         for name, place in places.items():
-            done, row = [f"{name} is observed"], self._rows[name]
-            node = helper.make_node("Observe", [place, _DESK], done, domain=_DOMAIN, row=row)
+            names, done = [place, _DESK], [f"{name} is observed"]
+            node = helper.make_node(
+                *("Observe", names, done),
+                domain=_DOMAIN,
+                row=self._rows[name],
+                block=self._blocks[name],
+            )
             at.setdefault(place, []).append(node)
         nodes = [*graph.node]
         del graph.node[:]
@@ -204,20 +220,48 @@ def _optimized(
     return onnx.load(path, load_external_data=False)
 
 
-def _unblocked(model: onnx.ModelProto, tensors: Sequence[str]) -> dict[str, str]:
+@cache
+def _block() -> int:
+    """Of how many channels onnxruntime's blocks are here: a single one is padded to one."""
+    made = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        "block",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 1, 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 1, 1])],
+        [helper.make_tensor("w", TensorProto.FLOAT, [1, 1, 1, 1], [1.0])],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(made, opset_imports=opset, ir_version=8)
+    with tempfile.TemporaryDirectory(prefix="qpasses-") as folder:
+        path = Path(folder) / "optimized.onnx"
+        Session(model, threads=1, optimized=path)
+        return int(onnx.load(path).graph.initializer[0].dims[0])
+
+
+def _blocked(graph: onnx.GraphProto) -> dict[str, str]:
+    """Tensors that are only reordered from onnxruntime's layout: those that hold their values.
+
+    Of channels along axis 1, without padding.
+    """
+    return {
+        node.output[0]: node.input[0]
+        for node in graph.node
+        if node.op_type == "ReorderOutput"
+        and helper.get_node_attr_value(node, "channels") % _LARGEST_BLOCK == 0
+        and not helper.get_node_attr_value(node, "channels_last")
+    }
+
+
+def _taken(
+    model: onnx.ModelProto, tensors: Sequence[str], blocked: Mapping[str, str]
+) -> dict[str, str]:
     """For each tensor the one that holds its values: before it is reordered if possible.
 
     What only reorders is taken out of ``model``, and all else that no tensor depends on. What
     was found to be constant is written by a node again.
     """
     graph = model.graph
-    reordered = {
-        node.output[0]: node.input[0]
-        for node in graph.node
-        if node.op_type == "ReorderOutput"
-        and helper.get_node_attr_value(node, "channels") % _BLOCK == 0
-    }
-    places = {name: reordered.get(name, name) for name in tensors}
+    places = {name: blocked.get(name, name) for name in tensors}
     for constant in {tensor.name for tensor in graph.initializer} & places.keys():
         places[constant] = f"{constant} as it is"
         graph.node.append(helper.make_node("Identity", [constant], [places[constant]]))

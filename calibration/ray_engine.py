@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -16,6 +17,7 @@ import onnx
 
 from calibration.collect import (
     CHECKPOINT_SECONDS,
+    EXTREMES,
     NOTHING,
     Collected,
     Run,
@@ -58,7 +60,7 @@ def collect_on_ray(
     with _cluster(address, run.workers or cores()) as ray:
         here = int(ray.cluster_resources().get("CPU", 1))
         shards = _shards(outside(start.done, len(samples)), SHARDS_PER_CORE * here)
-        quiet = Run(run.histograms, run.skip_bad, workers=1)
+        quiet = replace(run, workers=1, progress=EXTREMES.progress, save=None)
         shared = ray.put((serialized(whole(model)), list(tensors), samples, quiet))
         task = ray.remote(num_cpus=1)(_collect_shard)
         running = {task.remote(shared, shard): shard for shard in shards}

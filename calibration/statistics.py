@@ -1,9 +1,10 @@
 """Statistics: what is remembered of a tensor, the same for any order and any split."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ldexp
 
+from calibration.channel_extremes import ChannelExtremes
 from calibration.histogram import Histogram, least_exponent
 
 LARGEST_FLOAT = ldexp(1 - 2.0**-24, 128)
@@ -38,7 +39,7 @@ class Statistics:
     ``low`` and ``high``: the extremes, exact. ``count`` values, of which ``zeros`` are zero,
     in ``samples`` samples. ``low_sum`` and ``high_sum``: the sums over samples of the extremes
     within each, exact. ``histogram``: None where only extremes were asked for; the zeros are
-    not counted then.
+    not counted then. ``channels``: where those of each channel were asked for.
     """
 
     low: float
@@ -49,6 +50,7 @@ class Statistics:
     low_sum: Fraction
     high_sum: Fraction
     histogram: Histogram | None
+    channels: ChannelExtremes | None = field(default=None, compare=False)
 
     @property
     def range(self) -> Range:
@@ -56,12 +58,13 @@ class Statistics:
         return Range(self.low, self.high)
 
     def merged(self, other: "Statistics") -> "Statistics":
-        """Of the values of both; a histogram only if both have one."""
+        """Of the values of both; a histogram, or channels, only if both have it."""
         low, high = min(self.low, other.low), max(self.high, other.high)
         histogram = None
         if self.histogram is not None and other.histogram is not None:
             exponent = least_exponent(low, high)
             histogram = self.histogram.merged(other.histogram, exponent)
+        channels = self.channels and other.channels and self.channels.merged(other.channels)
         return Statistics(
             low,
             high,
@@ -71,4 +74,5 @@ class Statistics:
             self.low_sum + other.low_sum,
             self.high_sum + other.high_sum,
             histogram,
+            channels,
         )

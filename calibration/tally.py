@@ -1,8 +1,9 @@
 """The tally: what a run remembers of each tensor, one row each, in arrays that C fills too."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ldexp
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ FULL = 1 << 31
 """So many values of a tensor are counted, and as many again in one sample, before ``counts``
 are emptied."""
 
+GROUPS = 2
+"""Of samples: extremes of channels are kept apart for those that are to judge."""
+
 NO_PLACE = -1
 """Of a row whose values are not counted."""
 
@@ -39,13 +43,17 @@ class Tally:
     what was counted before they were emptied).
     ``lows`` and ``highs`` are of all values, ``sample_lows`` and ``sample_highs``, [SLOTS,
     rows], of each sample by itself: ``batch`` samples are taken in at once, into ``slot`` and
-    those behind it. ``values`` and ``zeros`` are numbers of values, zeros only if counted.
+    those behind it; ``groups``, [SLOTS], says which group each is of. ``values`` and ``zeros``
+    are numbers of values, zeros only if counted. ``channels``: of some rows how many there
+    are; row r has those from ``channel_places[r]`` on of ``channel_lows`` and
+    ``channel_highs``, [GROUPS, all of them], NaN where a tensor had another number.
     ``finite`` is false where NaN or infinity was seen: then nothing here is of use any more.
     What has no values has infinity and minus infinity.
     """
 
     rows: int
     counted: Sequence[int]
+    channels: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rows = self.rows
@@ -61,21 +69,21 @@ class Tally:
         self.sample_lows, self.sample_highs = _nothing_yet(SLOTS, rows)
         self.values, self.zeros = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         self.finite = np.ones(rows, np.bool_)
-        addresses = [
-            array.ctypes.data if array.size else 0
-            for array in (
-                *(
-                    self.exponents,
-                    self.firsts,
-                    self.places,
-                    self.counts,
-                    self.lows,
-                    self.highs,
-                ),
-                *(self.sample_lows, self.sample_highs, self.values, self.zeros, self.finite),
-            )
-        ]
-        self.desk = np.array([1, rows, 0, *addresses], np.int64)
+        counts = [self.channels.get(row, 0) for row in range(rows)]
+        self.channel_counts = np.array(counts, np.int64)
+        self.channel_places = np.cumsum(self.channel_counts) - self.channel_counts
+        self.channel_lows, self.channel_highs = _nothing_yet(GROUPS, sum(counts))
+        self.groups = np.zeros(SLOTS, np.uint8)
+        arrays: Sequence[NDArray[Any]] = (
+            *(self.exponents, self.firsts, self.places, self.counts),
+            *(self.lows, self.highs, self.sample_lows, self.sample_highs),
+            *(self.values, self.zeros, self.finite),
+            *(self.channel_counts, self.channel_places),
+            *(self.channel_lows, self.channel_highs, self.groups),
+        )
+        words = [1, rows, 0, sum(counts)]
+        words += [array.ctypes.data if array.size else 0 for array in arrays]
+        self.desk = np.array(words, np.int64)
 
     @property
     def batch(self) -> int:
@@ -91,6 +99,12 @@ class Tally:
         """A view of the counts of ``row``, which is counted."""
         own: NDArray[np.uint32] = self.counts[self.places[row]]
         return own
+
+    def channels_of(self, row: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Views of the extremes of the channels of ``row``: [GROUPS, channels] each."""
+        start = int(self.channel_places[row])
+        own = slice(start, start + self.channels.get(row, 0))
+        return self.channel_lows[:, own], self.channel_highs[:, own]
 
     def place(self, batch: int, slot: int) -> None:
         """Set them."""
@@ -178,7 +192,7 @@ class Tally:
 
         This one must absorb it, or nothing of it may be used: a window may be too wide.
         """
-        other = Tally(self.rows, self.counted)
+        other = Tally(self.rows, self.counted, self.channels)
         other.exponents[:], other.firsts[:] = self.exponents, self.firsts
         return other
 
@@ -197,6 +211,8 @@ class Tally:
             self.counts += other.counts
         np.minimum(self.lows, other.lows, out=self.lows)
         np.maximum(self.highs, other.highs, out=self.highs)
+        np.minimum(self.channel_lows, other.channel_lows, out=self.channel_lows)
+        np.maximum(self.channel_highs, other.channel_highs, out=self.channel_highs)
         self.values += other.values
         self.zeros += other.zeros
         for row, histogram in other.stored.items():

@@ -45,7 +45,7 @@ from qpasses.place.alignment import (
 )
 from qpasses.place.coarse import leave_coarse
 from qpasses.place.endless import leave_endless
-from qpasses.place.free_channels import free_channels
+from qpasses.place.free_channels import FreeChannels, free_channels
 from qpasses.place.infinite import leave_infinite
 from qpasses.place.joined_outputs import leave_joined
 from qpasses.place.kept_scales import (
@@ -124,6 +124,18 @@ class State:
         """What nodes and tensors mean."""
         return self.context.record
 
+    @property
+    def held_back(self) -> Samples:
+        """The samples that are to judge, none of which is known to be bad."""
+        how = self.settings.activation_scales, self.settings.weight_rounding
+        none = self.samples.spread(0)
+        return held_back(self.samples, self.ranges.skipped) if "auto" in how else none
+
+    @property
+    def looks_at_channels(self) -> bool:
+        """Whether samples are to say what channels hold, if these may have scales."""
+        return self.settings.activation_scales == "per-channel" or len(self.held_back) > 0
+
     def stopped(self) -> "State":
         """The same, not to be rewritten any more as the user wants to see it now."""
         return replace(self, unfinished=f"stopped after {self.watch.stop_after}", ended=True)
@@ -185,11 +197,15 @@ def _observed(state: State, names: Sequence[str]) -> Ranges:
     advance = state.progress("calibrate", steps)
     rules = settings.rules
     judged = concerned(graph, state.plan) if settings.alignment == "qpasses" else ()
+    free = _free(state) if state.looks_at_channels else None
+    channels = {} if free is None else free.channels
     run = Run(
         rules.histograms or frozenset(judged),
         calibration.skip_bad,
         calibration.workers,
         advance,
+        channels={name: channels[name] for name in names if name in channels},
+        held_back=frozenset(state.held_back.names),
     )
     original = {tensor for node in state.source.graph.node for tensor in node.output}
     held = stand_ins(names, state.plan.ties, original | state.record.sizes.keys())
@@ -227,10 +243,8 @@ def placed(state: State) -> State:
     made = replace(made, early=read_early(graph, chosen, context))
     if settings.weight_rounding != "nearest":
         made = replace(made, weights=real_weights(chosen, context))
-    good = state.samples.without(state.ranges.skipped)
-    asked = "auto" in (settings.activation_scales, settings.weight_rounding)
-    judge = Judge(graph, context.sizes, held_back(good) if asked else good.spread(0))
-    made = replace(made, judge=judge, seen=_seen(made, good, judge))
+    judge = Judge(graph, context.sizes, state.held_back)
+    made = replace(made, judge=judge, seen=_seen(made))
     place(graph, chosen, shared, context, state.kept)
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
@@ -238,15 +252,30 @@ def placed(state: State) -> State:
     return made.stopped() if state.watch.stop_after == PLACE else made
 
 
-def _seen(state: State, good: Samples, judge: Judge) -> Seen | None:
-    """What the channels of the float graph hold, if that is asked for and can be."""
-    how, graph, context = state.settings.activation_scales, state.graph, state.context
-    if how is None or how == "per-tensor" or state.settings.why_no_channels:
+def _free(state: State) -> FreeChannels | None:
+    """The channels that may have scales, if that is asked for and can be."""
+    how = state.settings.activation_scales or "per-tensor"
+    if how == "per-tensor" or state.settings.why_no_channels:
         return None
     stepped = {name for name, method in state.ranges.methods.items() if method == STEPS}
-    free = free_channels(graph, state.plan, stepped | state.kept.keys(), context)
-    advance = state.progress("see channels", len(good))
-    return see_channels(graph, free, how, good, judge.samples, advance)
+    return free_channels(state.graph, state.plan, stepped | state.kept.keys(), state.context)
+
+
+def _seen(state: State) -> Seen | None:
+    """What the channels of the float graph hold, of those that may have scales."""
+    free, calibration = _free(state), state.calibration
+    if free is None:
+        return None
+    if not state.looks_at_channels:
+        return Seen(free)
+    good = state.samples.without(state.ranges.skipped)
+    run = Run(
+        skip_bad=calibration.skip_bad,
+        workers=calibration.workers,
+        progress=state.progress("see channels", len(good)),
+        held_back=frozenset(state.held_back.names),
+    )
+    return see_channels(state.graph, free, state.ranges.statistics, good, run)
 
 
 def recovered(state: State) -> State:

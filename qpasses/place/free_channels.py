@@ -21,12 +21,13 @@ from qpasses.place.planning import Plan
 class FreeChannels:
     """``writers``: by tensor, the Conv that gives it and what that takes in; none for tables.
 
-    ``ranks`` are by tensor; ``operands``: by depthwise Conv that reads one, its real weights
-    and bias. ``tables`` write or read those, Convs read ``padded`` ones: what takes time.
+    ``channels``: by tensor, how many it has; ``operands``: by depthwise Conv that reads one,
+    its real weights and bias. ``tables`` write or read those, Convs read ``padded`` ones: what
+    takes time.
     """
 
     writers: Mapping[str, Sequence[Node]] = field(default_factory=dict)
-    ranks: Mapping[str, int] = field(default_factory=dict)
+    channels: Mapping[str, int] = field(default_factory=dict)
     operands: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
     tables: Collection[str] = ()
     padded: Collection[str] = ()
@@ -50,20 +51,20 @@ def free_channels(
                 depthwise[id(node)] = node
         elif node.op == "InstanceNormalization" and context.settings.layernorm == "exact":
             norms.add(id(node))
-    found: dict[str, Tensor] = {}
+    found: dict[str, int] = {}
     for name, tensor in chosen.tensors.items():
         readers = {id(reader) for reader in tensor.outputs}
         free = depthwise.keys() | norms | members.get(id(tensor), set())
         sizes = tensor.shape or ()
-        has_channels = len(sizes) > CHANNELS and isinstance(sizes[CHANNELS], int)
-        if not has_channels or sizes[CHANNELS] < 2 or is_graph_output(graph, tensor):
+        channels = sizes[CHANNELS] if len(sizes) > CHANNELS else 0
+        if not isinstance(channels, int) or channels < 2 or is_graph_output(graph, tensor):
             continue
         if name in written and name not in kept and readers and readers <= free:
-            found[name] = tensor
+            found[name] = channels
     readers_of_channels = [n for n in depthwise.values() if n.inputs[0].name in found]
     return FreeChannels(
         {name: written[name] for name in found},
-        {name: len(tensor.shape) for name, tensor in found.items()},
+        found,
         {node.name: list(node.inputs[1:]) for node in readers_of_channels},
         {each.name for _, *ends in chains for each in ends},
         {n.inputs[0].name for n in readers_of_channels if any(n.attrs.get("pads") or ())},

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from calibration import Range, Samples
-from calibration.channel_extremes import Extremes, channel_extremes
+from calibration import Range, Run, Samples, Statistics
+from calibration.channel_extremes import Extremes
+from calibration.collect import collect
 from qpasses.ir.choices import ActivationScales
 from qpasses.ir.graph import Graph, Node, dequantized, input_at
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.order import tidy
 from qpasses.ir.patterns import clamps_all, real_value_of
-from qpasses.ir.progress import Advance
 from qpasses.ir.record import (
     AnyQuantization,
     ChannelQuantization,
@@ -100,33 +100,37 @@ class Seen:
     """What was seen of ``free`` channels: by those samples that judge nothing, and by all."""
 
     free: FreeChannels
-    by_others: Mapping[str, Extremes]
-    by_all: Mapping[str, Extremes]
+    by_others: Mapping[str, Extremes] = field(default_factory=dict)
+    by_all: Mapping[str, Extremes] = field(default_factory=dict)
 
 
 def see_channels(
     graph: Graph,
     free: FreeChannels,
-    how: ActivationScales,
+    known: Mapping[str, Statistics],
     samples: Samples,
-    judges: Samples,
-    advance: Advance,
+    run: Run,
 ) -> Seen:
-    """Run the float ``graph`` on all samples, unless none is to judge that should.
+    """What is ``known`` of channels by tensor, and of others of the float ``graph`` a ``run``.
 
-    Raises ModelError where it cannot be run.
+    Raises DataError or ModelError where it cannot be run.
     """
-    if how == "auto" and not len(judges):
-        return Seen(free, {}, {})
-    others = samples.without(set(judges.names))
-    model = prepared_model(graph)
-    by_others = channel_extremes(model, free.ranks, others, advance)
-    by_judges = channel_extremes(model, free.ranks, judges, advance)
-    by_all = {
-        name: each.with_those(by_judges[name]) if name in by_judges else each
-        for name, each in by_others.items()
+    unknown = {
+        name: channels
+        for name, channels in free.channels.items()
+        if name not in known or known[name].channels is None
     }
-    return Seen(free, by_others, by_all)
+    if unknown:
+        run = replace(run, channels=unknown)
+        found = collect(prepared_model(graph), [*unknown], samples, run).tensors
+        known = {**known, **found}
+    channels = {name: known[name].channels for name in free.channels if name in known}
+    seen = {name: each for name, each in channels.items() if each is not None}
+    return Seen(
+        free,
+        {name: each.choosing for name, each in seen.items() if each.choosing.known},
+        {name: each.all for name, each in seen.items() if each.all.known},
+    )
 
 
 def scale_channels(
@@ -139,9 +143,9 @@ def scale_channels(
     """
     asked = context.settings.activation_scales or "per-tensor"
     if asked == "auto" and not len(judge.samples):
-        free = len(seen.free.ranks)
+        free = len(seen.free.channels)
         return Scaled(asked, free=free, reason="too few different samples to hold any back")
-    whole = {name: context.record.tensors[stored[name]] for name in seen.free.ranks}
+    whole = {name: context.record.tensors[stored[name]] for name in seen.free.channels}
     possible = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
     free = len(possible)
     if not free:

@@ -1,6 +1,6 @@
 """How far Q/DQ graphs are off, on samples that were held back from all choices."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import inf, prod
 from typing import Any, TypeVar
@@ -32,10 +32,10 @@ Decibels = NDArray[np.float64]
 """On each of some samples."""
 
 
-def held_back(samples: Samples) -> Samples:
-    """Those that judge, and choose nothing. One alone judges nothing."""
-    count = min(HELD_BACK, len(samples) // 4)
-    return samples.spread(count if count > 1 else 0)
+def held_back(samples: Samples, bad: Collection[str]) -> Samples:
+    """Those that judge, and choose nothing, but for ``bad`` ones. One alone judges nothing."""
+    found = samples.spread(min(HELD_BACK, len(samples) // 4)).without(bad)
+    return found if len(found) > 1 else samples.spread(0)
 
 
 def judged(graph: Graph, sizes: Mapping[str, Sequence[int]]) -> list[str]:

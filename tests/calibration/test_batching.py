@@ -233,9 +233,9 @@ def batches(monkeypatch):
     """How many samples were counted at once, each time."""
     found, begin = [], Accumulator.begin
 
-    def noted(self, batch):
+    def noted(self, batch, *held_back):
         found.append(batch)
-        begin(self, batch)
+        begin(self, batch, *held_back)
 
     monkeypatch.setattr(Accumulator, "begin", noted)
     return found
@@ -306,10 +306,10 @@ def test_no_more_large_samples_are_read_at_once_than_a_batch_holds(tensors, monk
         taken.append(position)
         return read(self, position)
 
-    def begun(self, batch):
+    def begun(self, batch, *held_back):
         between.append(len(taken))
         taken.clear()
-        begin(self, batch)
+        begin(self, batch, *held_back)
 
     monkeypatch.setattr(Samples, "read", noted)
     monkeypatch.setattr(Accumulator, "begin", begun)

@@ -270,17 +270,22 @@ POINTED_AT = [
         "sample_highs",
     ],
     *["values", "zeros", "finite"],
+    *["channel_counts", "channel_places", "channel_lows", "channel_highs", "groups"],
 ]
+WORDS = 4
+"""Numbers that stand before the addresses."""
 
 
 def test_the_desk_holds_what_c_reads_word_by_word():
-    tally = Tally(5, range(5))
+    tally = Tally(5, range(5), {1: 3, 4: 2})
+    assert tally.channel_places[[1, 4]].tolist() == [0, 3]
     tally.place(7, 11)
     assert tally.desk.dtype == np.int64
-    assert tally.desk[:3].tolist() == [7, 5, 11]
+    assert tally.desk[:WORDS].tolist() == [7, 5, 11, 5]
     assert (tally.batch, tally.slot) == (7, 11)
-    assert len(tally.desk) == 3 + len(POINTED_AT)
-    for word, name in zip(tally.desk[3:].tolist(), POINTED_AT, strict=True):
+    assert len(tally.desk) == WORDS + len(POINTED_AT)
+    tally.channel_counts.fill(0)
+    for word, name in zip(tally.desk[WORDS:].tolist(), POINTED_AT, strict=True):
         array = getattr(tally, name)
         assert array.flags.c_contiguous
         first = np.ctypeslib.as_array(
@@ -293,7 +298,7 @@ def test_the_desk_holds_what_c_reads_word_by_word():
 
 
 def test_types_and_shapes_are_those_that_c_knows():
-    tally = Tally(5, range(5))
+    tally = Tally(5, range(5), {1: 3, 4: 2})
     kinds = {
         name: (getattr(tally, name).dtype, getattr(tally, name).shape) for name in POINTED_AT
     }
@@ -309,13 +314,18 @@ def test_types_and_shapes_are_those_that_c_knows():
         "values": (np.int64, (5,)),
         "zeros": (np.int64, (5,)),
         "finite": (np.bool_, (5,)),
+        "channel_counts": (np.int64, (5,)),
+        "channel_places": (np.int64, (5,)),
+        "channel_lows": (np.float32, (2, 5)),
+        "channel_highs": (np.float32, (2, 5)),
+        "groups": (np.uint8, (64,)),
     }
     assert NO_WINDOW == -(1 << 31)
 
 
 def test_the_desk_of_extremes_alone_has_no_counts():
-    assert Tally(5, ()).desk[3 + POINTED_AT.index("counts")] == 0
-    assert not Tally(0, range(0)).desk[3:].any()
+    assert Tally(5, ()).desk[WORDS + POINTED_AT.index("counts")] == 0
+    assert not Tally(0, range(0)).desk[WORDS:-1].any()
 
 
 def test_the_arrays_are_never_replaced(monkeypatch):
