@@ -34,12 +34,12 @@ def loaded(model: onnx.ModelProto, **options: Any) -> "Session | Pieces":
     Whole too where the type of a tensor that pieces would hand on is not known. Raises
     ModelError if onnxruntime cannot load it.
     """
-    drafts = _drafts(model)
+    drafts = drafted(model, _cuts(model))
     return Pieces(model, drafts, options) if drafts else Session(model, **options)
 
 
 @dataclass(frozen=True)
-class _Draft:
+class Draft:
     """Nodes of a piece: what it reads of others, its weights, and what it hands on or gives.
 
     ``ended``: what it reads and no later piece does.
@@ -57,13 +57,13 @@ class Pieces:
     """A model that runs as ``Session`` does, piece after piece, each on one thread."""
 
     def __init__(
-        self, model: onnx.ModelProto, drafts: Sequence[_Draft], options: Mapping[str, Any]
+        self, model: onnx.ModelProto, drafts: Sequence[Draft], options: Mapping[str, Any]
     ) -> None:
         """Load what is drafted of ``model``. Raises ModelError."""
         self.outputs = [value.name for value in model.graph.output]
-        parts = _Parts(model)
+        parts = Parts(model)
 
-        def load(draft: _Draft) -> Session:
+        def load(draft: Draft) -> Session:
             return Session(parts.of(draft), **{**options, "threads": 1})
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -87,9 +87,9 @@ class Pieces:
         return [values[name] for name in wanted]
 
 
-def _drafts(model: onnx.ModelProto) -> list[_Draft]:
-    """The pieces of a model; none where it is loaded whole."""
-    graph, cuts = model.graph, _cuts(model)
+def drafted(model: onnx.ModelProto, cuts: Sequence[range]) -> list[Draft]:
+    """The pieces of a model, by the places of their nodes; none where that cannot be."""
+    graph = model.graph
     weights = {tensor.name for tensor in graph.initializer}
     there = {value.name for value in graph.input}
     if not cuts or weights & there or graph.sparse_initializer:
@@ -109,7 +109,7 @@ def _drafts(model: onnx.ModelProto) -> list[_Draft]:
         given = [name for name in written if name in ends and name not in set(handed_on)]
         ended = [name for name in read if last[name] == place]
         own = [name for name in names if name in weights]
-        drafts.append(_Draft(nodes, read, own, handed_on, given, ended))
+        drafts.append(Draft(nodes, read, own, handed_on, given, ended))
         there.update(written)
     return drafts
 
@@ -131,8 +131,8 @@ def _cuts(model: onnx.ModelProto) -> list[range]:
     return [range(*ends) for ends in zip(begins, [*begins[1:], len(counts)], strict=True)]
 
 
-class _Parts:
-    """What is drafted of a model, as models."""
+class Parts:
+    """What is drafted of ``model``, as models."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model
@@ -140,7 +140,7 @@ class _Parts:
         self._known = {value.name: value for value in _values(model.graph)}
         self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
 
-    def of(self, draft: _Draft) -> onnx.ModelProto:
+    def of(self, draft: Draft) -> onnx.ModelProto:
         """What is drafted."""
         known = self._known
         made = onnx.ModelProto(ir_version=self._model.ir_version)

@@ -66,6 +66,13 @@ from qpasses.place.ties import stand_ins
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
 from qpasses.recover.channel_scales import Scaled, Seen, scale_channels, see_channels
+from qpasses.recover.correct_biases import (
+    Corrected,
+    Expected,
+    correct_biases,
+    expect,
+    note_correction,
+)
 from qpasses.recover.judge import Judge, held_back
 from qpasses.recover.round_weights import Rounded, note_rounding, round_weights
 
@@ -82,7 +89,8 @@ class State:
     of tying scales for tables, if that was asked for. ``few_codes``: by tensor, the codes it
     uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
     into. ``weights``: by node, the real ones, until they are rounded for good; ``rounded``:
-    how they were. ``judge``: who tells how far off that is. ``seen``: what samples say of
+    how they were; ``expected``: what float sums are that have biases, ``corrected``: how these
+    were. ``judge``: who tells how far off all is. ``seen``: what samples say of
     channels, ``scaled``: which got scales. ``unfinished``: why the graph does not become
     integer, or nothing; ``ended``: whether no stage but the last follows.
     """
@@ -106,6 +114,8 @@ class State:
     clipped: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rounded: Rounded = field(default_factory=Rounded)
+    expected: Expected = field(default_factory=Expected)
+    corrected: Corrected = field(default_factory=Corrected)
     judge: Judge | None = None
     seen: Seen | None = None
     scaled: Scaled = field(default_factory=Scaled)
@@ -127,7 +137,8 @@ class State:
     @property
     def held_back(self) -> Samples:
         """The samples that are to judge, none of which is known to be bad."""
-        how = self.settings.activation_scales, self.settings.weight_rounding
+        settings = self.settings
+        how = settings.activation_scales, settings.weight_rounding, settings.bias_correction
         none = self.samples.spread(0)
         return held_back(self.samples, self.ranges.skipped) if "auto" in how else none
 
@@ -244,7 +255,7 @@ def placed(state: State) -> State:
     if settings.weight_rounding != "nearest":
         made = replace(made, weights=real_weights(chosen, context))
     judge = Judge(graph, context.sizes, state.held_back)
-    made = replace(made, judge=judge, seen=_seen(made))
+    made = replace(made, judge=judge, seen=_seen(made), expected=_expected(made))
     place(graph, chosen, shared, context, state.kept)
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
@@ -278,6 +289,18 @@ def _seen(state: State) -> Seen | None:
     return see_channels(state.graph, free, state.ranges.statistics, good, run)
 
 
+def _expected(state: State) -> Expected:
+    """What the float graph gives where biases are added, if these are to be corrected."""
+    how, context = state.settings.bias_correction or "none", state.context
+    if how == "none":
+        return Expected()
+    if how == "auto" and not len(state.held_back):
+        return Expected(reason="too few different samples to hold any back")
+    others = state.samples.without({*state.ranges.skipped, *state.held_back.names})
+    matrices = real_weights(state.plan, context).keys()
+    return expect(state.graph, matrices, how, others, context.sizes)
+
+
 def recovered(state: State) -> State:
     """Q/DQ graph -> one whose integers lose less on the samples."""
     graph, settings, judge = state.graph, state.settings, state.judge
@@ -292,7 +315,10 @@ def recovered(state: State) -> State:
         good = state.samples.without(state.ranges.skipped)
         rounded = round_weights(graph, how, state.weights, judge, good, state.progress)
         state = replace(state, weights={}, rounded=rounded)
-    state = replace(state, judge=None)
+    if settings.bias_correction not in (None, "none"):
+        correct = settings.bias_correction, state.expected, judge, state.progress
+        state = replace(state, corrected=correct_biases(graph, *correct))
+    state = replace(state, judge=None, expected=Expected())
     if settings.emit == "qdq":
         run_passes(CLIP_CODES, graph, state.context, state.watch)
         return replace(state, unfinished="emitted as Q/DQ", ended=True)
@@ -304,6 +330,7 @@ def integerized(state: State) -> State:
     advance = state.progress("integerize", 1)
     run_passes(integerizing(state.settings), state.graph, state.context, state.watch)
     note_rounding(state.graph, state.record, state.rounded)
+    note_correction(state.graph, state.record, state.corrected)
     if state.watch.stop_after is None:
         check_stage(INTEGER, state.graph, _grounds(state.context))
     advance()

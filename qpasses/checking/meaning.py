@@ -217,13 +217,14 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
         ("costs", bool(entry.costs) and not tabulated),
         ("bias", bool(entry.bias) and node.op not in ("IntConv", "IntGemm")),
         ("weights", bool(entry.weights) and node.op not in _ROUNDED),
+        ("correction", bool(entry.correction) and node.op not in _ROUNDED),
     ]
     kind = f"such a {node.op}"
     yield from (f"its record has {name}, {kind} has none" for name, wrong in empty if wrong)
 
 
 _ROUNDED = ("IntConv", "IntConvPerChannel", "IntGemm")
-"""Ops whose weights are rounded here."""
+"""Ops whose weights are rounded, and biases corrected, here."""
 
 
 def is_standard(node: Node) -> bool:

@@ -183,6 +183,7 @@ def _compare(
             each.weights not in ("", "nearest", "sum-preserving")
             for each in read.record.nodes.values()
         ),
+        "corrected_biases": sum(bool(each.correction) for each in read.record.nodes.values()),
         "rules": checked.coverage,
     }
     return found + differences[:MOST_DIFFERENCES]

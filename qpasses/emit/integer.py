@@ -41,6 +41,8 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
             note(node.metadata_props, bias=list(entry.bias))
         if entry.weights:
             note(node.metadata_props, weights=entry.weights)
+        if entry.correction:
+            note(node.metadata_props, correction=list(entry.correction))
         if entry.costs:
             note(node.metadata_props, costs=entry.costs)
         if node.domain == DOMAIN:

@@ -8,6 +8,7 @@ ResidualType = Literal["activation", "int16"]
 Accuracy = Literal["fast", "balanced"]
 ActivationScales = Literal["per-tensor", "per-channel", "auto"]
 WeightType = Literal["int8"]
+BiasCorrection = Literal["none", "in-sequence", "auto"]
 WeightRounding = Literal["nearest", "sum-preserving", "second-order", "auto"]
 CalibrationMethod = Literal[
     "minmax",

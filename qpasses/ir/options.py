@@ -17,6 +17,7 @@ from qpasses.ir.choices import (
     ActivationScales,
     ActivationType,
     Alignment,
+    BiasCorrection,
     Bodies,
     CalibrationMethod,
     Emit,
@@ -220,7 +221,7 @@ class GraphOptions(TensorOptions):
         None,
         "How much is tried to lose less in 8 bits: nothing, or whatever costs a model little "
         "time and gains on samples that are held back (--weight-rounding auto, "
-        "--activation-scales auto).",
+        "--bias-correction auto, --activation-scales auto).",
         TYPES,
         unset="balanced, but fast without samples and with random ones",
     )
@@ -231,6 +232,13 @@ class GraphOptions(TensorOptions):
         "or those that lose least on the samples; auto: what samples held back say.",
         TYPES,
         unset="auto with --accuracy balanced, else nearest",
+    )
+    bias_correction: BiasCorrection | None = option(
+        None,
+        "What channels are off on the mean, as samples say, is taken out of biases, node by "
+        "node; auto: unless samples held back lose by it.",
+        TYPES,
+        unset="auto with --accuracy balanced, else none",
     )
     activation_scales: ActivationScales | None = option(
         None,

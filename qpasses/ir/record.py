@@ -205,6 +205,9 @@ def scales_of(meaning: AnyQuantization) -> list[float]:
     return [meaning.scale]
 
 
+MOST_CORRECTED = 16
+"""So many steps of a stored sum its mean is corrected by at most."""
+
 SCALED = ("x", "w", "y", "a", "b", "factor")
 """What a node has scales of: inputs and output by the names of its op; ``factor`` is the
 number that products are multiplied with."""
@@ -233,7 +236,8 @@ class NodeRecord:
     nanoseconds, None for one that gives other entries. ``bias``: the real biases of a
     quantized model, where they are no whole numbers in steps of the products. ``weights``: how
     they were rounded, by name, or the digest of those that samples chose; nothing where only
-    the nearest could be.
+    the nearest could be. ``correction``: how many steps of the products each bias has more
+    than the nearest, for what samples say of the mean of the sum; nothing where none has.
     """
 
     source: Sequence[str]
@@ -248,6 +252,7 @@ class NodeRecord:
     costs: dict[str, int | None] = field(default_factory=dict)
     bias: Sequence[float] = ()
     weights: str = ""
+    correction: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         sound = {
@@ -267,6 +272,8 @@ class NodeRecord:
             "bias": isinstance(self.bias, Sequence)
             and all(isinstance(each, float) and isfinite(each) for each in self.bias),
             "weights": isinstance(self.weights, str),
+            "correction": isinstance(self.correction, Sequence)
+            and all(type(each) is int and abs(each) < _MANY for each in self.correction),
         }
         if wrong := [name for name, is_sound in sound.items() if not is_sound]:
             raise ValueError(f"{', '.join(wrong)} of a node")

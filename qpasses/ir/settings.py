@@ -221,6 +221,7 @@ def usual_options(target: Target, accuracy: Accuracy = "fast") -> dict[str, bool
     tries = accuracy == "balanced"
     return {name: start.usual for name, start in _starts(target).items()} | {
         "weight_rounding": "auto" if tries else "nearest",
+        "bias_correction": "auto" if tries else "none",
         "activation_scales": "auto" if tries else "per-tensor",
     }
 

@@ -65,6 +65,7 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
         "kept": _kept(made) if source.is_quantized else None,
         "joins": [each.as_json() for each in made.aligned.joins],
         "weight_rounding": made.rounded.as_json(),
+        "bias_correction": made.corrected.as_json(),
         "activation_scales": made.scaled.as_json(),
         "sharing": made.sharing and made.sharing.as_json(),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},

@@ -77,21 +77,8 @@ def resolved(
             f"{source.path}: input {free} has free sizes: give them (--input-shape), or "
             "--data (in Python: data), one sample is enough to know them"
         )
-    if asked.data is None and settings.accuracy != "fast":
-        raise UsageError(
-            f"accuracy {settings.accuracy!r} (--accuracy) tries what gains on samples: give "
-            "--data too (in Python: data)"
-        )
-    if asked.data is None and settings.weight_rounding in ("second-order", "auto"):
-        raise UsageError(
-            f"weight_rounding {settings.weight_rounding!r} (--weight-rounding) chooses on "
-            "samples: give --data too (in Python: data)"
-        )
-    if asked.data is None and settings.activation_scales != "per-tensor":
-        raise UsageError(
-            f"activation_scales {settings.activation_scales!r} (--activation-scales) follow "
-            "from samples: give --data too (in Python: data)"
-        )
+    if asked.data is None:
+        _check_samples_needed(settings)
     wanted = "random:1" if asked.data is None else asked.data
     names = as_pairs(asked.inputs)
     feeds = open_samples(wanted, source.specs, asked.samples, how, usual, names)
@@ -144,6 +131,22 @@ def _table(
         if asked.inputs:
             raise UsageError("inputs: is about data, and there are none: give --data too")
     return given
+
+
+def _check_samples_needed(settings: Settings) -> None:
+    """Raise UsageError for options that follow from samples, where there are none."""
+    without = {
+        "accuracy": ["fast"],
+        "weight_rounding": ["nearest", "sum-preserving"],
+        "bias_correction": ["none"],
+        "activation_scales": ["per-tensor"],
+    }
+    for name, values in without.items():
+        if (given := getattr(settings, name)) not in values:
+            raise UsageError(
+                f"{name} {given!r} (--{name.replace('_', '-')}) follows from samples: give "
+                "--data too (in Python: data)"
+            )
 
 
 def _check_free(settings: Settings) -> None:

@@ -155,8 +155,23 @@ def activation_parameters(real: Range, settings: Settings) -> Quantization:
     low, high = settings.limits
     if settings.is_symmetric(real.low):
         return settings.quantization(scale, settings.middle, dtype)
-    zero_point = low + round(Fraction(-real.low) / Fraction(scale))
+    zero_point = low + _whole(-real.low, scale)
     return settings.quantization(scale, min(max(zero_point, low), high), dtype)
+
+
+def _whole(number: float, step: float) -> int:
+    """``number`` in steps, rounded half to even: exact, though float64 divides.
+
+    Quotients of scales that are not normal may be of any size.
+    """
+    quotient = number / step
+    if abs(quotient) < _SURE and abs(quotient % 1 - 0.5) > 1 / _SURE:
+        return round(quotient)
+    return round(Fraction(number) / Fraction(step))
+
+
+_SURE = 1 << 20
+"""Quotients below are off by less than 1 / _SURE."""
 
 
 def step_of(real: Range, settings: Settings) -> float:

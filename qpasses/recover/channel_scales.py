@@ -157,8 +157,13 @@ def scale_channels(
     if not final:
         return Scaled(asked, free=free, reason="channels are alike")
     before = judge.sqnr_db(graph)
-    tried = _parameters(whole, stored, seen.by_others, seen.free, context.settings)
-    tried = {name: each for name, each in tried.items() if name in final}
+    tried = _parameters(
+        {name: whole[name] for name in final},
+        stored,
+        seen.by_others,
+        seen.free,
+        context.settings,
+    )
     _store(graph, tried, stored, seen.free, context)
     behind = judge.sqnr_db(graph)
     if before is None or behind is None:
@@ -167,6 +172,7 @@ def scale_channels(
     found = {"per-tensor": float(before.mean()), "per-channel": float(behind.mean())}
     if not gains(before, behind):
         _store(graph, whole, stored, seen.free, context)
+        judge.left(before)
         return Scaled(asked, "per-tensor", 0, free, len(judge.samples), found)
     _store(graph, final, stored, seen.free, context)
     return Scaled(asked, "per-channel", len(final), free, len(judge.samples), found)

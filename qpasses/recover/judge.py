@@ -1,7 +1,6 @@
 """How far Q/DQ graphs are off, on samples that were held back from all choices."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from math import inf, prod
 from typing import Any, TypeVar
 
@@ -10,10 +9,9 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Samples
-from calibration.collect import cores
 from qpasses.ir.graph import Graph, Tensor, is_float, producer
 from qpasses.ir.interchange import prepared_model
-from qpasses.recover.on_samples import session_of
+from qpasses.recover.on_samples import each_of, session_of
 
 HELD_BACK = 16
 """So many samples judge, or a quarter of them where there are few."""
@@ -102,6 +100,15 @@ class Judge:
         self._expected = self._map(prepared_model(graph), lambda _, found: found)
         if all(_are_equal(each, self._expected[0]) for each in self._expected):
             self.samples, self._expected = samples.spread(0), []
+        self._left: Decibels | None = None
+
+    def left(self, sqnr_db: Decibels | None) -> None:
+        """A step left the graph so; None where that is not known."""
+        self._left = sqnr_db
+
+    def before(self, graph: Graph) -> Decibels | None:
+        """``sqnr_db`` of the ``graph`` as the last step left it, which need not run again."""
+        return self.sqnr_db(graph) if self._left is None else self._left
 
     def sqnr_db(self, graph: Graph) -> Decibels | None:
         """Signal over noise of each sample, the mean over float tensors; None without any.
@@ -124,8 +131,7 @@ class Judge:
             feed, name = self.samples.read(place), self.samples.name(place)
             return seen(place, session.run(self._names, feed, name))
 
-        with ThreadPoolExecutor(cores()) as threads:
-            return [*threads.map(run, range(len(self.samples)))]
+        return each_of(len(self.samples), run)
 
 
 def _are_equal(one: Found, other: Found) -> bool:

@@ -1,19 +1,23 @@
 """Q/DQ graphs on samples: sessions of them, and the second moments of what matrices read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import onnx
 from numpy.typing import NDArray
 
 from calibration import Samples, Session
+from calibration.collect import cores
 from opsets.errors import ModelError
 from qpasses.ir.graph import Graph
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.progress import Advance
 from qpasses.recover.matrices import Matrix
 from qpasses.recover.second_moments import Moments
+
+T = TypeVar("T")
 
 AT_ONCE = 256 << 20
 """Moments of so many bytes are summed in one walk over the samples."""
@@ -51,6 +55,12 @@ def _inputs(
     session = session_of(prepared_model(graph), names)
     for sample, feed in samples:
         yield dict(zip(names, session.run(names, feed, sample), strict=True))
+
+
+def each_of(count: int, run: Callable[[int], T]) -> list[T]:
+    """What ``run`` gives for so many samples, by place; one for each core at once."""
+    with ThreadPoolExecutor(cores()) as threads:
+        return [*threads.map(run, range(count))]
 
 
 def session_of(model: onnx.ModelProto, names: Sequence[str], **options: Any) -> Session:

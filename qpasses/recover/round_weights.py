@@ -81,6 +81,7 @@ def round_weights(
         found = _judged(graph, matrices, judge, others, progress)
     else:
         _round(graph, how, matrices, samples, progress)
+        judge.left(None)
         found = Rounded(how, how)
     names = frozenset(each.node.name for each in matrices)
     return replace(found, nodes=names, wide=[m.node.name for m in matrices if _is_wide(m)])
@@ -106,7 +107,7 @@ def _judged(
     None is tried when what is left to gain is noise or chance.
     """
     best: WeightRounding = "nearest"
-    highest = judge.sqnr_db(graph) if len(judge.samples) and matrices else None
+    highest = judge.before(graph) if len(judge.samples) and matrices else None
     if highest is None:
         return Rounded("auto", held_back=len(judge.samples))
     with in_float(matrices):
@@ -129,6 +130,7 @@ def _judged(
         if gains(found["nearest"], gained) and gained.mean() > highest.mean():
             best, highest, kept = way, gained, [each.codes for each in matrices]
     _store(matrices, kept)
+    judge.left(found[best])
     means = {way: float(each.mean()) for way, each in found.items()}
     return Rounded("auto", best, held_back=len(judge.samples), sqnr_db=means)
 

@@ -272,6 +272,19 @@ def _add_rounding(table: Table, report: dict[str, Any]) -> None:
     table.add_row("weights rounded", escape(text))
 
 
+def _add_correction(table: Table, report: dict[str, Any]) -> None:
+    """How many biases were corrected, and what told so."""
+    correction = report.get("bias_correction")
+    if correction is None:
+        return
+    text = f"{correction['chosen']}, of {counted(correction['nodes'], 'node')}"
+    if correction["sqnr_db"]:
+        text += _judged(correction)
+    elif correction["reason"]:
+        text += f": {correction['reason']}"
+    table.add_row("biases corrected", escape(text))
+
+
 def _add_scales(table: Table, report: dict[str, Any]) -> None:
     """Which activations have scales of their channels, and what told so."""
     scales = report.get("activation_scales")
@@ -320,6 +333,11 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
             table.add_row(
                 "weights chosen on samples",
                 f"{counted(chosen, 'node')}: less than two codes from the real ones",
+            )
+        if corrected := compared["corrected_biases"]:
+            table.add_row(
+                "biases corrected on samples",
+                f"{counted(corrected, 'node')}: by 16 steps of the sum at most",
             )
     if probe := checks.get("kernel_probe"):
         table.add_row(
@@ -394,7 +412,7 @@ _UNLIKE_SHOWN = 4
 
 _SUMMARY = (
     *(_add_shares, _add_channels, _add_kept, _add_float_nodes),
-    *(_add_tables, _add_scales, _add_rounding, _add_repairs, _add_checks),
+    *(_add_tables, _add_scales, _add_rounding, _add_correction, _add_repairs, _add_checks),
 )
 """What gives the rows of the summary, in order."""
 

@@ -40,6 +40,7 @@ from qpasses.checking.sizes import products_of
 from qpasses.evidence.thresholds import Interval, levels, real_thresholds
 from qpasses.ir.graph import Node, Tensor, constant, input_at
 from qpasses.ir.record import (
+    MOST_CORRECTED,
     AnyQuantization,
     ChannelQuantization,
     Quantization,
@@ -133,7 +134,8 @@ def _matrix(
             matrix = replace(matrix, weights=_chosen(site, weights, matrix, axis))
     if matrix.raised:
         site.pair.raised[node.name] = matrix.raised
-    bias_codes = _moved(matrix.bias, x_scale, matrix.scale, site.any_y)
+    corrected = _corrected(site, matrix, x_scale)
+    bias_codes = _moved(corrected, x_scale, matrix.scale, site.any_y)
     for name, value in (
         ("x_zero", _zero_read(x, site.node)),
         ("w", matrix.weights),
@@ -181,6 +183,27 @@ def _chosen(site: Site, real: NDArray[Any], matrix: Matrix, axis: int) -> NDArra
     if far := count_far(found, matrix.weights, real, matrix.scale, axis):
         raise DifferenceError(f"{far} of its weights are two codes or more from the real ones")
     return found
+
+
+def _corrected(site: Site, matrix: Matrix, x_scale: NDArray[np.float64]) -> NDArray[np.int32]:
+    """The stored bias and what its record says that samples added to it.
+
+    Raises DifferenceError if that was not asked for, or is more than a few steps of y.
+    """
+    steps = list(site.entry.correction)
+    if not steps:
+        return matrix.bias
+    is_given = site.pair.known.codes.get(site.first.inputs[1].name) is not None
+    if site.settings.bias_correction == "none" or is_given:
+        raise DifferenceError("its record has a correction of biases that nobody asked for")
+    if len(steps) != len(matrix.bias):
+        raise DifferenceError(f"its record corrects {len(steps)} of {len(matrix.bias)} biases")
+    y = scales_of(site.any_y)
+    real = np.array(steps) * x_scale * matrix.scale.astype(np.float64)
+    if (np.abs(real) > MOST_CORRECTED * np.array(y) * (1 + 2.0**-20)).any():
+        raise DifferenceError(f"a bias is corrected by more than {MOST_CORRECTED} steps of y")
+    codes: NDArray[np.int32] = (matrix.bias + np.array(steps)).astype(np.int32)
+    return codes
 
 
 def _scales_read(x: AnyQuantization, node: Node, weights: NDArray[Any]) -> NDArray[np.float64]:
