@@ -47,7 +47,14 @@ TAKES: Mapping[str, str] = {
 
 ACCURACIES: Sequence[Accuracy] = ("fast", "balanced")
 
-HEAD = ["model", "pictures", *ACCURACIES, "tensors with scales of channels", "weights"]
+HEAD = [
+    "model",
+    "pictures",
+    *ACCURACIES,
+    "tensors with scales of channels",
+    "weights",
+    "biases of",
+]
 
 
 @dataclass
@@ -59,11 +66,13 @@ class Row:
     sqnr_db: Mapping[str, float]
     tensors: int
     rounding: str
+    corrected: int
 
     def cells(self) -> list[str]:
         """Its line in a table."""
         shown = [f"{db:.2f}" for db in self.sqnr_db.values()]
-        return [self.model, self.preset, *shown, str(self.tensors), self.rounding]
+        last = str(self.tensors), self.rounding, str(self.corrected)
+        return [self.model, self.preset, *shown, *last]
 
 
 def here() -> list[Path]:
@@ -87,7 +96,8 @@ def bench(path: Path) -> Row:
         sqnr_db[accuracy] = _sqnr_db(onnx.load(path), made.model, others)
         report = made.report
     scaled, rounded = report["activation_scales"], report["weight_rounding"]
-    return Row(path.stem, preset, sqnr_db, scaled["tensors"], rounded["chosen"])
+    corrected = report["bias_correction"]["nodes"]
+    return Row(path.stem, preset, sqnr_db, scaled["tensors"], rounded["chosen"], corrected)
 
 
 def _sqnr_db(real: onnx.ModelProto, made: onnx.ModelProto, samples: Samples) -> float:

@@ -186,6 +186,7 @@ SETTINGS = {
     "slopes": {"activation_form": "multiplier"},
     "sums": {"weight_rounding": "sum-preserving"},
     "chosen": {"weight_rounding": "second-order"},
+    "corrected": {"bias_correction": "in-sequence"},
     "sizes": {"input_shape": ["1,2,6,6"]},
 }
 

@@ -55,6 +55,7 @@ PLAIN = {
     "residual-type": ('"int16"', ["--residual-type", "int16"]),
     "weight-type": ('"int8"', ["--weight-type", "int8"]),
     "weight-rounding": ('"sum-preserving"', ["--weight-rounding", "sum-preserving"]),
+    "bias-correction": ('"in-sequence"', ["--bias-correction", "in-sequence"]),
     "accuracy": ('"balanced"', ["--accuracy", "balanced"]),
     "activation-scales": ('"auto"', ["--activation-scales", "auto"]),
     "per-channel": ("false", ["--no-per-channel"]),

@@ -345,7 +345,7 @@ def test_what_cannot_be_is_refused_and_auto_says_why(name):
 def test_without_samples_nothing_is_known_of_channels(asked, tmp_path):
     original, table = channel_net(), tmp_path / "model.table"
     qpasses.calibrate(original, channel_feeds(2), table)
-    with pytest.raises(UsageError, match="follow from samples: give --data"):
+    with pytest.raises(UsageError, match="follows from samples: give --data"):
         quantize(original, calibration_table=table, **asked)
 
 

@@ -25,6 +25,7 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
     *({"activation_type": "int8", "symmetric": True}, {"activation_type": "int8"}),
     *({"residual_type": "int16"}, {"residual_type": "int16", "activation_type": "int8"}),
     *({"weight_rounding": "sum-preserving"}, {"activation_scales": "auto"}),
+    {"bias_correction": "in-sequence"},
     *({"activation_scales": "per-channel"} for _ in range(2)),
     *({"softmax": "shiftmax"}, {"softmax": "ibert"}, {"target": "ivit"}),
 )

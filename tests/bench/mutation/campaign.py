@@ -78,11 +78,12 @@ MODELS = (
 """Float originals."""
 
 ROUNDED = {
-    "digits_cnn_sums": ("digits_cnn", "sum-preserving"),
-    "digits_cnn_chosen": ("digits_cnn", "second-order"),
-    "digits_cnn_judged": ("digits_cnn", "auto"),
+    "digits_cnn_sums": ("digits_cnn", {"weight_rounding": "sum-preserving"}),
+    "digits_cnn_chosen": ("digits_cnn", {"weight_rounding": "second-order"}),
+    "digits_cnn_judged": ("digits_cnn", {"weight_rounding": "auto"}),
+    "digits_cnn_corrected": ("digits_cnn", {"bias_correction": "in-sequence"}),
 }
-"""Float originals whose weights are rounded otherwise: the original, and how."""
+"""Float originals whose weights are rounded, or biases corrected: of which, and how."""
 
 CHANNELS = "channels"
 """A small float original, of whose channels most have scales of their own."""
@@ -293,8 +294,8 @@ def targets(names: Sequence[str] = ()) -> list[Target]:
     return [
         *(Target.of(each) for each in wanted if each.present),
         *(
-            Target.of(each, name, weight_rounding=how)
-            for name, (original, how) in ROUNDED.items()
+            Target.of(each, name, **options)
+            for name, (original, options) in ROUNDED.items()
             for each in entries()
             if each.name == original and (not names or name in names)
         ),

@@ -19,6 +19,7 @@ SETTINGS: dict[str, list[Any]] = {
     "narrow_range": [False, True],
     "weight_type": ["int8", "uint8"],
     "weight_rounding": ["nearest", "sum-preserving", "second-order"],
+    "bias_correction": ["none"],
     "activation_scales": ["per-tensor"],
     "per_channel": [True, False],
     "symmetric": [False, True],
@@ -31,7 +32,8 @@ SETTINGS: dict[str, list[Any]] = {
 """Recorded settings that say how the graph follows from the scales, and values of theirs.
 
 Other ``activation_scales`` say where scales come from, as a method of calibration does:
-samples may leave every tensor one of its own. So they may round weights in any way, by auto.
+samples may leave every tensor one of its own. So they may round weights in any way, by auto,
+and correct no bias.
 """
 
 
@@ -89,7 +91,11 @@ def _has_zero_points_between(model: Model) -> bool:
     )
 
 
-_TRACES = {"activation_scales": "zero_points", "weight_rounding": "weights"}
+_TRACES = {
+    "activation_scales": "zero_points",
+    "weight_rounding": "weights",
+    "bias_correction": "correction",
+}
 """What tensors or nodes say only where a setting gave them something."""
 
 
