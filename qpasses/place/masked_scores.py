@@ -74,36 +74,53 @@ def with_added_masks(graph: Graph, chosen: Plan, found: Ranges, context: Context
     """``found``, and how masks are stored that are added to scores, like inputs of the graph.
 
     Scores and what is dropped lie apart by more than a code of all: a mask is stored down to
-    where even the highest score falls to the code that drops all, ``_room`` below the lowest.
-    What is lower is that, as long as a row has a score that is not dropped.
+    where even the highest score falls to the code that drops all, ``_room`` below the lowest,
+    if it was seen as low. What is lower is that, as long as a row has a score that is not
+    dropped. Masks that are subtracted are the same the other way round.
     """
     ranges, methods = dict(found.ranges), dict(found.methods)
-    for mask in [t for t in chosen.tensors.values() if _drops_some(found.ranges.get(t.name))]:
-        sums = [_sum(graph, reader, mask, found) for reader in mask.outputs]
-        known = [each for each in sums if each is not None]
-        if not known or len(known) < len(sums):
-            continue
-        high, lowest = max(found.ranges[mask.name].high, 0.0), 0.0
-        for result, scores, readers in known:
-            room = max(_room(reader, found, context) for reader in readers)
-            low = scores.low - room
-            ranges[result.name] = Range(low, scores.high + high)
-            lowest = min(lowest, low - scores.high)
-            methods[result.name] = MASKED
-        ranges[mask.name], methods[mask.name] = Range(lowest, high), MASKED
+    for mask in [t for t in chosen.tensors.values() if t.name in found.ranges]:
+        for op, turned in (("Add", _as_it_is), ("Sub", _turned)):
+            real = turned(found.ranges[mask.name])
+            if not real.low <= _FAR < real.high:
+                continue
+            sums = [_sum(graph, op, reader, mask, found) for reader in mask.outputs]
+            known = [each for each in sums if each is not None]
+            if not known or len(known) < len(sums):
+                continue
+            high, lowest = max(real.high, 0.0), 0.0
+            stored = dict[str, Range]()
+            for result, scores, readers in known:
+                low = scores.low - max(_room(each, found, context) for each in readers)
+                stored[result.name] = Range(low, scores.high + high)
+                lowest = min(lowest, low - scores.high)
+            if real.low <= lowest:
+                stored[mask.name] = turned(Range(lowest, high))
+                ranges |= stored
+                methods |= dict.fromkeys(stored, MASKED)
     return replace(found, ranges=ranges, methods=methods)
 
 
-def _drops_some(real: Range | None) -> bool:
-    return real is not None and real.low <= DROPPING < real.high
+_FAR = -64.0
+"""Biases of scores are not as low; what is drops a score, where scores lie nearer together."""
+
+
+def _as_it_is(real: Range) -> Range:
+    return real
+
+
+def _turned(real: Range) -> Range:
+    return Range(-real.high, -real.low)
 
 
 def _sum(
-    graph: Graph, node: Node, mask: Tensor, found: Ranges
+    graph: Graph, op: str, node: Node, mask: Tensor, found: Ranges
 ) -> tuple[Tensor, Range, tuple[Node, ...]] | None:
     """Masked scores, the range of the scores, and the Softmax nodes; None of another node."""
     others = [each for each in node.inputs if each is not mask]
-    if node.op != "Add" or len(others) != 1 or others[0].name not in found.ranges:
+    if node.op != op or len(others) != 1 or others[0].name not in found.ranges:
+        return None
+    if op == "Sub" and node.inputs[0] is mask:
         return None
     scores, readers = found.ranges[others[0].name], _readers(graph, node.outputs[0])
     return (node.outputs[0], scores, readers) if readers and scores.low > DROPPING else None

@@ -74,13 +74,40 @@ ADDED = {
 }
 
 
-@pytest.mark.parametrize("low", [-1e4, -1e9, LOWEST, -np.inf])
+@pytest.mark.parametrize("low", [-100, -1e4, -1e9, LOWEST, -np.inf])
 @pytest.mark.parametrize("form", ADDED)
 def test_an_input_that_drops_scores_costs_them_nothing(form, low):
     text, shape = ADDED[form]
     given = ", ".join(map(str, shape))
     original = attention(text, f", float[{given}] mask")
     check(original, texts(20, low, *shape), texts(20, low, *shape, seed=50))
+
+
+@pytest.mark.parametrize("high", [100, 1e4, -LOWEST])
+def test_an_input_may_be_subtracted_as_well(high):
+    shape = [1, 1, LENGTH]
+    given = ", ".join(map(str, shape))
+    original = attention("masked = Sub (scores, mask)", f", float[{given}] mask")
+    check(original, texts(20, high, *shape), texts(20, high, *shape, seed=50))
+
+
+@pytest.mark.parametrize("low", [-100, -1e4])
+@pytest.mark.parametrize("op", ["Add", "Sub"])
+def test_what_two_scores_read_in_other_ways_is_stored_as_it_is_seen(op, low):
+    """Nothing is clipped where one reader would miss it."""
+    other = "Sub" if op == "Add" else "Add"
+    original = attention(
+        f"""first = {op} (scores, mask)
+        shares = Softmax <axis = -1> (first)
+        o = MatMul (shares, scores)
+        masked = {other} (o, mask)""",
+        f", float[1, 1, {LENGTH}] mask",
+    )
+    found = quantize(original, texts(20, low, 1, 1, LENGTH))
+    (stored,) = [
+        each for name, each in read_record(found.model)[0].tensors.items() if "mask_" in name
+    ]
+    assert stored.scale == pytest.approx(-low / 255)
 
 
 def test_every_layer_reads_the_mask():
@@ -117,6 +144,20 @@ def test_a_constant_that_drops_some_and_moves_others_does_both(low, op):
     )
     found = check(original, feeds, others)
     assert "Where" in {node.op_type for node in found.model.graph.node}
+
+
+def test_what_does_not_drop_scores_that_lie_far_apart_is_stored_as_it_is_seen():
+    """As those of SwinV2, cosines times 100, beside its -100."""
+    original = attention(
+        "far = Mul (scores, far_apart) masked = Add (far, mask)",
+        f", float[1, 1, {LENGTH}] mask",
+        far_apart=np.float32(40),
+    )
+    found = quantize(original, texts(20, -100, 1, 1, LENGTH))
+    (stored,) = [
+        each for name, each in read_record(found.model)[0].tensors.items() if "mask_" in name
+    ]
+    assert stored.scale == pytest.approx(100 / 255)
 
 
 def test_what_drops_nothing_is_stored_as_it_is_seen():
