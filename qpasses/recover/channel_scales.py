@@ -36,7 +36,7 @@ LEAST = 1 / 64
 """Of the tensor's range a channel has at least that much, on either side of zero."""
 
 
-GAIN_DB = 5.0
+GAIN_DB = 5.5
 """Less noise of a tensor than that is worth no time, where samples decide."""
 
 
