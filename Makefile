@@ -6,6 +6,8 @@ VENV ?= .venv
 
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --editable
+# its programs alone: what it pins does not go with onnx
+TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps tosa-tools
 HINT = use Python 3.11 or newer: make PYTHON=/path/to/python3.12
 DIGITS = models/digits_cnn
 DEMO = build/demo
@@ -105,6 +107,10 @@ targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targe
 gains: $(VENV)/bench  ## what each step of --accuracy gains on each model: docs/gains.md
 	@$(BIN)/python -m tests.bench.gains $(MODEL)
 
+tosa: $(VENV)/test  ## what becomes TOSA, judged by its reference model: docs/tosa.md
+	@$(BIN)/python -m tests.bench.tosa_programs $(MODEL)
+	@$(BIN)/python -m tests.bench.documents
+
 ablation: $(VENV)/bench  ## forms of Softmax, GELU, LayerNorm and residuals: docs/ablation.md
 	@$(BIN)/python -m tests.bench.ablation $(MODEL)
 
@@ -130,11 +136,13 @@ $(VENV)/package: pyproject.toml calibration/_counting.c calibration/_counting_op
 $(VENV)/test: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
 	@echo "installing qpasses[test]"
 	@$(INSTALL) '.[test]'
+	@$(TOSA)
 	@touch $@ $(VENV)/package
 
 $(VENV)/dev: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
 	@echo "installing qpasses[dev]"
 	@$(INSTALL) '.[dev]'
+	@$(TOSA)
 	@touch $@ $(VENV)/package $(VENV)/test
 
 $(VENV)/bench: $(VENV)/test

@@ -7,7 +7,8 @@ from opsets.errors import DataError, ModelError, QPassesError, UsageError, Verif
 if TYPE_CHECKING:
     from calibration import Preprocessing
     from calibration.presets import preprocessing
-    from qpasses.api import inspect, integerize, quantize, verify
+    from qpasses.api import export, inspect, integerize, quantize, verify
+    from qpasses.emit.tosa.emit import TosaProgram
     from qpasses.ir.record import Quantization
     from qpasses.jobs.result import Result
     from qpasses.lowering.wide_tables import WideTables, wide_table
@@ -26,11 +27,13 @@ __all__ = [
     "QPassesError",
     "Quantization",
     "Result",
+    "TosaProgram",
     "UsageError",
     "VerificationError",
     "WideTables",
     "calibrate",
     "convert_table",
+    "export",
     "inspect",
     "integerize",
     "merge_tables",

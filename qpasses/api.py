@@ -11,14 +11,23 @@ from calibration.held_weights import holding, materialized, released
 from opsets.errors import ModelError, UsageError
 from qpasses.checking.inspection import Inspection, inspect_model
 from qpasses.checking.reference import EarlyRuns
+from qpasses.checking.tosa_reference import check_with_tosa
 from qpasses.checking.verification import recorded_preprocessing, verify_integer
 from qpasses.emit.evidence_file import place_to_read, read_certificate, write_outputs
 from qpasses.emit.model_file import model_files, too_large, weights_place
 from qpasses.emit.report_file import described, report_head, write_report
+from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
-from qpasses.ir.commands import IntegerizeOptions, OptOptions, QuantizeOptions, VerifyOptions
+from qpasses.ir.commands import (
+    ExportOptions,
+    IntegerizeOptions,
+    OptOptions,
+    QuantizeOptions,
+    VerifyOptions,
+)
 from qpasses.ir.graph import Graph
 from qpasses.ir.input_names import as_pairs
+from qpasses.ir.input_shape import as_texts
 from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.ir.keywords import takes
 from qpasses.ir.record import Record
@@ -40,6 +49,7 @@ from qpasses.load.arguments import (
 )
 from qpasses.load.external_data import external_files
 from qpasses.load.graph_text import read_graph_file
+from qpasses.load.input_sizes import with_input_shapes
 from qpasses.load.integer_model import read_integer_model
 from qpasses.pipeline import Stage, State, placed, quantized
 from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
@@ -146,7 +156,14 @@ def verify(asked: VerifyOptions) -> Result:
     kept = None if beside is None else read_certificate(beside)
     inputs = [*models, *files, *(feeds.paths if feeds else []), *given_paths(beside)]
     check_outputs(given_paths(asked.json_file), inputs)
+    if asked.other_program is not None and feeds is None:
+        raise UsageError("--with runs samples: give --data and --against too")
     found = verify_integer(read, original, feeds, asked.progress, str(path))
+    if asked.other_program is not None and feeds is not None:
+        with naming(path):
+            other = check_with_tosa(model, path, feeds)
+        found.checks["tosa_reference"] = other.as_json()
+        found.problems.extend(other.problems)
     summary, recomputed, notes = judged(found, read, original, beside, kept)
     count = len(feeds) if feeds else 0
     accuracy = found.accuracy.as_json() if feeds else []
@@ -172,6 +189,27 @@ def verify(asked: VerifyOptions) -> Result:
     }
     write_report(asked.json_file, report, f"the verdict is {summary['verdict']}")
     return Result(None, report, found.evidence, recomputed)
+
+
+@takes(ExportOptions)
+@holding()
+def export(asked: ExportOptions) -> TosaProgram:
+    """The integer model in another form: TOSA, as MLIR that its tools read.
+
+    What it gives are the integers of the model, in each arithmetic that a target asks for, or
+    nothing is exported. ``output`` is written whole or not at all, not with ``check``. Raises
+    UsageError for free sizes, ModelError, naming the node, for what TOSA cannot say.
+    """
+    model, path = given_model(asked.integer)
+    with naming(path):
+        sized = with_input_shapes(model, as_texts(asked.input_shape), path)
+        made = emit_tosa(read_integer_model(sized, str(path)).graph)
+    if asked.output is not None and not asked.check:
+        check_outputs(
+            given_paths(asked.output), [] if path == Path("<ModelProto>") else [path]
+        )
+        write_whole(Path(asked.output), made.text.encode("utf-8"))
+    return made
 
 
 @holding()

@@ -10,6 +10,7 @@ import click
 
 from opsets.errors import ModelError, QPassesError
 from qpasses.cli.calibrate import calibrate
+from qpasses.cli.export import export
 from qpasses.cli.inspect import inspect
 from qpasses.cli.integerize import integerize
 from qpasses.cli.opt import opt
@@ -20,7 +21,7 @@ from qpasses.cli.targets import targets
 from qpasses.cli.verify import verify
 
 _COMMANDS: tuple[click.Command, ...] = (
-    *(quantize, integerize, calibrate, verify),
+    *(quantize, integerize, calibrate, verify, export),
     *(inspect, passes, opt, targets),
 )
 

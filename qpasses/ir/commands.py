@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opsets.argument_kinds import shown
 from opsets.errors import UsageError
-from qpasses.ir.choices import ForeignFormat, TableFormat
+from qpasses.ir.choices import ExportFormat, ForeignFormat, OtherProgram, TableFormat
 from qpasses.ir.declared import FILE, FILE_OR_NAME, Kind, Options, described, option
 from qpasses.ir.options import (
     ARITHMETIC,
@@ -280,11 +280,37 @@ class VerifyOptions(ReportOptions, ShapeOptions, SampleOptions):
         metavar="FILE",
         kind=FILE,
     )
+    other_program: OtherProgram | None = option(
+        None,
+        "Run the samples in another program too, and compare its integers: TOSA's reference "
+        "model, on the graph as `qpasses export` writes it.",
+        RUN,
+        flag="with",
+        unset="none",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyCommand(TerminalOptions, PictureOptions, VerifyOptions):
     """``qpasses verify``."""
+
+
+@dataclass(frozen=True)
+class ExportOptions(ShapeOptions):
+    """``qpasses export`` and ``qpasses.export``."""
+
+    integer: "str | Path | onnx.ModelProto"
+    output: "str | Path | None" = option(
+        None,
+        "The file to write; without it nothing is written, as with --check.",
+        OUTPUT,
+        short="o",
+        metavar="FILE",
+        kind=FILE,
+    )
+    _: KW_ONLY
+    to: ExportFormat = option("tosa", "TOSA as MLIR in generic form.", OUTPUT)
+    check: bool = option(False, "Say whether it can be exported, and write nothing.", OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,6 +366,7 @@ COMMANDS: Mapping[str, type[Options]] = {
     "calibrate merge": MergeOptions,
     "calibrate convert": ConvertOptions,
     "verify": VerifyCommand,
+    "export": ExportOptions,
     "inspect": InspectCommand,
     "opt": OptOptions,
 }

@@ -1,0 +1,31 @@
+"""qpasses export: an integer model in another form."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qpasses.cli.parameters import PATH, Command, parameters
+
+
+@click.command(
+    cls=Command, params=[click.Argument(["integer"], type=PATH), *parameters("export")]
+)
+def export(integer: Path, **options: Any) -> None:
+    """Write the integer model INTEGER as TOSA: MLIR that its tools read.
+
+    Inputs and outputs are the stored integers. What TOSA cannot say is an error that names
+    the node, and nothing is written.
+    """
+    from qpasses.api import export as exported
+
+    made = exported(integer, **options)
+    shown = ", ".join(f"{count} {op}" for op, count in sorted(made.operations.items()))
+    click.echo(f"{sum(made.operations.values())} operations: {shown}")
+    for kind, ends in (("input", made.inputs), ("output", made.outputs)):
+        for place, end in enumerate(ends):
+            stored = "uint8 as bytes of i8" if end.unsigned else "as stored"
+            shape = "x".join(map(str, end.shape))
+            click.echo(f"{kind} {place}: {end.name}, {shape}, {stored}")
+    if options["output"] is not None and not options["check"]:
+        click.echo(f"{options['output']} is written")

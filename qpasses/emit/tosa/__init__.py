@@ -1,0 +1,1 @@
+"""The integer graph as TOSA, MLIR text that needs no bindings to write."""

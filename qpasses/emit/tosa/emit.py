@@ -1,0 +1,204 @@
+"""An integer model as a TOSA program: its nodes in order, one lowering each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from opsets.errors import ModelError, UsageError
+from qpasses.emit.tosa import mlir
+from qpasses.emit.tosa.equal_rescales import UNCHANGED
+from qpasses.emit.tosa.lowering import Lowering, RefusedError, in_order
+from qpasses.emit.tosa.lowerings import LOWERINGS
+from qpasses.ir.graph import Graph, Node, Tensor
+
+_QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
+
+
+@dataclass(frozen=True)
+class End:
+    """An input or output of the program, and the tensor of the ONNX model that it is.
+
+    ``tensor``: of the stored integers; ``name``: of the model's own input or output, which
+    stands before or behind a node that quantizes. ``unsigned``: bytes stand for uint8.
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...]
+    unsigned: bool
+
+
+@dataclass(frozen=True)
+class TosaProgram:
+    """MLIR text, its ends in order, and how often it does what."""
+
+    text: str
+    inputs: Sequence[End]
+    outputs: Sequence[End]
+    operations: Mapping[str, int]
+    tensors: Mapping[str, str]
+
+    @property
+    def transposes(self) -> int:
+        """How many there are."""
+        return self.operations.get("transpose", 0)
+
+
+def emit_tosa(graph: Graph, shown: Sequence[str] = ()) -> TosaProgram:
+    """The integer ``graph`` as TOSA.
+
+    ``shown``: tensors to give besides its outputs. Inputs and outputs are stored integers:
+    what quantizes at the edges stays with the caller. Raises ModelError for what TOSA cannot
+    say, naming the node, UsageError for sizes that are free.
+    """
+    to = Lowering()
+    inputs = [end for tensor in graph.inputs for end in _entered(to, tensor)]
+    for node in graph.nodes:
+        if node.op in _QUANTIZING and not node.domain:
+            _check_edge(graph, node)
+            continue
+        to.program.where = str(node.name)
+        try:
+            _lowered(to, node)
+        except RefusedError as error:
+            raise ModelError(f"node {node.name!r} ({node.op}) as TOSA: {error}") from error
+    ends = [_stored_end(graph, tensor) for tensor in graph.outputs]
+    by_name = {tensor.name: tensor for node in graph.nodes for tensor in node.outputs}
+    for name in shown:
+        if to.known(by_name[name]) is None:
+            ends.append((name, by_name[name]))
+    values, outputs = [], []
+    for name, tensor in ends:
+        to.program.where = name
+        value = to.read(tensor)
+        unsigned = tensor.dtype == np.uint8
+        if unsigned:
+            value = _moved(to, value, unsigned_output=True)
+        values.append(value)
+        outputs.append(End(name, str(tensor.name), value.shape, unsigned))
+    text = to.program.text(values, {})
+    tensors = {each.tensor: each.name for each in (*inputs, *outputs)}
+    return TosaProgram(text, inputs, outputs, dict(to.program.counts), tensors)
+
+
+def _moved(to: Lowering, value: Any, *, unsigned_output: bool) -> Any:
+    """int8 codes as bytes of uint8 ones, or the other way round."""
+    zeros = (0, -128) if unsigned_output else (-128, 0)
+    sides = (False, True) if unsigned_output else (True, False)
+    return to.program.rescale(value, "i8", UNCHANGED, zeros, sides)
+
+
+def _entered(to: Lowering, tensor: Tensor) -> list[End]:
+    """Of an input an argument for each stored tensor that is made of it, or for itself."""
+    shape = _fixed(tensor)
+    found = []
+    quantizing = [n for n in tensor.outputs if n.op == "QuantizeLinear" and not n.domain]
+    direct = [n for n in tensor.outputs if n not in quantizing]
+    if any(n.op != "Shape" for n in direct) or not tensor.outputs:
+        found.append(_argument(to, tensor.name, tensor, shape))
+    elif direct:
+        to.settle_shape(tensor, shape)
+    for node in quantizing:
+        found.append(_argument(to, tensor.name, node.outputs[0], shape))
+    return found
+
+
+def _argument(to: Lowering, name: str, tensor: Tensor, shape: tuple[int, ...]) -> End:
+    dtype = np.dtype(tensor.dtype)
+    if dtype.kind == "f":
+        raise ModelError(f"input {name!r} is read as float: TOSA's integer profile has none")
+    to.program.where = name
+    value = to.program.argument(shape, mlir.element_of(dtype, name))
+    unsigned = dtype == np.uint8
+    if unsigned:
+        value = _moved(to, value, unsigned_output=False)
+    to.write(tensor, value, in_order(len(shape)))
+    return End(name, str(tensor.name), shape, unsigned)
+
+
+def _fixed(tensor: Tensor) -> tuple[int, ...]:
+    """The sizes of an input. Raises UsageError where they are free."""
+    if tensor.shape is None:
+        raise UsageError(f"input {tensor.name!r} has no known rank, TOSA has fixed sizes only")
+    free = [str(size) for size in tensor.shape if not isinstance(size, int)]
+    if free:
+        shown = ",".join("SIZE" if not isinstance(n, int) else str(n) for n in tensor.shape)
+        raise UsageError(
+            f"input {tensor.name!r} has free sizes ({', '.join(free)}), TOSA has fixed ones "
+            f"only: give --input-shape {tensor.name}:{shown}"
+        )
+    return tuple(int(size) for size in tensor.shape)
+
+
+def _stored_end(graph: Graph, tensor: Tensor) -> tuple[str, Tensor]:
+    """An output by name, and the stored tensor it is, or is made of."""
+    node = tensor.inputs[0] if tensor.inputs else None
+    if node is not None and node.op == "DequantizeLinear" and not node.domain:
+        return str(tensor.name), node.inputs[0]
+    return str(tensor.name), tensor
+
+
+def _check_edge(graph: Graph, node: Node) -> None:
+    """Raise ModelError for a node that quantizes within the graph: floats are between."""
+    ends = graph.inputs if node.op == "QuantizeLinear" else graph.outputs
+    side = node.inputs[0] if node.op == "QuantizeLinear" else node.outputs[0]
+    if not any(side is each for each in ends):
+        raise ModelError(
+            f"node {node.name!r} ({node.op}) is within the graph: what lies between such "
+            "nodes is left in float, and TOSA's integer profile has none"
+        )
+
+
+def _lowered(to: Lowering, node: Node) -> None:
+    if _settled(to, node):
+        return
+    lower = LOWERINGS.get(node.op)
+    if lower is None:
+        raise RefusedError("there is no form of this op yet")
+    lower(to, node)
+
+
+_SIZES = ("Shape", "Size")
+
+
+def _settled(to: Lowering, node: Node) -> bool:
+    """Compute a node of ONNX that follows from sizes and constants alone."""
+    if node.domain:
+        return False
+    if node.op in _SIZES:
+        shape = to.shape(node.inputs[0])
+        start, end = node.attrs.get("start", 0), node.attrs.get("end")
+        sizes = np.array(shape, np.int64)
+        found = sizes[slice(start, end)] if node.op == "Shape" else np.array(sizes.prod())
+        to.settle(node.outputs[0], found.astype(np.int64))
+        return True
+    given = [None if each.is_empty() else to.known(each) for each in node.inputs]
+    if any(
+        values is None and not each.is_empty()
+        for values, each in zip(given, node.inputs, strict=True)
+    ):
+        return False
+    for output, values in zip(node.outputs, _computed(node, given), strict=True):
+        to.settle(output, np.asarray(values))
+    return True
+
+
+def _computed(node: Node, given: Sequence[Any]) -> Sequence[Any]:
+    names = ["" if each is None else f"x{k}" for k, each in enumerate(given)]
+    outputs = [f"y{k}" for k in range(len(node.outputs))]
+    attributes = {k: v for k, v in node.attrs.items() if v is not None}
+    made = helper.make_node(node.op, names, outputs, **attributes)
+    feed = {n: each for n, each in zip(names, given, strict=True) if each is not None}
+    ends = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for n, v in feed.items()
+    ]
+    results = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in outputs]
+    whole = helper.make_graph([made], "known", ends, results)
+    opset = [helper.make_opsetid("", 21)]
+    model = helper.make_model(whole, opset_imports=opset)
+    return list(ReferenceEvaluator(model).run(None, feed))

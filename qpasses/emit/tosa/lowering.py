@@ -1,0 +1,245 @@
+"""What lowerings of single ops share: tensors in their layouts, constants, requantization.
+
+A value lies in memory in some order of the axes that its ONNX tensor has. Convolutions and
+pools want channels last; what works element by element takes the order it finds; the rest
+wants ONNX's own. A transpose stands only where one meets another, once for each tensor.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError
+from qpasses.emit.tosa import mlir
+from qpasses.emit.tosa.equal_rescales import (
+    MOST_UNCHANGED,
+    UNCHANGED,
+    UnequalError,
+    check_bounds,
+    equal_rescale,
+    for_channels,
+    same_ratios,
+    ties,
+)
+from qpasses.emit.tosa.program import Program, Value
+from qpasses.evidence.bodies import constants_of
+from qpasses.evidence.prove import rests_of
+from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
+from qpasses.ir.graph import Node, Tensor, constant
+
+Order = tuple[int, ...]
+"""The axes of an ONNX tensor in the order in which they lie in memory."""
+
+
+def in_order(rank: int) -> Order:
+    """As ONNX has them."""
+    return tuple(range(rank))
+
+
+def channels_last(rank: int) -> Order:
+    """The batch, what is spatial, the channels."""
+    return (0, *range(2, rank), 1)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A value and the order of its axes."""
+
+    value: Value
+    order: Order
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the ONNX tensor."""
+        return tuple(self.value.shape[self.order.index(k)] for k in range(len(self.order)))
+
+
+class RefusedError(ModelError):
+    """What TOSA cannot say; the message names no node."""
+
+
+@dataclass
+class Lowering:
+    """A graph on its way to a program."""
+
+    program: Program = field(default_factory=Program)
+    _stored: dict[int, list[Stored]] = field(default_factory=dict)
+    _known: dict[int, NDArray[Any]] = field(default_factory=dict)
+    _sizes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _tensors: list[Tensor] = field(default_factory=list)
+
+    def known(self, tensor: Tensor) -> NDArray[Any] | None:
+        """Its numbers, as ONNX has them, if they do not vary."""
+        found = constant(tensor)
+        return self._known.get(id(tensor)) if found is None else np.asarray(found)
+
+    def settle(self, tensor: Tensor, values: NDArray[Any]) -> None:
+        """``tensor`` holds these and no others."""
+        self._tensors.append(tensor)  # its id is not used again
+        self._known[id(tensor)] = values
+
+    def settle_shape(self, tensor: Tensor, shape: Sequence[int]) -> None:
+        """Of ``tensor`` its sizes alone are asked for."""
+        self._tensors.append(tensor)
+        self._sizes[id(tensor)] = tuple(shape)
+
+    def write(self, tensor: Tensor, value: Value, order: Order | None = None) -> None:
+        """``tensor`` is this value."""
+        self._tensors.append(tensor)
+        order = in_order(len(value.shape)) if order is None else order
+        self._stored[id(tensor)] = [Stored(value, order)]
+
+    def stored(self, tensor: Tensor) -> Stored:
+        """The value of ``tensor`` in the order it was written in."""
+        if id(tensor) not in self._stored:
+            values = self.known(tensor)
+            if values is None:
+                raise RefusedError(f"tensor {tensor.name!r} was not written")
+            value = self.program.constant(*_as_stored(values, tensor.name))
+            self._tensors.append(tensor)
+            self._stored[id(tensor)] = [Stored(value, in_order(values.ndim))]
+        return self._stored[id(tensor)][0]
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """Its sizes, as ONNX has them."""
+        if id(tensor) in self._sizes:
+            return self._sizes[id(tensor)]
+        values = self.known(tensor)
+        return tuple(values.shape) if values is not None else self.stored(tensor).shape
+
+    def read(self, tensor: Tensor, order: Order | None = None) -> Value:
+        """The value of ``tensor``, its axes in this order: ONNX's by default."""
+        values = self.known(tensor)
+        if values is not None:
+            order = in_order(values.ndim) if order is None else order
+            return self.program.constant(*_as_stored(np.transpose(values, order), tensor.name))
+        first = self.stored(tensor)
+        order = in_order(len(first.order)) if order is None else order
+        for each in self._stored[id(tensor)]:
+            if each.order == order:
+                return each.value
+        axes = [first.order.index(axis) for axis in order]
+        made = Stored(self.program.transpose(first.value, axes), order)
+        self._stored[id(tensor)].append(made)
+        return made.value
+
+    def common_order(self, tensors: Sequence[Tensor]) -> Order:
+        """The order in which elementwise operations read these."""
+        varying = [self.stored(each) for each in tensors if self.known(each) is None]
+        rank = max(len(self.shape(each)) for each in tensors)
+        orders = [each.order for each in varying if len(each.order) == rank]
+        moved = [each for each in orders if each != in_order(rank)]
+        return (moved or orders or [in_order(rank)])[0]
+
+    def broadcast(self, tensor: Tensor, order: Order) -> Value:
+        """Its value in this order, with ones before its own axes where it has fewer."""
+        shape, rank = self.shape(tensor), len(order)
+        if len(shape) == rank:
+            return self.read(tensor, order)
+        whole = (1,) * (rank - len(shape)) + shape
+        values = self.known(tensor)
+        if values is not None:
+            stored = np.transpose(values.reshape(whole), order)
+            return self.program.constant(*_as_stored(stored, tensor.name))
+        return self.program.transpose(self.program.reshape(self.read(tensor), whole), order)
+
+    def constants(self, node: Node) -> dict[str, NDArray[Any]]:
+        """What its op declares, with the constants that were found to be such."""
+        return constants_of(node)
+
+    def requantized(self, acc: Value, node: Node, reachable: Interval) -> Value:
+        """int32 sums as the codes that ``node`` stores; channels along the last axis."""
+        given = self.constants(node)
+        channels = max(given["multiplier"].size, given["shift"].size)
+        rounding, rest = node.attrs["rounding"], rests_of(node)
+        steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+        try:
+            start = same_ratios(given, max(channels, 1 if rest is None else rest.size))
+            own = np.broadcast_arrays(
+                *(given[n].reshape(-1).astype(np.int64) for n in ("multiplier", "shift")),
+                start[0],
+            )
+            wanted = meaning_thresholds(own[0], own[1], steps, rounding, rest)
+        except UnequalError as error:
+            raise RefusedError(str(error)) from error
+        try:
+            return self.ended(acc, equal_rescale(start, steps, reachable, wanted), given)
+        except UnequalError as error:
+            if rounding != "half_to_even" or rest is not None:
+                raise RefusedError(str(error)) from error
+        return self._ties_to_even(acc, start, given, reachable)
+
+    def _ties_to_even(
+        self,
+        acc: Value,
+        pairs: tuple[NDArray[Any], NDArray[Any]],
+        given: Mapping[str, NDArray[Any]],
+        reachable: Interval,
+    ) -> Value:
+        """RESCALE to int32, one less where it rounded a tie up to an odd level."""
+        program, channels = self.program, pairs[0].size
+        whole = for_channels(reachable, channels)
+        try:
+            check_bounds(pairs[1], whole)
+        except UnequalError as error:
+            raise RefusedError(str(error)) from error
+        widest = np.maximum(np.abs(whole.low), np.abs(whole.high)) * np.ldexp(
+            pairs[0].astype(np.float64), -pairs[1]
+        )
+        if widest.max() >= MOST_UNCHANGED / 2:
+            raise RefusedError("its levels have more than 28 bits")
+        shape = [*[1] * (len(acc.shape) - 1), channels]
+        mask, half = (
+            program.constant(each.reshape(shape), "int32") for each in ties(given, channels)
+        )
+        level = program.rescale(acc, "i32", pairs)
+        dropped = program.elementwise("bitwise_and", acc, mask)
+        is_tie = program.elementwise("equal", dropped, half)
+        return self.ended(self.one_less_if_odd(level, is_tie), UNCHANGED, given)
+
+    def one_less_if_odd(self, level: Value, where: Value) -> Value:
+        """int32 levels, one less where they are odd and ``where`` is true."""
+        program, number = self.program, self.program.same_rank
+        odd = program.elementwise("bitwise_and", level, number(1, level))
+        less = program.add("select", [where, odd, number(0, odd)], odd.shape, "i32")
+        return program.elementwise("sub", level, less)
+
+    def ended(
+        self,
+        acc: Value,
+        pairs: tuple[NDArray[Any], NDArray[Any]],
+        given: Mapping[str, NDArray[Any]],
+    ) -> Value:
+        """int32 rescaled to the codes between the ends that ``given`` has."""
+        dtype = given["y_zero"].dtype
+        element, less = mlir.element_of(dtype, "y"), offset(dtype)
+        zero, low, high = (int(given[name]) - less for name in ("y_zero", "y_min", "y_max"))
+        codes = self.program.rescale(acc, element, pairs, (0, zero))
+        return self.program.clamp(codes, low, high)
+
+    def levels(self, x: Value, zero: int) -> Value:
+        """Codes less their zero point, as int32."""
+        wide = self.program.cast(x, "i32")
+        if zero == 0:
+            return wide
+        number = self.program.same_rank(zero, wide)
+        return self.program.elementwise("sub", wide, number)
+
+
+def offset(dtype: np.dtype[Any]) -> int:
+    """By how much less codes of this type are stored."""
+    return 128 if dtype == np.uint8 else 0
+
+
+def _as_stored(values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
+    """An ONNX array as TOSA holds it, and numpy's name of its type."""
+    mlir.element_of(values.dtype, name)
+    if values.dtype == np.uint8:
+        return (values.astype(np.int16) - 128).astype(np.int8), "int8"
+    if values.dtype == np.int64:
+        limits = np.iinfo(np.int32)
+        return np.clip(values, limits.min, limits.max).astype(np.int32), "int32"
+    return values, values.dtype.name

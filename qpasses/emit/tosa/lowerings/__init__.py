@@ -1,0 +1,28 @@
+"""How each op of an integer graph becomes TOSA: a file for each family, a line for each op."""
+
+from collections.abc import Callable, Mapping
+
+from qpasses.emit.tosa.lowering import Lowering
+from qpasses.emit.tosa.lowerings import (
+    moving,
+    pools,
+    products,
+    reductions,
+    softmax,
+    sums,
+    tables,
+)
+from qpasses.ir.graph import Node
+
+Lower = Callable[[Lowering, Node], None]
+"""Adds to the program what computes a node. Raises RefusedError for what TOSA cannot say."""
+
+LOWERINGS: Mapping[str, Lower] = {
+    **products.LOWERINGS,
+    **sums.LOWERINGS,
+    **tables.LOWERINGS,
+    **pools.LOWERINGS,
+    **reductions.LOWERINGS,
+    **softmax.LOWERINGS,
+    **moving.LOWERINGS,
+}

@@ -1,0 +1,375 @@
+"""What moves values: reshapes, transposes, slices, pads, joins, clips, positions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from qpasses.emit.tosa.lowering import Lowering, RefusedError, in_order, offset
+from qpasses.emit.tosa.program import Value
+from qpasses.ir.graph import Node, input_at
+
+
+def known_input(to: Lowering, node: Node, place: int) -> Any:
+    """The numbers of an input that has to be known; None where there is none."""
+    tensor = input_at(node, place)
+    if tensor is None:
+        return None
+    values = to.known(tensor)
+    if values is None:
+        raise RefusedError(f"its input {place} varies")
+    return values
+
+
+def _axes(to: Lowering, node: Node, place: int = 1) -> list[int] | None:
+    given = known_input(to, node, place)
+    found = node.attrs.get("axes") if given is None else given.reshape(-1).tolist()
+    return None if found is None else [int(axis) for axis in found]
+
+
+def identity(to: Lowering, node: Node) -> None:
+    """Nothing."""
+    x = to.stored(node.inputs[0])
+    to.write(node.outputs[0], x.value, x.order)
+
+
+def _reshaped(to: Lowering, node: Node, shape: Sequence[int]) -> None:
+    to.write(node.outputs[0], to.program.reshape(to.read(node.inputs[0]), shape))
+
+
+def reshape(to: Lowering, node: Node) -> None:
+    """``reshape``; 0 keeps a size, -1 takes what is left."""
+    shape = to.shape(node.inputs[0])
+    wanted = [int(size) for size in known_input(to, node, 1).reshape(-1)]
+    if not node.attrs.get("allowzero", 0):
+        wanted = [shape[k] if size == 0 else size for k, size in enumerate(wanted)]
+    rest = int(np.prod([size for size in wanted if size >= 0]))
+    count = int(np.prod(shape))
+    _reshaped(to, node, [count // max(rest, 1) if size < 0 else size for size in wanted])
+
+
+def flatten(to: Lowering, node: Node) -> None:
+    """``reshape`` to two axes."""
+    shape = to.shape(node.inputs[0])
+    axis = int(node.attrs.get("axis", 1)) % (len(shape) + 1)
+    _reshaped(to, node, (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))))
+
+
+def squeeze(to: Lowering, node: Node) -> None:
+    """``reshape`` without axes of one."""
+    shape, axes = to.shape(node.inputs[0]), _axes(to, node)
+    gone = (
+        [k for k, size in enumerate(shape) if size == 1]
+        if axes is None
+        else [axis % len(shape) for axis in axes]
+    )
+    _reshaped(to, node, [size for k, size in enumerate(shape) if k not in gone])
+
+
+def unsqueeze(to: Lowering, node: Node) -> None:
+    """``reshape`` with axes of one more."""
+    shape, axes = list(to.shape(node.inputs[0])), _axes(to, node) or []
+    rank = len(shape) + len(axes)
+    for axis in sorted(axis % rank for axis in axes):
+        shape.insert(axis, 1)
+    _reshaped(to, node, shape)
+
+
+def transpose(to: Lowering, node: Node) -> None:
+    """Nothing moves: the order of the axes is another."""
+    x = to.stored(node.inputs[0])
+    perm = node.attrs.get("perm") or [*reversed(in_order(len(x.order)))]
+    to.write(node.outputs[0], x.value, tuple([*perm].index(axis) for axis in x.order))
+
+
+def concat(to: Lowering, node: Node) -> None:
+    """``concat``, in the order that most of the parts have."""
+    order = to.common_order(node.inputs)
+    axis = order.index(int(node.attrs["axis"]) % len(order))
+    parts = [to.read(each, order) for each in node.inputs if 0 not in to.shape(each)]
+    to.write(node.outputs[0], to.program.concat(parts, axis), order)
+
+
+def slice_(to: Lowering, node: Node) -> None:
+    """``slice``; every other element by way of reshapes, backwards by ``reverse``."""
+    shape, x = to.shape(node.inputs[0]), to.stored(node.inputs[0])
+    starts, ends = (known_input(to, node, k).reshape(-1).tolist() for k in (1, 2))
+    axes = _axes(to, node, 3) or list(range(len(starts)))
+    steps = known_input(to, node, 4)
+    steps = [1] * len(starts) if steps is None else steps.reshape(-1).tolist()
+    value = x.value
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        place = x.order.index(axis % len(shape))
+        value = _strided(to, value, place, slice(start, end, step))
+    to.write(node.outputs[0], value, x.order)
+
+
+def _strided(to: Lowering, x: Value, place: int, part: slice) -> Value:
+    size = x.shape[place]
+    taken = range(size)[_bounded(part, size)]
+    if len(taken) == 0:
+        raise RefusedError("it takes nothing of an axis")
+    step = abs(taken.step)
+    low, high = min(taken), max(taken)
+    start, sizes = [0] * len(x.shape), list(x.shape)
+    if len(taken) == 1:
+        step = 1
+    span = (len(taken) - 1) * step + 1
+    start[place], sizes[place] = low, span
+    x = to.program.slice(x, start, sizes)
+    assert high - low + 1 == span
+    if step > 1:
+        x = _every(to, x, place, step, len(taken))
+    if taken.step < 0 and len(taken) > 1:
+        x = to.program.add("reverse", [x], x.shape, x.element, axis=f"{place} : i32")
+    return x
+
+
+def _bounded(part: slice, size: int) -> slice:
+    """ONNX's ends beyond int32 as Python's; backwards to the end as None."""
+    end = part.stop
+    if part.step < 0 and end < -size:
+        end = None
+    return slice(part.start, end, part.step)
+
+
+def _every(to: Lowering, x: Value, place: int, step: int, count: int) -> Value:
+    """One of ``step`` elements along an axis: the first of each row of as many."""
+    behind = count * step - x.shape[place]
+    pads = [(0, behind if k == place else 0) for k in range(len(x.shape))]
+    x = to.program.pad(x, pads, 0)
+    shape = x.shape
+    rows = (*shape[:place], count, step, *shape[place + 1 :])
+    x = to.program.reshape(x, rows)
+    first = (*shape[:place], count, 1, *shape[place + 1 :])
+    x = to.program.slice(x, [0] * len(rows), first)
+    return to.program.reshape(x, (*shape[:place], count, *shape[place + 1 :]))
+
+
+def split(to: Lowering, node: Node) -> None:
+    """A ``slice`` for each part."""
+    x, shape = to.stored(node.inputs[0]), to.shape(node.inputs[0])
+    axis = int(node.attrs.get("axis", 0)) % len(shape)
+    place, given = x.order.index(axis), known_input(to, node, 1)
+    sizes = node.attrs.get("split") if given is None else given.reshape(-1).tolist()
+    if sizes is None:
+        each = -(-shape[axis] // len(node.outputs))
+        sizes = [min(each, shape[axis] - k * each) for k in range(len(node.outputs))]
+    begin = 0
+    for size, output in zip(sizes, node.outputs, strict=True):
+        start, part = [0] * len(shape), list(x.value.shape)
+        start[place], part[place] = begin, int(size)
+        to.write(output, to.program.slice(x.value, start, part), x.order)
+        begin += int(size)
+
+
+def pad(to: Lowering, node: Node) -> None:
+    """``pad`` with the number that is stored."""
+    if node.attrs.get("mode", "constant") not in ("constant", b"constant"):
+        raise RefusedError(f"Pad by {node.attrs['mode']}")
+    x, shape = to.stored(node.inputs[0]), to.shape(node.inputs[0])
+    given = known_input(to, node, 1)
+    pads = (node.attrs.get("pads") if given is None else given.reshape(-1).tolist()) or []
+    axes = _axes(to, node, 3) or list(range(len(shape)))
+    ends = {axis % len(shape): (0, 0) for axis in range(len(shape))}
+    for k, axis in enumerate(axes):
+        ends[axis % len(shape)] = int(pads[k]), int(pads[k + len(axes)])
+    filling = known_input(to, node, 2)
+    number = 0 if filling is None else int(np.reshape(filling, ()))
+    dtype = np.dtype(node.inputs[0].dtype)
+    value, order = x.value, x.order
+    lost = [(min(a, 0), min(b, 0)) for a, b in (ends[axis] for axis in order)]
+    if any(map(any, lost)):
+        start = [-a for a, _ in lost]
+        sizes = [s + a + b for s, (a, b) in zip(value.shape, lost, strict=True)]
+        value = to.program.slice(value, start, sizes)
+    more = [(max(a, 0), max(b, 0)) for a, b in (ends[axis] for axis in order)]
+    to.write(node.outputs[0], to.program.pad(value, more, number - offset(dtype)), order)
+
+
+def clip(to: Lowering, node: Node) -> None:
+    """``clamp`` of codes."""
+    x, dtype = to.stored(node.inputs[0]), np.dtype(node.inputs[0].dtype)
+    if dtype.kind not in "iu":
+        raise RefusedError("it clips floats")
+    limits = np.iinfo(np.int8 if dtype == np.uint8 else dtype)
+    ends = [known_input(to, node, k) for k in (1, 2)]
+    low, high = (
+        limit if end is None else int(np.reshape(end, ())) - offset(dtype)
+        for end, limit in zip(ends, (limits.min, limits.max), strict=True)
+    )
+    to.write(node.outputs[0], to.program.clamp(x.value, low, high), x.order)
+
+
+def expand(to: Lowering, node: Node) -> None:
+    """``tile`` along axes of one."""
+    shape = to.shape(node.inputs[0])
+    wanted = np.broadcast_shapes(shape, tuple(known_input(to, node, 1).tolist()))
+    _tiled(to, node, (1,) * (len(wanted) - len(shape)) + shape, wanted)
+
+
+def tile(to: Lowering, node: Node) -> None:
+    """``tile``."""
+    shape, times = to.shape(node.inputs[0]), known_input(to, node, 1).tolist()
+    _tiled(to, node, shape, [a * b for a, b in zip(shape, times, strict=True)])
+
+
+def _tiled(to: Lowering, node: Node, shape: Sequence[int], wanted: Sequence[int]) -> None:
+    x = to.program.reshape(to.read(node.inputs[0]), shape)
+    times = [b // a for a, b in zip(shape, wanted, strict=True)]
+    if any(each != 1 for each in times):
+        x = to.program.add("tile", [x, to.program.sizes(times)], wanted, x.element)
+    to.write(node.outputs[0], x)
+
+
+def gather(to: Lowering, node: Node) -> None:
+    """Places that are known, one ``slice`` each, behind one another; one axis goes for one."""
+    x, shape = node.inputs[0], to.shape(node.inputs[0])
+    axis = int(node.attrs.get("axis", 0)) % len(shape)
+    places = np.asarray(known_input(to, node, 1))
+    value, parts = to.read(x), list[Value]()
+    for run in _runs([int(k) % shape[axis] for k in places.reshape(-1)]):
+        start, size = [0] * len(shape), list(shape)
+        start[axis], size[axis] = run.start, len(run)
+        parts.append(to.program.slice(value, start, size))
+    found = to.program.concat(parts, axis)
+    wanted = (*shape[:axis], *places.shape, *shape[axis + 1 :])
+    to.write(node.outputs[0], to.program.reshape(found, wanted))
+
+
+def _runs(places: Sequence[int]) -> list[range]:
+    """Places that follow one another, together."""
+    found: list[range] = []
+    for place in places:
+        if found and found[-1].stop == place:
+            found[-1] = range(found[-1].start, place + 1)
+        else:
+            found.append(range(place, place + 1))
+    return found
+
+
+def arg_max(to: Lowering, node: Node) -> None:
+    """``argmax``, the first of equal ones."""
+    if node.attrs.get("select_last_index", 0):
+        raise RefusedError("the last of equal ones")
+    x, shape = to.read(node.inputs[0]), to.shape(node.inputs[0])
+    axis = int(node.attrs.get("axis", 0)) % len(shape)
+    rest = [size for k, size in enumerate(shape) if k != axis]
+    found = to.program.add("argmax", [x], rest, "i32", axis=f"{axis} : i32")
+    kept = [1 if k == axis else size for k, size in enumerate(shape)]
+    wanted = kept if node.attrs.get("keepdims", 1) else rest
+    to.write(node.outputs[0], to.program.reshape(found, wanted))
+
+
+def depth_to_space(to: Lowering, node: Node) -> None:
+    """Reshapes around a transpose."""
+    batch, channels, height, width = to.shape(node.inputs[0])
+    block = int(node.attrs["blocksize"])
+    mode = node.attrs.get("mode", "DCR")
+    deep = channels // block**2
+    value = to.read(node.inputs[0], (0, 2, 3, 1))
+    inner = (block, block, deep) if mode in ("DCR", b"DCR") else (deep, block, block)
+    value = to.program.reshape(value, (batch * height, width, *inner))
+    axes = (0, 2, 1, 3, 4) if mode in ("DCR", b"DCR") else (0, 3, 1, 4, 2)
+    value = to.program.transpose(value, axes)
+    value = to.program.reshape(value, (batch, height * block, width * block, deep))
+    to.write(node.outputs[0], value, (0, 2, 3, 1))
+
+
+def reduce_extreme(to: Lowering, node: Node) -> None:
+    """``reduce_max`` or ``reduce_min`` along each axis."""
+    x, shape = to.stored(node.inputs[0]), to.shape(node.inputs[0])
+    axes = _axes(to, node)
+    if axes is None:
+        axes = list(range(len(shape)))
+    op = "reduce_max" if node.op == "ReduceMax" else "reduce_min"
+    value, reduced = x.value, {axis % len(shape) for axis in axes}
+    for axis in sorted(reduced):
+        value = to.program.reduce(op, value, x.order.index(axis))
+    if node.attrs.get("keepdims", 1):
+        to.write(node.outputs[0], value, x.order)
+        return
+    flat = to.program.transpose(value, [x.order.index(k) for k in range(len(shape))])
+    kept = [size for k, size in enumerate(flat.shape) if k not in reduced]
+    to.write(node.outputs[0], to.program.reshape(flat, kept))
+
+
+def resize(to: Lowering, node: Node) -> None:
+    """Whole enlargements by ``nearest``: each element so many times along each axis."""
+    x, shape = to.stored(node.inputs[0]), to.shape(node.inputs[0])
+    scales, sizes = known_input(to, node, 2), known_input(to, node, 3)
+    if sizes is None or not np.size(sizes):
+        sizes = [int(size * scale) for size, scale in zip(shape, scales, strict=True)]
+    places = [_nearest(node, a, int(b)) for a, b in zip(shape, sizes, strict=True)]
+    value = x.value
+    for axis, taken in enumerate(places):
+        times = len(taken) // shape[axis]
+        if taken != [k // max(times, 1) for k in range(len(taken))]:
+            raise RefusedError("a Resize that does not repeat each element")
+        value = _repeated(to, value, x.order.index(axis), times)
+    to.write(node.outputs[0], value, x.order)
+
+
+def _nearest(node: Node, size: int, wanted: int) -> list[int]:
+    """The places that a Resize by nearest takes along an axis."""
+    coordinates = _text(node, "coordinate_transformation_mode", "half_pixel")
+    rounding = _text(node, "nearest_mode", "round_prefer_floor")
+    if node.attrs.get("roi") or _text(node, "mode", "nearest") != "nearest":
+        raise RefusedError("a Resize that interpolates")
+    scale, found = wanted / size, []
+    for k in range(wanted):
+        if coordinates == "asymmetric":
+            real = k / scale
+        elif coordinates in ("half_pixel", "pytorch_half_pixel"):
+            real = (k + 0.5) / scale - 0.5 if wanted > 1 or coordinates[0] == "h" else 0.0
+        else:
+            raise RefusedError(f"a Resize by {coordinates}")
+        place = {
+            "round_prefer_floor": int(np.ceil(real - 0.5)),
+            "round_prefer_ceil": int(np.floor(real + 0.5)),
+            "floor": int(np.floor(real)),
+            "ceil": int(np.ceil(real)),
+        }[rounding]
+        found.append(min(max(place, 0), size - 1))
+    return found
+
+
+def _text(node: Node, name: str, usual: str) -> str:
+    found = node.attrs.get(name, usual)
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+def _repeated(to: Lowering, x: Value, place: int, times: int) -> Value:
+    """Each element along an axis so many times."""
+    if times == 1:
+        return x
+    shape = x.shape
+    x = to.program.reshape(x, (*shape[: place + 1], 1, *shape[place + 1 :]))
+    counts = [times if k == place + 1 else 1 for k in range(len(x.shape))]
+    sizes = [a * b for a, b in zip(x.shape, counts, strict=True)]
+    x = to.program.add("tile", [x, to.program.sizes(counts)], sizes, x.element)
+    wanted = (*shape[:place], shape[place] * times, *shape[place + 1 :])
+    return to.program.reshape(x, wanted)
+
+
+LOWERINGS = {
+    "ArgMax": arg_max,
+    "Clip": clip,
+    "Concat": concat,
+    "DepthToSpace": depth_to_space,
+    "Expand": expand,
+    "Flatten": flatten,
+    "Gather": gather,
+    "Identity": identity,
+    "Pad": pad,
+    "ReduceMax": reduce_extreme,
+    "ReduceMin": reduce_extreme,
+    "Reshape": reshape,
+    "Resize": resize,
+    "Slice": slice_,
+    "Split": split,
+    "Squeeze": squeeze,
+    "Tile": tile,
+    "Transpose": transpose,
+    "Unsqueeze": unsqueeze,
+}

@@ -1,0 +1,117 @@
+"""Sums and means along axes, resizes: reduce_sum, and gather with coefficients."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.qpasses_v1.int_reduce import DIVIDES
+from qpasses.emit.tosa.equal_rescales import UnequalError, equal_rescale, same_ratios
+from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
+from qpasses.emit.tosa.program import Value
+from qpasses.evidence.thresholds import Interval, end_levels, levels
+from qpasses.ir.graph import Node
+
+
+def int_reduce(to: Lowering, node: Node) -> None:
+    """Levels summed along each axis, then RESCALE; of a mean by its number of cells."""
+    given, x = to.constants(node), node.inputs[0]
+    shape, stored = to.shape(x), to.stored(x)
+    zero = given["x_zero"]
+    acc = to.levels(stored.value, int(zero) - offset(zero.dtype))
+    axes = {int(axis) % len(shape) for axis in node.attrs["axes"]}
+    for axis in sorted(axes):
+        acc = to.program.reduce("reduce_sum", acc, stored.order.index(axis))
+    cells = prod(shape[axis] for axis in axes)
+    low, high = (np.array([end * cells], np.int64) for end in end_levels(zero))
+    if node.attrs["mean"] == DIVIDES:
+        codes = _divided(to, node, acc, Interval(low, high), cells)
+    else:
+        codes = to.requantized(acc, node, Interval(low, high))
+    if node.attrs["keepdims"]:
+        to.write(node.outputs[0], codes, stored.order)
+        return
+    plain = to.program.transpose(codes, [stored.order.index(k) for k in range(len(shape))])
+    kept = [size for k, size in enumerate(shape) if k not in axes]
+    to.write(node.outputs[0], to.program.reshape(plain, kept))
+
+
+def _divided(to: Lowering, node: Node, acc: Value, reachable: Interval, cells: int) -> Value:
+    """RESCALE by the multiplier over the cells, if it steps where the quotient does."""
+    given = to.constants(node)
+    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    scale = Fraction(int(given["multiplier"]), cells << int(given["shift"]))
+    if node.attrs["rounding"] not in ("half_to_even", "half_up"):
+        raise RefusedError(f"a mean rounded {node.attrs['rounding']}")
+    wanted = np.array(
+        [_threshold(scale, int(k), node.attrs["rounding"]) for k in steps], np.int64
+    )[None]
+    shift = 62
+    while scale * (1 << shift) >= 1 << 31:
+        shift -= 1
+    start = {
+        "multiplier": np.array(round(scale * (1 << shift))),
+        "shift": np.array(shift),
+    }
+    try:
+        pairs = equal_rescale(same_ratios(start), steps, reachable, wanted)
+    except UnequalError as error:
+        raise RefusedError(str(error)) from error
+    return to.ended(acc, pairs, given)
+
+
+def _threshold(scale: Fraction, step: int, rounding: str) -> int:
+    """The smallest integer whose product with ``scale`` rounds to ``step`` or more."""
+    tie = (Fraction(step) - Fraction(1, 2)) / scale
+    least = -(-tie.numerator // tie.denominator)
+    counts = rounding == "half_up" or step % 2 == 0
+    return least + int(least == tie and not counts)
+
+
+def int_resize(to: Lowering, node: Node) -> None:
+    """Two elements along each axis, times their coefficients, and RESCALE."""
+    given, x = to.constants(node), node.inputs[0]
+    shape, stored = to.shape(x), to.stored(x)
+    dims, sizes = int(node.attrs["dims"]), list(node.attrs["y_sizes"])
+    zero = given["x_zero"]
+    acc = to.levels(stored.value, int(zero) - offset(zero.dtype))
+    ends, weight = np.cumsum(sizes)[:-1], 1
+    tables = (np.split(given[n], ends, axis=1) for n in ("indices", "coefficients"))
+    for axis, (index, factors) in enumerate(zip(*tables, strict=True)):
+        place = len(shape) - 3 + axis
+        weight *= int(np.abs(factors).sum(axis=0).max())
+        if axis < 3 - dims:
+            if (factors.sum(axis=0) != 1).any():
+                raise RefusedError("a Resize with coefficients of an axis it has not")
+            continue
+        acc = _mixed(to, acc, stored.order.index(place), index, factors)
+    low, high = (np.array([end * weight], np.int64) for end in end_levels(zero))
+    codes = to.requantized(acc, node, Interval(low, high))
+    to.write(node.outputs[0], codes, stored.order)
+
+
+def _mixed(
+    to: Lowering, x: Value, place: int, index: NDArray[np.int32], factors: NDArray[np.int32]
+) -> Value:
+    """``x`` [.., K, ..] int32 -> [.., W, ..]: at two places of each, times their factors."""
+    parts = []
+    for places, each in zip(index, factors, strict=True):
+        shape = [each.size if k == place else 1 for k in range(len(x.shape))]
+        column = to.program.constant(each.reshape(shape), "int32")
+        parts.append(to.program.multiply(taken(to, x, place, places.tolist()), column))
+    return to.program.elementwise("add", *parts)
+
+
+def taken(to: Lowering, x: Value, place: int, places: Sequence[int]) -> Value:
+    """Elements of ``x`` along an axis, by ``gather``."""
+    outer, inner = prod(x.shape[:place]), prod(x.shape[place + 1 :])
+    flat = to.program.reshape(x, (outer, x.shape[place], inner))
+    index = np.broadcast_to(np.array(places, np.int32), (outer, len(places)))
+    where = to.program.constant(index, "int32")
+    found = to.program.add("gather", [flat, where], (outer, len(places), inner), x.element)
+    return to.program.reshape(found, (*x.shape[:place], len(places), *x.shape[place + 1 :]))
+
+
+LOWERINGS = {"IntReduce": int_reduce, "IntResize": int_resize}

@@ -1,0 +1,89 @@
+"""Tables: of one tensor by ``table``, of channels and of two tensors by ``gather``."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.emit.tosa.lowering import Lowering, offset
+from qpasses.emit.tosa.program import Value
+from qpasses.ir.graph import Node, Tensor
+
+_CODES = 256
+
+
+def lut(to: Lowering, node: Node) -> None:
+    """TABLE, whose entries begin with that of the lowest code."""
+    x, given = to.stored(node.inputs[0]), to.constants(node)
+    table = given["table"]
+    entries = by_code(table, node.inputs[0].dtype)
+    value = to.program.add(
+        *("table", [x.value, to.program.constant(entries, "int8")], x.value.shape, "i8")
+    )
+    to.write(node.outputs[0], value, x.order)
+
+
+def by_code(entries: NDArray[Any], index: np.dtype[Any]) -> NDArray[np.int8]:
+    """Entries [..., 256] by byte of the code, as int8, from the code -128 on.
+
+    A byte of uint8 is 128 higher as it is stored here, one of int8 as it is.
+    """
+    stored = (entries.astype(np.int16) - offset(entries.dtype)).astype(np.int8)
+    return stored if index == np.uint8 else np.roll(stored, _CODES // 2, axis=-1)
+
+
+def lut_per_channel(to: Lowering, node: Node) -> None:
+    """One table behind the other, looked up at 256 * channel + code."""
+    x, given = node.inputs[0], to.constants(node)
+    tables, rank = given["tables"], len(to.shape(x))
+    axis, order = int(node.attrs["axis"]) % rank, to.stored(x).order
+    value = to.read(x, order)
+    entries = by_code(tables, x.dtype).reshape(-1)
+    shape = [len(tables) if each == axis else 1 for each in order]
+    first = np.arange(len(tables)).reshape(shape) * _CODES + _CODES // 2
+    start = to.program.constant(first, "int32")
+    places = to.program.elementwise("add", to.program.cast(value, "i32"), start)
+    to.write(node.outputs[0], gathered(to, entries, places, "int8"), order)
+
+
+def gathered(to: Lowering, entries: NDArray[Any], places: Value, dtype: str) -> Value:
+    """``entries`` [K], as numbers of this type, at int32 ``places`` of any shape."""
+    count = int(np.prod(places.shape))
+    table = to.program.constant(entries.reshape(1, -1, 1), dtype)
+    flat = to.program.reshape(places, (1, count))
+    found = to.program.add("gather", [table, flat], (1, count, 1), table.element)
+    return to.program.reshape(found, places.shape)
+
+
+def looked_up(to: Lowering, entries: NDArray[Any], places: Value) -> Value:
+    """``gathered`` int32 numbers."""
+    return gathered(to, entries, places, "int32")
+
+
+def lut_pair(to: Lowering, node: Node) -> None:
+    """A table of all pairs of bytes, looked up at 256 * a + b."""
+    a, b = node.inputs[:2]
+    table = to.constants(node)["table"]
+    index = np.arange(_CODES)
+    rows, columns = (
+        index if each.dtype == np.uint8 else np.roll(index, _CODES // 2) for each in (a, b)
+    )
+    entries = table.reshape(_CODES, _CODES)[np.ix_(rows, columns)]
+    _look_up(to, node, (a, b), entries)
+
+
+def _look_up(
+    to: Lowering, node: Node, tensors: tuple[Tensor, Tensor], entries: NDArray[Any]
+) -> None:
+    """``entries`` [256, 256], from the lowest codes on."""
+    order = to.common_order(tensors)
+    a, b = (to.program.cast(to.broadcast(each, order), "i32") for each in tensors)
+    wide = to.program.multiply(a, to.program.same_rank(_CODES, a))
+    places = to.program.elementwise("add", wide, b)
+    middle = to.program.same_rank(_CODES * _CODES // 2 + _CODES // 2, places)
+    places = to.program.elementwise("add", places, middle)
+    stored = (entries.astype(np.int16) - offset(entries.dtype)).astype(np.int8)
+    to.write(node.outputs[0], gathered(to, stored.reshape(-1), places, "int8"), order)
+
+
+LOWERINGS = {"Lut": lut, "LutPair": lut_pair, "LutPerChannel": lut_per_channel}

@@ -1,0 +1,224 @@
+"""A TOSA program in the making: constants, operations in order, and what they give."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpasses.emit.tosa import mlir
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an operation gives: its name in the text, its sizes, the type of its elements."""
+
+    name: str
+    shape: tuple[int, ...]
+    element: str
+
+    @property
+    def type(self) -> str:
+        """Its type in the text."""
+        if self.element == _SHAPE:
+            return f"!tosa.shape<{self.shape[0]}>"
+        return mlir.tensor(self.shape, self.element)
+
+
+_SHAPE = "shape"
+
+_COMPARING = ("equal", "greater", "greater_equal")
+
+
+@dataclass
+class Program:
+    """Operations in order; equal constants are one. ``where``: the node that is lowered."""
+
+    where: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    _constants: dict[tuple[Any, ...], Value] = field(default_factory=dict)
+    _head: list[str] = field(default_factory=list)
+    _body: list[str] = field(default_factory=list)
+    _arguments: list[Value] = field(default_factory=list)
+
+    def argument(self, shape: Sequence[int], element: str) -> Value:
+        """An input of the program."""
+        value = Value(f"%arg{len(self._arguments)}", tuple(shape), element)
+        self._arguments.append(value)
+        return value
+
+    def constant(self, values: Any, dtype: str) -> Value:
+        """An array, of this numpy type."""
+        array = np.asarray(values, dtype)
+        key = (dtype, array.shape, array.tobytes())
+        if key not in self._constants:
+            value = Value(f"%c{len(self._constants)}", array.shape, mlir.ELEMENTS[dtype])
+            self._constants[key] = value
+            attributes = f"<{{values = {mlir.dense(array)}}}>"
+            self._head.append(
+                f'{value.name} = "tosa.const"() {attributes} : () -> {value.type}'
+            )
+        return self._constants[key]
+
+    def sizes(self, sizes: Sequence[int]) -> Value:
+        """Sizes, as operations that reshape or pad read them."""
+        key = (_SHAPE, tuple(sizes))
+        if key not in self._constants:
+            count = len(sizes)
+            value = Value(f"%c{len(self._constants)}", (count,), _SHAPE)
+            self._constants[key] = value
+            shown = f"dense<[{', '.join(map(str, sizes))}]> : tensor<{count}xindex>"
+            self._head.append(
+                f'{value.name} = "tosa.const_shape"() <{{values = {shown}}}> : () -> '
+                f"{value.type}"
+            )
+        return self._constants[key]
+
+    def add(
+        self,
+        op: str,
+        inputs: Sequence[Value],
+        shape: Sequence[int],
+        element: str,
+        **attributes: str,
+    ) -> Value:
+        """An operation; ``attributes`` are text as ``mlir`` writes it."""
+        value = Value(f"%{len(self._body)}", tuple(map(int, shape)), element)
+        given = ", ".join(f"{name} = {each}" for name, each in attributes.items())
+        names = ", ".join(each.name for each in inputs)
+        types = ", ".join(each.type for each in inputs)
+        self._body.append(
+            f'{value.name} = "tosa.{op}"({names})'
+            + (f" <{{{given}}}>" if given else "")
+            + f" : ({types}) -> {value.type} loc({mlir.text(self.where)})"
+        )
+        self.counts[op] = self.counts.get(op, 0) + 1
+        return value
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` with other sizes."""
+        if tuple(shape) == x.shape:
+            return x
+        assert prod(shape) == prod(x.shape)
+        return self.add("reshape", [x, self.sizes(shape)], shape, x.element)
+
+    def transpose(self, x: Value, axes: Sequence[int]) -> Value:
+        """``x`` with its axes in another order."""
+        if list(axes) == sorted(axes):
+            return x
+        perms = f"array<i32: {', '.join(map(str, axes))}>"
+        return self.add("transpose", [x], [x.shape[k] for k in axes], x.element, perms=perms)
+
+    def slice(self, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
+        """A part of ``x``."""
+        if tuple(size) == x.shape:
+            return x
+        ends = [self.sizes(start), self.sizes(size)]
+        return self.add("slice", [x, *ends], size, x.element)
+
+    def concat(self, parts: Sequence[Value], axis: int) -> Value:
+        """``parts`` behind one another."""
+        if len(parts) == 1:
+            return parts[0]
+        shape = list(parts[0].shape)
+        shape[axis] = sum(each.shape[axis] for each in parts)
+        return self.add("concat", parts, shape, parts[0].element, axis=mlir.number(axis))
+
+    def pad(self, x: Value, pads: Sequence[tuple[int, int]], filling: int) -> Value:
+        """``x`` with so many elements more before and behind along each axis."""
+        if not any(map(any, pads)):
+            return x
+        dtype = {"i8": "int8", "i16": "int16", "i32": "int32", "i1": "bool"}[x.element]
+        shape = [size + sum(each) for size, each in zip(x.shape, pads, strict=True)]
+        ends = self.sizes([end for each in pads for end in each])
+        return self.add("pad", [x, ends, self.constant([filling], dtype)], shape, x.element)
+
+    def cast(self, x: Value, element: str) -> Value:
+        """``x`` as other integers."""
+        return x if x.element == element else self.add("cast", [x], x.shape, element)
+
+    def elementwise(self, op: str, a: Value, b: Value, **attributes: str) -> Value:
+        """An operation of two tensors of one rank, which broadcast; comparisons give i1."""
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        element = "i1" if op in _COMPARING else a.element
+        return self.add(op, [a, b], shape, element, **attributes)
+
+    def same_rank(self, number: int, x: Value) -> Value:
+        """A number in the type of ``x``, i32, that broadcasts with it."""
+        return self.constant(np.full([1] * max(len(x.shape), 1), number), "int32")
+
+    def multiply(self, a: Value, b: Value) -> Value:
+        """The product of int32 tensors, which has to fit int32."""
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        return self.add("mul", [a, b, self.constant([0], "int8")], shape, "i32")
+
+    def rescale(
+        self,
+        x: Value,
+        element: str,
+        pairs: tuple[NDArray[Any], NDArray[Any]],
+        zeros: tuple[int, int] = (0, 0),
+        unsigned: tuple[bool, bool] = (False, False),
+    ) -> Value:
+        """RESCALE with 32 bits and one rounding; multipliers and shifts one or a channel."""
+        names = {"i8": "int8", "i16": "int16", "i32": "int32"}
+        multipliers, shifts = pairs
+        operands = [
+            x,
+            self.constant(np.reshape(multipliers, -1), "int32"),
+            self.constant(np.reshape(shifts, -1), "int8"),
+            self.constant([zeros[0]], names[x.element]),
+            self.constant([zeros[1]], names[element]),
+        ]
+        return self.add(
+            *("rescale", operands, x.shape, element),
+            input_unsigned=mlir.flag(unsigned[0]),
+            output_unsigned=mlir.flag(unsigned[1]),
+            per_channel=mlir.flag(np.size(multipliers) > 1),
+            rounding_mode="#tosa.rounding_mode<SINGLE_ROUND>",
+            scale32="true",
+        )
+
+    def reduce(self, op: str, x: Value, axis: int) -> Value:
+        """``x`` reduced along an axis, of which one is left."""
+        shape = [1 if k == axis else size for k, size in enumerate(x.shape)]
+        return self.add(op, [x], shape, x.element, axis=mlir.number(axis))
+
+    def clamp(self, x: Value, low: int, high: int) -> Value:
+        """``x`` within two codes; nothing where they are the ends of its type."""
+        bits = int(x.element[1:])
+        if low <= -(1 << (bits - 1)) and high >= (1 << (bits - 1)) - 1:
+            return x
+        return self.add(
+            *("clamp", [x], x.shape, x.element),
+            min_val=mlir.number(low, x.element),
+            max_val=mlir.number(high, x.element),
+        )
+
+    def text(self, outputs: Sequence[Value], names: Mapping[str, Sequence[str]]) -> str:
+        """The module; ``names``: of inputs and outputs, what tools call them."""
+        given = ", ".join(f"{each.name}: {each.type}" for each in self._arguments)
+        types = ", ".join(each.type for each in self._arguments)
+        results = ", ".join(each.type for each in outputs)
+        lines = [
+            '"builtin.module"() ({',
+            f'  "func.func"() <{{function_type = ({types}) -> ({results}), '
+            f'sym_name = "main"{_named(names)}}}> ({{',
+            f"  ^bb0({given}):",
+            *(f"    {line}" for line in (*self._head, *self._body)),
+            f'    "func.return"({", ".join(each.name for each in outputs)}) : '
+            f"({results}) -> ()",
+            "  }) : () -> ()",
+            "}) : () -> ()",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _named(names: Mapping[str, Sequence[str]]) -> str:
+    shown = ""
+    for kind, each in names.items():
+        entries = ", ".join(f"{{tosa.tensor_name = {mlir.text(name)}}}" for name in each)
+        shown += f", {kind}_attrs = [{entries}]"
+    return shown

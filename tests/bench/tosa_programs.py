@@ -1,0 +1,160 @@
+"""What becomes TOSA, and whether its reference model gives the integers of onnxruntime.
+
+`make tosa` runs the models of models/zoo.toml that are here, or MODEL, for two targets, on
+real samples, and asks of float models as people publish them whether they can be exported; it
+writes docs/tosa.json, of which `make docs` makes tables.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+import onnx
+from rich.console import Console
+from rich.progress import track
+
+import qpasses
+from calibration import input_specs, open_samples
+from calibration.inputs import tensors
+from opsets.errors import QPassesError
+from qpasses.checking.tosa_reference import check_with_tosa
+from tests.bench import published
+from tests.bench.manifest import ROOT, Entry, entries
+from tests.bench.markdown import table
+
+FIGURES = ROOT / "docs" / "tosa.json"
+
+TARGETS = "onnx", "tosa"
+
+CALIBRATION = 20
+
+SAMPLES, FEW = 32, 4
+"""So many run in the reference model, or where one takes ``SLOW`` seconds."""
+
+SLOW = 1.5
+
+
+@dataclass
+class Row:
+    """One model for one target; ``reason``: why it is not exported, or ``""``."""
+
+    model: str
+    target: str
+    reason: str = ""
+    operations: int = 0
+    transposes: int = 0
+    samples: int = 0
+    elements: int = 0
+    differences: int = 0
+    seconds: float = 0.0
+
+    def cells(self) -> list[str]:
+        """Its line in a table."""
+        name = f"{self.model}, `{self.target}`"
+        if self.reason:
+            return [name, self.reason, "", "", "", ""]
+        return [
+            *(name, f"{self.operations}", f"{self.transposes}", f"{self.seconds:.2f}"),
+            *(f"{self.elements:,} of {self.samples} samples", f"{self.differences}"),
+        ]
+
+
+def exported(integer: onnx.ModelProto, shapes: list[str]) -> tuple[str, float]:
+    """Why a model is not exported, or nothing, and the seconds that it took."""
+    start = perf_counter()
+    try:
+        qpasses.export(integer, input_shape=shapes)
+    except QPassesError as error:
+        return " ".join(str(error).removeprefix("<ModelProto>: ").split()), 0.0
+    return "", perf_counter() - start
+
+
+def bench(entry: Entry, target: str) -> Row:
+    """Quantize, export, run."""
+    row = Row(entry.name, target)
+    specs = input_specs(onnx.load(entry.model))
+    data, how = entry.calibration, entry.preprocessing
+    made = qpasses.quantize(
+        entry.model, data, samples=CALIBRATION, preprocessing=how, target=target
+    ).model
+    assert made is not None
+    feeds = open_samples(data, specs, SAMPLES, how)
+    row.reason, row.seconds = exported(made, _shapes(feeds.read(0)))
+    if row.reason:
+        return row
+    start = perf_counter()
+    found = check_with_tosa(made, Path(entry.name), feeds.spread(1))
+    if perf_counter() - start > SLOW:
+        feeds = feeds.spread(FEW)
+    found = check_with_tosa(made, Path(entry.name), feeds)
+    row.operations, row.transposes = found.operations, found.transposes
+    row.samples, row.elements = found.samples, found.elements
+    row.differences = found.differences
+    return row
+
+
+def _shapes(feed: object) -> list[str]:
+    arrays = tensors(feed)  # type: ignore[arg-type]
+    return [f"{name}:{','.join(map(str, array.shape))}" for name, array in arrays.items()]
+
+
+def others() -> Iterator[Row]:
+    """Published float models, calibrated on numbers that are made up."""
+    for path in track(sorted(published.FOLDER.glob("*.onnx")), "published", transient=True):
+        feeds = published.feeds(path)
+        row = Row(path.stem, "onnx")
+        try:
+            made = qpasses.quantize(path, feeds, accuracy="fast").model if feeds else None
+        except QPassesError as error:
+            made, row.reason = None, str(error)
+        if made is None:
+            row.reason = row.reason or "onnxruntime does not run it"
+        else:
+            row.reason, row.seconds = exported(made, _shapes(feeds[0]))
+        yield row
+
+
+HEAD = ["model, target", "operations", "transposes", "export s", "compared", "differ"]
+
+
+def zoo_table() -> str:
+    """The models of models/zoo.toml."""
+    rows = [Row(**each) for each in json.loads(FIGURES.read_text("utf-8"))["zoo"]]
+    return table(HEAD, [row.cells() for row in rows])
+
+
+def published_table() -> str:
+    """Published models: exported, or why not."""
+    rows = [Row(**each) for each in json.loads(FIGURES.read_text("utf-8"))["published"]]
+    cells = [[row.model, row.reason or f"exported in {row.seconds:.2f} s"] for row in rows]
+    return table(["model", "TOSA"], cells)
+
+
+def main() -> None:
+    """``python -m tests.bench.tosa_programs [MODEL ...]``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="*")
+    asked = parser.parse_args()
+    known = {each.name: each for each in entries() if each.present}
+    if unknown := set(asked.model) - known.keys():
+        sys.exit(f"error: no model {min(unknown)!r} here: use one of {', '.join(known)}")
+    chosen = [known[name] for name in asked.model or known]
+    rows = []
+    for entry in track(chosen, "models", transient=True):
+        for target in TARGETS:
+            rows.append(bench(entry, target))
+            Console(width=160).print("  ".join(rows[-1].cells()))
+    if not asked.model:
+        found = {"zoo": rows, "published": list(others())}
+        shown = {name: [asdict(row) for row in each] for name, each in found.items()}
+        FIGURES.write_text(json.dumps(shown, indent=1) + "\n", "utf-8")
+    if wrong := [row.model for row in rows if row.differences]:
+        sys.exit(f"error: other integers: {', '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,401 @@
+"""TOSA programs: validated, run by its reference model, the integers of onnxruntime."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import qpasses
+from opsets.errors import ModelError, UsageError
+from opsets.rounding import requantize
+from qpasses import quantize, verify
+from qpasses.api import export
+from qpasses.checking import tosa_reference
+from qpasses.cli import cli
+from qpasses.emit.tosa import mlir
+from qpasses.emit.tosa.equal_rescales import (
+    UnequalError,
+    equal_rescale,
+    same_ratios,
+    ties,
+)
+from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
+from tests.support.channel_nets import channel_feeds, channel_net
+from tests.support.small_models import model, numbers
+from tests.support.thoroughness import thoroughly
+
+BESIDE = Path(sys.executable).parent / "tosa-opt"
+needs_tools = pytest.mark.skipif(
+    not BESIDE.is_file() and shutil.which("tosa-opt") is None,
+    reason="tosa-tools are not installed: pip install --no-deps tosa-tools",
+)
+IMAGE = "float[1, 4, 7, 6]"
+ROWS = "float[1, 6, 8]"
+
+K = numbers(6, 4, 3, 3) / 3
+D = numbers(8, 1, 3, 3) / 3
+C6, C8 = numbers(6) / 4, numbers(8) / 4
+
+
+def net(body, source=IMAGE, **weights):
+    ends = "float[] y" if " z = " not in body else "float[] y, float[] z"
+    return model(f"g ({source} x) => ({ends}) {{ {body} }}", opset=18, **weights)
+
+
+CONVOLUTIONS = {
+    "as it is": ("y = Conv (x, k, c)", {"k": K, "c": C6}),
+    "without a bias": ("y = Conv (x, k)", {"k": K}),
+    "pads of their own": ("y = Conv <pads = [1, 0, 2, 1]> (x, k, c)", {"k": K, "c": C6}),
+    "strides that leave rows": ("y = Conv <strides = [2, 2]> (x, k, c)", {"k": K, "c": C6}),
+    "strides and pads that do": (
+        "y = Conv <strides = [3, 2], pads = [1, 1, 1, 1]> (x, k, c)",
+        {"k": K, "c": C6},
+    ),
+    "auto_pad": (
+        'y = Conv <auto_pad = "SAME_UPPER", strides = [2, 2]> (x, k, c)',
+        {"k": K, "c": C6},
+    ),
+    "dilations": ("y = Conv <dilations = [2, 1]> (x, k, c)", {"k": K, "c": C6}),
+    "groups": (
+        "y = Conv <group = 2> (x, k, c)",
+        {"k": numbers(6, 2, 3, 3) / 3, "c": C6},
+    ),
+    "depthwise, two outputs each": (
+        "y = Conv <group = 4, pads = [1, 1, 1, 1]> (x, d, c)",
+        {"d": D, "c": C8},
+    ),
+    "a Relu behind": ("a = Conv (x, k, c) y = Relu (a)", {"k": K, "c": C6}),
+    "a Relu6 behind": (
+        "a = Conv (x, k, c) y = Clip (a, zero, six)",
+        {"k": K, "c": C6, "zero": np.float32(0), "six": np.float32(0.6)},
+    ),
+    "one after the other": (
+        "a = Conv (x, k, c) b = Relu (a) e = Conv <group = 6> (b, d, c) y = Add (e, e)",
+        {"k": K, "c": C6, "d": numbers(6, 1, 1, 1)},
+    ),
+}
+
+OTHERS = {
+    "one dimension": ("y = Conv <pads = [1, 1]> (x, k)", ROWS, {"k": numbers(4, 6, 3) / 3}),
+    "a matrix": ("y = MatMul (x, m)", ROWS, {"m": numbers(8, 5) / 3}),
+    "a matrix with a bias": (
+        "a = MatMul (x, m) y = Add (a, c)",
+        ROWS,
+        {"m": numbers(8, 5) / 3, "c": numbers(5)},
+    ),
+    "stacks of matrices": (
+        "a = MatMul (x, m) t = Transpose <perm = [0, 2, 1]> (a) y = MatMul (a, t)",
+        ROWS,
+        {"m": numbers(8, 5) / 3},
+    ),
+    "sums": ("a = Sigmoid (x) y = Add (x, a)", IMAGE, {}),
+    "sums with a row": ("y = Add (x, r)", IMAGE, {"r": numbers(6)}),
+    "sums with channels": (
+        "a = Conv (x, k) y = Add (a, r)",
+        IMAGE,
+        {"k": K, "r": numbers(6, 1, 1)},
+    ),
+    "halves, whose ties go to even": (
+        "a = Relu (x) b = Add (a, a) y = Mul (b, h)",
+        IMAGE,
+        {"h": np.float32(0.25)},
+    ),
+    "differences": ("a = Sigmoid (x) y = Sub (x, a)", IMAGE, {}),
+    "products": ("a = Tanh (x) y = Mul (x, a)", IMAGE, {}),
+    "a squeeze and excitation": (
+        "a = Conv (x, k) p = GlobalAveragePool (a) s = Sigmoid (p) y = Mul (a, s)",
+        IMAGE,
+        {"k": K},
+    ),
+    "a table": ("y = HardSwish (x)", IMAGE, {}),
+    "a table of two": ("a = Sigmoid (x) b = Exp (x) y = Div (a, b)", IMAGE, {}),
+    "max_pool2d": ("y = MaxPool <kernel_shape = [3, 2], strides = [2, 2]> (x)", IMAGE, {}),
+    "max_pool2d, padded": (
+        "a = Conv (x, k) y = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (a)",
+        IMAGE,
+        {"k": K},
+    ),
+    "an average": ("y = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x)", IMAGE, {}),
+    "an average with its pads": (
+        "y = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], count_include_pad = 1>"
+        " (x)",
+        IMAGE,
+        {},
+    ),
+    "an average of all": ("y = GlobalAveragePool (x)", IMAGE, {}),
+    "a mean": (
+        "y = ReduceMean <keepdims = 0> (x, axes)",
+        IMAGE,
+        {"axes": np.array([1, 3])},
+    ),
+    "a sum": ("y = ReduceSum <keepdims = 1> (x, axes)", ROWS, {"axes": np.array([2])}),
+    "joins": (
+        "a = Conv (x, k) b = Sigmoid (a) y = Concat <axis = 1> (a, b, a)",
+        IMAGE,
+        {"k": K},
+    ),
+    "every other, from behind": (
+        "y = Slice (x, s, e, axes, steps)",
+        IMAGE,
+        {
+            "s": np.array([1, -1]),
+            "e": np.array([7, -9]),
+            "axes": np.array([2, 3]),
+            "steps": np.array([2, -2]),
+        },
+    ),
+    "parts": (
+        "a = Conv (x, k) b, e = Split <axis = 1, num_outputs = 2> (a) y = Concat <axis = 1>"
+        " (e, b)",
+        IMAGE,
+        {"k": K},
+    ),
+    "pads": (
+        "y = Pad (x, p)",
+        IMAGE,
+        {"p": np.array([0, 0, 1, 2, 0, 0, 0, 3])},
+    ),
+    "places": ("y = Gather <axis = 1> (x, i)", IMAGE, {"i": np.array([[3, 0], [1, 1]])}),
+    "flattened": (
+        "a = Conv (x, k) f = Flatten (a) y = Gemm (f, m, c)",
+        IMAGE,
+        {"k": K, "m": numbers(120, 3) / 9, "c": numbers(3)},
+    ),
+    "reshaped by its size": (
+        "s = Shape <end = 1> (x) t = Concat <axis = 0> (s, r) f = Reshape (x, t)"
+        " y = MatMul (f, m)",
+        IMAGE,
+        {"r": np.array([-1]), "m": numbers(168, 3) / 9},
+    ),
+    "twice as large": (
+        'y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric",'
+        ' nearest_mode = "floor"> (x, , scales)',
+        IMAGE,
+        {"scales": np.float32([1, 1, 2, 2])},
+    ),
+    "twice as large, linear": (
+        'y = Resize <mode = "linear"> (x, , scales)',
+        IMAGE,
+        {"scales": np.float32([1, 1, 2, 2])},
+    ),
+    "depth to space": ("y = DepthToSpace <blocksize = 2> (x)", IMAGE, {}),
+    "Softmax": ("y = Softmax <axis = -1> (x)", ROWS, {}),
+    "Softmax of channels": (
+        "a = Conv (x, k) y = Softmax <axis = 1> (a)",
+        IMAGE,
+        {"k": K},
+    ),
+    "the largest": ("a = Relu (x) y = ReduceMax (a, axes)", ROWS, {"axes": np.array([1])}),
+    "wider": (
+        "a = ReduceMean (x, axes) y = Expand (a, s)",
+        ROWS,
+        {"axes": np.array([1]), "s": np.array([1, 6, 8])},
+    ),
+}
+
+
+def feeds(made, count=12, seed=1):
+    shape = [each.dim_value for each in made.graph.input[0].type.tensor_type.shape.dim]
+    return [{"x": each} for each in numbers(count, *shape, seed=seed)]
+
+
+def check(made, samples, **options):
+    """Exported, run on samples in the reference model: no integer differs."""
+    integer = quantize(made, samples, accuracy="fast", **options).model
+    found = verify(integer, made, samples[:3], other_program="tosa-reference")
+    assert found.verdict == "ok", found.report["summary"]["problems"]
+    said = found.report["checks"]["tosa_reference"]
+    assert (said["samples"], said["differences"], said["first"]) == (3, 0, "")
+    assert said["elements"] > 0
+    return integer
+
+
+FORMS = {"onnx": {}, "tosa": {"target": "tosa"}, "int8": {"activation_type": "int8"}}
+
+
+@needs_tools
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_give_the_same_integers(name, form):
+    body, weights = CONVOLUTIONS[name]
+    made = net(body, **weights)
+    check(made, feeds(made), **FORMS[form])
+
+
+@needs_tools
+@pytest.mark.parametrize("form", ["onnx", "tosa"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_nodes_give_the_same_integers(name, form):
+    body, source, weights = OTHERS[name]
+    made = net(body, source, **weights)
+    check(made, feeds(made), **FORMS[form])
+
+
+@needs_tools
+def test_scales_of_channels_give_the_same_integers():
+    made, samples = channel_net(), channel_feeds()
+    integer = check(made, samples, activation_scales="per-channel")
+    assert "IntConvPerChannel" in {node.op_type for node in integer.graph.node}
+
+
+@needs_tools
+def test_samples_of_another_size_get_a_program_of_their_own():
+    made = channel_net(size="h")
+    samples = channel_feeds()
+    integer = quantize(made, samples, accuracy="fast").model
+    others = [samples[0], {"x": samples[1]["x"][:, :, :6, :5]}]
+    found = verify(integer, made, others, other_program="tosa-reference")
+    assert found.report["checks"]["tosa_reference"]["differences"] == 0
+    assert found.report["checks"]["tosa_reference"]["samples"] == 2
+
+
+@needs_tools
+def test_a_program_that_differs_fails_and_the_first_node_is_named(monkeypatch):
+    made = net(
+        "[one] a = Conv (x, k, c) [two] b = HardSwish (a) [three] y = Conv (b, d)",
+        k=K,
+        c=C6,
+        d=numbers(2, 6, 1, 1),
+    )
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    table = tosa_reference.emit_tosa
+
+    def wrong(graph, shown=()):
+        for node in graph.nodes:
+            if node.op == "Lut":
+                node.inputs[1].values = np.roll(node.inputs[1].values, 1)
+        return table(graph, shown)
+
+    monkeypatch.setattr(tosa_reference, "emit_tosa", wrong)
+    found = verify(integer, made, feeds(made)[:1], other_program="tosa-reference")
+    assert found.verdict == "failed"
+    (problem,) = found.report["summary"]["problems"]
+    assert "other integers than onnxruntime" in problem
+    assert "first at node 'two'" in problem
+
+
+# Requantization
+
+
+multipliers = st.integers(1, (1 << 24) - 1)
+
+
+@thoroughly(150)
+@given(st.lists(multipliers, min_size=1, max_size=4), st.integers(20, 40), st.integers(8, 20))
+def test_an_equal_rescale_rounds_every_sum_as_the_node_does(factors, shift, bits):
+    given = {"multiplier": np.array(factors), "shift": np.array([shift] * len(factors))}
+    steps = levels(128, 0, 255)
+    ends = (np.full(len(factors), end) for end in (-(1 << bits), 1 << bits))
+    reachable = Interval(*ends)
+    wanted = meaning_thresholds(
+        given["multiplier"].astype(np.int64), given["shift"], steps, "half_to_even"
+    )
+    acc = np.arange(-(1 << min(bits, 14)), 1 << min(bits, 14), dtype=np.int64)
+    try:
+        found = equal_rescale(same_ratios(given, len(factors)), steps, reachable, wanted)
+    except UnequalError:
+        found = None
+    masks, halves = ties(given, len(factors))
+    start = same_ratios(given, len(factors))
+    for channel, factor in enumerate(factors):
+        real = requantize(acc, np.int64(factor), np.int64(shift), "half_to_even")
+        expected = np.clip(real, -128, 127)
+        if found is not None:
+            assert (np.clip(rescaled(acc, found, channel), -128, 127) == expected).all()
+        up = rescaled(acc, start, channel)
+        is_tie = (acc & masks[channel]) == halves[channel]
+        assert (up - (is_tie & (up % 2 == 1)) == real).all()
+
+
+def rescaled(acc, pairs, channel):
+    """As TOSA defines it; products of 14 and 31 bits."""
+    multiplier, shift = (int(each[channel]) for each in pairs)
+    return (acc * multiplier + (1 << (shift - 1))) >> shift
+
+
+# Text
+
+
+def test_the_text_of_a_convolution_is_what_is_shown():
+    made = net(
+        "[conv] y = Conv (x, k)", "float[1, 1, 2, 2]", k=np.ones((1, 1, 1, 1), np.float32)
+    )
+    samples = [{"x": np.float32([[[[-1, 0], [1, 2]]]])}]
+    text = export(quantize(made, samples, accuracy="fast").model).text
+    assert text == (Path(__file__).parent / "tosa_conv.mlir").read_text("utf-8")
+
+
+def test_names_and_arrays_are_written_as_mlir_reads_them():
+    assert mlir.text('a"b\\ü') == '"a\\22b\\5C\\C3\\BC"'
+    assert mlir.dense(np.int8([1, 1])) == "dense<1> : tensor<2xi8>"
+    assert mlir.dense(np.int32([1, -2])) == 'dense<"0x01000000FEFFFFFF"> : tensor<2xi32>'
+
+
+# What cannot be
+
+
+def test_free_sizes_are_asked_for_with_the_option():
+    integer = quantize(channel_net(size="h"), channel_feeds(), accuracy="fast").model
+    with pytest.raises(UsageError, match=r"--input-shape x:SIZE,3,SIZE,SIZE"):
+        export(integer)
+    fixed = export(integer, input_shape=["x:1,3,8,8"])
+    assert fixed.inputs[0].shape == (1, 3, 8, 8)
+
+
+def test_an_op_without_a_form_is_named_and_nothing_is_written(tmp_path):
+    made = net("[norm] y = LayerNormalization (x, g)", ROWS, g=np.ones(8, np.float32))
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    place = tmp_path / "model.mlir"
+    with pytest.raises(ModelError, match=r"'norm.*IntLayerNorm.*no form of this op"):
+        export(integer, place)
+    assert not place.exists()
+
+
+def test_what_is_left_in_float_is_named():
+    made = net(
+        "[one] a = Conv (x, k) [two] b = Sigmoid (a) [three] y = Conv (b, d)",
+        k=K,
+        d=numbers(2, 6, 1, 1),
+    )
+    integer = quantize(made, feeds(made), accuracy="fast", nodes_to_exclude=["two"]).model
+    with pytest.raises(ModelError, match=r"left in float, and TOSA's integer profile"):
+        export(integer)
+
+
+def test_without_the_tools_it_is_said_what_to_install(monkeypatch):
+    made = net("y = Relu (x)")
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    monkeypatch.setattr(tosa_reference.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(tosa_reference.shutil, "which", lambda _: None)
+    with pytest.raises(UsageError, match=r"needs tosa-opt.*pip install --no-deps tosa-tools"):
+        verify(integer, made, feeds(made)[:1], other_program="tosa-reference")
+
+
+def test_without_samples_nothing_can_be_run():
+    made = net("y = Relu (x)")
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    with pytest.raises(UsageError, match="--with runs samples"):
+        verify(integer, made, other_program="tosa-reference")
+
+
+def invoked(*arguments):
+    found = CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_the_command_writes_what_the_function_gives(tmp_path):
+    made = net("y = Relu (x)")
+    qpasses.quantize(made, feeds(made), tmp_path / "int.onnx", accuracy="fast")
+    output = invoked("export", tmp_path / "int.onnx", "-o", tmp_path / "a.mlir")
+    assert "is written" in output
+    text = (tmp_path / "a.mlir").read_text("utf-8")
+    assert text == export(tmp_path / "int.onnx").text
+    output = invoked("export", tmp_path / "int.onnx", "--check", "-o", tmp_path / "b.mlir")
+    assert "is written" not in output
+    assert not (tmp_path / "b.mlir").exists()
