@@ -159,9 +159,9 @@ def verify(asked: VerifyOptions) -> Result:
     if asked.other_program is not None and feeds is None:
         raise UsageError("--with runs samples: give --data and --against too")
     found = verify_integer(read, original, feeds, asked.progress, str(path))
-    if asked.other_program is not None and feeds is not None:
+    if asked.other_program is not None and original is not None and feeds is not None:
         with naming(path):
-            other = check_with_tosa(model, path, feeds)
+            other = check_with_tosa(model, path, original.reference, feeds)
         found.checks["tosa_reference"] = other.as_json()
         found.problems.extend(other.problems)
     summary, recomputed, notes = judged(found, read, original, beside, kept)

@@ -18,7 +18,8 @@ from calibration import Samples, Session
 from calibration.inputs import tensors
 from opsets.errors import ModelError, UsageError
 from qpasses.emit.tosa.emit import End, TosaProgram, emit_tosa
-from qpasses.ir.graph import Graph
+from qpasses.ir.edges import Edges
+from qpasses.ir.metadata import read_record
 from qpasses.ir.stages import QUANTIZING
 from qpasses.load.input_sizes import with_input_shapes
 from qpasses.load.integer_model import IntegerModel, read_integer_model
@@ -61,17 +62,24 @@ class _Loaded:
     session: Session
 
 
-def check_with_tosa(model: onnx.ModelProto, path: Path, samples: Samples) -> TosaCheck:
+def check_with_tosa(
+    model: onnx.ModelProto, path: Path, original: onnx.ModelProto, samples: Samples
+) -> TosaCheck:
     """Export, validate, serialize and run on ``samples``; compare with onnxruntime.
+
+    ``samples`` are those of the ``original``, which may take floats where the ``model`` takes
+    integers.
 
     Raises UsageError where the tools are missing, ModelError for what cannot be exported or
     what a tool refuses.
     """
     opt, tool = _tool("tosa-opt"), _tool("tosa_reference_model")
     done, loaded = TosaCheck(), dict[str, _Loaded]()
+    edges = Edges.between(original, model, read_record(model)[0])
     with tempfile.TemporaryDirectory(prefix="qpasses-") as name:
         folder = Path(name)
-        for sample, feed in samples:
+        for sample, real in samples:
+            feed = edges.feed(real)
             shapes = {name: array.shape for name, array in tensors(feed).items()}
             key = str(shapes)
             if key not in loaded:
@@ -86,7 +94,12 @@ def check_with_tosa(model: onnx.ModelProto, path: Path, samples: Samples) -> Tos
 def _sized(
     model: onnx.ModelProto, path: Path, shapes: Mapping[str, Sequence[int]]
 ) -> IntegerModel:
-    texts = [f"{name}:{','.join(map(str, sizes))}" for name, sizes in shapes.items()]
+    given = {value.name for value in model.graph.input}
+    texts = [
+        f"{name}:{','.join(map(str, sizes))}"
+        for name, sizes in shapes.items()
+        if name in given
+    ]
     return read_integer_model(with_input_shapes(model, texts, path), str(path))
 
 
@@ -170,19 +183,19 @@ def _session(read: IntegerModel, program: TosaProgram) -> Session:
     ends = {end.tensor: end for end in (*program.inputs, *program.outputs)}
     del model.graph.output[:]
     model.graph.output.extend(
-        helper.make_tensor_value_info(name, _type_of(read.graph, name), None)
+        helper.make_tensor_value_info(name, _type_of(read, name), None)
         for name in ends
         if name not in given
     )
     return Session(model, optimize=False)
 
 
-def _type_of(graph: Graph, name: str) -> int:
-    for node in graph.nodes:
-        for tensor in node.outputs:
-            if tensor.name == name:
-                return int(helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype)))
-    raise ModelError(f"tensor {name!r} is not in the graph")
+def _type_of(read: IntegerModel, name: str) -> int:
+    for constant in read.model.graph.initializer:
+        if constant.name == name:
+            return constant.data_type
+    written = {tensor.name: tensor for node in read.graph.nodes for tensor in node.outputs}
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(written[name].dtype)))
 
 
 def _run(

@@ -244,6 +244,31 @@ def test_scales_of_channels_give_the_same_integers():
 
 
 @needs_tools
+@pytest.mark.parametrize("options", [{}, {"activation_type": "int8"}])
+def test_integer_edges_are_fed_what_the_samples_are_stored_as(options):
+    made = net("a = Conv (x, k, c) y = Relu (a)", k=K, c=C6)
+    check(made, feeds(made), integer_io=True, **options)
+
+
+@needs_tools
+def test_one_result_may_be_two_outputs_and_an_input_may_be_read_by_nothing():
+    body = "a = Relu (x) y = Identity (a) z = Reshape (a, s)"
+    made = net(body, "float[1, 2] unread, float[1, 4]", s=np.array([1, 4]))
+    samples = [
+        {"unread": np.zeros((1, 2), np.float32), "x": each} for each in numbers(12, 1, 4)
+    ]
+    integer = check(made, samples)
+    assert [end.name for end in export(integer).inputs] == ["x"]
+
+
+@needs_tools
+def test_sums_that_are_far_larger_than_what_is_stored_are_clamped_before():
+    """Of a range that an override makes small; RESCALE takes sums below 2**(shift - 1)."""
+    made = net("y = Conv (x, k, c)", k=K * 300, c=C6)
+    check(made, feeds(made), calibration_overrides=["y=-0.00001,0.00001"])
+
+
+@needs_tools
 def test_samples_of_another_size_get_a_program_of_their_own():
     made = channel_net(size="h")
     samples = channel_feeds()

@@ -13,7 +13,7 @@ from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, RefusedError, in_order
 from qpasses.emit.tosa.lowerings import LOWERINGS
-from qpasses.ir.graph import Graph, Node, Tensor
+from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output
 
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 
@@ -49,14 +49,15 @@ class TosaProgram:
 
 
 def emit_tosa(graph: Graph, shown: Sequence[str] = ()) -> TosaProgram:
-    """The integer ``graph`` as TOSA.
+    """The integer ``graph`` as TOSA, without inputs that nothing reads.
 
     ``shown``: tensors to give besides its outputs. Inputs and outputs are stored integers:
     what quantizes at the edges stays with the caller. Raises ModelError for what TOSA cannot
     say, naming the node, UsageError for sizes that are free.
     """
     to = Lowering()
-    inputs = [end for tensor in graph.inputs for end in _entered(to, tensor)]
+    used = [each for each in graph.inputs if each.outputs or is_graph_output(graph, each)]
+    inputs = [end for tensor in used for end in _entered(to, tensor)]
     for node in graph.nodes:
         if node.op in _QUANTIZING and not node.domain:
             _check_edge(graph, node)
@@ -78,6 +79,8 @@ def emit_tosa(graph: Graph, shown: Sequence[str] = ()) -> TosaProgram:
         unsigned = tensor.dtype == np.uint8
         if unsigned:
             value = _moved(to, value, unsigned_output=True)
+        if value in values or value.name[1] not in "0123456789":  # tools name results apart
+            value = to.program.add("identity", [value], value.shape, value.element)
         values.append(value)
         outputs.append(End(name, str(tensor.name), value.shape, unsigned))
     text = to.program.text(values, {})

@@ -49,15 +49,16 @@ def same_ratios(given: Mapping[str, NDArray[Any]], channels: int = 1) -> Pairs:
     return multiplier << more, shift
 
 
+def is_beyond(shift: Int64, reachable: Interval) -> bool:
+    """Whether an accumulator is too large for the shift of its channel."""
+    bound = np.maximum(np.abs(reachable.low), np.abs(reachable.high))
+    return bool((bound >= np.int64(1) << (shift - 1)).any())
+
+
 def check_bounds(shift: Int64, reachable: Interval) -> None:
     """Raise UnequalError where an accumulator is too large for the shift of its channel."""
-    bound = np.maximum(np.abs(reachable.low), np.abs(reachable.high))
-    if (wide := np.flatnonzero(bound >= np.int64(1) << (shift - 1))).size:
-        channel = int(wide[0])
-        raise UnequalError(
-            f"channel {channel} reaches {int(bound[channel])}, RESCALE with shift "
-            f"{int(shift[channel])} takes less than {1 << (int(shift[channel]) - 1)}"
-        )
+    if is_beyond(shift, reachable):
+        raise UnequalError("its sums are too large for RESCALE")
 
 
 def equal_rescale(start: Pairs, steps: Int64, reachable: Interval, wanted: Int64) -> Pairs:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
+from opsets.fixed_point import Int64
 from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import (
     MOST_UNCHANGED,
@@ -21,6 +22,7 @@ from qpasses.emit.tosa.equal_rescales import (
     check_bounds,
     equal_rescale,
     for_channels,
+    is_beyond,
     same_ratios,
     ties,
 )
@@ -153,24 +155,40 @@ class Lowering:
     def requantized(self, acc: Value, node: Node, reachable: Interval) -> Value:
         """int32 sums as the codes that ``node`` stores; channels along the last axis."""
         given = self.constants(node)
-        channels = max(given["multiplier"].size, given["shift"].size)
         rounding, rest = node.attrs["rounding"], rests_of(node)
         steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+        sizes = given["multiplier"].size, given["shift"].size, 1 if rest is None else rest.size
+        own = [
+            np.broadcast_to(given[n].reshape(-1).astype(np.int64), (max(sizes),))
+            for n in ("multiplier", "shift")
+        ]
+        reachable = for_channels(reachable, max(sizes))
+        wanted = reachable.clip(meaning_thresholds(own[0], own[1], steps, rounding, rest))
         try:
-            start = same_ratios(given, max(channels, 1 if rest is None else rest.size))
-            own = np.broadcast_arrays(
-                *(given[n].reshape(-1).astype(np.int64) for n in ("multiplier", "shift")),
-                start[0],
-            )
-            wanted = meaning_thresholds(own[0], own[1], steps, rounding, rest)
-        except UnequalError as error:
-            raise RefusedError(str(error)) from error
-        try:
+            start = same_ratios(given, max(sizes))
+            if is_beyond(start[1], reachable) and steps.size:
+                acc, reachable = self._within_steps(acc, wanted, reachable)
+                check_bounds(start[1], reachable)
             return self.ended(acc, equal_rescale(start, steps, reachable, wanted), given)
         except UnequalError as error:
             if rounding != "half_to_even" or rest is not None:
                 raise RefusedError(str(error)) from error
         return self._ties_to_even(acc, start, given, reachable)
+
+    def _within_steps(
+        self, acc: Value, wanted: Int64, reachable: Interval
+    ) -> tuple[Value, Interval]:
+        """Sums that go no farther than to either side of the first and the last step.
+
+        There each channel has the codes that it has beyond.
+        """
+        low = np.maximum(reachable.low, wanted[:, 0] - 1)
+        high = np.maximum(np.minimum(reachable.high, wanted[:, -1]), low)
+        shape = [*[1] * (len(acc.shape) - 1), low.size]
+        for op, end in (("maximum", low), ("minimum", high)):
+            number = self.program.constant(end.reshape(shape), "int32")
+            acc = self.program.elementwise(op, acc, number)
+        return acc, Interval(low, high)
 
     def _ties_to_even(
         self,
@@ -181,12 +199,9 @@ class Lowering:
     ) -> Value:
         """RESCALE to int32, one less where it rounded a tie up to an odd level."""
         program, channels = self.program, pairs[0].size
-        whole = for_channels(reachable, channels)
-        try:
-            check_bounds(pairs[1], whole)
-        except UnequalError as error:
-            raise RefusedError(str(error)) from error
-        widest = np.maximum(np.abs(whole.low), np.abs(whole.high)) * np.ldexp(
+        if is_beyond(pairs[1], reachable):
+            raise RefusedError("its sums are too large for RESCALE")
+        widest = np.maximum(np.abs(reachable.low), np.abs(reachable.high)) * np.ldexp(
             pairs[0].astype(np.float64), -pairs[1]
         )
         if widest.max() >= MOST_UNCHANGED / 2:
