@@ -193,7 +193,7 @@ def _session(read: IntegerModel, program: TosaProgram) -> Session:
 def _type_of(read: IntegerModel, name: str) -> int:
     for constant in read.model.graph.initializer:
         if constant.name == name:
-            return constant.data_type
+            return int(constant.data_type)
     written = {tensor.name: tensor for node in read.graph.nodes for tensor in node.outputs}
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(written[name].dtype)))
 

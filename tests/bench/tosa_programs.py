@@ -106,9 +106,9 @@ def _shapes(feed: object) -> list[str]:
 def others() -> Iterator[Row]:
     """Published float models, calibrated on numbers that are made up."""
     for path in track(sorted(published.FOLDER.glob("*.onnx")), "published", transient=True):
-        feeds = published.feeds(path)
-        row = Row(path.stem, "onnx")
+        row, feeds = Row(path.stem, "onnx"), []
         try:
+            feeds = published.feeds(path)
             made = qpasses.quantize(path, feeds, accuracy="fast").model if feeds else None
         except QPassesError as error:
             made, row.reason = None, str(error)
