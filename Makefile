@@ -7,7 +7,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --editable
 # its programs alone: what it pins does not go with onnx
-TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps tosa-tools
+TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps tosa-tools \
+	|| echo "no tosa-tools for this machine: tests that run TOSA programs skip"
 HINT = use Python 3.11 or newer: make PYTHON=/path/to/python3.12
 DIGITS = models/digits_cnn
 DEMO = build/demo
