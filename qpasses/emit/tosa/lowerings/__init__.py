@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
-    moving,
+    movements,
     pools,
     products,
     reductions,
@@ -24,5 +24,5 @@ LOWERINGS: Mapping[str, Lower] = {
     **pools.LOWERINGS,
     **reductions.LOWERINGS,
     **softmax.LOWERINGS,
-    **moving.LOWERINGS,
+    **movements.LOWERINGS,
 }
