@@ -101,7 +101,11 @@ def expect(
         return Expected(reason="no products have a bias")
     count = min(SAMPLES, len(samples))
     if how == "auto":
-        numbers = sum(prod(sizes.get(each.sum.name, [0])) for each in found)
+        if unknown := [each.sum.name for each in found if each.sum.name not in sizes]:
+            return Expected(
+                reason=f"the size of {unknown[0]!r} is not known: ask for in-sequence"
+            )
+        numbers = sum(prod(sizes[each.sum.name]) for each in found)
         count = min(count, NUMBERS // max(numbers, 1))
         if count < min(FEW, len(samples)) or len(found) > MOST_NODES:
             return Expected(reason="a graph of this size takes long: ask for in-sequence")

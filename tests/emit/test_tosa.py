@@ -219,6 +219,7 @@ FORMS = {"onnx": {}, "tosa": {"target": "tosa"}, "int8": {"activation_type": "in
 
 
 @needs_tools
+@pytest.mark.thinned
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions_give_the_same_integers(name, form):
@@ -228,6 +229,7 @@ def test_convolutions_give_the_same_integers(name, form):
 
 
 @needs_tools
+@pytest.mark.thinned
 @pytest.mark.parametrize("form", ["onnx", "tosa"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_nodes_give_the_same_integers(name, form):
