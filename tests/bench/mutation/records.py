@@ -67,6 +67,9 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
     for setting, key in _TRACES.items():
         if PREFIX + key not in said:
             del others[setting]  # nothing follows from it
+    others["weight_rounding"] = [
+        value for value in others.get("weight_rounding", []) if _rounded(model) != {value}
+    ]
     if not _has_zero_points_between(model):
         del others["symmetric"]  # likewise
     name = one_of(sorted(name for name, values in others.items() if values), rng)
@@ -76,6 +79,12 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
     settings[name] = one_of(others[name], rng)
     entry.value = json.dumps(settings, sort_keys=True)
     return Fault("setting", "the model", name, str(old), str(settings[name]))
+
+
+def _rounded(model: Model) -> set[str]:
+    """How the weights of all nodes are rounded: asked for, it would have been the same."""
+    said = {node.weights for node in read_record(model)[0].nodes.values() if node.weights}
+    return {each if each in ("nearest", "sum-preserving") else "second-order" for each in said}
 
 
 def _has_zero_points_between(model: Model) -> bool:
