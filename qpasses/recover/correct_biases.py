@@ -44,6 +44,9 @@ FEW = 16
 
 MOST_NODES = 512
 
+MOST_WEIGHTS = 64 << 20
+"""Pieces hold theirs several times over while they are loaded: of 2 GiB they take 22."""
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -105,6 +108,10 @@ def expect(
             return Expected(
                 reason=f"the size of {unknown[0]!r} is not known: ask for in-sequence"
             )
+        if _weights(graph, matrices) > MOST_WEIGHTS:
+            return Expected(
+                reason="weights of this size take much memory: ask for in-sequence"
+            )
         numbers = sum(prod(sizes[each.sum.name]) for each in found)
         count = min(count, NUMBERS // max(numbers, 1))
         if count < min(FEW, len(samples)) or len(found) > MOST_NODES:
@@ -113,6 +120,11 @@ def expect(
         return Expected(reason=f"fewer than {FEWEST} samples are left for it")
     chosen = samples.spread(count)
     return Expected(found, means_of(graph, found, chosen), chosen)
+
+
+def _weights(graph: Graph, matrices: Collection[str]) -> int:
+    """How many weights these nodes have."""
+    return sum(prod(node.inputs[1].shape) for node in graph.nodes if node.name in matrices)
 
 
 def correct_biases(

@@ -354,6 +354,13 @@ def test_what_takes_long_has_to_be_asked_for(model, monkeypatch):
     assert said["chosen"] == "in-sequence"
 
 
+def test_large_weights_have_to_be_asked_for(model, monkeypatch):
+    monkeypatch.setattr(correct_biases, "MOST_WEIGHTS", 1000)
+    said = quantize(model, feeds(64), **AUTO).report["bias_correction"]
+    assert (said["chosen"], said["sqnr_db"]) == ("none", {})
+    assert said["reason"] == "weights of this size take much memory: ask for in-sequence"
+
+
 def test_without_samples_there_is_nothing_to_correct_by(model, tmp_path):
     table = tmp_path / "model.table"
     qpasses.calibrate(model, feeds(3), table)
