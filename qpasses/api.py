@@ -201,13 +201,11 @@ def export(asked: ExportOptions) -> TosaProgram:
     UsageError for free sizes, ModelError, naming the node, for what TOSA cannot say.
     """
     model, path = given_model(asked.integer)
+    check_outputs(given_paths(asked.output), [path, *external_files(path)])
     with naming(path):
         sized = with_input_shapes(model, as_texts(asked.input_shape), path)
         made = emit_tosa(read_integer_model(sized, str(path)).graph)
     if asked.output is not None and not asked.check:
-        check_outputs(
-            given_paths(asked.output), [] if path == Path("<ModelProto>") else [path]
-        )
         write_whole(Path(asked.output), made.text.encode("utf-8"))
     return made
 

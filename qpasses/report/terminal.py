@@ -272,30 +272,21 @@ def _add_rounding(table: Table, report: dict[str, Any]) -> None:
     table.add_row("weights rounded", escape(text))
 
 
-def _add_correction(table: Table, report: dict[str, Any]) -> None:
-    """How many biases were corrected, and what told so."""
-    correction = report.get("bias_correction")
-    if correction is None:
-        return
-    text = f"{correction['chosen']}, of {counted(correction['nodes'], 'node')}"
-    if correction["sqnr_db"]:
-        text += _judged(correction)
-    elif correction["reason"]:
-        text += f": {correction['reason']}"
-    table.add_row("biases corrected", escape(text))
-
-
-def _add_scales(table: Table, report: dict[str, Any]) -> None:
-    """Which activations have scales of their channels, and what told so."""
-    scales = report.get("activation_scales")
-    if scales is None:
-        return
-    text = f"{scales['chosen']}, of {counted(scales['tensors'], 'tensor')}"
-    if scales["sqnr_db"]:
-        text += _judged(scales)
-    elif scales["reason"]:
-        text += f": {scales['reason']}"
-    table.add_row("activation scales", escape(text))
+def _add_chosen(table: Table, report: dict[str, Any]) -> None:
+    """How biases were corrected and which activations have scales of channels, and why."""
+    for key, label, counts, what in (
+        ("bias_correction", "biases corrected", "nodes", "node"),
+        ("activation_scales", "activation scales", "tensors", "tensor"),
+    ):
+        found = report.get(key)
+        if found is None:
+            continue
+        text = f"{found['chosen']}, of {counted(found[counts], what)}"
+        if found["sqnr_db"]:
+            text += _judged(found)
+        elif found["reason"]:
+            text += f": {found['reason']}"
+        table.add_row(label, escape(text))
 
 
 def _judged(found: dict[str, Any]) -> str:
@@ -339,6 +330,13 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
                 "biases corrected on samples",
                 f"{counted(corrected, 'node')}: by 16 steps of the sum at most",
             )
+    if other := checks.get("tosa_reference"):
+        first = f", first at node {escape(other['first'])}" if other["first"] else ""
+        table.add_row(
+            "TOSA's reference model",
+            f"{counted(other['samples'], 'sample')}, {other['elements']:,} elements of "
+            f"outputs: {other['differences']} differ from onnxruntime's{first}",
+        )
     if probe := checks.get("kernel_probe"):
         table.add_row(
             "kernel probe",
@@ -412,7 +410,7 @@ _UNLIKE_SHOWN = 4
 
 _SUMMARY = (
     *(_add_shares, _add_channels, _add_kept, _add_float_nodes),
-    *(_add_tables, _add_scales, _add_rounding, _add_correction, _add_repairs, _add_checks),
+    *(_add_tables, _add_rounding, _add_chosen, _add_repairs, _add_checks),
 )
 """What gives the rows of the summary, in order."""
 

@@ -19,7 +19,7 @@ from rich.progress import track
 
 import qpasses
 from calibration import input_specs, open_samples
-from calibration.inputs import tensors
+from calibration.inputs import Feed, tensors
 from opsets.errors import QPassesError
 from qpasses.checking.tosa_reference import check_with_tosa
 from tests.bench import published
@@ -98,8 +98,8 @@ def bench(entry: Entry, target: str) -> Row:
     return row
 
 
-def _shapes(feed: object) -> list[str]:
-    arrays = tensors(feed)  # type: ignore[arg-type]
+def _shapes(feed: Feed) -> list[str]:
+    arrays = tensors(feed)
     return [f"{name}:{','.join(map(str, array.shape))}" for name, array in arrays.items()]
 
 

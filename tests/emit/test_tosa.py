@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import qpasses
 from opsets.errors import ModelError, UsageError
@@ -25,6 +27,7 @@ from qpasses.emit.tosa.equal_rescales import (
     ties,
 )
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
+from qpasses.report.terminal import print_report
 from tests.support.channel_nets import channel_feeds, channel_net
 from tests.support.small_models import model, numbers
 from tests.support.thoroughness import thoroughly
@@ -81,6 +84,11 @@ CONVOLUTIONS = {
 }
 
 OTHERS = {
+    "three dimensions": (
+        "y = Conv <pads = [1, 0, 1, 0, 1, 1], strides = [2, 1, 1]> (x, k)",
+        "float[1, 2, 4, 5, 3]",
+        {"k": numbers(3, 2, 3, 2, 2) / 3},
+    ),
     "one dimension": ("y = Conv <pads = [1, 1]> (x, k)", ROWS, {"k": numbers(4, 6, 3) / 3}),
     "a matrix": ("y = MatMul (x, m)", ROWS, {"m": numbers(8, 5) / 3}),
     "a matrix with a bias": (
@@ -208,6 +216,9 @@ def check(made, samples, **options):
     """Exported, run on samples in the reference model: no integer differs."""
     integer = quantize(made, samples, accuracy="fast", **options).model
     found = verify(integer, made, samples[:3], other_program="tosa-reference")
+    written = StringIO()
+    print_report(Console(file=written, width=400), found.report)
+    assert "0 differ from onnxruntime's" in written.getvalue()
     assert found.verdict == "ok", found.report["summary"]["problems"]
     said = found.report["checks"]["tosa_reference"]
     assert (said["samples"], said["differences"], said["first"]) == (3, 0, "")

@@ -308,6 +308,14 @@ def test_fast_reports_nothing_and_the_default_is_what_samples_tell():
         assert found.report["weight_rounding"]["asked"] == "auto"
 
 
+def test_after_a_table_of_ranges_a_run_of_its_own_sees_the_same_channels():
+    original, feeds = channel_net(), channel_feeds(24)
+    table = qpasses.calibrate(original, feeds).table
+    made = [qpasses.quantize(original, feeds, calibration_table=t) for t in (None, table)]
+    assert with_channels(made[1].model)
+    assert made[0].model.graph == made[1].model.graph
+
+
 def test_random_samples_judge_nothing_by_default():
     found = qpasses.quantize(channel_net(), "random:24", input_shape={"x": [1, 3, 8, 8]})
     assert found.report["configuration"]["accuracy"] == "fast"

@@ -40,7 +40,6 @@ class TosaProgram:
     inputs: Sequence[End]
     outputs: Sequence[End]
     operations: Mapping[str, int]
-    tensors: Mapping[str, str]
 
     @property
     def transposes(self) -> int:
@@ -83,9 +82,7 @@ def emit_tosa(graph: Graph, shown: Sequence[str] = ()) -> TosaProgram:
             value = to.program.add("identity", [value], value.shape, value.element)
         values.append(value)
         outputs.append(End(name, str(tensor.name), value.shape, unsigned))
-    text = to.program.text(values, {})
-    tensors = {each.tensor: each.name for each in (*inputs, *outputs)}
-    return TosaProgram(text, inputs, outputs, dict(to.program.counts), tensors)
+    return TosaProgram(to.program.text(values), inputs, outputs, dict(to.program.counts))
 
 
 def _moved(to: Lowering, value: Any, *, unsigned_output: bool) -> Any:

@@ -1,6 +1,6 @@
 """A TOSA program in the making: constants, operations in order, and what they give."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -197,15 +197,15 @@ class Program:
             max_val=mlir.number(high, x.element),
         )
 
-    def text(self, outputs: Sequence[Value], names: Mapping[str, Sequence[str]]) -> str:
-        """The module; ``names``: of inputs and outputs, what tools call them."""
+    def text(self, outputs: Sequence[Value]) -> str:
+        """The module, whose function ``main`` gives the ``outputs``."""
         given = ", ".join(f"{each.name}: {each.type}" for each in self._arguments)
         types = ", ".join(each.type for each in self._arguments)
         results = ", ".join(each.type for each in outputs)
         lines = [
             '"builtin.module"() ({',
             f'  "func.func"() <{{function_type = ({types}) -> ({results}), '
-            f'sym_name = "main"{_named(names)}}}> ({{',
+            'sym_name = "main"}> ({',
             f"  ^bb0({given}):",
             *(f"    {line}" for line in (*self._head, *self._body)),
             f'    "func.return"({", ".join(each.name for each in outputs)}) : '
@@ -214,11 +214,3 @@ class Program:
             "}) : () -> ()",
         ]
         return "\n".join(lines) + "\n"
-
-
-def _named(names: Mapping[str, Sequence[str]]) -> str:
-    shown = ""
-    for kind, each in names.items():
-        entries = ", ".join(f"{{tosa.tensor_name = {mlir.text(name)}}}" for name in each)
-        shown += f", {kind}_attrs = [{entries}]"
-    return shown

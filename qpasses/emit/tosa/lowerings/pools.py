@@ -4,7 +4,7 @@ import numpy as np
 
 from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.lowering import Lowering, RefusedError, channels_last, offset
-from qpasses.emit.tosa.lowerings.products import _convolved, _exact, _geometry
+from qpasses.emit.tosa.lowerings.products import convolved, exact, geometry_of
 from qpasses.evidence.prove import accumulator_interval
 from qpasses.ir.graph import Node
 from qpasses.ir.windows import all_pads
@@ -22,7 +22,7 @@ def max_pool(to: Lowering, node: Node) -> None:
         raise RefusedError("max_pool2d has no dilations, positions or three dimensions")
     value, order = to.read(x, channels_last(rank)), channels_last(rank)
     kernel = list(attributes["kernel_shape"])
-    pads, strides, gaps = _geometry(node, value.shape[1:-1], kernel)
+    pads, strides, gaps = geometry_of(node, value.shape[1:-1], kernel)
     if attributes.get("ceil_mode", 0):
         flat = all_pads(node)
         pads = list(zip(flat[: len(kernel)], flat[len(kernel) :], strict=True))
@@ -30,7 +30,7 @@ def max_pool(to: Lowering, node: Node) -> None:
         value = to.program.reshape(value, (value.shape[0], 1, *value.shape[1:]))
         kernel, strides, gaps = [1, *kernel], [1, *strides], [1, *gaps]
         pads = [(0, 0), *pads]
-    value, pads = _exact(to, value, kernel, pads, strides, gaps)
+    value, pads = exact(to, value, kernel, pads, strides, gaps)
     sizes = [
         (size + sum(ends) - k) // stride + 1
         for size, ends, k, stride in zip(value.shape[1:-1], pads, kernel, strides, strict=True)
@@ -52,7 +52,7 @@ def int_average_pool(to: Lowering, node: Node) -> None:
     rank = len(to.shape(x))
     value = to.read(x, channels_last(rank))
     kernel = list(node.attrs["kernel_shape"])
-    pads, strides, gaps = _geometry(node, value.shape[1:-1], kernel)
+    pads, strides, gaps = geometry_of(node, value.shape[1:-1], kernel)
     channels = value.shape[-1]
     if rank == 3:
         value = to.program.reshape(value, (value.shape[0], 1, *value.shape[1:]))
@@ -60,11 +60,11 @@ def int_average_pool(to: Lowering, node: Node) -> None:
         pads = [(0, 0), *pads]
     if rank > 4:
         raise RefusedError("an average over three dimensions")
-    value, pads = _exact(to, value, kernel, pads, strides, gaps)
+    value, pads = exact(to, value, kernel, pads, strides, gaps)
     ones, bias = np.ones((channels, 1, *kernel), np.int8), np.zeros(channels, np.int32)
     zero = int(given["x_zero"]) - offset(given["x_zero"].dtype)
     geometry = (pads, strides, gaps)
-    acc = _convolved(to, value, ones, bias, (zero, 0), geometry, channels)
+    acc = convolved(to, value, ones, bias, (zero, 0), geometry, channels)
     codes = to.requantized(acc, node, accumulator_interval(node, given))
     if rank == 3:
         codes = to.program.reshape(codes, (codes.shape[0], *codes.shape[2:]))

@@ -19,8 +19,8 @@ def int_conv(to: Lowering, node: Node) -> None:
     given, x = to.constants(node), node.inputs[0]
     rank = len(to.shape(x))
     value = to.read(x, channels_last(rank))
-    weights, dims = given["w"], max(rank - 2, 2)
-    pads, strides, gaps = _geometry(node, value.shape[1:-1], weights.shape[2:])
+    weights = given["w"]
+    pads, strides, gaps = geometry_of(node, value.shape[1:-1], weights.shape[2:])
     zero = int(given["x_zero"].reshape(-1)[0]) - offset(given["x_zero"].dtype)
     if given["x_zero"].ndim:
         value = _padded_by_channel(to, value, pads, given["x_zero"])
@@ -29,8 +29,8 @@ def int_conv(to: Lowering, node: Node) -> None:
         value = to.program.reshape(value, (value.shape[0], 1, *value.shape[1:]))
         weights = weights[:, :, None]
         pads, strides, gaps = [(0, 0), *pads], [1, *strides], [1, *gaps]
-    value, pads = _exact(to, value, weights.shape[2:], pads, strides, gaps)
-    acc = _convolved(
+    value, pads = exact(to, value, weights.shape[2:], pads, strides, gaps)
+    acc = convolved(
         to,
         value,
         weights,
@@ -40,7 +40,6 @@ def int_conv(to: Lowering, node: Node) -> None:
         int(node.attrs.get("group", 1)),
         by_channel=given["x_zero"] if given["x_zero"].ndim else None,
     )
-    assert dims == len(acc.shape) - 2
     codes = to.requantized(acc, node, accumulator_interval(node, given))
     if rank == 3:
         codes = to.program.reshape(codes, (codes.shape[0], *codes.shape[2:]))
@@ -51,7 +50,8 @@ Geometry = tuple[list[tuple[int, int]], list[int], list[int]]
 """Pads before and behind, strides, dilations, for each spatial axis."""
 
 
-def _geometry(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> Geometry:
+def geometry_of(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> Geometry:
+    """What a node states, or its auto_pad comes to for these ``sizes``."""
     attributes, dims = node.attrs, len(kernel)
     strides = list(attributes.get("strides") or [1] * dims)
     gaps = list(attributes.get("dilations") or [1] * dims)
@@ -60,7 +60,7 @@ def _geometry(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> Geomet
     return list(zip(before, behind, strict=True)), strides, gaps
 
 
-def _exact(
+def exact(
     to: Lowering,
     x: Value,
     kernel: Sequence[int],
@@ -98,7 +98,7 @@ def _padded_by_channel(
     return x
 
 
-def _convolved(
+def convolved(
     to: Lowering,
     x: Value,
     weights: NDArray[np.generic],
@@ -176,7 +176,7 @@ def int_gemm(to: Lowering, node: Node) -> None:
     rows = prod(shape[:-1])
     value = to.program.reshape(to.read(x), (rows, 1, 1, shape[-1]))
     zero = int(given["x_zero"]) - offset(given["x_zero"].dtype)
-    acc = _convolved(
+    acc = convolved(
         to,
         value,
         weights.T[:, :, None, None],
