@@ -9,9 +9,10 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from opsets.errors import ModelError, UsageError
+from qpasses.emit.layouts import in_order
 from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
-from qpasses.emit.tosa.lowering import Lowering, RefusedError, in_order
+from qpasses.emit.tosa.lowering import Lowering, RefusedError
 from qpasses.emit.tosa.lowerings import LOWERINGS
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output
 

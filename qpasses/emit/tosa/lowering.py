@@ -1,9 +1,4 @@
-"""What lowerings of single ops share: tensors in their layouts, constants, requantization.
-
-A value lies in memory in some order of the axes that its ONNX tensor has. Convolutions and
-pools want channels last; what works element by element takes the order it finds; the rest
-wants ONNX's own. A transpose stands only where one meets another, once for each tensor.
-"""
+"""What lowerings of single ops share: values in their layouts, constants, requantization."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +9,7 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import Int64
+from qpasses.emit.layouts import Laid, Layouts, Order, in_order
 from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import (
     MOST_UNCHANGED,
@@ -32,46 +28,34 @@ from qpasses.evidence.prove import rests_of
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
 from qpasses.ir.graph import Node, Tensor, constant
 
-Order = tuple[int, ...]
-"""The axes of an ONNX tensor in the order in which they lie in memory."""
-
-
-def in_order(rank: int) -> Order:
-    """As ONNX has them."""
-    return tuple(range(rank))
-
-
-def channels_last(rank: int) -> Order:
-    """The batch, what is spatial, the channels."""
-    return (0, *range(2, rank), 1)
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A value and the order of its axes."""
-
-    value: Value
-    order: Order
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes of the ONNX tensor."""
-        return tuple(self.value.shape[self.order.index(k)] for k in range(len(self.order)))
-
 
 class RefusedError(ModelError):
     """What TOSA cannot say; the message names no node."""
 
 
 @dataclass
-class Lowering:
+class Lowering(Layouts[Value]):
     """A graph on its way to a program."""
 
     program: Program = field(default_factory=Program)
-    _stored: dict[int, list[Stored]] = field(default_factory=dict)
     _known: dict[int, NDArray[Any]] = field(default_factory=dict)
     _sizes: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    _tensors: list[Tensor] = field(default_factory=list)
+
+    def transposed(self, value: Value, axes: Sequence[int]) -> Value:
+        """``value`` with its axes in another order."""
+        return self.program.transpose(value, axes)
+
+    def write(self, tensor: Tensor, value: Value, order: Order | None = None) -> None:
+        """``tensor`` is this value, its axes as ONNX has them by default."""
+        super().write(tensor, value, order or in_order(len(value.shape)))
+
+    def unwritten(self, tensor: Tensor) -> Laid[Value]:
+        """A constant."""
+        values = self.known(tensor)
+        if values is None:
+            raise RefusedError(f"tensor {tensor.name!r} was not written")
+        value = self.program.constant(*_as_stored(values, tensor.name))
+        return Laid(value, in_order(values.ndim))
 
     def known(self, tensor: Tensor) -> NDArray[Any] | None:
         """Its numbers, as ONNX has them, if they do not vary."""
@@ -80,57 +64,36 @@ class Lowering:
 
     def settle(self, tensor: Tensor, values: NDArray[Any]) -> None:
         """``tensor`` holds these and no others."""
-        self._tensors.append(tensor)  # its id is not used again
+        self.keep(tensor)
         self._known[id(tensor)] = values
 
     def settle_shape(self, tensor: Tensor, shape: Sequence[int]) -> None:
         """Of ``tensor`` its sizes alone are asked for."""
-        self._tensors.append(tensor)
+        self.keep(tensor)
         self._sizes[id(tensor)] = tuple(shape)
-
-    def write(self, tensor: Tensor, value: Value, order: Order | None = None) -> None:
-        """``tensor`` is this value."""
-        self._tensors.append(tensor)
-        order = in_order(len(value.shape)) if order is None else order
-        self._stored[id(tensor)] = [Stored(value, order)]
-
-    def stored(self, tensor: Tensor) -> Stored:
-        """The value of ``tensor`` in the order it was written in."""
-        if id(tensor) not in self._stored:
-            values = self.known(tensor)
-            if values is None:
-                raise RefusedError(f"tensor {tensor.name!r} was not written")
-            value = self.program.constant(*_as_stored(values, tensor.name))
-            self._tensors.append(tensor)
-            self._stored[id(tensor)] = [Stored(value, in_order(values.ndim))]
-        return self._stored[id(tensor)][0]
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         """Its sizes, as ONNX has them."""
         if id(tensor) in self._sizes:
             return self._sizes[id(tensor)]
         values = self.known(tensor)
-        return tuple(values.shape) if values is not None else self.stored(tensor).shape
+        if values is not None:
+            return tuple(values.shape)
+        laid = self.laid(tensor)
+        return tuple(laid.value.shape[laid.order.index(k)] for k in range(len(laid.order)))
 
     def read(self, tensor: Tensor, order: Order | None = None) -> Value:
         """The value of ``tensor``, its axes in this order: ONNX's by default."""
         values = self.known(tensor)
-        if values is not None:
-            order = in_order(values.ndim) if order is None else order
-            return self.program.constant(*_as_stored(np.transpose(values, order), tensor.name))
-        first = self.stored(tensor)
-        order = in_order(len(first.order)) if order is None else order
-        for each in self._stored[id(tensor)]:
-            if each.order == order:
-                return each.value
-        axes = [first.order.index(axis) for axis in order]
-        made = Stored(self.program.transpose(first.value, axes), order)
-        self._stored[id(tensor)].append(made)
-        return made.value
+        if values is None:
+            order = order or in_order(len(self.laid(tensor).order))
+            return self.moved_to(order, tensor)
+        stored = np.transpose(values, order or in_order(values.ndim))
+        return self.program.constant(*_as_stored(stored, tensor.name))
 
     def common_order(self, tensors: Sequence[Tensor]) -> Order:
         """The order in which elementwise operations read these."""
-        varying = [self.stored(each) for each in tensors if self.known(each) is None]
+        varying = [self.laid(each) for each in tensors if self.known(each) is None]
         rank = max(len(self.shape(each)) for each in tensors)
         orders = [each.order for each in varying if len(each.order) == rank]
         moved = [each for each in orders if each != in_order(rank)]

@@ -106,10 +106,12 @@ class Program:
 
     def transpose(self, x: Value, axes: Sequence[int]) -> Value:
         """``x`` with its axes in another order."""
-        if list(axes) == sorted(axes):
-            return x
+        shape = [x.shape[k] for k in axes]
+        moved = [k for k in axes if x.shape[k] > 1]
+        if moved == sorted(moved):  # axes of one alone
+            return self.reshape(x, shape)
         perms = f"array<i32: {', '.join(map(str, axes))}>"
-        return self.add("transpose", [x], [x.shape[k] for k in axes], x.element, perms=perms)
+        return self.add("transpose", [x], shape, x.element, perms=perms)
 
     def slice(self, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
         """A part of ``x``."""
@@ -154,6 +156,29 @@ class Program:
         shape = np.broadcast_shapes(a.shape, b.shape)
         return self.add("mul", [a, b, self.constant([0], "int8")], shape, "i32")
 
+    def select(self, where: Value, a: Value, b: Value) -> Value:
+        """``a`` where it is true, elsewhere ``b``."""
+        shape = np.broadcast_shapes(where.shape, a.shape, b.shape)
+        return self.add("select", [where, a, b], shape, a.element)
+
+    def masked(self, x: Value, mask: int) -> Value:
+        """Bits of int32."""
+        return self.elementwise("bitwise_and", x, self.same_rank(mask, x))
+
+    def right_shift(self, x: Value, bits: Value | int) -> Value:
+        """int32 over ``2**bits``, rounded down."""
+        if bits == 0:
+            return x
+        by = self.same_rank(bits, x) if isinstance(bits, int) else bits
+        return self.elementwise("arithmetic_right_shift", x, by, round="false")
+
+    def left_shift(self, x: Value, bits: Value | int) -> Value:
+        """int32 times ``2**bits``, which has to fit int32."""
+        if bits == 0:
+            return x
+        by = self.same_rank(bits, x) if isinstance(bits, int) else bits
+        return self.elementwise("logical_left_shift", x, by)
+
     def rescale(
         self,
         x: Value,
@@ -191,6 +216,9 @@ class Program:
         bits = int(x.element[1:])
         if low <= -(1 << (bits - 1)) and high >= (1 << (bits - 1)) - 1:
             return x
+        if x.element == "i32":  # has no clamp
+            x = self.elementwise("maximum", x, self.same_rank(low, x))
+            return self.elementwise("minimum", x, self.same_rank(high, x))
         return self.add(
             *("clamp", [x], x.shape, x.element),
             min_val=mlir.number(low, x.element),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
     movements,
+    norms,
     pools,
     products,
     reductions,
@@ -24,5 +25,6 @@ LOWERINGS: Mapping[str, Lower] = {
     **pools.LOWERINGS,
     **reductions.LOWERINGS,
     **softmax.LOWERINGS,
+    **norms.LOWERINGS,
     **movements.LOWERINGS,
 }

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from qpasses.emit.tosa.lowering import Lowering, RefusedError, in_order, offset
+from qpasses.emit.layouts import in_order, regrouped, without
+from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
 from qpasses.emit.tosa.program import Value
 from qpasses.ir.graph import Node, input_at
 
@@ -29,12 +30,15 @@ def _axes(to: Lowering, node: Node, place: int = 1) -> list[int] | None:
 
 def identity(to: Lowering, node: Node) -> None:
     """Nothing."""
-    x = to.stored(node.inputs[0])
+    x = to.laid(node.inputs[0])
     to.write(node.outputs[0], x.value, x.order)
 
 
-def _reshaped(to: Lowering, node: Node, shape: Sequence[int]) -> None:
-    to.write(node.outputs[0], to.program.reshape(to.read(node.inputs[0]), shape))
+def _reshaped(to: Lowering, node: Node, wanted: Sequence[int]) -> None:
+    x = node.inputs[0]
+    given, order = regrouped(to.shape(x), wanted, to.laid(x).order)
+    found = to.program.reshape(to.read(x, given), [wanted[axis] for axis in order])
+    to.write(node.outputs[0], found, order)
 
 
 def reshape(to: Lowering, node: Node) -> None:
@@ -77,7 +81,7 @@ def unsqueeze(to: Lowering, node: Node) -> None:
 
 def transpose(to: Lowering, node: Node) -> None:
     """Nothing moves: the order of the axes is another."""
-    x = to.stored(node.inputs[0])
+    x = to.laid(node.inputs[0])
     perm = node.attrs.get("perm") or [*reversed(in_order(len(x.order)))]
     to.write(node.outputs[0], x.value, tuple([*perm].index(axis) for axis in x.order))
 
@@ -92,7 +96,7 @@ def concat(to: Lowering, node: Node) -> None:
 
 def slice_(to: Lowering, node: Node) -> None:
     """``slice``; every other element by way of reshapes, backwards by ``reverse``."""
-    shape, x = to.shape(node.inputs[0]), to.stored(node.inputs[0])
+    shape, x = to.shape(node.inputs[0]), to.laid(node.inputs[0])
     starts, ends = (known_input(to, node, k).reshape(-1).tolist() for k in (1, 2))
     axes = _axes(to, node, 3) or list(range(len(starts)))
     steps = known_input(to, node, 4)
@@ -148,7 +152,7 @@ def _every(to: Lowering, x: Value, place: int, step: int, count: int) -> Value:
 
 def split(to: Lowering, node: Node) -> None:
     """A ``slice`` for each part."""
-    x, shape = to.stored(node.inputs[0]), to.shape(node.inputs[0])
+    x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
     place, given = x.order.index(axis), known_input(to, node, 1)
     sizes = node.attrs.get("split") if given is None else given.reshape(-1).tolist()
@@ -167,7 +171,7 @@ def pad(to: Lowering, node: Node) -> None:
     """``pad`` with the number that is stored."""
     if node.attrs.get("mode", "constant") not in ("constant", b"constant"):
         raise RefusedError(f"Pad by {node.attrs['mode']}")
-    x, shape = to.stored(node.inputs[0]), to.shape(node.inputs[0])
+    x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
     given = known_input(to, node, 1)
     pads = (node.attrs.get("pads") if given is None else given.reshape(-1).tolist()) or []
     axes = _axes(to, node, 3) or list(range(len(shape)))
@@ -189,7 +193,7 @@ def pad(to: Lowering, node: Node) -> None:
 
 def clip(to: Lowering, node: Node) -> None:
     """``clamp`` of codes."""
-    x, dtype = to.stored(node.inputs[0]), np.dtype(node.inputs[0].dtype)
+    x, dtype = to.laid(node.inputs[0]), np.dtype(node.inputs[0].dtype)
     if dtype.kind not in "iu":
         raise RefusedError("it clips floats")
     limits = np.iinfo(np.int8 if dtype == np.uint8 else dtype)
@@ -224,17 +228,20 @@ def _tiled(to: Lowering, node: Node, shape: Sequence[int], wanted: Sequence[int]
 
 def gather(to: Lowering, node: Node) -> None:
     """Places that are known, one ``slice`` each, behind one another; one axis goes for one."""
-    x, shape = node.inputs[0], to.shape(node.inputs[0])
+    shape, laid = to.shape(node.inputs[0]), to.laid(node.inputs[0])
     axis = int(node.attrs.get("axis", 0)) % len(shape)
-    places = np.asarray(known_input(to, node, 1))
-    value, parts = to.read(x), list[Value]()
+    places, place = np.asarray(known_input(to, node, 1)), laid.order.index(axis)
+    parts = list[Value]()
     for run in _runs([int(k) % shape[axis] for k in places.reshape(-1)]):
-        start, size = [0] * len(shape), list(shape)
-        start[axis], size[axis] = run.start, len(run)
-        parts.append(to.program.slice(value, start, size))
-    found = to.program.concat(parts, axis)
-    wanted = (*shape[:axis], *places.shape, *shape[axis + 1 :])
-    to.write(node.outputs[0], to.program.reshape(found, wanted))
+        start, size = [0] * len(shape), list(laid.value.shape)
+        start[place], size[place] = run.start, len(run)
+        parts.append(to.program.slice(laid.value, start, size))
+    found = to.program.concat(parts, place)
+    wanted = [*found.shape[:place], *places.shape, *found.shape[place + 1 :]]
+    more = places.ndim - 1
+    order = [k + more if k > axis else k for k in laid.order]
+    order[place : place + 1] = range(axis, axis + places.ndim)
+    to.write(node.outputs[0], to.program.reshape(found, wanted), tuple(order))
 
 
 def _runs(places: Sequence[int]) -> list[range]:
@@ -252,13 +259,16 @@ def arg_max(to: Lowering, node: Node) -> None:
     """``argmax``, the first of equal ones."""
     if node.attrs.get("select_last_index", 0):
         raise RefusedError("the last of equal ones")
-    x, shape = to.read(node.inputs[0]), to.shape(node.inputs[0])
-    axis = int(node.attrs.get("axis", 0)) % len(shape)
-    rest = [size for k, size in enumerate(shape) if k != axis]
-    found = to.program.add("argmax", [x], rest, "i32", axis=f"{axis} : i32")
-    kept = [1 if k == axis else size for k, size in enumerate(shape)]
-    wanted = kept if node.attrs.get("keepdims", 1) else rest
-    to.write(node.outputs[0], to.program.reshape(found, wanted))
+    laid, rank = to.laid(node.inputs[0]), len(to.shape(node.inputs[0]))
+    axis = int(node.attrs.get("axis", 0)) % rank
+    place = laid.order.index(axis)
+    rest = [size for k, size in enumerate(laid.value.shape) if k != place]
+    found = to.program.add("argmax", [laid.value], rest, "i32", axis=f"{place} : i32")
+    if node.attrs.get("keepdims", 1):
+        found = to.program.reshape(found, [*rest[:place], 1, *rest[place:]])
+        to.write(node.outputs[0], found, laid.order)
+    else:
+        to.write(node.outputs[0], found, without(laid.order, [axis]))
 
 
 def depth_to_space(to: Lowering, node: Node) -> None:
@@ -278,7 +288,7 @@ def depth_to_space(to: Lowering, node: Node) -> None:
 
 def reduce_extreme(to: Lowering, node: Node) -> None:
     """``reduce_max`` or ``reduce_min`` along each axis."""
-    x, shape = to.stored(node.inputs[0]), to.shape(node.inputs[0])
+    x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
     axes = _axes(to, node)
     if axes is None:
         axes = list(range(len(shape)))
@@ -289,14 +299,16 @@ def reduce_extreme(to: Lowering, node: Node) -> None:
     if node.attrs.get("keepdims", 1):
         to.write(node.outputs[0], value, x.order)
         return
-    flat = to.program.transpose(value, [x.order.index(k) for k in range(len(shape))])
-    kept = [size for k, size in enumerate(flat.shape) if k not in reduced]
-    to.write(node.outputs[0], to.program.reshape(flat, kept))
+    kept = [
+        size for size, axis in zip(value.shape, x.order, strict=True) if axis not in reduced
+    ]
+    found = to.program.reshape(value, kept)
+    to.write(node.outputs[0], found, without(x.order, reduced))
 
 
 def resize(to: Lowering, node: Node) -> None:
     """Whole enlargements by ``nearest``: each element so many times along each axis."""
-    x, shape = to.stored(node.inputs[0]), to.shape(node.inputs[0])
+    x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
     scales, sizes = known_input(to, node, 2), known_input(to, node, 3)
     if sizes is None or not np.size(sizes):
         sizes = [int(size * scale) for size, scale in zip(shape, scales, strict=True)]

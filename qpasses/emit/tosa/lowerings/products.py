@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import padding
+from qpasses.emit.layouts import channels_last
 from qpasses.emit.tosa import mlir
-from qpasses.emit.tosa.lowering import Lowering, RefusedError, channels_last, offset
+from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
 from qpasses.emit.tosa.program import Value
 from qpasses.evidence.prove import accumulator_interval
 from qpasses.ir.graph import Node

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.qpasses_v1.int_reduce import DIVIDES
+from qpasses.emit.layouts import without
 from qpasses.emit.tosa.equal_rescales import UnequalError, equal_rescale, same_ratios
 from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
 from qpasses.emit.tosa.program import Value
@@ -18,7 +19,7 @@ from qpasses.ir.graph import Node
 def int_reduce(to: Lowering, node: Node) -> None:
     """Levels summed along each axis, then RESCALE; of a mean by its number of cells."""
     given, x = to.constants(node), node.inputs[0]
-    shape, stored = to.shape(x), to.stored(x)
+    shape, stored = to.shape(x), to.laid(x)
     zero = given["x_zero"]
     acc = to.levels(stored.value, int(zero) - offset(zero.dtype))
     axes = {int(axis) % len(shape) for axis in node.attrs["axes"]}
@@ -33,9 +34,11 @@ def int_reduce(to: Lowering, node: Node) -> None:
     if node.attrs["keepdims"]:
         to.write(node.outputs[0], codes, stored.order)
         return
-    plain = to.program.transpose(codes, [stored.order.index(k) for k in range(len(shape))])
-    kept = [size for k, size in enumerate(shape) if k not in axes]
-    to.write(node.outputs[0], to.program.reshape(plain, kept))
+    kept = [
+        size for size, axis in zip(codes.shape, stored.order, strict=True) if axis not in axes
+    ]
+    order = without(stored.order, axes)
+    to.write(node.outputs[0], to.program.reshape(codes, kept), order)
 
 
 def _divided(to: Lowering, node: Node, acc: Value, reachable: Interval, cells: int) -> Value:
@@ -73,7 +76,7 @@ def _threshold(scale: Fraction, step: int, rounding: str) -> int:
 def int_resize(to: Lowering, node: Node) -> None:
     """Two elements along each axis, times their coefficients, and RESCALE."""
     given, x = to.constants(node), node.inputs[0]
-    shape, stored = to.shape(x), to.stored(x)
+    shape, stored = to.shape(x), to.laid(x)
     dims, sizes = int(node.attrs["dims"]), list(node.attrs["y_sizes"])
     zero = given["x_zero"]
     acc = to.levels(stored.value, int(zero) - offset(zero.dtype))

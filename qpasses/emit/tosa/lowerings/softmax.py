@@ -20,7 +20,7 @@ def table_softmax(to: Lowering, node: Node) -> None:
     k is if (2 k - 1) * total <= 2 * numerator; equal, a tie, counts as the rounding says.
     """
     given, x = to.constants(node), node.inputs[0]
-    shape, stored, program = to.shape(x), to.stored(x), to.program
+    shape, stored, program = to.shape(x), to.laid(x), to.program
     rounding, number = node.attrs["rounding"], to.program.same_rank
     if node.attrs["published"] or rounding not in ("half_to_even", "half_up"):
         raise RefusedError("a Softmax of another form")

@@ -114,7 +114,7 @@ def int_mul(to: Lowering, node: Node) -> None:
 def int_rescale(to: Lowering, node: Node) -> None:
     """Levels as int32, RESCALE."""
     given, x = to.constants(node), node.inputs[0]
-    stored_x = to.stored(x)
+    stored_x = to.laid(x)
     zero = given["x_zero"]
     ends = (np.array([end], np.int64) for end in end_levels(zero))
     level = to.levels(stored_x.value, int(zero) - offset(zero.dtype))

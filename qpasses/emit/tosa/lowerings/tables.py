@@ -14,7 +14,7 @@ _CODES = 256
 
 def lut(to: Lowering, node: Node) -> None:
     """TABLE, whose entries begin with that of the lowest code."""
-    x, given = to.stored(node.inputs[0]), to.constants(node)
+    x, given = to.laid(node.inputs[0]), to.constants(node)
     table = given["table"]
     entries = by_code(table, node.inputs[0].dtype)
     value = to.program.add(
@@ -36,7 +36,7 @@ def lut_per_channel(to: Lowering, node: Node) -> None:
     """One table behind the other, looked up at 256 * channel + code."""
     x, given = node.inputs[0], to.constants(node)
     tables, rank = given["tables"], len(to.shape(x))
-    axis, order = int(node.attrs["axis"]) % rank, to.stored(x).order
+    axis, order = int(node.attrs["axis"]) % rank, to.laid(x).order
     value = to.read(x, order)
     entries = by_code(tables, x.dtype).reshape(-1)
     shape = [len(tables) if each == axis else 1 for each in order]
