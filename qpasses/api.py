@@ -14,6 +14,7 @@ from qpasses.checking.reference import EarlyRuns
 from qpasses.checking.tosa_reference import check_with_tosa
 from qpasses.checking.verification import recorded_preprocessing, verify_integer
 from qpasses.emit.evidence_file import place_to_read, read_certificate, write_outputs
+from qpasses.emit.graph_mlir import graph_as_mlir
 from qpasses.emit.model_file import model_files, too_large, weights_place
 from qpasses.emit.report_file import described, report_head, write_report
 from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
@@ -234,6 +235,10 @@ class Rewriting:
         """The graph in ONNX's text syntax, and a comment for each node that was declined."""
         return whole_text(self.model) + declined_lines(self.declined)
 
+    def as_mlir(self, largest: int | None = None) -> str:
+        """The same as MLIR; tensors of more than ``largest`` elements are elided."""
+        return graph_as_mlir(self.model, largest) + declined_lines(self.declined, "//")
+
 
 @takes(OptOptions)
 @holding()
@@ -242,7 +247,8 @@ def run_passes_alone(asked: OptOptions) -> Rewriting:
 
     ``graph``: an ONNX model, or a text in ONNX's syntax (``qpasses.load.graph_text``), whose
     first line may name a target; ``target`` comes before that one. ``output``, an ``.onnx``
-    file or a text, is written whole or not at all. Raises UsageError or ModelError.
+    or ``.mlir`` file or a text, is written whole or not at all. Raises UsageError or
+    ModelError.
     """
     chosen, place = [pass_called(name) for name in asked.passes], Path(asked.graph)
     output = asked.output
@@ -265,4 +271,5 @@ def _write_rewritten(found: Rewriting, output: Path) -> None:
         weights = weights_place(found.model, output, apart=False)
         write_together(model_files(found.model, output, weights))
     else:
-        write_whole(output, found.as_text().encode())
+        text = found.as_mlir() if output.suffix == ".mlir" else found.as_text()
+        write_whole(output, text.encode())

@@ -4,20 +4,41 @@ from pathlib import Path
 
 import click
 
+from opsets.errors import UsageError
 from qpasses.cli.parameters import PATH, Command, parameters
+from qpasses.ir.choices import GraphFormat
+
+_LARGEST_ON_SCREEN = 2_000
+"""Tensors of more elements are elided where MLIR is printed."""
 
 
 @click.command(cls=Command, params=[click.Argument(["graph"], type=PATH), *parameters("opt")])
-def opt(graph: Path, passes: tuple[str, ...], target: str | None, output: Path | None) -> None:
+def opt(
+    graph: Path,
+    passes: tuple[str, ...],
+    target: str | None,
+    output: Path | None,
+    graph_format: GraphFormat,
+) -> None:
     """Run passes on GRAPH, an .onnx file or a text in ONNX's own syntax, and print its text.
 
     Nothing else is done to the graph. A comment follows for each node that a pass declined,
-    with the reason. On the screen thousands of numbers are a count and a digest; -o writes
-    them all.
+    with the reason. On the screen thousands of numbers are a count and a digest, or elided in
+    MLIR; -o writes them all.
     """
     from qpasses.api import run_passes_alone
     from qpasses.report.text import declined_lines, without_large
 
+    if graph_format != "onnx" and output is not None:
+        raise UsageError(
+            f"--format {graph_format} is for what is printed: with -o the name of the file "
+            "says the format, as in OUT.mlir"
+        )
     made = run_passes_alone(graph, passes, target=target, output=output)
-    shown = without_large(made.as_text()) if output is None else declined_lines(made.declined)
+    if output is not None:
+        shown = declined_lines(made.declined)
+    elif graph_format == "mlir":
+        shown = made.as_mlir(_LARGEST_ON_SCREEN)
+    else:
+        shown = without_large(made.as_text())
     click.echo(shown, nl=False)

@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
+from opsets.errors import UsageError
 from qpasses.cli.parameters import PATH, Command, parameters
-from qpasses.cli.running import run
+from qpasses.cli.running import printing, run
+from qpasses.ir.choices import GraphFormat
 
 
 @click.command(
@@ -25,6 +27,7 @@ def run_through(
     model: Path,
     command: Callable[..., Any],
     print_after: tuple[str, ...],
+    graph_format: GraphFormat,
     **options: Any,
 ) -> None:
     """Run the command called ``name``, which takes ``model`` through the stages."""
@@ -35,11 +38,18 @@ def run_through(
 
     for each in print_after:
         check_pass(each)
+    if graph_format != "onnx" and not print_after:
+        raise UsageError(
+            f"--format {graph_format} is for graphs that are printed on the way: add "
+            "--print-after PASS (`qpasses passes` lists them)"
+        )
     shown = {"model": model, **options, "print_after": print_after}
+    shown |= {"graph_format": graph_format} if print_after else {}
     target = given_target(options["target"], options["exact"])
     accuracy = options["accuracy"] or usual_accuracy(options.get("data"))
     usual = usual_options(target, accuracy) | {"accuracy": accuracy}
     shown |= {key: value for key, value in usual.items() if options[key] is None}
     wanted = (options[key] for key in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)
-    run(name, shown, options | {"model": model}, command, print_after)
+    watch = printing(print_after, graph_format)
+    run(name, shown, options | {"model": model}, command, watch)

@@ -8,7 +8,8 @@ import click
 
 from opsets.errors import UsageError
 from qpasses.cli.config_file import CONFIG
-from qpasses.ir.commands import COMMANDS
+from qpasses.ir.choices import GraphFormat
+from qpasses.ir.commands import COMMANDS, no_watch
 from qpasses.ir.declared import SWITCH, declared
 from qpasses.ir.terminal_options import PictureOptions
 
@@ -21,12 +22,13 @@ def run(
     shown: dict[str, Any],
     options: dict[str, Any],
     command: Callable[..., Any],
-    print_after: tuple[str, ...] = (),
+    watch: Callable[[str, Any], None] = no_watch,
     show: Callable[[Any, dict[str, Any]], None] | None = None,
 ) -> None:
     """Echo the configuration, run ``command`` under progress bars, ``show`` its report.
 
-    ``path``: the name of the command; ``shown``: the options as they are echoed.
+    ``path``: the name of the command; ``shown``: the options as they are echoed; ``watch`` is
+    called with name and graph after each pass.
     """
     from rich.console import Console
 
@@ -52,7 +54,7 @@ def run(
     errors = Console(stderr=True, quiet=quiet)
     with timings(errors) if verbose else progress_bars(errors) as (progress, after_pass):
         if "stop_after" in options:
-            options["after"] = _watching(print_after, after_pass)
+            options["after"] = _each(after_pass, watch)
         result = command(**options, progress=progress)
     (show or print_report)(report_to, result.report)
     if result.report.get("summary", {}).get("verdict") == "failed":
@@ -106,17 +108,33 @@ def _taken_preprocessing(options: dict[str, Any]) -> Any:
     return preprocessing(parts.pop("preprocess"), **parts)
 
 
-def _watching(
-    print_after: tuple[str, ...], after_pass: Callable[[str, Any], None]
+def _each(*watches: Callable[[str, Any], None]) -> Callable[[str, Any], None]:
+    """Called with each pass's name and graph: hands them to all ``watches``."""
+
+    def after(name: str, graph: Any) -> None:
+        for watch in watches:
+            watch(name, graph)
+
+    return after
+
+
+def printing(
+    print_after: tuple[str, ...], graph_format: GraphFormat
 ) -> Callable[[str, Any], None]:
     """Called with each pass's name and graph: prints the graph where that is wanted."""
 
     def after(name: str, graph: Any) -> None:
-        from qpasses.ir.interchange import export_graph
-        from qpasses.report.text import to_text
-
-        after_pass(name, graph)
         if name in print_after:
-            click.echo(f"# after {name}\n{to_text(export_graph(graph))}")
+            mark = "//" if graph_format == "mlir" else "#"
+            click.echo(f"{mark} after {name}\n{_text_of(graph, graph_format)}")
 
     return after
+
+
+def _text_of(graph: Any, graph_format: GraphFormat) -> str:
+    from qpasses.emit.graph_mlir import graph_as_mlir
+    from qpasses.ir.interchange import export_graph
+    from qpasses.report.text import LARGEST_SHOWN, to_text
+
+    model = export_graph(graph)
+    return graph_as_mlir(model, LARGEST_SHOWN) if graph_format == "mlir" else to_text(model)

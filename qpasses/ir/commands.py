@@ -28,7 +28,12 @@ from qpasses.ir.options import (
     TensorOptions,
 )
 from qpasses.ir.progress import Progress, no_progress
-from qpasses.ir.terminal_options import PictureOptions, TerminalOptions
+from qpasses.ir.terminal_options import (
+    FormatOptions,
+    PictureOptions,
+    PrintOptions,
+    TerminalOptions,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -139,20 +144,9 @@ class QuantizeOptions(ReportOptions, RunOptions, GraphOptions, TargetOptions, Sa
     after: "Callable[[str, Graph], None]" = no_watch
 
 
-def _print_after() -> Any:
-    return option(
-        (),
-        "Print the graph after a pass (`qpasses passes` lists them); may be repeated.",
-        OUTPUT,
-        metavar="PASS",
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
-class QuantizeCommand(TerminalOptions, PictureOptions, QuantizeOptions):
+class QuantizeCommand(PrintOptions, TerminalOptions, PictureOptions, QuantizeOptions):
     """``qpasses quantize``."""
-
-    print_after: Sequence[str] = _print_after()
 
 
 @dataclass(frozen=True)
@@ -169,10 +163,8 @@ class IntegerizeOptions(QuantizeOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntegerizeCommand(TerminalOptions, PictureOptions, IntegerizeOptions):
+class IntegerizeCommand(PrintOptions, TerminalOptions, PictureOptions, IntegerizeOptions):
     """``qpasses integerize``."""
-
-    print_after: Sequence[str] = _print_after()
 
 
 @dataclass(frozen=True)
@@ -326,7 +318,7 @@ class InspectCommand(Options):
 
 @dataclass(frozen=True)
 class OptOptions(Options):
-    """``qpasses opt`` and ``qpasses.api.run_passes_alone``."""
+    """``qpasses.api.run_passes_alone``."""
 
     graph: "str | Path"
     passes: Sequence[str] = field(
@@ -350,13 +342,18 @@ class OptOptions(Options):
     )
     output: "str | Path | None" = option(
         None,
-        "Write the graph there, as a model if it ends in .onnx, else as text, instead of "
-        "printing it.",
+        "Write the graph there, as a model if it ends in .onnx, as MLIR if in .mlir, else in "
+        "ONNX's text syntax, instead of printing it.",
         OUTPUT,
         short="o",
         metavar="OUT",
         kind=FILE,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptCommand(FormatOptions, OptOptions):
+    """``qpasses opt``."""
 
 
 COMMANDS: Mapping[str, type[Options]] = {
@@ -368,6 +365,6 @@ COMMANDS: Mapping[str, type[Options]] = {
     "verify": VerifyCommand,
     "export": ExportOptions,
     "inspect": InspectCommand,
-    "opt": OptOptions,
+    "opt": OptCommand,
 }
 """Every command that has options."""

@@ -1,11 +1,13 @@
 """Options that the command line has alone: what pictures become, and what is printed."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from qpasses.ir.choices import GraphFormat
 from qpasses.ir.declared import FILE, Kind, Options, option
-from qpasses.ir.options import GENERAL, SAMPLES
+from qpasses.ir.options import GENERAL, OUTPUT, SAMPLES
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
@@ -124,3 +126,27 @@ class TerminalOptions(Options):
     )
     quiet: bool = option(False, "Print errors and problems only.", GENERAL)
     verbose: bool = option(False, "Print what each stage and pass took.", GENERAL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatOptions(Options):
+    """As what graphs are printed."""
+
+    graph_format: GraphFormat = option(
+        "onnx",
+        "Print graphs in ONNX's text syntax, or as MLIR in generic form.",
+        OUTPUT,
+        flag="format",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintOptions(FormatOptions):
+    """Which graphs are printed on the way, and as what."""
+
+    print_after: Sequence[str] = option(
+        (),
+        "Print the graph after a pass (`qpasses passes` lists them); may be repeated.",
+        OUTPUT,
+        metavar="PASS",
+    )

@@ -67,9 +67,9 @@ def without_large(text: str) -> str:
     return LARGE.sub(_digest, text)
 
 
-def declined_lines(declined: Mapping[str, str]) -> str:
+def declined_lines(declined: Mapping[str, str], mark: str = "#") -> str:
     """A line for each node that a pass declined, with the reason: comments to ONNX."""
-    return "".join(f"# declined: {node}: {reason}\n" for node, reason in declined.items())
+    return "".join(f"{mark} declined: {node}: {reason}\n" for node, reason in declined.items())
 
 
 def _digest(numbers: re.Match[str]) -> str:

@@ -3,7 +3,7 @@
 from qpasses.ir.commands import COMMANDS, InspectCommand
 from qpasses.ir.declared import SWITCH, TEXTS, Declared, declared
 from qpasses.ir.options import HEADINGS
-from qpasses.ir.terminal_options import PictureOptions, TerminalOptions
+from qpasses.ir.terminal_options import PictureOptions, PrintOptions, TerminalOptions
 from tests.bench.markdown import table
 
 HEAD = ["option", "default", "what it does", "commands", "in Python"]
@@ -56,5 +56,6 @@ def _keyword(found: Declared, options: type) -> str:
         return "`preprocessing`"
     if found.name == "print_after":
         return "`after`"
-    is_printing = found.name in declared(TerminalOptions) or options is InspectCommand
+    of_terminals = {*declared(TerminalOptions), *declared(PrintOptions)}
+    is_printing = found.name in of_terminals or options is InspectCommand
     return "" if is_printing else f"`{found.name}`"

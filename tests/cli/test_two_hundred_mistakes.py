@@ -506,6 +506,8 @@ VALUES = {
     "--share-tables nan": "finite",
     "--stop-after foo": "no pass 'foo'",
     "--print-after foo": "no pass 'foo'",
+    "--format mlir": "add --print-after PASS",
+    "--format json --print-after place": "'onnx', 'mlir'",
     "--stop-after integer-edges": "integer_io",
     "--workers 0": "1",
     "--ray-address a:1": "engine 'ray'",

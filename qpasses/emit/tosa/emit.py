@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from opsets.errors import ModelError, UsageError
 from qpasses.emit.layouts import in_order
 from qpasses.emit.tosa import mlir
-from qpasses.emit.tosa.equal_rescales import UNCHANGED
+from qpasses.emit.tosa.equal_rescales import UNCHANGED, UnequalError
 from qpasses.emit.tosa.lowering import Lowering, RefusedError
 from qpasses.emit.tosa.lowerings import LOWERINGS
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output
@@ -65,7 +65,7 @@ def emit_tosa(graph: Graph, shown: Sequence[str] = ()) -> TosaProgram:
         to.program.where = str(node.name)
         try:
             _lowered(to, node)
-        except RefusedError as error:
+        except (RefusedError, UnequalError) as error:
             raise ModelError(f"node {node.name!r} ({node.op}) as TOSA: {error}") from error
     ends = [_stored_end(graph, tensor) for tensor in graph.outputs]
     by_name = {tensor.name: tensor for node in graph.nodes for tensor in node.outputs}

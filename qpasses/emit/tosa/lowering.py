@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import Int64
+from opsets.rounding import wraps
 from qpasses.emit.layouts import Laid, Layouts, Order, in_order
 from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import (
     MOST_UNCHANGED,
     UNCHANGED,
+    Pairs,
     UnequalError,
-    check_bounds,
     equal_rescale,
     for_channels,
     is_beyond,
@@ -23,6 +24,8 @@ from qpasses.emit.tosa.equal_rescales import (
     ties,
 )
 from qpasses.emit.tosa.program import Program, Value
+from qpasses.emit.tosa.rescales import rescaled
+from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.bodies import constants_of
 from qpasses.evidence.prove import rests_of
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
@@ -126,17 +129,21 @@ class Lowering(Layouts[Value]):
             for n in ("multiplier", "shift")
         ]
         reachable = for_channels(reachable, max(sizes))
+        if any(wraps(end, own[1], rounding).any() for end in (reachable.low, reachable.high)):
+            raise UnequalError("its sums wrap as they are shifted to the left")
         wanted = reachable.clip(meaning_thresholds(own[0], own[1], steps, rounding, rest))
         try:
             start = same_ratios(given, max(sizes))
-            if is_beyond(start[1], reachable) and steps.size:
-                acc, reachable = self._within_steps(acc, wanted, reachable)
-                check_bounds(start[1], reachable)
+        except UnequalError:
+            return self._by_limbs(acc, given, rounding, reachable, rest)
+        if is_beyond(start[1], reachable) and steps.size:
+            acc, reachable = self._within_steps(acc, wanted, reachable)
+        try:
             return self.ended(acc, equal_rescale(start, steps, reachable, wanted), given)
-        except UnequalError as error:
-            if rounding != "half_to_even" or rest is not None:
-                raise RefusedError(str(error)) from error
-        return self._ties_to_even(acc, start, given, reachable)
+        except UnequalError:
+            if rounding == "half_to_even" and rest is None and _keeps_ties(start, reachable):
+                return self._ties_to_even(acc, start, given)
+            return self._by_limbs(acc, given, rounding, reachable, rest)
 
     def _within_steps(
         self, acc: Value, wanted: Int64, reachable: Interval
@@ -154,21 +161,10 @@ class Lowering(Layouts[Value]):
         return acc, Interval(low, high)
 
     def _ties_to_even(
-        self,
-        acc: Value,
-        pairs: tuple[NDArray[Any], NDArray[Any]],
-        given: Mapping[str, NDArray[Any]],
-        reachable: Interval,
+        self, acc: Value, pairs: Pairs, given: Mapping[str, NDArray[Any]]
     ) -> Value:
         """RESCALE to int32, one less where it rounded a tie up to an odd level."""
         program, channels = self.program, pairs[0].size
-        if is_beyond(pairs[1], reachable):
-            raise RefusedError("its sums are too large for RESCALE")
-        widest = np.maximum(np.abs(reachable.low), np.abs(reachable.high)) * np.ldexp(
-            pairs[0].astype(np.float64), -pairs[1]
-        )
-        if widest.max() >= MOST_UNCHANGED / 2:
-            raise RefusedError("its levels have more than 28 bits")
         shape = [*[1] * (len(acc.shape) - 1), channels]
         mask, half = (
             program.constant(each.reshape(shape), "int32") for each in ties(given, channels)
@@ -176,14 +172,24 @@ class Lowering(Layouts[Value]):
         level = program.rescale(acc, "i32", pairs)
         dropped = program.elementwise("bitwise_and", acc, mask)
         is_tie = program.elementwise("equal", dropped, half)
-        return self.ended(self.one_less_if_odd(level, is_tie), UNCHANGED, given)
+        odd = program.masked(level, 1)
+        less = program.select(is_tie, odd, program.same_rank(0, odd))
+        level = program.elementwise("sub", level, less)
+        return self.ended(level, UNCHANGED, given)
 
-    def one_less_if_odd(self, level: Value, where: Value) -> Value:
-        """int32 levels, one less where they are odd and ``where`` is true."""
-        program, number = self.program, self.program.same_rank
-        odd = program.elementwise("bitwise_and", level, number(1, level))
-        less = program.add("select", [where, odd, number(0, odd)], odd.shape, "i32")
-        return program.elementwise("sub", level, less)
+    def _by_limbs(
+        self,
+        acc: Value,
+        given: Mapping[str, NDArray[Any]],
+        rounding: str,
+        reachable: Interval,
+        rest: Int64 | None,
+    ) -> Value:
+        """Exact products, rounded as the node says."""
+        ends = int(reachable.low.min()), int(reachable.high.max())
+        number = Wide.of(self.program, acc, *ends)
+        level = rescaled(number, given["multiplier"], given["shift"], rounding, rest)
+        return self.ended(level.saturated(), UNCHANGED, given)
 
     def ended(
         self,
@@ -205,6 +211,16 @@ class Lowering(Layouts[Value]):
             return wide
         number = self.program.same_rank(zero, wide)
         return self.program.elementwise("sub", wide, number)
+
+
+def _keeps_ties(pairs: Pairs, reachable: Interval) -> bool:
+    """Whether a RESCALE to int32 takes what is reached, and gives levels of 28 bits."""
+    if is_beyond(pairs[1], reachable):
+        return False
+    widest = np.maximum(np.abs(reachable.low), np.abs(reachable.high)) * np.ldexp(
+        pairs[0].astype(np.float64), -pairs[1]
+    )
+    return bool(widest.max() < MOST_UNCHANGED / 2)
 
 
 def offset(dtype: np.dtype[Any]) -> int:

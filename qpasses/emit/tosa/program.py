@@ -34,11 +34,12 @@ _COMPARING = ("equal", "greater", "greater_equal")
 
 @dataclass
 class Program:
-    """Operations in order; equal constants are one. ``where``: the node that is lowered."""
+    """Operations in order; what is equal is one. ``where``: the node that is lowered."""
 
     where: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     _constants: dict[tuple[Any, ...], Value] = field(default_factory=dict)
+    _made: dict[str, Value] = field(default_factory=dict)
     _head: list[str] = field(default_factory=list)
     _body: list[str] = field(default_factory=list)
     _arguments: list[Value] = field(default_factory=list)
@@ -89,11 +90,12 @@ class Program:
         given = ", ".join(f"{name} = {each}" for name, each in attributes.items())
         names = ", ".join(each.name for each in inputs)
         types = ", ".join(each.type for each in inputs)
-        self._body.append(
-            f'{value.name} = "tosa.{op}"({names})'
-            + (f" <{{{given}}}>" if given else "")
-            + f" : ({types}) -> {value.type} loc({mlir.text(self.where)})"
-        )
+        shown = f" <{{{given}}}>" if given else ""
+        text = f'"tosa.{op}"({names}){shown} : ({types}) -> {value.type}'
+        if text in self._made and op != "identity":
+            return self._made[text]
+        self._made[text] = value
+        self._body.append(f"{value.name} = {text} loc({mlir.text(self.where)})")
         self.counts[op] = self.counts.get(op, 0) + 1
         return value
 

@@ -17,11 +17,12 @@ def square_root(radicand: Wide) -> Value:
         return program.right_shift(*_root_of_60_bits(radicand)[::2])
     top = radicand.lowered(60).int32()
     is_long = program.elementwise("greater", top, number(0, top))
-    fewer, least = radicand.lowered(2).limbs, radicand.lowest(2).int32()
+    fewer, least = radicand.lowered(2).limbs(), radicand.lowest(2).int32()
     kept = [
-        program.select(is_long, *pair) for pair in zip(fewer, radicand.limbs, strict=False)
+        program.select(is_long, *pair)
+        for pair in zip(fewer, radicand.split().limbs(), strict=False)
     ]
-    short = Wide(program, tuple(kept), 0, (1 << 60) - 1)
+    short = Wide.of_limbs(program, kept, 0, (1 << 60) - 1)
     root, remainder, places = _root_of_60_bits(short)
     some = program.elementwise("minimum", least, number(1, least))
     over = program.elementwise("add", program.elementwise("sub", remainder, root), some)
@@ -107,7 +108,7 @@ def quotient(program: Program, bits: int, divisor: Value) -> Wide:
     lift = program.elementwise(
         "add", program.left_shift(head, LIMB + 1), program.right_shift(head, 1)
     )
-    remainder, digits = number(1 << 30, head), list[Column | None]()
+    remainder, digits = number(1 << 30, head), list[Column]()
     for width in ([bits % LIMB] if bits % LIMB else []) + [LIMB] * (bits // LIMB):
         near = program.right_shift(remainder, _DIGIT - width)
         lifted = program.elementwise("add", near, lift)
@@ -117,10 +118,10 @@ def quotient(program: Program, bits: int, divisor: Value) -> Wide:
         low = program.multiply(digit, program.masked(moved, (1 << width) - 1))
         left = program.elementwise("sub", remainder, high)
         remainder = program.elementwise("sub", program.left_shift(left, width), low)
-        digits.append((digit, -(1 << width) - 1, (1 << width) + 1))
+        digits.append(Column(digit, -(1 << width) - 1, (1 << width) + 1))
     is_negative = program.masked(program.right_shift(remainder, 31), 1)
     last = program.elementwise("sub", digit, is_negative)
-    digits[-1] = last, -(1 << width) - 2, (1 << width) + 1
-    whole = Wide.summed(program, digits[::-1], 0, 1 << bits)
+    digits[-1] = Column(last, -(1 << width) - 2, (1 << width) + 1)
+    whole = Wide(program, tuple(reversed(digits)), 0, 1 << bits)
     behind = program.elementwise("sub", number(30, spare), spare)
     return whole.lowered_by(behind, 30)

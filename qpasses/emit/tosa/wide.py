@@ -1,13 +1,14 @@
-"""Integers of any width, exact, as limbs of int32: what RESCALE and int32 alone cannot say.
+"""Integers of any width, exact, in int32 operations: what RESCALE alone cannot say.
 
-Bounds are known of every number, so that no sum of limbs leaves int32 and none is kept that
-is always zero.
+A number is a sum of columns, 12 bits apart. Bounds are known of each and of the whole: nothing
+leaves int32, a column is carried over to the next where it would, and none is kept that is
+always zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import Any
 
@@ -18,71 +19,67 @@ from opsets.fixed_point import Rounding
 from qpasses.emit.tosa.program import Program, Value
 
 LIMB = 12
-"""Bits of a limb: products have 24, and a hundred of them are summed in int32."""
-
-_BASE = 1 << LIMB
-_INT32 = range(-(1 << 31), 1 << 31)
+"""Bits from one column to the next: products have 24, and a hundred of them fit int32."""
 
 SATURATED = 28
 """Levels of so many bits are beyond all codes, and within what a RESCALE takes."""
 
-Column = tuple[Value, int, int]
-"""What is summed at one place, and its bounds."""
+_BASE = 1 << LIMB
+
+
+@dataclass(frozen=True)
+class Column:
+    """int32 numbers between two bounds."""
+
+    value: Value
+    low: int
+    high: int
+
+    @property
+    def is_limb(self) -> bool:
+        """Whether it carries nothing over."""
+        return self.low >= 0 and self.high < _BASE
 
 
 @dataclass(frozen=True)
 class Wide:
-    """Numbers from ``low`` to ``high``: limbs of 12 bits from the lowest on.
-
-    The last limb holds all that is left, and the sign.
-    """
+    """Numbers from ``low`` to ``high``; ``columns`` from the lowest on, None for zero."""
 
     program: Program
-    limbs: tuple[Value, ...]
+    columns: tuple[Column | None, ...]
     low: int
     high: int
 
     @classmethod
     def of(cls, program: Program, value: Value, low: int, high: int) -> Wide:
         """int32 numbers, which lie between ``low`` and ``high``."""
-        return cls(program, (value,), low, high)
+        return cls(program, (Column(value, low, high),), low, high)
+
+    @classmethod
+    def of_limbs(cls, program: Program, limbs: Iterable[Value], low: int, high: int) -> Wide:
+        """Numbers of 12 bits each, and a last one that has the rest and the sign."""
+        *lower, top = limbs
+        places = LIMB * len(lower)
+        last = Column(top, low >> places, high >> places)
+        columns = (*(Column(limb, 0, _BASE - 1) for limb in lower), last)
+        return cls(program, columns, low, high)
 
     @classmethod
     def constant(cls, program: Program, numbers: NDArray[Any]) -> Wide:
-        """Numbers that are known."""
+        """Integers that are known, of any size if they are objects."""
         low, high = int(numbers.min()), int(numbers.max())
-        limbs, rest = [], numbers
-        while rest.min() < -_BASE or rest.max() >= _BASE:
-            limbs.append(program.constant(rest & (_BASE - 1), "int32"))
-            rest = rest >> LIMB
-        return cls(program, (*limbs, program.constant(rest, "int32")), low, high)
-
-    @classmethod
-    def summed(
-        cls, program: Program, columns: Sequence[Column | None], low: int, high: int
-    ) -> Wide:
-        """Numbers at each place, carried over; the whole is between ``low`` and ``high``."""
-        limbs, carry = list[Value](), None
-        for place, column in enumerate(columns):
-            found = _joined(program, "add", column, carry)
-            carry = None
-            if found is None:
-                some = next(each[0] for each in columns if each is not None)
-                limbs.append(program.same_rank(0, some))
-                continue
-            value, *ends = found
-            assert ends[0] in _INT32 and ends[1] in _INT32
-            if place + 1 == len(columns) or (ends[0] >= 0 and ends[1] < _BASE):
-                limbs.append(value)
-            else:
-                limbs.append(program.masked(value, _BASE - 1))
-                carry = program.right_shift(value, LIMB), ends[0] >> LIMB, ends[1] >> LIMB
-        return cls(program, tuple(limbs), low, high).within(low, high)
+        limbs = [program.constant(each, "int32") for each in limbs_of(numbers)]
+        return cls.of_limbs(program, limbs, low, high)
 
     def number(self, value: int) -> Wide:
         """One number, which broadcasts with this one."""
-        rank = len(self.limbs[0].shape)
+        rank = len(self.some.shape)
         return Wide.constant(self.program, np.full([1] * rank, value, object))
+
+    @property
+    def some(self) -> Value:
+        """One of its columns: its last."""
+        return next(each.value for each in reversed(self.columns) if each is not None)
 
     def __add__(self, other: Wide) -> Wide:
         """The sum."""
@@ -94,48 +91,137 @@ class Wide:
 
     def __mul__(self, other: Wide) -> Wide:
         """The product."""
-        low, high = _corners((self.low, self.high), (other.low, other.high))
-        if len(self.limbs) == len(other.limbs) == 1 and low in _INT32 and high in _INT32:
-            product = self.program.multiply(self.limbs[0], other.limbs[0])
-            return Wide.of(self.program, product, low, high)
-        columns: list[Column | None] = []
-        for place, (a, *a_ends) in enumerate(self._small()):
-            for more, (b, *b_ends) in enumerate(other._small(), place):
-                ends = _corners((a_ends[0], a_ends[1]), (b_ends[0], b_ends[1]))
-                columns += [None] * (more + 1 - len(columns))
-                if ends != (0, 0):
-                    term = (self.program.multiply(a, b), *ends)
-                    columns[more] = _joined(self.program, "add", columns[more], term)
-        return Wide.summed(self.program, columns, low, high)
+        for a, b in ((self, other), (self.split(), other), (self, other.split())):
+            if _products_fit(a.columns, b.columns):
+                return a._product(b)
+        return self.split()._product(other.split())
 
     def times(self, number: int) -> Wide:
         """The product with a number that is known."""
+        if len(self.columns) == 1 and _fit(self.columns, 8 * abs(number)):  # sums too
+            value = self.program.multiply(self.some, self.program.same_rank(number, self.some))
+            return Wide.of(
+                self.program, value, *_corners((self.low, self.high), (number,) * 2)
+            )
         return self * self.number(number)
 
     def raised(self, bits: int) -> Wide:
         """Times ``2**bits``."""
         places, within = divmod(bits, LIMB)
-        columns: list[Column | None] = [None] * places
-        for value, low, high in self._small():
-            shifted = self.program.left_shift(value, within)
-            columns.append((shifted, low << within, high << within))
-        return Wide.summed(self.program, columns, self.low << bits, self.high << bits)
+        whole = self if _fit(self.columns, 1 << within) else self.split()
+        moved = [
+            each
+            and Column(
+                self.program.left_shift(each.value, within),
+                each.low << within,
+                each.high << within,
+            )
+            for each in whole.columns
+        ]
+        low, high = self.low << bits, self.high << bits
+        return Wide(self.program, (*[None] * places, *moved), low, high)
+
+    def total(self, axis: int) -> Wide:
+        """The sum along an axis, of which one is left."""
+        cells = self.some.shape[axis]
+        whole = self if _fit(self.columns, cells) else self.split()
+        summed = tuple(
+            each
+            and Column(
+                self.program.reduce("reduce_sum", each.value, axis),
+                each.low * cells,
+                each.high * cells,
+            )
+            for each in whole.columns
+        )
+        return Wide(self.program, summed, self.low * cells, self.high * cells)
+
+    def within(self, low: int, high: int) -> Wide:
+        """The same, known to lie between these."""
+        return Wide(self.program, self.columns, low, high)
+
+    def is_negative(self) -> Value:
+        """Where it is."""
+        carry: Column | None = None
+        for each in self.columns:
+            if carry is not None:
+                carry = self._over(carry)
+            carry = self._joined("add", each, carry)
+        assert carry is not None
+        none = self.program.same_rank(0, carry.value)
+        return self.program.elementwise("greater", none, carry.value)
+
+    def limbs(self) -> list[Value]:
+        """Of 12 bits each, but for the last, which has the rest and the sign."""
+        program, found = self.program, list[Value]()
+        carry: Column | None = None
+        for place, each in enumerate(self.columns):
+            column = self._joined("add", each, carry)
+            carry = None
+            if column is None:
+                found.append(program.same_rank(0, self.some))
+            elif place + 1 == len(self.columns) or column.is_limb:
+                found.append(column.value)
+            else:
+                found.append(program.masked(column.value, _BASE - 1))
+                carry = self._over(column)
+        while len(found) > 1 and self._fits(len(found) - 1):
+            sign = found.pop()
+            if self.low < 0:
+                raised = program.left_shift(sign, LIMB)
+                found[-1] = program.elementwise("add", found[-1], raised)
+        return found
+
+    def split(self) -> Wide:
+        """In limbs, of which the last too has 12 bits and perhaps a sign."""
+        limbs = self.limbs()
+        while not self._fits(len(limbs)):
+            top = limbs.pop()
+            limbs.append(self.program.masked(top, _BASE - 1))
+            limbs.append(self.program.right_shift(top, LIMB))
+        return Wide.of_limbs(self.program, limbs, self.low, self.high)
 
     def lowered(self, bits: int) -> Wide:
         """Over ``2**bits``, rounded down."""
-        program = self.program
+        program, limbs = self.program, self.limbs()
         low, high = self.low >> bits, self.high >> bits
-        places, within = divmod(bits, LIMB)
-        if places >= len(self.limbs):
-            places, within = len(self.limbs) - 1, bits - LIMB * (len(self.limbs) - 1)
-        limbs = list(self.limbs[places:])
+        places = min(bits // LIMB, len(limbs) - 1)
+        within = bits - LIMB * places
+        kept = limbs[places:]
+        found = [program.right_shift(each, min(within, 31)) for each in kept]
         if within:
-            above = [program.masked(each, (1 << within) - 1) for each in limbs[1:]]
-            limbs = [program.right_shift(each, min(within, 31)) for each in limbs]
-            for place, each in enumerate(above):
-                moved = program.left_shift(each, LIMB - within)
-                limbs[place] = program.elementwise("add", limbs[place], moved)
-        return Wide(program, tuple(limbs), low, high).within(low, high)
+            for place, above in enumerate(kept[1:]):
+                lowest = program.masked(above, (1 << within) - 1)
+                moved = program.left_shift(lowest, LIMB - within)
+                found[place] = program.elementwise("add", found[place], moved)
+        return Wide.of_limbs(program, found, low, high)
+
+    def lowered_by(self, bits: Value, most: int) -> Wide:
+        """Numbers that are not negative over ``2**bits``, of up to ``most`` bits that vary."""
+        program, number = self.program, self.program.same_rank
+        limbs = self.split().limbs()
+        for _ in range(most // LIMB):
+            is_more = program.elementwise("greater_equal", bits, number(LIMB, bits))
+            moved = [*limbs[1:], number(0, bits)]
+            limbs = [program.select(is_more, *pair) for pair in zip(moved, limbs, strict=True)]
+            fewer = program.elementwise("sub", bits, number(LIMB, bits))
+            bits = program.select(is_more, fewer, bits)
+        found = []
+        for limb, above in pairwise(limbs):
+            both = program.elementwise("add", program.left_shift(above, LIMB), limb)
+            found.append(program.masked(program.right_shift(both, bits), _BASE - 1))
+        found.append(program.right_shift(limbs[-1], bits))
+        return Wide.of_limbs(program, found, 0, self.high)
+
+    def lowest(self, bits: int) -> Wide:
+        """The remainder by ``2**bits`` of numbers that are not negative."""
+        assert self.low >= 0
+        places, within = divmod(bits, LIMB)
+        limbs = self.split().limbs()
+        kept = limbs[:places]
+        if within and places < len(limbs):
+            kept.append(self.program.masked(limbs[places], (1 << within) - 1))
+        return Wide.of_limbs(self.program, kept, 0, min((1 << bits) - 1, self.high))
 
     def rounded(self, bits: int, rounding: Rounding) -> Wide:
         """Over ``2**bits``, rounded to the nearest."""
@@ -145,45 +231,35 @@ class Wide:
         level = lifted.lowered(bits)
         if rounding == "half_up":
             return level
-        program, lowest = self.program, level.limbs[0]
+        program, is_tie = self.program, lifted._is_multiple(bits)
         if rounding == "half_to_even":
-            one = program.masked(lowest, 1)
+            one = program.masked(level.limbs()[0], 1)
         else:  # away from zero: of negative numbers the lower one
-            one = program.masked(program.right_shift(self.limbs[-1], 31), 1)
-        none = program.same_rank(0, one)
-        is_tie = program.elementwise("equal", lifted._remains(bits), none)
-        less = program.select(is_tie, one, none)
-        low, high = level.low - 1, level.high
-        return level._summed(Wide.of(program, less, 0, 1), "sub", low, high)
-
-    def within(self, low: int, high: int) -> Wide:
-        """The same, known to lie between these: limbs that are always zero go."""
-        limbs = list(self.limbs)
-        while len(limbs) > 1:
-            end = 1 << LIMB * (len(limbs) - 1)
-            if low < -end or high >= end:
-                break
-            sign = limbs.pop()
-            if low < 0:
-                raised = self.program.left_shift(sign, LIMB)
-                limbs[-1] = self.program.elementwise("add", limbs[-1], raised)
-        return replace(self, limbs=tuple(limbs), low=low, high=high)
+            one = program.select(
+                self.is_negative(),
+                program.same_rank(1, level.some),
+                program.same_rank(0, level.some),
+            )
+        less = program.select(is_tie, one, program.same_rank(0, one))
+        lower = level - Wide.of(program, less, 0, 1)
+        return lower.within(level.low - 1, level.high)
 
     def int32(self) -> Value:
         """As one number each, which fits."""
-        assert self.low in _INT32 and self.high in _INT32
-        value = self.limbs[-1]
-        for limb in reversed(self.limbs[:-1]):
-            raised = self.program.left_shift(value, LIMB)
-            value = self.program.elementwise("add", raised, limb)
-        return value
+        assert self.low >= -(1 << 31) and self.high < 1 << 31
+        return self._horner([])
 
     def saturated(self) -> Value:
         """As one number each, within 2**28 of zero: what is not is still beyond all codes."""
-        program, value = self.program, self.limbs[-1]
-        low, high = self._ends(len(self.limbs) - 1)
-        for limb in (*reversed(self.limbs[:-1]), None):
-            end = 1 << SATURATED if limb is None else 1 << (SATURATED - LIMB)
+        return self._horner([SATURATED - LIMB, SATURATED])
+
+    def _horner(self, bits: Sequence[int]) -> Value:
+        """The limbs as one; ``bits``: what each sum, and the last, saturates at."""
+        program = self.program
+        *lower, value = self.limbs()
+        low, high = self.low >> LIMB * len(lower), self.high >> LIMB * len(lower)
+        for limb in (*reversed(lower), None):
+            end = 1 << bits[limb is None] if bits else 1 << 31
             if low < -end or high >= end:
                 value = program.clamp(value, -end, end - 1)
                 low, high = max(low, -end), min(high, end - 1)
@@ -192,92 +268,87 @@ class Wide:
                 low, high = low << LIMB, (high << LIMB) + _BASE - 1
         return value
 
-    def lowest(self, bits: int) -> Wide:
-        """The remainder by ``2**bits``."""
-        places, within = divmod(bits, LIMB)
-        limbs = [value for value, *_ in self._small()]
-        kept = limbs[:places]
-        if within and places < len(limbs):
-            kept.append(self.program.masked(limbs[places], (1 << within) - 1))
-        if places >= len(limbs) and self.low < 0:
-            raise NotImplementedError("the remainder of negative numbers")
-        return Wide(self.program, tuple(kept), 0, min((1 << bits) - 1, self.high))
-
-    def lowered_by(self, bits: Value, most: int) -> Wide:
-        """Over ``2**bits``, rounded down, of up to ``most`` bits that vary."""
-        program, number = self.program, self.program.same_rank
-        limbs = [value for value, *_ in self._small()]
-        for _ in range(most // LIMB):
-            is_more = program.elementwise("greater_equal", bits, number(LIMB, bits))
-            above = [*limbs[1:], program.right_shift(limbs[-1], 31)]
-            limbs = [program.select(is_more, *pair) for pair in zip(above, limbs, strict=True)]
-            fewer = program.elementwise("sub", bits, number(LIMB, bits))
-            bits = program.select(is_more, fewer, bits)
-        found = [
-            program.masked(
-                program.right_shift(
-                    program.elementwise("add", program.left_shift(above, LIMB), limb), bits
-                ),
-                _BASE - 1,
-            )
-            for limb, above in pairwise(limbs)
-        ]
-        found.append(program.right_shift(limbs[-1], bits))
-        return Wide(program, tuple(found), min(self.low, 0), max(self.high, 0))
-
-    def _ends(self, place: int) -> tuple[int, int]:
-        """The bounds of a limb."""
-        if place + 1 < len(self.limbs):
-            return 0, _BASE - 1
-        return self.low >> LIMB * place, self.high >> LIMB * place
-
-    def _columns(self) -> list[Column]:
-        return [(limb, *self._ends(place)) for place, limb in enumerate(self.limbs)]
-
-    def _small(self) -> list[Column]:
-        """Limbs whose products fit: the last one too has not many more bits."""
-        columns = self._columns()
-        while columns[-1][1] < -_BASE or columns[-1][2] >= _BASE:
-            value, low, high = columns.pop()
-            columns.append((self.program.masked(value, _BASE - 1), 0, _BASE - 1))
-            above = self.program.right_shift(value, LIMB)
-            columns.append((above, low >> LIMB, high >> LIMB))
-        return columns
+    def _fits(self, places: int) -> bool:
+        """Whether so many limbs are enough, the last of which has a sign if there is one."""
+        end = 1 << LIMB * places
+        return -end <= self.low and self.high < end
 
     def _summed(self, other: Wide, op: str, low: int, high: int) -> Wide:
-        sides = self._columns(), other._columns()
-        if max(max(map(abs, ends)) for side in sides for _, *ends in side) >= 1 << 29:
-            sides = self._small(), other._small()
-        columns = [_joined(self.program, op, a, b) for a, b in zip_longest(*sides)]
-        return Wide.summed(self.program, columns, low, high)
+        sides, single = (self, other), len(self.columns) == len(other.columns) == 1
+        if not _fit((*self.columns, *other.columns), 2 if single else 4):
+            sides = self.split(), other.split()
+        pairs = zip_longest(sides[0].columns, sides[1].columns)
+        return Wide(self.program, tuple(self._joined(op, *pair) for pair in pairs), low, high)
 
-    def _remains(self, bits: int) -> Value:
-        """Zero where the lowest ``bits`` are."""
-        places, within = divmod(bits, LIMB)
-        parts = list(self.limbs[:places])
-        if within and places < len(self.limbs):
-            parts.append(self.program.masked(self.limbs[places], (1 << within) - 1))
-        if places >= len(self.limbs) and bits - LIMB * (len(self.limbs) - 1) < 31:
-            mask = (1 << (bits - LIMB * (len(self.limbs) - 1))) - 1
-            parts[-1] = self.program.masked(parts[-1], mask)
+    def _product(self, other: Wide) -> Wide:
+        columns: list[Column | None] = [None] * (len(self.columns) + len(other.columns) - 1)
+        for place, a in enumerate(self.columns):
+            for more, b in enumerate(other.columns, place):
+                if a is not None and b is not None and (b.low or b.high):
+                    product = self.program.multiply(a.value, b.value)
+                    term = Column(product, *_corners((a.low, a.high), (b.low, b.high)))
+                    columns[more] = self._joined("add", columns[more], term)
+        ends = _corners((self.low, self.high), (other.low, other.high))
+        return Wide(self.program, tuple(columns), *ends)
+
+    def _joined(self, op: str, a: Column | None, b: Column | None) -> Column | None:
+        """The sum or difference of two columns."""
+        if b is None:
+            return a
+        low, high = (-b.high, -b.low) if op == "sub" else (b.low, b.high)
+        if a is not None:
+            value = self.program.elementwise(op, a.value, b.value)
+            return Column(value, a.low + low, a.high + high)
+        value = b.value
+        if op == "sub":
+            value = self.program.elementwise("sub", self.program.same_rank(0, value), value)
+        return Column(value, low, high)
+
+    def _over(self, column: Column) -> Column:
+        """What it carries over to the next."""
+        above = self.program.right_shift(column.value, LIMB)
+        return Column(above, column.low >> LIMB, column.high >> LIMB)
+
+    def _is_multiple(self, bits: int) -> Value:
+        """Where ``2**bits`` divides it."""
+        program, limbs = self.program, self.limbs()
+        places = min(bits // LIMB, len(limbs) - 1)
+        within = bits - LIMB * places
+        parts = limbs[:places]
+        if within:
+            last = limbs[places]
+            parts.append(last if within > 30 else program.masked(last, (1 << within) - 1))
         found = parts[0]
         for each in parts[1:]:
-            found = self.program.elementwise("bitwise_or", found, each)
-        return found
+            found = program.elementwise("bitwise_or", found, each)
+        return program.elementwise("equal", found, program.same_rank(0, found))
 
 
-def _joined(program: Program, op: str, a: Column | None, b: Column | None) -> Column | None:
-    """The sum or difference at one place."""
-    if b is None:
-        return a
-    value, low, high = b
-    if op == "sub":
-        low, high = -high, -low
-    if a is not None:
-        return program.elementwise(op, a[0], value), a[1] + low, a[2] + high
-    if op == "sub":
-        value = program.elementwise("sub", program.same_rank(0, value), value)
-    return value, low, high
+def limbs_of(numbers: NDArray[Any]) -> list[NDArray[Any]]:
+    """Of 12 bits each, the last with the rest and the sign, and not many bits more."""
+    limbs = []
+    while numbers.min() < -_BASE or numbers.max() >= _BASE:
+        limbs.append(numbers & (_BASE - 1))
+        numbers = numbers >> LIMB
+    return [*limbs, numbers]
+
+
+def _fit(columns: Sequence[Column | None], factor: int) -> bool:
+    """Whether columns times ``factor`` fit int32, with room for what is carried to them."""
+    ends = (max(abs(each.low), abs(each.high)) for each in columns if each is not None)
+    return max(ends, default=0) * factor < 1 << 31
+
+
+def _products_fit(a: Sequence[Column | None], b: Sequence[Column | None]) -> bool:
+    """Whether the columns of a product fit int32, with room for what is carried to them."""
+    sizes = [0] * (len(a) + len(b) - 1)
+    for place, x in enumerate(a):
+        for more, y in enumerate(b, place):
+            if x is not None and y is not None:
+                sizes[more] += max(map(abs, _corners((x.low, x.high), (y.low, y.high))))
+    if len(sizes) == 1:
+        return sizes[0] < 1 << 31
+    return max(sizes) < 1 << 30
 
 
 def _corners(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:

@@ -6,9 +6,11 @@ from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
     movements,
     norms,
+    places,
     pools,
     products,
     reductions,
+    slopes,
     softmax,
     sums,
     tables,
@@ -24,7 +26,9 @@ LOWERINGS: Mapping[str, Lower] = {
     **tables.LOWERINGS,
     **pools.LOWERINGS,
     **reductions.LOWERINGS,
+    **slopes.LOWERINGS,
     **softmax.LOWERINGS,
     **norms.LOWERINGS,
     **movements.LOWERINGS,
+    **places.LOWERINGS,
 }

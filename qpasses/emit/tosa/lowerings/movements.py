@@ -1,25 +1,15 @@
 """What moves values: reshapes, transposes, slices, pads, joins, clips, positions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from onnx import helper
 
 from qpasses.emit.layouts import in_order, regrouped, without
 from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
+from qpasses.emit.tosa.lowerings.places import by_places, known_input
 from qpasses.emit.tosa.program import Value
-from qpasses.ir.graph import Node, input_at
-
-
-def known_input(to: Lowering, node: Node, place: int) -> Any:
-    """The numbers of an input that has to be known; None where there is none."""
-    tensor = input_at(node, place)
-    if tensor is None:
-        return None
-    values = to.known(tensor)
-    if values is None:
-        raise RefusedError(f"its input {place} varies")
-    return values
+from qpasses.ir.graph import Node
 
 
 def _axes(to: Lowering, node: Node, place: int = 1) -> list[int] | None:
@@ -170,7 +160,8 @@ def split(to: Lowering, node: Node) -> None:
 def pad(to: Lowering, node: Node) -> None:
     """``pad`` with the number that is stored."""
     if node.attrs.get("mode", "constant") not in ("constant", b"constant"):
-        raise RefusedError(f"Pad by {node.attrs['mode']}")
+        by_places(to, node)
+        return
     x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
     given = known_input(to, node, 1)
     pads = (node.attrs.get("pads") if given is None else given.reshape(-1).tolist()) or []
@@ -226,51 +217,6 @@ def _tiled(to: Lowering, node: Node, shape: Sequence[int], wanted: Sequence[int]
     to.write(node.outputs[0], x)
 
 
-def gather(to: Lowering, node: Node) -> None:
-    """Places that are known, one ``slice`` each, behind one another; one axis goes for one."""
-    shape, laid = to.shape(node.inputs[0]), to.laid(node.inputs[0])
-    axis = int(node.attrs.get("axis", 0)) % len(shape)
-    places, place = np.asarray(known_input(to, node, 1)), laid.order.index(axis)
-    parts = list[Value]()
-    for run in _runs([int(k) % shape[axis] for k in places.reshape(-1)]):
-        start, size = [0] * len(shape), list(laid.value.shape)
-        start[place], size[place] = run.start, len(run)
-        parts.append(to.program.slice(laid.value, start, size))
-    found = to.program.concat(parts, place)
-    wanted = [*found.shape[:place], *places.shape, *found.shape[place + 1 :]]
-    more = places.ndim - 1
-    order = [k + more if k > axis else k for k in laid.order]
-    order[place : place + 1] = range(axis, axis + places.ndim)
-    to.write(node.outputs[0], to.program.reshape(found, wanted), tuple(order))
-
-
-def _runs(places: Sequence[int]) -> list[range]:
-    """Places that follow one another, together."""
-    found: list[range] = []
-    for place in places:
-        if found and found[-1].stop == place:
-            found[-1] = range(found[-1].start, place + 1)
-        else:
-            found.append(range(place, place + 1))
-    return found
-
-
-def arg_max(to: Lowering, node: Node) -> None:
-    """``argmax``, the first of equal ones."""
-    if node.attrs.get("select_last_index", 0):
-        raise RefusedError("the last of equal ones")
-    laid, rank = to.laid(node.inputs[0]), len(to.shape(node.inputs[0]))
-    axis = int(node.attrs.get("axis", 0)) % rank
-    place = laid.order.index(axis)
-    rest = [size for k, size in enumerate(laid.value.shape) if k != place]
-    found = to.program.add("argmax", [laid.value], rest, "i32", axis=f"{place} : i32")
-    if node.attrs.get("keepdims", 1):
-        found = to.program.reshape(found, [*rest[:place], 1, *rest[place:]])
-        to.write(node.outputs[0], found, laid.order)
-    else:
-        to.write(node.outputs[0], found, without(laid.order, [axis]))
-
-
 def depth_to_space(to: Lowering, node: Node) -> None:
     """Reshapes around a transpose."""
     batch, channels, height, width = to.shape(node.inputs[0])
@@ -284,6 +230,30 @@ def depth_to_space(to: Lowering, node: Node) -> None:
     value = to.program.transpose(value, axes)
     value = to.program.reshape(value, (batch, height * block, width * block, deep))
     to.write(node.outputs[0], value, (0, 2, 3, 1))
+
+
+def space_to_depth(to: Lowering, node: Node) -> None:
+    """The same the other way round."""
+    batch, channels, height, width = to.shape(node.inputs[0])
+    block = int(node.attrs["blocksize"])
+    high, wide = height // block, width // block
+    value = to.read(node.inputs[0], (0, 2, 3, 1))
+    value = to.program.reshape(value, (batch * high, block, wide, block, channels))
+    value = to.program.transpose(value, (0, 2, 1, 3, 4))
+    value = to.program.reshape(value, (batch, high, wide, channels * block**2))
+    to.write(node.outputs[0], value, (0, 2, 3, 1))
+
+
+def cast(to: Lowering, node: Node) -> None:
+    """Integers as int32; true is 1."""
+    dtype = helper.tensor_dtype_to_np_dtype(int(node.attrs["to"]))
+    x, of = to.laid(node.inputs[0]), np.dtype(node.inputs[0].dtype)
+    if dtype not in (of, np.int32, np.int64) or (dtype == of and of.kind == "f"):
+        raise RefusedError(f"a Cast of {of} to {dtype}")
+    value = x.value if dtype == of else to.program.cast(x.value, "i32")
+    if dtype != of and of == np.uint8:
+        value = to.program.elementwise("add", value, to.program.same_rank(128, value))
+    to.write(node.outputs[0], value, x.order)
 
 
 def reduce_extreme(to: Lowering, node: Node) -> None:
@@ -306,79 +276,20 @@ def reduce_extreme(to: Lowering, node: Node) -> None:
     to.write(node.outputs[0], found, without(x.order, reduced))
 
 
-def resize(to: Lowering, node: Node) -> None:
-    """Whole enlargements by ``nearest``: each element so many times along each axis."""
-    x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
-    scales, sizes = known_input(to, node, 2), known_input(to, node, 3)
-    if sizes is None or not np.size(sizes):
-        sizes = [int(size * scale) for size, scale in zip(shape, scales, strict=True)]
-    places = [_nearest(node, a, int(b)) for a, b in zip(shape, sizes, strict=True)]
-    value = x.value
-    for axis, taken in enumerate(places):
-        times = len(taken) // shape[axis]
-        if taken != [k // max(times, 1) for k in range(len(taken))]:
-            raise RefusedError("a Resize that does not repeat each element")
-        value = _repeated(to, value, x.order.index(axis), times)
-    to.write(node.outputs[0], value, x.order)
-
-
-def _nearest(node: Node, size: int, wanted: int) -> list[int]:
-    """The places that a Resize by nearest takes along an axis."""
-    coordinates = _text(node, "coordinate_transformation_mode", "half_pixel")
-    rounding = _text(node, "nearest_mode", "round_prefer_floor")
-    if node.attrs.get("roi") or _text(node, "mode", "nearest") != "nearest":
-        raise RefusedError("a Resize that interpolates")
-    scale, found = wanted / size, []
-    for k in range(wanted):
-        if coordinates == "asymmetric":
-            real = k / scale
-        elif coordinates in ("half_pixel", "pytorch_half_pixel"):
-            real = (k + 0.5) / scale - 0.5 if wanted > 1 or coordinates[0] == "h" else 0.0
-        else:
-            raise RefusedError(f"a Resize by {coordinates}")
-        place = {
-            "round_prefer_floor": int(np.ceil(real - 0.5)),
-            "round_prefer_ceil": int(np.floor(real + 0.5)),
-            "floor": int(np.floor(real)),
-            "ceil": int(np.ceil(real)),
-        }[rounding]
-        found.append(min(max(place, 0), size - 1))
-    return found
-
-
-def _text(node: Node, name: str, usual: str) -> str:
-    found = node.attrs.get(name, usual)
-    return found.decode() if isinstance(found, bytes) else str(found)
-
-
-def _repeated(to: Lowering, x: Value, place: int, times: int) -> Value:
-    """Each element along an axis so many times."""
-    if times == 1:
-        return x
-    shape = x.shape
-    x = to.program.reshape(x, (*shape[: place + 1], 1, *shape[place + 1 :]))
-    counts = [times if k == place + 1 else 1 for k in range(len(x.shape))]
-    sizes = [a * b for a, b in zip(x.shape, counts, strict=True)]
-    x = to.program.add("tile", [x, to.program.sizes(counts)], sizes, x.element)
-    wanted = (*shape[:place], shape[place] * times, *shape[place + 1 :])
-    return to.program.reshape(x, wanted)
-
-
 LOWERINGS = {
-    "ArgMax": arg_max,
+    "Cast": cast,
     "Clip": clip,
     "Concat": concat,
     "DepthToSpace": depth_to_space,
     "Expand": expand,
     "Flatten": flatten,
-    "Gather": gather,
     "Identity": identity,
     "Pad": pad,
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,
     "Reshape": reshape,
-    "Resize": resize,
     "Slice": slice_,
+    "SpaceToDepth": space_to_depth,
     "Split": split,
     "Squeeze": squeeze,
     "Tile": tile,

@@ -1,6 +1,5 @@
 """Sums and means along axes, resizes: reduce_sum, and gather with coefficients."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 
@@ -9,9 +8,17 @@ from numpy.typing import NDArray
 
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from qpasses.emit.layouts import without
-from qpasses.emit.tosa.equal_rescales import UnequalError, equal_rescale, same_ratios
+from qpasses.emit.tosa.equal_rescales import (
+    UNCHANGED,
+    UnequalError,
+    equal_rescale,
+    same_ratios,
+)
 from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
+from qpasses.emit.tosa.lowerings.places import taken
 from qpasses.emit.tosa.program import Value
+from qpasses.emit.tosa.quotients import level_of
+from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.thresholds import Interval, end_levels, levels
 from qpasses.ir.graph import Node
 
@@ -43,25 +50,25 @@ def int_reduce(to: Lowering, node: Node) -> None:
 
 def _divided(to: Lowering, node: Node, acc: Value, reachable: Interval, cells: int) -> Value:
     """RESCALE by the multiplier over the cells, if it steps where the quotient does."""
-    given = to.constants(node)
-    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
-    scale = Fraction(int(given["multiplier"]), cells << int(given["shift"]))
-    if node.attrs["rounding"] not in ("half_to_even", "half_up"):
-        raise RefusedError(f"a mean rounded {node.attrs['rounding']}")
-    wanted = np.array(
-        [_threshold(scale, int(k), node.attrs["rounding"]) for k in steps], np.int64
-    )[None]
-    shift = 62
+    given, rounding = to.constants(node), node.attrs["rounding"]
+    zero, low, high = (int(given[name]) for name in ("y_zero", "y_min", "y_max"))
+    steps, factor = levels(zero, low, high), int(given["multiplier"])
+    divisor = cells << int(given["shift"])
+    scale, shift = Fraction(factor, divisor), 62
     while scale * (1 << shift) >= 1 << 31:
         shift -= 1
-    start = {
-        "multiplier": np.array(round(scale * (1 << shift))),
-        "shift": np.array(shift),
-    }
+    start = {"multiplier": np.array(round(scale * (1 << shift))), "shift": np.array(shift)}
+    wanted = [_threshold(scale, int(k), rounding) for k in steps]
     try:
-        pairs = equal_rescale(same_ratios(start), steps, reachable, wanted)
-    except UnequalError as error:
-        raise RefusedError(str(error)) from error
+        pairs = equal_rescale(
+            same_ratios(start), steps, reachable, np.array([wanted], np.int64)
+        )
+    except UnequalError:
+        ends = int(reachable.low.min()), int(reachable.high.max())
+        dividend = Wide.of(to.program, acc, *ends).times(factor)
+        number = dividend.number(divisor)
+        level = level_of(dividend, number, (low - zero, high - zero), rounding)
+        return to.ended(level, UNCHANGED, given)
     return to.ended(acc, pairs, given)
 
 
@@ -69,7 +76,9 @@ def _threshold(scale: Fraction, step: int, rounding: str) -> int:
     """The smallest integer whose product with ``scale`` rounds to ``step`` or more."""
     tie = (Fraction(step) - Fraction(1, 2)) / scale
     least = -(-tie.numerator // tie.denominator)
-    counts = rounding == "half_up" or step % 2 == 0
+    counts = rounding == "half_up" or (
+        step % 2 == 0 if rounding == "half_to_even" else step > 0
+    )
     return least + int(least == tie and not counts)
 
 
@@ -103,18 +112,8 @@ def _mixed(
     for places, each in zip(index, factors, strict=True):
         shape = [each.size if k == place else 1 for k in range(len(x.shape))]
         column = to.program.constant(each.reshape(shape), "int32")
-        parts.append(to.program.multiply(taken(to, x, place, places.tolist()), column))
+        parts.append(to.program.multiply(taken(to, x, place, places), column))
     return to.program.elementwise("add", *parts)
-
-
-def taken(to: Lowering, x: Value, place: int, places: Sequence[int]) -> Value:
-    """Elements of ``x`` along an axis, by ``gather``."""
-    outer, inner = prod(x.shape[:place]), prod(x.shape[place + 1 :])
-    flat = to.program.reshape(x, (outer, x.shape[place], inner))
-    index = np.broadcast_to(np.array(places, np.int32), (outer, len(places)))
-    where = to.program.constant(index, "int32")
-    found = to.program.add("gather", [flat, where], (outer, len(places), inner), x.element)
-    return to.program.reshape(found, (*x.shape[:place], len(places), *x.shape[place + 1 :]))
 
 
 LOWERINGS = {"IntReduce": int_reduce, "IntResize": int_resize}

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.program import Value
+from qpasses.emit.tosa.wide import Wide, limbs_of
 from qpasses.ir.graph import Node, Tensor
 
 _CODES = 256
@@ -55,9 +56,13 @@ def gathered(to: Lowering, entries: NDArray[Any], places: Value, dtype: str) -> 
     return to.program.reshape(found, places.shape)
 
 
-def looked_up(to: Lowering, entries: NDArray[Any], places: Value) -> Value:
-    """``gathered`` int32 numbers."""
-    return gathered(to, entries, places, "int32")
+def looked_up(to: Lowering, entries: NDArray[np.int64], places: Value) -> Wide:
+    """``entries`` [K] at int32 ``places``."""
+    low, high = int(entries.min()), int(entries.max())
+    if low >= -(1 << 31) and high < 1 << 31:
+        return Wide.of(to.program, gathered(to, entries, places, "int32"), low, high)
+    limbs = [gathered(to, each, places, "int32") for each in limbs_of(entries)]
+    return Wide.of_limbs(to.program, limbs, low, high)
 
 
 def lut_pair(to: Lowering, node: Node) -> None:

@@ -1,0 +1,41 @@
+"""Ops of one tensor and constants: tables of what their meaning gives for all codes."""
+
+import numpy as np
+
+from opsets.qpasses_v1 import OPS
+from qpasses.emit.tosa.lowering import Lowering
+from qpasses.emit.tosa.lowerings.tables import by_code, gathered
+from qpasses.ir.graph import Node
+
+_CODES = 256
+
+
+def by_tables(to: Lowering, node: Node) -> None:
+    """TABLE; where constants vary over the elements, one behind the other, by ``gather``."""
+    x, op, given = node.inputs[0], OPS[node.op], to.constants(node)
+    laid, dtype, rank = to.laid(x), np.dtype(x.dtype), len(to.shape(x))
+    attributes = {name: each for name, each in node.attrs.items() if name in op.attributes}
+    names = list(op.inputs)[1:]
+    varying = [name for name in names if given[name].size > 1]
+    shape = np.broadcast_shapes(*(given[name].shape for name in varying))
+    rows = np.array([np.broadcast_to(given[name], shape).reshape(-1) for name in varying])
+    columns, index = np.unique(rows.reshape(len(varying), -1), axis=1, return_inverse=True)
+    tables = max(columns.shape[1], 1)
+    codes = np.arange(_CODES, dtype=np.uint8).view(dtype).reshape(1, _CODES)
+    kept = {name: given[name].reshape(()) for name in names if name not in varying}
+    for name, column in zip(varying, columns, strict=True):
+        kept[name] = column.astype(given[name].dtype).reshape(-1, 1)
+    found = op.reference(codes, *(kept[name] for name in names), **attributes)
+    entries = by_code(np.broadcast_to(found, (tables, _CODES)), dtype)
+    if tables == 1:
+        table = to.program.constant(entries.reshape(-1), "int8")
+        value = to.program.add("table", [laid.value, table], laid.value.shape, "i8")
+        to.write(node.outputs[0], value, laid.order)
+        return
+    whole = index.reshape((1,) * (rank - len(shape)) + shape).transpose(laid.order)
+    start = to.program.constant(whole * _CODES + _CODES // 2, "int32")
+    places = to.program.elementwise("add", to.program.cast(laid.value, "i32"), start)
+    to.write(node.outputs[0], gathered(to, entries.reshape(-1), places, "int8"), laid.order)
+
+
+LOWERINGS = dict.fromkeys(("IBertGelu", "IntCodedPRelu", "IntPRelu"), by_tables)
