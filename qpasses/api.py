@@ -9,15 +9,16 @@ import onnx
 from calibration import open_samples
 from calibration.held_weights import holding, materialized, released
 from opsets.errors import ModelError, UsageError
+from qpasses.checking.beside.other_programs import check_with, runner_of
 from qpasses.checking.inspection import Inspection, inspect_model
 from qpasses.checking.reference import EarlyRuns
-from qpasses.checking.tosa_reference import check_with_tosa
 from qpasses.checking.verification import recorded_preprocessing, verify_integer
 from qpasses.emit.evidence_file import place_to_read, read_certificate, write_outputs
 from qpasses.emit.graph_mlir import graph_as_mlir
 from qpasses.emit.model_file import model_files, too_large, weights_place
 from qpasses.emit.report_file import described, report_head, write_report
 from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
+from qpasses.emit.tosa.profile import Profile
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
 from qpasses.ir.commands import (
     ExportOptions,
@@ -38,7 +39,7 @@ from qpasses.jobs.judging import judged, sized_as
 from qpasses.jobs.pass_names import pass_called
 from qpasses.jobs.reporting import reported, to_compare
 from qpasses.jobs.resolving import Job, resolved
-from qpasses.jobs.result import Result
+from qpasses.jobs.result import Result, files_of
 from qpasses.load.arguments import (
     Source,
     given_model,
@@ -109,8 +110,9 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
         weights = weights_place(model, asked.output, asked.save_as_external_data)
         written = given_paths(asked.output, job.evidence, asked.json_file, weights)
         check_outputs(written, job.inputs)
+        files = files_of(model, asked.output, weights, job.start.settings.emit)
         result = reported(job, made, early, too_large(weights, asked.save_as_external_data))
-    write_outputs(model, result.certificate, asked.output, job.evidence, weights)
+    write_outputs(files, result.certificate, job.evidence)
     del made  # its graph has the weights too
     released(model)
     done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
@@ -157,13 +159,22 @@ def verify(asked: VerifyOptions) -> Result:
     kept = None if beside is None else read_certificate(beside)
     inputs = [*models, *files, *(feeds.paths if feeds else []), *given_paths(beside)]
     check_outputs(given_paths(asked.json_file), inputs)
-    if asked.other_program is not None and feeds is None:
+    if asked.other_programs and feeds is None:
         raise UsageError("--with runs samples: give --data and --against too")
+    profile = Profile.called(asked.tosa_profile)
+    runners = [runner_of(name, profile) for name in dict.fromkeys(asked.other_programs)]
+    if asked.all_tensors and not runners:
+        raise UsageError("all_tensors is about what --with runs: give it too")
     found = verify_integer(read, original, feeds, asked.progress, str(path))
-    if asked.other_program is not None and original is not None and feeds is not None:
+    for runner in runners:
+        assert original is not None and feeds is not None
         with naming(path):
-            other = check_with_tosa(model, path, original.reference, feeds)
-        found.checks["tosa_reference"] = other.as_json()
+            other = check_with(
+                *(runner, model, path, original.reference, feeds, asked.progress),
+                profile=profile,
+                all_tensors=asked.all_tensors,
+            )
+        found.checks[runner.key] = other.as_json()
         found.problems.extend(other.problems)
     summary, recomputed, notes = judged(found, read, original, beside, kept)
     count = len(feeds) if feeds else 0
@@ -205,7 +216,8 @@ def export(asked: ExportOptions) -> TosaProgram:
     check_outputs(given_paths(asked.output), [path, *external_files(path)])
     with naming(path):
         sized = with_input_shapes(model, as_texts(asked.input_shape), path)
-        made = emit_tosa(read_integer_model(sized, str(path)).graph)
+        graph = read_integer_model(sized, str(path)).graph
+        made = emit_tosa(graph, profile=Profile.called(asked.tosa_profile))
     if asked.output is not None and not asked.check:
         write_whole(Path(asked.output), made.text.encode("utf-8"))
     return made

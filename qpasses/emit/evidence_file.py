@@ -1,6 +1,7 @@
 """The evidence file: where it lies, how it is written with its model, how it is read."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import onnx
 from opsets.errors import UsageError
 from opsets.ordinary_files import text_of
 from qpasses.emit.certificate import SCHEMA, Certificate
-from qpasses.emit.model_file import model_files
 from qpasses.emit.whole_files import Content, write_together
 from qpasses.ir.choices import Emit
 
@@ -57,21 +57,12 @@ def place_to_read(
 
 
 def write_outputs(
-    model: onnx.ModelProto,
-    certificate: Certificate | None,
-    output: str | Path | None,
-    evidence: Path | None,
-    weights: Path | None,
+    files: Mapping[Path, Content], certificate: Certificate | None, evidence: Path | None
 ) -> None:
-    """Write what has a place: all or nothing. Raises UsageError if the disk refuses.
-
-    ``weights``: where those of the model go, if not into ``output``.
-    """
-    contents: dict[Path, Content] = {}
+    """Write what has a place: all or nothing. Raises UsageError if the disk refuses."""
+    contents = dict(files)
     if evidence is not None:
         contents[evidence] = [as_bytes(certificate)]
-    if output is not None:
-        contents |= model_files(model, Path(output), weights)
     write_together(contents)
 
 

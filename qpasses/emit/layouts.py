@@ -73,6 +73,10 @@ class Layouts(ABC, Generic[V]):
         self.keep(tensor)
         self._laid[id(tensor)] = [Laid(value, order)]
 
+    def is_written(self, tensor: Tensor) -> bool:
+        """Whether it has a value."""
+        return id(tensor) in self._laid
+
     def laid(self, tensor: Tensor) -> Laid[V]:
         """The value of ``tensor`` in the order it was written in."""
         if id(tensor) not in self._laid:

@@ -26,6 +26,7 @@ from qpasses.ir.options import (
     ShapeOptions,
     TargetOptions,
     TensorOptions,
+    TosaOptions,
 )
 from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.terminal_options import (
@@ -251,7 +252,7 @@ class ConvertOptions(RangeOptions):
 
 
 @dataclass(frozen=True)
-class VerifyOptions(ReportOptions, ShapeOptions, SampleOptions):
+class VerifyOptions(ReportOptions, TosaOptions, ShapeOptions, SampleOptions):
     """``qpasses.verify``."""
 
     integer: "str | Path | onnx.ModelProto"
@@ -272,13 +273,16 @@ class VerifyOptions(ReportOptions, ShapeOptions, SampleOptions):
         metavar="FILE",
         kind=FILE,
     )
-    other_program: OtherProgram | None = option(
-        None,
-        "Run the samples in another program too, and compare its integers: TOSA's reference "
-        "model, on the graph as `qpasses export` writes it.",
+    other_programs: Sequence[OtherProgram] = option(
+        (),
+        "Run the samples in another program too, on the graph as `qpasses export` writes it, "
+        "and compare its integers: TOSA's reference model, or IREE. May be repeated.",
         RUN,
         flag="with",
         unset="none",
+    )
+    all_tensors: bool = option(
+        False, "Compare with --with all stored tensors, not the outputs alone.", RUN
     )
 
 
@@ -288,7 +292,7 @@ class VerifyCommand(TerminalOptions, PictureOptions, VerifyOptions):
 
 
 @dataclass(frozen=True)
-class ExportOptions(ShapeOptions):
+class ExportOptions(TosaOptions, ShapeOptions):
     """``qpasses export`` and ``qpasses.export``."""
 
     integer: "str | Path | onnx.ModelProto"

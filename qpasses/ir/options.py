@@ -30,6 +30,7 @@ from qpasses.ir.choices import (
     SoftmaxForm,
     SoftmaxNodes,
     TableRanges,
+    TosaProfile,
     WeightRounding,
     WeightType,
 )
@@ -314,8 +315,19 @@ class GraphOptions(TensorOptions):
     integer_io: bool = option(False, "Inputs and outputs are stored integers.", OUTPUT)
     emit: Emit = option(
         "integer",
-        "Integer nodes with bodies; the Q/DQ model with the same scales; or everything "
-        "written out in standard ops.",
+        "Integer nodes with bodies; the Q/DQ model with the same scales; everything written "
+        "out in standard ops; or TOSA as MLIR, as `qpasses export` writes it.",
+        OUTPUT,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TosaOptions(Options):
+    """What a TOSA program may be."""
+
+    tosa_profile: TosaProfile = option(
+        "pro-int-8k",
+        "What TOSA is held to: its integer profile, at level 8K or without a level's limits.",
         OUTPUT,
     )
 

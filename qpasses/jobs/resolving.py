@@ -60,6 +60,11 @@ def resolved(
     accuracy = asked.accuracy or usual_accuracy(asked.data)
     settings = Settings.chosen(rules, replace(asked, accuracy=accuracy))
     check_stop(asked.stop_after, settings)
+    if settings.emit == "tosa" and asked.save_as_external_data:
+        raise UsageError(
+            "save_as_external_data (--save-as-external-data) with emit 'tosa', whose text has "
+            "all constants: leave one of the two away"
+        )
     evidence = place_to_write(
         asked.evidence_file, asked.output, settings.emit, asked.stop_after
     )
@@ -95,11 +100,12 @@ def resolved(
         "stop_after": asked.stop_after,
         "preprocessing": shown_as and shown_as.as_json(),
     }
+    made = configuration | {"emit": "integer"} if settings.emit == "tosa" else configuration
     start = State(
         source.model,
         feeds,
         context_for(settings),
-        Provenance.of(source.reference, sha256, tool_version(), configuration),
+        Provenance.of(source.reference, sha256, tool_version(), made),
         Calibration(runs_on, given, asked.on_bad_sample == "skip", asked.workers),
         asked.progress,
         Watch(asked.after, asked.stop_after),

@@ -1,6 +1,6 @@
 """What the functions of the interface give back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,12 @@ from opsets.argument_kinds import check_kind, check_path
 from opsets.errors import UsageError
 from qpasses.emit.certificate import Certificate
 from qpasses.emit.evidence_file import place_to_write, write_outputs
-from qpasses.emit.model_file import weights_place
-from qpasses.emit.whole_files import check_outputs
+from qpasses.emit.model_file import model_files, weights_place
+from qpasses.emit.tosa.emit import emit_tosa
+from qpasses.emit.whole_files import Content, check_outputs
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.load.arguments import given_paths
+from qpasses.load.integer_model import read_integer_model
 
 
 @dataclass(frozen=True)
@@ -58,4 +60,18 @@ class Result:
         evidence = place_to_write(evidence_file, output, made["emit"], made["stop_after"])
         weights = weights_place(self.model, output, save_as_external_data)
         check_outputs(given_paths(output, evidence, weights), [])
-        write_outputs(self.model, self.certificate, output, evidence, weights)
+        files = files_of(self.model, output, weights, made["emit"])
+        write_outputs(files, self.certificate, evidence)
+
+
+def files_of(
+    model: onnx.ModelProto, output: str | Path | None, weights: Path | None, emit: str
+) -> Mapping[Path, Content]:
+    """What is in ``output``, and in that of the ``weights`` if they have one.
+
+    Raises ModelError or UsageError, also without ``output``, for what TOSA cannot say.
+    """
+    if emit == "tosa":
+        text = emit_tosa(read_integer_model(model, "the model").graph).text
+        return {} if output is None else {Path(output): [text.encode("utf-8")]}
+    return {} if output is None else model_files(model, Path(output), weights)

@@ -330,12 +330,13 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
                 "biases corrected on samples",
                 f"{counted(corrected, 'node')}: by 16 steps of the sum at most",
             )
-    if other := checks.get("tosa_reference"):
+    for other in filter(None, map(checks.get, ("tosa_reference", "iree"))):
         first = f", first at node {escape(other['first'])}" if other["first"] else ""
         table.add_row(
-            "TOSA's reference model",
+            other["program"],
             f"{counted(other['samples'], 'sample')}, {other['elements']:,} elements of "
-            f"outputs: {other['differences']} differ from onnxruntime's{first}",
+            f"{counted(other['tensors'], 'tensor')}: {other['differences']} differ from "
+            f"onnxruntime's{first}",
         )
     if probe := checks.get("kernel_probe"):
         table.add_row(

@@ -1,5 +1,6 @@
 """TOSA programs: validated, run by its reference model, the integers of onnxruntime."""
 
+import re
 import shutil
 import sys
 from io import StringIO
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import TensorProto, helper
 from rich.console import Console
 
 import qpasses
@@ -17,7 +19,8 @@ from opsets.errors import ModelError, UsageError
 from opsets.rounding import requantize
 from qpasses import quantize, verify
 from qpasses.api import export
-from qpasses.checking import tosa_reference
+from qpasses.checking.beside import other_programs, tools
+from qpasses.checking.beside.tosa_tools import ReferenceModel
 from qpasses.cli import cli
 from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import (
@@ -26,6 +29,7 @@ from qpasses.emit.tosa.equal_rescales import (
     same_ratios,
     ties,
 )
+from qpasses.emit.tosa.profile import PRO_INT_8K
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
 from qpasses.report.terminal import print_report
 from tests.support.channel_nets import channel_feeds, channel_net
@@ -37,6 +41,10 @@ needs_tools = pytest.mark.skipif(
     not BESIDE.is_file() and shutil.which("tosa-opt") is None,
     reason="tosa-tools are not installed: pip install --no-deps tosa-tools",
 )
+needs_iree = pytest.mark.skipif(
+    not (BESIDE.parent / "iree-compile").is_file() and shutil.which("iree-compile") is None,
+    reason="IREE is not installed: pip install iree-base-compiler iree-base-runtime",
+)
 IMAGE = "float[1, 4, 7, 6]"
 ROWS = "float[1, 6, 8]"
 
@@ -46,8 +54,10 @@ C6, C8 = numbers(6) / 4, numbers(8) / 4
 
 
 def net(body, source=IMAGE, **weights):
-    ends = "float[] y" if " z = " not in body else "float[] y, float[] z"
-    return model(f"g ({source} x) => ({ends}) {{ {body} }}", opset=18, **weights)
+    places = "int64" if "TopK" in body or "Arg" in body else "float"
+    ends = "float[] y" if not re.search(r"\bz = ", body) else f"float[] y, {places}[] z"
+    inputs = source if " x" in source else f"{source} x"
+    return model(f"g ({inputs}) => ({ends}) {{ {body} }}", opset=18, **weights)
 
 
 CONVOLUTIONS = {
@@ -114,6 +124,110 @@ OTHERS = {
         {"h": np.float32(0.25)},
     ),
     "differences": ("a = Sigmoid (x) y = Sub (x, a)", IMAGE, {}),
+    "a norm of rows": (
+        "y = LayerNormalization (x, g, b)",
+        ROWS,
+        {"g": numbers(8), "b": numbers(8) / 2},
+    ),
+    "a norm of channels": (
+        "y = InstanceNormalization (x, g, b)",
+        IMAGE,
+        {"g": numbers(4), "b": numbers(4)},
+    ),
+    "a norm that is not centered": (
+        "q = Mul (x, x) m = ReduceMean (q, last) e = Add (m, s) r = Sqrt (e) "
+        "n = Div (x, r) y = Mul (n, g)",
+        ROWS,
+        {"s": np.float32(1e-5), "g": numbers(8), "last": np.array([-1])},
+    ),
+    "slopes of channels": ("y = PRelu (x, s)", IMAGE, {"s": numbers(4, 1, 1)}),
+    "slopes of elements": ("y = PRelu (x, s)", ROWS, {"s": numbers(6, 8)}),
+    "the largest and their places": ("y, z = TopK (x, n)", ROWS, {"n": np.array([3])}),
+    "the least along another axis": (
+        "y, z = TopK <axis = 1, largest = 0> (x, n)",
+        IMAGE,
+        {"n": np.array([2])},
+    ),
+    "the place of the least": (
+        "a = Relu (x) z = ArgMin <axis = 1> (a) y = Relu (a)",
+        IMAGE,
+        {},
+    ),
+    "the last place of the largest": (
+        "a = Relu (x) z = ArgMax <axis = -1, keepdims = 0, select_last_index = 1> (a) "
+        "y = Relu (a)",
+        IMAGE,
+        {},
+    ),
+    "pads by what is beside": (
+        'y = Pad <mode = "reflect"> (x, p)',
+        IMAGE,
+        {"p": np.array([0, 0, 2, 1, 0, 0, 1, 3])},
+    ),
+    "pads by the edge": (
+        'y = Pad <mode = "edge"> (x, p)',
+        IMAGE,
+        {"p": np.array([0, 1, 2, 0, 0, 0, 1, 3])},
+    ),
+    "a resize by half pixels": (
+        'y = Resize <mode = "nearest"> (x, , s)',
+        IMAGE,
+        {"s": np.float32([1, 1, 1.5, 2.3])},
+    ),
+    "a resize by corners": (
+        'y = Resize <mode = "nearest", coordinate_transformation_mode = "align_corners"> '
+        "(x, , , s)",
+        IMAGE,
+        {"s": np.array([1, 4, 10, 5])},
+    ),
+    "a resize of two axes": (
+        'y = Resize <mode = "nearest", axes = [2, 3], nearest_mode = "floor", '
+        'coordinate_transformation_mode = "asymmetric"> (x, , s)',
+        IMAGE,
+        {"s": np.float32([2, 2])},
+    ),
+    "space to depth": (
+        "y = SpaceToDepth <blocksize = 2> (x)",
+        "float[1, 3, 4, 6]",
+        {},
+    ),
+    "elements of places": (
+        "y = GatherElements <axis = 2> (x, i)",
+        ROWS,
+        {"i": np.array([[[7, 0, -1], [3, 3, 2]]])},
+    ),
+    "slices of places": ("y = GatherND (x, i)", ROWS, {"i": np.array([[0, 5], [0, -2]])}),
+    "what is overwritten": (
+        "y = ScatterND (x, i, x)",
+        "float[1, 8]",
+        {"i": np.array([[0]])},
+    ),
+    "one or the other": (
+        "a = Sigmoid (x) y = Where (w, x, a)",
+        ROWS,
+        {"w": np.arange(8) % 3 == 0},
+    ),
+    "places that vary": (
+        "a = Cast <to = 7> (i) y = Gather <axis = 1> (x, a)",
+        "float[1, 6, 8] x, int32[2, 3] i",
+        {},
+    ),
+    "a choice that varies": (
+        "a = Sigmoid (x) y = Where (w, x, a)",
+        "float[1, 6, 8] x, bool[6, 1] w",
+        {},
+    ),
+    "a channel shuffle": (
+        "a = Conv (x, k) b = Reshape (a, two) t = Transpose <perm = [0, 2, 1, 3, 4]> (b) "
+        "r = Reshape (t, one) y = Conv (r, d)",
+        IMAGE,
+        {
+            "k": K,
+            "d": numbers(4, 6, 1, 1),
+            "two": np.array([0, 2, 3, 5, 4]),
+            "one": np.array([1, 6, 5, 4]),
+        },
+    ),
     "products": ("a = Tanh (x) y = Mul (x, a)", IMAGE, {}),
     "a squeeze and excitation": (
         "a = Conv (x, k) p = GlobalAveragePool (a) s = Sigmoid (p) y = Mul (a, s)",
@@ -208,14 +322,26 @@ OTHERS = {
 
 
 def feeds(made, count=12, seed=1):
-    shape = [each.dim_value for each in made.graph.input[0].type.tensor_type.shape.dim]
-    return [{"x": each} for each in numbers(count, *shape, seed=seed)]
+    return [
+        {each.name: column[k] for each, column in zip(made.graph.input, columns, strict=True)}
+        for columns in [[values(each, count, seed) for each in made.graph.input]]
+        for k in range(count)
+    ]
+
+
+def values(end, count, seed):
+    kind = end.type.tensor_type
+    shape = count, *(each.dim_value for each in kind.shape.dim)
+    if kind.elem_type == TensorProto.FLOAT:
+        return numbers(*shape, seed=seed)
+    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    return np.random.default_rng(seed).integers(-6, 6, shape).astype(dtype)
 
 
 def check(made, samples, **options):
     """Exported, run on samples in the reference model: no integer differs."""
     integer = quantize(made, samples, accuracy="fast", **options).model
-    found = verify(integer, made, samples[:3], other_program="tosa-reference")
+    found = verify(integer, made, samples[:3], other_programs=["tosa-reference"])
     written = StringIO()
     print_report(Console(file=written, width=400), found.report)
     assert "0 differ from onnxruntime's" in written.getvalue()
@@ -287,7 +413,7 @@ def test_samples_of_another_size_get_a_program_of_their_own():
     samples = channel_feeds()
     integer = quantize(made, samples, accuracy="fast").model
     others = [samples[0], {"x": samples[1]["x"][:, :, :6, :5]}]
-    found = verify(integer, made, others, other_program="tosa-reference")
+    found = verify(integer, made, others, other_programs=["tosa-reference"])
     assert found.report["checks"]["tosa_reference"]["differences"] == 0
     assert found.report["checks"]["tosa_reference"]["samples"] == 2
 
@@ -301,20 +427,138 @@ def test_a_program_that_differs_fails_and_the_first_node_is_named(monkeypatch):
         d=numbers(2, 6, 1, 1),
     )
     integer = quantize(made, feeds(made), accuracy="fast").model
-    table = tosa_reference.emit_tosa
-
-    def wrong(graph, shown=()):
-        for node in graph.nodes:
-            if node.op == "Lut":
-                node.inputs[1].values = np.roll(node.inputs[1].values, 1)
-        return table(graph, shown)
-
-    monkeypatch.setattr(tosa_reference, "emit_tosa", wrong)
-    found = verify(integer, made, feeds(made)[:1], other_program="tosa-reference")
+    wrong_tables(monkeypatch)
+    found = verify(integer, made, feeds(made)[:1], other_programs=["tosa-reference"])
     assert found.verdict == "failed"
     (problem,) = found.report["summary"]["problems"]
     assert "other integers than onnxruntime" in problem
     assert "first at node 'two'" in problem
+
+
+def wrong_tables(monkeypatch):
+    """Programs whose tables begin one entry later than they ought to."""
+    right = other_programs.emit_tosa
+
+    def wrong(graph, **options):
+        for node in graph.nodes:
+            if node.op == "Lut":
+                node.inputs[1].values = np.roll(node.inputs[1].values, 1)
+        return right(graph, **options)
+
+    monkeypatch.setattr(other_programs, "emit_tosa", wrong)
+
+
+@needs_tools
+def test_what_the_first_node_that_differs_was_given_is_saved(monkeypatch, tmp_path):
+    made = net("[one] a = Conv (x, k) [two] y = HardSwish (a)", k=K)
+    place = tmp_path / "int.onnx"
+    quantize(made, feeds(made), place, accuracy="fast")
+    wrong_tables(monkeypatch)
+    found = verify(place, made, feeds(made)[:1], other_programs=["tosa-reference"])
+    said = found.report["checks"]["tosa_reference"]
+    assert said["saved"] == str(tmp_path / "int.differing.npz")
+    with np.load(said["saved"]) as saved:
+        (ours,) = (saved[name] for name in saved if name.startswith("tosa_reference."))
+        (theirs,) = (saved[name] for name in saved if name.startswith("onnxruntime."))
+        assert (ours != theirs).any()
+        assert len(saved.files) == 3  # and what it was given
+
+
+@needs_tools
+def test_a_program_that_crashes_is_said_and_its_inputs_are_saved(monkeypatch, tmp_path):
+    made = net("y = HardSwish (x)")
+    place = tmp_path / "int.onnx"
+    quantize(made, feeds(made), place, accuracy="fast")
+
+    def crashes(*_):
+        raise ModelError("TOSA's reference model fails (exit 134): aborted")
+
+    monkeypatch.setattr(ReferenceModel, "run", crashes)
+    with pytest.raises(ModelError, match=r"exit 134.*what it was given is in .*differing"):
+        verify(place, made, feeds(made)[:1], other_programs=["tosa-reference"])
+    assert (tmp_path / "int.differing.npz").exists()
+
+
+@needs_tools
+def test_all_tensors_are_compared_where_that_is_asked_for():
+    made = net("a = Conv (x, k) b = HardSwish (a) y = Conv (b, d)", k=K, d=numbers(2, 6, 1, 1))
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    some, every = (
+        verify(
+            *(integer, made, feeds(made)[:2]),
+            other_programs=["tosa-reference"],
+            all_tensors=each,
+        ).report["checks"]["tosa_reference"]
+        for each in (False, True)
+    )
+    assert some["tensors"] == 1
+    assert every["tensors"] >= 3
+    assert every["elements"] > some["elements"]
+    assert every["differences"] == 0
+
+
+@needs_iree
+def test_iree_compiles_it_and_gives_the_same_integers():
+    body = """
+        a = Conv <pads = [1, 1, 1, 1]> (x, k, c)  b = HardSwish (a)  e = Add (b, b)
+        f = GlobalAveragePool (e)  g = Flatten (f)  h = MatMul (g, m)  y = Softmax (h)
+    """
+    made = net(body, k=K, c=C6, m=numbers(6, 5))
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    found = verify(integer, made, feeds(made)[:3], other_programs=["iree"], all_tensors=True)
+    assert found.verdict == "ok", found.report["summary"]["problems"]
+    said = found.report["checks"]["iree"]
+    assert (said["samples"], said["differences"], said["program"]) == (3, 0, "IREE")
+    assert said["tensors"] > 6
+
+
+@needs_iree
+def test_what_iree_gives_otherwise_is_found(monkeypatch):
+    made = net("[one] y = HardSwish (x)")
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    wrong_tables(monkeypatch)
+    found = verify(integer, made, feeds(made)[:1], other_programs=["iree"])
+    assert found.verdict == "failed"
+    assert "IREE gives" in found.report["summary"]["problems"][0]
+
+
+# Profiles
+
+
+def long_kernel():
+    made = net("y = Conv (x, k)", "float[1, 1, 8200]", k=numbers(1, 1, 8193))
+    return made, quantize(made, feeds(made), accuracy="fast").model
+
+
+def test_what_level_8k_has_not_is_refused_and_without_a_level_it_is_written():
+    _, integer = long_kernel()
+    with pytest.raises(ModelError, match="a kernel or stride of more than 8192"):
+        export(integer)
+    assert export(integer, tosa_profile="pro-int").operations["depthwise_conv2d"] == 1
+
+
+@needs_tools
+def test_a_program_without_a_level_is_validated_as_such():
+    made, integer = long_kernel()
+    options = {"other_programs": ["tosa-reference"], "tosa_profile": "pro-int"}
+    found = verify(integer, made, feeds(made)[:1], **options)
+    assert found.report["checks"]["tosa_reference"]["differences"] == 0
+
+
+def test_more_axes_than_level_8k_has_are_refused():
+    made = net("y = HardSwish (x)", "float[1, 2, 1, 2, 1, 2, 2]")
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    with pytest.raises(ModelError, match="7 axes: level 8K has 6 at most"):
+        export(integer)
+
+
+@needs_tools
+def test_of_more_tensors_than_level_8k_joins_some_are_joined_before():
+    names = [f"s{k}" for k in range(70)]
+    parts, turned = ", ".join(names), ", ".join(reversed(names))
+    body = f"{parts} = Split <axis = 1, num_outputs = 70> (x) y = Concat <axis = 2> ({turned})"
+    made = net(body, "float[1, 70, 2]")
+    check(made, feeds(made))
 
 
 # Requantization
@@ -386,10 +630,10 @@ def test_free_sizes_are_asked_for_with_the_option():
 
 
 def test_an_op_without_a_form_is_named_and_nothing_is_written(tmp_path):
-    made = net("[norm] y = LayerNormalization (x, g)", ROWS, g=np.ones(8, np.float32))
+    made = net("[last] y = LogSoftmax (x)", ROWS)
     integer = quantize(made, feeds(made), accuracy="fast").model
     place = tmp_path / "model.mlir"
-    with pytest.raises(ModelError, match=r"'norm.*IntLayerNorm.*no form of this op"):
+    with pytest.raises(ModelError, match=r"'last.*IntLogSoftmax.*no form of this op"):
         export(integer, place)
     assert not place.exists()
 
@@ -408,17 +652,33 @@ def test_what_is_left_in_float_is_named():
 def test_without_the_tools_it_is_said_what_to_install(monkeypatch):
     made = net("y = Relu (x)")
     integer = quantize(made, feeds(made), accuracy="fast").model
-    monkeypatch.setattr(tosa_reference.sys, "executable", "/nowhere/python")
-    monkeypatch.setattr(tosa_reference.shutil, "which", lambda _: None)
-    with pytest.raises(UsageError, match=r"needs tosa-opt.*pip install --no-deps tosa-tools"):
-        verify(integer, made, feeds(made)[:1], other_program="tosa-reference")
+    monkeypatch.setattr(tools.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
+    with pytest.raises(
+        UsageError, match=r"needs the program tosa-opt.*pip install --no-deps tosa-tools"
+    ):
+        verify(integer, made, feeds(made)[:1], other_programs=["tosa-reference"])
+
+
+def test_without_iree_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setattr(tools.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
+    with pytest.raises(UsageError, match=r"iree-compile: pip install iree-base-compiler"):
+        other_programs.runner_of("iree", PRO_INT_8K)
+
+
+def test_all_tensors_without_another_program_are_a_mistake():
+    made = net("y = Relu (x)")
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    with pytest.raises(UsageError, match="all_tensors is about what --with runs"):
+        verify(integer, made, feeds(made)[:1], all_tensors=True)
 
 
 def test_without_samples_nothing_can_be_run():
     made = net("y = Relu (x)")
     integer = quantize(made, feeds(made), accuracy="fast").model
     with pytest.raises(UsageError, match="--with runs samples"):
-        verify(integer, made, other_program="tosa-reference")
+        verify(integer, made, other_programs=["tosa-reference"])
 
 
 def invoked(*arguments):
@@ -437,3 +697,22 @@ def test_the_command_writes_what_the_function_gives(tmp_path):
     output = invoked("export", tmp_path / "int.onnx", "--check", "-o", tmp_path / "b.mlir")
     assert "is written" not in output
     assert not (tmp_path / "b.mlir").exists()
+
+
+def test_quantize_emits_tosa_at_once(tmp_path):
+    made, place = net("a = Conv (x, k) y = Relu (a)", k=K), tmp_path / "a.mlir"
+    done = qpasses.quantize(made, feeds(made), place, accuracy="fast", emit="tosa")
+    assert place.read_text("utf-8") == export(done.model).text
+    assert (tmp_path / "a.mlir.evidence.json").exists()
+    done.save(tmp_path / "b.mlir")
+    assert (tmp_path / "b.mlir").read_bytes() == place.read_bytes()
+
+
+def test_quantize_emits_no_tosa_of_free_sizes_and_writes_nothing(tmp_path):
+    made, samples = channel_net(size="h"), channel_feeds()
+    options = {"accuracy": "fast", "emit": "tosa"}
+    with pytest.raises(UsageError, match=r"--input-shape x:SIZE,3,SIZE,SIZE"):
+        quantize(made, samples, tmp_path / "a.mlir", **options)
+    assert not list(tmp_path.iterdir())
+    quantize(made, samples, tmp_path / "a.mlir", input_shape=["x:1,3,8,8"], **options)
+    assert (tmp_path / "a.mlir").exists()

@@ -12,8 +12,10 @@ from opsets.errors import ModelError, UsageError
 from qpasses.emit.layouts import in_order
 from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import UNCHANGED, UnequalError
-from qpasses.emit.tosa.lowering import Lowering, RefusedError
+from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import LOWERINGS
+from qpasses.emit.tosa.profile import PRO_INT_8K, Profile
+from qpasses.emit.tosa.program import Program, RefusedError
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output
 
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
@@ -48,14 +50,16 @@ class TosaProgram:
         return self.operations.get("transpose", 0)
 
 
-def emit_tosa(graph: Graph, shown: Sequence[str] = ()) -> TosaProgram:
+def emit_tosa(
+    graph: Graph, *, profile: Profile = PRO_INT_8K, all_tensors: bool = False
+) -> TosaProgram:
     """The integer ``graph`` as TOSA, without inputs that nothing reads.
 
-    ``shown``: tensors to give besides its outputs. Inputs and outputs are stored integers:
-    what quantizes at the edges stays with the caller. Raises ModelError for what TOSA cannot
-    say, naming the node, UsageError for sizes that are free.
+    ``all_tensors``: gives what nodes give, too. Inputs and outputs are stored integers: what
+    quantizes at the edges stays with the caller. Raises ModelError for what TOSA cannot say,
+    naming the node, UsageError for sizes that are free.
     """
-    to = Lowering()
+    to = Lowering(program=Program(profile))
     used = [each for each in graph.inputs if each.outputs or is_graph_output(graph, each)]
     inputs = [end for tensor in used for end in _entered(to, tensor)]
     for node in graph.nodes:
@@ -68,10 +72,11 @@ def emit_tosa(graph: Graph, shown: Sequence[str] = ()) -> TosaProgram:
         except (RefusedError, UnequalError) as error:
             raise ModelError(f"node {node.name!r} ({node.op}) as TOSA: {error}") from error
     ends = [_stored_end(graph, tensor) for tensor in graph.outputs]
-    by_name = {tensor.name: tensor for node in graph.nodes for tensor in node.outputs}
-    for name in shown:
-        if to.known(by_name[name]) is None:
-            ends.append((name, by_name[name]))
+    if all_tensors:
+        given = {id(tensor) for _, tensor in ends}
+        written = (tensor for node in graph.nodes for tensor in node.outputs)
+        between = [each for each in written if to.is_written(each) and id(each) not in given]
+        ends += [(str(each.name), each) for each in between]
     values, outputs = [], []
     for name, tensor in ends:
         to.program.where = name

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.errors import ModelError
 from opsets.fixed_point import Int64
 from opsets.rounding import wraps
 from qpasses.emit.layouts import Laid, Layouts, Order, in_order
@@ -23,17 +22,13 @@ from qpasses.emit.tosa.equal_rescales import (
     same_ratios,
     ties,
 )
-from qpasses.emit.tosa.program import Program, Value
+from qpasses.emit.tosa.program import Program, RefusedError, Value
 from qpasses.emit.tosa.rescales import rescaled
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.bodies import constants_of
 from qpasses.evidence.prove import rests_of
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
 from qpasses.ir.graph import Node, Tensor, constant
-
-
-class RefusedError(ModelError):
-    """What TOSA cannot say; the message names no node."""
 
 
 @dataclass

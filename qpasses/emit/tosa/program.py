@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import ModelError
 from qpasses.emit.tosa import mlir
+from qpasses.emit.tosa.profile import PRO_INT_8K, Profile
+
+
+class RefusedError(ModelError):
+    """What TOSA cannot say; the message names no node."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,9 @@ class Value:
 
 _SHAPE = "shape"
 
+_LIST = 64
+"""So many tensors level 8K joins at most: MAX_TENSOR_LIST_SIZE."""
+
 _COMPARING = ("equal", "greater", "greater_equal")
 
 
@@ -36,6 +45,7 @@ _COMPARING = ("equal", "greater", "greater_equal")
 class Program:
     """Operations in order; what is equal is one. ``where``: the node that is lowered."""
 
+    profile: Profile = PRO_INT_8K
     where: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     _constants: dict[tuple[Any, ...], Value] = field(default_factory=dict)
@@ -87,6 +97,9 @@ class Program:
     ) -> Value:
         """An operation; ``attributes`` are text as ``mlir`` writes it."""
         value = Value(f"%{len(self._body)}", tuple(map(int, shape)), element)
+        most = self.profile.most_axes
+        if most is not None and element != _SHAPE and len(value.shape) > most:
+            raise RefusedError(f"{len(value.shape)} axes: level 8K has {most} at most")
         given = ", ".join(f"{name} = {each}" for name, each in attributes.items())
         names = ", ".join(each.name for each in inputs)
         types = ", ".join(each.type for each in inputs)
@@ -126,6 +139,9 @@ class Program:
         """``parts`` behind one another."""
         if len(parts) == 1:
             return parts[0]
+        if len(parts) > _LIST:
+            firsts = range(0, len(parts), _LIST)
+            return self.concat([self.concat(parts[k : k + _LIST], axis) for k in firsts], axis)
         shape = list(parts[0].shape)
         shape[axis] = sum(each.shape[axis] for each in parts)
         return self.add("concat", parts, shape, parts[0].element, axis=mlir.number(axis))

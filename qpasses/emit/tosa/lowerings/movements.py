@@ -6,9 +6,9 @@ import numpy as np
 from onnx import helper
 
 from qpasses.emit.layouts import in_order, regrouped, without
-from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
+from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.places import by_places, known_input
-from qpasses.emit.tosa.program import Value
+from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.ir.graph import Node
 
 

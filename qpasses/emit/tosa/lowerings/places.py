@@ -14,8 +14,8 @@ from onnx import helper
 
 from calibration import Session
 from qpasses.emit.layouts import Order, without
-from qpasses.emit.tosa.lowering import Lowering, RefusedError
-from qpasses.emit.tosa.program import Value
+from qpasses.emit.tosa.lowering import Lowering
+from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.ir.graph import Node, Tensor, input_at
 from qpasses.ir.moving import MOVING
 from qpasses.ir.runtime import IR_VERSION, OPSET

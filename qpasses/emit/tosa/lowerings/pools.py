@@ -4,8 +4,9 @@ import numpy as np
 
 from qpasses.emit.layouts import channels_last
 from qpasses.emit.tosa import mlir
-from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
+from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.products import convolved, exact, geometry_of
+from qpasses.emit.tosa.program import RefusedError
 from qpasses.evidence.prove import accumulator_interval
 from qpasses.ir.graph import Node
 from qpasses.ir.windows import all_pads

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from opsets.convolution import padding
 from qpasses.emit.layouts import channels_last
 from qpasses.emit.tosa import mlir
-from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
-from qpasses.emit.tosa.program import Value
+from qpasses.emit.tosa.lowering import Lowering, offset
+from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.evidence.prove import accumulator_interval
 from qpasses.ir.graph import Node
 
@@ -70,7 +70,10 @@ def exact(
     gaps: Sequence[int],
 ) -> tuple[Value, list[tuple[int, int]]]:
     """``x`` and pads without what no window reads: strides have to divide exactly."""
-    sizes, kept = list(x.shape), []
+    sizes, kept, most = list(x.shape), [], to.program.profile.largest_kernel
+    reaches = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
+    if most is not None and max(*reaches, *strides) > most:
+        raise RefusedError(f"a kernel or stride of more than {most}, the most of level 8K")
     for axis, (size, (before, behind)) in enumerate(zip(x.shape[1:-1], pads, strict=True), 1):
         reach = (kernel[axis - 1] - 1) * gaps[axis - 1] + 1
         spare = (size + before + behind - reach) % strides[axis - 1]

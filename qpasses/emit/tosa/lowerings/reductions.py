@@ -14,9 +14,9 @@ from qpasses.emit.tosa.equal_rescales import (
     equal_rescale,
     same_ratios,
 )
-from qpasses.emit.tosa.lowering import Lowering, RefusedError, offset
+from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.places import taken
-from qpasses.emit.tosa.program import Value
+from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.emit.tosa.quotients import level_of
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.thresholds import Interval, end_levels, levels

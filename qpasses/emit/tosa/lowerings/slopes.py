@@ -19,7 +19,9 @@ def by_tables(to: Lowering, node: Node) -> None:
     varying = [name for name in names if given[name].size > 1]
     shape = np.broadcast_shapes(*(given[name].shape for name in varying))
     rows = np.array([np.broadcast_to(given[name], shape).reshape(-1) for name in varying])
-    columns, index = np.unique(rows.reshape(len(varying), -1), axis=1, return_inverse=True)
+    columns, index = np.unique(
+        rows.reshape(len(varying), int(np.prod(shape))), axis=1, return_inverse=True
+    )
     tables = max(columns.shape[1], 1)
     codes = np.arange(_CODES, dtype=np.uint8).view(dtype).reshape(1, _CODES)
     kept = {name: given[name].reshape(()) for name in names if name not in varying}

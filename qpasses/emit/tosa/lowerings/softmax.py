@@ -3,8 +3,9 @@
 import numpy as np
 
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
-from qpasses.emit.tosa.lowering import Lowering, RefusedError
+from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings.tables import looked_up
+from qpasses.emit.tosa.program import RefusedError
 from qpasses.emit.tosa.quotients import Quotient, level_of
 from qpasses.emit.tosa.wide import Wide
 from qpasses.ir.graph import Node

@@ -1,0 +1,47 @@
+"""Programs that are called: where they are, and what they say if they fail."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from opsets.errors import ModelError, UsageError
+
+Arrays = Sequence[NDArray[Any]]
+
+_SHOWN = 400
+"""So many characters of what a program says are shown."""
+
+
+class Runner(Protocol):
+    """What runs TOSA; ``title``: as it is spoken of, ``key``: in a report."""
+
+    title: str
+    key: str
+
+    def prepared(self, text: str, place: Path) -> Path:
+        """What ``run`` takes, made of MLIR, beside ``place``. Raises ModelError."""
+
+    def run(self, prepared: Path, given: Arrays, results: int, folder: Path) -> Arrays:
+        """So many ``results`` of the inputs that are ``given``. Raises ModelError."""
+
+
+def tool(name: str, option: str, install: str) -> Path:
+    """Where a program is. Raises UsageError, saying how to ``install`` it."""
+    beside = Path(sys.executable).parent / name
+    found = beside if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise UsageError(f"--with {option} needs the program {name}: {install}")
+    return Path(found)
+
+
+def called(what: str, command: Sequence[object]) -> None:
+    """Raises ModelError, with what the program says, if it fails."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())[:_SHOWN]
+        raise ModelError(f"{what} (exit {done.returncode}): {said}")

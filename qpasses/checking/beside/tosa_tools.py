@@ -1,0 +1,57 @@
+"""TOSA's own programs: tosa-opt validates and serializes, tosa_reference_model runs."""
+
+from pathlib import Path
+
+import numpy as np
+
+from qpasses.checking.beside.tools import Arrays, called, tool
+from qpasses.emit.tosa.profile import Profile
+
+_INSTALL = "pip install --no-deps tosa-tools"
+
+
+class ReferenceModel:
+    """Holds programs to the specification, and to a profile."""
+
+    title, key = "TOSA's reference model", "tosa_reference"
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        names = "tosa-opt", "tosa_reference_model"
+        self._opt, self._model = (tool(each, "tosa-reference", _INSTALL) for each in names)
+
+    def prepared(self, text: str, place: Path) -> Path:
+        """A flatbuffer."""
+        source, made = place.with_suffix(".mlir"), place.with_suffix(".tosa")
+        validated = place.with_suffix(".validated")
+        source.write_text(text, "utf-8")
+        target = f"--tosa-attach-target={self._profile.as_target()}"
+        strict = "--tosa-validate=strict-op-spec-alignment"
+        called(
+            "tosa-opt does not validate the program",
+            [self._opt, source, target, strict, "-o", validated],
+        )
+        flatbuffer = f"--tosa-flatbuffer-filename={made}"
+        called(
+            "tosa-opt does not serialize the program",
+            [self._opt, source, "--tosa-serialize", flatbuffer, "-o", validated],
+        )
+        return made
+
+    def run(self, prepared: Path, given: Arrays, results: int, folder: Path) -> Arrays:
+        """By files of numpy."""
+        inputs = [folder / f"input_{k}.npy" for k in range(len(given))]
+        for path, array in zip(inputs, given, strict=True):
+            np.save(path, array)
+        outputs = [folder / f"output_{k}.npy" for k in range(results)]
+        names = (f"TosaInput_{k}" for k in range(len(inputs)))
+        ends = (f"TosaOutput_{k}" for k in range(results))
+        called(
+            f"{self.title} fails",
+            [
+                *(self._model, "--tosa_file", prepared, *self._profile.as_options()),
+                *("--ifm_name", ",".join(names), "--ifm_file", ",".join(map(str, inputs))),
+                *("--ofm_name", ",".join(ends), "--ofm_file", ",".join(map(str, outputs))),
+            ],
+        )
+        return [np.load(path) for path in outputs]

@@ -1,0 +1,120 @@
+"""Single nodes as TOSA programs: many of them in one, run by TOSA's reference model."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+from opsets.errors import ModelError
+from opsets.op import DOMAIN
+from qpasses.checking.beside.tosa_tools import ReferenceModel
+from qpasses.emit.tosa.emit import emit_tosa
+from qpasses.emit.tosa.profile import PRO_INT_8K
+from qpasses.ir.interchange import import_graph
+from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports
+
+needs_tools = pytest.mark.skipif(
+    not (Path(sys.executable).parent / "tosa-opt").is_file()
+    and shutil.which("tosa-opt") is None,
+    reason="tosa-tools are not installed: pip install --no-deps tosa-tools",
+)
+
+
+def value_info(name, array):
+    elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_value_info(name, elem_type, array.shape)
+
+
+def expected(op, case):
+    return np.asarray(op.reference(*case.inputs, **case.attributes))
+
+
+def model_of_nodes(op, cases):
+    """A node for each case, ``node_0`` and on, with inputs and outputs of its own."""
+    nodes, given, constants, results = [], [], [], []
+    for place, case in enumerate(cases):
+        names = [f"{name}_{place}" for name in op.inputs]
+        (result,) = (f"{name}_{place}" for name in op.outputs)
+        label = f"node_{place}"
+        nodes.append(
+            helper.make_node(op.name, names, [result], label, domain=DOMAIN, **case.attributes)
+        )
+        for formal, name, array in zip(op.inputs, names, case.inputs, strict=True):
+            if formal in op.data:
+                given.append(value_info(name, array))
+            else:
+                constants.append(numpy_helper.from_array(np.asarray(array), name))
+        results.append(value_info(result, expected(op, case)))
+    graph = helper.make_graph(nodes, op.name, given, results, constants)
+    return helper.make_model(
+        graph, opset_imports=opset_imports(OPSET), ir_version=IR_VERSION
+    )
+
+
+def emitted_program(model):
+    return emit_tosa(import_graph(model))
+
+
+def refusal(op, case):
+    """Why such a node has no form as TOSA; nothing if it has one."""
+    try:
+        emitted_program(model_of_nodes(op, [case]))
+    except ModelError as error:
+        return str(error).partition(" as TOSA: ")[2] or str(error)
+    return ""
+
+
+class Running:
+    """A program in the reference model, given and giving what the ONNX model stores."""
+
+    def __init__(self, program, folder):
+        self._program, self._folder = program, folder
+        self._runner = ReferenceModel(PRO_INT_8K)
+        self._prepared = self._runner.prepared(program.text, folder / "program")
+
+    def run(self, feed):
+        """The outputs in order, in TOSA's shapes; uint8 is a byte of int8 there."""
+        given = [stored_as(feed[end.tensor], end) for end in self._program.inputs]
+        ends = self._program.outputs
+        found = self._runner.run(self._prepared, given, len(ends), self._folder)
+        return [
+            values.astype(np.int8).view(np.uint8) if end.unsigned else values
+            for values, end in zip(found, ends, strict=True)
+        ]
+
+
+def stored_as(array, end):
+    whole = np.ascontiguousarray(array).reshape(end.shape)
+    if end.unsigned:
+        return whole.view(np.int8)
+    return whole.astype(np.int32) if whole.dtype == np.int64 else whole
+
+
+def run_nodes(op, cases, folder, changes=(np.array,)):
+    """(place, what the program gives, what the reference gives) for each case.
+
+    All cases are nodes of one program. ``changes`` make of activations what it is run on.
+    """
+    running = Running(emitted_program(model_of_nodes(op, cases)), folder)
+    for change in changes:
+        changed = [changed_case(op, case, change) for case in cases]
+        feed = {
+            f"{name}_{place}": array
+            for place, case in enumerate(changed)
+            for name, array in zip(op.inputs, case.inputs, strict=True)
+        }
+        found = running.run(feed)
+        for place, (case, ours) in enumerate(zip(changed, found, strict=True)):
+            yield place, ours, expected(op, case)
+
+
+def changed_case(op, case, change):
+    """``case`` with other activations."""
+    inputs = [
+        np.asarray(change(array)) if name in op.data else array
+        for name, array in zip(op.inputs, case.inputs, strict=True)
+    ]
+    return type(case)(inputs, case.attributes)
