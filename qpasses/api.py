@@ -110,8 +110,8 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
         weights = weights_place(model, asked.output, asked.save_as_external_data)
         written = given_paths(asked.output, job.evidence, asked.json_file, weights)
         check_outputs(written, job.inputs)
-        files = files_of(model, asked.output, weights, job.start.settings.emit)
         result = reported(job, made, early, too_large(weights, asked.save_as_external_data))
+        files = files_of(model, asked.output, weights, job.start.settings.emit)
     write_outputs(files, result.certificate, job.evidence)
     del made  # its graph has the weights too
     released(model)
@@ -219,7 +219,7 @@ def export(asked: ExportOptions) -> TosaProgram:
         graph = read_integer_model(sized, str(path)).graph
         made = emit_tosa(graph, profile=Profile.called(asked.tosa_profile))
     if asked.output is not None and not asked.check:
-        write_whole(Path(asked.output), made.text.encode("utf-8"))
+        write_together({Path(asked.output): made.content()})
     return made
 
 

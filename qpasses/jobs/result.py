@@ -72,6 +72,6 @@ def files_of(
     Raises ModelError or UsageError, also without ``output``, for what TOSA cannot say.
     """
     if emit == "tosa":
-        text = emit_tosa(read_integer_model(model, "the model").graph).text
-        return {} if output is None else {Path(output): [text.encode("utf-8")]}
+        made = emit_tosa(read_integer_model(model, "the model").graph)
+        return {} if output is None else {Path(output): made.content()}
     return {} if output is None else model_files(model, Path(output), weights)

@@ -97,13 +97,13 @@ def test_a_model_too_large_for_a_message_is_written_apart_and_read_again(
 def test_the_emitted_model_is_written_before_it_takes_its_weights_in(desk, monkeypatch):
     monkeypatch.setattr(held_weights, "HELD_FROM", 1 << 10)
     monkeypatch.setattr(held_weights, "LARGE", 1 << 8)
-    seen, usual = [], api.write_outputs
+    seen, usual = [], api.files_of
 
-    def write_outputs(made, *others):
+    def files_of(made, *others):
         seen.append(held_weights.names_held(made))
         return usual(made, *others)
 
-    monkeypatch.setattr(api, "write_outputs", write_outputs)
+    monkeypatch.setattr(api, "files_of", files_of)
     result = qpasses.quantize(desk.model, desk.data, desk.output)
     assert seen == [True]
     assert not any(t.external_data for t in result.model.graph.initializer)

@@ -10,6 +10,7 @@ import numpy as np
 
 from opsets.qpasses_v1 import OPS
 from tests.support.op_cases import Case, codes, zero_point
+from tests.support.thoroughness import THOROUGH
 
 INT16 = np.dtype(np.int16)
 
@@ -19,9 +20,14 @@ def all_codes(dtype):
     return np.arange(limits.min, limits.max + 1).astype(dtype)
 
 
-def pairs_of(a, b):
-    """Two tensors that broadcast to all pairs of codes."""
-    return all_codes(a).reshape(-1, 1), all_codes(b)
+def some_codes(dtype):
+    """The ends, and some between."""
+    return all_codes(dtype)[[0, 1, *range(2, 254, 7), 254, 255]]
+
+
+def anything(rng, shape, dtype):
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
 def whole_range(dtype):
@@ -33,10 +39,14 @@ def output(rng, dtype):
     """y_zero, y_min, y_max; of 16 bits without a zero point, as all such streams are."""
     if dtype == INT16:
         return np.zeros((), dtype), *whole_range(dtype)
-    return zero_point(rng, dtype), *whole_range(dtype)
+    low, high = (int(end) for end in whole_range(dtype))
+    y_zero = np.array(rng.integers(low + 64, high - 63), dtype)
+    if rng.random() < 0.3:
+        return y_zero, np.array(low + 30, dtype), np.array(high - 20, dtype)
+    return y_zero, *whole_range(dtype)
 
 
-def scale(rng, reach, count=None, bits=9):
+def scale(rng, reach, count=None, bits=8):
     """A multiplier and a shift, or ``count`` of each; ``reach`` comes to ``bits`` bits."""
     factors = rng.choice(np.array([rng.integers(1 << 23, 1 << 24), 1 << 23]), count or 1)
     shift = 24 + int(reach).bit_length() - bits - rng.integers(0, 2, count or 1)
@@ -61,7 +71,7 @@ def lut(rng, dtype, _rounding):
 
 def lut_per_channel(rng, dtype, _rounding):
     x, found = np.stack([all_codes(dtype)] * 3), {}
-    for name, axis, moved in (("first axis", 0, x), ("last axis", -1, x.T), ("middle", 1, x)):
+    for name, axis, moved in (("first axis", 0, x), ("last axis", 1, x.T), ("middle", 1, x)):
         tables = rng.integers(0, 256, (3, 256)).astype(np.uint8).view(dtype)
         shaped = moved.reshape(1, 3, 16, 16) if name == "middle" else moved
         found[name] = Case([shaped, tables], {"axis": axis})
@@ -69,7 +79,7 @@ def lut_per_channel(rng, dtype, _rounding):
 
 
 def lut_pair(rng, dtype, _rounding):
-    a, b = pairs_of(dtype, dtype)
+    a, b = all_codes(dtype).reshape(-1, 1), all_codes(dtype)
     table = rng.integers(0, 256, 1 << 16).astype(np.uint8).view(dtype)
     channels = rng.integers(0, 256, (3, 1, 1)).astype(np.uint8).view(dtype)
     return {
@@ -155,10 +165,11 @@ def shift_gelu(rng, dtype, rounding):
 
 
 def two_operands(rng, dtype):
-    """Names, and two tensors with their zero points: all pairs, and shapes that broadcast."""
+    """Names, and two tensors with their zero points: pairs of codes, shapes that broadcast."""
     zeros = [zero_point(rng, dtype) for _ in "ab"]
-    yield "all pairs", pairs_of(dtype, dtype), zeros
-    a, b = (codes(rng, shape, zeros[0]) for shape in ((2, 3, 4), (3, 1)))
+    yield "pairs", (all_codes(dtype).reshape(-1, 1), some_codes(dtype)), zeros
+    yield "pairs the other way", (some_codes(dtype).reshape(-1, 1), all_codes(dtype)), zeros
+    a, b = (anything(rng, shape, dtype) for shape in ((2, 3, 4), (3, 1)))
     yield "a column behind", (a, b), [zeros[0]] * 2
     yield "a column before", (b, a), [zeros[0]] * 2
     yield "rows of one", (a[:, :1], a[:1]), [zeros[0]] * 2
@@ -198,6 +209,7 @@ def int_mul(rng, dtype, rounding):
 def int_rescaled_add(rng, dtype, rounding):
     def numbers(rng):
         left, factors = int(rng.choice([0, 20])), rng.integers(1 << 30, (1 << 31) - 1, 3)
+        left *= rounding != "half_to_even_in_double"  # whose products fit a double
         shifts = [*rng.integers(31, 34, 2), left + int(rng.integers(30, 33))]
         flat = [left, *(n for pair in zip(factors, shifts, strict=True) for n in pair)]
         return [np.array(each, np.int32) for each in flat]
@@ -245,7 +257,7 @@ def convolutions(rng, dtype, rounding, geometries, by_channel=False):
         bias = rng.integers(-1000, 1000, len(w), np.int32)
         reach = 255 * 255 * w[0].size + 1000
         shown = [x, zeros if by_channel else zeros[0], w, w_zero, bias]
-        inputs = [*shown, *scale(rng, reach, len(w), bits=10), *output(rng, dtype)]
+        inputs = [*shown, *scale(rng, reach, len(w), bits=9), *output(rng, dtype)]
         attributes = {"group": group, "kernel_shape": list(kernel), **geometry}
         found[name] = Case(inputs, {**attributes, "rounding": rounding})
     return found
@@ -296,6 +308,307 @@ def int_gemm(rng, dtype, rounding):
         x = x.reshape(2, 5, 7) if leading == (2, 5) else x
         bias = rng.integers(-1000, 1000, 5, np.int32)
         given = [x, zero_point(rng, dtype), w, w_zero, bias]
-        inputs = [*given, *scale(rng, 255 * 255 * 7, 5, bits=10), *output(rng, dtype)]
+        inputs = [*given, *scale(rng, 255 * 255 * 7, 5, bits=9), *output(rng, dtype)]
         found[name] = Case(inputs, {"rounding": rounding})
+    return found
+
+
+def int_mat_mul(rng, dtype, rounding):
+    """Rows and columns of the ends: the four corners of a sum."""
+    found = {}
+    for name, stacks in (
+        ("matrices", ((), ())),
+        ("stacks", ((2,), (2,))),
+        ("a stack and a matrix", ((3,), ())),
+        ("stacks that broadcast", ((2, 1), (1, 3))),
+    ):
+        zeros = zero_point(rng, dtype), zero_point(rng, dtype)
+        a, b = (codes(rng, shape, zero) for shape, zero in zip(((3, 6), (6, 4)), zeros, strict=True))
+        a[:2] = np.stack(whole_range(dtype))[:, None]
+        b[:, :2] = np.stack(whole_range(dtype))
+        a, b = (np.broadcast_to(x, (*s, *x.shape)) for x, s in zip((a, b), stacks, strict=True))
+        inputs = [a.copy(), zeros[0], b.copy(), zeros[1], *scale(rng, 6 * 255 * 255, 1)]
+        attributes = {"inner": 6, "rounding": rounding}
+        found[name] = Case([*inputs, *output(rng, dtype)], attributes)
+    return found
+
+
+# Pools, means, resizes
+
+
+def of_ends(rng, shape, zero):
+    """Anything, but the first sample is of the lowest codes and the second of the highest."""
+    x = codes(rng, (3, *shape), zero)
+    x[:2] = np.reshape(whole_range(zero.dtype), (2,) + (1,) * len(shape))
+    return x
+
+
+WINDOWS = {
+    "two dimensions": ([2, 3], {}),
+    "padded": ([3, 3], {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+    "dilated": ([2, 2], {"dilations": [2, 1], "strides": [1, 2]}),
+    "one dimension": ([3], {"pads": [1, 1]}),
+    "three dimensions": ([2, 1, 2], {}),
+}
+
+
+def int_average_pool(rng, dtype, rounding):
+    found = {}
+    for name, (kernel, geometry) in WINDOWS.items():
+        x_zero, cells = zero_point(rng, dtype), prod(kernel)
+        x = of_ends(rng, (2, *(k + 3 for k in kernel)), x_zero)
+        inputs = [x, x_zero, *scale(rng, cells * 255, 1), *output(rng, dtype)]
+        attributes = {"channels": 2, "kernel_shape": kernel, **geometry, "rounding": rounding}
+        found[name] = Case(inputs, attributes)
+    return found
+
+
+def int_counted_average_pool(rng, dtype, rounding):
+    found = {}
+    for name, (kernel, geometry) in WINDOWS.items():
+        x_zero, pads = zero_point(rng, dtype), geometry.get("pads", [0, 1] * len(kernel))
+        x = of_ends(rng, (2, *(k + 3 for k in kernel)), x_zero)
+        inputs = [x, x_zero, *scale(rng, 255), *output(rng, dtype)]
+        attributes = {"channels": 2, "kernel_shape": kernel, **geometry, "pads": pads}
+        attributes |= {"uncounted_pads": [min(n, 1) for n in pads], "rounding": rounding}
+        found[name] = Case(inputs, attributes)
+    return found
+
+
+def int_global_average_pool(rng, dtype, rounding):
+    found = {}
+    for name, sizes in (("rows", [7]), ("pictures", [5, 3]), ("volumes", [2, 3, 4])):
+        x_zero = zero_point(rng, dtype)
+        x = of_ends(rng, (4, *sizes), x_zero)
+        inputs = [x, x_zero, *scale(rng, prod(sizes) * 255, 1), *output(rng, dtype)]
+        attributes = {"channels": 4, "spatial_shape": sizes, "rounding": rounding}
+        found[name] = Case(inputs, attributes)
+    return found
+
+
+MEANS = {0: "sum", 1: "mean, divided", 2: "mean, folded"}
+
+
+def int_reduce(rng, dtype, rounding):
+    found = {}
+    for mean, name in MEANS.items():
+        if mean == 1 and rounding not in ("half_to_even", "half_up", "half_away"):
+            continue
+        for keepdims, axes in ((0, [-1]), (1, [-2]), (0, [-3, -1]), (1, [-3, -2, -1])):
+            x_zero, shape = zero_point(rng, dtype), (4, 3, 5)
+            x = of_ends(rng, shape, x_zero)
+            cells = prod(shape[axis] for axis in axes)
+            numbers = scale(rng, 255 * (1 if mean == 1 else cells))
+            inputs = [x, x_zero, *numbers, *output(rng, dtype)]
+            attributes = {"axes": axes, "keepdims": keepdims, "mean": mean}
+            attributes["rounding"] = rounding
+            found[f"{name}, axes {axes}"] = Case(inputs, attributes)
+    return found
+
+
+def linear(size, wanted):
+    """Two places and two coefficients for each of ``wanted`` of a linear resize."""
+    places = np.clip((2 * np.arange(wanted) + 1) * size - wanted, 0, 2 * wanted * (size - 1))
+    lower, part = np.divmod(places, 2 * wanted)
+    upper = np.minimum(lower + 1, size - 1)
+    return np.stack([lower, upper]), np.stack([2 * wanted - part, part])
+
+
+def int_resize(rng, dtype, rounding):
+    found = {}
+    for name, sizes in (
+        ("rows", [(4, 8)]),
+        ("pictures", [(3, 6), (4, 8)]),
+        ("pictures, smaller one way", [(4, 3), (2, 5)]),
+        ("volumes", [(2, 3), (2, 4), (3, 2)]),
+    ):
+        x_zero, dims = zero_point(rng, dtype), len(sizes)
+        tables = [linear(*each) for each in sizes]
+        tables = [(np.zeros((2, 1), int), np.array([[1], [0]]))] * (3 - dims) + tables
+        x = of_ends(rng, (2, *(size for size, _ in sizes)), x_zero)
+        reach = 255 * prod(2 * wanted for _, wanted in sizes)
+        given = [np.concatenate(each, axis=1) for each in zip(*tables, strict=True)]
+        inputs = [x, x_zero, *(each.astype(np.int32) for each in given)]
+        whole = [(1, 1)] * (3 - dims) + sizes
+        attributes = {
+            "dims": dims,
+            "x_sizes": [size for size, _ in whole],
+            "y_sizes": [wanted for _, wanted in whole],
+            "rounding": rounding,
+        }
+        inputs += [*scale(rng, reach, 1), *output(rng, dtype)]
+        found[name] = Case(inputs, attributes)
+    return found
+
+
+# Rows
+
+
+def rows_of(rng, dtype, shape):
+    """Anything, rows of one code, and rows of the two ends."""
+    x = codes(rng, shape, zero_point(rng, dtype))
+    x[0], x[1] = rng.choice(x.reshape(-1)), rng.choice(whole_range(dtype), x[1].shape)
+    return x
+
+
+AXES = {"the last axis": -1, "a middle axis": -2, "the first axis": 0}
+
+
+def table_softmax(rng, dtype, rounding):
+    y_zero, (y_min, y_max) = np.array(0 if dtype == np.uint8 else -128, dtype), whole_range(dtype)
+    falling = np.exp(-np.arange(256) * 0.06)
+    tables = [
+        np.rint(falling * (1 << 20)).astype(np.int32),
+        np.rint(falling * (255 << 20)).astype(np.int64),
+    ]
+    found = {}
+    for name, axis in AXES.items():
+        inputs = [rows_of(rng, dtype, (3, 4, 9)), *tables, y_zero, y_min, y_max]
+        attributes = {"axis": axis, "published": 0, "rounding": rounding}
+        found[name] = Case(inputs, attributes)
+    whole = [all_codes(dtype).reshape(1, 256), *tables, y_zero, y_min, y_max]
+    found["all codes in a row"] = Case(whole, found["the last axis"].attributes)
+    inputs = found["the last axis"].inputs
+    published = {"axis": -1, "published": 1, "rounding": rounding}
+    found["published"] = Case(inputs, published)
+    rows = anything(rng, (2, 300), dtype)
+    rows[0] = whole_range(dtype)[1]
+    long = [rows, *tables, y_zero, y_min, y_max]
+    found["long rows"] = Case(long, found["the last axis"].attributes)
+    return found
+
+
+def int_log_softmax(rng, dtype, rounding):
+    unit = (1 << 20) * 10
+    tables = [
+        np.rint(np.exp(-np.arange(256) * 0.06) * (1 << 30)).astype(np.int32),
+        np.rint(np.arange(256) * 0.06 * unit).astype(np.int64),
+        np.rint(np.log(2) * np.arange(-30, 11) * unit).astype(np.int64),
+        np.rint(np.log1p(np.arange(257) / 256) * unit).astype(np.int64),
+    ]
+    found = {}
+    for name, axis in AXES.items():
+        inputs = [rows_of(rng, dtype, (3, 4, 9)), *tables, *output(rng, dtype)]
+        attributes = {"axis": axis, "fraction_bits": 20, "rounding": rounding}
+        found[name] = Case(inputs, attributes)
+    return found
+
+
+def norm(rng, x, y_dtype, rounding, axis, centered, channels=False):
+    """Normal numbers of 12 bits times slopes of about one, in steps of about 1/32."""
+    row = x.shape[axis:]
+    cells, x_zero = prod(row), np.zeros((), x.dtype)
+    if x.dtype.itemsize == 1:
+        x_zero = zero_point(rng, x.dtype)
+    places = (x.shape[axis - 1], *(1 for _ in row)) if channels else row
+    largest = (np.iinfo(x.dtype).max - np.iinfo(x.dtype).min) * 2
+    root_bits = min((60 - 2 * (largest * cells).bit_length()) // 2, 8)
+    slopes = rng.integers(-(1 << 12), 1 << 12, places, np.int32)
+    offsets = rng.integers(-(1 << 26), 1 << 26, places)
+    epsilon = np.array(rng.choice([0, 1, 1 << 20]))
+    numbers = [slopes, offsets, np.array(19, np.int32), epsilon]
+    attributes = {
+        "axis": axis,
+        "cells": cells,
+        "centered": centered,
+        "root_bits": root_bits,
+        "factor_bits": root_bits + 12 + 24,
+        "norm_bits": 12,
+        "rounding": rounding,
+    }
+    return Case([x, x_zero, *numbers, *output(rng, y_dtype)], attributes)
+
+
+def int_layer_norm(rng, dtype, rounding):
+    x = rows_of(rng, dtype, (3, 4, 10))
+    words = rng.integers(-32768, 32768, (3, 4)).astype(np.int16)
+    words[:2] = np.reshape(whole_range(INT16), (2, 1))
+    return {
+        "rows": norm(rng, x, dtype, rounding, -1, 1),
+        "planes, by channels": norm(rng, x, dtype, rounding, -1, 1, channels=True),
+        "root mean square": norm(rng, x, dtype, rounding, -2, 0),
+        "words": norm(rng, words, dtype, rounding, -1, 1),
+    }
+
+
+def i_layer_norm(rng, dtype, rounding):
+    found = {}
+    for name, cells in (("rows", 8), ("long rows", 200)):
+        x = rows_of(rng, dtype, (3, cells))
+        offsets = rng.integers(-(1 << 30), 1 << 30, cells)
+        slopes = rng.integers(-(1 << 17), 1 << 17, cells).astype(np.int32)
+        shifts = rng.integers(30, 40, cells).astype(np.int32)
+        given = [x, zero_point(rng, dtype), offsets, slopes, shifts, *output(rng, dtype)]
+        found[name] = Case(given, {"cells": cells, "rounding": rounding})
+    return found
+
+
+def shiftmax(rng, dtype, rounding):
+    found = {}
+    for name, axis in AXES.items():
+        inputs = [rows_of(rng, dtype, (3, 4, 9)), *scale(rng, 255), *output(rng, dtype)]
+        attributes = {"axis": axis, "x0": -16, "fraction_bits": 15, "output_bits": 8}
+        found[name] = Case(inputs, {**attributes, "rounding": rounding})
+    return found
+
+
+def i_bert_softmax(rng, dtype, rounding):
+    unit, found = 1 / 16, {}
+    numbers = {"x0": -int(0.6931 / unit) - 1, "b": int(2.7073 / unit)}
+    numbers |= {"c": int(2.7921 / unit**2), "fraction_bits": 30, "output_bits": 8}
+    for name, axis in AXES.items():
+        of_exp = [np.array(each, np.int32) for each in (700, 40)]
+        inputs = [rows_of(rng, dtype, (3, 4, 9)), *of_exp, *scale(rng, 255)]
+        attributes = {"axis": axis, **numbers, "rounding": rounding}
+        found[name] = Case([*inputs, *output(rng, dtype)], attributes)
+    return found
+
+
+EDGES = {
+    "Requantize": requantize,
+    "Lut": lut,
+    "LutPerChannel": lut_per_channel,
+    "LutPair": lut_pair,
+    "Lut16": lut16,
+    "LutInterpolated": lut_interpolated,
+    "IntConv": int_conv,
+    "IntConvPerChannel": int_conv_per_channel,
+    "IntGemm": int_gemm,
+    "IntMatMul": int_mat_mul,
+    "IntAdd": int_add,
+    "IntSub": int_sub,
+    "IntRescale": int_rescale,
+    "IntRescaledAdd": int_rescaled_add,
+    "IntRescaledSub": int_rescaled_add,
+    "IntMul": int_mul,
+    "IntPRelu": int_p_relu,
+    "IntCodedPRelu": int_coded_p_relu,
+    "IntAveragePool": int_average_pool,
+    "IntCountedAveragePool": int_counted_average_pool,
+    "IntGlobalAveragePool": int_global_average_pool,
+    "IntReduce": int_reduce,
+    "IntResize": int_resize,
+    "TableSoftmax": table_softmax,
+    "IntLogSoftmax": int_log_softmax,
+    "IntLayerNorm": int_layer_norm,
+    "Shiftmax": shiftmax,
+    "ShiftGelu": shift_gelu,
+    "ILayerNorm": i_layer_norm,
+    "IBertSoftmax": i_bert_softmax,
+    "IBertGelu": i_bert_gelu,
+}
+
+
+def edges_of(name):
+    """The nodes of an op by activations, rounding, and kind.
+
+    Half of the kinds for each rounding, in turn, but for ``make thorough``.
+    """
+    found, step = {}, 1 if THOROUGH or not OPS[name].roundings else 2
+    for k, dtype in enumerate((np.dtype(np.uint8), np.dtype(np.int8))):
+        for more, rounding in enumerate(OPS[name].roundings or [""]):
+            rng = np.random.default_rng([k, more, *name.encode()])
+            kinds = EDGES[name](rng, dtype, rounding)
+            for kind in [*kinds][(k + more) % step :: step] if len(kinds) > 2 else kinds:
+                found[str(dtype), rounding, kind] = kinds[kind]
     return found

@@ -73,7 +73,7 @@ class Running:
     def __init__(self, program, folder):
         self._program, self._folder = program, folder
         self._runner = ReferenceModel(PRO_INT_8K)
-        self._prepared = self._runner.prepared(program.text, folder / "program")
+        self._prepared = self._runner.prepared(program, folder / "program")
 
     def run(self, feed):
         """The outputs in order, in TOSA's shapes; uint8 is a byte of int8 there."""
@@ -93,22 +93,21 @@ def stored_as(array, end):
     return whole.astype(np.int32) if whole.dtype == np.int64 else whole
 
 
-def run_nodes(op, cases, folder, changes=(np.array,)):
-    """(place, what the program gives, what the reference gives) for each case.
+def run_nodes(op, cases, folder, changes):
+    """(label, what the program gives, what the reference gives) for each of ``cases``.
 
-    All cases are nodes of one program. ``changes`` make of activations what it is run on.
+    All of them are nodes of one program. ``changes`` make of activations what it is run on.
     """
-    running = Running(emitted_program(model_of_nodes(op, cases)), folder)
+    running = Running(emitted_program(model_of_nodes(op, cases.values())), folder)
     for change in changes:
-        changed = [changed_case(op, case, change) for case in cases]
+        changed = [changed_case(op, case, change) for case in cases.values()]
         feed = {
             f"{name}_{place}": array
             for place, case in enumerate(changed)
             for name, array in zip(op.inputs, case.inputs, strict=True)
         }
-        found = running.run(feed)
-        for place, (case, ours) in enumerate(zip(changed, found, strict=True)):
-            yield place, ours, expected(op, case)
+        for label, case, found in zip(cases, changed, running.run(feed), strict=True):
+            yield label, found, expected(op, case)
 
 
 def changed_case(op, case, change):

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from qpasses.checking.beside.tools import Arrays, called, tool
+from qpasses.emit.tosa.emit import TosaProgram
+from qpasses.emit.whole_files import write_together
 
 _INSTALL = "pip install iree-base-compiler iree-base-runtime"
 
@@ -25,10 +27,10 @@ class Iree:
         names = "iree-compile", "iree-run-module"
         self._compile, self._run = (tool(each, "iree", _INSTALL) for each in names)
 
-    def prepared(self, text: str, place: Path) -> Path:
+    def prepared(self, program: TosaProgram, place: Path) -> Path:
         """A module of machine code."""
         source, made = place.with_suffix(".mlir"), place.with_suffix(".vmfb")
-        source.write_text(text, "utf-8")
+        write_together({source: program.content()})
         called(
             "IREE does not compile the program",
             [self._compile, source, *_COMPILED, "-o", made],

@@ -80,7 +80,7 @@ class _Other:
     def load(self, read: IntegerModel, place: str, *, all_tensors: bool) -> _Loaded:
         """Export and prepare."""
         program = emit_tosa(read.graph, profile=self.profile, all_tensors=all_tensors)
-        prepared = self.runner.prepared(program.text, self.folder / place)
+        prepared = self.runner.prepared(program, self.folder / place)
         return _Loaded(read, program, prepared, _session(read, program))
 
     def run(self, loaded: _Loaded, known: _Known) -> dict[str, NDArray[Any]]:

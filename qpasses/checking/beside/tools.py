@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError, UsageError
+from qpasses.emit.tosa.emit import TosaProgram
 
 Arrays = Sequence[NDArray[Any]]
 
@@ -23,8 +24,8 @@ class Runner(Protocol):
     title: str
     key: str
 
-    def prepared(self, text: str, place: Path) -> Path:
-        """What ``run`` takes, made of MLIR, beside ``place``. Raises ModelError."""
+    def prepared(self, program: TosaProgram, place: Path) -> Path:
+        """What ``run`` takes, made of a program, beside ``place``. Raises ModelError."""
 
     def run(self, prepared: Path, given: Arrays, results: int, folder: Path) -> Arrays:
         """So many ``results`` of the inputs that are ``given``. Raises ModelError."""

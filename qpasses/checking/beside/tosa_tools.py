@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from qpasses.checking.beside.tools import Arrays, called, tool
+from qpasses.emit.tosa.emit import TosaProgram
 from qpasses.emit.tosa.profile import Profile
+from qpasses.emit.whole_files import write_together
 
 _INSTALL = "pip install --no-deps tosa-tools"
 
@@ -20,11 +22,11 @@ class ReferenceModel:
         names = "tosa-opt", "tosa_reference_model"
         self._opt, self._model = (tool(each, "tosa-reference", _INSTALL) for each in names)
 
-    def prepared(self, text: str, place: Path) -> Path:
+    def prepared(self, program: TosaProgram, place: Path) -> Path:
         """A flatbuffer."""
         source, made = place.with_suffix(".mlir"), place.with_suffix(".tosa")
         validated = place.with_suffix(".validated")
-        source.write_text(text, "utf-8")
+        write_together({source: program.content()})
         target = f"--tosa-attach-target={self._profile.as_target()}"
         strict = "--tosa-validate=strict-op-spec-alignment"
         called(

@@ -1,6 +1,6 @@
 """An integer model as a TOSA program: its nodes in order, one lowering each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from qpasses.emit.tosa.equal_rescales import UNCHANGED, UnequalError
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import LOWERINGS
 from qpasses.emit.tosa.profile import PRO_INT_8K, Profile
-from qpasses.emit.tosa.program import Program, RefusedError
+from qpasses.emit.tosa.program import Program, RefusedError, Value
 from qpasses.ir.graph import Graph, Node, Tensor, is_graph_output
 
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
@@ -37,12 +37,26 @@ class End:
 
 @dataclass(frozen=True)
 class TosaProgram:
-    """MLIR text, its ends in order, and how often it does what."""
+    """A program and its ends in order."""
 
-    text: str
+    program: Program
+    results: Sequence[Value]
     inputs: Sequence[End]
     outputs: Sequence[End]
-    operations: Mapping[str, int]
+
+    @property
+    def text(self) -> str:
+        """MLIR in generic form."""
+        return "".join(self.program.lines(self.results))
+
+    def content(self) -> Iterator[bytes]:
+        """The same as a file has it, in pieces."""
+        return (line.encode("utf-8") for line in self.program.lines(self.results))
+
+    @property
+    def operations(self) -> Mapping[str, int]:
+        """How often it does what."""
+        return self.program.counts
 
     @property
     def transposes(self) -> int:
@@ -88,7 +102,7 @@ def emit_tosa(
             value = to.program.add("identity", [value], value.shape, value.element)
         values.append(value)
         outputs.append(End(name, str(tensor.name), value.shape, unsigned))
-    return TosaProgram(to.program.text(values), inputs, outputs, dict(to.program.counts))
+    return TosaProgram(to.program, values, inputs, outputs)
 
 
 def _moved(to: Lowering, value: Any, *, unsigned_output: bool) -> Any:

@@ -45,12 +45,27 @@ def dense(values: NDArray[Any], listed: int = 0) -> str:
     kind = tensor(values.shape, element)
     if values.size == 0:
         return f"dense<> : {kind}"
-    raw = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<")).tobytes()
-    if element != STRING and raw == raw[: values.itemsize] * values.size:
+    if element != STRING and is_uniform(values):
         return f"dense<{_element(values.reshape(-1)[0], element)}> : {kind}"
     if values.size <= listed or not _FILLS_BYTES.search(element):
         return f"dense<{_nested(values, element)}> : {kind}"
-    return f'dense<"0x{raw.hex().upper()}"> : {kind}'
+    return f'dense<"0x{_bytes(values).hex().upper()}"> : {kind}'
+
+
+def is_uniform(values: NDArray[Any]) -> bool:
+    """Whether all elements have the same bytes."""
+    raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(values.size, -1)
+    return bool((raw == raw[:1]).all())
+
+
+def _bytes(values: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<")).tobytes()
+
+
+def resource(values: NDArray[Any]) -> str:
+    """An array in the section of resources: how it is aligned, and its bytes in hex."""
+    aligned = values.itemsize.to_bytes(4, "little").hex().upper()
+    return f'"0x{aligned}{_bytes(values).hex().upper()}"'
 
 
 def _nested(values: Any, element: str) -> str:

@@ -1,7 +1,8 @@
 """A TOSA program in the making: constants, operations in order, and what they give."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from math import prod
 from typing import Any
 
@@ -48,10 +49,9 @@ class Program:
     profile: Profile = PRO_INT_8K
     where: str = ""
     counts: dict[str, int] = field(default_factory=dict)
-    _constants: dict[tuple[Any, ...], Value] = field(default_factory=dict)
+    _constants: dict[tuple[Any, ...], tuple[Value, Any]] = field(default_factory=dict)
     _made: dict[str, Value] = field(default_factory=dict)
-    _head: list[str] = field(default_factory=list)
-    _body: list[str] = field(default_factory=list)
+    _body: list[tuple[Value, str, str]] = field(default_factory=list)
     _arguments: list[Value] = field(default_factory=list)
 
     def argument(self, shape: Sequence[int], element: str) -> Value:
@@ -62,30 +62,21 @@ class Program:
 
     def constant(self, values: Any, dtype: str) -> Value:
         """An array, of this numpy type."""
-        array = np.asarray(values, dtype)
-        key = (dtype, array.shape, array.tobytes())
+        array = np.ascontiguousarray(np.asarray(values, dtype)).reshape(np.shape(values))
+        raw = array.reshape(-1).view(np.uint8).data
+        key = (dtype, array.shape, blake2b(raw).digest())
         if key not in self._constants:
             value = Value(f"%c{len(self._constants)}", array.shape, mlir.ELEMENTS[dtype])
-            self._constants[key] = value
-            attributes = f"<{{values = {mlir.dense(array)}}}>"
-            self._head.append(
-                f'{value.name} = "tosa.const"() {attributes} : () -> {value.type}'
-            )
-        return self._constants[key]
+            self._constants[key] = value, array
+        return self._constants[key][0]
 
     def sizes(self, sizes: Sequence[int]) -> Value:
         """Sizes, as operations that reshape or pad read them."""
         key = (_SHAPE, tuple(sizes))
         if key not in self._constants:
-            count = len(sizes)
-            value = Value(f"%c{len(self._constants)}", (count,), _SHAPE)
-            self._constants[key] = value
-            shown = f"dense<[{', '.join(map(str, sizes))}]> : tensor<{count}xindex>"
-            self._head.append(
-                f'{value.name} = "tosa.const_shape"() <{{values = {shown}}}> : () -> '
-                f"{value.type}"
-            )
-        return self._constants[key]
+            value = Value(f"%c{len(self._constants)}", (len(sizes),), _SHAPE)
+            self._constants[key] = value, sizes
+        return self._constants[key][0]
 
     def add(
         self,
@@ -108,7 +99,7 @@ class Program:
         if text in self._made and op != "identity":
             return self._made[text]
         self._made[text] = value
-        self._body.append(f"{value.name} = {text} loc({mlir.text(self.where)})")
+        self._body.append((value, text, self.where))
         self.counts[op] = self.counts.get(op, 0) + 1
         return value
 
@@ -243,20 +234,41 @@ class Program:
             max_val=mlir.number(high, x.element),
         )
 
-    def text(self, outputs: Sequence[Value]) -> str:
-        """The module, whose function ``main`` gives the ``outputs``."""
+    def lines(self, outputs: Sequence[Value]) -> Iterator[str]:
+        """The module, whose function ``main`` gives the ``outputs``, in pieces.
+
+        Large constants are resources, behind it.
+        """
         given = ", ".join(f"{each.name}: {each.type}" for each in self._arguments)
         types = ", ".join(each.type for each in self._arguments)
         results = ", ".join(each.type for each in outputs)
-        lines = [
-            '"builtin.module"() ({',
-            f'  "func.func"() <{{function_type = ({types}) -> ({results}), '
-            'sym_name = "main"}> ({',
-            f"  ^bb0({given}):",
-            *(f"    {line}" for line in (*self._head, *self._body)),
-            f'    "func.return"({", ".join(each.name for each in outputs)}) : '
-            f"({results}) -> ()",
-            "  }) : () -> ()",
-            "}) : () -> ()",
-        ]
-        return "\n".join(lines) + "\n"
+        signature = f'function_type = ({types}) -> ({results}), sym_name = "main"'
+        yield f'"builtin.module"() ({{\n  "func.func"() <{{{signature}}}> ({{\n'
+        yield f"  ^bb0({given}):\n"
+        large = {}
+        for value, held in self._constants.values():
+            yield f'    {value.name} = "tosa.const'
+            if value.element == _SHAPE:
+                sizes = ", ".join(map(str, held))
+                yield f'_shape"() <{{values = dense<[{sizes}]> : tensor<{len(held)}xindex>}}>'
+            elif held.nbytes < _LARGE or mlir.is_uniform(held):
+                yield f'"() <{{values = {mlir.dense(held)}}}>'
+            else:
+                large[value.name[1:]] = held
+                yield f'"() <{{values = dense_resource<{value.name[1:]}> : {value.type}}}>'
+            yield f" : () -> {value.type}\n"
+        for value, text, where in self._body:
+            yield f"    {value.name} = {text} loc({mlir.text(where)})\n"
+        names = ", ".join(each.name for each in outputs)
+        yield f'    "func.return"({names}) : ({results}) -> ()\n  }}) : () -> ()\n'
+        yield "}) : () -> ()\n"
+        if large:
+            yield "\n{-#\n  dialect_resources: {\n    builtin: {\n"
+            for place, (name, held) in enumerate(large.items(), 1):
+                end = "," if place < len(large) else ""
+                yield f"      {name}: {mlir.resource(held)}{end}\n"
+            yield "    }\n  }\n#-}\n"
+
+
+_LARGE = 1 << 12
+"""Constants of so many bytes are resources."""
