@@ -129,7 +129,7 @@ OF_PICTURES = {
 
 GIVEN = {
     *("data", "output", "evidence", "json", "against", "calibration-table", "ray-address"),
-    "with",
+    *("with", "all-tensors", "tosa-profile"),
 }
 """What test_paths_may_stand_in_the_file_too gives, and tests of their own."""
 

@@ -294,7 +294,9 @@ def int_conv(rng, dtype, rounding):
 
 
 def int_conv_per_channel(rng, dtype, rounding):
-    named = {name: (*g[:4], {"pads": [0] * 2 * len(g[3]), **g[4]}) for name, g in DEPTHWISE.items()}
+    named = {
+        name: (*g[:4], {"pads": [0] * 2 * len(g[3]), **g[4]}) for name, g in DEPTHWISE.items()
+    }
     return convolutions(rng, dtype, rounding, named, by_channel=True)
 
 
@@ -323,10 +325,15 @@ def int_mat_mul(rng, dtype, rounding):
         ("stacks that broadcast", ((2, 1), (1, 3))),
     ):
         zeros = zero_point(rng, dtype), zero_point(rng, dtype)
-        a, b = (codes(rng, shape, zero) for shape, zero in zip(((3, 6), (6, 4)), zeros, strict=True))
+        a, b = (
+            codes(rng, shape, zero)
+            for shape, zero in zip(((3, 6), (6, 4)), zeros, strict=True)
+        )
         a[:2] = np.stack(whole_range(dtype))[:, None]
         b[:, :2] = np.stack(whole_range(dtype))
-        a, b = (np.broadcast_to(x, (*s, *x.shape)) for x, s in zip((a, b), stacks, strict=True))
+        a, b = (
+            np.broadcast_to(x, (*s, *x.shape)) for x, s in zip((a, b), stacks, strict=True)
+        )
         inputs = [a.copy(), zeros[0], b.copy(), zeros[1], *scale(rng, 6 * 255 * 255, 1)]
         attributes = {"inner": 6, "rounding": rounding}
         found[name] = Case([*inputs, *output(rng, dtype)], attributes)
@@ -455,7 +462,10 @@ AXES = {"the last axis": -1, "a middle axis": -2, "the first axis": 0}
 
 
 def table_softmax(rng, dtype, rounding):
-    y_zero, (y_min, y_max) = np.array(0 if dtype == np.uint8 else -128, dtype), whole_range(dtype)
+    y_zero, (y_min, y_max) = (
+        np.array(0 if dtype == np.uint8 else -128, dtype),
+        whole_range(dtype),
+    )
     falling = np.exp(-np.arange(256) * 0.06)
     tables = [
         np.rint(falling * (1 << 20)).astype(np.int32),

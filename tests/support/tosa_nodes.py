@@ -49,9 +49,7 @@ def model_of_nodes(op, cases):
                 constants.append(numpy_helper.from_array(np.asarray(array), name))
         results.append(value_info(result, expected(op, case)))
     graph = helper.make_graph(nodes, op.name, given, results, constants)
-    return helper.make_model(
-        graph, opset_imports=opset_imports(OPSET), ir_version=IR_VERSION
-    )
+    return helper.make_model(graph, opset_imports=opset_imports(OPSET), ir_version=IR_VERSION)
 
 
 def emitted_program(model):
