@@ -26,34 +26,38 @@ def rescaled(
 ) -> Wide:
     """``(number * multiplier + rest) / 2**shift``, rounded as ``opsets.rounding`` says.
 
-    ``multiplier``, ``shift`` and ``rest`` are single, or have one for each channel, which are
-    the last axis. Raises UnequalError where there is no form.
+    ``multiplier``, ``shift`` and ``rest`` are single, or have the rank of ``number``, or one
+    for each channel, which are the last axis. Raises UnequalError where there is no form.
     """
-    rank = len(number.some.shape)
+    rank, program = len(number.some.shape), number.program
 
-    def column(numbers: Numbers) -> Wide:
-        shape = [*[1] * (rank - 1), numbers.size]
-        return Wide.constant(number.program, numbers.reshape(shape))
+    def column(numbers: Numbers) -> Numbers:
+        wide = numbers.astype(object)
+        return wide if wide.ndim == rank else wide.reshape([*[1] * (rank - 1), -1])
 
-    factors, places = (each.reshape(-1).astype(object) for each in (multiplier, shift))
-    ends = (np.int64(end) for end in (number.low, number.high))
-    if any(wraps(end, places.astype(np.int64), rounding).any() for end in ends):
-        raise UnequalError("its sums wrap as they are shifted to the left")
+    factors, places = column(multiplier), column(shift)
     last = {str(name): each for name, each in LAST_STEP.items()}.get(rounding)
     if last is not None:
-        lifted = factors << np.maximum(31 - places, 0)
-        number, factors = (number * column(lifted)).rounded(31, "half_up"), np.ones(1, object)
-        places, rounding = np.maximum(places - 31, 0), last
+        _check_wraps(number, places, rounding)
+        lifted = Wide.constant(program, factors << np.maximum(31 - places, 0))
+        number = (number * lifted).rounded(31, "half_up")
+        factors, places, rounding = factors**0, np.maximum(places - 31, 0), last
     most = int(places.max())
-    product = number * column(factors << (most - places))
+    product = number * Wide.constant(program, factors << (most - places))
     if rest is not None:
-        product = product + column(rest.reshape(-1).astype(object) << (most - places))
+        product = product + Wide.constant(program, column(rest) << (most - places))
     if rounding == "half_to_even_in_double" and max(-product.low, product.high) < _DOUBLE:
         rounding = "half_to_even"
     found = [each for each in ROUNDINGS if each == rounding]
     if not found:
         raise UnequalError(f"there is no form of sums rounded {rounding}")
     return product.rounded(most, found[0])
+
+
+def _check_wraps(number: Wide, places: Numbers, rounding: str) -> None:
+    ends = (np.int64(np.clip(end, -(1 << 62), 1 << 62)) for end in (number.low, number.high))
+    if any(wraps(end, places.astype(np.int64), rounding).any() for end in ends):
+        raise UnequalError("its sums wrap as they are shifted to the left")
 
 
 def scaled_term(number: Wide, multiplier: Numbers, shift: Numbers, rounding: str) -> Wide:
