@@ -214,7 +214,7 @@ def _as_bytes(values: NDArray[Any], end: End) -> NDArray[Any]:
     whole = np.ascontiguousarray(values).reshape(end.shape)
     if end.unsigned:
         return whole.view(np.int8)
-    return whole.astype(np.int32) if whole.dtype == np.int64 else whole
+    return whole.astype(np.int32) if whole.dtype in (np.int16, np.int64) else whole
 
 
 def _from_bytes(values: NDArray[Any], end: End, like: NDArray[Any]) -> NDArray[Any]:

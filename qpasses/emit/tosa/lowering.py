@@ -196,8 +196,14 @@ class Lowering(Layouts[Value]):
         dtype = given["y_zero"].dtype
         element, less = mlir.element_of(dtype, "y"), offset(dtype)
         zero, low, high = (int(given[name]) - less for name in ("y_zero", "y_min", "y_max"))
-        codes = self.program.rescale(acc, element, pairs, (0, zero))
-        return self.program.clamp(codes, low, high)
+        if element == "i8":
+            codes = self.program.rescale(acc, element, pairs, (0, zero))
+            return self.program.clamp(codes, low, high)
+        level = acc if pairs is UNCHANGED else self.program.rescale(acc, element, pairs)
+        if zero:
+            number = self.program.same_rank(zero, level)
+            level = self.program.elementwise("add", level, number)
+        return self.program.clamp(level, low, high)
 
     def levels(self, x: Value, zero: int) -> Value:
         """Codes less their zero point, as int32."""
@@ -228,7 +234,7 @@ def _as_stored(values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
     mlir.element_of(values.dtype, name)
     if values.dtype == np.uint8:
         return (values.astype(np.int16) - 128).astype(np.int8), "int8"
-    if values.dtype == np.int64:
+    if values.dtype in (np.int16, np.int64):
         limits = np.iinfo(np.int32)
         return np.clip(values, limits.min, limits.max).astype(np.int32), "int32"
     return values, values.dtype.name

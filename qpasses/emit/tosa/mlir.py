@@ -142,9 +142,10 @@ def dictionary(entries: Mapping[str, str]) -> str:
 def element_of(dtype: np.dtype[np.generic], name: str) -> str:
     """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
 
-    uint8 is stored as int8, 128 lower.
+    uint8 is stored as int8, 128 lower, and int16, which is an extension of TOSA, as int32.
     """
-    found = {"uint8": "i8", "int64": "i32"}.get(dtype.name) or ELEMENTS.get(dtype.name, "")
-    if found not in ("i1", "i8", "i16", "i32"):
+    found = {"uint8": "i8", "int16": "i32", "int64": "i32"}.get(dtype.name)
+    found = found or ELEMENTS.get(dtype.name, "")
+    if found not in ("i1", "i8", "i32"):
         raise ModelError(f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits")
     return found

@@ -45,7 +45,7 @@ def reshape(to: Lowering, node: Node) -> None:
 def flatten(to: Lowering, node: Node) -> None:
     """``reshape`` to two axes."""
     shape = to.shape(node.inputs[0])
-    axis = int(node.attrs.get("axis", 1)) % (len(shape) + 1)
+    axis = int(node.attrs.get("axis", 1))
     _reshaped(to, node, (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))))
 
 

@@ -67,6 +67,16 @@ def int_rescale(to: Lowering, node: Node) -> None:
     to.write(node.outputs[0], to.requantized(level, node, Interval(*ends)), stored_x.order)
 
 
+def requantize(to: Lowering, node: Node) -> None:
+    """Sums that are stored, RESCALE."""
+    laid = to.laid(node.inputs[0])
+    axis, limits = int(node.attrs["axis"]) % len(laid.order), np.iinfo(np.int32)
+    last = (*(k for k in range(len(laid.order)) if k != axis), axis)
+    ends = np.array([limits.min], np.int64), np.array([limits.max], np.int64)
+    codes = to.requantized(to.read(node.inputs[0], last), node, Interval(*ends))
+    to.write(node.outputs[0], codes, last)
+
+
 def int_rescaled_add(to: Lowering, node: Node) -> None:
     """Each side rescaled to int32, their sum rescaled to codes, as MLIR legalizes it."""
     _of_rescaled(to, node, 1)
@@ -105,4 +115,5 @@ LOWERINGS = {
     "IntMul": int_mul,
     "IntRescale": int_rescale,
     "IntSub": int_sub,
+    "Requantize": requantize,
 }

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.program import Value
 from qpasses.emit.tosa.wide import Wide, limbs_of
@@ -16,12 +17,40 @@ _CODES = 256
 def lut(to: Lowering, node: Node) -> None:
     """TABLE, whose entries begin with that of the lowest code."""
     x, given = to.laid(node.inputs[0]), to.constants(node)
-    table = given["table"]
-    entries = by_code(table, node.inputs[0].dtype)
+    table, index = given["table"], np.dtype(node.inputs[0].dtype)
+    if index == np.int16 or table.dtype == np.int16:
+        _look_up_words(to, node, table)
+        return
+    entries = by_code(table, index)
     value = to.program.add(
         *("table", [x.value, to.program.constant(entries, "int8")], x.value.shape, "i8")
     )
     to.write(node.outputs[0], value, x.order)
+
+
+def _look_up_words(to: Lowering, node: Node, table: NDArray[Any]) -> None:
+    """By ``gather``, at the bits of the code."""
+    laid, index, program = to.laid(node.inputs[0]), node.inputs[0].dtype, to.program
+    place = program.cast(laid.value, "i32")
+    if index == np.uint8:
+        place = program.elementwise("add", place, program.same_rank(128, place))
+    else:
+        place = program.masked(place, len(table) - 1)
+    dtype = "int32" if table.dtype == np.int16 else "int8"
+    entries = table.astype(np.int32) - offset(table.dtype)
+    to.write(node.outputs[0], gathered(to, entries, place, dtype), laid.order)
+
+
+def lut_interpolated(to: Lowering, node: Node) -> None:
+    """Two entries by ``gather``, and the line between them."""
+    given, laid, program = to.constants(node), to.laid(node.inputs[0]), to.program
+    table, number = given["table"].astype(np.int64), program.same_rank
+    place = program.right_shift(laid.value, 7)
+    place = program.elementwise("add", place, number(256, place))
+    low, rise = (looked_up(to, each, place) for each in (table[:-1], np.diff(table)))
+    part = Wide.of(program, program.masked(laid.value, 127), 0, 127)
+    level = (low.times(128) + rise * part).rounded(int(given["shift"]), node.attrs["rounding"])
+    to.write(node.outputs[0], to.ended(level.saturated(), UNCHANGED, given), laid.order)
 
 
 def by_code(entries: NDArray[Any], index: np.dtype[Any]) -> NDArray[np.int8]:
@@ -91,4 +120,10 @@ def _look_up(
     to.write(node.outputs[0], gathered(to, stored.reshape(-1), places, "int8"), order)
 
 
-LOWERINGS = {"Lut": lut, "LutPair": lut_pair, "LutPerChannel": lut_per_channel}
+LOWERINGS = {
+    "Lut": lut,
+    "Lut16": lut,
+    "LutInterpolated": lut_interpolated,
+    "LutPair": lut_pair,
+    "LutPerChannel": lut_per_channel,
+}
