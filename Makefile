@@ -9,6 +9,9 @@ INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --editabl
 # its programs alone: what it pins does not go with onnx
 TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps tosa-tools \
 	|| echo "no tosa-tools for this machine: tests that run TOSA programs skip"
+IREE = $(BIN)/python -m pip install -qq --disable-pip-version-check \
+	iree-base-compiler iree-base-runtime \
+	|| echo "no IREE for this machine: tests that compile TOSA programs skip"
 HINT = use Python 3.11 or newer: make PYTHON=/path/to/python3.12
 DIGITS = models/digits_cnn
 DEMO = build/demo
@@ -108,7 +111,7 @@ targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targe
 gains: $(VENV)/bench  ## what each step of --accuracy gains on each model: docs/gains.md
 	@$(BIN)/python -m tests.bench.gains $(MODEL)
 
-tosa: $(VENV)/test  ## what becomes TOSA, judged by its reference model: docs/tosa.md
+tosa: $(VENV)/test  ## what becomes TOSA, judged by its reference model and IREE: docs/tosa.md
 	@$(BIN)/python -m tests.bench.tosa_programs $(MODEL)
 	@$(BIN)/python -m tests.bench.documents
 
@@ -138,12 +141,14 @@ $(VENV)/test: pyproject.toml calibration/_counting.c calibration/_counting_op.c 
 	@echo "installing qpasses[test]"
 	@$(INSTALL) '.[test]'
 	@$(TOSA)
+	@$(IREE)
 	@touch $@ $(VENV)/package
 
 $(VENV)/dev: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
 	@echo "installing qpasses[dev]"
 	@$(INSTALL) '.[dev]'
 	@$(TOSA)
+	@$(IREE)
 	@touch $@ $(VENV)/package $(VENV)/test
 
 $(VENV)/bench: $(VENV)/test

@@ -172,10 +172,15 @@ def _divided(sums: Int64, cells: int, _pair: Pair, _rounding: str) -> Int64:
     return np.asarray(np.sign(sums) * ((np.abs(sums) + cells // 2) // cells), np.int64)
 
 
-def _reciprocal(scale: Scale, cells: int, _target: Arithmetic) -> Pair:
-    _check_alike(scale)
+def reciprocal_scale(cells: int) -> Pair:
+    """TOSA's multiplier and shift for 1 / cells, cells > 0."""
     places = (cells - 1).bit_length()
     return (((1 << 30) + 1) << places) // cells, 30 + places
+
+
+def _reciprocal(scale: Scale, cells: int, _target: Arithmetic) -> Pair:
+    _check_alike(scale)
+    return reciprocal_scale(cells)
 
 
 def _times_reciprocal(sums: Int64, _cells: int, pair: Pair, _rounding: str) -> Int64:

@@ -18,6 +18,7 @@ from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
 from opsets.scales import SCALES
+from opsets.table_rules import TableRules
 from opsets.weights import WEIGHTS
 
 _SHIPPED = resources.files("opsets") / "targets"
@@ -38,9 +39,11 @@ class Target:
     may be per_channel or are per_tensor, and so are those of weights. Sums have
     ``accumulator_bits``; ``tables`` of 256 entries may be used or not, and hold levels rounded
     by ``table_rounding``; ``softmax``, ``gelu`` and ``layernorm`` are what is computed of
-    these. Where a tensor is stored anew at another scale, ``rescaling`` is real arithmetic, or
-    requantized by the elementwise multiplier. ``alignment``: whose rules say which tensors
-    share a range, unless a user says it (qpasses.place.alignment).
+    these. ``table_functions``, ``table_quotient`` and ``hard_swish`` say how what tables hold
+    is computed and divided by its scale (opsets.table_rules). Where a tensor is stored anew at
+    another scale, ``rescaling`` is real arithmetic, or requantized by the elementwise
+    multiplier. ``alignment``: whose rules say which tensors share a range, unless a user says
+    it (qpasses.place.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's int8 kernels compute them
     exactly; without it they are those of the rule.
@@ -73,6 +76,9 @@ class Target:
     softmax: str = "table"
     gelu: str = "table"
     layernorm: str = "exact"
+    hard_swish: str = "table"
+    table_functions: str = "runtime"
+    table_quotient: str = "divided"
     table_rounding: Rounding = "half_to_even"
     rescaling: str = "real"
     alignment: Literal["qpasses", "tpu-mlir"] = "qpasses"
@@ -123,6 +129,17 @@ class Target:
     def float_type(self) -> type[np.floating[Any]]:
         """numpy's of ``scale_type``."""
         return np.float32 if self.scale_type == "float32" else np.float64
+
+    @property
+    def table_rules(self) -> TableRules:
+        """Those of its rules that tables follow."""
+        return TableRules(
+            self.float_type,
+            self.table_functions,
+            self.table_quotient,
+            self.table_rounding,
+            self.hard_swish,
+        )
 
     def scale_to_multiplier(self, scale: Scale) -> Pair:
         """``(multiplier, shift)``: value = accumulator * multiplier / 2**shift.
@@ -218,6 +235,9 @@ KNOWN: dict[str, Iterable[str]] = {
     "softmax": ("table", "shiftmax", "ibert"),
     "gelu": ("table", "shift", "ibert"),
     "layernorm": ("exact", "ivit"),
+    "hard_swish": ("table", "int16"),
+    "table_functions": ("runtime", "legalized"),
+    "table_quotient": ("divided", "inverse"),
     "table_rounding": ROUNDINGS,
     "rescaling": ("real", "requantized"),
     "alignment": ("qpasses", "tpu-mlir"),

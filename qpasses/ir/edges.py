@@ -12,6 +12,7 @@ from calibration import Session, input_specs
 from calibration.inputs import Feed, Value, tensors
 from calibration.pieces import Pieces
 from opsets.fixed_point import Rounding
+from opsets.table_rules import TableRules
 from qpasses.ir.record import AnyQuantization, ChannelQuantization, Record
 
 Floats: TypeAlias = type[np.floating[Any]]
@@ -116,16 +117,28 @@ def quantize(
     stored: AnyQuantization,
     rounding: Rounding = "half_to_even",
     floats: Floats = np.float32,
+    by_inverse: bool = False,
 ) -> NDArray[Any]:
     """QuantizeLinear in float32, as onnxruntime computes it; saturating.
 
-    Or rounded otherwise, the quotient in other ``floats``.
+    Or rounded otherwise, the quotient in other ``floats``, or a product ``by_inverse``: with
+    the inverse of the scale, which is rounded itself.
     """
+    given, scale = values.astype(floats), floats(stored.factors(values.ndim))
     rank = values.ndim
-    with np.errstate(over="ignore"):  # it saturates
-        levels = rounded(values.astype(floats) / floats(stored.factors(rank)), rounding)
+    with np.errstate(over="ignore", invalid="ignore"):  # it saturates
+        quotients = given * (floats(1) / scale) if by_inverse else given / scale
+        levels = rounded(quotients, rounding)
     found = np.clip(levels + stored.zeros(rank), *stored.limits)
     return np.asarray(found.astype(stored.dtype))
+
+
+def quantize_by(
+    rules: TableRules, values: NDArray[Any], stored: AnyQuantization
+) -> NDArray[Any]:
+    """Entries of a table, by the rules of a target."""
+    by_inverse = rules.quotient == "inverse"
+    return quantize(values, stored, rules.rounding, rules.floats, by_inverse)
 
 
 def rounded(quotients: NDArray[Any], rounding: Rounding) -> NDArray[Any]:

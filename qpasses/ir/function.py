@@ -15,6 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from calibration import Session
 from opsets.errors import ModelError
+from opsets.gelu import gelu
+from opsets.table_rules import TableRules
 from qpasses.ir.graph import Node, Tensor, constant
 from qpasses.ir.runtime import IR_VERSION
 
@@ -123,6 +125,28 @@ class Function:
     def computed(self, *x: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """``run`` of float32, ``real`` of float64."""
         return self.run(*x) if x[0].dtype == np.float32 else self.real(*x)
+
+    def computed_by(
+        self, rules: TableRules, *x: NDArray[np.floating[Any]]
+    ) -> NDArray[np.floating[Any]]:
+        """y of each x, which are in ``rules.floats``, as the rules of a target want it."""
+        return self.legalized(*x) if rules.functions == "legalized" else self.computed(*x)
+
+    def legalized(self, *x: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """y of each x in double, rounded to their type once; GELU as its formula is written.
+
+        So MLIR's legalization to TOSA computes the functions that it knows. Raises ModelError
+        as ``real`` does.
+        """
+        nodes = self.model.graph.node
+        if [node.op_type for node in nodes] == ["Gelu"]:
+            given = {
+                each.name: helper.get_attribute_value(each) for each in nodes[0].attribute
+            }
+            return gelu(x[0], given.get("approximate", b"none").decode())
+        found = self.real(*(each.astype(np.float64) for each in x))
+        with np.errstate(over="ignore"):
+            return np.asarray(found.astype(x[0].dtype))
 
     def real(self, *x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """y of each x in float64, by onnx's reference evaluator.

@@ -44,6 +44,13 @@ class Numbers:
     raw: bool = False
 
 
+MOST_COUNTED = 1 << 20
+"""Up to so many cells, a reciprocal gives what a division by them does."""
+
+_CELLS_ALONE = Numbers(2, 1, "half_away")
+"""1, as a node has it."""
+
+
 def is_usual(target: Target) -> bool:
     """Whether a quotient by a number of cells that is known late can be its average."""
     rule = target.multiplier, target.min_shift, target.max_shift, target.elementwise
@@ -52,8 +59,7 @@ def is_usual(target: Target) -> bool:
 
 def follows_shape(target: Target) -> bool:
     """Whether windows of an AveragePool may differ in size."""
-    usual = target.average_pool == "requantized" and is_usual(target)
-    return usual or target.average_pool == "divided"
+    return is_usual(target) if target.average_pool == "requantized" else True
 
 
 def pool_numbers(
@@ -64,15 +70,36 @@ def pool_numbers(
     Raises ScaleError for scales that the form does not take or the target cannot express.
     """
     form = POOL_FORMS[target.average_pool]
-    if form.one_scale and x != y:
-        raise ScaleError(
-            f"target {target.name!r} needs input and output of one scale and zero point, "
-            f"got {x.scale:.6g}, {x.zero_point} and {y.scale:.6g}, {y.zero_point}"
-        )
+    if form.one_scale:
+        _check_alike(x, y, target)
     pair = form.numbers(x.scale / y.scale, cells, target)
     rounding = _ROUNDINGS.get(target.average_pool) or node_rounding(target)
     found = _numbers(pair, rounding, reachable)
     return replace(found, raw=target.average_pool == "divided")
+
+
+def counted_numbers(x: Quantization, y: Quantization, target: Target) -> Numbers:
+    """Of a pool that divides each sum by the cells it has: 1, and ties go away from zero.
+
+    That is form ``divided``, and ``reciprocal`` too, TOSA's AVG_POOL2D: of n cells it
+    multiplies the sum by M = ((2**30 + 1) << k) // n, k = ceil(log2(n)), which is above
+    2**(30 + k) / n, but by less than 2. So the product is farther from zero than the quotient,
+    by less than 510 / 2**30, since a sum has at most 255 n levels: a tie goes away from zero,
+    and nothing else, which is 1 / 2n from a tie at least, gets past one while n <=
+    MOST_COUNTED.
+
+    Raises ScaleError for two scales.
+    """
+    _check_alike(x, y, target)
+    return replace(_CELLS_ALONE, raw=target.average_pool == "divided")
+
+
+def _check_alike(x: Quantization, y: Quantization, target: Target) -> None:
+    if x != y:
+        raise ScaleError(
+            f"target {target.name!r} needs input and output of one scale and zero point, "
+            f"got {x.scale:.6g}, {x.zero_point} and {y.scale:.6g}, {y.zero_point}"
+        )
 
 
 def mean_numbers(

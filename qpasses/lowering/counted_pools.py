@@ -15,7 +15,13 @@ from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
 from qpasses.ir.rewriting import Context, Declined, Outcome
 from qpasses.ir.windows import all_pads, geometry_of
-from qpasses.lowering.averages import Numbers, follows_shape, pool_numbers, put_average
+from qpasses.lowering.averages import (
+    MOST_COUNTED,
+    Numbers,
+    counted_numbers,
+    follows_shape,
+    put_average,
+)
 
 
 def put_counted(
@@ -30,20 +36,23 @@ def put_counted(
         )
     attributes, cells = _attributes(node), prod(node.attrs["kernel_shape"])
     reachable = sums(cells, ends[0].zero_point, ends[0].dtype)
-    if target.average_pool == "divided":
-        if attributes["pads"] != attributes["uncounted_pads"]:
+    form = target.average_pool
+    if form == "requantized":
+        ratio = Fraction(ends[0].scale) / Fraction(ends[1].scale)
+        pair = saturating_multiplier(ratio, target.multiplier_bits)
+        numbers = Numbers(*pair, node_rounding(target))
+    else:
+        if form == "divided" and attributes["pads"] != attributes["uncounted_pads"]:
             return Declined(
                 f"AveragePool whose padding counts: target {target.name!r} "
                 "divides by cells alone"
             )
+        if form == "reciprocal" and cells > MOST_COUNTED:
+            return Declined(f"AveragePool of more than {MOST_COUNTED:,} cells")
         try:
-            numbers = pool_numbers(*ends, cells, reachable, target)
+            numbers = counted_numbers(*ends, target)
         except ScaleError as error:
             return Declined(f"AveragePool: {error}")
-    else:
-        ratio = Fraction(ends[0].scale) / Fraction(ends[1].scale)
-        pair = saturating_multiplier(ratio, target.multiplier_bits)
-        numbers = Numbers(*pair, node_rounding(target))
     if not reachable.fits_int32() or (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64:
         return Declined("AveragePool of so many cells that an integer could overflow")
     op = "IntCountedAveragePool"

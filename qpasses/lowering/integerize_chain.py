@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from opsets.fixed_point import Rounding
-from qpasses.ir.edges import Floats, codes, dequantize, in_rows, quantize, rows_of
+from opsets.hard_swish import hard_swish_levels
+from opsets.table_rules import USUAL, TableRules
+from qpasses.ir.edges import codes, dequantize, in_rows, quantize_by, rows_of
 from qpasses.ir.elementwise import differing_axes, made_of
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import any_quantized_by, any_stored_input
-from qpasses.ir.record import AnyQuantization, ChannelQuantization, NodeRecord
+from qpasses.ir.record import AnyQuantization, ChannelQuantization, NodeRecord, Quantization
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.stages import CLAMPING
 from qpasses.lowering.put_integer_node import (
@@ -29,7 +30,8 @@ class IntegerizeChain(Pass):
     before: ``y = Q(Mul(DQ(x), Sigmoid(DQ(x))))``
     after:  ``y = qpasses.Lut(x, table)``
     **Exact:** the table holds what onnxruntime makes of every code, one node after the other,
-    or, where the target computes tables in double, what onnx's reference evaluator makes.
+    or, where the target computes tables in double, what onnx's reference evaluator makes, or
+    what the target's own rules say (opsets.table_rules).
     A code for which the function is not defined (NaN) takes the result of the nearest code for
     which it is; infinities saturate.
     """
@@ -52,10 +54,8 @@ class IntegerizeChain(Pass):
             return NOT_MINE
         function = Function.of(nodes, [source], end, graph.opset)
         try:
-            ends, target = (x.quantization, y.quantization), context.target
-            table, undefined = tabulate(
-                function, *ends, target.table_rounding, target.float_type
-            )
+            ends = x.quantization, y.quantization
+            table, undefined = tabulate(function, *ends, context.target.table_rules)
         except ModelError as error:
             return Declined(str(error), of=[each.name for each in nodes])
         if len(undefined) == context.settings.codes:
@@ -83,11 +83,7 @@ def axes_of(*meanings: AnyQuantization) -> set[int]:
 
 
 def tabulate(
-    function: Function,
-    x: AnyQuantization,
-    y: AnyQuantization,
-    rounding: Rounding = "half_to_even",
-    floats: Floats = np.float32,
+    function: Function, x: AnyQuantization, y: AnyQuantization, rules: TableRules = USUAL
 ) -> tuple[NDArray[Any], list[int]]:
     """[256] or [C, 256] of y's type, ordered by the byte of x; the codes without a result.
 
@@ -95,14 +91,30 @@ def tabulate(
     beyond the limits of x has an entry too. For int16 it is 65,536 in place of 256, and two
     bytes.
     """
+    if function.ops == ["HardSwish"] and rules.hard_swish == "int16":
+        table = _hard_swish(x, y)
+        if table is not None:
+            return table, []
     stored = codes(x)
     codes_in_rows = function.inputs(stored, rows_of(x, y))
-    real = function.computed(dequantize(codes_in_rows, in_rows(x), floats))
+    real = function.computed_by(rules, dequantize(codes_in_rows, in_rows(x), rules.floats))
     rows = real.reshape(-1, stored.size)
     low, high = x.limits
     missing = np.isnan(rows).any(axis=0) & (low <= stored) & (stored <= high)
     filled = np.reshape([_filled(row, stored) for row in rows], real.shape)
-    return quantize(filled, in_rows(y), rounding, floats), sorted(stored[missing].tolist())
+    return quantize_by(rules, filled, in_rows(y)), sorted(stored[missing].tolist())
+
+
+def _hard_swish(x: AnyQuantization, y: AnyQuantization) -> NDArray[Any] | None:
+    """[256] of y's type; None where TFLite has no arithmetic for it."""
+    if not isinstance(x, Quantization) or not isinstance(y, Quantization):
+        return None
+    if x.zero.itemsize != 1 or y.zero.itemsize != 1:
+        return None
+    levels = hard_swish_levels(codes(x).astype(np.int64) - x.zero_point, x.scale, y.scale)
+    if levels is None:
+        return None
+    return np.asarray(np.clip(levels + y.zero_point, *y.limits), y.dtype)
 
 
 def _filled(

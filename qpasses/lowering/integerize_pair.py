@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from opsets.fixed_point import Rounding
-from qpasses.ir.edges import Floats, byte_codes, dequantize, quantize
+from opsets.table_rules import USUAL, TableRules
+from qpasses.ir.edges import byte_codes, dequantize, quantize_by
 from qpasses.ir.elementwise import PAIRING, divisor_of, pair_objection
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
@@ -53,10 +53,7 @@ class IntegerizePair(Pass):
         function = Function.of([*inner, node], ends, node.outputs[0], graph.opset)
         meanings = a.quantization, b.quantization, y.quantization
         try:
-            target = context.target
-            table, undefined = tabulate_pairs(
-                function, *meanings, target.table_rounding, target.float_type
-            )
+            table, undefined = tabulate_pairs(function, *meanings, context.target.table_rules)
         except ModelError as error:
             return Declined(str(error))
         record = NodeRecord(
@@ -75,20 +72,20 @@ def tabulate_pairs(
     a: Quantization,
     b: Quantization,
     y: Quantization,
-    rounding: Rounding = "half_to_even",
-    floats: Floats = np.float32,
+    rules: TableRules = USUAL,
 ) -> tuple[NDArray[np.integer], list[int]]:
     """[65536] of y's type, at 256 * byte of a + byte of b; codes of a that lack a result."""
     rows, columns = (byte_codes(each) for each in (a, b))
     first, second = (
-        dequantize(codes, each, floats) for codes, each in ((rows, a), (columns, b))
+        dequantize(codes, each, rules.floats) for codes, each in ((rows, a), (columns, b))
     )
     grid = np.broadcast_arrays(first[:, None], second[None])
-    real = function.computed(*(np.ascontiguousarray(each) for each in grid)).reshape(-1)
+    inputs = map(np.ascontiguousarray, grid)
+    real = function.computed_by(rules, *inputs).reshape(-1)
     missing = np.isnan(real)
-    real = np.where(missing, floats(0), real)
+    real = np.where(missing, rules.floats(0), real)
     found = missing.reshape(256, 256)[:, _occurs(columns, b)].any(axis=1) & _occurs(rows, a)
-    return quantize(real, y, rounding, floats), sorted(rows[found].tolist())
+    return quantize_by(rules, real, y), sorted(rows[found].tolist())
 
 
 def _occurs(codes: NDArray[Any], stored: Quantization) -> NDArray[np.bool_]:

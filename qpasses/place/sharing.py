@@ -184,7 +184,6 @@ def _tables(
     made = set()
     for each in chains:
         x, y = (activation_parameters(ranges[n], settings) for n in (each.source, each.end))
-        target = settings.target
-        table, _ = tabulate(each.function, x, y, target.table_rounding, target.float_type)
+        table, _ = tabulate(each.function, x, y, settings.target.table_rules)
         made.add(table.tobytes())
     return made

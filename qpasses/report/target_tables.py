@@ -55,6 +55,18 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
         "exact": "LayerNorm: exact mean and variance, an integer square root",
         "ivit": "LayerNorm: I-ViT's, a rounded mean, ten steps of Newton's",
     },
+    "hard_swish": {
+        "table": "HardSwish is a table as other functions are",
+        "int16": "HardSwish is a table of TFLite's int16 arithmetic",
+    },
+    "table_functions": {
+        "runtime": "tables hold what onnxruntime makes, in double what onnx's evaluator makes",
+        "legalized": "tables hold functions in double, rounded once; GELU step by step",
+    },
+    "table_quotient": {
+        "divided": "results are divided by the scale of the table's output",
+        "inverse": "results are multiplied by the inverse of that scale, rounded itself",
+    },
     "table_rounding": {
         "half_to_even": "levels in tables are the nearest, ties to even",
         "half_up": "levels in tables are the nearest, ties up",

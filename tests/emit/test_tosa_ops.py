@@ -1,16 +1,27 @@
 """Each op that has a form as TOSA: nodes in the reference model, integers of the reference."""
 
-import pytest
 import numpy as np
+import pytest
 from hypothesis import assume, given
+from onnx import TensorProto
+from onnx.helper import tensor_dtype_to_np_dtype
 
+from calibration import Session
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP
 from qpasses.emit.tosa.lowerings import LOWERINGS
 from tests.support.op_cases import CASES
-from tests.support.op_edges import edges_of
+from tests.support.op_edges import anything, edges_of
+from tests.support.standard_nodes import STANDARD, moved_first, side_by_side, standard_model
 from tests.support.thoroughness import exactly, some
-from tests.support.tosa_nodes import needs_tools, refusal, run_nodes
+from tests.support.tosa_nodes import (
+    Running,
+    emitted_program,
+    needs_tools,
+    refusal,
+    refusal_of,
+    run_nodes,
+)
 
 LOWERED = [name for name in OPS if name in LOWERINGS]
 every_lowered_op = pytest.mark.parametrize("name", LOWERED)
@@ -20,6 +31,7 @@ NODES = {"IntLayerNorm": 15, "ILayerNorm": 15, "TableSoftmax": 36, "IntLogSoftma
 
 REFUSED_EDGES = {
     ("IntAveragePool", "three dimensions"): "an average over three dimensions",
+    ("IntCountedAveragePool", "three dimensions"): "an average over three dimensions",
 }
 """What is refused of ``edges_of``, by op and kind, and a part of the message."""
 
@@ -32,15 +44,27 @@ def is_over_volumes(_inputs, attributes):
     return len(attributes["kernel_shape"]) == 3
 
 
+def has_no_exponential_of_zero(inputs, _attributes):
+    return inputs["denominators"][0] < 1
+
+
+def has_long_squares(inputs, attributes):
+    return attributes["cells"] << 16 * inputs["x"].itemsize >= 1 << 30
+
+
 def sums_beyond_31_bits(inputs, attributes):
     longest = inputs["x"].shape[attributes["axis"]]
     return int(inputs["denominators"].max()) * longest >= 1 << 31
 
 
+POOLS = ["IntAveragePool", "IntCountedAveragePool"]
+AVERAGES = "IntAveragePool", "IntCountedAveragePool"
 REFUSED_AT_RANDOM = [
     ("its sums wrap as they are shifted to the left", OPS, shifts_to_the_left),
-    ("an average over three dimensions", ["IntAveragePool"], is_over_volumes),
-    ("a sum of exponentials that", ["TableSoftmax"], sums_beyond_31_bits),
+    ("an average over three dimensions", POOLS, is_over_volumes),
+    ("a sum of exponentials that is neg", ["TableSoftmax"], sums_beyond_31_bits),
+    ("a sum of exponentials that is no", ["IntLogSoftmax"], has_no_exponential_of_zero),
+    ("rows whose squares have more than 30 bits", ["ILayerNorm"], has_long_squares),
 ]
 """A part of the message, the ops, and what holds for each node that is refused so."""
 
@@ -101,12 +125,70 @@ def test_random_nodes_give_the_integers_of_the_reference(name, tmp_path):
 def test_all_codes_roundings_and_ends_of_sums_give_the_integers_of_the_reference(
     name, tmp_path
 ):
-    taken, kinds = {}, REFUSED_EDGES
+    taken, refused = {}, {key: part for (op, key), part in REFUSED_EDGES.items() if op == name}
     for label, case in edges_of(name).items():
-        part, reason = kinds.get((name, label[-1]), ""), refusal(OPS[name], case)
-        assert part in reason and bool(part) == bool(reason), (label, reason)
+        parts = [part for key, part in refused.items() if key in label]
+        reason = refusal(OPS[name], case)
+        assert all(part in reason for part in parts) and bool(parts) == bool(reason), label
         if not reason:
             taken[label] = case
     roundings = {rounding for _, rounding, _ in taken}
-    assert roundings == set(OPS[name].roundings or [""])
+    assert roundings == {*(OPS[name].roundings or [""])} - refused.keys()
     compare(name, taken, tmp_path)
+
+
+# ONNX's own ops
+
+
+REFUSED_STANDARD = {
+    ("MaxPool", "dilated"): "max_pool2d has no dilations, positions or three dimensions",
+    ("MaxPool", "three dimensions"): "max_pool2d has no dilations",
+    ("ScatterElements", "the larger"): "it takes the largest or the smallest",
+    ("ScatterND", "the smaller"): "it takes the largest or the smallest",
+    ("Slice", "nothing"): "it takes nothing of an axis",
+    ("TopK", "too many"): "the 300 largest of 300",
+}
+"""What is refused of ``STANDARD``, and a part of the message."""
+
+
+def stored_at_random(made):
+    """Anything for each input of a model."""
+    rng = np.random.default_rng(0)
+    for value in made.graph.input:
+        kind = value.type.tensor_type
+        shape = [dim.dim_value for dim in kind.shape.dim]
+        if kind.elem_type == TensorProto.BOOL:
+            yield value.name, rng.random(shape) < 0.5
+        else:
+            yield value.name, anything(rng, shape, tensor_dtype_to_np_dtype(kind.elem_type))
+
+
+@needs_tools
+@pytest.mark.parametrize("moved", [False, True], ids=["as they are", "behind a Transpose"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_standard_ops_give_the_integers_of_onnxruntime(dtype, moved, tmp_path):
+    taken = {}
+    for op, kinds in STANDARD.items():
+        for kind in kinds:
+            made = standard_model(op, kind, dtype)
+            made = moved_first(made) if moved else made
+            part, reason = REFUSED_STANDARD.get((op, kind), ""), refusal_of(made)
+            assert part in reason and bool(part) == bool(reason), (op, kind, reason)
+            if not reason:
+                taken[f"{op}, {kind}"] = made
+    whole = side_by_side(taken)
+    feed = dict(stored_at_random(whole))
+    found = Running(emitted_program(whole), tmp_path).run(feed)
+    session = Session(whole, optimize=False)
+    expected = session.run(session.outputs, feed)
+    labels = {node.output[0]: node.name for node in whole.graph.node}
+    wrong = [
+        labels.get(name, name)
+        for name, ours, theirs in zip(session.outputs, found, expected, strict=True)
+        if ours.shape != theirs.shape or (ours != theirs).any()
+    ]
+    assert not wrong
+
+
+def test_every_op_with_a_form_is_run_here():
+    assert {*LOWERED, *STANDARD} == LOWERINGS.keys()

@@ -6,12 +6,14 @@ import numpy as np
 import onnx
 import pytest
 
+from opsets.fixed_point import rounding_divide
 from opsets.forms import MEAN_FORMS, POOL_FORMS
 from opsets.qpasses_v1 import OPS
 from opsets.target import load_target
 from qpasses import quantize, verify
 from qpasses.ir.runtime import run_op
 from qpasses.load.integer_model import read_integer_model
+from qpasses.lowering.averages import MOST_COUNTED
 from tests.support.conformance import each, needs_vectors
 from tests.support.small_models import model, numbers
 
@@ -62,6 +64,8 @@ def node_of(result, name="pool"):
 
 POOL = "[pool] b = AveragePool <kernel_shape = [3, 3]> (a)"
 PADDED = "[pool] b = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (a)"
+COUNTED = PADDED.replace("> (a)", ", count_include_pad = 1> (a)")
+CUT = "[pool] b = AveragePool <ceil_mode = 1, kernel_shape = [2, 2], strides = [2, 2]> (a)"
 WHOLE = "[pool] b = GlobalAveragePool (a)"
 MEAN = "[pool] b = ReduceMean (a, axes)"
 SUM = "[pool] b = ReduceSum (a, axes)"
@@ -71,6 +75,9 @@ FOLLOWED = [
     (DIVIDED, PADDED, "IntCountedAveragePool"),
     (DIVIDED, WHOLE, "IntReduce"),
     (RECIPROCAL, POOL, "IntAveragePool"),
+    (RECIPROCAL, PADDED, "IntCountedAveragePool"),
+    (RECIPROCAL, COUNTED, "IntAveragePool"),
+    (RECIPROCAL, CUT, "IntCountedAveragePool"),
     (RECIPROCAL, WHOLE, "IntGlobalAveragePool"),
     (NARROW, POOL, "IntAveragePool"),
     (NARROW, WHOLE, "IntGlobalAveragePool"),
@@ -104,7 +111,7 @@ def test_each_rounding_is_followed(tmp_path, rules, body, rounding):
 
 @pytest.mark.parametrize("rules", [DIVIDED, RECIPROCAL])
 @pytest.mark.parametrize(
-    "body", [POOL, WHOLE, POOL + "[clamp] c = Relu (b) [again] b2 = Abs (c)"]
+    "body", [POOL, PADDED, WHOLE, POOL + "[clamp] c = Relu (b) [again] b2 = Abs (c)"]
 )
 def test_input_and_output_share_one_scale(tmp_path, rules, body):
     if "Abs" in body:
@@ -128,7 +135,7 @@ def test_a_pool_of_two_scales_stays_float_and_says_why(tmp_path):
 
 @pytest.mark.parametrize(
     ("rules", "body"),
-    [(FOLDED, MEAN), (RECIPROCAL, PADDED), (NARROW, PADDED), (RECIPROCAL, WHOLE)],
+    [(FOLDED, MEAN), (NARROW, PADDED), (RECIPROCAL, WHOLE)],
 )
 def test_a_size_that_varies_has_no_one_multiplier(tmp_path, rules, body):
     real, feeds = network(body), [{"x": numbers(1, 3, 7, 7, seed=i)} for i in range(4)]
@@ -147,6 +154,8 @@ TAMPERED = [
     (DIVIDED, PADDED, "multiplier", 2),
     (DIVIDED, PADDED, "x_zero", 1),
     (RECIPROCAL, POOL, "multiplier", 1908874354),
+    (RECIPROCAL, PADDED, "multiplier", 1),
+    (RECIPROCAL, PADDED, "x_zero", 1),
     (NARROW, POOL, "shift", 4),
     (FOLDED, MEAN, "multiplier", 5),
 ]
@@ -191,15 +200,15 @@ def reference(case):
     return case["expected_all"] if "expected_all" in case else case["expected"]["ref"]
 
 
-def counted(x, kernel, stride, pads, low=-128):
-    """TFLite's average of stored int8: [N, C, H, W]."""
-    zeros = (np.int8(0), np.int8(low), np.int8(127))
+def counted(x, kernel, stride, pads, low=-128, x_zero=0, y_zero=0):
+    """TFLite's average of stored int8, zero points left in, or TOSA's: [N, C, H, W]."""
+    zeros = (np.int8(y_zero), np.int8(low), np.int8(127))
     pair = np.array(2, np.int32), np.array(1, np.int32)
     window = {"kernel_shape": list(kernel), "pads": list(pads), "uncounted_pads": list(pads)}
     window |= {"strides": [stride] * 2, "dilations": [1, 1], "channels": x.shape[1]}
     return through(
         "IntCountedAveragePool",
-        [x, np.int8(0), *pair, *zeros],
+        [x, np.int8(x_zero), *pair, *zeros],
         {**window, "rounding": "half_away"},
     )
 
@@ -244,6 +253,33 @@ def test_tosas_averages_are_reproduced(case):
     ends = zeros[1], np.int8(-128), np.int8(127)
     found = through("IntAveragePool", [images, zeros[0], *scale, *ends], window)
     assert np.moveaxis(found, 1, 3).ravel().tolist() == np.ravel(case["y"]).tolist()
+
+
+@needs_vectors
+@each("tosa_ops", "cases", lambda r: r["op"] == "avg_pool2d")
+def test_tosas_averages_are_divisions_ties_away_from_zero(case):
+    images = np.moveaxis(np.array(case["x"], np.int8), 3, 1)
+    top, bottom, left, right = case["pad"]
+    zeros = {"x_zero": case["in_zp"], "y_zero": case["out_zp"]}
+    pads = [top, left, bottom, right]
+    found = counted(images, case["kernel"], case["stride"], pads, **zeros)
+    assert np.moveaxis(found, 1, 3).ravel().tolist() == np.ravel(case["y"]).tolist()
+
+
+COUNTS = sorted({*range(1, 130), *(2**k + d for k in range(7, 21) for d in (-1, 0, 1))})
+
+
+@pytest.mark.parametrize("cells", [each for each in COUNTS if each <= MOST_COUNTED])
+def test_a_reciprocal_is_a_division_ties_away_from_zero(cells):
+    """Around every tie, and at the ends of what 255 levels sum up to."""
+    ties = np.arange(-509, 510, 2) * cells // 2
+    sums = np.concatenate(
+        [ties + step for step in range(-2, 3)] + [[-255 * cells, 255 * cells]]
+    )
+    sums = np.clip(sums, -255 * cells, 255 * cells)
+    form, target = POOL_FORMS["reciprocal"], load_target("tosa")
+    found = form.levels(sums, cells, form.numbers(1, cells, target), "half_up")
+    assert (found == rounding_divide(sums, cells, "half_away")).all()
 
 
 @needs_vectors

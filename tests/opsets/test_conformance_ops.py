@@ -141,6 +141,23 @@ def test_tflite_activations_are_reproduced_but_for_counted_codes(op):
     assert found == counts
 
 
+@pytest.mark.parametrize("op", TFLITE_TABLES)
+def test_tflite_activations_are_the_tables_of_target_tosa(op):
+    """MLIR's legalization follows TFLite's kernels."""
+    function, rules = (
+        function_of(f"y = {TFLITE_TABLES[op][0]} (x)"),
+        load_target("tosa").table_rules,
+    )
+    for case in load(f"tflite_{op}", "cases"):
+        x, y = (
+            Quantization(float(float32(t["scale_f32_hex"][0])), t["zp"], t["dtype"])
+            for t in case["tensors"]
+        )
+        table, _ = tabulate(function, x, y, rules)
+        codes = np.ravel(np.int8(case["feeds"][0]))
+        assert (table[codes.view(np.uint8)] == np.ravel(case["expected_all"])).all()
+
+
 def test_the_tflite_gelu_that_differs_is_a_tie():
     real = function_of("y = Gelu (x)").run(np.float32([102 * 0.0625]))
     assert (real / np.float32(0.03)).tolist() == [212.5]

@@ -156,7 +156,8 @@ def i_bert_gelu(rng, dtype, rounding):
 
 def shift_gelu(rng, dtype, rounding):
     attributes = {"axis": -1, "x0": -16, "fraction_bits": 23, "output_bits": 8}
-    given = [all_codes(dtype).reshape(16, 16), zero_point(rng, dtype)]
+    middle = np.array(128 if dtype == np.uint8 else 0, dtype)
+    given = [all_codes(dtype).reshape(16, 16), middle]
     inputs = [*given, *scale(rng, 1 << 16), *output(rng, dtype)]
     return {"all codes": Case(inputs, {**attributes, "rounding": rounding})}
 

@@ -24,9 +24,34 @@ STANDARD = {
         "the last of equal ones": "(T[3, 300] x) => (int64[] y)"
         " { y = ArgMin <axis = 1, keepdims = 0, select_last_index = 1> (x) }",
     },
+    **{
+        op: {
+            "two conditions": f"(bool[2, 3] a, bool[3] b) => (bool[] y) {{ y = {op} (a, b) }}",
+            "that broadcast": "(bool[2, 4, 1, 3] a, bool[4, 5, 1] b) => (bool[] y)"
+            f" {{ y = {op} (a, b) }}",
+        }
+        for op in ("And", "Or", "Xor")
+    },
+    **{
+        op: {
+            "codes": f"(T[2, 3] a, T[3] b) => (bool[] y) {{ y = {op} (a, b) }}",
+            "codes and a constant": "(T[2, 4, 1, 3] a) => (bool[] y) <T[1, 3] c = {7, 9, 100}>"
+            f" {{ y = {op} (a, c) }}",
+            "int32": f"(int32[2, 1] a, int32[3] b) => (bool[] y) {{ y = {op} (a, b) }}",
+            "places": "(T[2, 4, 5, 3] x) => (bool[] y) <int64[3] c = {1, 2, 0}>"
+            f" {{ i = ArgMax <axis = 1> (x) y = {op} (i, c) }}",
+        }
+        for op in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+    },
+    "Not": {
+        "a condition": "(bool[2, 3] c) => (bool[] y) { y = Not (c) }",
+        "of four axes": "(bool[2, 4, 5, 3] c) => (bool[] y) { y = Not (c) }",
+    },
     "Cast": {
         "to int32": "(T[1, 3, 2] x) => (int32[] y) { y = Cast <to = 6> (x) }",
         "to int64": "(T[1, 3, 2] x) => (int64[] y) { y = Cast <to = 7> (x) }",
+        "to a condition": "(T[2, 3, 60] x) => (bool[] y) { y = Cast <to = 9> (x) }",
+        "of a condition": "(bool[2, 3, 6] x) => (int32[] y) { y = Cast <to = 6> (x) }",
     },
     "Clip": {
         "both ends": "(T[1, 3, 2] x) => (T[] y) <T low = {7}, T high = {90}>"
@@ -40,11 +65,12 @@ STANDARD = {
         " { y = Compress (x, c) }",
     },
     "Concat": {
-        "channels": "(T[1, 2, 2] a, T[1, 1, 2] b) => (T[] y)"
-        " { y = Concat <axis = 1> (a, b) }",
+        "channels": "(T[1, 2, 2] a, T[1, 1, 2] b) => (T[] y) { y = Concat <axis = 1> (a, b) }",
         "the last axis, a constant": "(T[1, 2, 2] a, T[1, 2, 3] b) => (T[] y)"
         " <T[1, 2, 1] c = {5, 100}> { y = Concat <axis = -1> (a, c, b, a) }",
-        "a hundred": "(T[2, 3, 6] x) => (T[] y) { y = Concat <axis = 1> (" + "x, " * 99 + "x) }",
+        "a hundred": "(T[2, 3, 6] x) => (T[] y) { y = Concat <axis = 1> ("
+        + "x, " * 99
+        + "x) }",
     },
     "DepthToSpace": {
         "depth first": "(T[1, 4, 1, 2] x) => (T[] y) { y = DepthToSpace <blocksize = 2> (x) }",
@@ -71,8 +97,8 @@ STANDARD = {
         " <int64[2, 5] i = {5, 0, 2, 4, 1, 3, 3, 0, -1, -6}> { y = Gather <axis = 2> (x, i) }",
         "each twice": "(T[2, 6, 3] x) => (T[] y) <int64[12] i ="
         " {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}> { y = Gather <axis = 1> (x, i) }",
-        "places that vary": "(T[2, 4, 5, 3] x) => (T[] y) { i = ArgMax <axis = 1> (x)"
-        " y = Gather <axis = 1> (x, i) }",
+        "places that vary": "(T[2, 4, 3] x) => (T[] y)"
+        " { i = ArgMax <axis = 1, keepdims = 0> (x) y = Gather <axis = 1> (x, i) }",
         "codes are places": "(T[256, 2] t, T[3, 2] x) => (T[] y) { i = Cast <to = 6> (x)"
         " y = Gather (t, i) }",
     },
@@ -170,11 +196,12 @@ STANDARD = {
         " { y = Slice (x, s, e, a, t) }",
         "the first axes": "(T[2, 4, 5, 3] x) => (T[] y) <int64[2] s = {0, 1},"
         " int64[2] e = {1, 9223372036854775807}> { y = Slice (x, s, e) }",
-        "none": "(T[2, 4, 5, 3] x) => (T[] y) <int64[1] s = {3}, int64[1] e = {3}>"
+        "nothing": "(T[2, 4, 5, 3] x) => (T[] y) <int64[1] s = {3}, int64[1] e = {3}>"
         " { y = Slice (x, s, e) }",
     },
     "SpaceToDepth": {
-        "blocks of two": "(T[1, 1, 2, 4] x) => (T[] y) { y = SpaceToDepth <blocksize = 2> (x) }",
+        "blocks of two": "(T[1, 1, 2, 4] x) => (T[] y)"
+        " { y = SpaceToDepth <blocksize = 2> (x) }",
         "of channels": "(T[2, 3, 4, 6] x) => (T[] y) { y = SpaceToDepth <blocksize = 2> (x) }",
     },
     "Split": {
@@ -252,7 +279,7 @@ def moved_first(made):
     nodes = [*moves, *found.graph.node]
     del found.graph.node[:]
     found.graph.node.extend(nodes)
-    return found
+    return onnx.shape_inference.infer_shapes(found)
 
 
 def side_by_side(models):
@@ -261,10 +288,10 @@ def side_by_side(models):
     for place, (label, made) in enumerate(models.items()):
         part = compose.add_prefix(made, f"{place}_")
         for node in part.graph.node:
-            node.name = f"{label} ({node.op_type})"
+            node.name = f"{label} ({node.output[0]})"
         if not place:
             whole.CopyFrom(part)
             continue
-        for name in ("node", "input", "output", "initializer"):
+        for name in ("node", "input", "output", "initializer", "value_info"):
             getattr(whole.graph, name).extend(getattr(part.graph, name))
     return whole

@@ -58,8 +58,12 @@ def emitted_program(model):
 
 def refusal(op, case):
     """Why such a node has no form as TOSA; nothing if it has one."""
+    return refusal_of(model_of_nodes(op, [case]))
+
+
+def refusal_of(model):
     try:
-        emitted_program(model_of_nodes(op, [case]))
+        emitted_program(model)
     except ModelError as error:
         return str(error).partition(" as TOSA: ")[2] or str(error)
     return ""

@@ -83,7 +83,7 @@ def emit_tosa(
         to.program.where = str(node.name)
         try:
             _lowered(to, node)
-        except (RefusedError, UnequalError) as error:
+        except (ModelError, UnequalError) as error:
             raise ModelError(f"node {node.name!r} ({node.op}) as TOSA: {error}") from error
     ends = [_stored_end(graph, tensor) for tensor in graph.outputs]
     if all_tensors:
@@ -163,13 +163,16 @@ def _stored_end(graph: Graph, tensor: Tensor) -> tuple[str, Tensor]:
 
 
 def _check_edge(graph: Graph, node: Node) -> None:
-    """Raise ModelError for a node that quantizes within the graph: floats are between."""
-    ends = graph.inputs if node.op == "QuantizeLinear" else graph.outputs
-    side = node.inputs[0] if node.op == "QuantizeLinear" else node.outputs[0]
-    if not any(side is each for each in ends):
+    """Raise ModelError, naming what is in float, for a node that quantizes within the graph."""
+    if node.op == "QuantizeLinear":
+        ends, side, beside = graph.inputs, node.inputs[0], node.inputs[0].inputs
+    else:
+        ends, side, beside = graph.outputs, node.outputs[0], node.outputs[0].outputs
+    if not any(side is each for each in ends) or (ends is graph.outputs and beside):
+        real = beside[0] if beside else node
         raise ModelError(
-            f"node {node.name!r} ({node.op}) is within the graph: what lies between such "
-            "nodes is left in float, and TOSA's integer profile has none"
+            f"node {real.name!r} ({real.op}) is left in float, and TOSA's integer profile has "
+            "none"
         )
 
 

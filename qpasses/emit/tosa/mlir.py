@@ -146,6 +146,10 @@ def element_of(dtype: np.dtype[np.generic], name: str) -> str:
     """
     found = {"uint8": "i8", "int16": "i32", "int64": "i32"}.get(dtype.name)
     found = found or ELEMENTS.get(dtype.name, "")
+    if dtype.kind == "f":
+        raise ModelError(
+            f"tensor {name!r} is left in float, and TOSA's integer profile has none"
+        )
     if found not in ("i1", "i8", "i32"):
         raise ModelError(f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits")
     return found

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
+    logic,
     movements,
     norms,
     places,
@@ -31,6 +32,7 @@ LOWERINGS: Mapping[str, Lower] = {
     **softmax.LOWERINGS,
     **published.LOWERINGS,
     **norms.LOWERINGS,
+    **logic.LOWERINGS,
     **movements.LOWERINGS,
     **places.LOWERINGS,
 }

@@ -245,14 +245,18 @@ def space_to_depth(to: Lowering, node: Node) -> None:
 
 
 def cast(to: Lowering, node: Node) -> None:
-    """Integers as int32; true is 1."""
+    """Integers as int32; true is 1, and whatever is not 0."""
     dtype = helper.tensor_dtype_to_np_dtype(int(node.attrs["to"]))
-    x, of = to.laid(node.inputs[0]), np.dtype(node.inputs[0].dtype)
-    if dtype not in (of, np.int32, np.int64) or (dtype == of and of.kind == "f"):
+    of, program = np.dtype(node.inputs[0].dtype), to.program
+    if of.kind not in "biu" or dtype not in (of, np.bool_, np.int32, np.int64):
         raise RefusedError(f"a Cast of {of} to {dtype}")
-    value = x.value if dtype == of else to.program.cast(x.value, "i32")
+    x = to.laid(node.inputs[0])
+    value = x.value if dtype == of else program.cast(x.value, "i32")
     if dtype != of and of == np.uint8:
-        value = to.program.elementwise("add", value, to.program.same_rank(128, value))
+        value = program.elementwise("add", value, program.same_rank(128, value))
+    if dtype == np.bool_ and dtype != of:
+        is_none = program.elementwise("equal", value, program.same_rank(0, value))
+        value = program.add("logical_not", [is_none], value.shape, "i1")
     to.write(node.outputs[0], value, x.order)
 
 

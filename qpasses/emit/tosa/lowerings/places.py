@@ -23,6 +23,8 @@ from qpasses.ir.runtime import IR_VERSION, OPSET
 
 def by_places(to: Lowering, node: Node) -> None:
     """Elements of known places: axis by axis if they can be, else ``gather`` of them all."""
+    if node.attrs.get("reduction", "none") != "none":
+        raise RefusedError("it takes the largest or the smallest of two")
     span = slice(*MOVING[node.op].data)
     data, places = node.inputs[span], _places(to, node, span)
     if places.size == 0:
@@ -60,7 +62,7 @@ def _places(to: Lowering, node: Node, span: slice) -> NDArray[np.int32]:
         for n, v in feed.items()
     ]
     graph = helper.make_graph([made], "places", ends, [onnx.ValueInfoProto(name="y")])
-    opset = [helper.make_opsetid("", OPSET)]
+    opset = [helper.make_opsetid("", 24 if node.op == "TensorScatter" else OPSET)]
     model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION)
     (found,) = Session(model).run(["y"], feed)
     return np.asarray(found)

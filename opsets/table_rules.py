@@ -1,0 +1,35 @@
+"""Table rules: by which of a target's rules numbers become the entries of a table."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opsets.fixed_point import Rounding
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """The rules of a target that tables follow.
+
+    ``floats`` are numpy's, of what codes mean and of quotients. ``functions``: ``runtime``,
+    what onnxruntime or onnx's evaluator makes of them in these floats, or ``legalized``, in
+    double and rounded to them once. ``quotient``: by the scale they are ``divided``, or
+    multiplied by its ``inverse``, which is rounded itself; ``rounding`` is that of the level.
+    ``hard_swish``: a ``table`` like any other, or TFLite's arithmetic of ``int16``.
+
+    ``legalized``, ``inverse``, ``half_away`` and ``int16``, in float32, are MLIR's
+    legalization of TFLite to TOSA: getTosaConst8bitTable of TensorFlow's
+    compiler/mlir/tosa/transforms/legalize_utils.cc as it is since pull request 61989
+    (approved in April 2025). Before, it divided, all in double.
+    """
+
+    floats: type[np.floating[Any]] = np.float32
+    functions: str = "runtime"
+    quotient: str = "divided"
+    rounding: Rounding = "half_to_even"
+    hard_swish: str = "table"
+
+
+USUAL = TableRules()
+"""Of a target that names none."""
