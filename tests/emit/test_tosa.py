@@ -124,6 +124,7 @@ OTHERS = {
         {"h": np.float32(0.25)},
     ),
     "differences": ("a = Sigmoid (x) y = Sub (x, a)", IMAGE, {}),
+    "a logarithm of Softmax": ("y = LogSoftmax <axis = -1> (x)", ROWS, {}),
     "a norm of rows": (
         "y = LayerNormalization (x, g, b)",
         ROWS,
@@ -630,10 +631,15 @@ def test_free_sizes_are_asked_for_with_the_option():
 
 
 def test_an_op_without_a_form_is_named_and_nothing_is_written(tmp_path):
-    made = net("[last] y = LogSoftmax (x)", ROWS)
+    text = """
+        g (float[1, 4] x, int32[2] i) => (float[] y, int32[] z) {
+            y = HardSwish (x)  [rest] z = Mod (i, n)
+        }
+    """
+    made = model(text, opset=18, n=np.array(3, np.int32))
     integer = quantize(made, feeds(made), accuracy="fast").model
     place = tmp_path / "model.mlir"
-    with pytest.raises(ModelError, match=r"'last.*IntLogSoftmax.*no form of this op"):
+    with pytest.raises(ModelError, match=r"'rest' \(Mod\).*no form of this op"):
         export(integer, place)
     assert not place.exists()
 

@@ -126,6 +126,8 @@ STANDARD = {
         ' { y = MaxPool <kernel_shape = [2, 3], auto_pad = "SAME_UPPER"> (x) }',
         "one dimension": "(T[2, 3, 6] x) => (T[] y)"
         " { y = MaxPool <kernel_shape = [3], strides = [2]> (x) }",
+        "with positions": "(T[2, 3, 6] x) => (T[] y, int64[] i)"
+        " { y, i = MaxPool <kernel_shape = [2]> (x) }",
         "dilated": "(T[2, 4, 5, 3] x) => (T[] y)"
         " { y = MaxPool <kernel_shape = [2, 2], dilations = [2, 1]> (x) }",
         "three dimensions": "(T[1, 2, 3, 3, 2] x) => (T[] y)"
@@ -256,9 +258,13 @@ STANDARD = {
 
 @cache
 def standard_model(op, kind, dtype):
-    """The node, its tensors called ``x`` and so on; ``dtype`` stands for T."""
+    """The node, with the types of all tensors, as emitted models have them."""
     text = STANDARD[op][kind].replace("T[", f"{dtype}[").replace("T ", f"{dtype} ")
-    return model(f"g {text}", opset=OPSET, ir_version=IR_VERSION)
+    return typed(model(f"g {text}", opset=OPSET, ir_version=IR_VERSION))
+
+
+def typed(made):
+    return onnx.shape_inference.infer_shapes(made)
 
 
 def moved_first(made):
@@ -279,7 +285,7 @@ def moved_first(made):
     nodes = [*moves, *found.graph.node]
     del found.graph.node[:]
     found.graph.node.extend(nodes)
-    return onnx.shape_inference.infer_shapes(found)
+    return typed(found)
 
 
 def side_by_side(models):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from opsets.errors import ModelError
 from qpasses.checking.beside.tools import Arrays, called, tool
 from qpasses.emit.tosa.emit import TosaProgram
 from qpasses.emit.tosa.profile import Profile
@@ -42,6 +43,8 @@ class ReferenceModel:
 
     def run(self, prepared: Path, given: Arrays, results: int, folder: Path) -> Arrays:
         """By files of numpy."""
+        if not given:
+            raise ModelError(f"{self.title} runs no program without inputs")
         inputs = [folder / f"input_{k}.npy" for k in range(len(given))]
         for path, array in zip(inputs, given, strict=True):
             np.save(path, array)

@@ -73,14 +73,33 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
             raise DifferenceError("its target counts no padding")
         yield from _divided(site, clamps, x, expected)
         return
-    if target.average_pool != "requantized" or not _is_usual(target):
+    yield from unlike("x_zero", site.given["x_zero"], x.zero)
+    yield from check_end(site, clamps)
+    if target.average_pool == "reciprocal":
+        yield from _times_reciprocals(site, x, expected)
+        return
+    if not _is_usual(target):
         raise DifferenceError("its target has a multiplier for each size of a window")
     expected["rounding"] = target.rounding
     yield from unlike_attributes(site.node.attrs, expected)
-    yield from unlike("x_zero", site.given["x_zero"], x.zero)
-    yield from check_end(site, clamps)
     ratio = Fraction(x.scale) / Fraction(y.scale)
     yield from _numbers(site, nearest(ratio, target.multiplier_bits))
+
+
+def _times_reciprocals(
+    site: Site, x: Quantization, expected: Mapping[str, Any]
+) -> Iterator[str]:
+    """TOSA's reciprocal of each number of cells: a division, ties away from zero.
+
+    The reciprocal of n, in units of 2**-(30 + ceil(log2(n))), is above the real one by at most
+    2, which takes ties away from zero and, for so few cells, nothing past a tie.
+    """
+    if x != site.y:
+        yield "its input and output are stored in different ways"
+    if prod(expected["kernel_shape"]) * 2 * 2 * 255 >= 1 << 30:
+        raise DifferenceError("it has more cells than a reciprocal divides by")
+    yield from unlike_attributes(site.node.attrs, {**expected, "rounding": "half_away"})
+    yield from _numbers(site, _to_the_right((1, 0), "half_away"))
 
 
 @dataclass(frozen=True)

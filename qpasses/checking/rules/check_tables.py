@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import ROUNDINGS
+from opsets.hard_swish import hard_swish_levels
 from opsets.rounding import requantize
+from opsets.target import Target
 from qpasses.checking.arithmetic import Floats, bytes_of, real_values, shifted, stored_values
 from qpasses.checking.meaning import (
     DifferenceError,
@@ -21,6 +23,7 @@ from qpasses.checking.rules.check_clamps import bounds_of, clamps_behind, stored
 from qpasses.checking.rules.check_constants import operand
 from qpasses.checking.rules.check_functions import recorded_function
 from qpasses.checking.rules.check_multipliers import rule_pair
+from qpasses.ir.function import Function
 from qpasses.ir.graph import Node, Tensor, constant, rank
 from qpasses.ir.record import AnyQuantization, ChannelQuantization, Quantization, scales_of
 
@@ -105,6 +108,11 @@ def _function(site: Site, name: str) -> Iterator[str]:
         raise DifferenceError("one table for channels with scales of their own")
     function = recorded_function(site, [real])
     yield from check_record(site, {"x": scales_of(x), "y": scales_of(y)})
+    expected = _hard_swish(function, x, y, site.settings.target)
+    if expected is not None:
+        yield from unlike("the recorded undefined codes", *_lists(site, np.array([])))
+        yield from unlike(name, site.given[name], expected)
+        return
     ends = _by_channel(x)
     codes = bytes_of(ends[0])
     counts = {function.channels, *(len(scales_of(each)) for each in (x, y))} - {0, 1}
@@ -113,7 +121,7 @@ def _function(site: Site, name: str) -> Iterator[str]:
     real_rows = [real_values(codes, each, site.settings.target) for each in ends]
     count = max(counts, default=function.channels)
     values = np.stack(real_rows * (count // len(ends))) if count else real_rows[0]
-    found = function.computed(values)
+    found = function.computed_by(site.settings.target.table_rules, values)
     rows = found.reshape(-1, 256)
     missing = np.isnan(rows)
     low, high = x.limits
@@ -128,6 +136,23 @@ def _function(site: Site, name: str) -> Iterator[str]:
         yield from unlike(name, site.given[name], _stored(filled, site, ends[0]))
 
 
+def _hard_swish(
+    function: Function, x: AnyQuantization, y: AnyQuantization, target: Target
+) -> NDArray[Any] | None:
+    """The table of a HardSwish in int16, for such a target and scales that it takes."""
+    if target.hard_swish != "int16" or function.ops != ["HardSwish"]:
+        return None
+    if not isinstance(x, Quantization) or not isinstance(y, Quantization):
+        return None
+    codes = bytes_of(x).astype(np.int64) - x.zero_point
+    levels = hard_swish_levels(codes, x.scale, y.scale)
+    if levels is None:
+        return None
+    return np.array(
+        [min(max(int(n) + y.zero_point, y.limits[0]), y.limits[1]) for n in levels], y.dtype
+    )
+
+
 def _by_channel(meaning: AnyQuantization) -> list[Quantization]:
     """That of each channel, or the one of all."""
     if isinstance(meaning, Quantization):
@@ -136,14 +161,18 @@ def _by_channel(meaning: AnyQuantization) -> list[Quantization]:
 
 
 def _stored(values: Floats, site: Site, y: Quantization) -> NDArray[Any]:
-    """Codes of y, rounded as the target rounds what its tables hold."""
-    rounding = site.settings.target.table_rounding
-    if rounding == "half_to_even":
+    """Codes of y, divided and rounded as the target does it with what its tables hold."""
+    target, floats = site.settings.target, values.dtype.type
+    rounding, scale = target.table_rounding, floats(y.scale)
+    is_divided = target.table_quotient == "divided"
+    if rounding == "half_to_even" and is_divided:
         return stored_values(values, y)
     with np.errstate(over="ignore"):
-        size = np.minimum(np.abs(values) / values.dtype.type(y.scale), 1e6)
+        size = np.abs(values) / scale if is_divided else np.abs(values) * (floats(1) / scale)
+    size = np.minimum(size, 1e6)
     rest, whole = np.modf(size)
-    goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & ((rounding == "half_away") | (values > 0)))
+    away = {"half_away": True, "half_up": values > 0, "half_to_even": whole % 2 == 1}[rounding]
+    goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & away)
     levels = np.where(values < 0, -1, 1) * (whole + goes_up) + y.zero_point
     return np.asarray(np.clip(levels, *y.limits), y.dtype)
 
@@ -192,7 +221,8 @@ def lut_pair(site: Site) -> Iterator[str]:
     target = site.settings.target
     rows, columns = real_values(first, a, target), real_values(second, b, target)
     reals = np.repeat(rows, 256), np.tile(columns, 256)
-    found = function.computed(*(each.reshape(256, 256) for each in reals))
+    grids = (each.reshape(256, 256) for each in reals)
+    found = function.computed_by(target.table_rules, *grids)
     missing = np.isnan(found)
     occur = [(q.limits[0] <= c) & (c <= q.limits[1]) for c, q in ((first, a), (second, b))]
     undefined = first[missing[:, occur[1]].any(axis=1) & occur[0]]

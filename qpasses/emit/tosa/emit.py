@@ -163,7 +163,7 @@ def _stored_end(graph: Graph, tensor: Tensor) -> tuple[str, Tensor]:
 
 
 def _check_edge(graph: Graph, node: Node) -> None:
-    """Raise ModelError, naming what is in float, for a node that quantizes within the graph."""
+    """Raise ModelError, naming what is in float, for what quantizes within the graph."""
     if node.op == "QuantizeLinear":
         ends, side, beside = graph.inputs, node.inputs[0], node.inputs[0].inputs
     else:

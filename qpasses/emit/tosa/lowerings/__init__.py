@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
+    averages,
     logic,
     movements,
     norms,
@@ -26,6 +27,7 @@ LOWERINGS: Mapping[str, Lower] = {
     **products.LOWERINGS,
     **sums.LOWERINGS,
     **tables.LOWERINGS,
+    **averages.LOWERINGS,
     **pools.LOWERINGS,
     **reductions.LOWERINGS,
     **slopes.LOWERINGS,

@@ -78,6 +78,8 @@ def exact(
         reach = (kernel[axis - 1] - 1) * gaps[axis - 1] + 1
         spare = (size + before + behind - reach) % strides[axis - 1]
         cut = max(spare - behind, 0)
+        if cut >= size:
+            raise RefusedError("its windows read padding alone")
         sizes[axis] -= cut
         kept.append((before, behind - (spare - cut)))
     return to.program.slice(x, [0] * len(sizes), sizes), kept

@@ -1,0 +1,33 @@
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<1x2x3x3xi8>) -> (tensor<1x2x2x2xi8>), sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<1x2x3x3xi8>):
+    %c0 = "tosa.const"() <{values = dense<1073741824> : tensor<1xi32>}> : () -> tensor<1xi32>
+    %c1 = "tosa.const"() <{values = dense<30> : tensor<1xi8>}> : () -> tensor<1xi8>
+    %c2 = "tosa.const"() <{values = dense<-128> : tensor<1xi8>}> : () -> tensor<1xi8>
+    %c3 = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+    %c4 = "tosa.const"() <{values = dense<"0xF8FCF9FDFAFEFBFF0004010502060307"> : tensor<2x2x2x2xi8>}> : () -> tensor<2x2x2x2xi8>
+    %c5 = "tosa.const"() <{values = dense<"0x05000000FAFFFFFF"> : tensor<2xi32>}> : () -> tensor<2xi32>
+    %c6 = "tosa.const"() <{values = dense<-118> : tensor<1xi8>}> : () -> tensor<1xi8>
+    %c7 = "tosa.const"() <{values = dense<"0xFFFFFF3F3F000000"> : tensor<1x1x1x2xi32>}> : () -> tensor<1x1x1x2xi32>
+    %c8 = "tosa.const"() <{values = dense<"0x0000002020000000"> : tensor<1x1x1x2xi32>}> : () -> tensor<1x1x1x2xi32>
+    %c9 = "tosa.const"() <{values = dense<"0x80A6305E00000040"> : tensor<2xi32>}> : () -> tensor<2xi32>
+    %c10 = "tosa.const"() <{values = dense<"0x2524"> : tensor<2xi8>}> : () -> tensor<2xi8>
+    %c11 = "tosa.const"() <{values = dense<0> : tensor<1xi32>}> : () -> tensor<1xi32>
+    %c12 = "tosa.const"() <{values = dense<1> : tensor<1x1x1x1xi32>}> : () -> tensor<1x1x1x1xi32>
+    %c13 = "tosa.const"() <{values = dense<0> : tensor<1x1x1x1xi32>}> : () -> tensor<1x1x1x1xi32>
+    %c14 = "tosa.const"() <{values = dense<-28> : tensor<1xi8>}> : () -> tensor<1xi8>
+    %0 = "tosa.rescale"(%arg0, %c0, %c1, %c2, %c3) <{input_unsigned = true, output_unsigned = false, per_channel = false, rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, scale32 = true}> : (tensor<1x2x3x3xi8>, tensor<1xi32>, tensor<1xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x2x3x3xi8> loc("x_0")
+    %1 = "tosa.transpose"(%0) <{perms = array<i32: 0, 2, 3, 1>}> : (tensor<1x2x3x3xi8>) -> tensor<1x3x3x2xi8> loc("node_0")
+    %2 = "tosa.conv2d"(%1, %c4, %c5, %c6, %c3) <{acc_type = i32, pad = array<i64: 1, 0, 1, 0>, stride = array<i64: 2, 2>, dilation = array<i64: 1, 1>}> : (tensor<1x3x3x2xi8>, tensor<2x2x2x2xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x2x2x2xi32> loc("node_0")
+    %3 = "tosa.rescale"(%2, %c9, %c10, %c11, %c11) <{input_unsigned = false, output_unsigned = false, per_channel = true, rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, scale32 = true}> : (tensor<1x2x2x2xi32>, tensor<2xi32>, tensor<2xi8>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x2x2x2xi32> loc("node_0")
+    %4 = "tosa.bitwise_and"(%2, %c7) : (tensor<1x2x2x2xi32>, tensor<1x1x1x2xi32>) -> tensor<1x2x2x2xi32> loc("node_0")
+    %5 = "tosa.equal"(%4, %c8) : (tensor<1x2x2x2xi32>, tensor<1x1x1x2xi32>) -> tensor<1x2x2x2xi1> loc("node_0")
+    %6 = "tosa.bitwise_and"(%3, %c12) : (tensor<1x2x2x2xi32>, tensor<1x1x1x1xi32>) -> tensor<1x2x2x2xi32> loc("node_0")
+    %7 = "tosa.select"(%5, %6, %c13) : (tensor<1x2x2x2xi1>, tensor<1x2x2x2xi32>, tensor<1x1x1x1xi32>) -> tensor<1x2x2x2xi32> loc("node_0")
+    %8 = "tosa.sub"(%3, %7) : (tensor<1x2x2x2xi32>, tensor<1x2x2x2xi32>) -> tensor<1x2x2x2xi32> loc("node_0")
+    %9 = "tosa.rescale"(%8, %c0, %c1, %c11, %c14) <{input_unsigned = false, output_unsigned = false, per_channel = false, rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, scale32 = true}> : (tensor<1x2x2x2xi32>, tensor<1xi32>, tensor<1xi8>, tensor<1xi32>, tensor<1xi8>) -> tensor<1x2x2x2xi8> loc("node_0")
+    %10 = "tosa.transpose"(%9) <{perms = array<i32: 0, 3, 1, 2>}> : (tensor<1x2x2x2xi8>) -> tensor<1x2x2x2xi8> loc("y_0")
+    %11 = "tosa.rescale"(%10, %c0, %c1, %c3, %c2) <{input_unsigned = false, output_unsigned = true, per_channel = false, rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, scale32 = true}> : (tensor<1x2x2x2xi8>, tensor<1xi32>, tensor<1xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x2x2x2xi8> loc("y_0")
+    "func.return"(%11) : (tensor<1x2x2x2xi8>) -> ()
+  }) : () -> ()
+}) : () -> ()
