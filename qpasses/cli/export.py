@@ -21,7 +21,8 @@ def export(integer: Path, **options: Any) -> None:
 
     made = exported(integer, **options)
     shown = ", ".join(f"{count} {op}" for op, count in sorted(made.operations.items()))
-    click.echo(f"{sum(made.operations.values())} operations: {shown}")
+    count = sum(made.operations.values())
+    click.echo(f"{count} operations, {made.transposes} of them transposes: {shown}")
     for kind, ends in (("input", made.inputs), ("output", made.outputs)):
         for place, end in enumerate(ends):
             stored = "uint8 as bytes of i8" if end.unsigned else "as stored"

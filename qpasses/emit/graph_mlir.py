@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
+from qpasses.emit import mlir
 from qpasses.emit.mlir_attributes import UNKNOWN, attribute, dense, tensor_type, value_type
-from qpasses.emit.tosa import mlir
 from qpasses.ir.graph import Taken, fresh
 
 _ABSENT = ""

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, TypeProto, helper
 
 from calibration.held_weights import values_of
-from qpasses.emit.tosa import mlir
+from qpasses.emit import mlir
 
 _LISTED = 100
 """Tensors of more elements are bytes in hex, as in what MLIR prints itself."""

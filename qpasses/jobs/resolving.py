@@ -72,6 +72,8 @@ def resolved(
     source = read(asked.model).sized(settings.input_shape)
     if source.is_quantized:
         _check_free(settings)
+    if settings.emit == "tosa":
+        _check_fixed(source)
     how, sha256, path = given_preprocessing(asked.preprocessing), source.sha256, source.path
     given = _table(asked, rules, sha256, how, source.is_quantized)
     usual = None if given is None else given.preprocessing
@@ -164,6 +166,17 @@ def _check_free(settings: Settings) -> None:
             raise UsageError(
                 f"{name} (--{flag}): the model is quantized already, its own scales and codes "
                 "are kept: leave the option away"
+            )
+
+
+def _check_fixed(source: Source) -> None:
+    """Raise UsageError for sizes that are free: TOSA has none."""
+    for spec in source.specs:
+        if None in spec.shape:
+            sizes = ",".join("SIZE" if each is None else str(each) for each in spec.shape)
+            raise UsageError(
+                f"{source.path}: input {spec.name!r} has free sizes, and emit 'tosa' has fixed "
+                f"ones only: give --input-shape {spec.name}:{sizes}"
             )
 
 

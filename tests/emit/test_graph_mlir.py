@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from qpasses.emit import mlir
 from qpasses.emit.graph_mlir import graph_as_mlir
-from qpasses.emit.tosa import mlir
 from qpasses.pipeline import pass_table
 from tests.bench.onnx_backend_cases import cases
 from tests.support.commands import USAGE, Desk, assert_refused, run

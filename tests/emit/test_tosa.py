@@ -22,7 +22,7 @@ from qpasses.api import export
 from qpasses.checking.beside import other_programs, tools
 from qpasses.checking.beside.tosa_tools import ReferenceModel
 from qpasses.cli import cli
-from qpasses.emit.tosa import mlir
+from qpasses.emit import mlir
 from qpasses.emit.tosa.equal_rescales import (
     UnequalError,
     equal_rescale,

@@ -10,9 +10,8 @@ from onnx.reference import ReferenceEvaluator
 
 from opsets.errors import ModelError, UsageError
 from qpasses.emit.layouts import in_order
-from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import UNCHANGED, UnequalError
-from qpasses.emit.tosa.lowering import Lowering
+from qpasses.emit.tosa.lowering import Lowering, element_of
 from qpasses.emit.tosa.lowerings import LOWERINGS
 from qpasses.emit.tosa.profile import PRO_INT_8K, Profile
 from qpasses.emit.tosa.program import Program, RefusedError, Value
@@ -132,7 +131,7 @@ def _argument(to: Lowering, name: str, tensor: Tensor, shape: tuple[int, ...]) -
     if dtype.kind == "f":
         raise ModelError(f"input {name!r} is read as float: TOSA's integer profile has none")
     to.program.where = name
-    value = to.program.argument(shape, mlir.element_of(dtype, name))
+    value = to.program.argument(shape, element_of(dtype, name))
     unsigned = dtype == np.uint8
     if unsigned:
         value = _moved(to, value, unsigned_output=False)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import ModelError
 from opsets.fixed_point import Int64
 from opsets.rounding import wraps
+from qpasses.emit import mlir
 from qpasses.emit.layouts import Laid, Layouts, Order, in_order
-from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import (
     MOST_UNCHANGED,
     UNCHANGED,
@@ -194,7 +195,7 @@ class Lowering(Layouts[Value]):
     ) -> Value:
         """int32 rescaled to the codes between the ends that ``given`` has."""
         dtype = given["y_zero"].dtype
-        element, less = mlir.element_of(dtype, "y"), offset(dtype)
+        element, less = element_of(dtype, "y"), offset(dtype)
         zero, low, high = (int(given[name]) - less for name in ("y_zero", "y_min", "y_max"))
         if element == "i8":
             codes = self.program.rescale(acc, element, pairs, (0, zero))
@@ -229,9 +230,25 @@ def offset(dtype: np.dtype[Any]) -> int:
     return 128 if dtype == np.uint8 else 0
 
 
+def element_of(dtype: np.dtype[np.generic], name: str) -> str:
+    """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
+
+    uint8 is stored as int8, 128 lower, and int16, which is an extension of TOSA, as int32.
+    """
+    found = {"uint8": "i8", "int16": "i32", "int64": "i32"}.get(dtype.name)
+    found = found or mlir.ELEMENTS.get(dtype.name, "")
+    if dtype.kind == "f":
+        raise ModelError(
+            f"tensor {name!r} is left in float, and TOSA's integer profile has none"
+        )
+    if found not in ("i1", "i8", "i32"):
+        raise ModelError(f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits")
+    return found
+
+
 def _as_stored(values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
     """An ONNX array as TOSA holds it, and numpy's name of its type."""
-    mlir.element_of(values.dtype, name)
+    element_of(values.dtype, name)
     if values.dtype == np.uint8:
         return (values.astype(np.int16) - 128).astype(np.int8), "int8"
     if values.dtype in (np.int16, np.int64):

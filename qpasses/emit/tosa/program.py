@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from qpasses.emit.tosa import mlir
+from qpasses.emit import mlir
 from qpasses.emit.tosa.profile import PRO_INT_8K, Profile
 
 

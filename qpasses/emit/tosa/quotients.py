@@ -17,22 +17,24 @@ def level_of(
 
     The largest k with 2 * dividend >= (2 * k - 1) * divisor, which is positive; where they are
     equal, a tie, the rounding says whether it counts. Rounded down, dividend >= k * divisor.
+    The k that are tried for a bit are all even or all odd.
     """
     program, number = dividend.program, dividend.program.same_rank
-    low, high = ends
-    doubled = dividend if rounding == "down" else dividend + dividend
-    level = number(low, dividend.some)
-    for bit in reversed(range((high - low).bit_length())):
-        tried = program.elementwise("add", level, number(1 << bit, level))
-        step = Wide.of(program, tried, low, low + (2 << (high - low).bit_length()))
-        if rounding != "down":
-            step = step + step - step.number(1)
-        margin = doubled - step * divisor
-        if rounding == "half_to_even":
-            parity = Wide.of(program, program.masked(tried, 1), 0, 1)
-            margin = margin - parity
-        elif rounding == "half_away":  # of negative ones a tie does not count
-            sign = program.masked(program.right_shift(step.some, 31), 1)
+    (low, high), times = ends, 1 if rounding == "down" else 2
+    bits = (high - low).bit_length()
+    counted = dividend.times(times)
+    uncounted = counted - counted.number(1)
+    least, most = times * low, times * (low + (1 << bits))
+    found = number(least + 1 - times, dividend.some)  # k, or 2 * k - 1
+    for bit in reversed(range(bits)):
+        tried = program.elementwise("add", found, number(times << bit, found))
+        product = Wide.of(program, tried, least - 1, most) * divisor
+        is_odd = (low + (1 << bit)) % 2
+        margin = (uncounted if rounding == "half_to_even" and is_odd else counted) - product
+        if rounding == "half_away":  # of negative ones a tie does not count
+            sign = program.masked(program.right_shift(tried, 31), 1)
             margin = margin - Wide.of(program, sign, 0, 1)
-        level = program.select(margin.is_negative(), level, tried)
-    return level
+        found = program.select(margin.is_negative(), found, tried)
+    if rounding == "down":
+        return found
+    return program.right_shift(program.elementwise("add", found, number(1, found)), 1)

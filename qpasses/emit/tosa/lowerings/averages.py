@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from opsets.convolution import convolve
 from opsets.fixed_point import Int64
 from opsets.forms import reciprocal_scale
+from qpasses.emit import mlir
 from qpasses.emit.layouts import channels_last
-from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.equal_rescales import (
     UNCHANGED,
     Pairs,

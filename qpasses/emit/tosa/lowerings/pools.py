@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from qpasses.emit import mlir
 from qpasses.emit.layouts import channels_last
-from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings.products import exact, geometry_of
 from qpasses.emit.tosa.program import RefusedError, Value

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.convolution import padding
+from qpasses.emit import mlir
 from qpasses.emit.layouts import channels_last
-from qpasses.emit.tosa import mlir
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.evidence.prove import accumulator_interval

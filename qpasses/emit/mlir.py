@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.errors import ModelError
-
 _SMALL_FLOATS = (
     *("4E2M1FN", "6E2M3FN", "6E3M2FN"),
     *("8E4M3FN", "8E4M3FNUZ", "8E5M2", "8E5M2FNUZ", "8E8M0FNU"),
@@ -137,19 +135,3 @@ def dictionary(entries: Mapping[str, str]) -> str:
         for name, value in entries.items()
     )
     return f"{{{', '.join(shown)}}}"
-
-
-def element_of(dtype: np.dtype[np.generic], name: str) -> str:
-    """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
-
-    uint8 is stored as int8, 128 lower, and int16, which is an extension of TOSA, as int32.
-    """
-    found = {"uint8": "i8", "int16": "i32", "int64": "i32"}.get(dtype.name)
-    found = found or ELEMENTS.get(dtype.name, "")
-    if dtype.kind == "f":
-        raise ModelError(
-            f"tensor {name!r} is left in float, and TOSA's integer profile has none"
-        )
-    if found not in ("i1", "i8", "i32"):
-        raise ModelError(f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits")
-    return found
