@@ -4,19 +4,19 @@ from collections.abc import Callable, Mapping
 
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
-    averages,
     logic,
     movements,
     norms,
     places,
     pools,
     products,
-    published,
+    published_algorithms,
     reductions,
     slopes,
     softmax,
     sums,
     tables,
+    window_averages,
 )
 from qpasses.ir.graph import Node
 
@@ -27,12 +27,12 @@ LOWERINGS: Mapping[str, Lower] = {
     **products.LOWERINGS,
     **sums.LOWERINGS,
     **tables.LOWERINGS,
-    **averages.LOWERINGS,
+    **window_averages.LOWERINGS,
     **pools.LOWERINGS,
     **reductions.LOWERINGS,
     **slopes.LOWERINGS,
     **softmax.LOWERINGS,
-    **published.LOWERINGS,
+    **published_algorithms.LOWERINGS,
     **norms.LOWERINGS,
     **logic.LOWERINGS,
     **movements.LOWERINGS,
