@@ -175,8 +175,8 @@ def _check_fixed(source: Source) -> None:
         if None in spec.shape:
             sizes = ",".join("SIZE" if each is None else str(each) for each in spec.shape)
             raise UsageError(
-                f"{source.path}: input {spec.name!r} has free sizes, and emit 'tosa' has fixed "
-                f"ones only: give --input-shape {spec.name}:{sizes}"
+                f"{source.path}: input {spec.name!r} has free sizes, and TOSA (emit 'tosa') "
+                f"has fixed ones only: give --input-shape {spec.name}:{sizes}"
             )
 
 
