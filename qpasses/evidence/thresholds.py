@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64, Rounding
+from opsets.fixed_point import Int64, Rounding, rounding_shift
 from opsets.kernels import Kernel
 from opsets.real_scales import near_scales
 from opsets.rounding import LAST_STEP, NodeRounding, wraps
@@ -125,8 +125,12 @@ def _one_step_thresholds(
     result = _ceilings(target + ~tie_counts, np.where(small, multiplier, 1)[:, None])
     for channel in np.flatnonzero(~small):
         m = int(multiplier[channel])
+        if m == 0:
+            level = rounding_shift(rest[channel], shift[channel], rounding)
+            result[channel] = np.where(steps <= level, -NEVER, NEVER)
+            continue
         scale = Fraction(m, 1 << int(shift[channel]))
-        more = Fraction(int(rest[channel]), m) if m else _NOTHING
+        more = Fraction(int(rest[channel]), m)
         result[channel] = _exact(scale, steps, tie_counts, more)
     return within(result, -NEVER, NEVER)
 

@@ -1,5 +1,7 @@
 """Each op that has a form as TOSA: nodes in the reference model, integers of the reference."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -7,6 +9,8 @@ from onnx import TensorProto
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from calibration import Session
+from opsets.fixed_point import ROUNDINGS
+from opsets.published import exp_by_polynomial
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP
 from qpasses.emit.tosa.lowerings import LOWERINGS
@@ -17,6 +21,7 @@ from tests.support.thoroughness import exactly, some
 from tests.support.tosa_nodes import (
     Running,
     emitted_program,
+    expected,
     needs_tools,
     refusal,
     refusal_of,
@@ -31,7 +36,7 @@ NODES = {
     **dict.fromkeys(("IBertSoftmax", "IntRescaledAdd", "IntRescaledSub"), 30),
     **dict.fromkeys(("ShiftGelu", "Shiftmax", "TableSoftmax"), 30),
 }
-"""Random ones for `make thorough`, of other ops 60: these have long programs."""
+"""Random ones for `make thorough`, of other ops 45: these have long programs."""
 
 REFUSED_EDGES = {
     ("IntCountedAveragePool", "three dimensions"): "an average over three dimensions",
@@ -75,19 +80,22 @@ REFUSED_AT_RANDOM = [
 ]
 """A part of the message, the ops, and what holds for each node that is refused so."""
 
-CHANGES = {
-    "as drawn": np.array,
-    "all bits turned": np.invert,
-    "the lowest codes": lambda x: np.full_like(x, np.iinfo(x.dtype).min),
-    "the highest codes": lambda x: np.full_like(x, np.iinfo(x.dtype).max),
-}
+
+def at_an_end(op, case):
+    """The node on the lowest code or the highest, all over."""
+    inputs = [*case.inputs]
+    for place, (name, x) in enumerate(zip(op.inputs, inputs, strict=True)):
+        if name in op.data:
+            limits = np.iinfo(x.dtype)
+            inputs[place] = np.full_like(x, limits.min if x.size % 2 else limits.max)
+    return Case(inputs, case.attributes)
 
 
 def drawn(name):
     """Random nodes; TOSA has no tensors without elements."""
     found = []
 
-    @exactly(some(NODES.get(name, 60)))
+    @exactly(some(NODES.get(name, 45)))
     @given(CASES[name])
     def draw(case):
         assume(all(np.size(array) for array in case.inputs))
@@ -99,9 +107,14 @@ def drawn(name):
 
 
 def scales_to_nothing(name, case):
-    """Whether a multiplier is 0: see the last tests."""
-    named = zip(OPS[name].inputs, case.inputs, strict=True)
-    return any(n.endswith("multiplier") and not np.all(each) for n, each in named)
+    """Whether a multiplier is 0, or all exponentials are: see the last tests."""
+    named = dict(zip(OPS[name].inputs, case.inputs, strict=True))
+    if name == "IBertSoftmax":
+        numbers = (case.attributes[n] for n in ("x0", "b", "c", "fraction_bits"))
+        largest = int(exp_by_polynomial(np.array([0]), *numbers)[0])
+        if largest * int(named["exp_multiplier"]) >> int(named["exp_shift"]) == 0:
+            return True
+    return any(n.endswith("multiplier") and not np.all(each) for n, each in named.items())
 
 
 def is_known(name, case, reason):
@@ -112,41 +125,60 @@ def is_known(name, case, reason):
     )
 
 
-def compare(name, cases, folder, changes=(np.array,)):
+def compare(name, cases, folder):
     """All of them in one program: no integer differs."""
     elements = 0
-    for label, found, expected in run_nodes(OPS[name], cases, folder, changes):
-        message = f"{name}, {label}: {cases[label]}"
-        np.testing.assert_array_equal(found.reshape(expected.shape), expected, message)
-        elements += expected.size
-    assert elements > len(cases)
+    for label, found, exact in run_nodes(OPS[name], cases, folder):
+        assert np.array_equal(found, exact), (label, cases[label], found, exact)
+        elements += exact.size
+    assert elements >= len(cases)
 
 
 @needs_tools
 @every_lowered_op
-def test_random_nodes_give_the_integers_of_the_reference(name, tmp_path):
-    taken = {}
+def test_nodes_give_the_integers_of_the_reference(name, tmp_path):
+    op, taken = OPS[name], {}
     for place, case in enumerate(drawn(name)):
-        if reason := refusal(OPS[name], case):
+        if reason := refusal(op, case):
             assert is_known(name, case, reason), (reason, case)
+            continue
+        taken[f"random {place}"] = case
+        if place % 3 == 0:
+            taken[f"random {place}, at an end"] = at_an_end(op, case)
+    for label, case in edges_of(name).items():
+        part = REFUSED_EDGES.get((name, label[-1]))
+        if part is None:
+            taken[label] = case
         else:
-            taken[place] = case
-    compare(name, taken, tmp_path, CHANGES.values())
-
-
-@needs_tools
-@every_lowered_op
-def test_all_codes_roundings_and_ends_of_sums_give_the_integers_of_the_reference(
-    name, tmp_path
-):
-    taken = {}
-    for (dtype, rounding, kind), case in edges_of(name).items():
-        part, reason = REFUSED_EDGES.get((name, kind), ""), refusal(OPS[name], case)
-        assert part in reason and bool(part) == bool(reason), (kind, reason)
-        if not reason:
-            taken[dtype, rounding, kind] = case
-    assert {rounding for _, rounding, _ in taken} == set(OPS[name].roundings or [""])
+            assert part in refusal(op, case), label
     compare(name, taken, tmp_path)
+
+
+NEVER_NEGATIVE = "TableSoftmax", "Shiftmax", "IBertSoftmax"
+
+
+def can_differ(name, rounding, other):
+    """Whether nodes that round so must show that they do not round as the other."""
+    alike = [{"half_up", "half_away"}, {*LAST_STEP}] if name in NEVER_NEGATIVE else []
+    if "half_to_even_in_double" in (rounding, other) or {rounding, other} in alike:
+        return False  # products that are exact in double
+    return rounding in LAST_STEP or other in ROUNDINGS
+
+
+@pytest.mark.parametrize("name", [name for name in LOWERED if OPS[name].roundings])
+def test_the_edges_tell_each_rounding_from_the_others(name):
+    op, missing = OPS[name], set(permutations(OPS[name].roundings, 2))
+    missing = {pair for pair in missing if can_differ(name, *pair)}
+    for (_, rounding, _), case in edges_of(name).items():
+        exact = expected(op, case)
+        left = [other for each, other in missing if each == rounding]
+        for other in left if "bias_rests" not in case.attributes else ():
+            if case.attributes.get("mean") == 1 and other in LAST_STEP:
+                continue  # divides once
+            changed = Case(case.inputs, {**case.attributes, "rounding": other})
+            if (expected(op, changed) != exact).any():
+                missing.discard((rounding, other))
+    assert not missing
 
 
 # ONNX's own ops
@@ -192,12 +224,12 @@ def test_standard_ops_give_the_integers_of_onnxruntime(dtype, moved, tmp_path):
     feed = dict(stored_at_random(whole))
     found = Running(emitted_program(whole), tmp_path).run(feed)
     session = Session(whole, optimize=False)
-    expected = session.run(session.outputs, feed)
+    theirs = session.run(session.outputs, feed)
     labels = {node.output[0]: node.name for node in whole.graph.node}
     wrong = [
         labels.get(name, name)
-        for name, ours, theirs in zip(session.outputs, found, expected, strict=True)
-        if ours.shape != theirs.shape or (ours != theirs).any()
+        for name, ours, exact in zip(session.outputs, found, theirs, strict=True)
+        if not np.array_equal(ours, exact)
     ]
     assert not wrong
 
@@ -235,6 +267,13 @@ OF_NOTHING = {
         [PAIR[0], *i32(0, 22), *ENDS],
         {"axis": -1, "x0": -16, "fraction_bits": 15, "output_bits": 8, **EVEN},
     ),
+    "IBertSoftmax": Case(
+        [PAIR[0], *i32(263, 40, 1 << 23, 31), *ENDS],
+        {
+            **{"axis": -1, "x0": -1, "b": 1, "c": 1, "fraction_bits": 30},
+            **{"output_bits": 8, "rounding": "tflite_double"},
+        },
+    ),
     "IntConv": Case(
         [np.zeros((1, 2, 1, 1), np.uint8), *u8(0), *KERNEL, *i32([0], [0], [2]), *ENDS],
         {"bias_rests": [1000], **EVEN},
@@ -243,9 +282,12 @@ OF_NOTHING = {
 
 
 @needs_tools
-@pytest.mark.xfail(strict=True, reason="multipliers of 0, of scales below 2**-62, are open")
+@pytest.mark.xfail(
+    strict=True,
+    reason="open: StopIteration, a division by 0, lost sizes, a rest that is forgotten",
+)
 @pytest.mark.parametrize("name", OF_NOTHING)
-def test_a_multiplier_of_nothing_gives_the_integers_of_the_reference(name, tmp_path):
+def test_numbers_that_are_always_0_give_the_integers_of_the_reference(name, tmp_path):
     compare(name, {"it": OF_NOTHING[name]}, tmp_path)
 
 

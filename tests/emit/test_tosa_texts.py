@@ -22,7 +22,7 @@ every_op = pytest.mark.parametrize("name", LOWERINGS)
 
 def text_of(name):
     if name in OPS:
-        return emitted_program(model_of_nodes(OPS[name], [small_case(name)])).text
+        return emitted_program(model_of_nodes(OPS[name], {"node": small_case(name)})).text
     kind = next(iter(STANDARD[name]))
     return emitted_program(standard_model(name, kind, "uint8")).text
 

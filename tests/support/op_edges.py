@@ -1,7 +1,6 @@
-"""Nodes of every op at their edges: all codes, sums at both ends, axes, ranks and shapes.
+"""Nodes of every op at their edges: all codes, sums at both ends, ties, axes and shapes.
 
-Each function gives nodes by name, for activations of one type and one rounding. Scales have
-24 bits, or are powers of two, so that many sums are ties.
+Each function gives nodes by name, for activations of one type and one rounding.
 """
 
 from math import prod
@@ -9,6 +8,7 @@ from math import prod
 import numpy as np
 
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import LAST_STEP
 from tests.support.op_cases import Case, codes, zero_point
 from tests.support.thoroughness import THOROUGH
 
@@ -35,23 +35,50 @@ def whole_range(dtype):
     return np.array(limits.min, dtype), np.array(limits.max, dtype)
 
 
-def output(rng, dtype):
-    """y_zero, y_min, y_max; of 16 bits without a zero point, as all such streams are."""
+def middle(rng, dtype):
+    """A zero point that leaves levels on both sides; none of 16 bits, as streams have none."""
     if dtype == INT16:
-        return np.zeros((), dtype), *whole_range(dtype)
+        return np.zeros((), dtype)
+    limits = np.iinfo(dtype)
+    return np.array(rng.integers(limits.min + 100, limits.max - 99), dtype)
+
+
+def output(rng, dtype):
+    """y_zero, y_min, y_max."""
+    if dtype == INT16 or rng.random() < 0.7:
+        return middle(rng, dtype), *whole_range(dtype)
     low, high = (int(end) for end in whole_range(dtype))
-    y_zero = np.array(rng.integers(low + 64, high - 63), dtype)
-    if rng.random() < 0.3:
-        return y_zero, np.array(low + 30, dtype), np.array(high - 20, dtype)
-    return y_zero, *whole_range(dtype)
+    return middle(rng, dtype), np.array(low + 30, dtype), np.array(high - 20, dtype)
 
 
-def scale(rng, reach, count=None, bits=8):
-    """A multiplier and a shift, or ``count`` of each; ``reach`` comes to ``bits`` bits."""
-    factors = rng.choice(np.array([rng.integers(1 << 23, 1 << 24), 1 << 23]), count or 1)
-    shift = 24 + int(reach).bit_length() - bits - rng.integers(0, 2, count or 1)
-    found = [np.asarray(each, np.int32) for each in (factors, np.maximum(shift, 1))]
+def scale(rng, reach, rounding, count=None, bits=8):
+    """A multiplier and a shift, or ``count`` of each; ``reach`` comes to ``bits`` bits.
+
+    Three of four are powers of two, which make ties. Of two steps the second has three bits to
+    round at least.
+    """
+    width, least = (31, 3) if rounding in LAST_STEP else (24, 1)
+    dropped = max(int(reach).bit_length() - bits, least)
+    top, size = 1 << (width - 1), count or 1
+    factors = np.where(rng.random(size) < 0.75, top, rng.integers(top, 2 * top - 1, size))
+    shift = width + dropped + rng.integers(0, 2, size)
+    found = [np.asarray(each, np.int32) for each in (factors, shift)]
     return found if count else [each.reshape(()) for each in found]
+
+
+def half(numbers):
+    """What a power of two as a multiplier makes a tie, beside 0 and 1; for each channel."""
+    factors, shift = (each.astype(np.int64) for each in numbers)
+    bits = np.array([int(each).bit_length() for each in factors.reshape(-1)])
+    return np.left_shift(1, np.maximum(shift - bits.reshape(shift.shape), 0))
+
+
+def ties(rng, numbers):
+    """For each channel a sum that is a tie, if any is, or one below."""
+    halves = half(numbers)
+    odd = 2 * rng.permutation(np.arange(-(len(halves) // 2) - 1, len(halves))) + 1
+    found = odd[: len(halves)] * halves - (rng.random(len(halves)) < 0.4)
+    return found.astype(np.int32)
 
 
 def ends_of_rows(w, w_zero, dtype):
@@ -110,11 +137,11 @@ def lut_interpolated(rng, dtype, rounding):
     return found
 
 
-def slopes(rng, dtype, coded):
+def slopes(rng, dtype, rounding, coded):
     """Slopes by shape: one number, one for each channel, one for each element."""
     for name, shape in (("one slope", ()), ("channels", (3, 1, 1)), ("elements", (3, 4, 64))):
         count = prod(shape)
-        factors, places = scale(rng, 256, count)
+        factors, places = scale(rng, 256, rounding, count)
         factors = factors * rng.choice(np.array([-1, 1, 1, 0]), count).astype(np.int32)
         given = [factors.reshape(shape), places.reshape(shape)]
         if coded:
@@ -127,39 +154,45 @@ def slopes(rng, dtype, coded):
 def int_p_relu(rng, dtype, rounding):
     return {
         name: Case(
-            [x, zero_point(rng, dtype), *scale(rng, 255), *given, *output(rng, dtype)],
+            [x, middle(rng, dtype), *scale(rng, 255, rounding), *given, *output(rng, dtype)],
             {"rounding": rounding},
         )
-        for name, x, given in slopes(rng, dtype, coded=False)
+        for name, x, given in slopes(rng, dtype, rounding, coded=False)
     }
 
 
 def int_coded_p_relu(rng, dtype, rounding):
     return {
         name: Case(
-            [x, zero_point(rng, dtype), *scale(rng, 255), *given, *output(rng, dtype)],
+            [x, middle(rng, dtype), *scale(rng, 255, rounding), *given, *output(rng, dtype)],
             {"rounding": rounding},
         )
-        for name, x, given in slopes(rng, dtype, coded=True)
+        for name, x, given in slopes(rng, dtype, rounding, coded=True)
     }
 
 
 def i_bert_gelu(rng, dtype, rounding):
-    unit = 0.05 / 1.4142
-    numbers = {"b": -int(1.769 / unit) - 1, "c": -int(3.4626 / unit**2) - 1}
-    bits = 14
-    numbers |= {"one": -max(int(numbers["c"] ** 2 / 2**bits) >> 8, 1), "fraction_bits": bits}
-    given = [all_codes(dtype), zero_point(rng, dtype), *scale(rng, 1 << 12)]
-    inputs = [*given, *output(rng, dtype)]
-    return {"all codes": Case(inputs, {**numbers, "rounding": rounding})}
+    found, bits = {}, 14
+    for name, step in (("coarse", 0.1), ("fine", 0.05), ("finer", 0.02), ("finest", 0.01)):
+        unit = step / 1.4142
+        numbers = {"b": -int(1.769 / unit) - 1, "c": -int(3.4626 / unit**2) - 1}
+        numbers |= {"one": -max(numbers["c"] ** 2 >> bits + 9, 1), "fraction_bits": bits}
+        given = [all_codes(dtype), middle(rng, dtype), *scale(rng, 1 << 12, rounding)]
+        inputs = [*given, *output(rng, dtype)]
+        found[name] = Case(inputs, {**numbers, "rounding": rounding})
+    return found
 
 
 def shift_gelu(rng, dtype, rounding):
-    attributes = {"axis": -1, "x0": -16, "fraction_bits": 23, "output_bits": 8}
-    middle = np.array(128 if dtype == np.uint8 else 0, dtype)
-    given = [all_codes(dtype).reshape(16, 16), middle]
-    inputs = [*given, *scale(rng, 1 << 16), *output(rng, dtype)]
-    return {"all codes": Case(inputs, {**attributes, "rounding": rounding})}
+    found, attributes = {}, {"axis": -1, "x0": -16, "fraction_bits": 23, "output_bits": 8}
+    for name, x in (
+        ("all codes", all_codes(dtype).reshape(16, 16)),
+        ("rows", anything(rng, (128, 16), dtype)),
+    ):
+        zero = np.array(128 if dtype == np.uint8 else 0, dtype)
+        inputs = [x, zero, *scale(rng, 1 << 14, rounding), *output(rng, dtype)]
+        found[name] = Case(inputs, {**attributes, "rounding": rounding})
+    return found
 
 
 # Sums element by element
@@ -167,7 +200,7 @@ def shift_gelu(rng, dtype, rounding):
 
 def two_operands(rng, dtype):
     """Names, and two tensors with their zero points: pairs of codes, shapes that broadcast."""
-    zeros = [zero_point(rng, dtype) for _ in "ab"]
+    zeros = [middle(rng, dtype), zero_point(rng, dtype)]
     yield "pairs", (all_codes(dtype).reshape(-1, 1), some_codes(dtype)), zeros
     yield "pairs the other way", (some_codes(dtype).reshape(-1, 1), all_codes(dtype)), zeros
     a, b = (anything(rng, shape, dtype) for shape in ((2, 3, 4), (3, 1)))
@@ -204,14 +237,16 @@ def int_sub(rng, dtype, rounding):
 
 
 def int_mul(rng, dtype, rounding):
-    return with_numbers(rng, dtype, rounding, lambda rng: scale(rng, 255 * 255))
+    reach = 255 * 255
+    return with_numbers(rng, dtype, rounding, lambda rng: scale(rng, reach, rounding))
 
 
 def int_rescaled_add(rng, dtype, rounding):
     def numbers(rng):
-        left, factors = int(rng.choice([0, 20])), rng.integers(1 << 30, (1 << 31) - 1, 3)
-        left *= rounding != "half_to_even_in_double"  # whose products fit a double
-        shifts = [*rng.integers(31, 34, 2), left + int(rng.integers(30, 33))]
+        left = 0 if rounding == "half_to_even_in_double" else int(rng.choice([0, 20]))
+        factors = rng.integers(1 << 30, (1 << 31) - 1, 3)
+        factors = np.where(rng.random() < 0.75, 1 << 30, factors)
+        shifts = [*rng.integers(31, 34, 2), left + int(rng.integers(30, 34))]
         flat = [left, *(n for pair in zip(factors, shifts, strict=True) for n in pair)]
         return [np.array(each, np.int32) for each in flat]
 
@@ -225,8 +260,8 @@ def int_rescale(rng, dtype, rounding):
         ("from 16 bits", INT16, dtype),
         ("to 16 bits", dtype, INT16),
     ):
-        zero = np.zeros((), x) if x == INT16 else zero_point(rng, x)
-        given = [all_codes(x), zero, *scale(rng, np.iinfo(x).max, bits=8 * y.itemsize + 1)]
+        numbers = scale(rng, np.iinfo(x).max, rounding, bits=8 * min(x, y).itemsize)
+        given = [all_codes(x), middle(rng, x), *numbers]
         found[name] = Case([*given, *output(rng, y)], {"rounding": rounding})
     return found
 
@@ -235,9 +270,11 @@ def requantize(rng, dtype, rounding):
     found = {}
     for axis in (0, 1, -1):
         reach = (1 << 31) - 1
-        acc = rng.integers(-reach - 1, reach, (3, 3, 3), np.int32, endpoint=True)
-        acc.reshape(-1)[:2] = -reach - 1, reach
-        inputs = [acc, *scale(rng, reach, 3), *output(rng, dtype)]
+        numbers = scale(rng, reach, rounding, 3)
+        acc = rng.integers(-reach - 1, reach, (6, 8, 3), np.int32, endpoint=True)
+        acc[0, 0, :2] = -reach - 1, reach
+        acc[1:, :] = [[ties(rng, numbers) for _ in range(8)] for _ in range(5)]
+        inputs = [np.moveaxis(acc, -1, axis), *numbers, *output(rng, dtype)]
         found[f"axis {axis}"] = Case(inputs, {"axis": axis, "rounding": rounding})
     return found
 
@@ -246,19 +283,22 @@ def requantize(rng, dtype, rounding):
 
 
 def convolutions(rng, dtype, rounding, geometries, by_channel=False):
+    """Beside the ends of sums, zeros, which leave biases that are ties."""
     found = {}
     for name, (group, per, inner, kernel, geometry) in geometries.items():
         w_zero = zero_point(rng, np.dtype(rng.choice(["uint8", "int8"])))
         w = codes(rng, (group * per, inner, *kernel), w_zero)
         zeros = np.array([zero_point(rng, dtype) for _ in range(group)], dtype)
-        if "pads" in geometry or "auto_pad" in geometry:
-            x = codes(rng, (2, group * inner, *(k + 4 for k in kernel)), zeros[0])
+        zeros = zeros if by_channel else zeros[:1]
+        column = zeros.reshape(-1, *(1 for _ in kernel))
+        if any(geometry.get("pads", ["auto_pad" in geometry])):
+            x = anything(rng, (2, group * inner, *(k + 4 for k in kernel)), dtype)
         else:
             x = np.tile(ends_of_rows(w, w_zero, dtype), (1, group, *(1 for _ in kernel)))
-        bias = rng.integers(-1000, 1000, len(w), np.int32)
-        reach = 255 * 255 * w[0].size + 1000
-        shown = [x, zeros if by_channel else zeros[0], w, w_zero, bias]
-        inputs = [*shown, *scale(rng, reach, len(w), bits=9), *output(rng, dtype)]
+        x = np.concatenate([x, np.broadcast_to(column, x[:1].shape)])
+        numbers = scale(rng, 255 * 255 * w[0].size, rounding, len(w), bits=9)
+        given = [x, zeros if by_channel else zeros[0], w, w_zero, ties(rng, numbers)]
+        inputs = [*given, *numbers, *output(rng, dtype)]
         attributes = {"group": group, "kernel_shape": list(kernel), **geometry}
         found[name] = Case(inputs, {**attributes, "rounding": rounding})
     return found
@@ -296,59 +336,76 @@ def int_conv(rng, dtype, rounding):
 
 def int_conv_per_channel(rng, dtype, rounding):
     named = {
-        name: (*g[:4], {"pads": [0] * 2 * len(g[3]), **g[4]}) for name, g in DEPTHWISE.items()
+        name: (*rest, {"pads": [0] * 2 * len(rest[-1]), **geometry})
+        for name, (*rest, geometry) in DEPTHWISE.items()
     }
     return convolutions(rng, dtype, rounding, named, by_channel=True)
 
 
 def int_gemm(rng, dtype, rounding):
     found = {}
-    for name, leading in (("rows", ()), ("stacks of rows", (2, 5)), ("one row", (1,))):
+    for name, leading in (("rows", (11,)), ("stacks of rows", (2, 5)), ("one row", (1,))):
         w_zero = zero_point(rng, np.dtype(rng.choice(["uint8", "int8"])))
-        w = codes(rng, (7, 5), w_zero)
-        x = ends_of_rows(w.T, w_zero, dtype)
-        x = x[:1] if leading == (1,) else x.reshape(*leading, -1, 7) if leading else x
-        x = x.reshape(2, 5, 7) if leading == (2, 5) else x
-        bias = rng.integers(-1000, 1000, 5, np.int32)
-        given = [x, zero_point(rng, dtype), w, w_zero, bias]
-        inputs = [*given, *scale(rng, 255 * 255 * 7, 5, bits=9), *output(rng, dtype)]
+        w, x_zero = codes(rng, (7, 5), w_zero), zero_point(rng, dtype)
+        rows = [np.full((1, 7), x_zero), ends_of_rows(w.T, w_zero, dtype)]
+        x = np.concatenate(rows)[: prod(leading)].reshape(*leading, 7)
+        numbers = scale(rng, 255 * 255 * 7, rounding, 5, bits=9)
+        inputs = [x, x_zero, w, w_zero, ties(rng, numbers), *numbers, *output(rng, dtype)]
         found[name] = Case(inputs, {"rounding": rounding})
     return found
 
 
+STACKS = {
+    "matrices": ((), ()),
+    "stacks": ((2,), (2,)),
+    "a stack and a matrix": ((3,), ()),
+    "stacks that broadcast": ((2, 1), (1, 3)),
+}
+
+
 def int_mat_mul(rng, dtype, rounding):
-    """Rows and columns of the ends: the four corners of a sum."""
+    """Rows and columns of the ends, the four corners of a sum; products that are ties."""
     found = {}
-    for name, stacks in (
-        ("matrices", ((), ())),
-        ("stacks", ((2,), (2,))),
-        ("a stack and a matrix", ((3,), ())),
-        ("stacks that broadcast", ((2, 1), (1, 3))),
-    ):
-        zeros = zero_point(rng, dtype), zero_point(rng, dtype)
-        a, b = (
-            codes(rng, shape, zero)
-            for shape, zero in zip(((3, 6), (6, 4)), zeros, strict=True)
-        )
-        a[:2] = np.stack(whole_range(dtype))[:, None]
-        b[:, :2] = np.stack(whole_range(dtype))
-        a, b = (
-            np.broadcast_to(x, (*s, *x.shape)) for x, s in zip((a, b), stacks, strict=True)
-        )
-        inputs = [a.copy(), zeros[0], b.copy(), zeros[1], *scale(rng, 6 * 255 * 255, 1)]
-        attributes = {"inner": 6, "rounding": rounding}
-        found[name] = Case([*inputs, *output(rng, dtype)], attributes)
+    for name, stacks in STACKS.items():
+        numbers = scale(rng, 2 * 255 * 255, rounding, 1)
+        tie = int(half(numbers)[0]).bit_length() - 1
+        a_zero, b_zero = middle(rng, dtype), middle(rng, dtype)
+        a = codes(rng, (*stacks[0], 6, 2), a_zero)
+        b = codes(rng, (*stacks[1], 2, 9), b_zero)
+        a[..., :2, :], b[..., :2] = np.stack(whole_range(dtype))[:, None], whole_range(dtype)
+        a[..., 2:, :], b[..., 2:] = a_zero, b_zero
+        a[..., 2:, 0] = a_zero + np.array([1, -1, 1, 3]) * (1 << tie // 2)
+        b[..., 0, 2:8] = b_zero + np.array([1, -1, 1, 2, 3, -3]) * (1 << tie - tie // 2)
+        a[..., 4:, 1], b[..., 1, 2:8] = a_zero - 1, b_zero + 1  # one below
+        inputs = [a, a_zero, b, b_zero, *numbers, *output(rng, dtype)]
+        found[name] = Case(inputs, {"inner": 2, "rounding": rounding})
     return found
 
 
 # Pools, means, resizes
 
 
-def of_ends(rng, shape, zero):
-    """Anything, but the first sample is of the lowest codes and the second of the highest."""
-    x = codes(rng, (3, *shape), zero)
+def of_levels(rng, shape, zero, numbers):
+    """[16, ...]: the lowest codes, the highest, anything, and sums of which many are ties."""
+    x = anything(rng, (16, *shape), zero.dtype)
     x[:2] = np.reshape(whole_range(zero.dtype), (2,) + (1,) * len(shape))
+    unit = max(int(half(numbers).max()) // 4, 1)
+    levels = np.array(
+        [unit * n for n in (-12, -4, -3, -1, 1, 2, 4, 4, 5, 12) if unit * n < 100]
+    )
+    few = rng.random(x[3:].shape)
+    x[3:] = zero
+    x[3:][few < 0.3] = zero + rng.choice(levels[np.abs(levels) < 100], (few < 0.3).sum())
+    x[3:][few > 0.95] = zero - 1
     return x
+
+
+def of_one_level(zero, sizes):
+    """[18, ...]: the lowest codes, the highest, and powers of two."""
+    powers = [sign << each for each in range(7) for sign in (1, -1)] + [3, -3]
+    values = np.array([*whole_range(zero.dtype), *(int(zero) + each for each in powers)])
+    whole = np.broadcast_to(values.reshape(-1, *(1 for _ in sizes)), (len(values), *sizes))
+    return whole.astype(zero.dtype)
 
 
 WINDOWS = {
@@ -363,9 +420,9 @@ WINDOWS = {
 def int_average_pool(rng, dtype, rounding):
     found = {}
     for name, (kernel, geometry) in WINDOWS.items():
-        x_zero, cells = zero_point(rng, dtype), prod(kernel)
-        x = of_ends(rng, (2, *(k + 3 for k in kernel)), x_zero)
-        inputs = [x, x_zero, *scale(rng, cells * 255, 1), *output(rng, dtype)]
+        x_zero, numbers = middle(rng, dtype), scale(rng, prod(kernel) * 255, rounding, 1)
+        x = of_levels(rng, (2, *(k + 3 for k in kernel)), x_zero, numbers)
+        inputs = [x, x_zero, *numbers, *output(rng, dtype)]
         attributes = {"channels": 2, "kernel_shape": kernel, **geometry, "rounding": rounding}
         found[name] = Case(inputs, attributes)
     return found
@@ -374,9 +431,10 @@ def int_average_pool(rng, dtype, rounding):
 def int_counted_average_pool(rng, dtype, rounding):
     found = {}
     for name, (kernel, geometry) in WINDOWS.items():
-        x_zero, pads = zero_point(rng, dtype), geometry.get("pads", [0, 1] * len(kernel))
-        x = of_ends(rng, (2, *(k + 3 for k in kernel)), x_zero)
-        inputs = [x, x_zero, *scale(rng, 255), *output(rng, dtype)]
+        x_zero, pads = middle(rng, dtype), geometry.get("pads", [0, 1] * len(kernel))
+        numbers = scale(rng, 255, rounding)
+        x = of_levels(rng, (2, *(k + 3 for k in kernel)), x_zero, numbers)
+        inputs = [x, x_zero, *numbers, *output(rng, dtype)]
         attributes = {"channels": 2, "kernel_shape": kernel, **geometry, "pads": pads}
         attributes |= {"uncounted_pads": [min(n, 1) for n in pads], "rounding": rounding}
         found[name] = Case(inputs, attributes)
@@ -386,9 +444,9 @@ def int_counted_average_pool(rng, dtype, rounding):
 def int_global_average_pool(rng, dtype, rounding):
     found = {}
     for name, sizes in (("rows", [7]), ("pictures", [5, 3]), ("volumes", [2, 3, 4])):
-        x_zero = zero_point(rng, dtype)
-        x = of_ends(rng, (4, *sizes), x_zero)
-        inputs = [x, x_zero, *scale(rng, prod(sizes) * 255, 1), *output(rng, dtype)]
+        x_zero, numbers = middle(rng, dtype), scale(rng, prod(sizes) * 255, rounding, 1)
+        x = of_levels(rng, (4, *sizes), x_zero, numbers)
+        inputs = [x, x_zero, *numbers, *output(rng, dtype)]
         attributes = {"channels": 4, "spatial_shape": sizes, "rounding": rounding}
         found[name] = Case(inputs, attributes)
     return found
@@ -403,10 +461,10 @@ def int_reduce(rng, dtype, rounding):
         if mean == 1 and rounding not in ("half_to_even", "half_up", "half_away"):
             continue
         for keepdims, axes in ((0, [-1]), (1, [-2]), (0, [-3, -1]), (1, [-3, -2, -1])):
-            x_zero, shape = zero_point(rng, dtype), (4, 3, 5)
-            x = of_ends(rng, shape, x_zero)
+            x_zero, shape = middle(rng, dtype), (4, 3, 5)
             cells = prod(shape[axis] for axis in axes)
-            numbers = scale(rng, 255 * (1 if mean == 1 else cells))
+            numbers = scale(rng, 255 * (1 if mean == 1 else cells), rounding)
+            x = of_levels(rng, shape, x_zero, numbers)
             inputs = [x, x_zero, *numbers, *output(rng, dtype)]
             attributes = {"axes": axes, "keepdims": keepdims, "mean": mean}
             attributes["rounding"] = rounding
@@ -430,11 +488,12 @@ def int_resize(rng, dtype, rounding):
         ("pictures, smaller one way", [(4, 3), (2, 5)]),
         ("volumes", [(2, 3), (2, 4), (3, 2)]),
     ):
-        x_zero, dims = zero_point(rng, dtype), len(sizes)
+        x_zero, dims = middle(rng, dtype), len(sizes)
         tables = [linear(*each) for each in sizes]
         tables = [(np.zeros((2, 1), int), np.array([[1], [0]]))] * (3 - dims) + tables
-        x = of_ends(rng, (2, *(size for size, _ in sizes)), x_zero)
-        reach = 255 * prod(2 * wanted for _, wanted in sizes)
+        numbers = scale(rng, 255 * prod(2 * wanted for _, wanted in sizes), rounding, 1)
+        x = of_one_level(x_zero, [size for size, _ in sizes])
+        x = np.concatenate([x, anything(rng, (60, *x.shape[1:]), dtype)])
         given = [np.concatenate(each, axis=1) for each in zip(*tables, strict=True)]
         inputs = [x, x_zero, *(each.astype(np.int32) for each in given)]
         whole = [(1, 1)] * (3 - dims) + sizes
@@ -444,7 +503,7 @@ def int_resize(rng, dtype, rounding):
             "y_sizes": [wanted for _, wanted in whole],
             "rounding": rounding,
         }
-        inputs += [*scale(rng, reach, 1), *output(rng, dtype)]
+        inputs += [*numbers, *output(rng, dtype)]
         found[name] = Case(inputs, attributes)
     return found
 
@@ -486,6 +545,9 @@ def table_softmax(rng, dtype, rounding):
     rows[0] = whole_range(dtype)[1]
     long = [rows, *tables, y_zero, y_min, y_max]
     found["long rows"] = Case(long, found["the last axis"].attributes)
+    for cells in (6, 30):  # 255 over them is a tie
+        alike = [np.full((2, cells), rows[1, 0]), *tables, y_zero, y_min, y_max]
+        found[f"{cells} alike"] = Case(alike, found["the last axis"].attributes)
     return found
 
 
@@ -502,20 +564,27 @@ def int_log_softmax(rng, dtype, rounding):
         inputs = [rows_of(rng, dtype, (3, 4, 9)), *tables, *output(rng, dtype)]
         attributes = {"axis": axis, "fraction_bits": 20, "rounding": rounding}
         found[name] = Case(inputs, attributes)
+    alone = np.where(np.arange(256) > 0, 0, 1 << 30).astype(np.int32)
+    tables[:2] = alone, np.arange(256) << 19  # of one code, in halves
+    inputs = [np.stack([all_codes(dtype)] * 2), *tables, *output(rng, dtype)]
+    found["halves"] = Case(inputs, found["the last axis"].attributes)
     return found
 
 
 def norm(rng, x, y_dtype, rounding, axis, centered, channels=False):
-    """Normal numbers of 12 bits times slopes of about one, in steps of about 1/32."""
+    """Normal numbers of 12 bits times slopes of about one, in steps of about 1/32.
+
+    Of a row of one code the offset is left, which is a tie.
+    """
     row = x.shape[axis:]
     cells, x_zero = prod(row), np.zeros((), x.dtype)
     if x.dtype.itemsize == 1:
-        x_zero = zero_point(rng, x.dtype)
+        x_zero = middle(rng, x.dtype)
     places = (x.shape[axis - 1], *(1 for _ in row)) if channels else row
     largest = (np.iinfo(x.dtype).max - np.iinfo(x.dtype).min) * 2
     root_bits = min((60 - 2 * (largest * cells).bit_length()) // 2, 8)
     slopes = rng.integers(-(1 << 12), 1 << 12, places, np.int32)
-    offsets = rng.integers(-(1 << 26), 1 << 26, places)
+    offsets = (2 * rng.integers(-30, 30, places) + 1) << 18
     epsilon = np.array(rng.choice([0, 1, 1 << 20]))
     numbers = [slopes, offsets, np.array(19, np.int32), epsilon]
     attributes = {
@@ -546,10 +615,13 @@ def i_layer_norm(rng, dtype, rounding):
     found = {}
     for name, cells in (("rows", 8), ("long rows", 200)):
         x = rows_of(rng, dtype, (3, cells))
+        few = rng.random(cells) < 0.5  # of rows of one code ties
         offsets = rng.integers(-(1 << 30), 1 << 30, cells)
-        slopes = rng.integers(-(1 << 17), 1 << 17, cells).astype(np.int32)
-        shifts = rng.integers(30, 40, cells).astype(np.int32)
-        given = [x, zero_point(rng, dtype), offsets, slopes, shifts, *output(rng, dtype)]
+        offsets = np.where(few, (2 * rng.integers(-30, 30, cells) + 1) << 13, offsets)
+        slopes = rng.integers(-(1 << 17), 1 << 17, cells)
+        slopes = np.where(few, 1 << 16, slopes).astype(np.int32)
+        shifts = np.where(few, 30, rng.integers(30, 40, cells)).astype(np.int32)
+        given = [x, middle(rng, dtype), offsets, slopes, shifts, *output(rng, dtype)]
         found[name] = Case(given, {"cells": cells, "rounding": rounding})
     return found
 
@@ -557,19 +629,23 @@ def i_layer_norm(rng, dtype, rounding):
 def shiftmax(rng, dtype, rounding):
     found = {}
     for name, axis in AXES.items():
-        inputs = [rows_of(rng, dtype, (3, 4, 9)), *scale(rng, 255), *output(rng, dtype)]
-        attributes = {"axis": axis, "x0": -16, "fraction_bits": 15, "output_bits": 8}
+        inputs = [
+            rows_of(rng, dtype, (9, 16, 9)),
+            *scale(rng, 63, rounding),
+            *output(rng, dtype),
+        ]
+        attributes = {"axis": axis, "x0": -80, "fraction_bits": 15, "output_bits": 8}
         found[name] = Case(inputs, {**attributes, "rounding": rounding})
     return found
 
 
 def i_bert_softmax(rng, dtype, rounding):
-    unit, found = 1 / 16, {}
+    unit, found = 1 / 96, {}
     numbers = {"x0": -int(0.6931 / unit) - 1, "b": int(2.7073 / unit)}
     numbers |= {"c": int(2.7921 / unit**2), "fraction_bits": 30, "output_bits": 8}
     for name, axis in AXES.items():
         of_exp = [np.array(each, np.int32) for each in (700, 40)]
-        inputs = [rows_of(rng, dtype, (3, 4, 9)), *of_exp, *scale(rng, 255)]
+        inputs = [rows_of(rng, dtype, (9, 16, 9)), *of_exp, *scale(rng, 63, rounding)]
         attributes = {"axis": axis, **numbers, "rounding": rounding}
         found[name] = Case([*inputs, *output(rng, dtype)], attributes)
     return found

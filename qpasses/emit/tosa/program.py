@@ -56,6 +56,8 @@ class Program:
 
     def argument(self, shape: Sequence[int], element: str) -> Value:
         """An input of the program."""
+        if 0 in shape:
+            raise RefusedError("a tensor without elements")
         value = Value(f"%arg{len(self._arguments)}", tuple(shape), element)
         self._arguments.append(value)
         return value
@@ -88,6 +90,8 @@ class Program:
     ) -> Value:
         """An operation; ``attributes`` are text as ``mlir`` writes it."""
         value = Value(f"%{len(self._body)}", tuple(map(int, shape)), element)
+        if 0 in value.shape and element != _SHAPE:
+            raise RefusedError("a tensor without elements")
         most = self.profile.most_axes
         if most is not None and element != _SHAPE and len(value.shape) > most:
             raise RefusedError(f"{len(value.shape)} axes: level 8K has {most} at most")

@@ -77,6 +77,12 @@ class Wide:
         return Wide.constant(self.program, np.full([1] * rank, value, object))
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the numbers, which single columns may lack."""
+        shapes = (each.value.shape for each in self.columns if each is not None)
+        return np.broadcast_shapes(*shapes)
+
+    @property
     def some(self) -> Value:
         """One of its columns: its last."""
         return next(each.value for each in reversed(self.columns) if each is not None)
@@ -170,7 +176,17 @@ class Wide:
             if self.low < 0:
                 raised = program.left_shift(sign, LIMB)
                 found[-1] = program.elementwise("add", found[-1], raised)
-        return found
+        return self._whole(found)
+
+    def _whole(self, limbs: list[Value]) -> list[Value]:
+        """``limbs`` that together have the shape of the numbers: what had it may be gone."""
+        if np.broadcast_shapes(*(each.shape for each in limbs)) == self.shape:
+            return limbs
+        for each in self.columns:
+            if each is not None:
+                nothing = self.program.masked(each.value, 0)
+                limbs[0] = self.program.elementwise("add", limbs[0], nothing)
+        return limbs
 
     def split(self) -> Wide:
         """In limbs, of which the last too has 12 bits and perhaps a sign."""
@@ -194,7 +210,7 @@ class Wide:
                 lowest = program.masked(above, (1 << within) - 1)
                 moved = program.left_shift(lowest, LIMB - within)
                 found[place] = program.elementwise("add", found[place], moved)
-        return Wide.of_limbs(program, found, low, high)
+        return Wide.of_limbs(program, self._whole(found), low, high)
 
     def lowered_by(self, bits: Value, most: int) -> Wide:
         """Numbers that are not negative over ``2**bits``, of up to ``most`` bits that vary."""
@@ -221,7 +237,8 @@ class Wide:
         kept = limbs[:places]
         if within and places < len(limbs):
             kept.append(self.program.masked(limbs[places], (1 << within) - 1))
-        return Wide.of_limbs(self.program, kept, 0, min((1 << bits) - 1, self.high))
+        high = min((1 << bits) - 1, self.high)
+        return Wide.of_limbs(self.program, self._whole(kept), 0, high)
 
     def rounded(self, bits: int, rounding: Rounding) -> Wide:
         """Over ``2**bits``, rounded to the nearest."""
@@ -284,7 +301,7 @@ class Wide:
         columns: list[Column | None] = [None] * (len(self.columns) + len(other.columns) - 1)
         for place, a in enumerate(self.columns):
             for more, b in enumerate(other.columns, place):
-                if a is not None and b is not None and (b.low or b.high):
+                if a is not None and b is not None and (b.low or b.high or not more):
                     product = self.program.multiply(a.value, b.value)
                     term = Column(product, *_corners((a.low, a.high), (b.low, b.high)))
                     columns[more] = self._joined("add", columns[more], term)

@@ -7,7 +7,7 @@
     %c3 = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
     %c4 = "tosa.const"() <{values = dense<"0xE3E3E3E3E3E3E3E4E4E4E4E5E5E6E7E8E8E9EAEBEBECEDEEEEEFF0F1F1F2F3F3F4F5F6F6F7F8F9F9FAFBFCFCFDFEFEFF000101020304040506070708090A0A0B0C0C0D0E0F0F101112121314151516171818191A1A1B1C1D1D1E1F20202122232324252526272828292A2B2B2C2D2E2E2F30313132333334353636373839393A3B3C3C3D3E3F3F404141424344444546474748494A4A4B4C4C4D4E4F4F505152525354555556575858595A5A5B5C5D5D5E5F60606162636364656666676868696A6B6B6C6D6E6E6F70717172737374757676777879797A7B7C7C7D7E7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F7F"> : tensor<256xi8>}> : () -> tensor<256xi8>
     %0 = "tosa.rescale"(%arg0, %c0, %c1, %c2, %c3) <{input_unsigned = true, output_unsigned = false, per_channel = false, rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, scale32 = true}> : (tensor<2x3xi8>, tensor<1xi32>, tensor<1xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x3xi8> loc("x_0")
-    %1 = "tosa.table"(%0, %c4) : (tensor<2x3xi8>, tensor<256xi8>) -> tensor<2x3xi8> loc("node_0")
+    %1 = "tosa.table"(%0, %c4) : (tensor<2x3xi8>, tensor<256xi8>) -> tensor<2x3xi8> loc("node")
     %2 = "tosa.rescale"(%1, %c0, %c1, %c3, %c2) <{input_unsigned = false, output_unsigned = true, per_channel = false, rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, scale32 = true}> : (tensor<2x3xi8>, tensor<1xi32>, tensor<1xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x3xi8> loc("y_0")
     "func.return"(%2) : (tensor<2x3xi8>) -> ()
   }) : () -> ()

@@ -10,11 +10,11 @@
     %c6 = "tosa.const_shape"() <{values = dense<[1, 6]> : tensor<2xindex>}> : () -> !tosa.shape<2>
     %c7 = "tosa.const_shape"() <{values = dense<[2, 3]> : tensor<2xindex>}> : () -> !tosa.shape<2>
     %0 = "tosa.rescale"(%arg0, %c0, %c1, %c2, %c3) <{input_unsigned = true, output_unsigned = false, per_channel = false, rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, scale32 = true}> : (tensor<2x3xi8>, tensor<1xi32>, tensor<1xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x3xi8> loc("x_0")
-    %1 = "tosa.cast"(%0) : (tensor<2x3xi8>) -> tensor<2x3xi32> loc("node_0")
-    %2 = "tosa.add"(%1, %c4) : (tensor<2x3xi32>, tensor<2x1xi32>) -> tensor<2x3xi32> loc("node_0")
-    %3 = "tosa.reshape"(%2, %c6) : (tensor<2x3xi32>, !tosa.shape<2>) -> tensor<1x6xi32> loc("node_0")
-    %4 = "tosa.gather"(%c5, %3) : (tensor<1x512x1xi8>, tensor<1x6xi32>) -> tensor<1x6x1xi8> loc("node_0")
-    %5 = "tosa.reshape"(%4, %c7) : (tensor<1x6x1xi8>, !tosa.shape<2>) -> tensor<2x3xi8> loc("node_0")
+    %1 = "tosa.cast"(%0) : (tensor<2x3xi8>) -> tensor<2x3xi32> loc("node")
+    %2 = "tosa.add"(%1, %c4) : (tensor<2x3xi32>, tensor<2x1xi32>) -> tensor<2x3xi32> loc("node")
+    %3 = "tosa.reshape"(%2, %c6) : (tensor<2x3xi32>, !tosa.shape<2>) -> tensor<1x6xi32> loc("node")
+    %4 = "tosa.gather"(%c5, %3) : (tensor<1x512x1xi8>, tensor<1x6xi32>) -> tensor<1x6x1xi8> loc("node")
+    %5 = "tosa.reshape"(%4, %c7) : (tensor<1x6x1xi8>, !tosa.shape<2>) -> tensor<2x3xi8> loc("node")
     %6 = "tosa.rescale"(%5, %c0, %c1, %c3, %c2) <{input_unsigned = false, output_unsigned = true, per_channel = false, rounding_mode = #tosa.rounding_mode<SINGLE_ROUND>, scale32 = true}> : (tensor<2x3xi8>, tensor<1xi32>, tensor<1xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x3xi8> loc("y_0")
     "func.return"(%6) : (tensor<2x3xi8>) -> ()
   }) : () -> ()

@@ -6,10 +6,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.fixed_point import Int64
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from qpasses.emit.layouts import without
 from qpasses.emit.tosa.equal_rescales import (
     UNCHANGED,
+    Pairs,
     UnequalError,
     equal_rescale,
     same_ratios,
@@ -54,22 +56,31 @@ def _divided(to: Lowering, node: Node, acc: Value, reachable: Interval, cells: i
     zero, low, high = (int(given[name]) for name in ("y_zero", "y_min", "y_max"))
     steps, factor = levels(zero, low, high), int(given["multiplier"])
     divisor = cells << int(given["shift"])
-    scale, shift = Fraction(factor, divisor), 62
+    pairs = _equal_pairs(Fraction(factor, divisor), steps, reachable, rounding)
+    if pairs is not None:
+        return to.ended(acc, pairs, given)
+    dividend = Wide.of(to.program, acc, int(reachable.low[0]), int(reachable.high[0]))
+    dividend = dividend.times(factor)
+    ends = low - zero, high - zero
+    level = level_of(dividend, dividend.number(divisor), ends, rounding)
+    return to.ended(level, UNCHANGED, given)
+
+
+def _equal_pairs(
+    scale: Fraction, steps: Int64, reachable: Interval, rounding: str
+) -> Pairs | None:
+    """Of a RESCALE that steps where the quotient does, if there is one."""
+    if scale == 0:
+        return None
+    shift = 62
     while scale * (1 << shift) >= 1 << 31:
         shift -= 1
     start = {"multiplier": np.array(round(scale * (1 << shift))), "shift": np.array(shift)}
-    wanted = [_threshold(scale, int(k), rounding) for k in steps]
+    wanted = np.array([[_threshold(scale, int(k), rounding) for k in steps]], np.int64)
     try:
-        pairs = equal_rescale(
-            same_ratios(start), steps, reachable, np.array([wanted], np.int64)
-        )
+        return equal_rescale(same_ratios(start), steps, reachable, wanted)
     except UnequalError:
-        ends = int(reachable.low.min()), int(reachable.high.max())
-        dividend = Wide.of(to.program, acc, *ends).times(factor)
-        number = dividend.number(divisor)
-        level = level_of(dividend, number, (low - zero, high - zero), rounding)
-        return to.ended(level, UNCHANGED, given)
-    return to.ended(acc, pairs, given)
+        return None
 
 
 def _threshold(scale: Fraction, step: int, rounding: str) -> int:
