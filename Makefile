@@ -12,6 +12,7 @@ TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps to
 IREE = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 	iree-base-compiler iree-base-runtime \
 	|| echo "no IREE for this machine: tests that compile TOSA programs skip"
+BUILT = pyproject.toml $(wildcard calibration/*.c opsets/native/*.cpp opsets/native/*.h)
 HINT = use Python 3.11 or newer: make PYTHON=/path/to/python3.12
 DIGITS = models/digits_cnn
 DEMO = build/demo
@@ -132,19 +133,19 @@ $(VENV)/created:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/package: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
+$(VENV)/package: $(BUILT) $(VENV)/created
 	@echo "installing qpasses"
 	@$(INSTALL) '.[images]'
 	@touch $@
 
-$(VENV)/test: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
+$(VENV)/test: $(BUILT) $(VENV)/created
 	@echo "installing qpasses[test]"
 	@$(INSTALL) '.[test]'
 	@$(TOSA)
 	@$(IREE)
 	@touch $@ $(VENV)/package
 
-$(VENV)/dev: pyproject.toml calibration/_counting.c calibration/_counting_op.c $(VENV)/created
+$(VENV)/dev: $(BUILT) $(VENV)/created
 	@echo "installing qpasses[dev]"
 	@$(INSTALL) '.[dev]'
 	@$(TOSA)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from calibration.presets import preprocessing
     from qpasses.api import export, inspect, integerize, quantize, verify
     from qpasses.emit.tosa.emit import TosaProgram
+    from qpasses.ir.native_sessions import native_library, register, session
     from qpasses.ir.record import Quantization
     from qpasses.jobs.result import Result
     from qpasses.lowering.wide_tables import WideTables, wide_table
@@ -37,8 +38,11 @@ __all__ = [
     "inspect",
     "integerize",
     "merge_tables",
+    "native_library",
     "preprocessing",
     "quantize",
+    "register",
+    "session",
     "verify",
     "wide_table",
 ]
@@ -49,10 +53,11 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         from calibration import presets
         from qpasses import api
+        from qpasses.ir import native_sessions
         from qpasses.lowering import wide_tables
         from qpasses.place import calibrating
 
-        places = (api, calibrating, presets, wide_tables)
+        places = (api, calibrating, native_sessions, presets, wide_tables)
         return next(getattr(place, name) for place in places if hasattr(place, name))
     raise AttributeError(f"module 'qpasses' has no attribute {name!r}")
 

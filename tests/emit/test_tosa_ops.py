@@ -226,7 +226,7 @@ def test_every_op_with_a_form_is_run_here():
     assert {*LOWERED, *STANDARD} == LOWERINGS.keys()
 
 
-# Numbers that are always 0, sums that wrap, tensors of nothing
+# Numbers that are always 0, or too large; tensors of nothing
 
 
 def u8(*numbers):
@@ -245,7 +245,7 @@ PAIR = [
 ]
 ENDS, EVEN = u8(100, 0, 255), {"rounding": "half_to_even"}
 KERNEL = [np.ones((1, 2, 1, 1), np.int8), np.zeros((), np.int8)]
-OF_NOTHING = {
+BORDERS = {
     "IntRescaledAdd": Case([*PAIR, *i32(0, 0, 31, 1 << 30, 31, 1 << 30, 30), *ENDS], EVEN),
     "IntReduce": Case(
         [PAIR[0], *u8(10), *i32(0, 22), *ENDS],
@@ -262,6 +262,14 @@ OF_NOTHING = {
             **{"output_bits": 8, "rounding": "tflite_double"},
         },
     ),
+    "ShiftGelu": Case(  # exponentials that add up to more than 31 bits
+        [*u8([0, 0, 255], 255), *i32(1 << 23, 31), *ENDS],
+        {"axis": -1, "x0": -242, "fraction_bits": 23, "output_bits": 8, **EVEN},
+    ),
+    "TableSoftmax": Case(  # one code alone
+        [PAIR[0], np.arange(256, dtype=np.int32), np.arange(256), *u8(100, 7, 7)],
+        {"axis": -1, "published": 0, **EVEN},
+    ),
     "IntConv": Case(
         [np.zeros((1, 2, 1, 1), np.uint8), *u8(0), *KERNEL, *i32([0], [0], [2]), *ENDS],
         {"bias_rests": [1000], **EVEN},
@@ -270,9 +278,9 @@ OF_NOTHING = {
 
 
 @needs_tools
-@pytest.mark.parametrize("name", OF_NOTHING)
-def test_numbers_that_are_always_0_give_the_integers_of_the_reference(name, tmp_path):
-    compare(name, {"it": OF_NOTHING[name]}, tmp_path)
+@pytest.mark.parametrize("name", BORDERS)
+def test_a_node_at_a_border_of_its_numbers_gives_the_integers_of_the_reference(name, tmp_path):
+    compare(name, {"it": BORDERS[name]}, tmp_path)
 
 
 def test_an_average_whose_sums_wrap_is_refused():

@@ -21,7 +21,7 @@ def level_of(
     """
     program, number = dividend.program, dividend.program.same_rank
     (low, high), times = ends, 1 if rounding == "down" else 2
-    bits = (high - low).bit_length()
+    bits = (high - low).bit_length() or 1
     counted = dividend.times(times)
     uncounted = counted - counted.number(1)
     least, most = times * low, times * (low + (1 << bits))

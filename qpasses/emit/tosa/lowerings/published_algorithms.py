@@ -85,7 +85,7 @@ def _inverse(total: Wide) -> Wide:
         divisor = program.select(is_more, number(LARGEST, below), below)
     largest = program.same_rank(LARGEST, divisor)
     found = program.add("intdiv", [largest, divisor], divisor.shape, "i32")
-    return Wide.of(program, found, 0, LARGEST // max(total.low, 1))
+    return Wide.of(program, found, 0, LARGEST // min(max(total.low, 1), LARGEST))
 
 
 def _write_share(to: Lowering, node: Node, product: Wide) -> None:

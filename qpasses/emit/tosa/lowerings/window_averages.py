@@ -223,6 +223,8 @@ def _is_reciprocal(node: Node, given: _Given, cells: int) -> bool:
         ours = reduced_thresholds(given, cells, node.attrs["rounding"])
     else:
         own = [given[n].reshape(-1).astype(np.int64) for n in ("multiplier", "shift")]
+        if reachable.wraps(own[1], node.attrs["rounding"]):
+            return False
         ours = meaning_thresholds(own[0], own[1], steps, node.attrs["rounding"])
     return bool((reachable.clip(ours) == reachable.clip(theirs)).all())
 

@@ -1,0 +1,14 @@
+"""Compiled kernels: a library that onnxruntime loads, where it could be built."""
+
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+KERNELS = ("IntLayerNorm", "TableSoftmax")
+"""The ops that have one; all others run their bodies."""
+
+
+def library() -> Path | None:
+    """The file, or None where there was no compiler."""
+    folder = Path(__file__).parent
+    places = (folder / f"_kernels{suffix}" for suffix in EXTENSION_SUFFIXES)
+    return next((each for each in places if each.is_file()), None)

@@ -1,0 +1,25 @@
+/* One source for several instruction sets: a header of loops is included once for each, in a
+   namespace of its own and compiled for it; which runs is chosen when the library is loaded. */
+
+#pragma once
+
+namespace qpasses {
+
+enum InstructionSet { PLAIN, AVX2, AVX512 };
+
+/* What runs: the best that the processor has, or what QPASSES_ISA names. */
+InstructionSet chosen_set();
+
+} // namespace qpasses
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define QPASSES_SETS 3
+#define BEGIN_AVX2 \
+    _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,bmi,bmi2,lzcnt,fma\")")
+#define BEGIN_AVX512 \
+    _Pragma("GCC push_options") \
+    _Pragma("GCC target(\"avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi,avx512vnni,bmi,bmi2,lzcnt,fma,prefer-vector-width=512\")")
+#define END_SET _Pragma("GCC pop_options")
+#else
+#define QPASSES_SETS 1
+#endif

@@ -1,0 +1,220 @@
+/* IntLayerNorm: two sums of a row, its root and factor, then one pass over the row. */
+
+#include "instruction_sets.h"
+#include "kernel.h"
+#include "kernels.h"
+#include "rounding.h"
+
+#include <cmath>
+
+namespace qpasses {
+namespace {
+
+struct Row {
+    const void *x;
+    void *y;
+    int64_t cells, times, less, factor, drop_bits;
+    const int64_t *multiplier, *bias;
+    int64_t shift, zero, low, high;
+};
+
+namespace plain {
+#include "layer_norm_loops.h"
+}
+#if QPASSES_SETS > 1
+BEGIN_AVX2
+namespace avx2 {
+#include "layer_norm_loops.h"
+}
+END_SET
+BEGIN_AVX512
+namespace avx512 {
+#include "layer_norm_loops.h"
+}
+END_SET
+#endif
+
+uint64_t root_of(uint64_t radicand) {
+    uint64_t root = static_cast<uint64_t>(std::sqrt(static_cast<double>(radicand)));
+    while (root * root > radicand)
+        root--;
+    while ((root + 1) * (root + 1) <= radicand)
+        root++;
+    return root ? root : 1;
+}
+
+template <typename S> using Sums = void (*)(const S *, int64_t, int64_t *, int64_t *);
+using Normalize = void (*)(const Row &);
+
+template <typename S> Sums<S> sums_of(InstructionSet set) {
+#if QPASSES_SETS > 1
+    if (set == AVX512)
+        return avx512::sums<S>;
+    if (set == AVX2)
+        return avx2::sums<S>;
+#endif
+    return plain::sums<S>;
+}
+
+template <typename S, typename T, Rounding ROUNDING> Normalize loop_of(InstructionSet set) {
+#if QPASSES_SETS > 1
+    if (set == AVX512)
+        return avx512::normalize<S, T, ROUNDING>;
+    if (set == AVX2)
+        return avx2::normalize<S, T, ROUNDING>;
+#endif
+    return plain::normalize<S, T, ROUNDING>;
+}
+
+template <typename S, typename T> Normalize rounding_loop(Rounding rounding) {
+    switch (rounding) {
+    case Rounding::HALF_TO_EVEN:
+        return loop_of<S, T, Rounding::HALF_TO_EVEN>(chosen_set());
+    case Rounding::HALF_UP:
+        return loop_of<S, T, Rounding::HALF_UP>(chosen_set());
+    default:
+        return loop_of<S, T, Rounding::HALF_AWAY>(chosen_set());
+    }
+}
+
+/* Numbers that broadcast to x, of one row after another. */
+class Factors {
+  public:
+    Factors(const Tensor &given, const Shape &shape, size_t axis, int64_t cells)
+        : given_(given), strides_(shape.size(), 0), shape_(shape), axis_(axis), row_(cells) {
+        const size_t more = shape.size() - given.shape.size();
+        int64_t step = 1;
+        for (size_t k = given.shape.size(); k-- > 0;) {
+            strides_[k + more] = given.shape[k] == 1 ? 0 : step;
+            step *= given.shape[k];
+        }
+    }
+
+    const int64_t *row(int64_t place) {
+        int64_t start = 0;
+        for (size_t axis = axis_; axis-- > 0;) {
+            start += place % shape_[axis] * strides_[axis];
+            place /= shape_[axis];
+        }
+        if (start == known_)
+            return row_.data();
+        known_ = start;
+        for (size_t k = 0; k < row_.size(); k++) {
+            int64_t rest = static_cast<int64_t>(k), where = start;
+            for (size_t axis = shape_.size(); axis-- > axis_;) {
+                where += rest % shape_[axis] * strides_[axis];
+                rest /= shape_[axis];
+            }
+            row_[k] = given_.type == INT32 ? given_.as<int32_t>()[where]
+                                           : given_.as<int64_t>()[where];
+        }
+        return row_.data();
+    }
+
+  private:
+    const Tensor &given_;
+    Shape strides_;
+    const Shape &shape_;
+    size_t axis_;
+    std::vector<int64_t> row_;
+    int64_t known_ = -1;
+};
+
+struct IntLayerNorm {
+    int64_t axis, cells, centered, root_bits, factor_bits, norm_bits;
+    Rounding rounding;
+
+    explicit IntLayerNorm(const Attributes &given)
+        : axis(given.integer("axis")), cells(given.integer("cells")),
+          centered(given.integer("centered")), root_bits(given.integer("root_bits")),
+          factor_bits(given.integer("factor_bits")), norm_bits(given.integer("norm_bits")),
+          rounding(rounding_of(given.text("rounding"))) {}
+
+    void run(const Context &context) const {
+        const Tensor x = context.input(0), y_zero = context.input(6);
+        void *y = context.output(0, x.shape);
+        if (x.type == UINT8)
+            typed<uint8_t>(context, x, y_zero, y);
+        else if (x.type == INT8)
+            typed<int8_t>(context, x, y_zero, y);
+        else if (x.type == INT16)
+            typed<int16_t>(context, x, y_zero, y);
+        else
+            throw std::runtime_error("IntLayerNorm: x is of another type");
+    }
+
+    template <typename S>
+    void typed(const Context &context, const Tensor &x, const Tensor &y_zero, void *y) const {
+        if (y_zero.type == UINT8)
+            rows<S, uint8_t>(context, x, y_zero, y);
+        else if (y_zero.type == INT8)
+            rows<S, int8_t>(context, x, y_zero, y);
+        else if (y_zero.type == INT16)
+            rows<S, int16_t>(context, x, y_zero, y);
+        else
+            throw std::runtime_error("IntLayerNorm: y_zero is of another type");
+    }
+
+    template <typename S, typename T>
+    void rows(const Context &context, const Tensor &x, const Tensor &y_zero, void *y) const {
+        const size_t start = x.shape.size() + axis;
+        const Tensor multiplier = context.input(2), bias = context.input(3);
+        const Tensor epsilon = context.input(5);
+        const int64_t x_zero = context.input(1).number();
+        const Row common = {nullptr, nullptr, cells, cells, 0, 0,
+                            factor_bits - root_bits - norm_bits, nullptr, nullptr,
+                            context.input(4).number(), y_zero.number(),
+                            context.input(7).number(), context.input(8).number()};
+        const int64_t count = static_cast<int64_t>(x.size()) / cells;
+        const Sums<S> sums = sums_of<S>(chosen_set());
+        const Normalize loop = rounding_loop<S, T>(rounding);
+        const int64_t least = 4096 / cells + 1, parts = (count + least - 1) / least;
+        context.parallel(static_cast<size_t>(parts), [&](size_t part) {
+            Factors factors(multiplier, x.shape, start, cells);
+            Factors offsets(bias, x.shape, start, cells);
+            const int64_t begin = static_cast<int64_t>(part) * least;
+            for (int64_t r = begin; r < count && r < begin + least; r++) {
+                Row row = common;
+                const S *codes = x.as<S>() + r * cells;
+                int64_t total, squares;
+                sums(codes, cells, &total, &squares);
+                const int64_t level = total - cells * x_zero; /* of codes less their zero */
+                squares += -2 * x_zero * total + cells * x_zero * x_zero;
+                const int64_t sum = centered ? level : 0;
+                const int64_t variance = cells * squares - sum * sum;
+                const uint64_t radicand = (static_cast<uint64_t>(variance) << 2 * root_bits) +
+                                          static_cast<uint64_t>(of_row(epsilon, x, start, r));
+                row.x = codes;
+                row.y = static_cast<T *>(y) + r * cells;
+                row.less = cells * x_zero + sum;
+                row.factor = static_cast<int64_t>((uint64_t{1} << factor_bits) / root_of(radicand));
+                row.multiplier = factors.row(r);
+                row.bias = offsets.row(r);
+                loop(row);
+            }
+        });
+    }
+
+    /* One number for all rows, or one for each of those that have factors of their own. */
+    static int64_t of_row(const Tensor &epsilon, const Tensor &x, size_t axis, int64_t row) {
+        if (epsilon.shape.empty())
+            return *epsilon.as<int64_t>();
+        int64_t where = 0, step = 1;
+        const size_t more = x.shape.size() - epsilon.shape.size();
+        for (size_t k = axis; k-- > 0;) {
+            const int64_t place = row % x.shape[k];
+            row /= x.shape[k];
+            if (k >= more) {
+                where += epsilon.shape[k - more] == 1 ? 0 : place * step;
+                step *= epsilon.shape[k - more];
+            }
+        }
+        return epsilon.as<int64_t>()[where];
+    }
+};
+
+} // namespace
+
+const Kernel INT_LAYER_NORM = kernel<IntLayerNorm>("IntLayerNorm", 9, 6);
+
+} // namespace qpasses

@@ -1,0 +1,141 @@
+/* What a kernel sees: tensors, attributes, and the session's threads. */
+
+#pragma once
+
+#include "interface.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace qpasses {
+
+using Shape = std::vector<int64_t>;
+
+inline void check(const Api *api, Status status) {
+    if (!status)
+        return;
+    reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(status);
+    throw std::runtime_error("onnxruntime refuses a call");
+}
+
+/* What an op of a node says beside its inputs. */
+struct Attributes {
+    const Api *api;
+    const void *info;
+
+    int64_t integer(const char *name) const {
+        int64_t found = 0;
+        check(api, call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info, name,
+                                                               &found));
+        return found;
+    }
+
+    std::string text(const char *name) const {
+        size_t size = 0;
+        Status first = call<const void *, const char *, char *, size_t *>(api, STRING_ATTRIBUTE,
+                                                                          info, name, nullptr, &size);
+        check(api, first);
+        std::string found(size, '\0');
+        check(api, call<const void *, const char *, char *, size_t *>(
+                       api, STRING_ATTRIBUTE, info, name, found.data(), &size));
+        found.resize(size ? size - 1 : 0); /* its end is a zero */
+        return found;
+    }
+};
+
+struct Tensor {
+    const void *data;
+    Type type;
+    Shape shape;
+
+    size_t size() const {
+        size_t product = 1;
+        for (int64_t each : shape)
+            product *= static_cast<size_t>(each);
+        return product;
+    }
+
+    template <typename T> const T *as() const { return static_cast<const T *>(data); }
+
+    /* Its one number, of a stored integer. */
+    int64_t number() const {
+        switch (type) {
+        case UINT8:
+            return *as<uint8_t>();
+        case INT8:
+            return *as<int8_t>();
+        case INT16:
+            return *as<int16_t>();
+        case INT32:
+            return *as<int32_t>();
+        default:
+            return *as<int64_t>();
+        }
+    }
+};
+
+/* One call of a kernel. */
+struct Context {
+    const Api *api;
+    void *context;
+
+    Tensor input(size_t place) const {
+        const void *value = nullptr;
+        void *info = nullptr, *data = nullptr;
+        check(api, call<const void *, size_t, const void **>(api, GET_INPUT, context, place, &value));
+        check(api, call<const void *, void **>(api, TYPE_AND_SHAPE, value, &info));
+        size_t rank = 0;
+        int type = 0;
+        check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, info, &rank));
+        Shape shape(rank);
+        check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, info, shape.data(), rank));
+        check(api, call<const void *, int *>(api, ELEMENT_TYPE, info, &type));
+        reinterpret_cast<void (*)(void *)>(api->functions[RELEASE_INFO])(info);
+        check(api, call<const void *, void **>(api, TENSOR_DATA, value, &data));
+        return {data, static_cast<Type>(type), shape};
+    }
+
+    void *output(size_t place, const Shape &shape) const {
+        void *value = nullptr, *data = nullptr;
+        check(api, call<void *, size_t, const int64_t *, size_t, void **>(
+                       api, GET_OUTPUT, context, place, shape.data(), shape.size(), &value));
+        check(api, call<const void *, void **>(api, TENSOR_DATA, value, &data));
+        return data;
+    }
+
+    /* Runs work(part) for parts from 0 on, on the threads of the session if there are several. */
+    template <typename Work> void parallel(size_t parts, Work work) const {
+        if (parts == 1) {
+            work(size_t{0});
+            return;
+        }
+        auto run = [](void *data, size_t part) { (*static_cast<Work *>(data))(part); };
+        void (*function)(void *, size_t) = run;
+        check(api, call<const void *, void (*)(void *, size_t), size_t, size_t, void *>(
+                       api, PARALLEL_FOR, context, function, parts, size_t{0}, &work));
+    }
+};
+
+/* An op of the domain: how many inputs it has, and which has the type of the output. */
+struct Kernel {
+    const char *name;
+    size_t inputs, typed_as;
+    void *(*create)(const Attributes &);
+    void (*compute)(const void *state, const Context &);
+    void (*destroy)(void *state);
+};
+
+/* An op of one output, shaped as its first input. State reads Attributes and has run(Context). */
+template <typename State>
+constexpr Kernel kernel(const char *name, size_t inputs, size_t typed_as) {
+    return {name, inputs, typed_as,
+            [](const Attributes &given) -> void * { return new State(given); },
+            [](const void *state, const Context &context) {
+                static_cast<const State *>(state)->run(context);
+            },
+            [](void *state) { delete static_cast<State *>(state); }};
+}
+
+} // namespace qpasses

@@ -1,0 +1,49 @@
+/* The loops of IntLayerNorm, for one instruction set: see int_layer_norm.cpp. */
+
+template <typename S> void sums(const S *x, int64_t cells, int64_t *total, int64_t *squares) {
+    int64_t sum = 0, square = 0;
+    for (int64_t begin = 0; begin < cells; begin += 4096) { /* int32 holds so many */
+        int32_t part = 0, squared = 0;
+        const int64_t end = begin + 4096 < cells ? begin + 4096 : cells;
+        if constexpr (sizeof(S) == 1) {
+            for (int64_t k = begin; k < end; k++) {
+                const int32_t code = x[k];
+                part += code;
+                squared += code * code;
+            }
+            square += squared;
+        } else {
+            for (int64_t k = begin; k < end; k++) {
+                const int64_t code = x[k];
+                part += static_cast<int32_t>(code);
+                square += code * code;
+            }
+        }
+        sum += part;
+    }
+    *total = sum;
+    *squares = square;
+}
+
+template <Rounding ROUNDING> inline int64_t rounded(int64_t value, int64_t bits) {
+    const int64_t half = bits ? int64_t{1} << (bits - 1) : 0;
+    if constexpr (ROUNDING == Rounding::HALF_UP)
+        return (value + half) >> bits;
+    const int64_t low = value >> bits, rest = value - (low << bits);
+    const int64_t more = ROUNDING == Rounding::HALF_TO_EVEN ? low & 1 : value >= 0;
+    return low + (rest + more > half + !bits);
+}
+
+template <typename S, typename T, Rounding ROUNDING> void normalize(const Row &row) {
+    const S *x = static_cast<const S *>(row.x);
+    T *y = static_cast<T *>(row.y);
+    for (int64_t k = 0; k < row.cells; k++) {
+        const int64_t distance = row.times * x[k] - row.less;
+        const int64_t normal =
+            rounded<Rounding::HALF_TO_EVEN>(distance * row.factor, row.drop_bits);
+        const int64_t scaled = normal * row.multiplier[k] + row.bias[k];
+        int64_t level = rounded<ROUNDING>(scaled, row.shift) + row.zero;
+        level = level < row.low ? row.low : level;
+        y[k] = static_cast<T>(level > row.high ? row.high : level);
+    }
+}

@@ -1,0 +1,188 @@
+/* What onnxruntime loads: the kernels as ops of domain "qpasses". */
+
+#include "instruction_sets.h"
+#include "kernels.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+namespace qpasses {
+namespace {
+
+const Kernel *const KERNELS[] = {&INT_LAYER_NORM, &TABLE_SOFTMAX};
+constexpr size_t COUNT = sizeof KERNELS / sizeof *KERNELS;
+
+struct Registered : Op {
+    const Kernel *kernel;
+};
+
+struct Instance {
+    const Api *api;
+    const Kernel *kernel;
+    void *state;
+};
+
+enum { FAIL = 1, INVALID_ARGUMENT = 2, REQUIRED = 0 };
+
+Status failure(const Api *api, const char *message) {
+    return reinterpret_cast<Status (*)(int, const char *)>(api->functions[CREATE_STATUS])(
+        INVALID_ARGUMENT, message);
+}
+
+const Kernel *kernel_of(const Op *op) { return static_cast<const Registered *>(op)->kernel; }
+
+Status create(const Op *op, const Api *api, const void *info, void **found) {
+    const Kernel *kernel = kernel_of(op);
+    try {
+        *found = new Instance{api, kernel, kernel->create({api, info})};
+        return nullptr;
+    } catch (const std::exception &error) {
+        return failure(api, error.what());
+    }
+}
+
+Status compute(void *state, void *context) {
+    const Instance *instance = static_cast<Instance *>(state);
+    try {
+        instance->kernel->compute(instance->state, {instance->api, context});
+        return nullptr;
+    } catch (const std::exception &error) {
+        return failure(instance->api, error.what());
+    }
+}
+
+void destroy(void *state) {
+    Instance *instance = static_cast<Instance *>(state);
+    instance->kernel->destroy(instance->state);
+    delete instance;
+}
+
+const Api *known_api;
+
+/* The output has the shape of the first input and the type of the one that says it. */
+Status infer(const Op *op, void *context) {
+    const Api *api = known_api;
+    void *shape = nullptr, *typed = nullptr, *made = nullptr;
+    size_t rank = 0;
+    int type = 0;
+    const char *names[MOST_AXES] = {};
+    int64_t sizes[MOST_AXES];
+    try {
+        check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, context, 0, &shape));
+        check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, context,
+                                                 kernel_of(op)->typed_as, &typed));
+        check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, shape, &rank));
+        check(api, call<const void *, int *>(api, ELEMENT_TYPE, typed, &type));
+        if (rank > MOST_AXES)
+            return nullptr;
+        check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, shape, sizes, rank));
+        check(api, call<const void *, const char **, size_t>(api, SYMBOLIC_DIMENSIONS, shape, names,
+                                                             rank));
+        check(api, call<void **>(api, CREATE_INFO, &made));
+        check(api, call<void *, int>(api, SET_ELEMENT_TYPE, made, type));
+        check(api, call<void *, const int64_t *, size_t>(api, SET_DIMENSIONS, made, sizes, rank));
+        check(api, call<void *, const char **, size_t>(api, SET_SYMBOLIC_DIMENSIONS, made, names,
+                                                       rank));
+        check(api, call<void *, size_t, const void *>(api, INFERENCE_OUTPUT, context, 0, made));
+    } catch (const std::exception &error) {
+        return failure(api, error.what());
+    }
+    reinterpret_cast<void (*)(void *)>(api->functions[RELEASE_INFO])(made);
+    return nullptr;
+}
+
+Registered registered(const Kernel *kernel) {
+    Registered op = {};
+    op.version = VERSION;
+    op.name = [](const Op *each) { return kernel_of(each)->name; };
+    op.provider = [](const Op *) { return "CPUExecutionProvider"; };
+    op.input_type = [](const Op *, size_t) -> int { return ANY; };
+    op.input_count = [](const Op *each) { return kernel_of(each)->inputs; };
+    op.output_type = [](const Op *, size_t) -> int { return ANY; };
+    op.output_count = [](const Op *) -> size_t { return 1; };
+    op.destroy = destroy;
+    op.input_kind = op.output_kind = op.input_memory = [](const Op *, size_t) -> int {
+        return REQUIRED;
+    };
+    op.least_inputs = op.least_outputs = [](const Op *) { return 1; };
+    op.inputs_are_alike = op.outputs_are_alike = [](const Op *) { return 0; };
+    op.create_kernel_2 = create;
+    op.compute_2 = compute;
+    op.infer = infer;
+    op.first_version = [](const Op *) { return 1; };
+    op.last_version = [](const Op *) { return 0x7fffffff; };
+    op.kernel = kernel;
+    return op;
+}
+
+} // namespace
+
+/* Whether the processor has it. */
+static bool is_here(InstructionSet set) {
+#if QPASSES_SETS > 1
+    if (set == AVX512)
+        return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512bw");
+    if (set == AVX2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+               __builtin_cpu_supports("bmi2");
+#endif
+    return set == PLAIN;
+}
+
+static const struct {
+    const char *name;
+    InstructionSet set;
+} SETS[] = {{"avx512", AVX512}, {"avx2", AVX2}, {"plain", PLAIN}};
+
+/* The best that is here, or the one that QPASSES_ISA names; false if that is not here. */
+static bool choose(InstructionSet *found) {
+    const char *wanted = std::getenv("QPASSES_ISA");
+    for (const auto &each : SETS)
+        if (is_here(each.set) && (!wanted || !*wanted || !std::strcmp(wanted, each.name))) {
+            *found = each.set;
+            return true;
+        }
+    return false;
+}
+
+InstructionSet chosen_set() {
+    static const InstructionSet chosen = [] {
+        InstructionSet found = PLAIN;
+        choose(&found);
+        return found;
+    }();
+    return chosen;
+}
+
+} // namespace qpasses
+
+/* Called by onnxruntime for each session that is to know the ops: a status, or NULL. */
+extern "C" __attribute__((visibility("default"))) qpasses::Status
+RegisterCustomOps(void *options, const qpasses::ApiBase *base) {
+    using namespace qpasses;
+    static Registered ops[COUNT];
+    static void *domain;
+    const Api *api = base->get_api(VERSION);
+    if (!api)
+        return failure(base->get_api(1), "this onnxruntime is older than 1.17");
+    known_api = api;
+    InstructionSet set;
+    if (!choose(&set))
+        return failure(api, "QPASSES_ISA names an instruction set that this processor or library "
+                            "has not: leave it away, or use avx512, avx2 or plain");
+    if (!domain) {
+        void *made = nullptr;
+        Status status = call<const char *, void **>(api, CREATE_DOMAIN, "qpasses", &made);
+        for (size_t k = 0; k < COUNT && !status; k++) {
+            ops[k] = registered(KERNELS[k]);
+            status = call<void *, const void *>(api, ADD_OP, made, &ops[k]);
+        }
+        if (status)
+            return status;
+        domain = made;
+    }
+    return call<void *, void *>(api, ADD_DOMAIN, options, domain);
+}

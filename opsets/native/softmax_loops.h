@@ -1,0 +1,39 @@
+/* The loops of TableSoftmax, for one instruction set: see table_softmax.cpp. */
+
+/* The levels of quotients by the total: by a reciprocal, which is off by one at most. */
+template <typename T> void levels_of(const Quotients &given, int64_t count, T *levels) {
+    const double inverse = 1.0 / static_cast<double>(given.total);
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t dividend = given.numerators[k];
+        int64_t low = static_cast<int64_t>(static_cast<double>(dividend) * inverse);
+        int64_t rest = dividend - low * given.total;
+        low += (rest >= given.total) - (rest < 0);
+        rest = dividend - low * given.total;
+        const int64_t more = given.is_even ? low & 1 : 1;
+        const int64_t up = 2 * rest - given.total + more > 0;
+        int64_t level = low + (given.is_floored ? 0 : up) + given.zero;
+        level = level < given.low ? given.low : level;
+        levels[k] = static_cast<T>(level > given.high ? given.high : level);
+    }
+}
+
+/* One row, of codes that lie side by side. */
+template <typename S, typename T>
+void softmax_row(const Quotients &common, const int32_t *denominators, const S *x, T *y,
+                 int64_t cells) {
+    S top = x[0], least = x[0];
+    for (int64_t k = 1; k < cells; k++) {
+        top = x[k] > top ? x[k] : top;
+        least = x[k] < least ? x[k] : least;
+    }
+    const int32_t first = top;
+    int64_t total = 0;
+    for (int64_t k = 0; k < cells; k++)
+        total += denominators[first - x[k]];
+    Quotients given = common;
+    given.total = total > 1 ? total : 1;
+    T levels[CODES];
+    levels_of(given, first - least + 1, levels);
+    for (int64_t k = 0; k < cells; k++)
+        y[k] = levels[first - x[k]];
+}

@@ -1,0 +1,142 @@
+/* TableSoftmax: a row has at most 256 distances from its largest code, and as many levels. */
+
+#include "instruction_sets.h"
+#include "kernel.h"
+#include "kernels.h"
+#include "rounding.h"
+
+#include <algorithm>
+
+namespace qpasses {
+namespace {
+
+constexpr int64_t CODES = 256;
+
+struct Quotients {
+    const int64_t *numerators;
+    int64_t total, zero, low, high;
+    bool is_even, is_floored;
+};
+
+namespace plain {
+#include "softmax_loops.h"
+}
+#if QPASSES_SETS > 1
+BEGIN_AVX2
+namespace avx2 {
+#include "softmax_loops.h"
+}
+END_SET
+BEGIN_AVX512
+namespace avx512 {
+#include "softmax_loops.h"
+}
+END_SET
+#endif
+
+template <typename S, typename T>
+using Row = void (*)(const Quotients &, const int32_t *, const S *, T *, int64_t);
+
+template <typename S, typename T> Row<S, T> row_of(InstructionSet set) {
+#if QPASSES_SETS > 1
+    if (set == AVX512)
+        return avx512::softmax_row<S, T>;
+    if (set == AVX2)
+        return avx2::softmax_row<S, T>;
+#endif
+    return plain::softmax_row<S, T>;
+}
+
+/* Indexed by the bytes of codes, and truncated. */
+template <typename S, typename T>
+void published_row(const Quotients &common, const int32_t *denominators, const S *x, T *y,
+                   int64_t cells) {
+    int64_t total = 0;
+    for (int64_t k = 0; k < cells; k++)
+        total += denominators[static_cast<uint8_t>(x[k])];
+    Quotients given = common;
+    given.total = total > 1 ? total : 1;
+    T levels[CODES];
+    plain::levels_of(given, CODES, levels);
+    for (int64_t k = 0; k < cells; k++)
+        y[k] = levels[static_cast<uint8_t>(x[k])];
+}
+
+struct TableSoftmax {
+    int64_t axis, published;
+    Rounding rounding;
+
+    explicit TableSoftmax(const Attributes &given)
+        : axis(given.integer("axis")), published(given.integer("published")),
+          rounding(rounding_of(given.text("rounding"))) {}
+
+    void run(const Context &context) const {
+        const Tensor x = context.input(0), y_zero = context.input(3);
+        void *y = context.output(0, x.shape);
+        if (x.type == UINT8)
+            typed<uint8_t>(context, x, y_zero, y);
+        else if (x.type == INT8)
+            typed<int8_t>(context, x, y_zero, y);
+        else
+            throw std::runtime_error("TableSoftmax: x is of another type");
+    }
+
+    template <typename S>
+    void typed(const Context &context, const Tensor &x, const Tensor &y_zero, void *y) const {
+        if (y_zero.type == UINT8)
+            rows<S, uint8_t>(context, x, y_zero, static_cast<uint8_t *>(y));
+        else if (y_zero.type == INT8)
+            rows<S, int8_t>(context, x, y_zero, static_cast<int8_t *>(y));
+        else if (y_zero.type == INT16)
+            rows<S, int16_t>(context, x, y_zero, static_cast<int16_t *>(y));
+        else
+            throw std::runtime_error("TableSoftmax: y_zero is of another type");
+    }
+
+    template <typename S, typename T>
+    void rows(const Context &context, const Tensor &x, const Tensor &y_zero, T *y) const {
+        if (x.size() == 0)
+            return;
+        const Tensor denominators = context.input(1), numerators = context.input(2);
+        const size_t place = axis < 0 ? x.shape.size() + axis : axis;
+        const int64_t cells = x.shape[place];
+        int64_t inner = 1;
+        for (size_t k = place + 1; k < x.shape.size(); k++)
+            inner *= x.shape[k];
+        const Quotients common = {numerators.as<int64_t>(),
+                                  1,
+                                  y_zero.number(),
+                                  context.input(4).number(),
+                                  context.input(5).number(),
+                                  rounding == Rounding::HALF_TO_EVEN,
+                                  published != 0};
+        const Row<S, T> row = published ? published_row<S, T> : row_of<S, T>(chosen_set());
+        const int64_t count = static_cast<int64_t>(x.size()) / cells;
+        const int64_t least = 4096 / cells + 1, parts = (count + least - 1) / least;
+        context.parallel(static_cast<size_t>(parts), [&](size_t part) {
+            std::vector<S> codes(inner > 1 ? cells : 0);
+            std::vector<T> levels(codes.size());
+            const int64_t begin = static_cast<int64_t>(part) * least;
+            for (int64_t r = begin; r < count && r < begin + least; r++) {
+                const int64_t start = r / inner * cells * inner + r % inner;
+                const S *given = x.as<S>() + start;
+                T *found = y + start;
+                if (inner == 1) {
+                    row(common, denominators.as<int32_t>(), given, found, cells);
+                    continue;
+                }
+                for (int64_t k = 0; k < cells; k++)
+                    codes[k] = given[k * inner];
+                row(common, denominators.as<int32_t>(), codes.data(), levels.data(), cells);
+                for (int64_t k = 0; k < cells; k++)
+                    found[k * inner] = levels[k];
+            }
+        });
+    }
+};
+
+} // namespace
+
+const Kernel TABLE_SOFTMAX = kernel<TableSoftmax>("TableSoftmax", 6, 3);
+
+} // namespace qpasses

@@ -1,0 +1,42 @@
+"""onnxruntime with the compiled kernels: the same file and the same integers, sooner."""
+
+from pathlib import Path
+
+import onnxruntime as ort
+
+from opsets.errors import UsageError
+from opsets.native import library
+
+
+def native_library() -> Path:
+    """The library of kernels, which any onnxruntime from 1.17 on loads.
+
+    Raises UsageError where it was not built.
+    """
+    found = library()
+    if found is None:
+        raise UsageError(
+            "the kernels were not compiled: install a C++ compiler (Debian: apt-get install "
+            "g++) and qpasses again; without them bodies run, which give the same integers"
+        )
+    return found
+
+
+def register(options: ort.SessionOptions) -> bool:
+    """Let sessions with these ``options`` run the kernels; False where there are none."""
+    found = library()
+    if found is not None:
+        options.register_custom_ops_library(str(found))
+    return found is not None
+
+
+def session(path: str | Path, *, threads: int = 0) -> ort.InferenceSession:
+    """A session of onnxruntime on an integer model, with the kernels if there are any.
+
+    ``threads``: how many a node runs on, 0 for all cores. The model may be any: what is no op
+    of qpasses is left to onnxruntime.
+    """
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    register(options)
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

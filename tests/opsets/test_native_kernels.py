@@ -1,0 +1,98 @@
+"""Compiled kernels: the integers of the references, on every instruction set that is here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+import qpasses
+from opsets import native
+from opsets.errors import UsageError
+from qpasses.ir import native_sessions
+from tests.support.small_models import model, numbers
+from tests.support.thoroughness import some
+
+ROOT = Path(__file__).parents[2]
+HAS_KERNELS = native.library() is not None
+needs_kernels = pytest.mark.skipif(not HAS_KERNELS, reason="there was no compiler for kernels")
+
+
+def runs(isa, count):
+    return subprocess.run(
+        [sys.executable, "-m", "tests.support.native_runs", f"{count}"],
+        env={**os.environ, "QPASSES_ISA": isa},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@needs_kernels
+@pytest.mark.parametrize("isa", ["plain", "avx2", "avx512"])
+def test_kernels_give_the_integers_of_the_references(isa):
+    done = runs(isa, some(60))
+    if "QPASSES_ISA names" in done.stderr:
+        pytest.skip(f"this processor has no {isa}")
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert lines.keys() == set(native.KERNELS)
+    for name, said in lines.items():
+        wrong, count = map(int, said.split())
+        assert wrong == 0, name
+        assert count > 500, name
+
+
+@needs_kernels
+def test_an_instruction_set_that_is_not_there_is_an_error():
+    done = runs("sse9", 1)
+    assert done.returncode != 0
+    assert "QPASSES_ISA names an instruction set that this processor or library" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def attention(tmp_path_factory):
+    """An integer model with a norm and a Softmax, as a file, and a sample of its input."""
+    body = """
+        g (float[2, 40, 48] x) => (float[2, 40, 48] y) {
+            n = LayerNormalization (x, g, b)  t = Transpose <perm = [0, 2, 1]> (n)
+            s = MatMul (n, t)  p = Softmax <axis = -1> (s)  y = MatMul (p, n)
+        }
+    """
+    made = model(body, opset=17, g=numbers(48), b=numbers(48))
+    feeds = [{"x": each} for each in numbers(12, 2, 40, 48)]
+    place = tmp_path_factory.mktemp("native") / "int.onnx"
+    qpasses.quantize(made, feeds, place, accuracy="fast")
+    return place, feeds[0]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_session_with_kernels_gives_what_bodies_give(attention, threads):
+    place, feed = attention
+    usual = ort.InferenceSession(str(place), providers=["CPUExecutionProvider"])
+    (expected,) = usual.run(None, feed)
+    (found,) = qpasses.session(place, threads=threads).run(None, feed)
+    np.testing.assert_array_equal(found, expected)
+
+
+@needs_kernels
+def test_options_that_were_given_are_registered_with(attention):
+    place, feed = attention
+    options = ort.SessionOptions()
+    assert qpasses.register(options)
+    assert qpasses.native_library() == native.library()
+    session = ort.InferenceSession(str(place), options, providers=["CPUExecutionProvider"])
+    assert session.run(None, feed)[0].shape == (2, 40, 48)
+
+
+def test_without_a_compiler_bodies_run_and_the_library_is_asked_for(attention, monkeypatch):
+    monkeypatch.setattr(native_sessions, "library", lambda: None)
+    place, feed = attention
+    assert not qpasses.register(ort.SessionOptions())
+    assert qpasses.session(place).run(None, feed)[0].shape == (2, 40, 48)
+    with pytest.raises(UsageError, match=r"install a C\+\+ compiler"):
+        qpasses.native_library()
