@@ -20,6 +20,7 @@ from qpasses.pipeline import pass_table
 from tests.bench.onnx_backend_cases import cases
 from tests.support.commands import USAGE, Desk, assert_refused, run
 from tests.support.small_models import DIGITS, cnn, model, numbers, pictures, save
+from tests.support.thoroughness import only_thorough
 
 PATH = Path(sys.executable).parent
 TOOLS = [
@@ -309,6 +310,7 @@ def test_attributes_are_typed(parsed, what):
     assert parsed(text).count("onnx.Relu") == 1
 
 
+@only_thorough
 def test_every_graph_of_onnxs_own_tests_is_parsed(parsed):
     read = parsed("\n".join(graph_as_mlir(case.model) for case in cases()))
     assert read.count('"func.func"') == len(cases()) > 1_000

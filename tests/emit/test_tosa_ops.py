@@ -16,7 +16,7 @@ from qpasses.emit.tosa.lowerings import LOWERINGS
 from tests.support.op_cases import CASES, Case
 from tests.support.op_edges import anything, edges_of
 from tests.support.standard_nodes import STANDARD, moved_first, side_by_side, standard_model
-from tests.support.thoroughness import exactly, some
+from tests.support.thoroughness import THOROUGH, exactly
 from tests.support.tosa_nodes import (
     Running,
     emitted_program,
@@ -36,6 +36,9 @@ NODES = {
     **dict.fromkeys(("ShiftGelu", "Shiftmax", "TableSoftmax"), 30),
 }
 """Random ones for `make thorough`, of other ops 45: these have long programs."""
+
+FEW = 4
+"""Random ones for `make test`, beside all edges."""
 
 REFUSED_EDGES = {
     ("IntCountedAveragePool", "three dimensions"): "an average over three dimensions",
@@ -95,7 +98,7 @@ def drawn(name):
     """Random nodes; TOSA has no tensors without elements."""
     found = []
 
-    @exactly(some(NODES.get(name, 45)))
+    @exactly(NODES.get(name, 45) if THOROUGH else FEW)
     @given(CASES[name])
     def draw(case):
         assume(all(np.size(array) for array in case.inputs))
