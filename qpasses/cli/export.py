@@ -25,8 +25,7 @@ def export(integer: Path, **options: Any) -> None:
     click.echo(f"{count} operations, {made.transposes} of them transposes: {shown}")
     for kind, ends in (("input", made.inputs), ("output", made.outputs)):
         for place, end in enumerate(ends):
-            stored = "uint8 as bytes of i8" if end.unsigned else "as stored"
             shape = "x".join(map(str, end.shape))
-            click.echo(f"{kind} {place}: {end.name}, {shape}, {stored}")
+            click.echo(f"{kind} {place}: {end.name}, {shape}, {end.stored_as}")
     if options["output"] is not None and not options["check"]:
         click.echo(f"{options['output']} is written")

@@ -117,10 +117,12 @@ def test_the_lines_that_read_the_evidence_print_every_node(desk):
 
 def test_the_lines_that_deploy_a_model_run_it(desk, tmp_path):
     image = np.load(DIGITS / "calibration.npz")["image"][:1]
-    (plain, _), (stored, _) = examples(DOCS / "deploying.md")
+    (plain, _), (compiled, _), (stored, _) = examples(DOCS / "deploying.md")
     names = {"image": image}
     printed(plain, desk[0], names)
     real = names["logits"]
+    printed(compiled, desk[0], names)
+    np.testing.assert_array_equal(names["session"].run(None, {"image": image})[0], real)
     assert (real.shape, real.dtype) == ((1, 10), np.float32)
     stored_io = tmp_path / "model.int8.onnx"
     quantize(

@@ -160,6 +160,33 @@ OTHERS = {
         IMAGE,
         {},
     ),
+    "words between one end and none": (
+        "c = Clip (i, n) e = Gather (t, c) f = MatMul (e, m) y = Add (x, f)",
+        "float[2, 3, 3] x, int64[2, 3] i",
+        {"n": np.array(0), "t": numbers(7, 4), "m": numbers(4, 3)},
+    ),
+    "the largest of all": ("y = ReduceMax (x, n)", ROWS, {"n": np.zeros(0, np.int64)}),
+    "every other from behind": (
+        "y = Slice (x, s, e, a, t)",
+        ROWS,
+        dict(zip("seat", (np.array([each]) for each in (5, 0, 2, -2)), strict=True)),
+    ),
+    "from before the first": (
+        "y = Slice (x, s, e, a, t)",
+        ROWS,
+        dict(zip("seat", (np.array([each]) for each in (-10, -100, 2, -1)), strict=True)),
+    ),
+    "every other of six axes": (
+        "y = Slice (x, s, e, a, t)",
+        "float[1, 2, 1, 2, 4, 7]",
+        dict(zip("seat", (np.array([each]) for each in (0, 7, 5, 2)), strict=True)),
+    ),
+    "an output by two names": ("y = Relu (x) z = Identity (y)", ROWS, {}),
+    "slopes of many elements": (
+        "y = PRelu (x, s)",
+        "float[1, 8, 13, 11]",
+        {"s": numbers(8, 13, 11)},
+    ),
     "pads by what is beside": (
         'y = Pad <mode = "reflect"> (x, p)',
         IMAGE,
@@ -533,7 +560,7 @@ def long_kernel():
 
 def test_what_level_8k_has_not_is_refused_and_without_a_level_it_is_written():
     _, integer = long_kernel()
-    with pytest.raises(ModelError, match="a kernel or stride of more than 8192"):
+    with pytest.raises(ModelError, match="a kernel, stride or padding of more than 8192"):
         export(integer)
     assert export(integer, tosa_profile="pro-int").operations["depthwise_conv2d"] == 1
 
@@ -642,6 +669,62 @@ def test_an_op_without_a_form_is_named_and_nothing_is_written(tmp_path):
     with pytest.raises(ModelError, match=r"'rest' \(Mod\).*no form of this op"):
         export(integer, place)
     assert not place.exists()
+
+
+REFUSED = {
+    "the order of what is not sorted": (
+        "y, z = TopK <sorted = 0> (x, n)",
+        {"n": np.array([3])},
+    ),
+    "the 0 largest": ("y, z = TopK (x, n)", {"n": np.array([0])}),
+    "padding of more than 8192": (
+        "y = Conv <pads = [10000, 0]> (x, k)",
+        {"k": numbers(3, 6, 3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_tosa_has_not_is_refused_and_the_node_is_named(reason):
+    body, weights = REFUSED[reason]
+    made = net(f"[here] {body}", ROWS, **weights)
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    with pytest.raises(ModelError, match=rf"'here.*{reason}"):
+        export(integer)
+
+
+def test_words_beyond_32_bits_are_refused_not_clipped():
+    text = """
+        g (float[1, 4] x, bool[2] w, int64[2] i) => (float[] y, int64[] z) {
+            y = HardSwish (x)  [here] z = Where (w, i, n)
+        }
+    """
+    made = model(text, opset=18, n=np.array(1 << 40))
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    with pytest.raises(ModelError, match=r"'here' \(Where\).*numbers beyond int32"):
+        export(integer)
+
+
+def test_a_program_that_is_not_known_is_a_mistake():
+    made = net("y = Relu (x)")
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    with pytest.raises(UsageError, match="use one of tosa-reference, iree"):
+        verify(integer, made, feeds(made)[:1], other_programs=["tosa_reference"])
+
+
+@needs_tools
+def test_a_program_that_writes_nothing_is_said(monkeypatch):
+    made = net("y = Relu (x)")
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    usual = ReferenceModel.__init__
+
+    def broken(self, profile):
+        usual(self, profile)
+        self._model = Path("/bin/true")
+
+    monkeypatch.setattr(ReferenceModel, "__init__", broken)
+    with pytest.raises(ModelError, match="ended well, and wrote no results"):
+        verify(integer, made, feeds(made)[:1], other_programs=["tosa-reference"])
 
 
 def test_what_is_left_in_float_is_named():

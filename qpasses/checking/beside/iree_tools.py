@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qpasses.checking.beside.tools import Arrays, called, tool
+from qpasses.checking.beside.tools import Arrays, called, results_of, tool
 from qpasses.emit.tosa.emit import TosaProgram
 from qpasses.emit.whole_files import write_together
 
@@ -51,4 +51,4 @@ class Iree:
                 *(f"--output=@{path}" for path in outputs),
             ],
         )
-        return [np.load(path) for path in outputs]
+        return results_of(self.title, outputs)

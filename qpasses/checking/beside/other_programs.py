@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -14,11 +14,12 @@ from onnx import helper
 
 from calibration import Samples, Session
 from calibration.inputs import Feed, tensors
-from opsets.errors import ModelError
+from opsets.errors import ModelError, UsageError
 from qpasses.checking.beside.iree_tools import Iree
 from qpasses.checking.beside.tools import Runner
 from qpasses.checking.beside.tosa_tools import ReferenceModel
 from qpasses.emit.tosa.emit import End, TosaProgram, emit_tosa
+from qpasses.emit.tosa.lowering import fits_int32
 from qpasses.emit.tosa.profile import PRO_INT_8K, Profile
 from qpasses.emit.whole_files import write_whole
 from qpasses.ir.choices import OtherProgram
@@ -96,7 +97,10 @@ class _Other:
 
 
 def runner_of(name: OtherProgram, profile: Profile) -> Runner:
-    """Raises UsageError if it is not installed."""
+    """Raises UsageError if there is none of this name, or it is not installed."""
+    known = get_args(OtherProgram)
+    if name not in known:
+        raise UsageError(f"--with {name!r}: use one of {', '.join(known)}")
     return ReferenceModel(profile) if name == "tosa-reference" else Iree()
 
 
@@ -214,6 +218,8 @@ def _as_bytes(values: NDArray[Any], end: End) -> NDArray[Any]:
     whole = np.ascontiguousarray(values).reshape(end.shape)
     if end.unsigned:
         return whole.view(np.int8)
+    if whole.dtype == np.int64 and not fits_int32(whole):
+        raise ModelError(f"input {end.name!r} has numbers beyond int32, TOSA has none")
     return whole.astype(np.int32) if whole.dtype in (np.int16, np.int64) else whole
 
 

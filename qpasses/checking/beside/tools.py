@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError, UsageError
@@ -42,7 +43,18 @@ def tool(name: str, option: str, install: str) -> Path:
 
 def called(what: str, command: Sequence[object]) -> None:
     """Raises ModelError, with what the program says, if it fails."""
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([*map(str, command)], capture_output=True, check=False)
+    except OSError as error:
+        raise ModelError(f"{what}: {command[0]}: {error.strerror}") from error
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())[:_SHOWN]
-        raise ModelError(f"{what} (exit {done.returncode}): {said}")
+        said = " ".join((done.stderr or done.stdout).decode(errors="replace").split())
+        raise ModelError(f"{what} (exit {done.returncode}): {said[:_SHOWN]}")
+
+
+def results_of(title: str, paths: Sequence[Path]) -> Arrays:
+    """What a program wrote. Raises ModelError where it did not."""
+    try:
+        return [np.load(path) for path in paths]
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{title} ended well, and wrote no results: {error}") from error

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from opsets.errors import ModelError
-from qpasses.checking.beside.tools import Arrays, called, tool
+from qpasses.checking.beside.tools import Arrays, called, results_of, tool
 from qpasses.emit.tosa.emit import TosaProgram
 from qpasses.emit.tosa.profile import Profile
 from qpasses.emit.whole_files import write_together
@@ -59,4 +59,4 @@ class ReferenceModel:
                 *("--ofm_name", ",".join(ends), "--ofm_file", ",".join(map(str, outputs))),
             ],
         )
-        return [np.load(path) for path in outputs]
+        return results_of(self.title, outputs)

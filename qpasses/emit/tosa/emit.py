@@ -1,6 +1,7 @@
 """An integer model as a TOSA program: its nodes in order, one lowering each."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,14 @@ class End:
     tensor: str
     shape: tuple[int, ...]
     unsigned: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def stored_as(self) -> str:
+        """What the program takes or gives for it."""
+        if self.unsigned:
+            return "uint8 as bytes of i8"
+        return "as stored" if self.dtype.itemsize in (1, 4) else f"{self.dtype} as i32"
 
 
 @dataclass(frozen=True)
@@ -74,16 +83,19 @@ def emit_tosa(
     """
     to = Lowering(program=Program(profile))
     used = [each for each in graph.inputs if each.outputs or is_graph_output(graph, each)]
-    inputs = [end for tensor in used for end in _entered(to, tensor)]
+    inputs = []
+    for tensor in used:
+        with _named(f"input {tensor.name!r}"):
+            inputs += _entered(to, tensor)
     for node in graph.nodes:
         if node.op in _QUANTIZING and not node.domain:
             _check_edge(graph, node)
             continue
+        if _is_real_end(node):
+            continue
         to.program.where = str(node.name)
-        try:
+        with _named(f"node {node.name!r} ({node.op})"):
             _lowered(to, node)
-        except (ModelError, UnequalError) as error:
-            raise ModelError(f"node {node.name!r} ({node.op}) as TOSA: {error}") from error
     ends = [_stored_end(graph, tensor) for tensor in graph.outputs]
     if all_tensors:
         given = {id(tensor) for _, tensor in ends}
@@ -93,14 +105,16 @@ def emit_tosa(
     values, outputs = [], []
     for name, tensor in ends:
         to.program.where = name
-        value = to.read(tensor)
+        with _named(f"output {name!r}"):
+            value = to.read(tensor)
         unsigned = tensor.dtype == np.uint8
         if unsigned:
             value = _moved(to, value, unsigned_output=True)
         if value in values or value.name[1] not in "0123456789":  # tools name results apart
             value = to.program.add("identity", [value], value.shape, value.element)
         values.append(value)
-        outputs.append(End(name, str(tensor.name), value.shape, unsigned))
+        dtype = np.dtype(tensor.dtype)
+        outputs.append(End(name, str(tensor.name), value.shape, unsigned, dtype))
     return TosaProgram(to.program, values, inputs, outputs)
 
 
@@ -129,14 +143,15 @@ def _entered(to: Lowering, tensor: Tensor) -> list[End]:
 def _argument(to: Lowering, name: str, tensor: Tensor, shape: tuple[int, ...]) -> End:
     dtype = np.dtype(tensor.dtype)
     if dtype.kind == "f":
-        raise ModelError(f"input {name!r} is read as float: TOSA's integer profile has none")
+        readers = [node for node in tensor.outputs if node.op not in _QUANTIZING]
+        raise _left_in_float(readers[0]) if readers else RefusedError("it is given as float")
     to.program.where = name
     value = to.program.argument(shape, element_of(dtype, name))
     unsigned = dtype == np.uint8
     if unsigned:
         value = _moved(to, value, unsigned_output=False)
     to.write(tensor, value, in_order(len(shape)))
-    return End(name, str(tensor.name), shape, unsigned)
+    return End(name, str(tensor.name), shape, unsigned, dtype)
 
 
 def _fixed(tensor: Tensor) -> tuple[int, ...]:
@@ -155,24 +170,50 @@ def _fixed(tensor: Tensor) -> tuple[int, ...]:
 
 def _stored_end(graph: Graph, tensor: Tensor) -> tuple[str, Tensor]:
     """An output by name, and the stored tensor it is, or is made of."""
-    node = tensor.inputs[0] if tensor.inputs else None
+    name, node = str(tensor.name), tensor.inputs[0] if tensor.inputs else None
+    if node is not None and _is_real_end(node):
+        node = node.inputs[0].inputs[0]
     if node is not None and node.op == "DequantizeLinear" and not node.domain:
-        return str(tensor.name), node.inputs[0]
-    return str(tensor.name), tensor
+        return name, node.inputs[0]
+    return name, tensor
+
+
+def _is_real_end(node: Node) -> bool:
+    """Whether it only gives an output another name, as a real number."""
+    before = node.inputs[0].inputs if node.op == "Identity" and not node.domain else []
+    return bool(before) and before[0].op == "DequantizeLinear"
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Say of what is refused what it is."""
+    try:
+        yield
+    except (_FloatError, UsageError):
+        raise
+    except (ModelError, UnequalError) as error:
+        raise ModelError(f"{what} as TOSA: {error}") from error
+
+
+class _FloatError(ModelError):
+    """What is left in float; the message names the node."""
+
+
+def _left_in_float(node: Node) -> _FloatError:
+    return _FloatError(
+        f"node {node.name!r} ({node.op}) is left in float, and TOSA's integer profile has none"
+    )
 
 
 def _check_edge(graph: Graph, node: Node) -> None:
     """Raise ModelError, naming what is in float, for what quantizes within the graph."""
     if node.op == "QuantizeLinear":
-        ends, side, beside = graph.inputs, node.inputs[0], node.inputs[0].inputs
+        given = node.inputs[0]
+        real = [] if any(given is each for each in graph.inputs) else given.inputs
     else:
-        ends, side, beside = graph.outputs, node.outputs[0], node.outputs[0].outputs
-    if not any(side is each for each in ends) or (ends is graph.outputs and beside):
-        real = beside[0] if beside else node
-        raise ModelError(
-            f"node {real.name!r} ({real.op}) is left in float, and TOSA's integer profile has "
-            "none"
-        )
+        real = [each for each in node.outputs[0].outputs if not _is_real_end(each)]
+    if real:
+        raise _left_in_float(real[0])
 
 
 def _lowered(to: Lowering, node: Node) -> None:

@@ -230,6 +230,12 @@ def offset(dtype: np.dtype[Any]) -> int:
     return 128 if dtype == np.uint8 else 0
 
 
+def fits_int32(values: NDArray[Any]) -> bool:
+    """Whether int32 holds all numbers."""
+    limits = np.iinfo(np.int32)
+    return bool(limits.min <= values.min(initial=0) and values.max(initial=0) <= limits.max)
+
+
 def element_of(dtype: np.dtype[np.generic], name: str) -> str:
     """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
 
@@ -251,7 +257,8 @@ def _as_stored(values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
     element_of(values.dtype, name)
     if values.dtype == np.uint8:
         return (values.astype(np.int16) - 128).astype(np.int8), "int8"
+    if values.dtype == np.int64 and not fits_int32(values):
+        raise RefusedError(f"constant {name!r} has numbers beyond int32, TOSA has none")
     if values.dtype in (np.int16, np.int64):
-        limits = np.iinfo(np.int32)
-        return np.clip(values, limits.min, limits.max).astype(np.int32), "int32"
+        return values.astype(np.int32), "int32"
     return values, values.dtype.name

@@ -7,7 +7,7 @@ from onnx import helper
 
 from qpasses.emit.layouts import in_order, regrouped, without
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.lowerings.places import by_places, known_input
+from qpasses.emit.tosa.lowerings.places import by_places, known_input, taken
 from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.ir.graph import Node
 
@@ -112,23 +112,25 @@ def _strided(to: Lowering, x: Value, place: int, part: slice) -> Value:
     start[place], sizes[place] = low, span
     x = to.program.slice(x, start, sizes)
     assert high - low + 1 == span
-    if step > 1:
-        x = _every(to, x, place, step, len(taken))
     if taken.step < 0 and len(taken) > 1:
         x = to.program.add("reverse", [x], x.shape, x.element, axis=f"{place} : i32")
-    return x
+    return _every(to, x, place, step, len(taken)) if step > 1 else x
 
 
 def _bounded(part: slice, size: int) -> slice:
     """ONNX's ends beyond int32 as Python's; backwards to the end as None."""
-    end = part.stop
-    if part.step < 0 and end < -size:
-        end = None
-    return slice(part.start, end, part.step)
+    if part.step > 0:
+        return part
+    start = part.start + size if part.start < 0 else part.start
+    end = None if part.stop < -size else part.stop
+    return slice(min(max(start, 0), size - 1), end, part.step)
 
 
 def _every(to: Lowering, x: Value, place: int, step: int, count: int) -> Value:
     """One of ``step`` elements along an axis: the first of each row of as many."""
+    most = to.program.profile.most_axes
+    if most is not None and len(x.shape) >= most:
+        return taken(to, x, place, np.arange(count, dtype=np.int32) * step)
     behind = count * step - x.shape[place]
     pads = [(0, behind if k == place else 0) for k in range(len(x.shape))]
     x = to.program.pad(x, pads, 0)
@@ -187,12 +189,13 @@ def clip(to: Lowering, node: Node) -> None:
     x, dtype = to.laid(node.inputs[0]), np.dtype(node.inputs[0].dtype)
     if dtype.kind not in "iu":
         raise RefusedError("it clips floats")
-    limits = np.iinfo(np.int8 if dtype == np.uint8 else dtype)
+    limits, words = np.iinfo(np.int8 if dtype == np.uint8 else dtype), np.iinfo(np.int32)
     ends = [known_input(to, node, k) for k in (1, 2)]
-    low, high = (
+    given = (
         limit if end is None else int(np.reshape(end, ())) - offset(dtype)
         for end, limit in zip(ends, (limits.min, limits.max), strict=True)
     )
+    low, high = (min(max(end, words.min), words.max) for end in given)
     to.write(node.outputs[0], to.program.clamp(x.value, low, high), x.order)
 
 
@@ -264,8 +267,9 @@ def reduce_extreme(to: Lowering, node: Node) -> None:
     """``reduce_max`` or ``reduce_min`` along each axis."""
     x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
     axes = _axes(to, node)
-    if axes is None:
-        axes = list(range(len(shape)))
+    if not axes:
+        is_nothing = axes is not None and node.attrs.get("noop_with_empty_axes", 0)
+        axes = [] if is_nothing else list(range(len(shape)))
     op = "reduce_max" if node.op == "ReduceMax" else "reduce_min"
     value, reduced = x.value, {axis % len(shape) for axis in axes}
     for axis in sorted(reduced):

@@ -102,7 +102,10 @@ def taken(to: Lowering, x: Value, place: int, places: NDArray[np.int32]) -> Valu
         return _repeated(to, x, place, count // size)
     outer, inner = prod(x.shape[:place]), prod(x.shape[place + 1 :])
     flat = to.program.reshape(x, (outer, size, inner))
-    where = to.program.constant(np.broadcast_to(places, (outer, count)), "int32")
+    where = to.program.constant(places.reshape(1, count), "int32")
+    if outer > 1:
+        times = to.program.sizes((outer, 1))
+        where = to.program.add("tile", [where, times], (outer, count), "i32")
     found = to.program.add("gather", [flat, where], (outer, count, inner), x.element)
     return to.program.reshape(found, (*x.shape[:place], count, *x.shape[place + 1 :]))
 
@@ -217,7 +220,9 @@ def top_k(to: Lowering, node: Node) -> None:
     axis = int(node.attrs.get("axis", -1)) % len(laid.order)
     place, count = laid.order.index(axis), int(np.reshape(known_input(to, node, 1), ()))
     size, bits = laid.value.shape[place], laid.value.shape[place].bit_length()
-    if count > _MOST or laid.value.element != "i8" or bits > 22:
+    if not node.attrs.get("sorted", 1):
+        raise RefusedError("the order of what is not sorted is onnxruntime's own")
+    if not 0 < count <= _MOST or laid.value.element != "i8" or bits > 22:
         raise RefusedError(f"the {count} largest of {size} {node.inputs[0].dtype}")
     code, is_least = program.cast(laid.value, "i32"), not node.attrs.get("largest", 1)
     if is_least:

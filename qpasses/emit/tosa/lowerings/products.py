@@ -72,8 +72,11 @@ def exact(
     """``x`` and pads without what no window reads: strides have to divide exactly."""
     sizes, kept, most = list(x.shape), [], to.program.profile.largest_kernel
     reaches = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
-    if most is not None and max(*reaches, *strides) > most:
-        raise RefusedError(f"a kernel or stride of more than {most}, the most of level 8K")
+    ends = [end for each in pads for end in each]
+    if most is not None and max(*reaches, *strides, *ends) > most:
+        raise RefusedError(
+            f"a kernel, stride or padding of more than {most}, the most of level 8K"
+        )
     for axis, (size, (before, behind)) in enumerate(zip(x.shape[1:-1], pads, strict=True), 1):
         reach = (kernel[axis - 1] - 1) * gaps[axis - 1] + 1
         spare = (size + before + behind - reach) % strides[axis - 1]

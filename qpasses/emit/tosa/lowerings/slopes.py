@@ -1,10 +1,20 @@
-"""Ops of one tensor and constants: tables of what their meaning gives for all codes."""
+"""Ops of one tensor and constants: tables of what their meaning gives for all codes.
+
+Slopes of which there are many are multiplied by.
+"""
+
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opsets.qpasses_v1 import OPS
-from qpasses.emit.tosa.lowering import Lowering
+from qpasses.emit.tosa.equal_rescales import UNCHANGED
+from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.tables import by_code, gathered
+from qpasses.emit.tosa.rescales import rescaled
+from qpasses.emit.tosa.wide import Wide
+from qpasses.evidence.thresholds import end_levels
 from qpasses.ir.graph import Node
 
 _CODES = 256
@@ -23,6 +33,9 @@ def by_tables(to: Lowering, node: Node) -> None:
         rows.reshape(len(varying), int(np.prod(shape))), axis=1, return_inverse=True
     )
     tables = max(columns.shape[1], 1)
+    if tables > _MOST:
+        _by_products(to, node)
+        return
     codes = np.arange(_CODES, dtype=np.uint8).view(dtype).reshape(1, _CODES)
     kept = {name: given[name].reshape(()) for name in names if name not in varying}
     for name, column in zip(varying, columns, strict=True):
@@ -38,6 +51,38 @@ def by_tables(to: Lowering, node: Node) -> None:
     start = to.program.constant(whole * _CODES + _CODES // 2, "int32")
     places = to.program.elementwise("add", to.program.cast(laid.value, "i32"), start)
     to.write(node.outputs[0], gathered(to, entries.reshape(-1), places, "int8"), laid.order)
+
+
+_MOST = 1024
+"""So many tables at most: of more slopes it is computed."""
+
+
+def _by_products(to: Lowering, node: Node) -> None:
+    """Levels above zero, and those below times the slopes, each rounded; one of both is 0."""
+    given, laid, program = to.constants(node), to.laid(node.inputs[0]), to.program
+    zero, rounding, none = given["x_zero"], node.attrs["rounding"], to.program.same_rank
+    level = to.levels(laid.value, int(zero) - offset(zero.dtype))
+    low, high = end_levels(zero)
+    above, below = (
+        Wide.of(program, program.elementwise(op, level, none(0, level)), *ends)
+        for op, ends in (("maximum", (0, high)), ("minimum", (low, 0)))
+    )
+
+    def elements(name: str) -> NDArray[Any]:
+        """As they lie in memory."""
+        numbers = given[name].astype(np.int64)
+        missing = len(laid.order) - numbers.ndim
+        return numbers.reshape((1,) * missing + numbers.shape).transpose(laid.order)
+
+    slopes, shifts = elements("slope_multiplier"), elements("slope_shift")
+    if "slope_codes" in given:
+        below = below * Wide.constant(program, elements("slope_codes"))
+        below = rescaled(below, np.abs(slopes), shifts, rounding)
+        below = below * Wide.constant(program, np.sign(slopes))
+    else:
+        below = rescaled(below, slopes, shifts, rounding)
+    total = rescaled(above, given["multiplier"], given["shift"], rounding) + below
+    to.write(node.outputs[0], to.ended(total.saturated(), UNCHANGED, given), laid.order)
 
 
 LOWERINGS = dict.fromkeys(("IBertGelu", "IntCodedPRelu", "IntPRelu"), by_tables)
