@@ -693,6 +693,19 @@ def test_what_tosa_has_not_is_refused_and_the_node_is_named(reason):
         export(integer)
 
 
+def test_tensors_of_no_known_type_are_refused():
+    made = net(
+        "a = Conv (x, k) p = Pad (a, n) y = Conv (p, d)",
+        k=K,
+        d=numbers(2, 6, 1, 1),
+        n=np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+    )
+    integer = quantize(made, feeds(made), accuracy="fast", integer_io=True).model
+    del integer.graph.value_info[:]
+    with pytest.raises(ModelError, match=r"\(Pad\).*does not say the type of"):
+        export(integer)
+
+
 def test_words_beyond_32_bits_are_refused_not_clipped():
     text = """
         g (float[1, 4] x, bool[2] w, int64[2] i) => (float[] y, int64[] z) {

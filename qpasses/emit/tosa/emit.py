@@ -222,6 +222,9 @@ def _lowered(to: Lowering, node: Node) -> None:
     lower = LOWERINGS.get(node.op)
     if lower is None:
         raise RefusedError("there is no form of this op yet")
+    for each in node.inputs:
+        if each.dtype is None and not each.is_empty() and to.known(each) is None:
+            raise RefusedError(f"the model does not say the type of {each.name!r}")
     lower(to, node)
 
 
