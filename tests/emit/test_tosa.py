@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 from rich.console import Console
 
 import qpasses
+from calibration import input_specs, open_samples
 from opsets.errors import ModelError, UsageError
 from opsets.rounding import requantize
 from qpasses import quantize, verify
@@ -31,6 +32,7 @@ from qpasses.emit.tosa.equal_rescales import (
 )
 from qpasses.emit.tosa.profile import PRO_INT_8K
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
+from qpasses.ir.progress import no_progress
 from qpasses.report.terminal import print_report
 from tests.support.channel_nets import channel_feeds, channel_net
 from tests.support.small_models import model, numbers
@@ -369,7 +371,20 @@ def values(end, count, seed):
 def check(made, samples, **options):
     """Exported, run on samples in the reference model: no integer differs."""
     integer = quantize(made, samples, accuracy="fast", **options).model
-    found = verify(integer, made, samples[:3], other_programs=["tosa-reference"])
+    runner = other_programs.runner_of("tosa-reference", PRO_INT_8K)
+    feeds = open_samples(samples[:3], input_specs(made))
+    found = other_programs.check_with(runner, integer, Path("m"), made, feeds, no_progress)
+    assert not found.problems
+    assert (found.samples, found.differences, found.first) == (3, 0, "")
+    assert found.elements > 0
+    return integer
+
+
+@needs_tools
+def test_the_report_says_what_the_reference_model_gave():
+    made = net("a = Conv (x, k, c) y = HardSwish (a)", k=K, c=C6)
+    integer = quantize(made, feeds(made), accuracy="fast").model
+    found = verify(integer, made, feeds(made)[:3], other_programs=["tosa-reference"])
     written = StringIO()
     print_report(Console(file=written, width=400), found.report)
     assert "0 differ from onnxruntime's" in written.getvalue()
@@ -377,7 +392,6 @@ def check(made, samples, **options):
     said = found.report["checks"]["tosa_reference"]
     assert (said["samples"], said["differences"], said["first"]) == (3, 0, "")
     assert said["elements"] > 0
-    return integer
 
 
 FORMS = {"onnx": {}, "tosa": {"target": "tosa"}, "int8": {"activation_type": "int8"}}

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from calibration import input_specs, open_samples
 from opsets.errors import ModelError
 from qpasses import quantize, verify
 from qpasses.api import export
+from qpasses.checking.beside.other_programs import check_with, runner_of
+from qpasses.emit.tosa.profile import PRO_INT_8K
+from qpasses.ir.progress import no_progress
 from tests.support.small_models import model, numbers
 
 BESIDE = Path(sys.executable).parent / "tosa-opt"
@@ -78,10 +82,11 @@ def check(made, **options):
     """Exported, run in the reference model: no integer differs. Its op, and the text."""
     samples = feeds(made)
     integer = quantize(made, samples, accuracy="fast", **options).model
-    found = verify(integer, made, samples[:3], other_programs=["tosa-reference"])
-    assert found.verdict == "ok", found.report["summary"]["problems"]
-    said = found.report["checks"]["tosa_reference"]
-    assert (said["samples"], said["differences"], said["first"]) == (3, 0, "")
+    given = open_samples(samples[:3], input_specs(made))
+    runner = runner_of("tosa-reference", PRO_INT_8K)
+    found = check_with(runner, integer, Path("m"), made, given, no_progress)
+    assert not found.problems
+    assert (found.samples, found.differences, found.first) == (3, 0, "")
     (op,) = {node.op_type for node in integer.graph.node if "Pool" in node.op_type}
     return op, export(integer).text
 
@@ -152,6 +157,7 @@ def test_an_average_over_three_dimensions_is_refused():
 
 
 @needs_tools
+@pytest.mark.thinned
 @pytest.mark.parametrize("form", ["onnx", "int8", "tosa", "tosa int8"])
 @pytest.mark.parametrize("source", [IMAGE, ROWS, "float[1, 2, 3, 2, 4]"])
 def test_averages_of_all_give_the_same_integers(form, source):

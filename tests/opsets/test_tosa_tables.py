@@ -171,6 +171,7 @@ def network(op):
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("op", NAMES)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_a_model_holds_these_tables_and_is_verified(op, dtype):
