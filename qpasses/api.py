@@ -212,15 +212,22 @@ def export(asked: ExportOptions) -> TosaProgram:
     nothing is exported. ``output`` is written whole or not at all, not with ``check``. Raises
     UsageError for free sizes, ModelError, naming the node, for what TOSA cannot say.
     """
+    graph, path = _sized_graph(asked)
+    with naming(path):
+        made = emit_tosa(graph, profile=Profile.called(asked.tosa_profile))
+    del graph
+    if asked.output is not None and not asked.check:
+        write_together({Path(asked.output): made.content()})
+    return made
+
+
+def _sized_graph(asked: ExportOptions) -> tuple[Graph, Path]:
+    """The graph alone: the model that it is read from is not kept."""
     model, path = given_model(asked.integer)
     check_outputs(given_paths(asked.output), [path, *external_files(path)])
     with naming(path):
         sized = with_input_shapes(model, as_texts(asked.input_shape), path)
-        graph = read_integer_model(sized, str(path)).graph
-        made = emit_tosa(graph, profile=Profile.called(asked.tosa_profile))
-    if asked.output is not None and not asked.check:
-        write_together({Path(asked.output): made.content()})
-    return made
+        return read_integer_model(sized, str(path)).graph, path
 
 
 @holding()

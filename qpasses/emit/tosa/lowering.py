@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from opsets.errors import ModelError
 from opsets.fixed_point import Int64
-from opsets.rounding import wraps
+from opsets.rounding import NodeRounding, wraps
 from qpasses.emit import mlir
 from qpasses.emit.layouts import Laid, Layouts, Order, in_order
 from qpasses.emit.tosa.equal_rescales import (
@@ -127,15 +127,16 @@ class Lowering(Layouts[Value]):
         reachable = for_channels(reachable, max(sizes))
         if any(wraps(end, own[1], rounding).any() for end in (reachable.low, reachable.high)):
             raise UnequalError("its sums wrap as they are shifted to the left")
-        wanted = reachable.clip(meaning_thresholds(own[0], own[1], steps, rounding, rest))
+        meaning = _Meaning(own[0], own[1], rounding, rest)
         try:
             start = same_ratios(given, max(sizes))
         except UnequalError:
             return self._by_limbs(acc, given, rounding, reachable, rest)
         if is_beyond(start[1], reachable) and steps.size:
-            acc, reachable = self._within_steps(acc, wanted, reachable)
+            ends = reachable.clip(meaning.thresholds(slice(None), steps[[0, -1]]))
+            acc, reachable = self._within_steps(acc, ends, reachable)
         try:
-            return self.ended(acc, equal_rescale(start, steps, reachable, wanted), given)
+            return self.ended(acc, _equal_pairs(start, steps, reachable, meaning), given)
         except UnequalError:
             if rounding == "half_to_even" and rest is None and _keeps_ties(start, reachable):
                 return self._ties_to_even(acc, start, given)
@@ -213,6 +214,40 @@ class Lowering(Layouts[Value]):
             return wide
         number = self.program.same_rank(zero, wide)
         return self.program.elementwise("sub", wide, number)
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    """What channels are requantized by."""
+
+    multiplier: Int64
+    shift: Int64
+    rounding: NodeRounding
+    rest: Int64 | None
+
+    def thresholds(self, channels: slice, steps: Int64) -> Int64:
+        """Of some channels, the sums from which on each step is reached."""
+        rest = self.rest
+        if rest is not None:
+            rest = np.broadcast_to(rest, self.multiplier.shape)[channels]
+        numbers = self.multiplier[channels], self.shift[channels]
+        return meaning_thresholds(*numbers, steps, self.rounding, rest)
+
+
+_BLOCK = 32
+"""So many channels at once, so that thresholds take little memory."""
+
+
+def _equal_pairs(start: Pairs, steps: Int64, reachable: Interval, meaning: _Meaning) -> Pairs:
+    """RESCALE's multipliers and shifts, channel by channel. Raises UnequalError."""
+    found = []
+    for first in range(0, start[0].size, _BLOCK):
+        some = slice(first, first + _BLOCK)
+        part = Interval(reachable.low[some], reachable.high[some])
+        wanted = meaning.thresholds(some, steps)
+        found.append(equal_rescale((start[0][some], start[1][some]), steps, part, wanted))
+    multiplier, shift = (np.concatenate(each) for each in zip(*found, strict=True))
+    return multiplier, shift
 
 
 def _keeps_ties(pairs: Pairs, reachable: Interval) -> bool:
