@@ -120,7 +120,7 @@ ablation: $(VENV)/bench  ## forms of Softmax, GELU, LayerNorm and residuals: doc
 	@$(BIN)/python -m tests.bench.ablation $(MODEL)
 
 clean:  ## remove .venv, build and every cache
-	@rm -rf $(VENV) build *.egg-info calibration/_counting.*.so .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf $(VENV) build *.egg-info calibration/_counting.*.so opsets/native/_kernels.*.so .pytest_cache .mypy_cache .ruff_cache
 	@rm -rf .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
