@@ -11,7 +11,7 @@ TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps to
 	|| echo "no tosa-tools for this machine: tests that run TOSA programs skip"
 IREE = $(BIN)/python -m pip install -qq --disable-pip-version-check \
 	iree-base-compiler iree-base-runtime \
-	|| echo "no IREE for this machine: tests that compile TOSA programs skip"
+	|| echo "no IREE for this machine"
 BUILT = pyproject.toml $(wildcard calibration/*.c opsets/native/*.cpp opsets/native/*.h)
 HINT = use Python 3.11 or newer: make PYTHON=/path/to/python3.12
 DIGITS = models/digits_cnn
@@ -113,6 +113,7 @@ gains: $(VENV)/bench  ## what each step of --accuracy gains on each model: docs/
 	@$(BIN)/python -m tests.bench.gains $(MODEL)
 
 tosa: $(VENV)/test  ## what becomes TOSA, judged by its reference model and IREE: docs/tosa.md
+	@$(IREE)
 	@$(BIN)/python -m tests.bench.tosa_programs $(MODEL)
 	@$(BIN)/python -m tests.bench.documents
 
@@ -142,14 +143,12 @@ $(VENV)/test: $(BUILT) $(VENV)/created
 	@echo "installing qpasses[test]"
 	@$(INSTALL) '.[test]'
 	@$(TOSA)
-	@$(IREE)
 	@touch $@ $(VENV)/package
 
 $(VENV)/dev: $(BUILT) $(VENV)/created
 	@echo "installing qpasses[dev]"
 	@$(INSTALL) '.[dev]'
 	@$(TOSA)
-	@$(IREE)
 	@touch $@ $(VENV)/package $(VENV)/test
 
 $(VENV)/bench: $(VENV)/test
