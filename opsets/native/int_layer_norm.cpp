@@ -133,26 +133,18 @@ struct IntLayerNorm {
     void run(const Context &context) const {
         const Tensor x = context.input(0), y_zero = context.input(6);
         void *y = context.output(0, x.shape);
-        if (x.type == UINT8)
-            typed<uint8_t>(context, x, y_zero, y);
-        else if (x.type == INT8)
-            typed<int8_t>(context, x, y_zero, y);
-        else if (x.type == INT16)
-            typed<int16_t>(context, x, y_zero, y);
-        else
-            throw std::runtime_error("IntLayerNorm: x is of another type");
-    }
-
-    template <typename S>
-    void typed(const Context &context, const Tensor &x, const Tensor &y_zero, void *y) const {
-        if (y_zero.type == UINT8)
-            rows<S, uint8_t>(context, x, y_zero, y);
-        else if (y_zero.type == INT8)
-            rows<S, int8_t>(context, x, y_zero, y);
-        else if (y_zero.type == INT16)
-            rows<S, int16_t>(context, x, y_zero, y);
-        else
-            throw std::runtime_error("IntLayerNorm: y_zero is of another type");
+        int64_t row = 1;
+        for (size_t k = x.shape.size() + axis; k < x.shape.size(); k++)
+            row *= x.shape[k];
+        if (row != cells)
+            throw std::runtime_error("IntLayerNorm: rows of x have not so many cells");
+        if (x.size() == 0)
+            return;
+        of_stored(x.type, "IntLayerNorm: x", [&](auto s) {
+            of_stored(y_zero.type, "IntLayerNorm: y_zero", [&](auto t) {
+                rows<decltype(s), decltype(t)>(context, x, y_zero, y);
+            });
+        });
     }
 
     template <typename S, typename T>

@@ -76,6 +76,23 @@ struct Tensor {
     }
 };
 
+/* Calls work with a number of the type of codes of 8 bits, or with words too of 16. */
+template <typename Work> void of_codes(Type type, const char *what, Work work) {
+    if (type == UINT8)
+        work(uint8_t{});
+    else if (type == INT8)
+        work(int8_t{});
+    else
+        throw std::runtime_error(std::string(what) + " has a type that the kernel has not");
+}
+
+template <typename Work> void of_stored(Type type, const char *what, Work work) {
+    if (type == INT16)
+        work(int16_t{});
+    else
+        of_codes(type, what, work);
+}
+
 /* One call of a kernel. */
 struct Context {
     const Api *api;

@@ -73,30 +73,18 @@ struct TableSoftmax {
     void run(const Context &context) const {
         const Tensor x = context.input(0), y_zero = context.input(3);
         void *y = context.output(0, x.shape);
-        if (x.type == UINT8)
-            typed<uint8_t>(context, x, y_zero, y);
-        else if (x.type == INT8)
-            typed<int8_t>(context, x, y_zero, y);
-        else
-            throw std::runtime_error("TableSoftmax: x is of another type");
-    }
-
-    template <typename S>
-    void typed(const Context &context, const Tensor &x, const Tensor &y_zero, void *y) const {
-        if (y_zero.type == UINT8)
-            rows<S, uint8_t>(context, x, y_zero, static_cast<uint8_t *>(y));
-        else if (y_zero.type == INT8)
-            rows<S, int8_t>(context, x, y_zero, static_cast<int8_t *>(y));
-        else if (y_zero.type == INT16)
-            rows<S, int16_t>(context, x, y_zero, static_cast<int16_t *>(y));
-        else
-            throw std::runtime_error("TableSoftmax: y_zero is of another type");
+        if (x.size() == 0)
+            return;
+        of_codes(x.type, "TableSoftmax: x", [&](auto s) {
+            of_stored(y_zero.type, "TableSoftmax: y_zero", [&](auto t) {
+                using T = decltype(t);
+                rows<decltype(s), T>(context, x, y_zero, static_cast<T *>(y));
+            });
+        });
     }
 
     template <typename S, typename T>
     void rows(const Context &context, const Tensor &x, const Tensor &y_zero, T *y) const {
-        if (x.size() == 0)
-            return;
         const Tensor denominators = context.input(1), numerators = context.input(2);
         const size_t place = axis < 0 ? x.shape.size() + axis : axis;
         const int64_t cells = x.shape[place];

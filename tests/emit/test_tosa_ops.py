@@ -273,6 +273,19 @@ BORDERS = {
         [PAIR[0], np.arange(256, dtype=np.int32), np.arange(256), *u8(100, 7, 7)],
         {"axis": -1, "published": 0, **EVEN},
     ),
+    "IntLayerNorm": Case(  # squares of words that add up to more than 31 bits
+        [
+            np.where(np.arange(1280).reshape(2, 640) % 2, 32767, -32768).astype(np.int16),
+            np.int16(0),
+            np.full(640, 1 << 22, np.int32),
+            np.zeros(640, np.int64),
+            np.int32(38),
+            np.int64(1000),
+            *ENDS,
+        ],
+        {"axis": -1, "cells": 640, "centered": 1, "root_bits": 4, "factor_bits": 52}
+        | {"norm_bits": 20, **EVEN},
+    ),
     "IntConv": Case(
         [np.zeros((1, 2, 1, 1), np.uint8), *u8(0), *KERNEL, *i32([0], [0], [2]), *ENDS],
         {"bias_rests": [1000], **EVEN},

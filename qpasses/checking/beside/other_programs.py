@@ -250,12 +250,16 @@ def _first_differing(
 
 
 def _saved(done: OtherCheck, path: Path, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Write them beside the model, and say where."""
+    """Write them beside the model, and say where, or why not."""
     if not path.is_file():
         return ""
-    done.saved = str(path.with_suffix(".differing.npz"))
+    place = path.with_suffix(".differing.npz")
     content = BytesIO()
     named = {name.replace("/", "."): each for name, each in arrays.items()}
     np.savez(content, allow_pickle=False, **named)
-    write_whole(Path(done.saved), content.getvalue())
+    try:
+        write_whole(place, content.getvalue())
+    except UsageError as error:  # what was found is to be said all the same
+        return f"; what it was given is not saved: {error}"
+    done.saved = str(place)
     return f"; what it was given is in {done.saved}"

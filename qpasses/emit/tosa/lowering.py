@@ -125,6 +125,8 @@ class Lowering(Layouts[Value]):
             for n in ("multiplier", "shift")
         ]
         reachable = for_channels(reachable, max(sizes))
+        if not reachable.fits_int32():
+            raise UnequalError("its sums are beyond int32")
         if any(wraps(end, own[1], rounding).any() for end in (reachable.low, reachable.high)):
             raise UnequalError("its sums wrap as they are shifted to the left")
         meaning = _Meaning(own[0], own[1], rounding, rest)

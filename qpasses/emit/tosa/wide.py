@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.fixed_point import Rounding
-from qpasses.emit.tosa.program import Program, Value
+from qpasses.emit.tosa.program import Program, RefusedError, Value
 
 LIMB = 12
 """Bits from one column to the next: products have 24, and a hundred of them fit int32."""
@@ -114,7 +114,7 @@ class Wide:
     def raised(self, bits: int) -> Wide:
         """Times ``2**bits``."""
         places, within = divmod(bits, LIMB)
-        whole = self if _fit(self.columns, 1 << within) else self.split()
+        whole = self if _fit(self.columns, 2 << within) else self.split()
         moved = [
             each
             and Column(
@@ -128,9 +128,12 @@ class Wide:
         return Wide(self.program, (*[None] * places, *moved), low, high)
 
     def total(self, axis: int) -> Wide:
-        """The sum along an axis, of which one is left."""
+        """The sum along an axis, of which one is left. Raises RefusedError for long axes."""
         cells = self.some.shape[axis]
-        whole = self if _fit(self.columns, cells) else self.split()
+        single = len(self.columns) == 1 and _fit(self.columns, cells)
+        whole = self if single or _fit(self.columns, 2 * cells) else self.split()
+        if not single and not _fit(whole.columns, 2 * cells):
+            raise RefusedError(f"sums over {cells:,} cells, more than int32 adds up")
         summed = tuple(
             each
             and Column(

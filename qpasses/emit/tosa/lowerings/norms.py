@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from qpasses.emit.layouts import Order
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.program import Program, RefusedError, Value
+from qpasses.emit.tosa.program import RefusedError
 from qpasses.emit.tosa.roots import quotient, square_root
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.thresholds import end_levels
@@ -31,9 +31,10 @@ def int_layer_norm(to: Lowering, node: Node) -> None:
         raise RefusedError("rows whose sums have more than 30 bits")
     code = to.levels(stored.value, int(zero) - offset(zero.dtype))
     axes = [order.index(axis % rank) for axis in range(int(attributes["axis"]), 0)]
-    total = Wide.of(program, _summed(program, code, axes), low * cells, high * cells)
-    variance = _sum_of_squares(program, code, axes, cells * reach**2).times(cells)
-    distance, largest = Wide.of(program, code, low, high).times(cells), (cells * reach) ** 2
+    level = Wide.of(program, code, low, high)
+    total = _summed(level, axes)
+    variance = _summed((level * level).within(0, reach**2), axes).times(cells)
+    distance, largest = level.times(cells), (cells * reach) ** 2
     if attributes["centered"]:
         distance, variance = distance - total, variance - total * total
         largest = (cells * (high - low)) ** 2 // 4
@@ -48,8 +49,8 @@ def int_layer_norm(to: Lowering, node: Node) -> None:
     normal = (distance * factor).rounded(factor_bits - root_bits - norm_bits, "half_to_even")
     slopes, offsets = (_constant(to, given[name], order) for name in ("multiplier", "bias"))
     scaled = normal.within(-bound, bound) * slopes + offsets
-    level = scaled.rounded(int(given["shift"]), attributes["rounding"]).saturated()
-    to.write(node.outputs[0], to.ended(level, UNCHANGED, given), order)
+    found = scaled.rounded(int(given["shift"]), attributes["rounding"]).saturated()
+    to.write(node.outputs[0], to.ended(found, UNCHANGED, given), order)
 
 
 def _constant(to: Lowering, numbers: NDArray[Any], order: Order) -> Wide:
@@ -60,22 +61,9 @@ def _constant(to: Lowering, numbers: NDArray[Any], order: Order) -> Wide:
     return Wide.constant(to.program, whole.transpose(order))
 
 
-def _sum_of_squares(program: Program, code: Value, axes: list[int], largest: int) -> Wide:
-    """Of levels, whose squares have 16 bits; in halves where it needs more than int32."""
-    square = program.multiply(code, code)
-    if largest < 1 << 31:
-        return Wide.of(program, _summed(program, square, axes), 0, largest)
-    low, high = program.masked(square, 255), program.right_shift(square, 8)
-    sides = (
-        Wide.of(program, _summed(program, x, axes), 0, (1 << 31) - 1) for x in (low, high)
-    )
-    lower, upper = sides
-    return (lower + upper.raised(8)).within(0, largest)
-
-
-def _summed(program: Program, x: Value, axes: list[int]) -> Value:
+def _summed(x: Wide, axes: list[int]) -> Wide:
     for axis in axes:
-        x = program.reduce("reduce_sum", x, axis)
+        x = x.total(axis)
     return x
 
 

@@ -56,6 +56,8 @@ def _divided(to: Lowering, node: Node, acc: Value, reachable: Interval, cells: i
     zero, low, high = (int(given[name]) for name in ("y_zero", "y_min", "y_max"))
     steps, factor = levels(zero, low, high), int(given["multiplier"])
     divisor = cells << int(given["shift"])
+    if not reachable.fits_int32():
+        raise UnequalError("its sums are beyond int32")
     pairs = _equal_pairs(Fraction(factor, divisor), steps, reachable, rounding)
     if pairs is not None:
         return to.ended(acc, pairs, given)
