@@ -13,7 +13,7 @@ from qpasses.emit.tosa.program import Program
 from qpasses.emit.tosa.quotients import level_of
 from qpasses.emit.tosa.roots import quotient, square_root
 from qpasses.emit.tosa.wide import LIMB, Wide
-from tests.emit.test_tosa import needs_tools
+from tests.support.tosa_nodes import needs_tools
 
 pytestmark = needs_tools
 COUNT = 600
