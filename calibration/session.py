@@ -44,6 +44,16 @@ _MANY_CONVS = 2048
 """For 20,000 in a row onnxruntime looks for layouts six times as long as for all else."""
 
 
+def inference_session(
+    source: str | bytes, options: ort.SessionOptions
+) -> ort.InferenceSession:
+    """onnxruntime's own, on the CPU. Raises ModelError if it cannot load the model."""
+    try:
+        return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except _FAILURES as error:
+        raise ModelError(f"onnxruntime cannot load the model: {_reason(error)}") from error
+
+
 class Session:
     """A model loaded in onnxruntime; ModelError if it cannot load or run it."""
 
@@ -109,12 +119,7 @@ class Session:
             values = self._share(weights, options, kept)
             options.add_external_initializers([*weights], values)
         source = str(model) if isinstance(model, Path) else model
-        try:
-            self._session = ort.InferenceSession(
-                source, options, providers=["CPUExecutionProvider"]
-            )
-        except _FAILURES as error:
-            raise ModelError(f"onnxruntime cannot load the model: {_reason(error)}") from error
+        self._session = inference_session(source, options)
         if self._folder is not None and os.name == "posix":  # what is mapped stays
             self._folder.cleanup()
         self.outputs: list[str] = [output.name for output in self._session.get_outputs()]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
+from calibration.session import inference_session
 from opsets.errors import UsageError
 from opsets.native import library
 
@@ -34,9 +35,9 @@ def session(path: str | Path, *, threads: int = 0) -> ort.InferenceSession:
     """A session of onnxruntime on an integer model, with the kernels if there are any.
 
     ``threads``: how many a node runs on, 0 for all cores. The model may be any: what is no op
-    of qpasses is left to onnxruntime.
+    of qpasses is left to onnxruntime. Raises ModelError if it cannot be loaded.
     """
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     register(options)
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return inference_session(str(path), options)

@@ -11,7 +11,7 @@ import pytest
 
 import qpasses
 from opsets import native
-from opsets.errors import UsageError
+from opsets.errors import ModelError, UsageError
 from qpasses.ir import native_sessions
 from tests.support.small_models import model, numbers
 from tests.support.thoroughness import some
@@ -87,6 +87,12 @@ def test_options_that_were_given_are_registered_with(attention):
     assert qpasses.native_library() == native.library()
     session = ort.InferenceSession(str(place), options, providers=["CPUExecutionProvider"])
     assert session.run(None, feed)[0].shape == (2, 40, 48)
+
+
+def test_a_file_that_is_no_model_is_a_model_error(tmp_path):
+    (tmp_path / "cut.onnx").write_bytes(b"\x08\x0a\x12\xff")
+    with pytest.raises(ModelError, match="onnxruntime cannot load the model"):
+        qpasses.session(tmp_path / "cut.onnx")
 
 
 def test_without_a_compiler_bodies_run_and_the_library_is_asked_for(attention, monkeypatch):
