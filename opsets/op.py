@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from opsets.attribute_kinds import Attribute, Text
 from opsets.declaration import Attributes as Attributes
 from opsets.declaration import Constant, Constraint, Data, Probe, Scaling
 from opsets.declaration import Constants as Constants
+from opsets.either_layout import ATTRIBUTE, joined, with_channels_last
 from opsets.fragments import NOTHING, Fragment
 from opsets.kernels import Kernel
 
@@ -210,11 +211,28 @@ class Op:
                 return body
         raise LookupError(f"{self.name} has no body {name!r}")
 
+    def laid(self, body: Body, layout: str) -> Body:
+        """``body`` for tensors in ``layout``, of those with channels last; as it is for none.
+
+        What is declared of an op with an ``axis`` takes any.
+        """
+        if not layout or ("axis" in self.attributes and not body.proto):
+            return body
+        function = onnx.FunctionProto.FromString(body.proto) if body.proto else None
+        if function is None:
+            function = self.function(body, _ANY)
+            del function.opset_import[:]
+        laid = with_channels_last(function, layout)
+        laid.attribute.extend({ATTRIBUTE} & self.attributes.keys())
+        proto = laid.SerializeToString(deterministic=True)
+        return replace(body, overload=joined(body.overload, layout), proto=proto)
+
     def function(self, body: Body, opset: int) -> onnx.FunctionProto:
         """The ONNX function of ``body``, for a model that imports ``opset``."""
         if body.proto:
             return _completed(body, opset)
-        attributes = f" <{', '.join(self.attributes)}>" if self.attributes else ""
+        names = [name for name in self.attributes if name != ATTRIBUTE]
+        attributes = f" <{', '.join(names)}>" if names else ""
         return onnx.parser.parse_function(
             f'<domain: "{DOMAIN}", overload: "{body.overload}", opset_import: ["" : {opset},'
             f' "com.microsoft" : 1]>\n'
@@ -222,6 +240,10 @@ class Op:
             f" => ({', '.join(self.outputs)})\n"
             f"{{{body.statements.text}}}"
         )
+
+
+_ANY = 21
+"""The opset under which statements are read that are completed later."""
 
 
 def _completed(body: Body, opset: int) -> onnx.FunctionProto:

@@ -356,7 +356,7 @@ def emitted(state: State) -> State:
     elif state.watch.stop_after == PLACE or settings.emit == "qdq":
         model = emit_qdq(graph, state.provenance)
     else:
-        model = emit_integer(graph, state.record, state.provenance)
+        model = emit_integer(graph, state.record, state.provenance, settings.channels_last)
     if settings.emit == "standard":
         model = emit_standard(model)
     return replace(state, model=model)

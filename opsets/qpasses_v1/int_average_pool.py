@@ -11,6 +11,7 @@ from opsets.attribute_kinds import STEPS, TWICE, WINDOW, Integer, Integers
 from opsets.convolution import convolve
 from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
+from opsets.either_layout import CHANNELS_LAST, in_either_layout
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment
@@ -53,6 +54,7 @@ convolution <geometry> (x_u8, x_zero_u8, w, scale, one, y_zero_u8) => (y_u8) {
 _ONNXRUNTIME = _ONES.having(stored="int8") + WEIGHT_SCALE + _CONVOLUTION
 
 
+@in_either_layout
 def reference(
     x: NDArray[Any],
     x_zero: NDArray[Any],
@@ -110,6 +112,7 @@ INT_AVERAGE_POOL = Op(
         "pads": Integers(0, per_axis=2, required=False),
         "strides": STEPS,
         "rounding": TWICE,
+        "channels_last": CHANNELS_LAST,
     },
     reference=reference,
     bodies=[

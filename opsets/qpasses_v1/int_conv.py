@@ -11,6 +11,7 @@ from opsets.bias_rests import BIAS_RESTS, RESTS_FIT, with_rests
 from opsets.convolution import convolve
 from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
+from opsets.either_layout import CHANNELS_LAST, in_either_layout
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment
@@ -36,6 +37,7 @@ convolution <geometry>
 _ONNXRUNTIME = WEIGHT_SCALE + _CONVOLUTION
 
 
+@in_either_layout
 def reference(
     x: NDArray[Any],
     x_zero: NDArray[Any],
@@ -99,6 +101,7 @@ INT_CONV = Op(
         "strides": STEPS,
         "rounding": TWICE,
         "bias_rests": BIAS_RESTS,
+        "channels_last": CHANNELS_LAST,
     },
     reference=reference,
     bodies=with_rests(

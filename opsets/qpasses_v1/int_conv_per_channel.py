@@ -21,6 +21,7 @@ from opsets.declaration import (
     ends,
 )
 from opsets.double import accumulator_bodies
+from opsets.either_layout import CHANNELS_LAST, in_either_layout
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment
@@ -138,6 +139,7 @@ _of_pictures = Condition(
 )
 
 
+@in_either_layout
 def reference(
     x: NDArray[Any],
     x_zero: NDArray[Any],
@@ -207,6 +209,7 @@ INT_CONV_PER_CHANNEL = Op(
         "pads": Integers(0, per_axis=2),
         "strides": STEPS,
         "rounding": TWICE,
+        "channels_last": CHANNELS_LAST,
     },
     reference=reference,
     bodies=[

@@ -11,6 +11,7 @@ from opsets.attribute_kinds import ONCE, STEPS, WINDOW, Integer, Integers
 from opsets.convolution import convolve
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
+from opsets.either_layout import CHANNELS_LAST, in_either_layout
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Constants, Op
@@ -77,6 +78,7 @@ def _is_exact(constants: Constants, attributes: Attributes) -> bool:
     return fits and 255 * cells < 1 << 24
 
 
+@in_either_layout
 def reference(
     x: NDArray[Any],
     x_zero: NDArray[Any],
@@ -135,6 +137,7 @@ INT_COUNTED_AVERAGE_POOL = Op(
         "strides": STEPS,
         "uncounted_pads": Integers(0, per_axis=2),
         "rounding": ONCE,
+        "channels_last": CHANNELS_LAST,
     },
     reference=reference,
     bodies=[

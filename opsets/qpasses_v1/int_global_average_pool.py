@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import TWICE, WINDOW, Integer
 from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
+from opsets.either_layout import CHANNELS_LAST, in_either_layout
 from opsets.fixed_point import saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment
@@ -85,6 +86,7 @@ def _has_its_factor(constants: Constants, attributes: Attributes) -> bool:
     return bool(is_taken and np.float32(1) / cells * cells == 1)
 
 
+@in_either_layout
 def reference(
     x: NDArray[Any],
     x_zero: NDArray[Any],
@@ -130,6 +132,7 @@ INT_GLOBAL_AVERAGE_POOL = Op(
         "channels": Integer(1),
         "spatial_shape": WINDOW,
         "rounding": TWICE,
+        "channels_last": CHANNELS_LAST,
     },
     reference=reference,
     bodies=[

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from opsets.attribute_kinds import TWICE, Integer, Integers
 from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
+from opsets.either_layout import CHANNELS_LAST, in_either_layout
 from opsets.fixed_point import Int64, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import Fragment, fragment
@@ -177,6 +178,7 @@ def _is_plane_of_bytes(constants: Constants, attributes: Attributes) -> bool:
     )
 
 
+@in_either_layout
 def reference(
     x: NDArray[Any],
     x_zero: NDArray[Any],
@@ -244,6 +246,7 @@ INT_RESIZE = Op(
         "x_sizes": Integers(1, length=3),
         "y_sizes": Integers(1, length=3),
         "rounding": TWICE,
+        "channels_last": CHANNELS_LAST,
     },
     reference=reference,
     bodies=[

@@ -15,6 +15,7 @@ from calibration.inputs import Feed
 from calibration.memory import give_back
 from calibration.pieces import loaded
 from qpasses.checking.simulated import Simulated
+from qpasses.ir.record import Record
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -27,18 +28,27 @@ class Watched:
     """
 
     def __init__(
-        self, model: onnx.ModelProto, stored: Sequence[str], is_beside: bool = False
+        self,
+        model: onnx.ModelProto,
+        stored: Sequence[str],
+        record: Record,
+        is_beside: bool = False,
     ) -> None:
         self._outputs, self._stored = [value.name for value in model.graph.output], stored
+        self._record = record
         threads = max(1, cores() // 2) if is_beside else 0
         self._session = loaded(
             _watched(model, stored), optimize=False, threads=threads, arena=is_beside
         )
 
     def run(self, feed: Feed, name: str, inside: bool) -> Tensors:
-        """The outputs on ``feed``, called ``name``, and if ``inside`` what is stored."""
+        """The outputs on ``feed``, called ``name``, and if ``inside`` what is stored.
+
+        Their axes lie as ONNX has them.
+        """
         names = list(dict.fromkeys([*self._outputs, *(self._stored if inside else ())]))
-        return dict(zip(names, self._session.run(names, feed, name), strict=True))
+        found = zip(names, self._session.run(names, feed, name), strict=True)
+        return {each: self._record.as_onnx(each, values) for each, values in found}
 
 
 class BothBodies:

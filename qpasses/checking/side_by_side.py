@@ -108,6 +108,10 @@ class SideBySide:
         read = self._read
         return with_bodies(read.model, bodies, (read.graph, read.record))
 
+    def _watched(self, bodies: Flavour | Mapping[str, str]) -> Watched:
+        model, is_beside = self._with(bodies), not self._is_held
+        return Watched(model, self.stored, self._read.record, is_beside)
+
     def _ahead(self, items: Iterable[Item]) -> Iterator[Item]:
         if self._is_held:
             return iter(items)
@@ -115,7 +119,9 @@ class SideBySide:
         return self._threads[-1]
 
     def _portable_runs(self) -> Iterator[Tensors]:
-        watched = Watched(self._with("portable"), self.stored, not self._is_held)
+        watched = Watched(
+            self._with("portable"), self.stored, self._read.record, not self._is_held
+        )
         for position, (name, feed) in enumerate(self.samples):
             given = self.edges.feed(feed)
             yield watched.run(given, name, position < INSIDE_SAMPLES)
@@ -123,7 +129,7 @@ class SideBySide:
     def _file_runs(self, fast: Mapping[str, str]) -> Iterator[Run]:
         runs = reference_runs(self._original, self.samples)
         session = self.session()
-        watched = Watched(self._with(fast), self.stored, not self._is_held)
+        watched = self._watched(fast)
         if self._is_held:
             give_back(weight_bytes(self._original.reference))
         for position, (name, feed, expected) in enumerate(runs):

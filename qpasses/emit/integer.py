@@ -3,21 +3,28 @@
 import onnx
 
 from opsets.op import DOMAIN
+from qpasses.emit.lay_out import laid_out
 from qpasses.emit.overloads import bodies_of, functions_of
 from qpasses.emit.provenance import Provenance, sign
 from qpasses.ir.graph import Graph
 from qpasses.ir.interchange import export_graph
-from qpasses.ir.metadata import edge_entries, note
+from qpasses.ir.metadata import edge_entries, note, orders_entry
 from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import Record
 from qpasses.ir.runtime import IR_VERSION, opset_imports
 
 
-def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.ModelProto:
+def emit_integer(
+    graph: Graph, record: Record, provenance: Provenance, channels_last: bool = False
+) -> onnx.ModelProto:
     """The integer model: nodes call their overloads, metadata holds the record.
 
-    Only the overloads in use are attached; ``with_bodies`` switches to another flavour.
+    Only the overloads in use are attached; ``with_bodies`` switches to another flavour. With
+    ``channels_last`` the graph is laid out so.
     """
+    if channels_last:
+        graph = laid_out(graph, record)
+    bodies = bodies_of(graph, record)
     model = export_graph(graph)
     opset = next(o.version for o in model.opset_import if o.domain == "")
     model.ir_version = IR_VERSION
@@ -46,14 +53,14 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         if entry.costs:
             note(node.metadata_props, costs=entry.costs)
         if node.domain == DOMAIN:
-            node.overload = entry.overload
+            node.overload = bodies[node.name][1].overload
     for value in [*model.graph.value_info, *_ends(model)]:
         if value.name in record.tensors:
             note(value.metadata_props, **record.tensors[value.name].as_json())
     for tensor in model.graph.initializer:
         if tensor.name in record.tensors:
             note(tensor.metadata_props, **record.tensors[tensor.name].as_json())
-    model.functions.extend(functions_of(bodies_of(graph, record), opset))
+    model.functions.extend(functions_of(bodies, opset))
     _set_imports(model, opset)
     note(
         model.metadata_props,
@@ -63,6 +70,8 @@ def emit_integer(graph: Graph, record: Record, provenance: Provenance) -> onnx.M
         inputs=edge_entries(model.graph.input, record),
         outputs=edge_entries(model.graph.output, record),
     )
+    if record.orders:
+        note(model.metadata_props, orders=orders_entry(record))
     if record.kept:
         tensors = *model.graph.value_info, *_ends(model), *model.graph.initializer
         present = {each.name for each in tensors}

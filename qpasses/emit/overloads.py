@@ -6,12 +6,13 @@ import onnx
 
 from opsets.op import DOMAIN, Body, Flavour
 from opsets.qpasses_v1 import OPS
-from qpasses.evidence.bodies import body_of, constants_of
+from qpasses.evidence.bodies import constants_of, laid_body
 from qpasses.evidence.prove import proved_body
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.record import Record
+from qpasses.load.restore_order import restore_order
 
 Bodies = dict[str, tuple[str, Body]]
 """By the name of a qpasses node: its op, and the body it calls."""
@@ -20,7 +21,7 @@ Bodies = dict[str, tuple[str, Body]]
 def bodies_of(graph: Graph, record: Record) -> Bodies:
     """The body of each qpasses node that ``record`` knows."""
     return {
-        node.name: (node.op, body_of(node, record))
+        node.name: (node.op, laid_body(node, record))
         for node in graph.nodes
         if node.domain == DOMAIN and node.name in record.nodes
     }
@@ -39,12 +40,13 @@ def with_bodies(
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    graph, record = known or (import_graph(model), read_record(model)[0])
+    graph, record = known or _read(model)
     bodies = bodies_of(graph, record)
     for node in (each for each in graph.nodes if each.name in bodies):
         name = _other(node, record, bodies[node.name][1], wanted)
         if name is not None:
-            bodies[node.name] = node.op, OPS[node.op].overload(name)
+            op, layout = OPS[node.op], record.nodes[node.name].layout
+            bodies[node.name] = node.op, op.laid(op.overload(name), layout)
     for proto in copy.graph.node:
         if proto.name in bodies:
             proto.overload = bodies[proto.name][1].overload
@@ -52,6 +54,12 @@ def with_bodies(
     opset = next(o.version for o in copy.opset_import if o.domain == "")
     copy.functions.extend(functions_of(bodies, opset))
     return copy
+
+
+def _read(model: onnx.ModelProto) -> tuple[Graph, Record]:
+    graph, record = import_graph(model), read_record(model)[0]
+    restore_order(graph, record)
+    return graph, record
 
 
 def _other(

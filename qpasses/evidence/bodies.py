@@ -47,6 +47,11 @@ def body_of(node: Node, record: Record) -> Body:
     return OPS[node.op].overload(overload)
 
 
+def laid_body(node: Node, record: Record) -> Body:
+    """The body that a file has for ``node``: that of its record, in the layout of it."""
+    return OPS[node.op].laid(body_of(node, record), record.nodes[node.name].layout)
+
+
 def constants_of(node: Node) -> dict[str, NDArray[Any]]:
     """The constant inputs of a qpasses node, by the names of its signature."""
     pairs = zip(OPS[node.op].inputs, node.inputs, strict=True)
@@ -64,11 +69,16 @@ def made_bodies(node: Node, record: Record) -> Sequence[Body]:
     assert table is not None, node.name
     stored = node.inputs[: len(OPS[node.op].inputs) - 1]
     return _of_table(
-        _Table(node.op, table.tobytes(), node.attrs.get("axis", 0), rank_of(node)),
+        _Table(node.op, table.tobytes(), _axis_of(node, record), rank_of(node)),
         record.nodes[node.name].function,
         tuple(record.tensors[tensor.name] for tensor in stored),
         record.tensors[node.outputs[0].name],
     )
+
+
+def _axis_of(node: Node, record: Record) -> int:
+    """The axis of channels as ONNX has it, which is laid out last."""
+    return 1 if record.nodes[node.name].layout else node.attrs.get("axis", 0)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from opsets.either_layout import split
 from opsets.errors import ModelError
 from qpasses.ir.record import (
     AnyQuantization,
@@ -58,7 +59,10 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
                 wanted = _OF_NODES | ({"undefined"} if "function" in entries else set())
                 if missing := wanted - entries.keys():
                     raise ValueError(f"a node without {', '.join(sorted(missing))}")
-                record.nodes[node.name] = NodeRecord(overload=node.overload, **entries)
+                overload, layout = split(node.overload)
+                record.nodes[node.name] = NodeRecord(
+                    overload=overload, layout=layout, **entries
+                )
         about = _read(model.metadata_props)
     except (TypeError, ValueError, RecursionError) as error:  # missing, unknown or impossible
         raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
@@ -67,8 +71,29 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
     record.declined = about.get("declined", {})
     record.sizes = about.get("sizes", {})
     record.kept = about.get("kept", [])
+    record.orders = _orders(about.get("orders", {}))
     record.raised_weight_scales = about.get("raised_weight_scales", {})
     return record, about
+
+
+def orders_entry(record: Record) -> dict[str, list[str]]:
+    """By order, its axes with spaces between them, the tensors that lie in it."""
+    found: dict[str, list[str]] = {}
+    for name, order in record.orders.items():
+        found.setdefault(" ".join(map(str, order)), []).append(name)
+    return found
+
+
+def _orders(entries: Any) -> dict[str, tuple[int, ...]]:
+    """What was written of orders. Raises ModelError for what is none."""
+    try:
+        return {
+            name: tuple(int(axis) for axis in text.split())
+            for text, names in entries.items()
+            for name in names
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ModelError("the record in the model's metadata is damaged: orders") from error
 
 
 _FLOAT32 = np.finfo(np.float32)

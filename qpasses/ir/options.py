@@ -24,6 +24,7 @@ from qpasses.ir.choices import (
     EngineName,
     GeluForm,
     LayerNormForm,
+    Layout,
     OnBadSample,
     ResidualType,
     SoftmaxBits,
@@ -317,6 +318,13 @@ class GraphOptions(TensorOptions):
         "integer",
         "Integer nodes with bodies; the Q/DQ model with the same scales; everything written "
         "out in standard ops; or TOSA as MLIR, as `qpasses export` writes it.",
+        OUTPUT,
+    )
+    layout: Layout = option(
+        "auto",
+        "How pictures lie in memory inside the graph: as ONNX has them, or channels last, as "
+        "convolutions read them; auto: last where bodies are onnxruntime's. Inputs and "
+        "outputs stay as they are.",
         OUTPUT,
     )
 

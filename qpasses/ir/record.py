@@ -238,6 +238,7 @@ class NodeRecord:
     they were rounded, by name, or the digest of those that samples chose; nothing where only
     the nearest could be. ``correction``: how many steps of the products each bias has more
     than the nearest, for what samples say of the mean of the sum; nothing where none has.
+    ``layout``: that of its tensors, if channels come last.
     """
 
     source: Sequence[str]
@@ -253,6 +254,7 @@ class NodeRecord:
     bias: Sequence[float] = ()
     weights: str = ""
     correction: Sequence[int] = ()
+    layout: str = ""
 
     def __post_init__(self) -> None:
         sound = {
@@ -313,7 +315,8 @@ class Record:
     """Everything the emitted model says of itself, by name.
 
     ``sizes``: those of the inputs for which ``macs`` are counted. ``kept``: the stored tensors
-    whose scale the model gave itself.
+    whose scale the model gave itself. ``orders``: of tensors of the file whose axes do not lie
+    in memory as ONNX has them, which does first, second and so on.
     """
 
     tensors: dict[str, AnyQuantization] = field(default_factory=dict)
@@ -323,6 +326,14 @@ class Record:
     macs: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
+    orders: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def as_onnx(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """What the file holds in tensor ``name``, its axes as ONNX has them."""
+        order = self.orders.get(name)
+        if order is None:
+            return values
+        return np.transpose(values, [order.index(axis) for axis in range(len(order))])
 
 
 def digest_of(values: NDArray[Any]) -> str:

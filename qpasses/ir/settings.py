@@ -122,6 +122,13 @@ class Settings(GraphOptions):
         """The wanted bodies."""
         return self.bodies or ("portable" if self.emit == "standard" else "onnxruntime")
 
+    @property
+    def channels_last(self) -> bool:
+        """Whether pictures lie so in the integer graph."""
+        if self.layout == "auto":
+            return self.flavour == "onnxruntime" and self.emit == "integer"
+        return self.layout == "nhwc"
+
     def has_channels(self, op: str) -> bool:
         """Whether the weights of a float node of ``op`` have a scale per output channel."""
         target = self.target

@@ -20,6 +20,7 @@ from qpasses.ir.metadata import read_record
 from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import BYTES, NodeRecord, Record, scales_of
 from qpasses.ir.settings import Settings
+from qpasses.load.restore_order import restore_order
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     try:
         record, about = read_record(model)
         graph = _imported(model)
+        restore_order(graph, record)
         problem = _problem(graph, record, about) or _other_version(model)
         if problem:
             raise ModelError(

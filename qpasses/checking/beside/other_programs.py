@@ -186,9 +186,9 @@ def _differing(ours: NDArray[Any], theirs: NDArray[Any]) -> int:
 
 
 def _known(loaded: _Loaded, feed: Feed, name: str) -> dict[str, NDArray[Any]]:
-    session = loaded.session
-    expected = session.run(session.outputs, feed, name)
-    return {**tensors(feed), **dict(zip(session.outputs, expected, strict=True))}
+    session, record = loaded.session, loaded.read.record
+    expected = zip(session.outputs, session.run(session.outputs, feed, name), strict=True)
+    return {**tensors(feed), **{each: record.as_onnx(each, v) for each, v in expected}}
 
 
 def _session(read: IntegerModel, program: TosaProgram) -> Session:

@@ -1,0 +1,421 @@
+"""Channels last: an integer graph as onnxruntime's fast kernels and ours read pictures.
+
+Every tensor keeps its name, its numbers and its nodes; what changes is the order in which its
+axes lie in memory. Convolutions and pools ask for channels last, what works number by number
+takes the order that it finds, axes are counted anew, a Transpose of the model becomes nothing,
+and what knows no other order gets ONNX's own. Inputs and outputs keep theirs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from opsets.either_layout import ATTRIBUTE, layout_of
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
+from qpasses.emit.layouts import (
+    Laid,
+    Layouts,
+    Order,
+    channels_last,
+    in_order,
+    regrouped,
+    without,
+)
+from qpasses.ir.by_number import BY_NUMBER
+from qpasses.ir.graph import (
+    Graph,
+    Node,
+    Taken,
+    Tensor,
+    constant,
+    fresh,
+    input_at,
+    is_graph,
+    is_graph_output,
+    names,
+    new_constant,
+    new_tensor,
+    varies,
+)
+from qpasses.ir.interchange import is_tensor
+from qpasses.ir.record import Record
+
+PICTURES = frozenset(op.name for op in OPS.values() if ATTRIBUTE in op.attributes)
+"""Ops that take either layout."""
+
+
+def laid_out(graph: Graph, record: Record) -> Graph:
+    """``graph`` with its axes in the order that its convolutions and pools want.
+
+    The record says in which order the axes of tensors lie, and the layouts of nodes. A graph
+    is itself that has no node of this kind, or bodies of nodes, which read what they like.
+    """
+    if not any(each.op in PICTURES for each in graph.nodes) or any(map(_is_odd, graph.nodes)):
+        return graph
+    graph = graph.copy()
+    nodes = list(graph.nodes)
+    laying = _Laying(graph=graph, record=record, taken=Taken(names(graph)))
+    for tensor in graph.inputs:
+        laying.write(tensor, tensor, _as_onnx(tensor))
+    for node in nodes:
+        how = _HANDLERS.get((node.domain or "", node.op), _as_it_is)
+        if any(_rank(each) is None for each in _ends(node)) or not how(laying, node):
+            laying.keep_order(node)
+        laying.nodes.append(node)
+        laying.bring_outputs(node)
+    graph.nodes = laying.nodes
+    return graph
+
+
+def _is_odd(node: Node) -> bool:
+    """Whether a node has bodies, or what is no tensor."""
+    ends = (*node.inputs, *node.outputs)
+    return any(map(is_graph, node.attrs.values())) or not all(map(is_tensor, ends))
+
+
+def _ends(node: Node) -> list[Tensor]:
+    return [each for each in (*node.inputs, *node.outputs) if varies(each)]
+
+
+def _rank(tensor: Tensor) -> int | None:
+    return None if tensor.shape is None else len(tensor.shape)
+
+
+def _as_onnx(tensor: Tensor) -> Order:
+    return in_order(_rank(tensor) or 0)
+
+
+@dataclass
+class _Laying(Layouts[Tensor]):
+    """The graph on its way: ``nodes`` so far, the sizes of tensors as ONNX has them."""
+
+    graph: Graph = field(default_factory=Graph)
+    record: Record = field(default_factory=Record)
+    taken: Taken = field(default_factory=Taken)
+    nodes: list[Node] = field(default_factory=list)
+    _sizes: dict[int, list[Any]] = field(default_factory=dict)
+    _moved: dict[tuple[int, Order], Tensor] = field(default_factory=dict)
+
+    def transposed(self, value: Tensor, axes: Sequence[int]) -> Tensor:
+        """A Transpose behind ``value``."""
+        made = new_tensor(fresh(f"{value.name}_transposed", self.taken), value)
+        made.shape = None if value.shape is None else [value.shape[axis] for axis in axes]
+        self._add_transpose(value, made, axes)
+        return made
+
+    def moved_to(self, order: Order, tensor: Tensor) -> Tensor:
+        """``tensor`` with its axes in this order."""
+        found = super().moved_to(order, tensor)
+        if order != in_order(len(order)):
+            self.record.orders[found.name] = order
+        return found
+
+    def _add_transpose(self, value: Tensor, made: Tensor, axes: Sequence[int]) -> None:
+        name = fresh(f"{made.name}_transpose", self.taken)
+        self.nodes.append(Node("Transpose", name, {"perm": [*axes]}, [value], [made]))
+
+    def unwritten(self, tensor: Tensor) -> Laid[Tensor]:
+        """What no node wrote, in ONNX's order."""
+        return Laid(tensor, _as_onnx(tensor))
+
+    def sizes(self, tensor: Tensor) -> list[Any]:
+        """Those of ``tensor``, as ONNX has them; where they are free, names."""
+        return [*self._sizes.get(id(tensor), tensor.shape)]
+
+    def order(self, tensor: Tensor) -> Order:
+        """The order it was written in."""
+        return self.laid(tensor).order
+
+    def read(self, node: Node, place: int, order: Order) -> None:
+        """Let ``node`` read an input with its axes in this order; a constant is another."""
+        tensor = node.inputs[place]
+        values = constant(tensor)
+        if values is None:
+            node.inputs[place] = self.moved_to(order, tensor)
+        elif values.ndim and order != in_order(values.ndim):
+            node.inputs[place] = self._constant(tensor, order)
+
+    def _constant(self, tensor: Tensor, order: Order) -> Tensor:
+        key = id(tensor), order
+        if key not in self._moved:
+            self.keep(tensor)
+            values = np.ascontiguousarray(np.transpose(tensor.values, order))
+            made = new_constant(fresh(f"{tensor.name}_transposed", self.taken), values)
+            self._moved[key] = made
+            self.record.orders[made.name] = order
+            if tensor.name in self.record.tensors:
+                self.record.tensors[made.name] = self.record.tensors[tensor.name]
+        return self._moved[key]
+
+    def own_constant(self, node: Node, place: int, values: Any) -> None:
+        """Let ``node`` read these numbers in place of those it has."""
+        old = node.inputs[place]
+        if not np.array_equal(values, old.values):
+            name = fresh(f"{old.name}_transposed", self.taken)
+            node.inputs[place] = new_constant(name, np.asarray(values, old.dtype))
+
+    def put(self, node: Node, order: Order, place: int = 0) -> None:
+        """``node`` writes an output with its axes in this order."""
+        tensor = node.outputs[place]
+        self._sizes[id(tensor)] = tensor.shape
+        self.write(tensor, tensor, order)
+        if order != in_order(len(order)):
+            self.record.orders[tensor.name] = order
+            tensor.shape = [tensor.shape[axis] for axis in order]
+
+    def keep_order(self, node: Node) -> None:
+        """``node`` reads and writes axes as ONNX has them."""
+        for place, tensor in enumerate(node.inputs):
+            if varies(tensor):
+                node.inputs[place] = self.moved_to(_as_onnx_of(self, tensor), tensor)
+        for tensor in node.outputs:
+            if not tensor.is_empty():
+                self.write(tensor, tensor, _as_onnx(tensor))
+
+    def bring_outputs(self, node: Node) -> None:
+        """What leaves the graph gets ONNX's order under its own name."""
+        for place, tensor in enumerate(node.outputs):
+            if tensor.is_empty() or not is_graph_output(self.graph, tensor):
+                continue
+            order = self.order(tensor)
+            if order == in_order(len(order)):
+                continue
+            made = new_tensor(fresh(f"{tensor.name}_{_letters(order)}", self.taken), tensor)
+            node.outputs[place] = made
+            self.record.orders[made.name] = self.record.orders.pop(tensor.name)
+            tensor.shape = self._sizes[id(tensor)]
+            self._add_transpose(
+                made, tensor, [order.index(axis) for axis in range(len(order))]
+            )
+            self._laid[id(tensor)] = [Laid(made, order), Laid(tensor, in_order(len(order)))]
+
+
+def _letters(order: Order) -> str:
+    return "channels_last" if order == channels_last(len(order)) else "transposed"
+
+
+def _as_onnx_of(laying: _Laying, tensor: Tensor) -> Order:
+    return in_order(len(laying.order(tensor)))
+
+
+def _as_it_is(_laying: _Laying, _node: Node) -> bool:
+    """What knows ONNX's order alone."""
+    return False
+
+
+def _picture(laying: _Laying, node: Node) -> bool:
+    """Convolutions and pools: their layout is an attribute."""
+    rank = len(laying.order(node.inputs[0]))
+    if not layout_of(rank):
+        return False
+    laying.read(node, 0, channels_last(rank))
+    node.attrs[ATTRIBUTE] = 1
+    laying.record.nodes[node.name].layout = layout_of(rank)
+    laying.put(node, channels_last(rank))
+    return True
+
+
+def _by_number(laying: _Laying, node: Node) -> bool:
+    """What looks at one number of each operand at a time, broadcast or not."""
+    rank = _rank(node.outputs[0]) or 0
+    op = OPS.get(node.op) if node.domain == DOMAIN else None
+    places = range(len(node.inputs)) if op is None else _operands(op.name)
+    found = [node.inputs[place] for place in places if varies(node.inputs[place])]
+    orders = [laying.order(tensor) for tensor in found]
+    order = next((each for each in orders if each != in_order(len(each))), in_order(rank))
+    if order == in_order(rank) or any(len(each) not in (0, rank) for each in orders):
+        return False
+    wanted = {}
+    for place in places:
+        values = constant(node.inputs[place])
+        dims = rank if values is None else values.ndim
+        if values is None and (node.inputs[place].is_empty() or not dims):
+            continue
+        if dims > rank or order[: rank - dims] != in_order(rank - dims):
+            return False
+        wanted[place] = without(order, range(rank - dims))
+    for place, each in wanted.items():
+        if varies(node.inputs[place]) and not laying.order(node.inputs[place]):
+            continue
+        laying.read(node, place, each)
+    for place, tensor in enumerate(node.outputs):
+        if not tensor.is_empty():
+            laying.put(node, order, place)
+    return True
+
+
+def _operands(op: str) -> list[int]:
+    """The inputs of an op of ours that are broadcast: data and slopes."""
+    return [
+        place
+        for place, name in enumerate(OPS[op].inputs)
+        if name in OPS[op].data or name.startswith("slope_")
+    ]
+
+
+def _per_channel(laying: _Laying, node: Node) -> bool:
+    """A table for each channel, along an axis."""
+    order = laying.order(node.inputs[0])
+    rank = len(order)
+    if order != channels_last(rank) or node.attrs["axis"] != 1 or not layout_of(rank):
+        return False
+    laying.read(node, 0, order)
+    node.attrs["axis"] = rank - 1
+    laying.record.nodes[node.name].layout = layout_of(rank)
+    laying.put(node, order)
+    return True
+
+
+def _quantizing(laying: _Laying, node: Node) -> bool:
+    """With one scale for all."""
+    order, scale = laying.order(node.inputs[0]), node.inputs[1].shape
+    if order == in_order(len(order)) or scale is None or any(size != 1 for size in scale):
+        return False
+    laying.read(node, 0, order)
+    laying.put(node, order)
+    return True
+
+
+def _along_axis(laying: _Laying, node: Node) -> bool:
+    """Concat and Split."""
+    parts = [each for each in node.inputs if varies(each)] if node.op == "Concat" else []
+    orders = [laying.order(each) for each in parts or node.inputs[:1]]
+    order = next((each for each in orders if each != in_order(len(each))), None)
+    if order is None or "axis" not in node.attrs:
+        return False
+    for place in range(len(node.inputs) if node.op == "Concat" else 1):
+        laying.read(node, place, order)
+    node.attrs["axis"] = _place(order, node.attrs["axis"])
+    for place, tensor in enumerate(node.outputs):
+        if not tensor.is_empty():
+            laying.put(node, order, place)
+    return True
+
+
+def _place(order: Order, axis: int) -> int:
+    """Where an axis lies, counted from the end if it was."""
+    rank = len(order)
+    return order.index(axis % rank) - (rank if axis < 0 else 0)
+
+
+def _listed(laying: _Laying, node: Node, at: int, lists: Sequence[int]) -> bool:
+    """Axes listed by input ``at``, all without it; the inputs ``lists`` have rows for each."""
+    order = laying.order(node.inputs[0])
+    given = [input_at(node, place) for place in (at, *lists)]
+    values = [None if each is None else constant(each) for each in given]
+    unknown = any(a is not None and b is None for a, b in zip(given, values, strict=True))
+    if order == in_order(len(order)) or unknown or "axes" in node.attrs:
+        return False
+    axes, *rows = values
+    if axes is None and any(
+        row is not None and row.size and row.size % len(order) for row in rows
+    ):
+        return False
+    laying.read(node, 0, order)
+    if axes is not None:
+        laying.own_constant(node, at, [_place(order, int(axis)) for axis in axes])
+    else:
+        for place, row in zip(lists, rows, strict=True):
+            if row is not None and row.size:
+                moved = row.reshape(-1, len(order))[:, list(order)].reshape(-1)
+                laying.own_constant(node, place, moved)
+    laying.put(node, order)
+    return True
+
+
+def _slice(laying: _Laying, node: Node) -> bool:
+    return _listed(laying, node, 3, [1, 2, 4])
+
+
+def _pad(laying: _Laying, node: Node) -> bool:
+    if "pads" in node.attrs or len(node.inputs) < 2:
+        return False
+    return _listed(laying, node, 3, [1])
+
+
+def _resize(laying: _Laying, node: Node) -> bool:
+    return _listed(laying, node, len(node.inputs), [1, 2, 3])
+
+
+def _transpose(laying: _Laying, node: Node) -> bool:
+    """Nothing moves: the axes have other places. Where nobody gains by it, it stays."""
+    order = laying.order(node.inputs[0])
+    rank = len(order)
+    perm = [*(node.attrs.get("perm") or reversed(range(rank)))]
+    made = tuple(perm.index(axis) for axis in order)
+    asked = any(reader.op in PICTURES for reader in node.outputs[0].outputs)
+    if order == in_order(rank) and not (made == channels_last(rank) and asked):
+        return False
+    laying.read(node, 0, order)
+    node.op = "Identity"
+    node.attrs.clear()
+    laying.put(node, made)
+    return True
+
+
+def _squeeze(laying: _Laying, node: Node) -> bool:
+    axes, order = constant(input_at(node, 1)), laying.order(node.inputs[0])
+    if axes is None or order == in_order(len(order)):
+        return False
+    laying.read(node, 0, order)
+    laying.own_constant(node, 1, [_place(order, int(axis)) for axis in axes])
+    laying.put(node, without(order, [int(axis) % len(order) for axis in axes]))
+    return True
+
+
+def _reshape(laying: _Laying, node: Node) -> bool:
+    """Reshape and Flatten, where what they join and split lies together."""
+    x, y = node.inputs[0], node.outputs[0]
+    order, shape, wanted = laying.order(x), [*laying.sizes(x)], [*y.shape]
+    rank = len(order)
+    if shape[:1] == wanted[:1] and order[:1] == (0,):
+        shape[0] = wanted[0] = _ANY if isinstance(shape[0], str) else shape[0]
+    if order == in_order(rank) or not all(isinstance(n, int) for n in (*shape, *wanted)):
+        return False
+    given, made = regrouped(shape, wanted, order)
+    if given != order:
+        return False
+    if node.op == "Flatten":
+        if made != in_order(2) or node.attrs.get("axis", 1) != 1:
+            return False
+    else:
+        sizes = constant(node.inputs[1])
+        zeros = () if sizes is None else np.flatnonzero(sizes == 0)
+        kept = sizes is not None and (len(zeros) == 0 or list(zeros) == [0] == [made[0]])
+        if sizes is None or not kept or (len(zeros) and order[0] != 0):
+            return False
+        laying.own_constant(node, 1, sizes[list(made)])
+    laying.read(node, 0, order)
+    laying.put(node, made)
+    return True
+
+
+_ANY = 2
+"""A size that is free: no other is a part of it."""
+
+_OURS: Mapping[str, Callable[[_Laying, Node], bool]] = {
+    **dict.fromkeys(PICTURES, _picture),
+    "LutPerChannel": _per_channel,
+}
+_ONNX: Mapping[str, Callable[[_Laying, Node], bool]] = {
+    "Concat": _along_axis,
+    "DequantizeLinear": _quantizing,
+    "Flatten": _reshape,
+    "Pad": _pad,
+    "QuantizeLinear": _quantizing,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Slice": _slice,
+    "Split": _along_axis,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+}
+_HANDLERS = {
+    **dict.fromkeys(BY_NUMBER, _by_number),
+    **{(DOMAIN, name): how for name, how in _OURS.items()},
+    **{("", name): how for name, how in _ONNX.items()},
+}
+"""By domain and op: whether a node was laid out. All others keep ONNX's order."""
