@@ -57,17 +57,47 @@ def laid_out(graph: Graph, record: Record) -> Graph:
         return graph
     graph = graph.copy()
     nodes = list(graph.nodes)
+    kept = _channels_first(graph)
     laying = _Laying(graph=graph, record=record, taken=Taken(names(graph)))
     for tensor in graph.inputs:
         laying.write(tensor, tensor, _as_onnx(tensor))
     for node in nodes:
-        how = _HANDLERS.get((node.domain or "", node.op), _as_it_is)
+        how = _as_it_is if id(node) in kept else _handler(node)
         if any(_rank(each) is None for each in _ends(node)) or not how(laying, node):
             laying.keep_order(node)
-        laying.nodes.append(node)
-        laying.bring_outputs(node)
+        laying.finish(node)
     graph.nodes = laying.nodes
     return graph
+
+
+def _channels_first(graph: Graph) -> set[int]:
+    """The nodes, by id, whose results are read as ONNX has them alone, by whoever reads them.
+
+    There onnxruntime knows where a Transpose costs least.
+    """
+    found = set[int]()
+
+    def asks(reader: Node) -> bool:
+        how = _handler(reader)
+        if how is _as_it_is or _splits(reader):
+            return False
+        return how in (_picture, _max_pool, _reshape, _transpose) or id(reader) not in found
+
+    for node in reversed(graph.nodes):
+        readers = [each for tensor in node.outputs for each in tensor.outputs]
+        if not any(map(asks, readers)):
+            found.add(id(node))
+    return found
+
+
+def _splits(node: Node) -> bool:
+    """Whether it is a Reshape to more axes, in which channels lie neither first nor last."""
+    ranks = [_rank(each) or 0 for each in (*node.inputs[:1], *node.outputs[:1])]
+    return node.op == "Reshape" and ranks[0] < ranks[1]
+
+
+def _handler(node: Node) -> "Callable[[_Laying, Node], bool]":
+    return _HANDLERS.get((node.domain or "", node.op), _as_it_is)
 
 
 def _is_odd(node: Node) -> bool:
@@ -96,6 +126,7 @@ class _Laying(Layouts[Tensor]):
     record: Record = field(default_factory=Record)
     taken: Taken = field(default_factory=Taken)
     nodes: list[Node] = field(default_factory=list)
+    _behind: list[Node] = field(default_factory=list)
     _sizes: dict[int, list[Any]] = field(default_factory=dict)
     _moved: dict[tuple[int, Order], Tensor] = field(default_factory=dict)
 
@@ -103,7 +134,7 @@ class _Laying(Layouts[Tensor]):
         """A Transpose behind ``value``."""
         made = new_tensor(fresh(f"{value.name}_transposed", self.taken), value)
         made.shape = None if value.shape is None else [value.shape[axis] for axis in axes]
-        self._add_transpose(value, made, axes)
+        self.nodes.append(self._transpose(value, made, axes))
         return made
 
     def moved_to(self, order: Order, tensor: Tensor) -> Tensor:
@@ -113,9 +144,9 @@ class _Laying(Layouts[Tensor]):
             self.record.orders[found.name] = order
         return found
 
-    def _add_transpose(self, value: Tensor, made: Tensor, axes: Sequence[int]) -> None:
+    def _transpose(self, value: Tensor, made: Tensor, axes: Sequence[int]) -> Node:
         name = fresh(f"{made.name}_transpose", self.taken)
-        self.nodes.append(Node("Transpose", name, {"perm": [*axes]}, [value], [made]))
+        return Node("Transpose", name, {"perm": [*axes]}, [value], [made])
 
     def unwritten(self, tensor: Tensor) -> Laid[Tensor]:
         """What no node wrote, in ONNX's order."""
@@ -175,8 +206,21 @@ class _Laying(Layouts[Tensor]):
             if not tensor.is_empty():
                 self.write(tensor, tensor, _as_onnx(tensor))
 
-    def bring_outputs(self, node: Node) -> None:
-        """What leaves the graph gets ONNX's order under its own name."""
+    def write_behind(self, node: Node, order: Order) -> None:
+        """``node`` writes as ONNX has it, and a Transpose behind it in this order."""
+        tensor = node.outputs[0]
+        made = new_tensor(fresh(f"{tensor.name}_channels_first", self.taken), tensor)
+        node.outputs[0] = made
+        self._sizes[id(tensor)] = tensor.shape
+        tensor.shape = [tensor.shape[axis] for axis in order]
+        self.record.orders[tensor.name] = order
+        self.write(tensor, tensor, order)
+        self._behind.append(self._transpose(made, tensor, order))
+
+    def finish(self, node: Node) -> None:
+        """Go on behind ``node``; what leaves the graph gets ONNX's order under its name."""
+        self.nodes += [node, *self._behind]
+        self._behind.clear()
         for place, tensor in enumerate(node.outputs):
             if tensor.is_empty() or not is_graph_output(self.graph, tensor):
                 continue
@@ -215,6 +259,17 @@ def _picture(laying: _Laying, node: Node) -> bool:
     node.attrs[ATTRIBUTE] = 1
     laying.record.nodes[node.name].layout = layout_of(rank)
     laying.put(node, channels_last(rank))
+    return True
+
+
+def _max_pool(laying: _Laying, node: Node) -> bool:
+    """Transposes on both sides make onnxruntime take the kernel that wants channels last."""
+    rank = len(laying.order(node.inputs[0]))
+    given = [each for each in node.outputs if not each.is_empty()]
+    if len(given) > 1 or rank != 4 or is_graph_output(laying.graph, given[0]):
+        return False
+    laying.read(node, 0, in_order(rank))
+    laying.write_behind(node, channels_last(rank))
     return True
 
 
@@ -349,11 +404,18 @@ def _transpose(laying: _Laying, node: Node) -> bool:
     asked = any(reader.op in PICTURES for reader in node.outputs[0].outputs)
     if order == in_order(rank) and not (made == channels_last(rank) and asked):
         return False
+    if not _is_usual(made):
+        return False
     laying.read(node, 0, order)
     node.op = "Identity"
     node.attrs.clear()
     laying.put(node, made)
     return True
+
+
+def _is_usual(order: Order) -> bool:
+    """Whether channels lie first or last: from others the way back is long."""
+    return order in (in_order(len(order)), channels_last(len(order)))
 
 
 def _squeeze(laying: _Laying, node: Node) -> bool:
@@ -376,7 +438,7 @@ def _reshape(laying: _Laying, node: Node) -> bool:
     if order == in_order(rank) or not all(isinstance(n, int) for n in (*shape, *wanted)):
         return False
     given, made = regrouped(shape, wanted, order)
-    if given != order:
+    if given != order or not _is_usual(made):
         return False
     if node.op == "Flatten":
         if made != in_order(2) or node.attrs.get("axis", 1) != 1:
@@ -404,6 +466,7 @@ _ONNX: Mapping[str, Callable[[_Laying, Node], bool]] = {
     "Concat": _along_axis,
     "DequantizeLinear": _quantizing,
     "Flatten": _reshape,
+    "MaxPool": _max_pool,
     "Pad": _pad,
     "QuantizeLinear": _quantizing,
     "Reshape": _reshape,

@@ -129,6 +129,10 @@ class _Lying:
         """``node`` only gives a tensor another order in memory."""
         self._copies.append(node)
 
+    def _is_named(self, copy: Tensor, source: Tensor) -> bool:
+        """Whether what is copied has its name in the model from the copy."""
+        return copy.name in self.record.tensors and source.name not in self.record.tensors
+
     def finish(self) -> None:
         """Let all tensors have the sizes that ONNX has them in, each of them once."""
         for tensor, order in self._constants.values():
@@ -142,7 +146,7 @@ class _Lying:
             source, copy = node.inputs[0], node.outputs[0]
             node.inputs.clear()
             node.outputs.clear()
-            if is_graph_output(self.graph, copy):
+            if is_graph_output(self.graph, copy) or self._is_named(copy, source):
                 writer = producer(source)
                 if writer is None:
                     raise ModelError(f"output {copy.name!r} is an input")
