@@ -231,9 +231,8 @@ class _Laying(Layouts[Tensor]):
             node.outputs[place] = made
             self.record.orders[made.name] = self.record.orders.pop(tensor.name)
             tensor.shape = self._sizes[id(tensor)]
-            self._add_transpose(
-                made, tensor, [order.index(axis) for axis in range(len(order))]
-            )
+            back = [order.index(axis) for axis in range(len(order))]
+            self.nodes.append(self._transpose(made, tensor, back))
             self._laid[id(tensor)] = [Laid(made, order), Laid(tensor, in_order(len(order)))]
 
 
