@@ -3,7 +3,10 @@
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-KERNELS = ("IntLayerNorm", "TableSoftmax")
+KERNELS = (
+    *("IntAdd", "IntLayerNorm", "IntMul", "IntRescale", "IntSub", "Lut", "LutPair"),
+    *("LutPerChannel", "TableSoftmax"),
+)
 """The ops that have one; all others run their bodies."""
 
 

@@ -86,6 +86,10 @@ template <typename Work> void of_codes(Type type, const char *what, Work work) {
         throw std::runtime_error(std::string(what) + " has a type that the kernel has not");
 }
 
+inline void must_be_codes(const Tensor &tensor, const char *what) {
+    of_codes(tensor.type, what, [](auto) {});
+}
+
 template <typename Work> void of_stored(Type type, const char *what, Work work) {
     if (type == INT16)
         work(int16_t{});
@@ -124,6 +128,8 @@ struct Context {
 
     /* Runs work(part) for parts from 0 on, on the threads of the session if there are several. */
     template <typename Work> void parallel(size_t parts, Work work) const {
+        if (parts == 0)
+            return;
         if (parts == 1) {
             work(size_t{0});
             return;
@@ -135,24 +141,32 @@ struct Context {
     }
 };
 
-/* An op of the domain: how many inputs it has, and which has the type of the output. */
+/* An op of the domain: how many inputs it has, and which has the type of the output. Its shape
+   is that of the first, or of the first and another broadcast together. */
 struct Kernel {
     const char *name;
-    size_t inputs, typed_as;
+    size_t inputs, typed_as, other;
     void *(*create)(const Attributes &);
     void (*compute)(const void *state, const Context &);
     void (*destroy)(void *state);
 };
 
-/* An op of one output, shaped as its first input. State reads Attributes and has run(Context). */
+/* An op of one output; the input ``other`` is broadcast with the first. State reads Attributes
+   and has run(Context). */
 template <typename State>
-constexpr Kernel kernel(const char *name, size_t inputs, size_t typed_as) {
-    return {name, inputs, typed_as,
+constexpr Kernel broadcasting(const char *name, size_t inputs, size_t typed_as, size_t other) {
+    return {name, inputs, typed_as, other,
             [](const Attributes &given) -> void * { return new State(given); },
             [](const void *state, const Context &context) {
                 static_cast<const State *>(state)->run(context);
             },
             [](void *state) { delete static_cast<State *>(state); }};
+}
+
+/* The same, shaped as the first. */
+template <typename State>
+constexpr Kernel kernel(const char *name, size_t inputs, size_t typed_as) {
+    return broadcasting<State>(name, inputs, typed_as, 0);
 }
 
 } // namespace qpasses

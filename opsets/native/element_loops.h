@@ -1,0 +1,29 @@
+/* Loops over single numbers, for one instruction set: see elements.cpp. */
+
+/* Levels as doubles, which hold all products and sums of codes: to the nearest, in the manner
+   that ``lift`` and ``away`` say, as codes. */
+template <typename Y> inline Y stored(double level, const Steps &given) {
+    level = level < given.low ? given.low : level;
+    level = level > given.high ? given.high : level;
+    level += given.lift + __builtin_copysign(given.away, level);
+    return static_cast<Y>(static_cast<int32_t>(level + MAGIC - MAGIC) + given.zero);
+}
+
+template <typename A, typename B, typename Y>
+void sums(const Steps &given, const A *a, const B *b, Y *y, int64_t count) {
+    for (int64_t k = 0; k < count; k++)
+        y[k] = stored<Y>(a[k] * given.a + b[k] * given.b + given.offset, given);
+}
+
+template <typename A, typename B, typename Y>
+void products(const Steps &given, const A *a, const B *b, Y *y, int64_t count) {
+    for (int64_t k = 0; k < count; k++)
+        y[k] = stored<Y>((a[k] - given.a_zero) * (b[k] - given.b_zero) * given.a, given);
+}
+
+/* What is alike for all of b is in the offset, or in the factor. */
+template <typename A, typename Y>
+void scaled(const Steps &given, const A *a, Y *y, int64_t count) {
+    for (int64_t k = 0; k < count; k++)
+        y[k] = stored<Y>(a[k] * given.a + given.offset, given);
+}

@@ -1,0 +1,185 @@
+/* Lut, LutPerChannel and LutPair: what a table holds for each code. */
+
+#include "broadcast.h"
+#include "instruction_sets.h"
+#include "kernel.h"
+#include "kernels.h"
+
+#include <cstring>
+
+#if QPASSES_SETS > 1
+#include <immintrin.h>
+#endif
+
+namespace qpasses {
+namespace {
+
+/* Looks up each of so many bytes; tables have 256. */
+using Look = void (*)(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count);
+
+void plain_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count) {
+    for (int64_t k = 0; k < count; k++)
+        y[k] = table[x[k]];
+}
+
+#if QPASSES_SETS > 1
+BEGIN_AVX2
+/* Sixteen rows of sixteen entries: a row answers for the codes that lie in it, with zero for
+   others. */
+void avx2_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count) {
+    __m256i rows[16];
+    for (int row = 0; row < 16; row++)
+        rows[row] = _mm256_broadcastsi128_si256(
+            _mm_loadu_si128(reinterpret_cast<const __m128i *>(table + 16 * row)));
+    const __m256i sixteen = _mm256_set1_epi8(16), beyond = _mm256_set1_epi8(0x70);
+    int64_t k = 0;
+    for (; k + 32 <= count; k += 32) {
+        __m256i code = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(x + k));
+        __m256i found = _mm256_setzero_si256();
+        for (int row = 0; row < 16; row++) {
+            const __m256i place = _mm256_adds_epu8(code, beyond);
+            found = _mm256_or_si256(found, _mm256_shuffle_epi8(rows[row], place));
+            code = _mm256_sub_epi8(code, sixteen);
+        }
+        _mm256_storeu_si256(reinterpret_cast<__m256i *>(y + k), found);
+    }
+    for (; k < count; k++)
+        y[k] = table[x[k]];
+}
+END_SET
+BEGIN_AVX512
+void avx512_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count) {
+    const __m512i first = _mm512_loadu_si512(table), second = _mm512_loadu_si512(table + 64);
+    const __m512i third = _mm512_loadu_si512(table + 128);
+    const __m512i fourth = _mm512_loadu_si512(table + 192);
+    for (int64_t k = 0; k < count; k += 64) {
+        const int64_t left = count - k;
+        const __mmask64 some = left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+        const __m512i code = _mm512_maskz_loadu_epi8(some, x + k);
+        const __m512i low = _mm512_permutex2var_epi8(first, code, second);
+        const __m512i high = _mm512_permutex2var_epi8(third, code, fourth);
+        const __m512i found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(code), low, high);
+        _mm512_mask_storeu_epi8(y + k, some, found);
+    }
+}
+END_SET
+#endif
+
+Look look_of(InstructionSet set) {
+#if QPASSES_SETS > 1
+    if (set == AVX512)
+        return avx512_look;
+    if (set == AVX2)
+        return avx2_look;
+#endif
+    (void)set;
+    return plain_look;
+}
+
+constexpr int64_t ENTRIES = 256, PART = 1 << 15;
+
+struct Lut {
+    explicit Lut(const Attributes &) {}
+
+    void run(const Context &context) const {
+        const Tensor x = context.input(0), table = context.input(1);
+        uint8_t *y = static_cast<uint8_t *>(context.output(0, x.shape));
+        must_be_codes(x, "Lut: x");
+        must_be_codes(table, "Lut: its table");
+        if (table.size() != ENTRIES)
+            throw std::runtime_error("Lut: its table has not 256 entries");
+        const Look look = look_of(chosen_set());
+        const int64_t count = static_cast<int64_t>(x.size());
+        context.parallel((count + PART - 1) / PART, [&](size_t part) {
+            const int64_t begin = static_cast<int64_t>(part) * PART;
+            look(table.as<uint8_t>(), x.as<uint8_t>() + begin, y + begin,
+                 std::min(PART, count - begin));
+        });
+    }
+};
+
+struct LutPerChannel {
+    int64_t axis;
+
+    explicit LutPerChannel(const Attributes &given) : axis(given.integer("axis")) {}
+
+    void run(const Context &context) const {
+        const Tensor x = context.input(0), tables = context.input(1);
+        uint8_t *y = static_cast<uint8_t *>(context.output(0, x.shape));
+        must_be_codes(x, "LutPerChannel: x");
+        must_be_codes(tables, "LutPerChannel: its tables");
+        const int64_t channels = x.shape[axis];
+        if (tables.shape != Shape{channels, ENTRIES})
+            throw std::runtime_error("LutPerChannel: there is not one table for each channel");
+        int64_t inner = 1;
+        for (size_t k = axis + 1; k < x.shape.size(); k++)
+            inner *= x.shape[k];
+        if (x.size() == 0)
+            return;
+        if (inner == 1)
+            places(context, x, tables, y, channels);
+        else
+            rows(context, x, tables, y, inner);
+    }
+
+    /* Channels first: one table for a row. */
+    static void rows(const Context &context, const Tensor &x, const Tensor &tables, uint8_t *y,
+                     int64_t inner) {
+        const Look look = look_of(chosen_set());
+        const int64_t channels = tables.shape[0];
+        const int64_t count = static_cast<int64_t>(x.size()) / inner, least = PART / inner + 1;
+        context.parallel((count + least - 1) / least, [&](size_t part) {
+            const int64_t begin = static_cast<int64_t>(part) * least;
+            for (int64_t row = begin; row < count && row < begin + least; row++)
+                look(tables.as<uint8_t>() + row % channels * ENTRIES,
+                     x.as<uint8_t>() + row * inner, y + row * inner, inner);
+        });
+    }
+
+    /* Channels last: the columns of a few places at a time go through the table of each. */
+    static void places(const Context &context, const Tensor &x, const Tensor &tables, uint8_t *y,
+                       int64_t channels) {
+        const int64_t count = static_cast<int64_t>(x.size()) / channels;
+        const int64_t least = PART / channels + 1;
+        context.parallel((count + least - 1) / least, [&](size_t part) {
+            const int64_t begin = static_cast<int64_t>(part) * least;
+            const int64_t end = std::min(count, begin + least);
+            const uint8_t *entries = tables.as<uint8_t>();
+            for (int64_t place = begin; place < end; place++) {
+                const uint8_t *given = x.as<uint8_t>() + place * channels;
+                uint8_t *found = y + place * channels;
+                for (int64_t c = 0; c < channels; c++)
+                    found[c] = entries[c * ENTRIES + given[c]];
+            }
+        });
+    }
+};
+
+struct LutPair {
+    explicit LutPair(const Attributes &) {}
+
+    void run(const Context &context) const {
+        const Tensor a = context.input(0), b = context.input(1), table = context.input(2);
+        must_be_codes(a, "LutPair: a");
+        must_be_codes(b, "LutPair: b");
+        must_be_codes(table, "LutPair: its table");
+        const Broadcast both(a.shape, b.shape);
+        uint8_t *y = static_cast<uint8_t *>(context.output(0, both.shape));
+        if (table.size() != ENTRIES * ENTRIES)
+            throw std::runtime_error("LutPair: its table has not 65,536 entries");
+        const uint8_t *entries = table.as<uint8_t>();
+        both.runs(context, [&](const Run &run) {
+            const uint8_t *first = a.as<uint8_t>() + run.a, *second = b.as<uint8_t>() + run.b;
+            for (int64_t k = 0; k < run.count; k++)
+                y[run.y + k] = entries[ENTRIES * first[k * run.a_step] + second[k * run.b_step]];
+        });
+    }
+};
+
+} // namespace
+
+const Kernel LUT = kernel<Lut>("Lut", 2, 1);
+const Kernel LUT_PER_CHANNEL = kernel<LutPerChannel>("LutPerChannel", 2, 1);
+const Kernel LUT_PAIR = broadcasting<LutPair>("LutPair", 3, 0, 1);
+
+} // namespace qpasses
