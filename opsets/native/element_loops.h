@@ -9,16 +9,16 @@ template <typename Y> inline Y stored(double level, const Steps &given) {
     return static_cast<Y>(static_cast<int32_t>(level + MAGIC - MAGIC) + given.zero);
 }
 
-template <typename A, typename B, typename Y>
-void sums(const Steps &given, const A *a, const B *b, Y *y, int64_t count) {
+template <typename T>
+void sums(const Steps &given, const T *a, const T *b, T *y, int64_t count) {
     for (int64_t k = 0; k < count; k++)
-        y[k] = stored<Y>(a[k] * given.a + b[k] * given.b + given.offset, given);
+        y[k] = stored<T>(a[k] * given.a + b[k] * given.b + given.offset, given);
 }
 
-template <typename A, typename B, typename Y>
-void products(const Steps &given, const A *a, const B *b, Y *y, int64_t count) {
+template <typename T>
+void products(const Steps &given, const T *a, const T *b, T *y, int64_t count) {
     for (int64_t k = 0; k < count; k++)
-        y[k] = stored<Y>((a[k] - given.a_zero) * (b[k] - given.b_zero) * given.a, given);
+        y[k] = stored<T>((a[k] - given.a_zero) * (b[k] - given.b_zero) * given.a, given);
 }
 
 /* What is alike for all of b is in the offset, or in the factor. */

@@ -12,6 +12,10 @@
 
 #include <cmath>
 
+#if QPASSES_SETS > 1
+#include <immintrin.h>
+#endif
+
 namespace qpasses {
 namespace {
 
@@ -24,6 +28,16 @@ struct Steps {
     int32_t zero;
 };
 
+/* Sums of bytes in int32: halves of both multipliers side by side, and what is half of 2**shift
+   in the unit that is left of it. */
+struct ByteSums {
+    Steps steps;
+    Rounding rounding;
+    int32_t high, low, half;
+    int shift;
+    int16_t a_zero, b_zero, zero, least, most;
+};
+
 namespace plain {
 #include "element_loops.h"
 }
@@ -31,17 +45,22 @@ namespace plain {
 BEGIN_AVX2
 namespace avx2 {
 #include "element_loops.h"
+#include "avx2_bytes.h"
+#include "byte_sums.h"
+#include "end_bytes.h"
 }
 END_SET
 BEGIN_AVX512
 namespace avx512 {
 #include "element_loops.h"
+#include "avx512_bytes.h"
+#include "byte_sums.h"
+#include "end_bytes.h"
 }
 END_SET
 #endif
 
-template <typename A, typename B, typename Y>
-using Both = void (*)(const Steps &, const A *, const B *, Y *, int64_t);
+template <typename T> using Both = void (*)(const Steps &, const T *, const T *, T *, int64_t);
 template <typename A, typename Y>
 using One = void (*)(const Steps &, const A *, Y *, int64_t);
 
@@ -60,13 +79,22 @@ Steps steps_of(Rounding rounding, int64_t shift, const Tensor &zero, const Tenso
     return found;
 }
 
-/* Codes of three types that a kernel takes, by numbers of them. */
-template <typename Work>
-void of_three(const char *what, Type a, Type b, Type y, Work work) {
-    of_stored(a, what, [&](auto first) {
-        of_stored(b, what, [&](auto second) {
-            of_stored(y, what, [&](auto result) { work(first, second, result); });
-        });
+/* Stored numbers of any type as words of 16 bits, a block at a time. */
+constexpr int64_t BLOCK = 256;
+
+void widen(const Tensor &given, int64_t from, int64_t count, int16_t *words) {
+    of_stored(given.type, "a stored tensor", [&](auto code) {
+        const auto *codes = given.as<decltype(code)>() + from;
+        for (int64_t k = 0; k < count; k++)
+            words[k] = codes[k];
+    });
+}
+
+void narrow(const int16_t *words, int64_t count, Type type, void *y, int64_t to) {
+    of_stored(type, "a stored tensor", [&](auto code) {
+        auto *codes = static_cast<decltype(code) *>(y) + to;
+        for (int64_t k = 0; k < count; k++)
+            codes[k] = static_cast<decltype(code)>(words[k]);
     });
 }
 
@@ -84,34 +112,91 @@ template <int SIGN> struct Sum {
         given.a = std::ldexp(context.input(4).number(), -shift);
         given.b = SIGN * std::ldexp(context.input(5).number(), -shift);
         given.offset = -(given.a * context.input(1).number() + given.b * context.input(3).number());
-        of_three(SIGN > 0 ? "IntAdd" : "IntSub", a.type, b.type, zero.type,
-                 [&](auto first, auto second, auto result) {
-                     using A = decltype(first);
-                     using B = decltype(second);
-                     using Y = decltype(result);
-                     both.runs(context, [&](const Run &run) {
-                         some<A, B, Y>(given, a.as<A>() + run.a, b.as<B>() + run.b,
-                                       static_cast<Y *>(y) + run.y, run);
-                     });
-                 });
+        const ByteSums bytes = bytes_of(context, given, shift);
+        const bool is_alike = a.type == b.type && a.type == zero.type;
+        of_stored(is_alike ? a.type : INT16, "a sum", [&](auto code) {
+            using T = decltype(code);
+            both.runs(context, [&](const Run &run) {
+                if (is_alike)
+                    some<T>(given, a.as<T>() + run.a, b.as<T>() + run.b,
+                            static_cast<T *>(y) + run.y, run, bytes);
+                else
+                    mixed(given, a, b, zero.type, y, run);
+            });
+        });
     }
 
-    template <typename A, typename B, typename Y>
-    static void some(const Steps &given, const A *a, const B *b, Y *y, const Run &run) {
-        const Both<A, B, Y> sums = BEST(sums<A, B, Y>);
+    static void mixed(const Steps &given, const Tensor &a, const Tensor &b, Type type, void *y,
+                      Run run) {
+        int16_t first[BLOCK], second[BLOCK], found[BLOCK];
+        for (int64_t left = run.count; left > 0; left -= run.count) {
+            run.count = std::min(left, BLOCK);
+            widen(a, run.a, run.a_step ? run.count : 1, first);
+            widen(b, run.b, run.b_step ? run.count : 1, second);
+            some<int16_t>(given, first, second, found, run, {});
+            narrow(found, run.count, type, y, run.y);
+            run.a += run.a_step * run.count;
+            run.b += run.b_step * run.count;
+            run.y += run.count;
+        }
+    }
+
+    /* For sums of bytes in int32; their shift is 0 where they have too many bits. */
+    ByteSums bytes_of(const Context &context, const Steps &steps, int64_t shift) const {
+        ByteSums found = {};
+        const int64_t a = context.input(4).number(), b = context.input(5).number();
+        if (shift < 16 || shift > 45 || std::max(a, b) >= int64_t{1} << 30)
+            return found;
+        const auto side_by_side = [](int64_t first, int64_t second) {
+            return static_cast<int32_t>(static_cast<uint32_t>(first & 0xffff) |
+                                        static_cast<uint32_t>(second & 0xffff) << 16);
+        };
+        found.steps = steps;
+        found.rounding = rounding;
+        found.high = side_by_side(a >> 15, SIGN * (b >> 15));
+        found.low = side_by_side(a & 0x7fff, SIGN * (b & 0x7fff));
+        found.shift = static_cast<int>(shift - 15);
+        found.half = int32_t{1} << (found.shift - 1);
+        found.a_zero = static_cast<int16_t>(context.input(1).number());
+        found.b_zero = static_cast<int16_t>(context.input(3).number());
+        found.zero = static_cast<int16_t>(steps.zero);
+        found.least = static_cast<int16_t>(context.input(8).number());
+        found.most = static_cast<int16_t>(context.input(9).number());
+        return found;
+    }
+
+    template <typename T>
+    static void some(const Steps &given, const T *a, const T *b, T *y, const Run &run,
+                     const ByteSums &bytes) {
+        const One<T, T> scaled = BEST(scaled<T, T>);
         Steps other = given;
         if (run.a_step && run.b_step) {
-            sums(given, a, b, y, run.count);
+            both(given, a, b, y, run.count, bytes);
         } else if (run.b_step) {
-            const One<B, Y> scaled = BEST(scaled<B, Y>);
             other.a = given.b;
             other.offset += given.a * *a;
             scaled(other, b, y, run.count);
         } else {
-            const One<A, Y> scaled = BEST(scaled<A, Y>);
             other.offset += given.b * *b;
             scaled(other, a, y, run.count);
         }
+    }
+
+    template <typename T>
+    static void both(const Steps &given, const T *a, const T *b, T *y, int64_t count,
+                     const ByteSums &bytes) {
+#if QPASSES_SETS > 1
+        if constexpr (sizeof(T) == 1)
+            if (bytes.shift && chosen_set() != PLAIN) {
+                const auto loop =
+                    chosen_set() == AVX512 ? avx512::byte_sums<T> : avx2::byte_sums<T>;
+                loop(bytes, a, b, y, count);
+                return;
+            }
+#endif
+        (void)bytes;
+        const Both<T> sums = BEST(sums<T>);
+        sums(given, a, b, y, count);
     }
 };
 
@@ -161,7 +246,7 @@ struct Product {
 
     template <typename T>
     static void some(const Steps &given, const T *a, const T *b, T *y, const Run &run) {
-        const Both<T, T, T> products = BEST(products<T, T, T>);
+        const Both<T> products = BEST(products<T>);
         const One<T, T> scaled = BEST(scaled<T, T>);
         if (run.a_step && run.b_step) {
             products(given, a, b, y, run.count);
