@@ -62,6 +62,59 @@ void avx512_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t cou
         _mm512_mask_storeu_epi8(y + k, some, found);
     }
 }
+
+/* Sixteen rows of sixteen bytes in each lane become columns. */
+inline void transpose(__m512i *rows) {
+    __m512i other[16];
+    for (int k = 0; k < 8; k++) {
+        other[2 * k] = _mm512_unpacklo_epi8(rows[k], rows[k + 8]);
+        other[2 * k + 1] = _mm512_unpackhi_epi8(rows[k], rows[k + 8]);
+    }
+    for (int k = 0; k < 8; k++) {
+        rows[2 * k] = _mm512_unpacklo_epi8(other[k], other[k + 8]);
+        rows[2 * k + 1] = _mm512_unpackhi_epi8(other[k], other[k + 8]);
+    }
+    for (int k = 0; k < 8; k++) {
+        other[2 * k] = _mm512_unpacklo_epi8(rows[k], rows[k + 8]);
+        other[2 * k + 1] = _mm512_unpackhi_epi8(rows[k], rows[k + 8]);
+    }
+    for (int k = 0; k < 8; k++) {
+        rows[2 * k] = _mm512_unpacklo_epi8(other[k], other[k + 8]);
+        rows[2 * k + 1] = _mm512_unpackhi_epi8(other[k], other[k + 8]);
+    }
+}
+
+/* Sixteen channels at 64 places: each row has one channel at four places, then a lane has a
+   channel at sixteen, so that a register is all there is of a channel. */
+void avx512_columns(const uint8_t *tables, const uint8_t *x, uint8_t *y, int64_t step, int count) {
+    const __mmask16 some = static_cast<__mmask16>((1 << count) - 1);
+    __m512i rows[16];
+    for (int k = 0; k < 16; k++) {
+        const uint8_t *from = x + 4 * k * step;
+        __m512i row = _mm512_castsi128_si512(_mm_maskz_loadu_epi8(some, from));
+        row = _mm512_inserti32x4(row, _mm_maskz_loadu_epi8(some, from + step), 1);
+        row = _mm512_inserti32x4(row, _mm_maskz_loadu_epi8(some, from + 2 * step), 2);
+        rows[k] = _mm512_inserti32x4(row, _mm_maskz_loadu_epi8(some, from + 3 * step), 3);
+    }
+    transpose(rows);
+    for (int channel = 0; channel < count; channel++) {
+        const uint8_t *table = tables + 256 * channel;
+        const __m512i code = rows[channel];
+        const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(table), code,
+                                                     _mm512_loadu_si512(table + 64));
+        const __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(table + 128), code,
+                                                      _mm512_loadu_si512(table + 192));
+        rows[channel] = _mm512_mask_blend_epi8(_mm512_movepi8_mask(code), low, high);
+    }
+    transpose(rows);
+    for (int k = 0; k < 16; k++) {
+        uint8_t *to = y + 4 * k * step;
+        _mm_mask_storeu_epi8(to, some, _mm512_castsi512_si128(rows[k]));
+        _mm_mask_storeu_epi8(to + step, some, _mm512_extracti32x4_epi32(rows[k], 1));
+        _mm_mask_storeu_epi8(to + 2 * step, some, _mm512_extracti32x4_epi32(rows[k], 2));
+        _mm_mask_storeu_epi8(to + 3 * step, some, _mm512_extracti32x4_epi32(rows[k], 3));
+    }
+}
 END_SET
 #endif
 
@@ -140,12 +193,20 @@ struct LutPerChannel {
     static void places(const Context &context, const Tensor &x, const Tensor &tables, uint8_t *y,
                        int64_t channels) {
         const int64_t count = static_cast<int64_t>(x.size()) / channels;
-        const int64_t least = PART / channels + 1;
+        const int64_t least = (PART / channels + 64) / 64 * 64;
         context.parallel((count + least - 1) / least, [&](size_t part) {
             const int64_t begin = static_cast<int64_t>(part) * least;
             const int64_t end = std::min(count, begin + least);
             const uint8_t *entries = tables.as<uint8_t>();
-            for (int64_t place = begin; place < end; place++) {
+            int64_t place = begin;
+#if QPASSES_SETS > 1
+            for (; chosen_set() == AVX512 && place + 64 <= end; place += 64)
+                for (int64_t c = 0; c < channels; c += 16)
+                    avx512_columns(entries + c * ENTRIES, x.as<uint8_t>() + place * channels + c,
+                                   y + place * channels + c, channels,
+                                   static_cast<int>(std::min(channels - c, int64_t{16})));
+#endif
+            for (; place < end; place++) {
                 const uint8_t *given = x.as<uint8_t>() + place * channels;
                 uint8_t *found = y + place * channels;
                 for (int64_t c = 0; c < channels; c++)
