@@ -36,6 +36,7 @@ class StoredTensor:
     ``scale`` and ``zero_point`` are lists where channels, along ``axis``, have their own.
     ``codes``: the smallest and the largest that are stored; ``origin``: where the scale comes
     from if the model was quantized before, it (``model``) or ``calibration``; else nothing.
+    ``order``: in which its axes lie in the file, if not as ONNX has them, as ``shape`` does.
     """
 
     input: str
@@ -47,6 +48,7 @@ class StoredTensor:
     codes: tuple[int, int]
     origin: str = ""
     axis: int | None = None
+    order: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -250,7 +252,7 @@ def _stored(
             )
             origin = "model" if tensor.name in record.kept else "calibration"
             origin = origin if record.kept else ""
-            ends = meaning.limits, origin, axis
+            ends = meaning.limits, origin, axis, record.orders.get(tensor.name)
             found.append(StoredTensor(name, tensor.name, *parameters, *ends))
     return found
 

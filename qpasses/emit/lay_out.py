@@ -33,6 +33,7 @@ from qpasses.ir.graph import (
     constant,
     fresh,
     input_at,
+    is_float,
     is_graph,
     is_graph_output,
     names,
@@ -66,6 +67,7 @@ def laid_out(graph: Graph, record: Record) -> Graph:
         if any(_rank(each) is None for each in _ends(node)) or not how(laying, node):
             laying.keep_order(node)
         laying.finish(node)
+    laying.leave_out_unread()
     graph.nodes = laying.nodes
     return graph
 
@@ -127,14 +129,22 @@ class _Laying(Layouts[Tensor]):
     taken: Taken = field(default_factory=Taken)
     nodes: list[Node] = field(default_factory=list)
     _behind: list[Node] = field(default_factory=list)
+    _guessed: list[Node] = field(default_factory=list)
     _sizes: dict[int, list[Any]] = field(default_factory=dict)
     _moved: dict[tuple[int, Order], Tensor] = field(default_factory=dict)
 
     def transposed(self, value: Tensor, axes: Sequence[int]) -> Tensor:
         """A Transpose behind ``value``."""
-        made = new_tensor(fresh(f"{value.name}_transposed", self.taken), value)
+        made = self._copy(value, "transposed")
         made.shape = None if value.shape is None else [value.shape[axis] for axis in axes]
         self.nodes.append(self._transpose(value, made, axes))
+        return made
+
+    def _copy(self, tensor: Tensor, how: str) -> Tensor:
+        """Another tensor of the same codes."""
+        made = new_tensor(fresh(f"{tensor.name}_{how}", self.taken), tensor)
+        if tensor.name in self.record.tensors:
+            self.record.tensors[made.name] = self.record.tensors[tensor.name]
         return made
 
     def moved_to(self, order: Order, tensor: Tensor) -> Tensor:
@@ -209,17 +219,28 @@ class _Laying(Layouts[Tensor]):
     def write_behind(self, node: Node, order: Order) -> None:
         """``node`` writes as ONNX has it, and a Transpose behind it in this order."""
         tensor = node.outputs[0]
-        made = new_tensor(fresh(f"{tensor.name}_channels_first", self.taken), tensor)
-        node.outputs[0] = made
-        self._sizes[id(tensor)] = tensor.shape
-        tensor.shape = [tensor.shape[axis] for axis in order]
-        self.record.orders[tensor.name] = order
-        self.write(tensor, tensor, order)
-        self._behind.append(self._transpose(made, tensor, order))
+        made = self._copy(tensor, "transposed")
+        made.shape = [tensor.shape[axis] for axis in order]
+        self.record.orders[made.name] = order
+        self.write(tensor, made, order)
+        self._laid[id(tensor)].append(Laid(tensor, in_order(len(order))))
+        self._behind.append(self._transpose(tensor, made, order))
+
+    def leave_out_unread(self) -> None:
+        """Take away Transposes for readers that there were not."""
+        unread = [node for node in self._guessed if not node.outputs[0].outputs]
+        for node in unread:
+            name = node.outputs[0].name
+            node.inputs.clear()
+            self.record.orders.pop(name)
+            self.record.tensors.pop(name, None)
+        gone = {id(node) for node in unread}
+        self.nodes = [node for node in self.nodes if id(node) not in gone]
 
     def finish(self, node: Node) -> None:
         """Go on behind ``node``; what leaves the graph gets ONNX's order under its name."""
         self.nodes += [node, *self._behind]
+        self._guessed += self._behind
         self._behind.clear()
         for place, tensor in enumerate(node.outputs):
             if tensor.is_empty() or not is_graph_output(self.graph, tensor):
@@ -227,17 +248,13 @@ class _Laying(Layouts[Tensor]):
             order = self.order(tensor)
             if order == in_order(len(order)):
                 continue
-            made = new_tensor(fresh(f"{tensor.name}_{_letters(order)}", self.taken), tensor)
+            made = self._copy(tensor, "channels_last")
             node.outputs[place] = made
             self.record.orders[made.name] = self.record.orders.pop(tensor.name)
             tensor.shape = self._sizes[id(tensor)]
             back = [order.index(axis) for axis in range(len(order))]
             self.nodes.append(self._transpose(made, tensor, back))
             self._laid[id(tensor)] = [Laid(made, order), Laid(tensor, in_order(len(order)))]
-
-
-def _letters(order: Order) -> str:
-    return "channels_last" if order == channels_last(len(order)) else "transposed"
 
 
 def _as_onnx_of(laying: _Laying, tensor: Tensor) -> Order:
@@ -273,7 +290,12 @@ def _max_pool(laying: _Laying, node: Node) -> bool:
 
 
 def _by_number(laying: _Laying, node: Node) -> bool:
-    """What looks at one number of each operand at a time, broadcast or not."""
+    """What looks at one number of each operand at a time, broadcast or not.
+
+    What stays float stays as it was.
+    """
+    if any(map(is_float, _ends(node))):
+        return False
     rank = _rank(node.outputs[0]) or 0
     op = OPS.get(node.op) if node.domain == DOMAIN else None
     places = range(len(node.inputs)) if op is None else _operands(op.name)
@@ -319,16 +341,6 @@ def _per_channel(laying: _Laying, node: Node) -> bool:
     laying.read(node, 0, order)
     node.attrs["axis"] = rank - 1
     laying.record.nodes[node.name].layout = layout_of(rank)
-    laying.put(node, order)
-    return True
-
-
-def _quantizing(laying: _Laying, node: Node) -> bool:
-    """With one scale for all."""
-    order, scale = laying.order(node.inputs[0]), node.inputs[1].shape
-    if order == in_order(len(order)) or scale is None or any(size != 1 for size in scale):
-        return False
-    laying.read(node, 0, order)
     laying.put(node, order)
     return True
 
@@ -463,11 +475,9 @@ _OURS: Mapping[str, Callable[[_Laying, Node], bool]] = {
 }
 _ONNX: Mapping[str, Callable[[_Laying, Node], bool]] = {
     "Concat": _along_axis,
-    "DequantizeLinear": _quantizing,
     "Flatten": _reshape,
     "MaxPool": _max_pool,
     "Pad": _pad,
-    "QuantizeLinear": _quantizing,
     "Reshape": _reshape,
     "Resize": _resize,
     "Slice": _slice,

@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.declaration import Probe
+from opsets.either_layout import ATTRIBUTE, split
 from opsets.fixed_point import Int64, saturate
-from opsets.op import DOMAIN, Constants
+from opsets.op import DOMAIN, Body, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import requantize
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.prove import accumulator_interval, rests_of
 from qpasses.evidence.thresholds import end_levels, levels, meaning_thresholds
 from qpasses.ir.graph import Graph, Node
-from qpasses.ir.record import Record
+from qpasses.ir.record import NodeRecord, Record
 from qpasses.ir.runtime import OPSET, run_op
 
 _CHUNK = 1 << 16
@@ -33,14 +34,25 @@ def probe_kernels(graph: Graph, record: Record) -> dict[str, tuple[int, int]]:
     its predecessor, which its probe brings to the kernel.
     """
     return {
-        node.name: probe_node(node, constants_of(node), record.nodes[node.name].overload)
+        node.name: _probed(node, record.nodes[node.name])
         for node in graph.nodes
         if node.domain == DOMAIN and OPS[node.op].probe is not None
     }
 
 
-def probe_node(node: Node, given: Constants, overload: str) -> tuple[int, int]:
-    """(accumulators probed, results that differ from the meaning) of one node."""
+def _probed(node: Node, entry: NodeRecord) -> tuple[int, int]:
+    return probe_node(node, constants_of(node), entry.overload, entry.layout)
+
+
+def probe_node(
+    node: Node, given: Constants, overload: str, layout: str = ""
+) -> tuple[int, int]:
+    """(accumulators probed, results that differ from the meaning) of one node.
+
+    ``layout``: that of the body that runs.
+    """
+    op = OPS[node.op]
+    body = op.laid(op.overload(overload), layout)
     reachable = accumulator_interval(node, given)
     channels = len(reachable.low)
     multiplier, shift = (
@@ -62,7 +74,7 @@ def probe_node(node: Node, given: Constants, overload: str) -> tuple[int, int]:
         level = requantize(acc, m, s, rounding, rests[0] if rests else None)
         expected = saturate(level, given["y_zero"], given["y_min"], given["y_max"])
         for optimize in (False, True):
-            found = _run(node, overload, given, part, optimize)
+            found = _run(node, body, given, part, optimize)
             wrong += int((found.ravel() != expected).sum())
     return columns[0].size, wrong
 
@@ -72,16 +84,16 @@ Columns = Sequence[NDArray[np.int32]]
 
 
 def _run(
-    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+    node: Node, body: Body, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """What the kernel makes of each accumulator, brought there as the op declares."""
     probe = OPS[node.op].probe
     assert probe is not None, node.op
-    return _PROBES[probe](node, overload, given, columns, optimize)
+    return _PROBES[probe](node, body, given, columns, optimize)
 
 
 def _run_filters(
-    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+    node: Node, body: Body, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One output position, weights of zero: each accumulator is the bias of its channel."""
     acc, multiplier, shift, *rests = columns
@@ -103,11 +115,25 @@ def _run_filters(
     inputs = [x, zero, w, np.asarray(np.int8(0)), acc, multiplier, shift, *ends]
     if given["x_zero"].ndim:
         inputs[1] = np.full(acc.size, zero)
-    return run_op(node.op, overload, inputs, attributes, optimize=optimize)
+    return _of_pictures(node, body, inputs, attributes, optimize)
+
+
+def _of_pictures(
+    node: Node,
+    body: Body,
+    inputs: list[NDArray[Any]],
+    attributes: dict[str, Any],
+    optimize: bool,
+) -> NDArray[Any]:
+    """What ``body`` gives for x [N, C, spatial...], in its layout."""
+    if split(body.overload)[1]:
+        inputs = [np.moveaxis(inputs[0], 1, -1), *inputs[1:]]
+        attributes = {**attributes, ATTRIBUTE: 1}
+    return run_op(node.op, body, inputs, attributes, optimize=optimize)
 
 
 def _run_window(
-    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+    node: Node, body: Body, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One window in a channel for each accumulator, of codes that give it."""
     zero, rest = given["x_zero"], [given["multiplier"], given["shift"], *_ends(given)]
@@ -122,25 +148,23 @@ def _run_window(
         codes = (_spread(acc.astype(np.int64), prod(window)) + zero).astype(zero.dtype)
         x, channels = codes.T.reshape(1, acc.size, *window), {"channels": acc.size}
         inputs = [x, zero, *rest]
-        found.append(
-            run_op(node.op, overload, inputs, attributes | channels, optimize=optimize)
-        )
+        found.append(_of_pictures(node, body, inputs, attributes | channels, optimize))
     return np.concatenate([each.ravel() for each in found])
 
 
 def _run_columns(
-    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+    node: Node, body: Body, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One row, weights of zero: each accumulator is the bias of its column."""
     zero, size, rests = given["x_zero"], columns[0].size, columns[3:]
     x, w = np.full((1, 1), zero), np.zeros((1, size), np.int8)
     inputs = [x, zero, w, np.asarray(np.int8(0)), *columns[:3], *_ends(given)]
     attributes = {"rounding": node.attrs["rounding"], "leading": [1], **_given_rests(rests)}
-    return run_op(node.op, overload, inputs, attributes, optimize=optimize)
+    return run_op(node.op, body, inputs, attributes, optimize=optimize)
 
 
 def _run_coefficients(
-    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+    node: Node, body: Body, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """One place of level 1 or -1, and a height for each accumulator, its coefficient there."""
     zero, (acc, multiplier, shift, *_) = given["x_zero"], columns
@@ -152,11 +176,11 @@ def _run_coefficients(
         **{"dims": 2, "x_sizes": [1, 1, 1], "y_sizes": [1, acc.size, 1]},
     }
     inputs = [x, zero, *tables, multiplier[:1], shift[:1], *_ends(given)]
-    return run_op(node.op, overload, inputs, attributes, optimize=optimize)
+    return run_op(node.op, body, inputs, attributes, optimize=optimize)
 
 
 def _run_operands(
-    node: Node, overload: str, given: Constants, columns: Columns, optimize: bool
+    node: Node, body: Body, given: Constants, columns: Columns, optimize: bool
 ) -> NDArray[Any]:
     """A row of a times a column of b for each accumulator."""
     acc, a_zero, b_zero = columns[0], given["a_zero"], given["b_zero"]
@@ -167,11 +191,11 @@ def _run_operands(
             row, factors = operands_of(acc[part], a_zero, b_zero, node.attrs["inner"])
             inputs = [row, a_zero, factors, b_zero, *rest]
             attributes = {name: node.attrs[name] for name in OPS[node.op].attributes}
-            found[part] = run_op(node.op, overload, inputs, attributes, optimize=optimize)[0]
+            found[part] = run_op(node.op, body, inputs, attributes, optimize=optimize)[0]
     return found
 
 
-_PROBES: Mapping[Probe, Callable[[Node, str, Constants, Columns, bool], NDArray[Any]]] = {
+_PROBES: Mapping[Probe, Callable[[Node, Body, Constants, Columns, bool], NDArray[Any]]] = {
     Probe.FILTERS: _run_filters,
     Probe.WINDOW: _run_window,
     Probe.COLUMNS: _run_columns,

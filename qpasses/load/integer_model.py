@@ -45,8 +45,10 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     try:
         record, about = read_record(model)
         graph = _imported(model)
-        restore_order(graph, record)
-        problem = _problem(graph, record, about) or _other_version(model)
+        problem = _unrecorded(about) or _other_version(model)
+        if not problem:
+            restore_order(graph, record)
+            problem = _problem(graph, record)
         if problem:
             raise ModelError(
                 "not an integer model of this tool, or its metadata was stripped: " + problem
@@ -72,7 +74,8 @@ def _imported(model: onnx.ModelProto) -> Graph:
         raise ModelError(f"the graph is damaged: {error}") from error
 
 
-def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
+def _unrecorded(about: dict[str, Any]) -> str:
+    """What the model does not say of itself."""
     if not {"float_sha256", "configuration", "version"} <= about.keys():
         return "there is no record (are the two models swapped?)"
     if not all(isinstance(about[name], str) for name in ("float_sha256", "version")):
@@ -81,6 +84,10 @@ def _problem(graph: Graph, record: Record, about: dict[str, Any]) -> str:
         return f"its configuration lacks, or should not have, {', '.join(unlike)}"
     if any(not isinstance(about.get(name, {}), dict) for name in _BY_NAME):
         return f"{', '.join(_BY_NAME)} are not by name"
+    return ""
+
+
+def _problem(graph: Graph, record: Record) -> str:
     if damaged := _damaged_lists(record):
         return damaged
     nodes = [node for node in graph.nodes if node.domain == DOMAIN]

@@ -129,10 +129,6 @@ class _Lying:
         """``node`` only gives a tensor another order in memory."""
         self._copies.append(node)
 
-    def _is_named(self, copy: Tensor, source: Tensor) -> bool:
-        """Whether what is copied has its name in the model from the copy."""
-        return copy.name in self.record.tensors and source.name not in self.record.tensors
-
     def finish(self) -> None:
         """Let all tensors have the sizes that ONNX has them in, each of them once."""
         for tensor, order in self._constants.values():
@@ -146,15 +142,17 @@ class _Lying:
             source, copy = node.inputs[0], node.outputs[0]
             node.inputs.clear()
             node.outputs.clear()
-            if is_graph_output(self.graph, copy) or self._is_named(copy, source):
+            if is_graph_output(self.graph, copy):
                 writer = producer(source)
                 if writer is None:
                     raise ModelError(f"output {copy.name!r} is an input")
                 redirect(self.graph, source, copy)
                 place = next(k for k, each in enumerate(writer.outputs) if each is source)
                 writer.outputs[place] = copy
+                self.record.tensors.pop(source.name, None)
             else:
                 redirect(self.graph, copy, source)
+                self.record.tensors.pop(copy.name, None)
         gone = {id(node) for node in self._copies}
         self.graph.nodes = [node for node in self.graph.nodes if id(node) not in gone]
 
@@ -167,9 +165,16 @@ def _picture(lying: _Lying, node: Node) -> None:
     rank = len(order)
     if order != (0, *range(2, rank), 1) or not layout_of(rank):
         raise _MeaninglessError("neither channels first nor last")
-    if node.attrs.get(ATTRIBUTE) != 1 or entry.layout != layout_of(rank):
+    if _integer(node, ATTRIBUTE) != 1:
         raise _MeaninglessError("it does not say that channels are last")
     del node.attrs[ATTRIBUTE]
+    entry.layout = layout_of(rank)
+
+
+def _integer(node: Node, name: str) -> int | None:
+    """An attribute that is a number, None for others and without it."""
+    found = node.attrs.get(name)
+    return found if type(found) is int else None
 
 
 def _per_channel(lying: _Lying, node: Node) -> None:
@@ -177,8 +182,8 @@ def _per_channel(lying: _Lying, node: Node) -> None:
         lying.alike([node.inputs[0], node.outputs[0]]),
         lying.record.nodes[node.name],
     )
-    axis, rank = node.attrs.get("axis"), len(order)
-    if type(axis) is not int or not 0 <= axis < rank or order != (0, *range(2, rank), 1):
+    axis, rank = _integer(node, "axis"), len(order)
+    if axis is None or not 0 <= axis < rank or order != (0, *range(2, rank), 1):
         raise _MeaninglessError(f"axis {axis!r}")
     if entry.layout not in ("", layout_of(rank)):
         raise _MeaninglessError(f"its body is for {entry.layout}")
@@ -217,7 +222,8 @@ def _identity(lying: _Lying, node: Node) -> None:
 
 def _permutation(before: Order, after: Order, moved: Sequence[int]) -> list[int]:
     """By which axes as ONNX has them change, where axes in memory do so by ``moved``."""
-    if sorted(moved) != list(range(len(before))) or len(after) != len(before):
+    plain = isinstance(moved, list | range) and all(type(each) is int for each in moved)
+    if not plain or not sorted(moved) == [*range(len(before))] == [*range(len(after))]:
         raise _MeaninglessError("it is no permutation")
     made = {after[place]: before[axis] for place, axis in enumerate(moved)}
     return [made[axis] for axis in range(len(after))]
@@ -225,18 +231,11 @@ def _permutation(before: Order, after: Order, moved: Sequence[int]) -> list[int]
 
 def _transpose(lying: _Lying, node: Node) -> None:
     before, after = lying.known(node.inputs[0]), lying.known(node.outputs[0])
-    moved = node.attrs.get("perm") or list(reversed(range(len(before))))
+    moved = node.attrs.get("perm", list(reversed(range(len(before)))))
     perm = _permutation(before, after, moved)
     if perm == list(range(len(perm))) and node.name not in lying.record.nodes:
         lying.copies(node)
     node.attrs["perm"] = perm
-
-
-def _quantizing(lying: _Lying, node: Node) -> None:
-    lying.alike([node.inputs[0], node.outputs[0]])
-    scale = constant(node.inputs[1])
-    if scale is None or scale.size != 1:
-        raise _MeaninglessError("its channels have scales")
 
 
 def _along_axis(lying: _Lying, node: Node) -> None:
@@ -246,7 +245,7 @@ def _along_axis(lying: _Lying, node: Node) -> None:
     for tensor in data:
         if not varies(tensor):
             lying.as_onnx(tensor, order)
-    node.attrs["axis"] = _axis(order, node.attrs.get("axis"))
+    node.attrs["axis"] = _axis(order, _integer(node, "axis"))
 
 
 def _axis(order: Order, place: Any) -> int:
@@ -309,7 +308,7 @@ def _reshape(lying: _Lying, node: Node) -> None:
     if _blocks(shape, made, before, 0) != _blocks(shape, made, after, 1):
         raise _MeaninglessError("it joins or splits what does not lie together")
     if node.op == "Flatten":
-        if after != (0, 1) or node.attrs.get("axis", 1) != 1 or before[0] != 0:
+        if after != (0, 1) or _integer(node, "axis") not in (None, 1) or before[0] != 0:
             raise _MeaninglessError("it is no Flatten")
         return
     sizes = constant(node.inputs[1])
@@ -348,11 +347,9 @@ _OURS: Mapping[str, Callable[[_Lying, Node], None]] = {
 }
 _ONNX: Mapping[str, Callable[[_Lying, Node], None]] = {
     "Concat": _along_axis,
-    "DequantizeLinear": _quantizing,
     "Flatten": _reshape,
     "Identity": _identity,
     "Pad": _listed(3, [1]),
-    "QuantizeLinear": _quantizing,
     "Reshape": _reshape,
     "Resize": _listed(None, [1, 2, 3]),
     "Slice": _listed(3, [1, 2, 4]),

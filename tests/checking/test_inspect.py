@@ -19,7 +19,15 @@ from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.report.inspection_tables import print_inspection
 from tests.support.commands import MODEL, USAGE, assert_refused, run
-from tests.support.small_models import cnn, every_tensor, model, numbers, pictures, save
+from tests.support.small_models import (
+    cnn,
+    every_tensor,
+    model,
+    nodes_as_onnx,
+    numbers,
+    pictures,
+    save,
+)
 
 ALL_KINDS = """
 all_kinds (float[N, 1, 8, 8] x) => (float[N, 3] scores, float[N, 1] shares) {
@@ -104,7 +112,7 @@ def test_the_table_has_every_node_with_its_op_in_graph_order(inspected):
     lines = words(shown(inspected.path))
     start = next(i for i, line in enumerate(lines) if line[:2] == ["node", "from"])
     rows = [line for line in lines[start + 1 :] if len(line) > 3]
-    nodes = inspected.model.graph.node
+    nodes = nodes_as_onnx(inspected.model)
     assert [row[0] for row in rows] == [node.name for node in nodes]
     for row, node in zip(rows, nodes, strict=True):
         assert node.op_type in row
@@ -144,7 +152,7 @@ def test_the_table_shows_every_name_of_a_real_model_in_one_piece(tmp_path):
 
 def test_the_api_gives_the_same_rows(inspected):
     found = qpasses.inspect(inspected.model)
-    assert [row.name for row in found.rows] == [n.name for n in inspected.model.graph.node]
+    assert [row.name for row in found.rows] == [n.name for n in nodes_as_onnx(inspected.model)]
     assert json.loads(json.dumps(found.as_json())) == as_json(inspected.path)
     assert qpasses.inspect(inspected.path).node("conv").source == ["conv", "relu"]
 
@@ -241,7 +249,7 @@ def test_a_name_that_no_node_has_is_named_with_a_hint(inspected, name, hint, for
 def test_the_json_has_a_row_per_node_and_the_models_record(inspected):
     found = as_json(inspected.path)
     assert [row["name"] for row in found["nodes"]] == [
-        node.name for node in inspected.model.graph.node
+        node.name for node in nodes_as_onnx(inspected.model)
     ]
     assert found["record"]["float_sha256"] == inspected.report["model"]["sha256"]
     configuration = json.loads(json.dumps(inspected.report["configuration"]))

@@ -11,7 +11,14 @@ from qpasses.checking import side_by_side, verification
 from qpasses.ir.metadata import PREFIX
 from tests.checking.test_checking import BODIES, CONSTANTS, SETTINGS, random_feeds, small
 from tests.support.fault_finding import Floats, one_off
-from tests.support.small_models import cnn, convolutions_around, model, numbers, pictures
+from tests.support.small_models import (
+    cnn,
+    convolutions_around,
+    model,
+    nodes_as_onnx,
+    numbers,
+    pictures,
+)
 
 FEEDS = [{"x": picture[None]} for picture in pictures(4)]
 
@@ -248,7 +255,7 @@ def test_every_stored_tensor_is_what_float_arithmetic_makes_of_the_codes(body, o
     feeds = [random_feeds(original, seed) for seed in range(3)]
     made = qpasses.quantize(original, feeds, **SETTINGS[options]).model
     found = qpasses.verify(made, original, feeds).report["checks"]["qdq"]
-    written = {name for node in made.graph.node for name in node.output}
+    written = {name for node in nodes_as_onnx(made) for name in node.output}
     stored = [v for v in made.graph.value_info if v.name in written and v.metadata_props]
     anew = body == "joined"  # one tensor is stored at a second scale, for the Concat
     assert found["tensors"] >= len(stored) - anew > 0 or options == "edges"
@@ -268,7 +275,7 @@ def test_a_chain_with_two_ends_is_compared_from_its_beginning():
         **{name: CONSTANTS[name] for name in ("w", "columns", "half")},
     )
     feeds = [random_feeds(original, seed) for seed in range(3)]
-    made = qpasses.quantize(original, feeds).model
+    made = qpasses.quantize(original, feeds, layout="nchw").model
     tables = [node for node in made.graph.node if node.op_type == "LutPerChannel"]
     assert len(tables) == 2 and tables[0].input[0] == tables[1].input[0]
     found = qpasses.verify(made, original, feeds)

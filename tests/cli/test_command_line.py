@@ -521,7 +521,7 @@ def test_verify_refuses_a_model_that_cannot_be_its_own(tiny, spoiled):
             for each in [*made.functions, *made.graph.node]:
                 each.overload = "mine" if each.overload else ""
         else:
-            for entry in made.graph.node[1].metadata_props:
+            for entry in node_of(made, "IntConv").metadata_props:
                 entry.value = "{"
 
     with pytest.raises(ModelError):

@@ -38,7 +38,9 @@ INT32 = np.iinfo(np.int32)
 @cache
 def digits_model(flavour):
     data = DIGITS / "calibration.npz"
-    return qpasses.quantize(DIGITS / "digits_cnn.onnx", data, bodies=flavour).model
+    return qpasses.quantize(
+        DIGITS / "digits_cnn.onnx", data, bodies=flavour, layout="nchw"
+    ).model
 
 
 @dataclass

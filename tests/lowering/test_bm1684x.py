@@ -201,7 +201,7 @@ def feed_of(scale, shape, seed=0):
 def made_of(folder, real, thresholds, target, extremes=(-0.9, 0.8), **options):
     q, x = feed_of(scale_of(thresholds["x"]), (1, 2, 6, 6))
     table, feeds = table_of(folder, thresholds, *extremes), [{"x": x}]
-    given = {"target": target, "calibration_table": table, **options}
+    given = {"target": target, "calibration_table": table, "layout": "nchw", **options}
     result = quantize(real, feeds, **given)
     assert result.verdict == "ok", result.report["summary"]["because"]
     assert verify(result.model, real, feeds).verdict == "ok"

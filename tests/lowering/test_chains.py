@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import onnx
@@ -10,9 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
+import qpasses
 from opsets.errors import ModelError, QPassesError
 from opsets.op import DOMAIN
-from qpasses import quantize, verify
+from qpasses import verify
 from qpasses.ir.elementwise import COMBINING, UNARY
 from qpasses.ir.function import Function
 from qpasses.load.integer_model import read_integer_model
@@ -47,6 +49,9 @@ NUMBERS = {
     "v": numbers(3, 2, 1, 1),
     "full": numbers(1, 2, 4, 4),
 }
+
+
+quantize = partial(qpasses.quantize, layout="nchw")
 
 
 def anywhere(seed):

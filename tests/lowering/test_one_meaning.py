@@ -134,7 +134,7 @@ def made():
     for name, (build, shape, options) in CASES.items():
         feeds = [{"x": numbers(*shape, seed=seed)} for seed in range(3)]
         found[name] = [
-            meanings(quantize(build(), feeds, bodies=bodies, **options).model)
+            meanings(quantize(build(), feeds, bodies=bodies, layout="nchw", **options).model)
             for bodies in ("onnxruntime", "portable")
         ]
     return found

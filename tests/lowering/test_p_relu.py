@@ -42,7 +42,7 @@ def samples():
 def checked(made, **options):
     """What quantize gives, which verify accepts."""
     options = {"activation_form": "multiplier", **options}
-    result = quantize(made, samples(), **options)
+    result = quantize(made, samples(), **{"layout": "nchw", **options})
     assert result.verdict == "ok"
     assert verify(result.model, made, samples()).verdict == "ok"
     return result

@@ -83,5 +83,7 @@ def of_every_length(name):
 
 if __name__ == "__main__":
     for name in KERNELS:
-        cases = drawn(name, int(sys.argv[1])) | (of_every_length(name) if name in ("IntLayerNorm","TableSoftmax") else {})
+        cases = drawn(name, int(sys.argv[1])) | (
+            of_every_length(name) if name in ("IntLayerNorm", "TableSoftmax") else {}
+        )
         print(name, *differing(name, cases))

@@ -8,6 +8,8 @@ import onnx
 import onnxruntime as ort
 from onnx import numpy_helper, parser
 
+from qpasses.ir.metadata import read_record
+
 DIGITS = Path(__file__).parents[2] / "models" / "digits_cnn"
 
 CNN = """
@@ -132,7 +134,10 @@ def session(made, *, optimize=True):
 
 
 def every_tensor(made, feed, *, optimize=False):
-    """What each node of the main graph writes, by name, in one run."""
+    """What each node of the main graph writes, by name, in one run, its axes as ONNX has them.
+
+    Without what a Transpose writes that lays a tensor out.
+    """
     exposed = onnx.ModelProto()
     exposed.CopyFrom(made)
     present = {value.name for value in made.graph.output}
@@ -141,7 +146,30 @@ def every_tensor(made, feed, *, optimize=False):
         if name not in present:
             exposed.graph.output.append(onnx.ValueInfoProto(name=name))
     found = session(exposed, optimize=optimize).run(names, feed)
-    return dict(zip(names, found, strict=True))
+    record, copies = read_record(made)[0], laid_copies(made)
+    return {
+        name: record.as_onnx(name, values)
+        for name, values in zip(names, found, strict=True)
+        if name not in copies
+    }
+
+
+def laid_copies(made):
+    """The names of tensors that are others in another order, and names of who writes them."""
+    record, found = read_record(made)[0], set()
+    outputs = {value.name for value in made.graph.output}
+    for node in made.graph.node:
+        ends = node.input[0] if node.input else "", node.output[0]
+        is_new = node.op_type == "Transpose" and node.name not in record.nodes
+        if is_new and not record.orders.keys().isdisjoint(ends):
+            found |= {node.name, ends[0] if ends[1] in outputs else ends[1]}
+    return found
+
+
+def nodes_as_onnx(made):
+    """The nodes of an integer model, without Transposes that only lay tensors out."""
+    copies = laid_copies(made)
+    return [node for node in made.graph.node if node.name not in copies]
 
 
 def recorded(made):

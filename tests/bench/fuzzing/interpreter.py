@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from calibration import Session
+from opsets.either_layout import ATTRIBUTE
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
 from qpasses.ir.stages import QUANTIZING
@@ -79,14 +80,17 @@ def _reference(
 ) -> list[NDArray[Any]]:
     how = attributes(node)
     result = OPS[node.op_type].reference(*inputs, **how)
-    shape, code_at = PLAIN[node.op_type](*inputs, **how)
-    if result.shape != tuple(shape):
-        raise WrongReferenceError(f"{node.op_type}: {result.shape}, plain loops {shape}")
+    seen, given = result, inputs
+    if how.pop(ATTRIBUTE, 0):
+        seen, given = np.moveaxis(result, -1, 1), [np.moveaxis(inputs[0], -1, 1), *inputs[1:]]
+    shape, code_at = PLAIN[node.op_type](*given, **how)
+    if seen.shape != tuple(shape):
+        raise WrongReferenceError(f"{node.op_type}: {seen.shape}, plain loops {shape}")
     for _ in range(POSITIONS if result.size else 0):
         at = tuple(int(rng.integers(size)) for size in shape)
-        if int(result[at]) != code_at(*at):
+        if int(seen[at]) != code_at(*at):
             raise WrongReferenceError(
-                f"{node.op_type} at {at}: {result[at]}, plain loops {code_at(*at)}"
+                f"{node.op_type} at {at}: {seen[at]}, plain loops {code_at(*at)}"
             )
     return [result]
 
