@@ -148,9 +148,13 @@ class Declared:
         )
 
 
-@cache
 def declared(options: type) -> Mapping[str, Declared]:
     """The options among the fields of a dataclass, those that are positional first."""
+    return _options_of(options)
+
+
+@cache
+def _options_of(options: type) -> Mapping[str, Declared]:
     made = sorted(fields(options), key=lambda each: bool(each.kw_only))
     return {each.name: _declared(each) for each in made if _DECLARED in each.metadata}
 

@@ -23,7 +23,7 @@ class ReferenceModel:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         names = "tosa-opt", "tosa_reference_model"
-        self._opt, self._model = map(_program, names)
+        self._opt, self._model = map(program, names)
 
     def prepared(self, program: TosaProgram, place: Path) -> Path:
         """A flatbuffer."""
@@ -64,13 +64,16 @@ class ReferenceModel:
         return results_of(self.title, outputs)
 
 
-def _program(name: str) -> Path:
-    """The program itself: what tosa-tools installs is a script that only starts it."""
+def program(name: str) -> Path:
+    """Where it is itself: what tosa-tools installs is a script that only starts it.
+
+    Raises UsageError, saying how to install it.
+    """
     script = tool(name, "tosa-reference", _INSTALL)
     if script.parent != Path(sys.executable).parent:
         return script
     try:
-        program = Path(str(distribution("tosa-tools").locate_file(f"bin/{name}")))
+        found = Path(str(distribution("tosa-tools").locate_file(f"bin/{name}")))
     except PackageNotFoundError:
         return script
-    return program if program.is_file() else script
+    return found if found.is_file() else script
