@@ -7,6 +7,7 @@ Nothing heavy is imported: the command line begins here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cache
 from sys import float_info
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -149,6 +150,11 @@ class Declared:
 
 def declared(options: type) -> Mapping[str, Declared]:
     """The options among the fields of a dataclass, those that are positional first."""
+    return _options_of(options)
+
+
+@cache
+def _options_of(options: type) -> Mapping[str, Declared]:
     made = sorted(fields(options), key=lambda each: bool(each.kw_only))
     return {each.name: _declared(each) for each in made if _DECLARED in each.metadata}
 

@@ -4,6 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -154,7 +155,7 @@ class Pass(ABC):
     @property
     def name(self) -> str:
         """The class name in kebab-case."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower()
+        return _in_kebab_case(type(self).__name__)
 
     def takes(self, node: Node) -> bool:
         """Whether ``node`` is one of those that this pass is asked about, of ``op_types``."""
@@ -167,6 +168,11 @@ class Pass(ABC):
     @abstractmethod
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Rewrite ``node`` in place, or say why not, or that it is another's."""
+
+
+@cache
+def _in_kebab_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,10 @@ def check_stop(name: str | None, settings: Settings) -> None:
 
 def check_pass(name: str | None) -> None:
     """Raise UsageError if ``name`` is given and no pass is called so."""
+    if name is None:
+        return
     known = [row[0] for row in pass_table()]
-    if name is None or name in known:
+    if name in known:
         return
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(known)}"

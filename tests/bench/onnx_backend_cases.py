@@ -6,13 +6,16 @@ The real networks, which it would download, are left away.
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 
@@ -67,7 +70,15 @@ def _defined() -> list[Case]:
     from onnx.backend.test.case.model import collect_testcases
     from onnx.backend.test.loader import load_node_model_tests
 
-    nodes = load_node_model_tests()
+    # outputs are not looked at, but for their shapes, nor is the source of cases
+    quick = {
+        "onnx.reference.ops.op_pool_common.pool": _zeros,
+        "onnx.backend.test.case.base.process_snippet": lambda *_: ("", ""),
+    }
+    with ExitStack() as stack:
+        for name, instead in quick.items():
+            stack.enter_context(patch(name, instead))
+        nodes = load_node_model_tests()
     models = [each for each in collect_testcases() if each.kind == "simple"]
     ops = {each.name: _op(_model(each)) for each in nodes}
     made = []
@@ -77,6 +88,19 @@ def _defined() -> list[Case]:
         op = ops.get(base) or _op(_model(each))
         made.append(_case(each.name, each.kind, op, _model(each), each.data_sets or []))
     return made
+
+
+def _zeros(
+    padded: NDArray[Any],
+    x_shape: Sequence[int],
+    _kernel: Sequence[int],
+    _strides: Sequence[int],
+    out_shape: Sequence[int],
+    *_rest: Any,
+    **_options: Any,
+) -> NDArray[Any]:
+    """In place of onnx's pools, each window of which takes it a loop."""
+    return np.zeros([*x_shape[:2], *out_shape], padded.dtype)
 
 
 def _model(case: TestCase) -> onnx.ModelProto:

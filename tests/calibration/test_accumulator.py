@@ -3,7 +3,7 @@
 from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
-from math import floor, frexp
+from math import frexp
 
 import numpy as np
 import pytest
@@ -52,11 +52,16 @@ def exact_histogram(values, low, high):
         exponent += 1
     found = Counter(bin_at(value, exponent) for value in values)
     first, last = min(found), max(found)
-    return Histogram(exponent, first, np.array([found[k] for k in range(first, last + 1)]))
+    counts = np.zeros(last - first + 1, np.int64)
+    for place, count in found.items():
+        counts[place - first] = count
+    return Histogram(exponent, first, counts)
 
 
 def bin_at(value, exponent):
-    return floor(Fraction(value) / Fraction(2) ** exponent)
+    """floor(value / 2**exponent), of whole numbers."""
+    numerator, denominator = value.as_integer_ratio()
+    return (numerator << max(-exponent, 0)) // (denominator << max(exponent, 0))
 
 
 def reference(per_sample, histogram=True):

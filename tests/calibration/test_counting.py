@@ -80,7 +80,13 @@ def observe(counter, tally, array, batch=1, slot=0):
     counter.observe(tally, ROW, Values.of(array))
     after = _around(tally, slice(slot, slot + batch))
     for was, found in zip(before, after, strict=True):
-        np.testing.assert_array_equal(was, found)
+        assert_equal(was, found)
+
+
+def assert_equal(one, other, name=""):
+    """As numpy's, which takes ten times as long where they are."""
+    if not np.array_equal(one, other):
+        np.testing.assert_array_equal(one, other, name)
 
 
 def _around(tally, slots):
@@ -104,7 +110,7 @@ def assert_alike(tallies):
     for name in ARRAYS:
         first, *others = [getattr(tally, name) for tally in tallies]
         for other in others:
-            np.testing.assert_array_equal(first, other, name)
+            assert_equal(first, other, name)
 
 
 def assert_holds(tally, arrays):

@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from qpasses.checking.beside.tosa_tools import program
 from qpasses.emit import mlir
 from qpasses.emit.graph_mlir import graph_as_mlir
 from qpasses.pipeline import pass_table
@@ -36,9 +37,12 @@ def parsed(request):
     if request.param is None:
         pytest.skip("no tosa-opt: pip install --no-deps tosa-tools, and no iree-opt")
 
+    is_opt = Path(request.param).name == "tosa-opt"
+    tool = program("tosa-opt") if is_opt else request.param
+
     def parse(text):
         options = "--allow-unregistered-dialect", "--mlir-print-op-generic"
-        command = [request.param, *options, "--mlir-print-debuginfo", "-"]
+        command = [tool, *options, "--mlir-print-debuginfo", "-"]
         ended = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
         assert ended.returncode == 0, ended.stderr.decode()
         return ended.stdout.decode()

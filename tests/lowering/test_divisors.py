@@ -67,6 +67,7 @@ TAKEN = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 @pytest.mark.parametrize("name", TAKEN)
 def test_what_makes_a_divisor_is_part_of_the_quotient(name, bodies):

@@ -48,6 +48,7 @@ def ops(result):
     return [node.op_type for node in result.model.graph.node if node.domain == "qpasses"]
 
 
+@pytest.mark.thinned
 @activation_types
 @pytest.mark.parametrize(
     ("statements", "found"),

@@ -4,7 +4,9 @@ import dataclasses
 import re
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
+from unittest import SkipTest
 from unittest.mock import patch
 
 import numpy as np
@@ -194,6 +196,10 @@ def test_portable_levels_beyond_32_bits_saturate(rounding):
         assert result.tolist() == [0] * 1200 + [7] + [255] * 1199
 
 
+class EnoughError(SkipTest):
+    """No more nodes are needed: Hypothesis lets this through at once."""
+
+
 @pytest.mark.parametrize("name", sorted(FAST))
 def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
     op, compared = OPS[name], Counter()
@@ -204,6 +210,8 @@ def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
     @exactly(drawn)  # some bodies are for few nodes
     @given(CASES[name])
     def on_every_node(case):
+        if compared == dict.fromkeys(bodies, enough):
+            raise EnoughError
         for body in accepted_fast_bodies(op, case):
             if (name, body.overload) in NEAR or compared[body.overload] == enough:
                 compared[body.overload] = enough
@@ -215,7 +223,8 @@ def test_fast_bodies_equal_the_meaning_through_their_kernel(name):
                 np.testing.assert_array_equal(result, expected, strict=True)
             compared[body.overload] += 1
 
-    on_every_node()
+    with suppress(EnoughError):
+        on_every_node()
     assert set(compared) == bodies
 
 

@@ -74,6 +74,7 @@ ADDED = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("low", [-100, -1e4, -1e9, LOWEST, -np.inf])
 @pytest.mark.parametrize("form", ADDED)
 def test_an_input_that_drops_scores_costs_them_nothing(form, low):

@@ -222,6 +222,7 @@ def assert_taken_apart(made, samples):
 PRODUCTS = "q = MatMul (x, wq) k = MatMul (x, wk) v = MatMul (x, wv)"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("causal", ["", ", unidirectional = 1"])
 @pytest.mark.parametrize("mask", MASKS)
 def test_padding_of_packed_attention_selects(mask, causal):

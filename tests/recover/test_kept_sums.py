@@ -116,6 +116,7 @@ def constants():
     return {name: rng.normal(0.02, 0.1, shape) for name, shape in shapes.items()}
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("per_channel", [True, False])
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_models_with_kept_sums_differ_in_weights_alone_and_are_verified(graph, per_channel):

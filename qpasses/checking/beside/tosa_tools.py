@@ -1,5 +1,7 @@
 """TOSA's own programs: tosa-opt validates and serializes, tosa_reference_model runs."""
 
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,7 @@ class ReferenceModel:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         names = "tosa-opt", "tosa_reference_model"
-        self._opt, self._model = (tool(each, "tosa-reference", _INSTALL) for each in names)
+        self._opt, self._model = map(program, names)
 
     def prepared(self, program: TosaProgram, place: Path) -> Path:
         """A flatbuffer."""
@@ -60,3 +62,18 @@ class ReferenceModel:
             ],
         )
         return results_of(self.title, outputs)
+
+
+def program(name: str) -> Path:
+    """Where it is itself: what tosa-tools installs is a script that only starts it.
+
+    Raises UsageError, saying how to install it.
+    """
+    script = tool(name, "tosa-reference", _INSTALL)
+    if script.parent != Path(sys.executable).parent:
+        return script
+    try:
+        found = Path(str(distribution("tosa-tools").locate_file(f"bin/{name}")))
+    except PackageNotFoundError:
+        return script
+    return found if found.is_file() else script
