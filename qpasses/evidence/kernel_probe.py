@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.declaration import Probe
-from opsets.either_layout import ATTRIBUTE, split
+from opsets.either_layout import ATTRIBUTE, LAYOUTS, split
 from opsets.fixed_point import Int64, saturate
 from opsets.op import DOMAIN, Body, Constants
 from opsets.qpasses_v1 import OPS
@@ -169,14 +169,15 @@ def _run_coefficients(
     """One place of level 1 or -1, and a height for each accumulator, its coefficient there."""
     zero, (acc, multiplier, shift, *_) = given["x_zero"], columns
     level = 1 if zero < np.iinfo(zero.dtype).max else -1
-    x = np.full((1, 1), int(zero) + level, zero.dtype)
+    rank = LAYOUTS.get(split(body.overload)[1], 2)
+    x = np.full((1,) * rank, int(zero) + level, zero.dtype)
     tables = _column(acc * np.int32(level))
     attributes = {
         "rounding": node.attrs["rounding"],
         **{"dims": 2, "x_sizes": [1, 1, 1], "y_sizes": [1, acc.size, 1]},
     }
     inputs = [x, zero, *tables, multiplier[:1], shift[:1], *_ends(given)]
-    return run_op(node.op, body, inputs, attributes, optimize=optimize)
+    return _of_pictures(node, body, inputs, attributes, optimize)
 
 
 def _run_operands(

@@ -29,7 +29,7 @@ from qpasses.ir.graph import (
     redirect,
     varies,
 )
-from qpasses.ir.record import Record
+from qpasses.ir.record import NodeRecord, Record
 
 Order = tuple[int, ...]
 
@@ -84,6 +84,13 @@ class _Lying:
         found = self.order(tensor)
         if found is None:
             raise _MeaninglessError(f"the rank of {tensor.name!r} is not known")
+        return found
+
+    def entry(self, node: Node) -> NodeRecord:
+        """What is recorded of a node."""
+        found = self.record.nodes.get(node.name)
+        if found is None:
+            raise _MeaninglessError("there is no record of it")
         return found
 
     def sizes(self, tensor: Tensor) -> list[Any]:

@@ -177,7 +177,7 @@ def test_a_body_that_is_right_but_slower_than_the_proved_one_is_found(made):
     model = copied(made)
     node = next(n for n in model.graph.node if n.op_type == "IntConv")
     function = next(f for f in model.functions if f.name == "IntConv")
-    portable = qpasses.quantize(cnn(), FEEDS, bodies="portable").model
+    portable = qpasses.quantize(cnn(), FEEDS, bodies="portable", layout="nhwc").model
     model.functions.remove(function)
     model.functions.append(next(f for f in portable.functions if f.name == "IntConv"))
     node.overload = model.functions[-1].overload

@@ -31,7 +31,9 @@ def net(body, outputs="float[N, C, H, W] y", **weights):
 
 
 def quantized(made, **options):
-    return qpasses.quantize(made, pictures(), **{"table_ranges": "function", **options})
+    return qpasses.quantize(
+        made, pictures(), **{"table_ranges": "function", "layout": "nchw", **options}
+    )
 
 
 def meanings(result):
@@ -110,8 +112,7 @@ def test_no_result_for_any_code_is_clipped(name, dtype, bits):
         if not node.op_type.startswith("Lut"):
             continue
         x, y = (
-            found[each.removesuffix("_transposed").removesuffix("_quantized")]
-            for each in (node.input[0], node.output[0])
+            found[each.removesuffix("_quantized")] for each in (node.input[0], node.output[0])
         )
         real = dequantized(stored[node.input[0]], x)
         function = read_record(result.model)[0].nodes[node.name].function

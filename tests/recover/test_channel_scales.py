@@ -399,7 +399,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.thinned
 @pytest.mark.parametrize("asked", [PER_CHANNEL, AUTO], ids=["per-channel", "auto"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_channels_are_proved_and_verified(name, asked):

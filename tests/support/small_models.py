@@ -174,10 +174,10 @@ def nodes_as_onnx(made):
 
 def recorded(made):
     """Scale and zero point by stored tensor, as an emitted integer model records them."""
-    graph = made.graph
+    graph, copies = made.graph, laid_copies(made)
     found = {}
     for value in [*graph.value_info, *graph.output, *graph.input]:
         entries = {each.key: json.loads(each.value) for each in value.metadata_props}
-        if entries:
+        if entries and value.name not in copies:
             found[value.name] = entries["qpasses.scale"], entries["qpasses.zero_point"]
     return found
