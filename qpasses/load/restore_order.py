@@ -167,7 +167,7 @@ class _Lying:
 def _picture(lying: _Lying, node: Node) -> None:
     order, entry = (
         lying.alike([node.inputs[0], node.outputs[0]]),
-        lying.record.nodes[node.name],
+        lying.entry(node),
     )
     rank = len(order)
     if order != (0, *range(2, rank), 1) or not layout_of(rank):
@@ -187,7 +187,7 @@ def _integer(node: Node, name: str) -> int | None:
 def _per_channel(lying: _Lying, node: Node) -> None:
     order, entry = (
         lying.alike([node.inputs[0], node.outputs[0]]),
-        lying.record.nodes[node.name],
+        lying.entry(node),
     )
     axis, rank = _integer(node, "axis"), len(order)
     if axis is None or not 0 <= axis < rank or order != (0, *range(2, rank), 1):
