@@ -187,7 +187,7 @@ def _layout(spec: InputSpec) -> Layout:
     if not found:
         raise _no_picture(spec)
     if len(found) > 1:
-        raise DataError(f"input {spec} may be {' or '.join(found)}: give --layout")
+        raise DataError(f"input {spec} may be {' or '.join(found)}: give --picture-layout")
     return found[0]
 
 

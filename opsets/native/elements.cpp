@@ -200,18 +200,6 @@ template <int SIGN> struct Sum {
     }
 };
 
-/* A rounding in one step, or TFLite's in two. */
-struct Requantization {
-    bool is_twice;
-    Rounding last;
-
-    explicit Requantization(const std::string &name)
-        : is_twice(name == "tflite_double" || name == "ruy"),
-          last(name == "tflite_double" ? Rounding::HALF_AWAY
-               : name == "ruy"         ? Rounding::HALF_UP
-                                       : rounding_of(name)) {}
-};
-
 struct Product {
     Requantization rounding;
 

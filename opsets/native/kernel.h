@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "interface.h"
+#include "inference.h"
 
 #include <cstring>
 #include <stdexcept>
@@ -13,13 +13,6 @@ namespace qpasses {
 
 using Shape = std::vector<int64_t>;
 
-inline void check(const Api *api, Status status) {
-    if (!status)
-        return;
-    reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(status);
-    throw std::runtime_error("onnxruntime refuses a call");
-}
-
 /* What an op of a node says beside its inputs. */
 struct Attributes {
     const Api *api;
@@ -29,6 +22,17 @@ struct Attributes {
         int64_t found = 0;
         check(api, call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info, name,
                                                                &found));
+        return found;
+    }
+
+    Shape integers(const char *name) const {
+        size_t count = 0;
+        Status first = call<const void *, const char *, int64_t *, size_t *>(
+            api, INTEGERS_ATTRIBUTE, info, name, nullptr, &count);
+        check(api, first);
+        Shape found(count);
+        check(api, call<const void *, const char *, int64_t *, size_t *>(
+                       api, INTEGERS_ATTRIBUTE, info, name, found.data(), &count));
         return found;
     }
 
@@ -146,6 +150,7 @@ struct Context {
 struct Kernel {
     const char *name;
     size_t inputs, typed_as, other;
+    void (*shape)(const Inference &, Sizes &); /* from that of the first, or none */
     void *(*create)(const Attributes &);
     void (*compute)(const void *state, const Context &);
     void (*destroy)(void *state);
@@ -155,12 +160,20 @@ struct Kernel {
    and has run(Context). */
 template <typename State>
 constexpr Kernel broadcasting(const char *name, size_t inputs, size_t typed_as, size_t other) {
-    return {name, inputs, typed_as, other,
+    return {name, inputs, typed_as, other, nullptr,
             [](const Attributes &given) -> void * { return new State(given); },
             [](const void *state, const Context &context) {
                 static_cast<const State *>(state)->run(context);
             },
             [](void *state) { delete static_cast<State *>(state); }};
+}
+
+/* One whose shape State says itself. */
+template <typename State>
+constexpr Kernel shaping(const char *name, size_t inputs, size_t typed_as) {
+    Kernel found = broadcasting<State>(name, inputs, typed_as, 0);
+    found.shape = State::shape;
+    return found;
 }
 
 /* The same, shaped as the first. */

@@ -10,7 +10,7 @@
 namespace qpasses {
 namespace {
 
-const Kernel *const KERNELS[] = {&INT_ADD,  &INT_LAYER_NORM, &INT_MUL,         &INT_RESCALE,
+const Kernel *const KERNELS[] = {&INT_ADD,  &INT_LAYER_NORM, &INT_MUL,  &INT_REDUCE, &INT_RESCALE,
                                   &INT_SUB,  &LUT,            &LUT_PAIR,        &LUT_PER_CHANNEL,
                                   &TABLE_SOFTMAX};
 constexpr size_t COUNT = sizeof KERNELS / sizeof *KERNELS;
@@ -62,59 +62,23 @@ void destroy(void *state) {
 
 const Api *known_api;
 
-/* Sizes as far as they are known: -1, and a name where there is one. */
-struct Sizes {
-    size_t rank = 0;
-    int64_t numbers[MOST_AXES] = {};
-    const char *names[MOST_AXES] = {};
-
-    /* False for more axes than there can be. */
-    bool read(const Api *api, void *context, size_t place) {
-        void *shape = nullptr;
-        check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, context, place, &shape));
-        check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, shape, &rank));
-        if (rank > MOST_AXES)
-            return false;
-        check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, shape, numbers, rank));
-        check(api, call<const void *, const char **, size_t>(api, SYMBOLIC_DIMENSIONS, shape,
-                                                             names, rank));
-        return true;
-    }
-
-    /* These and others, broadcast together: a size that is not 1 is that of both. */
-    void join(const Sizes &other) {
-        const Sizes given = rank < other.rank ? *this : other;
-        if (rank < other.rank)
-            *this = other;
-        for (size_t k = 0; k < given.rank; k++) {
-            const size_t at = rank - given.rank + k;
-            if (numbers[at] == 1 || (numbers[at] < 0 && given.numbers[k] > 1)) {
-                numbers[at] = given.numbers[k];
-                names[at] = given.names[k];
-            }
-        }
-    }
-};
-
-/* The output has the shape of the first input, broadcast with another if that is said, and the
-   type of the input that has it. Nothing is said where sizes are not known. */
+/* The output has the shape that the kernel says, else that of the first input, broadcast with
+   another if there is one, and the type of the input that has it. */
 Status infer(const Op *op, void *context) {
     const Api *api = known_api;
     const Kernel *kernel = kernel_of(op);
+    const Inference given = {api, context};
     void *typed = nullptr, *made = nullptr;
     int type = 0;
-    Sizes sizes, other;
     try {
         check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, context, kernel->typed_as,
                                                  &typed));
         check(api, call<const void *, int *>(api, ELEMENT_TYPE, typed, &type));
-        if (!sizes.read(api, context, 0))
-            return nullptr;
-        if (kernel->other) {
-            if (!other.read(api, context, kernel->other))
-                return nullptr;
-            sizes.join(other);
-        }
+        Sizes sizes = given.input(0);
+        if (kernel->other)
+            sizes.join(given.input(kernel->other));
+        if (kernel->shape)
+            kernel->shape(given, sizes);
         check(api, call<void **>(api, CREATE_INFO, &made));
         check(api, call<void *, int>(api, SET_ELEMENT_TYPE, made, type));
         check(api, call<void *, const int64_t *, size_t>(api, SET_DIMENSIONS, made, sizes.numbers,

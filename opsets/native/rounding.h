@@ -20,6 +20,54 @@ inline Rounding rounding_of(const std::string &name) {
     throw std::runtime_error("no rounding is called " + name);
 }
 
+/* value / 2**shift. */
+inline int64_t shifted(int64_t value, int64_t shift, Rounding rounding) {
+    const int64_t floor = value >> shift, half = int64_t{1} << (shift - 1);
+    const int64_t rest = value & ((half << 1) - 1);
+    if (rest != half)
+        return floor + (rest > half);
+    switch (rounding) {
+    case Rounding::HALF_TO_EVEN:
+        return floor + (floor & 1);
+    case Rounding::HALF_UP:
+        return floor + 1;
+    default:
+        return floor + (value >= 0);
+    }
+}
+
+/* value / divisor, a positive one below 2**62. */
+inline int64_t divided(int64_t value, int64_t divisor, Rounding rounding) {
+    int64_t floor = value / divisor, rest = value % divisor;
+    if (rest < 0) {
+        floor -= 1;
+        rest += divisor;
+    }
+    const int64_t beyond = rest - (divisor - rest);
+    if (beyond)
+        return floor + (beyond > 0);
+    switch (rounding) {
+    case Rounding::HALF_TO_EVEN:
+        return floor + (floor & 1);
+    case Rounding::HALF_UP:
+        return floor + 1;
+    default:
+        return floor + (value >= 0);
+    }
+}
+
+/* A rounding in one step, or TFLite's in two. */
+struct Requantization {
+    bool is_twice;
+    Rounding last;
+
+    explicit Requantization(const std::string &name)
+        : is_twice(name == "tflite_double" || name == "ruy"),
+          last(name == "tflite_double" ? Rounding::HALF_AWAY
+               : name == "ruy"         ? Rounding::HALF_UP
+                                       : rounding_of(name)) {}
+};
+
 /* A product by a multiplier, rounded in two steps as gemmlowp's, as a code. */
 struct Twice {
     int64_t multiplier, shift;

@@ -1,10 +1,11 @@
 /* The loops of TableSoftmax, for one instruction set: see table_softmax.cpp. */
 
 /* The levels of quotients by the total: by a reciprocal, which is off by one at most. */
-template <typename T> void levels_of(const Quotients &given, int64_t count, T *levels) {
+template <typename T>
+void levels_of(const Quotients &given, const int64_t *dividends, int64_t count, T *levels) {
     const double inverse = 1.0 / static_cast<double>(given.total);
     for (int64_t k = 0; k < count; k++) {
-        const int64_t dividend = given.numerators[k];
+        const int64_t dividend = dividends[k];
         int64_t low = static_cast<int64_t>(static_cast<double>(dividend) * inverse);
         int64_t rest = dividend - low * given.total;
         low += (rest >= given.total) - (rest < 0);
@@ -32,8 +33,15 @@ void softmax_row(const Quotients &common, const int32_t *denominators, const S *
         total += denominators[first - x[k]];
     Quotients given = common;
     given.total = total > 1 ? total : 1;
+    if (cells <= FEW && 4 * cells < first - least) {
+        int64_t dividends[FEW];
+        for (int64_t k = 0; k < cells; k++)
+            dividends[k] = given.numerators[first - x[k]];
+        levels_of(given, dividends, cells, y);
+        return;
+    }
     T levels[CODES];
-    levels_of(given, first - least + 1, levels);
+    levels_of(given, given.numerators, first - least + 1, levels);
     for (int64_t k = 0; k < cells; k++)
         y[k] = levels[first - x[k]];
 }

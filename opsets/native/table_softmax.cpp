@@ -10,7 +10,7 @@
 namespace qpasses {
 namespace {
 
-constexpr int64_t CODES = 256;
+constexpr int64_t CODES = 256, FEW = 64; /* codes; cells of a row worth a quotient each */
 
 struct Quotients {
     const int64_t *numerators;
@@ -57,7 +57,7 @@ void published_row(const Quotients &common, const int32_t *denominators, const S
     Quotients given = common;
     given.total = total > 1 ? total : 1;
     T levels[CODES];
-    plain::levels_of(given, CODES, levels);
+    plain::levels_of(given, given.numerators, CODES, levels);
     for (int64_t k = 0; k < cells; k++)
         y[k] = levels[static_cast<uint8_t>(x[k])];
 }

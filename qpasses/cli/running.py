@@ -105,6 +105,7 @@ def _taken_preprocessing(options: dict[str, Any]) -> Any:
         if len(parts["scale"]) != 1:
             raise UsageError("--scale takes one number for all channels: use --std")
         (parts["scale"],) = parts["scale"]
+    parts["layout"] = parts.pop("picture_layout")
     return preprocessing(parts.pop("preprocess"), **parts)
 
 

@@ -24,6 +24,7 @@ from qpasses.emit.layouts import (
     regrouped,
     without,
 )
+from qpasses.evidence.bodies import constants_of
 from qpasses.ir.by_number import BY_NUMBER
 from qpasses.ir.graph import (
     Graph,
@@ -345,6 +346,23 @@ def _per_channel(laying: _Laying, node: Node) -> bool:
     return True
 
 
+def _reduce(laying: _Laying, node: Node) -> bool:
+    """Sums over other axes, if the body that was proved takes them."""
+    order, keepdims = laying.order(node.inputs[0]), node.attrs["keepdims"]
+    if order == in_order(len(order)):
+        return False
+    axes = sorted(_place(order, axis) for axis in node.attrs["axes"])
+    gone = [] if keepdims else [axis % len(order) for axis in node.attrs["axes"]]
+    body = OPS[node.op].overload(laying.record.nodes[node.name].overload)
+    takes = body.accepts(constants_of(node), {**node.attrs, "axes": axes})
+    if not takes or not _is_usual(without(order, gone)):
+        return False
+    laying.read(node, 0, order)
+    node.attrs["axes"] = axes
+    laying.put(node, without(order, gone))
+    return True
+
+
 def _along_axis(laying: _Laying, node: Node) -> bool:
     """Concat and Split."""
     parts = [each for each in node.inputs if varies(each)] if node.op == "Concat" else []
@@ -471,6 +489,7 @@ _ANY = 2
 
 _OURS: Mapping[str, Callable[[_Laying, Node], bool]] = {
     **dict.fromkeys(PICTURES, _picture),
+    "IntReduce": _reduce,
     "LutPerChannel": _per_channel,
 }
 _ONNX: Mapping[str, Callable[[_Laying, Node], bool]] = {

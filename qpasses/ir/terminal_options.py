@@ -91,7 +91,7 @@ class PictureOptions(Options):
         metavar="SIZE",
         kind=SIZE,
     )
-    layout: Literal["NCHW", "NHWC"] | None = option(
+    picture_layout: Literal["NCHW", "NHWC"] | None = option(
         None,
         "Where the channels of a picture are.",
         SAMPLES,

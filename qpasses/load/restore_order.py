@@ -6,7 +6,7 @@ and every proof reads the same graph, however its tensors lie. Nothing of what l
 asked; a node that cannot mean anything in the orders it has is damaged.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -245,6 +245,24 @@ def _transpose(lying: _Lying, node: Node) -> None:
     node.attrs["perm"] = perm
 
 
+def _reduce(lying: _Lying, node: Node) -> None:
+    before, after = lying.known(node.inputs[0]), lying.known(node.outputs[0])
+    axes = node.attrs.get("axes")
+    if not isinstance(axes, list) or not axes or not all(type(each) is int for each in axes):
+        raise _MeaninglessError("its axes are none")
+    summed = sorted(_axis(before, axis) for axis in axes)
+    gone = set() if _integer(node, "keepdims") else {axis % len(before) for axis in summed}
+    if after != _without(before, gone):
+        raise _MeaninglessError("what is left has another order")
+    node.attrs["axes"] = summed
+
+
+def _without(order: Order, gone: Container[int]) -> Order:
+    """The order of the axes that are left."""
+    left = [axis for axis in order if axis not in gone]
+    return tuple(sorted(left).index(axis) for axis in left)
+
+
 def _along_axis(lying: _Lying, node: Node) -> None:
     data = node.inputs if node.op == "Concat" else node.inputs[:1]
     written = [each for each in node.outputs if not each.is_empty()]
@@ -296,8 +314,7 @@ def _squeeze(lying: _Lying, node: Node) -> None:
     if axes is None:
         raise _MeaninglessError("its axes are not known")
     gone = [_axis(before, axis) for axis in axes.reshape(-1)]
-    left = [axis for axis in before if axis not in {each % len(before) for each in gone}]
-    if after != tuple(sorted(left).index(axis) for axis in left):
+    if after != _without(before, {each % len(before) for each in gone}):
         raise _MeaninglessError("what is left has another order")
     lying.number(node, 1, gone)
 
@@ -350,6 +367,7 @@ def _blocks(before: Sequence[int], after: Sequence[int], order: Order, side: int
 
 _OURS: Mapping[str, Callable[[_Lying, Node], None]] = {
     **{op.name: _picture for op in OPS.values() if ATTRIBUTE in op.attributes},
+    "IntReduce": _reduce,
     "LutPerChannel": _per_channel,
 }
 _ONNX: Mapping[str, Callable[[_Lying, Node], None]] = {

@@ -288,7 +288,7 @@ UNFIT = {
     "free channels": (image_input(None, None, None, None), RAW, "'image'", ".npz"),
     "bool": (image_input(1, 3, 8, 8, dtype=np.bool_), RAW, "'image'", ".npz"),
     "a batch": (image_input(4, 3, 8, 8), RAW, "takes 4 pictures at once", ".npz"),
-    "either layout": (image_input(1, 3, 8, 3), RAW, "NCHW or NHWC", "--layout"),
+    "either layout": (image_input(1, 3, 8, 3), RAW, "NCHW or NHWC", "--picture-layout"),
     "the other layout": (
         image_input(1, 3, 8, 8),
         preprocessing(layout="NHWC"),

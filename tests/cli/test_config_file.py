@@ -52,6 +52,7 @@ PLAIN = {
     "bodies": ('"portable"', ["--bodies", "portable"]),
     "exact": ("true", ["--exact"]),
     "activation-type": ('"int8"', ["--activation-type", "int8"]),
+    "layout": ('"nchw"', ["--layout", "nchw"]),
     "residual-type": ('"int16"', ["--residual-type", "int16"]),
     "weight-type": ('"int8"', ["--weight-type", "int8"]),
     "weight-rounding": ('"sum-preserving"', ["--weight-rounding", "sum-preserving"]),
@@ -122,7 +123,7 @@ OF_PICTURES = {
     "mean": ("0.25", ["--mean", "0.25"]),
     "std": ("[0.5]", ["--std", "0.5"]),
     "size": ("8", ["--size", "8"]),
-    "layout": ('"NCHW"', ["--layout", "NCHW"]),
+    "picture-layout": ('"NCHW"', ["--picture-layout", "NCHW"]),
     "channels": ('"gray"', ["--channels", "gray"]),
     "resize": ('"pad"', ["--resize", "pad"]),
 }

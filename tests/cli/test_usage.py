@@ -60,7 +60,7 @@ BAD_VALUES = {
     "--scale": ["", "1/0", "a"],
     "--mean": ["1,,2"],
     "--size": ["0", "8x", "axb", "-8"],
-    "--layout": ["HWCN"],
+    "--picture-layout": ["HWCN"],
     "--channels": ["CMYK"],
     "--resize": ["zoom"],
     "--preprocess": ["imagnet"],

@@ -9,8 +9,10 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 
 from calibration import Session
+from opsets.fixed_point import ROUNDINGS
 from opsets.native import KERNELS, library
 from opsets.qpasses_v1 import OPS
+from opsets.rounding import NODE_ROUNDINGS
 from tests.support.op_cases import CASES, Case
 from tests.support.tosa_nodes import expected, model_of_nodes
 
@@ -56,34 +58,162 @@ def differing(name, cases):
     return wrong, count
 
 
-def of_every_length(name):
-    """Rows of 1 to 70 codes, of the numbers that are emitted for such."""
-    rng, cases = np.random.default_rng(0), {}
+def array(value, dtype):
+    return np.asarray(value, dtype)
+
+
+def bytes_of(rng, *shape, dtype=np.uint8):
+    return rng.integers(0, 256, shape).astype(np.uint8).view(dtype)
+
+
+def ends(dtype, zero=0, low=0, high=0):
+    """A zero point and the ends of codes, so far inside of the type."""
+    limits = np.iinfo(dtype)
+    return [array(each, dtype) for each in (zero, limits.min + low, limits.max - high)]
+
+
+def norms(rng):
     for cells in range(1, 71):
-        x = rng.integers(0, 256, (3, cells)).astype(np.uint8)
-        ends = [np.array(each, np.uint8) for each in (100, 0, 255)]
-        if name == "IntLayerNorm":
-            numbers = [
-                np.uint8(17),
-                rng.integers(-(1 << 23), 1 << 23, cells).astype(np.int32),
-                rng.integers(-(1 << 40), 1 << 40, cells),
-                np.int32(38),
-                np.int64(1 << 30),
-            ]
-            attributes = {"axis": -1, "cells": cells, "centered": 1, "root_bits": 13}
-            attributes |= {"factor_bits": 52, "norm_bits": 20, "rounding": "half_to_even"}
-        else:
-            falling = np.exp(-np.arange(256) / 20) * (1 << 20)
-            numbers = [falling.astype(np.int32), (falling * 255).astype(np.int64)]
-            attributes = {"axis": -1, "published": 0, "rounding": "half_to_even"}
-        inputs = [x, *map(np.asarray, numbers), *ends]
-        cases[f"length {cells}"] = Case(inputs, attributes)
-    return cases
+        numbers = [
+            array(17, np.uint8),
+            rng.integers(-(1 << 23), 1 << 23, cells).astype(np.int32),
+            rng.integers(-(1 << 40), 1 << 40, cells),
+            array(38, np.int32),
+            array(1 << 30, np.int64),
+        ]
+        attributes = {"axis": -1, "cells": cells, "centered": 1, "root_bits": 13}
+        attributes |= {"factor_bits": 52, "norm_bits": 20, "rounding": "half_to_even"}
+        inputs = [bytes_of(rng, 3, cells), *numbers, *ends(np.uint8, 100)]
+        yield f"length {cells}", Case(inputs, attributes)
+
+
+def softmaxes(rng):
+    falling = np.exp(-np.arange(256) / 20) * (1 << 20)
+    tables = [falling.astype(np.int32), (falling * 255).astype(np.int64)]
+    attributes = {"axis": -1, "published": 0, "rounding": "half_to_even"}
+    for cells in range(1, 71):
+        inputs = [bytes_of(rng, 3, cells), *tables, *ends(np.uint8, 100)]
+        yield f"length {cells}", Case(inputs, attributes)
+
+
+def lookups(rng):
+    table = rng.permutation(256).astype(np.uint8)
+    codes = np.arange(256).astype(np.uint8)
+    for dtype in (np.uint8, np.int8):
+        for count in [*range(71), 127, 129, 256]:
+            x = codes[:count].view(dtype)
+            yield f"{count} {dtype}", Case([x, table.view(dtype)], {})
+
+
+def lookups_by_channel(rng):
+    for channels in [*range(1, 36), 64, 65]:
+        tables = bytes_of(rng, channels, 256)
+        for places in (0, 1, 63, 64, 65, 130):
+            last = bytes_of(rng, places, channels)
+            yield f"{channels} last at {places}", Case([last, tables], {"axis": 1})
+        first = bytes_of(rng, 2, channels, 37)
+        yield f"{channels} first", Case([first, tables], {"axis": 1})
+
+
+ALL_PAIRS = [each.reshape(-1).astype(np.uint8) for each in np.indices((256, 256))]
+
+
+def shaped(rng, of_pair):
+    """Every pair of codes, every length to 70, and operands that are broadcast."""
+    for dtype in (np.uint8, np.int8):
+        a, b = (each.view(dtype) for each in ALL_PAIRS)
+        for number in range(6):
+            yield f"pairs {dtype} {number}", of_pair(rng, a, b)
+    for count in range(71):
+        yield f"length {count}", of_pair(rng, bytes_of(rng, count), bytes_of(rng, count))
+    shapes = [
+        ((3, 4, 70), (70,)),
+        ((3, 4, 70), (3, 4, 1)),
+        ((3, 1, 70), (1, 5, 1)),
+        ((1,), ()),
+    ]
+    for one, other in shapes:
+        pair = bytes_of(rng, *one), bytes_of(rng, *other)
+        yield f"{one} and {other}", of_pair(rng, *pair)
+        yield f"{other} and {one}", of_pair(rng, *reversed(pair))
+
+
+def pairs(rng):
+    table = bytes_of(rng, 65536)
+    return shaped(rng, lambda rng, a, b: Case([a, b, table.view(a.dtype)], {}))
+
+
+def sums(rng):
+    return shaped(rng, sum_of)
+
+
+def sum_of(rng, a, b):
+    """Multipliers that are far apart, alike, powers of two (so that many results are ties)."""
+    bits = int(rng.integers(3, 31))
+    pair = rng.integers(1, 1 << bits, 2)
+    if rng.random() < 0.4:
+        pair = 1 << rng.integers(0, bits, 2)
+    shift = int(np.clip(bits + rng.integers(-3, 9), 1, 62))
+    zeros = [array(bytes_of(rng, dtype=a.dtype), a.dtype) for _ in range(2)]
+    numbers = [array(each, np.int32) for each in (*pair, shift)]
+    rounding = str(rng.choice(ROUNDINGS))
+    last = ends(a.dtype, int(zeros[0]), *rng.integers(0, 9, 2))
+    inputs = [a, zeros[0], b, zeros[1], *numbers, *last]
+    return Case(inputs, {"rounding": rounding})
+
+
+def products(rng):
+    return shaped(rng, product_of)
+
+
+def product_of(rng, a, b):
+    bits = int(rng.integers(1, 31))
+    m = int(rng.choice([1 << (bits - 1), rng.integers(1, 1 << bits)]))
+    shift = int(np.clip(bits + rng.integers(0, 18), 1, 62))
+    zeros = [array(bytes_of(rng, dtype=a.dtype), a.dtype) for _ in range(2)]
+    numbers = [array(each, np.int32) for each in (m, shift)]
+    inputs = [a, zeros[0], b, zeros[1], *numbers, *ends(a.dtype, int(zeros[0]), 3)]
+    return Case(inputs, {"rounding": str(rng.choice(NODE_ROUNDINGS))})
+
+
+def rescalings(rng):
+    words = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+    for number in range(20):
+        m, shift = int(rng.integers(1, 1 << 30)), int(rng.integers(20, 45))
+        for x, dtype in ((words, np.uint8), (words, np.int16), (ALL_PAIRS[1], np.int16)):
+            zero = array(int(rng.integers(0, 99)), x.dtype)
+            numbers = [zero, array(m, np.int32), array(shift, np.int32)]
+            rounding = NODE_ROUNDINGS[number % len(NODE_ROUNDINGS)]
+            inputs = [x, *numbers, *ends(dtype, 7)]
+            yield f"{number} {x.dtype} {dtype}", Case(inputs, {"rounding": rounding})
+
+
+def reductions(rng):
+    for count in range(71):
+        for axes in ([-1], [-2], [-3, -1], [-3, -2]):
+            x = bytes_of(rng, 2, 3, count)
+            numbers = [array(9, np.uint8), array(1 << 20, np.int32), array(22, np.int32)]
+            attributes = {"axes": axes, "keepdims": count % 2, "mean": 1}
+            inputs = [x, *numbers, *ends(np.uint8, 5)]
+            yield f"{count} {axes}", Case(inputs, {**attributes, "rounding": "half_to_even"})
+
+
+EVERY = {
+    "IntAdd": sums,
+    "IntLayerNorm": norms,
+    "IntMul": products,
+    "IntReduce": reductions,
+    "IntRescale": rescalings,
+    "IntSub": sums,
+    "Lut": lookups,
+    "LutPair": pairs,
+    "LutPerChannel": lookups_by_channel,
+    "TableSoftmax": softmaxes,
+}
+"""All codes or pairs of codes, and every length to 70, of the numbers that are emitted."""
 
 
 if __name__ == "__main__":
     for name in KERNELS:
-        cases = drawn(name, int(sys.argv[1])) | (
-            of_every_length(name) if name in ("IntLayerNorm", "TableSoftmax") else {}
-        )
+        cases = drawn(name, int(sys.argv[1])) | dict(EVERY[name](np.random.default_rng(0)))
         print(name, *differing(name, cases))

@@ -1,0 +1,87 @@
+/* What is known of shapes before a model runs. */
+
+#pragma once
+
+#include "interface.h"
+
+#include <stdexcept>
+#include <vector>
+
+namespace qpasses {
+
+inline void check(const Api *api, Status status) {
+    if (!status)
+        return;
+    reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(status);
+    throw std::runtime_error("onnxruntime refuses a call");
+}
+
+/* Sizes as far as they are known: -1, and a name where there is one. */
+struct Sizes {
+    size_t rank = 0;
+    int64_t numbers[MOST_AXES] = {};
+    const char *names[MOST_AXES] = {};
+
+    /* These and others, broadcast together: a size that is not 1 is that of both. */
+    void join(const Sizes &other) {
+        const Sizes given = rank < other.rank ? *this : other;
+        if (rank < other.rank)
+            *this = other;
+        for (size_t k = 0; k < given.rank; k++) {
+            const size_t at = rank - given.rank + k;
+            if (numbers[at] == 1 || (numbers[at] < 0 && given.numbers[k] > 1)) {
+                numbers[at] = given.numbers[k];
+                names[at] = given.names[k];
+            }
+        }
+    }
+};
+
+/* What a kernel may ask of a node. */
+struct Inference {
+    const Api *api;
+    void *context;
+
+    Sizes input(size_t place) const {
+        Sizes found;
+        void *shape = nullptr;
+        check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, context, place, &shape));
+        check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, shape, &found.rank));
+        if (found.rank > MOST_AXES)
+            throw std::runtime_error("a tensor has more than 16 axes");
+        check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, shape, found.numbers,
+                                                         found.rank));
+        check(api, call<const void *, const char **, size_t>(api, SYMBOLIC_DIMENSIONS, shape,
+                                                             found.names, found.rank));
+        return found;
+    }
+
+    int64_t integer(const char *name) const {
+        int64_t found = 0;
+        read(name, INTEGER, &found, 1);
+        return found;
+    }
+
+    std::vector<int64_t> integers(const char *name) const {
+        std::vector<int64_t> found(MOST_AXES);
+        found.resize(read(name, INTEGERS, found.data(), found.size()));
+        return found;
+    }
+
+  private:
+    enum Kind { INTEGER = 1, INTEGERS = 2 };
+
+    /* So many numbers of an attribute. */
+    size_t read(const char *name, Kind kind, int64_t *numbers, size_t most) const {
+        const void *attribute = nullptr;
+        size_t bytes = 0;
+        check(api, call<void *, const char *, const void **>(api, INFERENCE_ATTRIBUTE, context,
+                                                             name, &attribute));
+        check(api, call<const void *, int, void *, size_t, size_t *>(
+                       api, READ_ATTRIBUTE, attribute, kind, numbers, most * sizeof(int64_t),
+                       &bytes));
+        return bytes / sizeof(int64_t);
+    }
+};
+
+} // namespace qpasses

@@ -1,0 +1,124 @@
+/* IntReduce: sums over any axes, then one requantization for each. */
+
+#include "kernel.h"
+#include "kernels.h"
+#include "rounding.h"
+
+#include <algorithm>
+
+namespace qpasses {
+namespace {
+
+constexpr int64_t DIVIDES = 1;
+
+/* Axes that are summed, or kept, in a row: so many elements, and the step between sums. */
+struct Group {
+    int64_t size, step;
+    bool is_summed;
+};
+
+struct IntReduce {
+    Shape axes;
+    int64_t keepdims, mean;
+    Requantization rounding;
+
+    explicit IntReduce(const Attributes &given)
+        : axes(given.integers("axes")), keepdims(given.integer("keepdims")),
+          mean(given.integer("mean")), rounding(given.text("rounding")) {}
+
+    static bool is_summed(const Shape &axes, size_t axis, size_t rank) {
+        const int64_t from_end = static_cast<int64_t>(axis) - static_cast<int64_t>(rank);
+        return std::find(axes.begin(), axes.end(), from_end) != axes.end();
+    }
+
+    static void shape(const Inference &given, Sizes &sizes) {
+        const Shape axes = given.integers("axes");
+        const bool is_kept = given.integer("keepdims") != 0;
+        const size_t rank = sizes.rank;
+        sizes.rank = 0;
+        for (size_t k = 0; k < rank; k++) {
+            const bool goes = is_summed(axes, k, rank);
+            if (goes && !is_kept)
+                continue;
+            sizes.numbers[sizes.rank] = goes ? 1 : sizes.numbers[k];
+            sizes.names[sizes.rank++] = goes ? "" : sizes.names[k];
+        }
+    }
+
+    void run(const Context &context) const {
+        const Tensor x = context.input(0), zero = context.input(4);
+        const size_t rank = x.shape.size();
+        Shape found;
+        std::vector<Group> groups; /* the innermost first */
+        int64_t cells = 1, sums = 1;
+        for (size_t k = rank; k-- > 0;) {
+            const bool goes = is_summed(axes, k, rank);
+            if (!goes || keepdims)
+                found.insert(found.begin(), goes ? 1 : x.shape[k]);
+            if (!groups.empty() && groups.back().is_summed == goes)
+                groups.back().size *= x.shape[k];
+            else
+                groups.push_back({x.shape[k], goes ? 0 : sums, goes});
+            (goes ? cells : sums) *= x.shape[k];
+        }
+        void *y = context.output(0, found);
+        std::vector<int32_t> totals(static_cast<size_t>(sums), 0);
+        of_codes(x.type, "IntReduce: x", [&](auto code) {
+            using T = decltype(code);
+            const T *from = x.as<T>();
+            if (x.size())
+                add(groups, groups.size(), from, totals.data());
+            round<T>(context, totals, cells, zero, static_cast<T *>(y));
+        });
+    }
+
+    /* The elements of so many groups, the outermost first; leaves ``from`` behind them. */
+    template <typename T>
+    static void add(const std::vector<Group> &groups, size_t count, const T *&from, int32_t *to) {
+        if (count == 0) {
+            *to += *from++;
+            return;
+        }
+        const Group &group = groups[count - 1];
+        if (count > 1) {
+            for (int64_t k = 0; k < group.size; k++)
+                add(groups, count - 1, from, to + k * group.step);
+        } else if (group.is_summed) {
+            int32_t total = 0;
+            for (int64_t k = 0; k < group.size; k++)
+                total += from[k];
+            *to += total;
+            from += group.size;
+        } else {
+            for (int64_t k = 0; k < group.size; k++)
+                to[k] += from[k];
+            from += group.size;
+        }
+    }
+
+    template <typename T>
+    void round(const Context &context, const std::vector<int32_t> &totals, int64_t cells,
+               const Tensor &zero, T *y) const {
+        const int64_t x_zero = context.input(1).number(), m = context.input(2).number();
+        const int64_t shift = context.input(3).number(), least = context.input(5).number();
+        const int64_t most = context.input(6).number();
+        const Twice twice = {m, shift, rounding.last, zero.number(), least, most};
+        const int64_t divisor = std::max<int64_t>(cells, 1) << shift;
+        for (size_t k = 0; k < totals.size(); k++) {
+            const int64_t acc = totals[k] - cells * x_zero;
+            if (mean != DIVIDES && rounding.is_twice) {
+                y[k] = static_cast<T>(twice(acc));
+                continue;
+            }
+            const int64_t level = mean == DIVIDES ? divided(acc * m, divisor, rounding.last)
+                                                  : shifted(acc * m, shift, rounding.last);
+            y[k] = static_cast<T>(std::clamp(level + zero.number(), least, most));
+        }
+    }
+};
+
+} // namespace
+
+const Kernel INT_REDUCE = shaping<IntReduce>("IntReduce", 7, 4);
+
+} // namespace qpasses

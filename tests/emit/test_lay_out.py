@@ -1,0 +1,248 @@
+"""Channels last: the same integers in another order of memory, and ONNX's order back."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+import qpasses
+from qpasses.emit.certificate import node_digest
+from qpasses.load.integer_model import read_integer_model
+from tests.support.commands import USAGE, Desk, assert_refused
+from tests.support.small_models import (
+    cnn,
+    laid_copies,
+    model,
+    nodes_as_onnx,
+    numbers,
+    pictures,
+    session,
+)
+
+WEIGHTS = {
+    "w": numbers(6, 3, 3, 3),
+    "v": numbers(6, 6, 1, 1),
+    "deep": numbers(6, 1, 3, 3),
+    "half": np.abs(numbers(6, 1, 1)) / 4,
+}
+SIZES = {
+    "shape": np.array([0, 2, 3, 8, 8]),
+    "back": np.array([0, 6, 8, 8]),
+    "rows": np.array([0, 6, 64]),
+    "flat": np.array([0, -1]),
+    "two": np.array([2, 2, 2]),
+    "axes": np.array([1, -2, 3]),
+    "zeros": np.array([0, 1, 0]),
+    "ends": np.array([6, 7, 7]),
+    "pads": np.array([0, 1, 2, 3, 0, 0, 1, 0]),
+    "parts": np.array([2, 4]),
+    "scales": np.array([1, 1, 2, 2], np.float32),
+    "last": np.array([2, 3]),
+}
+
+BODIES = {
+    "convolutions": """
+        c = Conv (a, v)  r = Relu (c)  y = Conv <pads = [1, 1, 1, 1], group = 6> (r, deep)""",
+    "a sum": "c = Conv (a, v)  s = Add (a, c)  y = Conv (s, v)",
+    "a product of channels": """
+        m = GlobalAveragePool (a)  g = Conv (m, v)  h = Sigmoid (g)  p = Mul (a, h)
+        y = Conv (p, v)""",
+    "a mean": "m = ReduceMean <keepdims = 1> (a, last)  p = Mul (a, m)  y = Conv (p, v)",
+    "a mean without axes": "m = ReduceMean <keepdims = 0> (a, last)  y = Softmax (m)",
+    "slopes": "r = PRelu (a, half)  y = Conv (r, v)",
+    "pools": """
+        p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a)
+        q = AveragePool <kernel_shape = [2, 2]> (p)  y = Conv (q, v)""",
+    "padded averages": """
+        q = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (a)  y = Conv (q, v)""",
+    "a pool at the end": "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a)",
+    "parts": """
+        b, c = Split <axis = 1> (a, parts)  d = Concat <axis = -3> (c, b)  y = Conv (d, v)""",
+    "slices": """
+        s = Slice (a, zeros, ends, axes)  p = Pad <mode = "constant"> (s, pads)
+        c = Concat <axis = 2> (p, p)  y = GlobalAveragePool (c)""",
+    "nearest": """
+        u = Resize <mode = "nearest"> (a, "", scales)  y = Conv <strides = [2, 2]> (u, v)""",
+    "linear": """
+        u = Resize <mode = "linear"> (a, "", scales)  y = Conv <strides = [2, 2]> (u, v)""",
+    "a shuffle": """
+        s = Reshape (a, shape)  t = Transpose <perm = [0, 2, 1, 3, 4]> (s)
+        b = Reshape (t, back)  y = Conv (b, v)""",
+    "rows": "r = Reshape (a, rows)  t = Transpose <perm = [0, 2, 1]> (r)  y = Softmax (t)",
+    "a head": "m = GlobalAveragePool (a)  y = Flatten (m)",
+    "a squeezed head": "m = GlobalAveragePool (a)  y = Squeeze (m, last)",
+    "turned": "t = Transpose <perm = [0, 2, 3, 1]> (a)  y = Softmax (t)",
+    "turned and back": """
+        t = Transpose <perm = [0, 2, 3, 1]> (a)  r = Sigmoid (t)
+        b = Transpose <perm = [0, 3, 1, 2]> (r)  y = Conv (b, v)""",
+    "two outputs": "y = Conv (a, v)  z = Sigmoid (y)",
+    "a norm": "n = LayerNormalization (a, g, h)  y = Conv (n, v)",
+}
+OUTPUTS = {"two outputs": ("y", "z")}
+RANKS = {
+    "a head": 2, "a squeezed head": 2, "a mean without axes": 2, "rows": 3,
+}  # fmt: skip
+
+
+def net(name):
+    axes = ", ".join("abcdef"[: RANKS.get(name, 4)]).replace("a", "n", 1)
+    outputs = ", ".join(f"float[{axes}] {each}" for each in OUTPUTS.get(name, ("y",)))
+    body = f"""g (float[N, 3, 8, 8] x) => ({outputs}) {{
+        [stem] a = Conv <pads = [1, 1, 1, 1]> (x, w)  {BODIES[name]}
+    }}"""
+    given = {n: v for n, v in (WEIGHTS | SIZES).items() if f"{n})" in body or f" {n}," in body}
+    given |= {"g": numbers(8), "h": numbers(8)} if name == "a norm" else {}
+    return model(body, opset=21, ir_version=10, **given)
+
+
+def feeds():
+    return [{"x": each} for each in numbers(4, 2, 3, 8, 8)]
+
+
+def both(name, **options):
+    return [
+        qpasses.quantize(net(name), feeds(), layout=each, **options).model
+        for each in ("nchw", "nhwc")
+    ]
+
+
+def digests(made):
+    read = read_integer_model(made, "the model")
+    return {node.name: node_digest(node, read.record) for node in read.graph.nodes}
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+@pytest.mark.parametrize("name", BODIES)
+def test_either_layout_gives_the_same_bits_and_means_the_same(name, optimize):
+    first, last = both(name)
+    for feed in feeds()[:2]:
+        ours, theirs = (session(m, optimize=optimize).run(None, feed) for m in (last, first))
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.tobytes() == other.tobytes()
+    assert digests(first) == digests(last)
+    assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
+
+
+@pytest.mark.parametrize("scales", ["per-tensor", "per-channel"])
+@pytest.mark.parametrize("options", [{}, {"activation_type": "int8"}, {"target": "tflite"}])
+def test_other_types_targets_and_scales_of_channels_may_lie_so_too(scales, options):
+    if scales == "per-channel" and options:
+        pytest.skip("these have one scale for a tensor")
+    name = "a product of channels"
+    first, last = both(name, activation_scales=scales, **options)
+    assert digests(first) == digests(last)
+    assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
+
+
+@pytest.mark.parametrize(("axes", "layout"), [("a, b", "nwc"), ("a, b, c, d", "ndhwc")])
+def test_one_and_three_axes_have_their_layouts(axes, layout):
+    dims = axes.count(",")
+    body = f"g (float[1, 2, {', '.join(['9'] * dims)}] x) => (float[{axes}, e] y) {{"
+    body += " a = Conv (x, w)  r = Relu (a)  y = Conv (r, v) }"
+    made = model(body, w=numbers(3, 2, *[3] * dims), v=numbers(2, 3, *[1] * dims))
+    data = [{"x": each} for each in numbers(3, 1, 2, *[9] * dims)]
+    found = qpasses.quantize(made, data).model
+    overloads = {node.overload for node in found.graph.node if node.op_type == "IntConv"}
+    assert f"onnxruntime_{layout}" in overloads
+    assert qpasses.verify(found, made, data).verdict == "ok"
+
+
+def test_few_transposes_remain():
+    last = both("convolutions")[1]
+    copies = laid_copies(last)
+    assert sum(node.op_type == "Transpose" for node in last.graph.node) <= 2
+    assert len(last.graph.node) - len(nodes_as_onnx(last)) == len(copies) // 2
+
+
+def test_auto_is_last_for_bodies_of_onnxruntime_alone():
+    made = {bodies: qpasses.quantize(cnn(), pictures(), bodies=bodies).model
+            for bodies in ("onnxruntime", "portable")}  # fmt: skip
+    laid = {bodies: laid_copies(each) != set() for bodies, each in made.items()}
+    assert laid == {"onnxruntime": True, "portable": False}
+
+
+def test_inputs_and_outputs_lie_as_they_did():
+    for made in both("turned and back"):
+        assert [each.dim_value for each in _sizes(made.graph.input[0])][1:] == [3, 8, 8]
+        assert len(_sizes(made.graph.output[0])) == 4
+
+
+def _sizes(value):
+    return value.type.tensor_type.shape.dim
+
+
+# Files that were changed
+
+
+@pytest.fixture(scope="module")
+def laid():
+    return both("a sum")[1]
+
+
+def changed(made, key, value):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(made)
+    for entry in copy.metadata_props:
+        if entry.key == f"qpasses.{key}":
+            entry.value = json.dumps(value)
+    return copy
+
+
+def orders_of(made):
+    (found,) = [e.value for e in made.metadata_props if e.key == "qpasses.orders"]
+    return json.loads(found)
+
+
+def names_in(orders):
+    return [name for names in orders.values() for name in names]
+
+
+FORGED = {
+    "no order": lambda orders: {},
+    "a tensor left out": lambda orders: {k: v[1:] for k, v in orders.items()},
+    "another order": lambda orders: {"0 3 1 2": names_in(orders)},
+    "an axis twice": lambda orders: {"0 1 1 2": names_in(orders)},
+    "fewer axes": lambda orders: {"0 2 1": names_in(orders)},
+    "an input": lambda orders: {k: [*v, "x"] for k, v in orders.items()},
+    "a text": lambda orders: {"last": names_in(orders)},
+    "a list": lambda orders: [1],
+    "a number": lambda orders: dict.fromkeys(orders, 1),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_orders_that_cannot_be_are_refused(laid, name):
+    forged = changed(laid, "orders", FORGED[name](orders_of(laid)))
+    with pytest.raises(qpasses.ModelError):
+        qpasses.verify(forged, net("a sum"), feeds())
+
+
+def test_a_convolution_that_does_not_say_its_layout_is_refused(laid):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(laid)
+    for node in copy.graph.node:
+        kept = [each for each in node.attribute if each.name != "channels_last"]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+    with pytest.raises(qpasses.ModelError, match="does not say that channels are last"):
+        qpasses.verify(copy, net("a sum"), feeds())
+
+
+def test_another_axis_of_a_join_is_found():
+    last = both("parts")[1]
+    for node in last.graph.node:
+        if node.op_type in ("Split", "Concat"):
+            (axis,) = [each for each in node.attribute if each.name == "axis"]
+            axis.i = 1 if axis.i > 0 else -3
+    assert qpasses.verify(last, net("parts"), feeds()).verdict == "failed"
+
+
+# Options
+
+
+def test_the_command_line_has_it(tmp_path):
+    desk = Desk(tmp_path, cnn(), pictures())
+    assert desk.quantize("--layout", "nchw").code == 0
+    assert desk.verify().code == 0
+    assert_refused(desk.quantize("--layout", "chwn"), USAGE, "--layout")
