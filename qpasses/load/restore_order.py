@@ -83,7 +83,7 @@ class _Lying:
         """The order of a tensor whose rank is known."""
         found = self.order(tensor)
         if found is None:
-            raise _MeaninglessError(f"the rank of {tensor.name!r} is not known")
+            raise _MeaninglessError(f"the file does not say the shape of {tensor.name!r}")
         return found
 
     def entry(self, node: Node) -> NodeRecord:

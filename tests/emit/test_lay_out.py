@@ -229,6 +229,14 @@ def test_a_convolution_that_does_not_say_its_layout_is_refused(laid):
         qpasses.verify(copy, net("a sum"), feeds())
 
 
+def test_a_file_without_shapes_is_refused(laid):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(laid)
+    del copy.graph.value_info[:]
+    with pytest.raises(qpasses.ModelError, match="does not say the shape of"):
+        qpasses.verify(copy, net("a sum"), feeds())
+
+
 def test_another_axis_of_a_join_is_found():
     last = both("parts")[1]
     for node in last.graph.node:

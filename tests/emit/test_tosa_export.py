@@ -128,7 +128,8 @@ def test_tensors_of_no_known_type_are_refused():
         d=numbers(2, 6, 1, 1),
         n=np.array([0, 0, 1, 1, 0, 0, 1, 1]),
     )
-    integer = quantize(made, feeds(made), accuracy="fast", integer_io=True).model
+    options = {"accuracy": "fast", "integer_io": True, "layout": "nchw"}
+    integer = quantize(made, feeds(made), **options).model
     del integer.graph.value_info[:]
     with pytest.raises(ModelError, match=r"\(Pad\).*does not say the type of"):
         export(integer)
