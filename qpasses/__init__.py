@@ -7,7 +7,7 @@ from opsets.errors import DataError, ModelError, QPassesError, UsageError, Verif
 if TYPE_CHECKING:
     from calibration import Preprocessing
     from calibration.presets import preprocessing
-    from qpasses.api import export, inspect, integerize, quantize, verify
+    from qpasses.api import bench, export, inspect, integerize, quantize, verify
     from qpasses.emit.tosa.emit import TosaProgram
     from qpasses.ir.native_sessions import native_library, register, session
     from qpasses.ir.record import Quantization
@@ -32,6 +32,7 @@ __all__ = [
     "UsageError",
     "VerificationError",
     "WideTables",
+    "bench",
     "calibrate",
     "convert_table",
     "export",

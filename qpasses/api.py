@@ -21,20 +21,24 @@ from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
 from qpasses.emit.tosa.profile import Profile
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
 from qpasses.ir.commands import (
+    BenchOptions,
     ExportOptions,
     IntegerizeOptions,
     OptOptions,
     QuantizeOptions,
     VerifyOptions,
 )
+from qpasses.ir.edges import Edges
 from qpasses.ir.graph import Graph
 from qpasses.ir.input_names import as_pairs
 from qpasses.ir.input_shape import as_texts
 from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.ir.keywords import takes
+from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
+from qpasses.jobs.benching import contenders_of, measured, sized_specs
 from qpasses.jobs.judging import judged, sized_as
 from qpasses.jobs.pass_names import pass_called
 from qpasses.jobs.reporting import reported, to_compare
@@ -201,6 +205,62 @@ def verify(asked: VerifyOptions) -> Result:
     }
     write_report(asked.json_file, report, f"the verdict is {summary['verdict']}")
     return Result(None, report, found.evidence, recomputed)
+
+
+@takes(BenchOptions)
+@holding()
+def bench(asked: BenchOptions) -> Result:
+    """How long the integer model takes in onnxruntime on this machine, beside others.
+
+    With its bodies and with the compiled kernels, if there are any; ``against`` and ``qdq``
+    are measured too if they are given: one run after the other, in turns, each for
+    ``seconds`` on each number of ``threads``. The report has ``benchmark.latencies`` and the
+    ``slowest`` nodes of the last model; its verdict is ``failed`` if kernels give other
+    integers than bodies. Raises UsageError or ModelError.
+    """
+    model, path = given_model(asked.integer)
+    read = read_integer_model(model, str(path))
+    original = None if asked.against is None else given_source(asked.against)
+    other = None if asked.qdq is None else given_model(asked.qdq)
+    files = [path, *([original.path] if original else []), *([other[1]] if other else [])]
+    check_outputs(given_paths(asked.json_file), files)
+    if original is not None:
+        original = sized_as(read, original).sized(asked.input_shape)
+    ours = with_input_shapes(model, as_texts(asked.input_shape), path)
+    specs = original.specs if original else sized_specs(ours, read.record)
+    how = given_preprocessing(asked.preprocessing)
+    names = as_pairs(asked.inputs)
+    usual = recorded_preprocessing(read)
+    feeds = open_samples(asked.data or "random:1", specs, 1, how, usual, names)
+    feed = feeds.first()
+    edges = Edges.between(original.model, model, read.record) if original else None
+    is_sized = bool(asked.input_shape)
+    runnable = [
+        Path(given) if isinstance(given, str | Path) and not is_sized else made
+        for given, made in (
+            (asked.integer, ours),
+            (asked.against, None if original is None else original.reference),
+            (asked.qdq, None if other is None else other[0]),
+        )
+    ]
+    with naming(path):
+        contenders = contenders_of(*runnable, feed, edges)
+        threads = [int(each) for each in asked.threads]
+        found = measured(contenders, threads, asked.seconds, asked.nodes, asked.progress)
+    wrong = f"kernels give {found.differing} elements of outputs otherwise than bodies"
+    alone = "kernels were not compiled: bodies alone were measured (docs/deploying.md)"
+    report = report_head("bench", original, {"threads": threads}) | {
+        "integer_model": {"path": str(path)},
+        "samples": described(feeds),
+        "summary": {
+            "verdict": "failed" if found.differing else "ok",
+            "problems": [wrong] if found.differing else [],
+        },
+        "benchmark": found.as_json(),
+        "warnings": [] if has_kernels() else [alone],
+    }
+    write_report(asked.json_file, report, "the models were measured")
+    return Result(None, report, [], {})
 
 
 @takes(ExportOptions)

@@ -67,12 +67,13 @@ using One = void (*)(const Steps &, const A *, Y *, int64_t);
 double power(int64_t exponent) { return std::ldexp(1.0, static_cast<int>(exponent)); }
 
 /* Where codes end, and how a rounding of quotients by 2**shift is one to the nearest even. */
-Steps steps_of(Rounding rounding, int64_t shift, const Tensor &zero, const Tensor &low,
-               const Tensor &high) {
+Steps steps_of(Rounding rounding, int64_t shift, int64_t zero, int64_t low, int64_t high) {
+    if (shift < 0 || shift > 62)
+        throw std::runtime_error("a shift that is not from 0 to 62");
     Steps found = {};
-    found.zero = static_cast<int32_t>(zero.number());
-    found.low = static_cast<double>(low.number() - found.zero);
-    found.high = static_cast<double>(high.number() - found.zero);
+    found.zero = static_cast<int32_t>(zero);
+    found.low = static_cast<double>(low - zero);
+    found.high = static_cast<double>(high - zero);
     const double half_a_unit = power(-shift - 1);
     found.lift = rounding == Rounding::HALF_UP ? half_a_unit : 0;
     found.away = rounding == Rounding::HALF_AWAY ? half_a_unit : 0;
@@ -100,20 +101,24 @@ void narrow(const int16_t *words, int64_t count, Type type, void *y, int64_t to)
 
 template <int SIGN> struct Sum {
     Rounding rounding;
+    Numbers numbers;
 
-    explicit Sum(const Attributes &given) : rounding(rounding_of(given.text("rounding"))) {}
+    explicit Sum(const Attributes &given)
+        : rounding(rounding_of(given.text("rounding"))), numbers(given, 1, 9) {}
 
     void run(const Context &context) const {
-        const Tensor a = context.input(0), b = context.input(2), zero = context.input(7);
+        const auto number = [&](size_t place) { return numbers(context, place); };
+        const Tensor a = context.input(0), b = context.input(2);
+        const Type type = numbers.type(context, 7);
         const Broadcast both(a.shape, b.shape);
         void *y = context.output(0, both.shape);
-        const int64_t shift = context.input(6).number();
-        Steps given = steps_of(rounding, shift, zero, context.input(8), context.input(9));
-        given.a = std::ldexp(context.input(4).number(), -shift);
-        given.b = SIGN * std::ldexp(context.input(5).number(), -shift);
-        given.offset = -(given.a * context.input(1).number() + given.b * context.input(3).number());
+        const int64_t shift = number(6);
+        Steps given = steps_of(rounding, shift, number(7), number(8), number(9));
+        given.a = std::ldexp(number(4), -shift);
+        given.b = SIGN * std::ldexp(number(5), -shift);
+        given.offset = -(given.a * number(1) + given.b * number(3));
         const ByteSums bytes = bytes_of(context, given, shift);
-        const bool is_alike = a.type == b.type && a.type == zero.type;
+        const bool is_alike = a.type == b.type && a.type == type;
         of_stored(is_alike ? a.type : INT16, "a sum", [&](auto code) {
             using T = decltype(code);
             both.runs(context, [&](const Run &run) {
@@ -121,7 +126,7 @@ template <int SIGN> struct Sum {
                     some<T>(given, a.as<T>() + run.a, b.as<T>() + run.b,
                             static_cast<T *>(y) + run.y, run, bytes);
                 else
-                    mixed(given, a, b, zero.type, y, run);
+                    mixed(given, a, b, type, y, run);
             });
         });
     }
@@ -144,7 +149,7 @@ template <int SIGN> struct Sum {
     /* For sums of bytes in int32; their shift is 0 where they have too many bits. */
     ByteSums bytes_of(const Context &context, const Steps &steps, int64_t shift) const {
         ByteSums found = {};
-        const int64_t a = context.input(4).number(), b = context.input(5).number();
+        const int64_t a = numbers(context, 4), b = numbers(context, 5);
         if (shift < 16 || shift > 45 || std::max(a, b) >= int64_t{1} << 30)
             return found;
         const auto side_by_side = [](int64_t first, int64_t second) {
@@ -157,11 +162,11 @@ template <int SIGN> struct Sum {
         found.low = side_by_side(a & 0x7fff, SIGN * (b & 0x7fff));
         found.shift = static_cast<int>(shift - 15);
         found.half = int32_t{1} << (found.shift - 1);
-        found.a_zero = static_cast<int16_t>(context.input(1).number());
-        found.b_zero = static_cast<int16_t>(context.input(3).number());
+        found.a_zero = static_cast<int16_t>(numbers(context, 1));
+        found.b_zero = static_cast<int16_t>(numbers(context, 3));
         found.zero = static_cast<int16_t>(steps.zero);
-        found.least = static_cast<int16_t>(context.input(8).number());
-        found.most = static_cast<int16_t>(context.input(9).number());
+        found.least = static_cast<int16_t>(numbers(context, 8));
+        found.most = static_cast<int16_t>(numbers(context, 9));
         return found;
     }
 
@@ -202,20 +207,24 @@ template <int SIGN> struct Sum {
 
 struct Product {
     Requantization rounding;
+    Numbers numbers;
 
-    explicit Product(const Attributes &given) : rounding(given.text("rounding")) {}
+    explicit Product(const Attributes &given)
+        : rounding(given.text("rounding")), numbers(given, 1, 8) {}
 
     void run(const Context &context) const {
-        const Tensor a = context.input(0), b = context.input(2), zero = context.input(6);
+        const auto number = [&](size_t place) { return numbers(context, place); };
+        const Tensor a = context.input(0), b = context.input(2);
         const Broadcast both(a.shape, b.shape);
         void *y = context.output(0, both.shape);
-        const int64_t shift = context.input(5).number(), m = context.input(4).number();
-        Steps given = steps_of(rounding.last, shift, zero, context.input(7), context.input(8));
+        const int64_t shift = number(5), m = number(4);
+        Steps given = steps_of(rounding.last, shift, number(6), number(7), number(8));
         given.a = std::ldexp(m, -shift);
-        given.a_zero = context.input(1).number();
-        given.b_zero = context.input(3).number();
-        const Twice twice = {m, shift, rounding.last, zero.number(), context.input(7).number(),
-                             context.input(8).number()};
+        given.a_zero = static_cast<double>(number(1));
+        given.b_zero = static_cast<double>(number(3));
+        const Twice twice = {m, shift, rounding.last, number(6), number(7), number(8)};
+        if (b.type != a.type)
+            throw std::runtime_error("IntMul: operands of different types");
         of_codes(a.type, "IntMul", [&](auto code) {
             using T = decltype(code);
             both.runs(context, [&](const Run &run) {
@@ -249,21 +258,22 @@ struct Product {
 
 struct IntRescale {
     Requantization rounding;
+    Numbers numbers;
 
-    explicit IntRescale(const Attributes &given) : rounding(given.text("rounding")) {}
+    explicit IntRescale(const Attributes &given)
+        : rounding(given.text("rounding")), numbers(given, 1, 6) {}
 
     void run(const Context &context) const {
-        const Tensor x = context.input(0), zero = context.input(4);
+        const auto number = [&](size_t place) { return numbers(context, place); };
+        const Tensor x = context.input(0);
         void *y = context.output(0, x.shape);
-        const int64_t shift = context.input(3).number(), m = context.input(2).number();
-        const int64_t x_zero = context.input(1).number();
-        Steps given = steps_of(rounding.last, shift, zero, context.input(5), context.input(6));
+        const int64_t shift = number(3), m = number(2), x_zero = number(1);
+        Steps given = steps_of(rounding.last, shift, number(4), number(5), number(6));
         given.a = std::ldexp(m, -shift);
         given.offset = -given.a * x_zero;
-        const Twice twice = {m, shift, rounding.last, zero.number(), context.input(5).number(),
-                             context.input(6).number()};
+        const Twice twice = {m, shift, rounding.last, number(4), number(5), number(6)};
         of_stored(x.type, "IntRescale", [&](auto code) {
-            of_stored(zero.type, "IntRescale", [&](auto result) {
+            of_stored(numbers.type(context, 4), "IntRescale", [&](auto result) {
                 using X = decltype(code);
                 using Y = decltype(result);
                 const One<X, Y> scaled = BEST(scaled<X, Y>);

@@ -21,10 +21,12 @@ struct IntReduce {
     Shape axes;
     int64_t keepdims, mean;
     Requantization rounding;
+    Numbers numbers;
 
     explicit IntReduce(const Attributes &given)
         : axes(given.integers("axes")), keepdims(given.integer("keepdims")),
-          mean(given.integer("mean")), rounding(given.text("rounding")) {}
+          mean(given.integer("mean")), rounding(given.text("rounding")),
+          numbers(given, 1, 6) {}
 
     static bool is_summed(const Shape &axes, size_t axis, size_t rank) {
         const int64_t from_end = static_cast<int64_t>(axis) - static_cast<int64_t>(rank);
@@ -46,7 +48,7 @@ struct IntReduce {
     }
 
     void run(const Context &context) const {
-        const Tensor x = context.input(0), zero = context.input(4);
+        const Tensor x = context.input(0);
         const size_t rank = x.shape.size();
         Shape found;
         std::vector<Group> groups; /* the innermost first */
@@ -68,7 +70,7 @@ struct IntReduce {
             const T *from = x.as<T>();
             if (x.size())
                 add(groups, groups.size(), from, totals.data());
-            round<T>(context, totals, cells, zero, static_cast<T *>(y));
+            round<T>(context, totals, cells, static_cast<T *>(y));
         });
     }
 
@@ -98,11 +100,13 @@ struct IntReduce {
 
     template <typename T>
     void round(const Context &context, const std::vector<int32_t> &totals, int64_t cells,
-               const Tensor &zero, T *y) const {
-        const int64_t x_zero = context.input(1).number(), m = context.input(2).number();
-        const int64_t shift = context.input(3).number(), least = context.input(5).number();
-        const int64_t most = context.input(6).number();
-        const Twice twice = {m, shift, rounding.last, zero.number(), least, most};
+               T *y) const {
+        const auto number = [&](size_t place) { return numbers(context, place); };
+        const int64_t x_zero = number(1), m = number(2), shift = number(3), zero = number(4);
+        const int64_t least = number(5), most = number(6);
+        if (shift < (rounding.is_twice ? 0 : 1) || shift > 62)
+            throw std::runtime_error("IntReduce: a shift that is not from 1 to 62");
+        const Twice twice = {m, shift, rounding.last, zero, least, most};
         const int64_t divisor = std::max<int64_t>(cells, 1) << shift;
         for (size_t k = 0; k < totals.size(); k++) {
             const int64_t acc = totals[k] - cells * x_zero;
@@ -112,7 +116,7 @@ struct IntReduce {
             }
             const int64_t level = mean == DIVIDES ? divided(acc * m, divisor, rounding.last)
                                                   : shifted(acc * m, shift, rounding.last);
-            y[k] = static_cast<T>(std::clamp(level + zero.number(), least, most));
+            y[k] = static_cast<T>(std::min(std::max(level + zero, least), most));
         }
     }
 };

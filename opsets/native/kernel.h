@@ -65,6 +65,8 @@ struct Tensor {
 
     /* Its one number, of a stored integer. */
     int64_t number() const {
+        if (size() != 1)
+            throw std::runtime_error("one number is expected, not several or none");
         switch (type) {
         case UINT8:
             return *as<uint8_t>();
@@ -79,6 +81,20 @@ struct Tensor {
         }
     }
 };
+
+inline Tensor tensor_of(const Api *api, const void *value) {
+    void *info = nullptr, *data = nullptr;
+    check(api, call<const void *, void **>(api, TYPE_AND_SHAPE, value, &info));
+    size_t rank = 0;
+    int type = 0;
+    check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, info, &rank));
+    Shape shape(rank);
+    check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, info, shape.data(), rank));
+    check(api, call<const void *, int *>(api, ELEMENT_TYPE, info, &type));
+    reinterpret_cast<void (*)(void *)>(api->functions[RELEASE_INFO])(info);
+    check(api, call<const void *, void **>(api, TENSOR_DATA, value, &data));
+    return {data, static_cast<Type>(type), shape};
+}
 
 /* Calls work with a number of the type of codes of 8 bits, or with words too of 16. */
 template <typename Work> void of_codes(Type type, const char *what, Work work) {
@@ -108,18 +124,8 @@ struct Context {
 
     Tensor input(size_t place) const {
         const void *value = nullptr;
-        void *info = nullptr, *data = nullptr;
         check(api, call<const void *, size_t, const void **>(api, GET_INPUT, context, place, &value));
-        check(api, call<const void *, void **>(api, TYPE_AND_SHAPE, value, &info));
-        size_t rank = 0;
-        int type = 0;
-        check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, info, &rank));
-        Shape shape(rank);
-        check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, info, shape.data(), rank));
-        check(api, call<const void *, int *>(api, ELEMENT_TYPE, info, &type));
-        reinterpret_cast<void (*)(void *)>(api->functions[RELEASE_INFO])(info);
-        check(api, call<const void *, void **>(api, TENSOR_DATA, value, &data));
-        return {data, static_cast<Type>(type), shape};
+        return tensor_of(api, value);
     }
 
     void *output(size_t place, const Shape &shape) const {
@@ -143,6 +149,46 @@ struct Context {
         check(api, call<const void *, void (*)(void *, size_t), size_t, size_t, void *>(
                        api, PARALLEL_FOR, context, function, parts, size_t{0}, &work));
     }
+};
+
+/* Numbers that stand on a node: read once if they are constant, which those of files are. */
+class Numbers {
+  public:
+    /* Those of the inputs from a place on. */
+    Numbers(const Attributes &given, size_t first, size_t count) : first_(first), known_(count) {
+        for (size_t k = 0; k < count; k++) {
+            const void *value = nullptr;
+            int is_constant = 0;
+            check(given.api, call<const void *, size_t, int *, const void **>(
+                                 given.api, CONSTANT_INPUT, given.info, first + k, &is_constant,
+                                 &value));
+            if (!is_constant || !value)
+                continue;
+            const Tensor tensor = tensor_of(given.api, value);
+            if (tensor.size() == 1)
+                known_[k] = {true, tensor.type, tensor.number()};
+        }
+    }
+
+    int64_t operator()(const Context &context, size_t place) const {
+        const Known &known = known_[place - first_];
+        return known.is_known ? known.number : context.input(place).number();
+    }
+
+    Type type(const Context &context, size_t place) const {
+        const Known &known = known_[place - first_];
+        return known.is_known ? known.type : context.input(place).type;
+    }
+
+  private:
+    struct Known {
+        bool is_known;
+        Type type;
+        int64_t number;
+    };
+
+    size_t first_;
+    std::vector<Known> known_;
 };
 
 /* An op of the domain: how many inputs it has, and which has the type of the output. Its shape

@@ -9,6 +9,7 @@ from typing import NoReturn
 import click
 
 from opsets.errors import ModelError, QPassesError
+from qpasses.cli.bench import bench
 from qpasses.cli.calibrate import calibrate
 from qpasses.cli.export import export
 from qpasses.cli.inspect import inspect
@@ -21,7 +22,7 @@ from qpasses.cli.targets import targets
 from qpasses.cli.verify import verify
 
 _COMMANDS: tuple[click.Command, ...] = (
-    *(quantize, integerize, calibrate, verify, export),
+    *(quantize, integerize, calibrate, verify, bench, export),
     *(inspect, passes, opt, targets),
 )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from opsets.argument_kinds import shown
 from opsets.errors import UsageError
 from qpasses.ir.choices import ExportFormat, ForeignFormat, OtherProgram, TableFormat
-from qpasses.ir.declared import FILE, FILE_OR_NAME, Kind, Options, described, option
+from qpasses.ir.declared import FILE, FILE_OR_NAME, THREADS, Kind, Options, described, option
 from qpasses.ir.options import (
     ARITHMETIC,
     OUTPUT,
@@ -309,6 +309,75 @@ class ExportOptions(TosaOptions, ShapeOptions):
     check: bool = option(False, "Say whether it can be exported, and write nothing.", OUTPUT)
 
 
+def _threads(given: Any) -> tuple[int, ...]:
+    """Numbers of threads, from "1,2" or a sequence of them."""
+    parts = given.split(",") if isinstance(given, str) else given
+    try:
+        found = tuple(int(each) for each in parts)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"threads: numbers as 1,2 are needed, got {shown(given)}") from error
+    if not found or not all(1 <= each <= MOST_THREADS for each in found):
+        raise UsageError(f"threads: from 1 to {MOST_THREADS}, got {shown(given)}")
+    return found
+
+
+MOST_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class BenchOptions(ReportOptions, ShapeOptions, SampleOptions):
+    """``qpasses bench`` and ``qpasses.bench``."""
+
+    integer: "str | Path | onnx.ModelProto"
+    against: "str | Path | onnx.ModelProto | None" = option(
+        None,
+        "The float model INTEGER was made from, to be measured too.",
+        SAMPLES,
+        metavar="MODEL",
+        kind=FILE,
+    )
+    data: Data = option(
+        None,
+        f"{_DATA} The first is run.",
+        SAMPLES,
+        metavar=_DATA_METAVAR,
+        kind=FILE_OR_NAME,
+        unset="made-up numbers of the sizes that quantize saw",
+    )
+    _: KW_ONLY
+    qdq: "str | Path | onnx.ModelProto | None" = option(
+        None,
+        "A Q/DQ model with the inputs of the float one, to be measured too.",
+        SAMPLES,
+        metavar="MODEL",
+        kind=FILE,
+    )
+    threads: "str | Sequence[int]" = option(
+        "1",
+        "Threads that a node runs on; several numbers with commas, one after the other.",
+        RUN,
+        metavar="N,N",
+        kind=THREADS,
+        kept=_threads,
+    )
+    seconds: float = option(
+        2.0,
+        "So long each model is run for each number of threads.",
+        RUN,
+        unit="seconds",
+        metavar="S",
+        least=0,
+    )
+    nodes: int = option(
+        10, "So many of the slowest nodes are shown.", OUTPUT, metavar="N", least=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchCommand(TerminalOptions, PictureOptions, BenchOptions):
+    """``qpasses bench``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class InspectCommand(Options):
     """``qpasses inspect``."""
@@ -367,6 +436,7 @@ COMMANDS: Mapping[str, type[Options]] = {
     "calibrate merge": MergeOptions,
     "calibrate convert": ConvertOptions,
     "verify": VerifyCommand,
+    "bench": BenchCommand,
     "export": ExportOptions,
     "inspect": InspectCommand,
     "opt": OptCommand,

@@ -43,6 +43,10 @@ def _are_texts(value: Any) -> bool:
     return listed and all(map(_is_text, value))
 
 
+def _are_whole(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(type(each) is int for each in value)
+
+
 def _is_finite(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= float_info.max  # nor NaN
 
@@ -51,6 +55,9 @@ TEXT = Kind("a text", _is_text)
 FILE = Kind("a text", _is_text)
 FILE_OR_NAME = Kind("a text", _is_text)
 TEXTS = Kind("a list of texts", _are_texts)
+THREADS = Kind(
+    "a text as 1,2, or whole numbers", lambda value: _is_text(value) or _are_whole(value)
+)
 SWITCH = Kind("True or False", lambda value: isinstance(value, bool))
 WHOLE = Kind("a whole number", lambda value: type(value) is int)
 NUMBER = Kind("a finite number", _is_finite)

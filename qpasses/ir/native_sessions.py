@@ -23,6 +23,11 @@ def native_library() -> Path:
     return found
 
 
+def has_kernels() -> bool:
+    """Whether the library was built."""
+    return library() is not None
+
+
 def register(options: ort.SessionOptions) -> bool:
     """Let sessions with these ``options`` run the kernels; False where there are none."""
     found = library()
