@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -38,7 +39,7 @@ from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
-from qpasses.jobs.benching import contenders_of, measured, sized_specs
+from qpasses.jobs.benching import Model, contenders_of, measured, sized_specs
 from qpasses.jobs.judging import judged, sized_as
 from qpasses.jobs.pass_names import pass_called
 from qpasses.jobs.reporting import reported, to_compare
@@ -235,17 +236,19 @@ def bench(asked: BenchOptions) -> Result:
     feed = feeds.first()
     edges = Edges.between(original.model, model, read.record) if original else None
     is_sized = bool(asked.input_shape)
-    runnable = [
-        Path(given) if isinstance(given, str | Path) and not is_sized else made
-        for given, made in (
-            (asked.integer, ours),
-            (asked.against, None if original is None else original.reference),
-            (asked.qdq, None if other is None else other[0]),
-        )
-    ]
+
+    def runnable(given: Any, made: onnx.ModelProto) -> Model:
+        return Path(given) if isinstance(given, str | Path) and not is_sized else made
+
+    contenders = contenders_of(
+        runnable(asked.integer, ours),
+        None if original is None else runnable(asked.against, original.reference),
+        None if other is None else runnable(asked.qdq, other[0]),
+        feed,
+        edges,
+    )
+    threads = [int(each) for each in asked.threads]
     with naming(path):
-        contenders = contenders_of(*runnable, feed, edges)
-        threads = [int(each) for each in asked.threads]
         found = measured(contenders, threads, asked.seconds, asked.nodes, asked.progress)
     wrong = f"kernels give {found.differing} elements of outputs otherwise than bodies"
     alone = "kernels were not compiled: bodies alone were measured (docs/deploying.md)"

@@ -76,9 +76,9 @@ class BothBodies:
         portable bodies give, what counts is whether both bodies differ, both optimized.
         """
         theirs = [portable[each] for each in optimized]
-        if _differences([*optimized.values()], theirs):
-            self._differing[True] += _differences(*both_optimized())
-        self._differing[False] += _differences([fast[each] for each in optimized], theirs)
+        if differences([*optimized.values()], theirs):
+            self._differing[True] += differences(*both_optimized())
+        self._differing[False] += differences([fast[each] for each in optimized], theirs)
 
     def compare_inside(self, fast: Tensors, portable: Tensors, name: str) -> None:
         """Look for the first stored tensor that differs on the sample called ``name``."""
@@ -169,7 +169,7 @@ def _watched(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
     return model
 
 
-def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> int:
+def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> int:
     """How many elements differ; NaN, which a float tail may give, is like NaN."""
     pairs = zip_longest(_arrays(ours), _arrays(theirs), fillvalue=np.zeros((0, 0)))
     return sum(

@@ -12,6 +12,7 @@ from calibration import Samples, Session
 from calibration.held_weights import are_many, weight_bytes
 from calibration.inputs import Feed, tensors
 from calibration.memory import give_back
+from opsets.native import library
 from opsets.op import Flavour
 from qpasses.checking.reference import reference_runs
 from qpasses.checking.running_ahead import Ahead
@@ -79,6 +80,16 @@ class SideBySide:
         if self._session is None:
             self._session = self._loader.submit(Session, self._read.model)
         return self._session.result()
+
+    def compiled(self) -> Session | None:
+        """The same with the compiled kernels, not optimized, if there are any.
+
+        None for a model whose weights are held: it would take their memory once more.
+        """
+        place = library()
+        if place is None or self._is_held:
+            return None
+        return Session(self._read.model, optimize=False, operators=place)
 
     def start(self, fast: Mapping[str, str]) -> None:
         """Run the rest too; ``fast``: by node, the onnxruntime body that is right to run."""

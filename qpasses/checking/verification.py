@@ -15,16 +15,18 @@ from calibration import Preprocessing, Samples, Session, input_specs
 from calibration.inputs import tensors
 from calibration.silent import ort
 from opsets.errors import ModelError, UsageError, VerificationError
+from opsets.native import library
 from opsets.target import load_target, target_names
 from qpasses.checking.accuracy import Accuracy
 from qpasses.checking.known import Known
 from qpasses.checking.rules.check_bodies import proved_fast, unlike_bodies
 from qpasses.checking.rules.check_file import unlike_file
-from qpasses.checking.sample_runs import BothBodies, Simulation
+from qpasses.checking.sample_runs import BothBodies, Simulation, differences
 from qpasses.checking.side_by_side import SideBySide
 from qpasses.checking.simulated import Simulated
 from qpasses.checking.translation import check
 from qpasses.emit.overloads import changed_bodies
+from qpasses.evidence.compiled_probe import probe_compiled
 from qpasses.evidence.kernel_probe import probe_kernels, probe_saturation, saturating
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.prove import prove
@@ -135,6 +137,7 @@ def _verified(
     try:
         _load(result, integer, runs)
         _probe(result, probed, progress)
+        _probe_compiled(result, progress)
         if original is None or runs is None:
             result.unchecked.append("not run on samples (--data)")
         else:
@@ -358,6 +361,21 @@ def _probe(
     advance()
 
 
+def _probe_compiled(result: Verification, progress: Progress) -> None:
+    """The kernels that run in place of bodies where they are registered."""
+    place = library()
+    if place is None:
+        return
+    advance = progress("probe compiled kernels", 1)
+    found = probe_compiled(result.graph, result.record, place)
+    result.checks["compiled_kernels"] = found.as_json()
+    result.problems += [
+        f"node {name!r}: its compiled kernel differs from the meaning in {count} results"
+        for name, count in found.wrong.items()
+    ]
+    advance()
+
+
 def _run_samples(
     result: Verification,
     runs: SideBySide,
@@ -372,8 +390,12 @@ def _run_samples(
         others = read.model, original.model, original.reference
         simulation = Simulation(result.simulated, allowed, others)
     bodies, outputs = BothBodies(runs.stored), [end.name for end in read.model.graph.output]
+    compiled, unlike = runs.compiled(), 0
     advance = progress("run samples", len(runs.samples))
     for run, portable in runs:
+        if compiled is not None:
+            found = compiled.run(None, run.given, run.name)
+            unlike += differences(found, [run.fast[name] for name in outputs])
         result.accuracy.update(run.expected, runs.edges.real(run.found))
         optimized = dict(zip(outputs, run.found, strict=True))
         bodies.compare(optimized, run.fast, portable, partial(runs.both_optimized, run))
@@ -387,6 +409,10 @@ def _run_samples(
     if simulation is not None:
         result.checks["qdq"] = simulation.as_json()
     problems = [bodies.problem, simulation.problem if simulation else ""]
+    if compiled is not None:
+        result.checks["compiled_kernels"]["elements_differing"] = unlike
+        wrong = f"compiled kernels give {unlike} elements of outputs otherwise than bodies"
+        problems += [wrong] if unlike else []
     result.problems += filter(None, problems)
 
 

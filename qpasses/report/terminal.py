@@ -344,6 +344,17 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
             f"{probe['accumulators']:,} accumulators on {probe['nodes']} nodes: "
             f"{probe['mismatches']} differ",
         )
+    if (compiled := checks.get("compiled_kernels")) and compiled["nodes"]:
+        on_samples = (
+            f"; {compiled['elements_differing']} elements of outputs"
+            if "elements_differing" in compiled
+            else ""
+        )
+        table.add_row(
+            "compiled kernels",
+            f"{compiled['nodes']} nodes, {compiled['exhaustive']} of them on all codes, "
+            f"{compiled['elements']:,} results: {compiled['mismatches']} differ{on_samples}",
+        )
     if qdq := checks.get("qdq"):
         table.add_row(
             "against the Q/DQ graph",

@@ -1,0 +1,173 @@
+"""The compiled kernels, if there are any, beside the references: on each node that has one.
+
+A kernel that is registered runs in place of the body. What looks at one code, or at two, is
+run on all of them, with the numbers of its node; what looks at rows on rows that are drawn.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from calibration.session import Session
+from opsets.native import KERNELS
+from opsets.op import DOMAIN, Constants
+from opsets.qpasses_v1 import OPS
+from qpasses.evidence.bodies import constants_of
+from qpasses.ir.graph import Graph, Node
+from qpasses.ir.record import Record
+from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports
+
+_AT_ONCE = 32
+"""So many nodes are in one model."""
+
+_FEW, _MOST = 4, 1 << 16
+"""So many rows along an axis, and pairs, are drawn where not all inputs are run."""
+
+_ON_CODES = frozenset({"IntRescale", "Lut", "LutPerChannel"})
+_ON_PAIRS = frozenset({"IntAdd", "IntMul", "IntSub", "LutPair"})
+
+
+@dataclass
+class CompiledProbe:
+    """Of ``nodes`` with a kernel, those run on all inputs and those on some; what differs.
+
+    ``elements``: results that were compared; ``wrong``: by node, how many of its are others.
+    """
+
+    nodes: int = 0
+    exhaustive: int = 0
+    elements: int = 0
+    wrong: dict[str, int] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, int]:
+        """``checks.compiled_kernels`` of a report."""
+        return {
+            "nodes": self.nodes,
+            "exhaustive": self.exhaustive,
+            "sampled": self.nodes - self.exhaustive,
+            "elements": self.elements,
+            "mismatches": sum(self.wrong.values()),
+        }
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What a node is run on; ``is_all``: on all that there is."""
+
+    node: Node
+    inputs: Sequence[NDArray[Any]]
+    attributes: Mapping[str, Any]
+    is_all: bool
+
+
+def probe_compiled(graph: Graph, record: Record, library: Path) -> CompiledProbe:
+    """Run the kernels of ``library`` on the nodes of ``graph`` that have one."""
+    found = CompiledProbe()
+    nodes = [each for each in graph.nodes if each.domain == DOMAIN and each.op in KERNELS]
+    cases = [_case(node, record) for node in nodes]
+    for start in range(0, len(cases), _AT_ONCE):
+        _run(cases[start : start + _AT_ONCE], library, found)
+    return found
+
+
+def _run(cases: Sequence[_Case], library: Path, found: CompiledProbe) -> None:
+    nodes, given, constants, results, feed = [], [], [], [], {}
+    for place, case in enumerate(cases):
+        op = OPS[case.node.op]
+        names = [f"{name}_{place}" for name in op.inputs]
+        for formal, name, array in zip(op.inputs, names, case.inputs, strict=True):
+            if formal in op.data:
+                feed[name] = array
+                given.append(_declared(name, array))
+            else:
+                constants.append(numpy_helper.from_array(np.asarray(array), name))
+        nodes.append(
+            helper.make_node(op.name, names, [f"y_{place}"], domain=DOMAIN, **case.attributes)
+        )
+        expected = op.reference(*case.inputs, **case.attributes)
+        results.append((case, expected))
+    outputs = [_declared(f"y_{place}", each) for place, (_, each) in enumerate(results)]
+    made = helper.make_graph(nodes, "kernels", given, outputs, constants)
+    model = helper.make_model(made, opset_imports=opset_imports(OPSET), ir_version=IR_VERSION)
+    answers = Session(model, threads=1, operators=library).run(None, feed)
+    for (case, expected), answer in zip(results, answers, strict=True):
+        found.nodes += 1
+        found.exhaustive += case.is_all
+        found.elements += expected.size
+        if count := int((np.asarray(answer) != expected).sum()):
+            found.wrong[case.node.name] = count
+
+
+def _declared(name: str, array: NDArray[Any]) -> Any:
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_value_info(name, kind, array.shape)
+
+
+def _case(node: Node, record: Record) -> _Case:
+    """The node with its own constants, on as many inputs as there are, or some."""
+    op, given = OPS[node.op], constants_of(node)
+    types = [
+        np.dtype(record.tensors[tensor.name].dtype)
+        for name, tensor in zip(op.inputs, node.inputs, strict=True)
+        if name in op.data
+    ]
+    attributes, rng, is_all = dict(node.attrs), np.random.default_rng(0), True
+    if node.op in _ON_PAIRS:
+        data, is_all = _pairs(types, rng)
+    elif node.op == "LutPerChannel":
+        data, attributes["axis"] = [np.tile(_codes(types[0]), (len(given["tables"]), 1))], 0
+        if record.nodes[node.name].layout:
+            data, attributes["axis"] = [np.ascontiguousarray(data[0].T)], 1
+    elif node.op in _ON_CODES:
+        data = [_codes(types[0])]
+    else:
+        data, is_all = [_drawn(types[0], _sizes(node, given), rng)], False
+    inputs = dict(given) | dict(zip(op.data, data, strict=True))
+    return _Case(node, [inputs[name] for name in op.inputs], attributes, is_all)
+
+
+def _codes(dtype: np.dtype[Any]) -> NDArray[Any]:
+    limits = np.iinfo(dtype)
+    return np.arange(limits.min, limits.max + 1).astype(dtype)
+
+
+def _pairs(
+    types: Sequence[np.dtype[Any]], rng: np.random.Generator
+) -> tuple[list[NDArray[Any]], bool]:
+    """All pairs of codes of 8 bits; of words some."""
+    if all(each.itemsize == 1 for each in types):
+        first, second = (np.ravel(each) for each in np.indices((256, 256)))
+        sides = zip(types, (first, second), strict=True)
+        return [_codes(dtype)[side] for dtype, side in sides], True
+    return [_drawn(dtype, [_MOST], rng) for dtype in types], False
+
+
+def _drawn(
+    dtype: np.dtype[Any], sizes: Sequence[int], rng: np.random.Generator
+) -> NDArray[Any]:
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
+
+
+def _sizes(node: Node, given: Constants) -> list[int]:
+    """Whole rows, and of them few, where nothing is of each of them."""
+    sizes = [
+        size if isinstance(size, int) and size > 0 else _FEW
+        for size in node.inputs[0].shape or [_FEW] * 4
+    ]
+    rank = len(sizes)
+    axis = node.attrs.get("axis", -1)
+    rows = {"IntLayerNorm": range(rank + axis, rank), "TableSoftmax": [axis % rank]}
+    kept = rows.get(node.op) or [each % rank for each in node.attrs["axes"]]
+    for place in set(range(rank)) - {*kept}:
+        ends = [
+            each.shape[place - rank] for each in given.values() if each.ndim >= rank - place
+        ]
+        if all(size == 1 for size in ends):
+            sizes[place] = min(sizes[place], _FEW)
+    return sizes
