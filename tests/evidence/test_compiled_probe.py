@@ -1,0 +1,120 @@
+"""verify and the compiled kernels: each node on all codes, and the samples."""
+
+import numpy as np
+import pytest
+
+import qpasses
+from calibration import Session
+from opsets import native
+from qpasses.checking import side_by_side, verification
+from qpasses.evidence import compiled_probe
+from tests.support.small_models import cnn, model, numbers, pictures
+
+needs_kernels = pytest.mark.skipif(
+    native.library() is None, reason="there was no compiler for kernels"
+)
+
+BODY = """
+    g (float[2, 12, 16] x) => (float[2, 12, 16] y) {
+        n = LayerNormalization (x, g, b)  s = Softmax <axis = -1> (n)  e = Elu (x)
+        p = Mul (s, e)  t = Sub (p, x)  m = ReduceMean <keepdims = 1> (t, last)
+        y = Add (t, m)
+    }
+"""
+
+
+@pytest.fixture(scope="module")
+def made():
+    weights = {"g": numbers(16), "b": numbers(16), "last": np.array([-1])}
+    original = model(BODY, opset=18, **weights)
+    feeds = [{"x": each} for each in numbers(4, 2, 12, 16)]
+    return qpasses.quantize(original, feeds, accuracy="fast").model, original, feeds
+
+
+def checks(made):
+    return qpasses.verify(*made).report["checks"].get("compiled_kernels")
+
+
+@needs_kernels
+def test_every_node_with_a_kernel_is_run(made):
+    found = checks(made)
+    ops = [node.op_type for node in made[0].graph.node]
+    kernels = [op for op in ops if op in native.KERNELS]
+    assert {"IntLayerNorm", "TableSoftmax", "Lut", "IntMul", "IntSub", "IntAdd"} <= {*ops}
+    assert found["nodes"] == len(kernels)
+    rows = sum(op in ("IntLayerNorm", "TableSoftmax", "IntReduce") for op in kernels)
+    assert (found["sampled"], found["exhaustive"]) == (rows, len(kernels) - rows)
+    assert found["mismatches"] == found["elements_differing"] == 0
+    assert found["elements"] > 65536 * sum(op in ("IntMul", "IntSub", "IntAdd") for op in ops)
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation_scales": "per-channel"},
+        {"activation_type": "int8"},
+        {"residual_type": "int16"},
+        {"target": "tflite"},
+        {"target": "bm1684x"},
+        {"layout": "nchw"},
+    ],
+    ids=str,
+)
+def test_other_forms_are_run_too(options):
+    sums = convolutions()
+    feeds = [{"x": each} for each in numbers(3, 1, 3, 8, 8)]
+    found = qpasses.verify(qpasses.quantize(sums, feeds, **options).model, sums, feeds)
+    assert found.verdict == "ok"
+    assert found.report["checks"]["compiled_kernels"]["nodes"] > 0
+
+
+def convolutions():
+    text = """g (float[1, 3, 8, 8] x) => (float[1, 4, 8, 8] y) {
+        a = Conv <pads = [1, 1, 1, 1]> (x, w)  s = Sigmoid (a)  p = Mul (a, s)
+        c = Conv <pads = [1, 1, 1, 1], group = 4> (p, d)  e = Elu (c)  q = Add (p, e)
+        f = Conv <pads = [1, 1, 1, 1], group = 4> (q, d)  y = Add (q, f)
+    }"""
+    return model(text, w=numbers(4, 3, 3, 3), d=numbers(4, 1, 3, 3))
+
+
+class WrongSession(Session):
+    """A library whose kernels give one more, in one place."""
+
+    def run(self, *arguments):
+        found = [np.array(each) for each in super().run(*arguments)]
+        found[0].reshape(-1)[-1] += 1
+        return found
+
+
+@needs_kernels
+def test_a_kernel_that_is_wrong_for_one_code_is_found(made, monkeypatch):
+    monkeypatch.setattr(compiled_probe, "Session", WrongSession)
+    found = qpasses.verify(*made)
+    assert found.verdict == "failed"
+    assert any("its compiled kernel differs" in each for each in problems(found))
+
+
+@needs_kernels
+def test_kernels_that_differ_on_samples_are_found(made, monkeypatch):
+    right = side_by_side.SideBySide.compiled
+
+    def wrong(runs):
+        session = right(runs)
+        session.__class__ = WrongSession
+        return session
+
+    monkeypatch.setattr(side_by_side.SideBySide, "compiled", wrong)
+    found = qpasses.verify(*made)
+    assert any("compiled kernels give 4 elements" in each for each in problems(found))
+
+
+def problems(found):
+    return found.report["summary"]["problems"]
+
+
+def test_without_a_library_nothing_is_said_of_it(monkeypatch):
+    for module in (verification, side_by_side):
+        monkeypatch.setattr(module, "library", lambda: None)
+    made = qpasses.quantize(cnn(), pictures()).model
+    assert checks((made, cnn(), pictures())) is None
