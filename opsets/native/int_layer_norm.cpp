@@ -3,12 +3,15 @@
 #include "instruction_sets.h"
 #include "kernel.h"
 #include "kernels.h"
+#include "lookups.h"
 #include "rounding.h"
 
 #include <cmath>
 
 namespace qpasses {
 namespace {
+
+constexpr int64_t CODES = 256, LONG = 1024;
 
 struct Row {
     const void *x;
@@ -88,7 +91,12 @@ class Factors {
             strides_[k + more] = given.shape[k] == 1 ? 0 : step;
             step *= given.shape[k];
         }
+        for (size_t k = axis; k < shape.size(); k++)
+            is_one_ &= strides_[k] == 0;
     }
+
+    /* Whether all cells of a row have one number. */
+    bool is_one() const { return is_one_; }
 
     const int64_t *row(int64_t place) {
         int64_t start = 0;
@@ -99,19 +107,27 @@ class Factors {
         if (start == known_)
             return row_.data();
         known_ = start;
+        if (is_one_) {
+            std::fill(row_.begin(), row_.end(), at(start));
+            return row_.data();
+        }
         for (size_t k = 0; k < row_.size(); k++) {
             int64_t rest = static_cast<int64_t>(k), where = start;
             for (size_t axis = shape_.size(); axis-- > axis_;) {
                 where += rest % shape_[axis] * strides_[axis];
                 rest /= shape_[axis];
             }
-            row_[k] = given_.type == INT32 ? given_.as<int32_t>()[where]
-                                           : given_.as<int64_t>()[where];
+            row_[k] = at(where);
         }
         return row_.data();
     }
 
   private:
+    int64_t at(int64_t where) const {
+        return given_.type == INT32 ? given_.as<int32_t>()[where] : given_.as<int64_t>()[where];
+    }
+
+    bool is_one_ = true;
     const Tensor &given_;
     Shape strides_;
     const Shape &shape_;
@@ -161,9 +177,18 @@ struct IntLayerNorm {
         const Sums<S> sums = sums_of<S>(chosen_set());
         const Normalize loop = rounding_loop<S, T>(rounding);
         const int64_t least = 4096 / cells + 1, parts = (count + least - 1) / least;
+        /* where nothing differs along long rows of bytes, a row is a table of its codes */
+        const bool is_table = sizeof(S) == 1 && sizeof(T) == 1 && cells >= LONG &&
+                              Factors(multiplier, x.shape, start, 0).is_one() &&
+                              Factors(bias, x.shape, start, 0).is_one();
+        const int64_t width = is_table ? CODES : cells;
+        const Look look = look_of(chosen_set());
         context.parallel(static_cast<size_t>(parts), [&](size_t part) {
-            Factors factors(multiplier, x.shape, start, cells);
-            Factors offsets(bias, x.shape, start, cells);
+            Factors factors(multiplier, x.shape, start, width);
+            Factors offsets(bias, x.shape, start, width);
+            uint8_t all[CODES], table[CODES];
+            for (int64_t k = 0; k < CODES; k++)
+                all[k] = static_cast<uint8_t>(k);
             const int64_t begin = static_cast<int64_t>(part) * least;
             for (int64_t r = begin; r < count && r < begin + least; r++) {
                 Row row = common;
@@ -176,13 +201,17 @@ struct IntLayerNorm {
                 const int64_t variance = cells * squares - sum * sum;
                 const uint64_t radicand = (static_cast<uint64_t>(variance) << 2 * root_bits) +
                                           static_cast<uint64_t>(of_row(epsilon, x, start, r));
-                row.x = codes;
-                row.y = static_cast<T *>(y) + r * cells;
+                row.x = is_table ? static_cast<const void *>(all) : codes;
+                row.y = is_table ? static_cast<void *>(table) : static_cast<T *>(y) + r * cells;
+                row.cells = width;
                 row.less = cells * x_zero + sum;
                 row.factor = static_cast<int64_t>((uint64_t{1} << factor_bits) / root_of(radicand));
                 row.multiplier = factors.row(r);
                 row.bias = offsets.row(r);
                 loop(row);
+                if (is_table)
+                    look(table, static_cast<const uint8_t *>(x.data) + r * cells,
+                         static_cast<uint8_t *>(y) + r * cells, cells);
             }
         });
     }

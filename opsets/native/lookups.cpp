@@ -1,9 +1,9 @@
 /* Lut, LutPerChannel and LutPair: what a table holds for each code. */
 
 #include "broadcast.h"
-#include "instruction_sets.h"
 #include "kernel.h"
 #include "kernels.h"
+#include "lookups.h"
 
 #include <cstring>
 
@@ -13,9 +13,6 @@
 
 namespace qpasses {
 namespace {
-
-/* Looks up each of so many bytes; tables have 256. */
-using Look = void (*)(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count);
 
 void plain_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count) {
     for (int64_t k = 0; k < count; k++)
@@ -118,6 +115,8 @@ void avx512_columns(const uint8_t *tables, const uint8_t *x, uint8_t *y, int64_t
 END_SET
 #endif
 
+} // namespace
+
 Look look_of(InstructionSet set) {
 #if QPASSES_SETS > 1
     if (set == AVX512)
@@ -128,6 +127,8 @@ Look look_of(InstructionSet set) {
     (void)set;
     return plain_look;
 }
+
+namespace {
 
 constexpr int64_t ENTRIES = 256, PART = 1 << 15;
 

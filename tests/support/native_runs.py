@@ -3,6 +3,7 @@
 A process of its own, because the instruction set is chosen when the library is loaded.
 """
 
+import itertools
 import sys
 
 import numpy as np
@@ -85,6 +86,27 @@ def norms(rng):
         attributes |= {"factor_bits": 52, "norm_bits": 20, "rounding": "half_to_even"}
         inputs = [bytes_of(rng, 3, cells), *numbers, *ends(np.uint8, 100)]
         yield f"length {cells}", Case(inputs, attributes)
+    yield from long_norms(rng)
+
+
+def long_norms(rng):
+    """Rows that are pictures: one multiplier for each, or one for each cell."""
+    for dtype, cells, shape in itertools.product(
+        (np.uint8, np.int8), (1023, 1024, 5000), ((3, 1), (1,), (), (5000,))
+    ):
+        if shape == (5000,) and cells != 5000:
+            continue
+        numbers = [
+            array(3, dtype),
+            rng.integers(-(1 << 23), 1 << 23, shape).astype(np.int32),
+            rng.integers(-(1 << 40), 1 << 40, shape),
+            array(38, np.int32),
+            array(1 << 30, np.int64),
+        ]
+        attributes = {"axis": -1, "cells": cells, "centered": 1, "root_bits": 13}
+        attributes |= {"factor_bits": 52, "norm_bits": 20, "rounding": "half_to_even"}
+        inputs = [bytes_of(rng, 2, 3, cells, dtype=dtype), *numbers, *ends(np.uint8, 100)]
+        yield f"{dtype} {cells} {shape}", Case(inputs, attributes)
 
 
 def softmaxes(rng):
