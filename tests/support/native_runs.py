@@ -103,7 +103,7 @@ def long_norms(rng):
             array(38, np.int32),
             array(1 << 30, np.int64),
         ]
-        attributes = {"axis": -1, "cells": cells, "centered": 1, "root_bits": 13}
+        attributes = {"axis": -1, "cells": cells, "centered": 1, "root_bits": 6}
         attributes |= {"factor_bits": 52, "norm_bits": 20, "rounding": "half_to_even"}
         inputs = [bytes_of(rng, 2, 3, cells, dtype=dtype), *numbers, *ends(np.uint8, 100)]
         yield f"{dtype} {cells} {shape}", Case(inputs, attributes)
