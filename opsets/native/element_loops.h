@@ -10,20 +10,25 @@ template <typename Y> inline Y stored(double level, const Steps &given) {
 }
 
 template <typename T>
-void sums(const Steps &given, const T *a, const T *b, T *y, int64_t count) {
+void sums(const Steps &steps, const T *__restrict a, const T *__restrict b, T *__restrict y,
+          int64_t count) {
+    const Steps given = steps; /* which no write to y can change */
     for (int64_t k = 0; k < count; k++)
         y[k] = stored<T>(a[k] * given.a + b[k] * given.b + given.offset, given);
 }
 
 template <typename T>
-void products(const Steps &given, const T *a, const T *b, T *y, int64_t count) {
+void products(const Steps &steps, const T *__restrict a, const T *__restrict b, T *__restrict y,
+              int64_t count) {
+    const Steps given = steps;
     for (int64_t k = 0; k < count; k++)
         y[k] = stored<T>((a[k] - given.a_zero) * (b[k] - given.b_zero) * given.a, given);
 }
 
 /* What is alike for all of b is in the offset, or in the factor. */
 template <typename A, typename Y>
-void scaled(const Steps &given, const A *a, Y *y, int64_t count) {
+void scaled(const Steps &steps, const A *__restrict a, Y *__restrict y, int64_t count) {
+    const Steps given = steps;
     for (int64_t k = 0; k < count; k++)
         y[k] = stored<Y>(a[k] * given.a + given.offset, given);
 }

@@ -101,10 +101,10 @@ void narrow(const int16_t *words, int64_t count, Type type, void *y, int64_t to)
 
 template <int SIGN> struct Sum {
     Rounding rounding;
-    Numbers numbers;
+    Constants numbers;
 
     explicit Sum(const Attributes &given)
-        : rounding(rounding_of(given.text("rounding"))), numbers(given, 1, 9) {}
+        : rounding(rounding_of(given.text("rounding"))), numbers(given, 10) {}
 
     void run(const Context &context) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
@@ -207,10 +207,10 @@ template <int SIGN> struct Sum {
 
 struct Product {
     Requantization rounding;
-    Numbers numbers;
+    Constants numbers;
 
     explicit Product(const Attributes &given)
-        : rounding(given.text("rounding")), numbers(given, 1, 8) {}
+        : rounding(given.text("rounding")), numbers(given, 9) {}
 
     void run(const Context &context) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
@@ -258,10 +258,10 @@ struct Product {
 
 struct IntRescale {
     Requantization rounding;
-    Numbers numbers;
+    Constants numbers;
 
     explicit IntRescale(const Attributes &given)
-        : rounding(given.text("rounding")), numbers(given, 1, 6) {}
+        : rounding(given.text("rounding")), numbers(given, 7) {}
 
     void run(const Context &context) const {
         const auto number = [&](size_t place) { return numbers(context, place); };

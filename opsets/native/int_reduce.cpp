@@ -21,12 +21,12 @@ struct IntReduce {
     Shape axes;
     int64_t keepdims, mean;
     Requantization rounding;
-    Numbers numbers;
+    Constants numbers;
 
     explicit IntReduce(const Attributes &given)
         : axes(given.integers("axes")), keepdims(given.integer("keepdims")),
           mean(given.integer("mean")), rounding(given.text("rounding")),
-          numbers(given, 1, 6) {}
+          numbers(given, 7) {}
 
     static bool is_summed(const Shape &axes, size_t axis, size_t rank) {
         const int64_t from_end = static_cast<int64_t>(axis) - static_cast<int64_t>(rank);

@@ -36,6 +36,16 @@ struct Attributes {
         return found;
     }
 
+    Shape integers_or_none(const char *name) const {
+        size_t count = 0;
+        Status first = call<const void *, const char *, int64_t *, size_t *>(
+            api, INTEGERS_ATTRIBUTE, info, name, nullptr, &count);
+        if (!first)
+            return integers(name);
+        reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(first);
+        return {};
+    }
+
     std::string text(const char *name) const {
         size_t size = 0;
         Status first = call<const void *, const char *, char *, size_t *>(api, STRING_ATTRIBUTE,
@@ -151,44 +161,42 @@ struct Context {
     }
 };
 
-/* Numbers that stand on a node: read once if they are constant, which those of files are. */
-class Numbers {
+/* The inputs of a node that are constant, which those of files are. */
+class Constants {
   public:
-    /* Those of the inputs from a place on. */
-    Numbers(const Attributes &given, size_t first, size_t count) : first_(first), known_(count) {
+    Constants(const Attributes &given, size_t count) : found_(count), is_known_(count) {
         for (size_t k = 0; k < count; k++) {
             const void *value = nullptr;
             int is_constant = 0;
-            check(given.api, call<const void *, size_t, int *, const void **>(
-                                 given.api, CONSTANT_INPUT, given.info, first + k, &is_constant,
-                                 &value));
-            if (!is_constant || !value)
-                continue;
-            const Tensor tensor = tensor_of(given.api, value);
-            if (tensor.size() == 1)
-                known_[k] = {true, tensor.type, tensor.number()};
+            check(given.api,
+                  call<const void *, size_t, int *, const void **>(
+                      given.api, CONSTANT_INPUT, given.info, k, &is_constant, &value));
+            is_known_[k] = is_constant && value;
+            if (is_known_[k])
+                found_[k] = tensor_of(given.api, value);
         }
     }
 
+    bool are_known(size_t first, size_t last) const {
+        for (size_t k = first; k <= last; k++)
+            if (!is_known_[k])
+                return false;
+        return true;
+    }
+
+    const Tensor &at(size_t place) const { return found_[place]; }
+
     int64_t operator()(const Context &context, size_t place) const {
-        const Known &known = known_[place - first_];
-        return known.is_known ? known.number : context.input(place).number();
+        return is_known_[place] ? found_[place].number() : context.input(place).number();
     }
 
     Type type(const Context &context, size_t place) const {
-        const Known &known = known_[place - first_];
-        return known.is_known ? known.type : context.input(place).type;
+        return is_known_[place] ? found_[place].type : context.input(place).type;
     }
 
   private:
-    struct Known {
-        bool is_known;
-        Type type;
-        int64_t number;
-    };
-
-    size_t first_;
-    std::vector<Known> known_;
+    std::vector<Tensor> found_;
+    std::vector<bool> is_known_;
 };
 
 /* An op of the domain: how many inputs it has, and which has the type of the output. Its shape

@@ -220,8 +220,35 @@ def reductions(rng):
             yield f"{count} {axes}", Case(inputs, {**attributes, "rounding": "half_to_even"})
 
 
+def products_of_matrices(rng):
+    """Every number of rows, of products and of columns that tiles are cut into."""
+    sizes = [(1, k, 5) for k in range(1, 71)] + [(3, 9, n) for n in range(1, 71)]
+    sizes += [(m, 12, 70) for m in range(14)] + [(50, 130, 200), (7, 3, 65)]
+    for number, (rows, inner, columns) in enumerate(sizes):
+        for dtype in (np.uint8, np.int8):
+            w = bytes_of(rng, inner, columns, dtype=np.int8)
+            bits = int(rng.choice([8, 24, 31]))
+            each = columns if number % 3 else 1
+            m = rng.integers(1, 1 << (bits - 1), each, endpoint=True).astype(np.int32)
+            if number % 5 == 0:
+                m[:] = 1 << (bits - 1)
+            shift = rng.integers(bits + 6, bits + 12, each).astype(np.int32)
+            bias = rng.integers(-(1 << 14), 1 << 14, columns).astype(np.int32)
+            zeros = bytes_of(rng, dtype=dtype), int(rng.choice([0, 0, -3, 7]))
+            numbers = [array(zeros[0], dtype), w, array(zeros[1], np.int8), bias, m, shift]
+            rounding = NODE_ROUNDINGS[number % len(NODE_ROUNDINGS)]
+            attributes = {"leading": [rows], "rounding": rounding}
+            if number % 4 == 0:
+                rests = rng.integers(-(1 << 22), 1 << 22, columns).tolist()
+                attributes |= {"bias_rests": rests, "rounding": "half_to_even"}
+            x = bytes_of(rng, rows, inner, dtype=dtype)
+            last = ends(dtype, int(zeros[0]), 2, 5)
+            yield f"{rows} {inner} {columns} {dtype}", Case([x, *numbers, *last], attributes)
+
+
 EVERY = {
     "IntAdd": sums,
+    "IntGemm": products_of_matrices,
     "IntLayerNorm": norms,
     "IntMul": products,
     "IntReduce": reductions,
