@@ -12,6 +12,8 @@ constexpr int64_t WIDTH = 16;
 #define LEFT_16 _mm256_unpacklo_epi16
 #define RIGHT_16 _mm256_unpackhi_epi16
 #define MADD _mm256_madd_epi16
+#define MULTIPLY_32 _mm256_mullo_epi32
+#define ZEROS _mm256_setzero_si256()
 #define ADD_32 _mm256_add_epi32
 #define SHIFT_32 _mm256_srai_epi32
 #define PACK_32 _mm256_packs_epi32

@@ -12,6 +12,8 @@ constexpr int64_t WIDTH = 32;
 #define LEFT_16 _mm512_unpacklo_epi16
 #define RIGHT_16 _mm512_unpackhi_epi16
 #define MADD _mm512_madd_epi16
+#define MULTIPLY_32 _mm512_mullo_epi32
+#define ZEROS _mm512_setzero_si512()
 #define ADD_32 _mm512_add_epi32
 #define SHIFT_32 _mm512_srai_epi32
 #define PACK_32 _mm512_packs_epi32

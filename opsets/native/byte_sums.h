@@ -1,6 +1,6 @@
-/* Sums of bytes with 16 bits at a time: included for AVX2 and for AVX-512, which define the
-   operations. Multipliers in halves of 15 bits: total = high * 2**15 + low, of which all but
-   the last 15 bits are T; these matter in ties alone. */
+/* Sums and products of bytes with 16 bits at a time: included for AVX2 and for AVX-512, which
+   define the operations. Multipliers in halves of 15 bits: total = high * 2**15 + low, of which
+   all but the last 15 bits are T; these matter in ties alone. */
 
 /* T, shifted by so many bits less 15, is the nearest; one less where it is a tie that goes
    down: no bits are behind T, and the next is even (or T is negative). */
@@ -34,4 +34,25 @@ void byte_sums(const ByteSums &given, const T *a, const T *b, T *y, int64_t coun
     }
     if (k < count)
         sums<T>(given.steps, a + k, b + k, y + k, count - k);
+}
+
+template <typename T>
+void byte_products(const ByteSums &given, const T *a, const T *b, T *y, int64_t count) {
+    const VECTOR a_zero = ALL_16(given.a_zero), b_zero = ALL_16(given.b_zero);
+    const VECTOR high = ALL_32(given.high), low = ALL_32(given.low);
+    const VECTOR zero = ALL_16(given.zero);
+    const VECTOR least = ALL_16(given.least), most = ALL_16(given.most);
+    int64_t k = 0;
+    for (; k + WIDTH <= count; k += WIDTH) {
+        const VECTOR first = SUB_16(WIDENED<T>(a + k), a_zero);
+        const VECTOR second = SUB_16(WIDENED<T>(b + k), b_zero);
+        const VECTOR left = MADD(LEFT_16(first, ZEROS), LEFT_16(second, ZEROS));
+        const VECTOR right = MADD(RIGHT_16(first, ZEROS), RIGHT_16(second, ZEROS));
+        const VECTOR found =
+            PACK_32(rounded(MULTIPLY_32(left, high), MULTIPLY_32(left, low), given),
+                    rounded(MULTIPLY_32(right, high), MULTIPLY_32(right, low), given));
+        NARROWED<T>(y + k, MIN_16(MAX_16(ADD_16(found, zero), least), most));
+    }
+    if (k < count)
+        products<T>(given.steps, a + k, b + k, y + k, count - k);
 }

@@ -29,7 +29,7 @@ struct Steps {
 };
 
 /* Sums of bytes in int32: halves of both multipliers side by side, and what is half of 2**shift
-   in the unit that is left of it. */
+   in the unit that is left of it. Of products: the halves of the one multiplier. */
 struct ByteSums {
     Steps steps;
     Rounding rounding;
@@ -99,6 +99,23 @@ void narrow(const int16_t *words, int64_t count, Type type, void *y, int64_t to)
     });
 }
 
+/* All but the multipliers; the ends of codes are inputs from ``ends`` on. */
+template <typename Number>
+ByteSums byte_sums_of(const Steps &steps, Rounding rounding, int64_t shift, Number number,
+                      size_t ends) {
+    ByteSums found = {};
+    found.steps = steps;
+    found.rounding = rounding;
+    found.shift = static_cast<int>(shift - 15);
+    found.half = int32_t{1} << (found.shift - 1);
+    found.a_zero = static_cast<int16_t>(number(1));
+    found.b_zero = static_cast<int16_t>(number(3));
+    found.zero = static_cast<int16_t>(steps.zero);
+    found.least = static_cast<int16_t>(number(ends));
+    found.most = static_cast<int16_t>(number(ends + 1));
+    return found;
+}
+
 template <int SIGN> struct Sum {
     Rounding rounding;
     Constants numbers;
@@ -156,17 +173,11 @@ template <int SIGN> struct Sum {
             return static_cast<int32_t>(static_cast<uint32_t>(first & 0xffff) |
                                         static_cast<uint32_t>(second & 0xffff) << 16);
         };
-        found.steps = steps;
-        found.rounding = rounding;
+        found = byte_sums_of(steps, rounding, shift, [&](size_t place) {
+            return numbers(context, place);
+        }, 8);
         found.high = side_by_side(a >> 15, SIGN * (b >> 15));
         found.low = side_by_side(a & 0x7fff, SIGN * (b & 0x7fff));
-        found.shift = static_cast<int>(shift - 15);
-        found.half = int32_t{1} << (found.shift - 1);
-        found.a_zero = static_cast<int16_t>(numbers(context, 1));
-        found.b_zero = static_cast<int16_t>(numbers(context, 3));
-        found.zero = static_cast<int16_t>(steps.zero);
-        found.least = static_cast<int16_t>(numbers(context, 8));
-        found.most = static_cast<int16_t>(numbers(context, 9));
         return found;
     }
 
@@ -205,6 +216,16 @@ template <int SIGN> struct Sum {
     }
 };
 
+template <typename T>
+void best_products(const ByteSums &bytes, const T *a, const T *b, T *y, int64_t count) {
+#if QPASSES_SETS > 1
+    const auto loop = chosen_set() == AVX512 ? avx512::byte_products<T> : avx2::byte_products<T>;
+    loop(bytes, a, b, y, count);
+#else
+    (void)bytes, (void)a, (void)b, (void)y, (void)count;
+#endif
+}
+
 struct Product {
     Requantization rounding;
     Constants numbers;
@@ -225,12 +246,24 @@ struct Product {
         const Twice twice = {m, shift, rounding.last, number(6), number(7), number(8)};
         if (b.type != a.type)
             throw std::runtime_error("IntMul: operands of different types");
+        ByteSums bytes = {};
+#if QPASSES_SETS > 1
+        const int64_t largest = 65025 * ((m >> 15) + 1), half = int64_t{1} << ((shift - 16) & 63);
+        if (!rounding.is_twice && chosen_set() != PLAIN && m >= 0 && shift >= 16 &&
+            shift <= 45 && largest + half < int64_t{1} << 31) {
+            bytes = byte_sums_of(given, rounding.last, shift, number, 7);
+            bytes.high = static_cast<int32_t>(m >> 15);
+            bytes.low = static_cast<int32_t>(m & 0x7fff);
+        }
+#endif
         of_codes(a.type, "IntMul", [&](auto code) {
             using T = decltype(code);
             both.runs(context, [&](const Run &run) {
                 const T *first = a.as<T>() + run.a, *second = b.as<T>() + run.b;
                 T *found = static_cast<T *>(y) + run.y;
-                if (rounding.is_twice)
+                if (bytes.shift && run.a_step && run.b_step)
+                    best_products<T>(bytes, first, second, found, run.count);
+                else if (rounding.is_twice)
                     for (int64_t k = 0; k < run.count; k++)
                         found[k] = static_cast<T>(
                             twice((first[k * run.a_step] - static_cast<int64_t>(given.a_zero)) *

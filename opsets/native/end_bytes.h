@@ -9,6 +9,8 @@
 #undef LEFT_16
 #undef RIGHT_16
 #undef MADD
+#undef MULTIPLY_32
+#undef ZEROS
 #undef ADD_32
 #undef SHIFT_32
 #undef PACK_32
