@@ -4,7 +4,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 KERNELS = (
-    *("IntAdd", "IntGemm", "IntLayerNorm", "IntMul", "IntReduce", "IntRescale", "IntSub", "Lut"),
+    *("IntAdd", "IntGemm", "IntLayerNorm", "IntMatMul", "IntMul", "IntReduce", "IntRescale", "IntSub", "Lut"),
     *("LutPair", "LutPerChannel", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""

@@ -52,6 +52,7 @@ struct IntGemm {
         RightMatrix &matrix = found->matrix;
         matrix.pack(w.as<uint8_t>(), w.type == INT8, rows, w.shape[1]);
         found->zero = input(3).number() - (w.type == INT8 ? 0 : 128);
+        const std::vector<int64_t> sizes = matrix.sizes(w.as<uint8_t>(), w.type == INT8);
         std::vector<int64_t> largest;
         std::vector<int32_t> offset;
         const int64_t reach = std::max(zero, 255 - zero);
@@ -59,7 +60,7 @@ struct IntGemm {
         for (int64_t n = 0; n < matrix.columns; n++) {
             const int64_t start = bias.as<int32_t>()[n];
             largest.push_back((start < 0 ? -start : start) +
-                              reach * (matrix.largest[n] + w_zero * rows));
+                              reach * (sizes[n] + w_zero * rows));
             offset.push_back(static_cast<int32_t>(start - zero * matrix.sums[n] +
                                                   rows * zero * found->zero));
         }

@@ -6,7 +6,7 @@
 
 namespace qpasses {
 
-extern const Kernel INT_ADD, INT_GEMM, INT_LAYER_NORM, INT_MUL, INT_REDUCE, INT_RESCALE, INT_SUB, LUT, LUT_PAIR,
+extern const Kernel INT_ADD, INT_GEMM, INT_LAYER_NORM, INT_MAT_MUL, INT_MUL, INT_REDUCE, INT_RESCALE, INT_SUB, LUT, LUT_PAIR,
     LUT_PER_CHANNEL, TABLE_SOFTMAX;
 
 } // namespace qpasses

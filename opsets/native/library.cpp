@@ -10,7 +10,7 @@
 namespace qpasses {
 namespace {
 
-const Kernel *const KERNELS[] = {&INT_ADD, &INT_GEMM,  &INT_LAYER_NORM, &INT_MUL,  &INT_REDUCE, &INT_RESCALE,
+const Kernel *const KERNELS[] = {&INT_ADD, &INT_GEMM, &INT_MAT_MUL,  &INT_LAYER_NORM, &INT_MUL,  &INT_REDUCE, &INT_RESCALE,
                                   &INT_SUB,  &LUT,            &LUT_PAIR,        &LUT_PER_CHANNEL,
                                   &TABLE_SOFTMAX};
 constexpr size_t COUNT = sizeof KERNELS / sizeof *KERNELS;

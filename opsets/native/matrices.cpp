@@ -107,6 +107,26 @@ END_SET
 
 } // namespace
 
+/* So many rows at a time, so that what is in a column of them lies side by side. */
+template <int DEEP, int64_t WIDE, typename T>
+static void interleave(const uint8_t *from, uint8_t turn, int64_t rows, int64_t columns,
+                       std::vector<T> &to) {
+    const std::vector<uint8_t> none(columns, turn);
+    to.assign(padded(rows, DEEP) * padded(columns, WIDE), 0);
+    for (int64_t first = 0; first < columns; first += WIDE) {
+        const int64_t width = std::min(WIDE, columns - first);
+        T *__restrict panel = to.data() + first * padded(rows, DEEP);
+        for (int64_t k = 0; k < rows; k += DEEP, panel += DEEP * WIDE) {
+            const uint8_t *row[DEEP];
+            for (int r = 0; r < DEEP; r++)
+                row[r] = (k + r < rows ? from + (k + r) * columns : none.data()) + first;
+            for (int64_t n = 0; n < width; n++)
+                for (int r = 0; r < DEEP; r++)
+                    panel[DEEP * n + r] = static_cast<int8_t>(row[r][n] ^ turn);
+        }
+    }
+}
+
 static std::vector<int64_t> numbers_of(const Tensor &given, int64_t columns) {
     const int64_t count = static_cast<int64_t>(given.size());
     if (given.type != INT32 || (count != 1 && count != columns))
@@ -142,32 +162,24 @@ void RightMatrix::pack(const uint8_t *from, bool is_signed, int64_t height, int6
     rows = height;
     columns = width;
     const uint8_t turn = is_signed ? 0 : 0x80; /* unsigned ones less 128 */
-    const bool is_512 = chosen_set() == AVX512;
     sums.assign(columns, 0);
-    largest.assign(columns, 0);
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t n = 0; n < columns; n++)
+            sums[n] += static_cast<int8_t>(from[k * columns + n] ^ turn);
+    if (chosen_set() == AVX512)
+        interleave<4, PANEL_512>(from, turn, rows, columns, quads);
+    else
+        interleave<2, PANEL>(from, turn, rows, columns, pairs);
+}
+
+std::vector<int64_t> RightMatrix::sizes(const uint8_t *from, bool is_signed) const {
+    std::vector<int64_t> found(columns, 0);
     for (int64_t k = 0; k < rows; k++)
         for (int64_t n = 0; n < columns; n++) {
-            const int8_t code = static_cast<int8_t>(from[k * columns + n] ^ turn);
-            sums[n] += code;
-            largest[n] += code < 0 ? -code : code;
+            const int32_t code = static_cast<int8_t>(from[k * columns + n] ^ (is_signed ? 0 : 0x80));
+            found[n] += code < 0 ? -code : code;
         }
-    if (is_512) {
-        quads.assign(padded(rows, 4) * padded(columns, PANEL_512), 0);
-        for (int64_t k = 0; k < rows; k++)
-            for (int64_t n = 0; n < columns; n++) {
-                const int64_t panel = n / PANEL_512 * padded(rows, 4) * PANEL_512;
-                const int64_t at = k / 4 * 4 * PANEL_512 + n % PANEL_512 * 4 + k % 4;
-                quads[panel + at] = static_cast<int8_t>(from[k * columns + n] ^ turn);
-            }
-        return;
-    }
-    pairs.assign(padded(rows, 2) * padded(columns, PANEL), 0);
-    for (int64_t k = 0; k < rows; k++)
-        for (int64_t n = 0; n < columns; n++) {
-            const int64_t panel = n / PANEL * padded(rows, 2) * PANEL;
-            const int64_t at = k / 2 * 2 * PANEL + n % PANEL * 2 + k % 2;
-            pairs[panel + at] = static_cast<int8_t>(from[k * columns + n] ^ turn);
-        }
+    return found;
 }
 
 void multiply(const RightMatrix &right, const Requantized &after, const uint8_t *x, int64_t step,

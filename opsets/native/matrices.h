@@ -20,7 +20,9 @@ class RightMatrix {
     std::vector<int8_t> quads;    /* AVX-512: panels of 64 columns */
     std::vector<int16_t> pairs;   /* others: panels of 16 */
     std::vector<int32_t> sums;
-    std::vector<int32_t> largest; /* of each column the sum of sizes */
+
+    /* The sum of the sizes of each column, of what was packed. */
+    std::vector<int64_t> sizes(const uint8_t *from, bool is_signed) const;
 };
 
 /* What becomes of the sums of columns. ``offset`` is added to sums of bytes as they are stored.

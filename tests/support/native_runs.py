@@ -246,10 +246,28 @@ def products_of_matrices(rng):
             yield f"{rows} {inner} {columns} {dtype}", Case([x, *numbers, *last], attributes)
 
 
+def products_of_two(rng):
+    """The same of two tensors, with leading axes that are broadcast."""
+    sizes = [((1, k), (k, 5)) for k in range(1, 71)] + [((3, 9), (9, n)) for n in range(1, 71)]
+    sizes += [((2, 1, 7, 5), (3, 5, 66)), ((4, 9), (2, 9, 3)), ((2, 3, 8, 64), (2, 3, 64, 8))]
+    sizes += [((0, 4), (4, 3)), ((2, 0), (0, 3)), ((98, 64), (64, 98))]
+    for number, (one, other) in enumerate(sizes):
+        for dtype in (np.uint8, np.int8):
+            zeros = [array(bytes_of(rng, dtype=dtype), dtype) for _ in range(3)]
+            a, b = bytes_of(rng, *one, dtype=dtype), bytes_of(rng, *other, dtype=dtype)
+            m = np.array([rng.choice([1 << 20, (1 << 24) - 3])], np.int32)
+            shift = np.array([rng.integers(28, 34)], np.int32)
+            attributes = {"inner": one[-1]}
+            attributes |= {"rounding": NODE_ROUNDINGS[number % len(NODE_ROUNDINGS)]}
+            inputs = [a, zeros[0], b, zeros[1], m, shift, *ends(dtype, int(zeros[2]))]
+            yield f"{one} {other} {dtype}", Case(inputs, attributes)
+
+
 EVERY = {
     "IntAdd": sums,
     "IntGemm": products_of_matrices,
     "IntLayerNorm": norms,
+    "IntMatMul": products_of_two,
     "IntMul": products,
     "IntReduce": reductions,
     "IntRescale": rescalings,

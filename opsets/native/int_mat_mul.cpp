@@ -1,0 +1,125 @@
+/* IntMatMul: products of stored matrices, the right ones packed as they come. */
+
+#include "kernels.h"
+#include "matrices.h"
+
+#include <algorithm>
+
+namespace qpasses {
+namespace {
+
+/* Matrices of two operands that are broadcast together: where each begins. */
+struct Batches {
+    Shape shape;
+    std::vector<int64_t> a, b;
+};
+
+Batches batches_of(const Shape &a, const Shape &b) {
+    const size_t rank = std::max(a.size(), b.size()) - 2;
+    const auto size_of = [&](const Shape &each, size_t axis) -> int64_t {
+        const size_t more = rank + 2 - each.size();
+        return axis < more ? 1 : each[axis - more];
+    };
+    Batches found;
+    int64_t count = 1;
+    for (size_t k = 0; k < rank; k++) {
+        const int64_t one = size_of(a, k), other = size_of(b, k);
+        if (one != other && one != 1 && other != 1)
+            throw std::runtime_error("IntMatMul: operands that do not broadcast together");
+        found.shape.push_back(one == 1 ? other : one);
+        count *= found.shape.back();
+    }
+    for (int64_t place = 0; place < count; place++) {
+        int64_t rest = place, from_a = 0, from_b = 0, a_step = 1, b_step = 1;
+        for (size_t k = rank; k-- > 0;) {
+            const int64_t at = rest % found.shape[k];
+            rest /= found.shape[k];
+            from_a += size_of(a, k) == 1 ? 0 : at * a_step;
+            from_b += size_of(b, k) == 1 ? 0 : at * b_step;
+            a_step *= size_of(a, k);
+            b_step *= size_of(b, k);
+        }
+        found.a.push_back(from_a);
+        found.b.push_back(from_b);
+    }
+    return found;
+}
+
+struct IntMatMul {
+    Requantization rounding;
+    Constants constants;
+
+    explicit IntMatMul(const Attributes &given)
+        : rounding(given.text("rounding")), constants(given, 9) {}
+
+    static void shape(const Inference &given, Sizes &sizes) {
+        Sizes other = given.input(2);
+        if (sizes.rank < 2 || other.rank < 2)
+            return;
+        const size_t last = other.rank - 1;
+        const int64_t columns = other.numbers[last], rows = sizes.numbers[sizes.rank - 2];
+        const char *named = other.names[last], *rows_named = sizes.names[sizes.rank - 2];
+        sizes.rank -= 2;
+        other.rank -= 2;
+        sizes.join(other);
+        sizes.numbers[sizes.rank] = rows;
+        sizes.names[sizes.rank++] = rows_named;
+        sizes.numbers[sizes.rank] = columns;
+        sizes.names[sizes.rank++] = named;
+    }
+
+    void run(const Context &context) const {
+        const auto number = [&](size_t place) { return constants(context, place); };
+        const auto tensor = [&](size_t place) { return context.input(place); };
+        const Tensor a = tensor(0), b = tensor(2);
+        must_be_codes(a, "IntMatMul: a");
+        must_be_codes(b, "IntMatMul: b");
+        if (a.shape.size() < 2 || b.shape.size() < 2 || a.shape.back() != b.shape[b.shape.size() - 2])
+            throw std::runtime_error("IntMatMul: operands that do not multiply");
+        const int64_t count = a.shape[a.shape.size() - 2], inner = a.shape.back();
+        const int64_t columns = b.shape.back();
+        const Batches batches = batches_of(a.shape, b.shape);
+        Shape shape = batches.shape;
+        shape.push_back(count);
+        shape.push_back(columns);
+        uint8_t *y = static_cast<uint8_t *>(context.output(0, shape));
+        const bool a_signed = a.type == INT8, b_signed = b.type == INT8;
+        const int64_t a_zero = number(1) + (a_signed ? 128 : 0);
+        const int64_t b_zero = number(3) - (b_signed ? 0 : 128);
+        const int64_t reach = std::max(a_zero, 255 - a_zero) * 255 * inner;
+        const Requantized common(rounding, tensor(4), tensor(5), {}, number(6), number(7),
+                                 number(8), std::vector<int64_t>(columns, reach));
+        context.parallel(batches.a.size(), [&](size_t batch) {
+            const uint8_t *left = a.as<uint8_t>() + batches.a[batch] * count * inner;
+            RightMatrix right;
+            right.pack(b.as<uint8_t>() + batches.b[batch] * inner * columns, b_signed, inner,
+                       columns);
+            Requantized after = common;
+            after.offset.resize(columns);
+            for (int64_t n = 0; n < columns; n++)
+                after.offset[n] = static_cast<int32_t>(-a_zero * right.sums[n]);
+            std::vector<uint8_t> turned;
+            if (a_signed) {
+                turned.assign(left, left + count * inner);
+                for (uint8_t &code : turned)
+                    code ^= 0x80;
+                left = turned.data();
+            }
+            std::vector<int32_t> offsets(count);
+            for (int64_t r = 0; r < count; r++) {
+                int32_t total = 0;
+                for (int64_t k = 0; k < inner; k++)
+                    total += left[r * inner + k];
+                offsets[r] = static_cast<int32_t>(b_zero * (inner * a_zero - total));
+            }
+            multiply(right, after, left, inner, count, offsets.data(),
+                     y + static_cast<int64_t>(batch) * count * columns, columns);
+        });
+    }
+};
+
+} // namespace
+
+const Kernel INT_MAT_MUL = shaping<IntMatMul>("IntMatMul", 9, 0);
+
+} // namespace qpasses
