@@ -57,27 +57,59 @@ BEGIN_AVX512
 namespace avx512 {
 #include "matrix_loops.h"
 
+/* Eight levels: what MAGIC leaves in the low half of a double is the integer. */
+inline __m256i levels(__m256i sums, const double *scale, const double *rest) {
+    const __m512d found = _mm512_fmadd_pd(_mm512_cvtepi32_pd(sums), _mm512_loadu_pd(scale),
+                                          _mm512_loadu_pd(rest));
+    return _mm512_cvtepi64_epi32(_mm512_castpd_si512(_mm512_add_pd(found, _mm512_set1_pd(MAGIC))));
+}
+
+/* The same as ``store`` where all levels fit int32: sixteen columns at a time. */
+void store_small(const Requantized &after, int64_t first, int64_t width, const int32_t *sums,
+                 int32_t row_offset, uint8_t *y) {
+    const __m512i zero = _mm512_set1_epi32(static_cast<int32_t>(after.zero));
+    const __m512i least = _mm512_set1_epi32(static_cast<int32_t>(after.least));
+    const __m512i most = _mm512_set1_epi32(static_cast<int32_t>(after.most));
+    const __m512i row = _mm512_set1_epi32(row_offset);
+    int64_t n = 0;
+    for (; n + 16 <= width; n += 16) {
+        const int64_t column = first + n;
+        const __m512i offset = _mm512_loadu_si512(after.offset.data() + column);
+        const __m512i given = _mm512_loadu_si512(sums + n);
+        const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(given, offset), row);
+        const double *scale = after.scale.data() + column, *rest = after.rest.data() + column;
+        const __m256i low = levels(_mm512_castsi512_si256(sum), scale, rest);
+        const __m256i high = levels(_mm512_extracti64x4_epi64(sum, 1), scale + 8, rest + 8);
+        __m512i level = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+        level = _mm512_add_epi32(level, zero);
+        level = _mm512_min_epi32(_mm512_max_epi32(level, least), most);
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(y + n), _mm512_cvtepi32_epi8(level));
+    }
+    if (n < width)
+        store(after, first + n, width - n, sums + n, row_offset, y + n);
+}
+
 /* A tile: so many rows by vectors of 16 columns, four products of bytes at a time. */
 template <int ROWS, int VECTORS>
 void tile(const int8_t *quads, const uint8_t *x, int64_t step, int64_t rows, int32_t *sums) {
     __m512i found[ROWS][VECTORS];
-    for (int r = 0; r < ROWS; r++)
-        for (int v = 0; v < VECTORS; v++)
+    _Pragma("GCC unroll 8") for (int r = 0; r < ROWS; r++)
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
             found[r][v] = _mm512_setzero_si512();
     for (int64_t k = 0; k < rows; k += 4, quads += 4 * PANEL_512) {
         __m512i right[VECTORS];
-        for (int v = 0; v < VECTORS; v++)
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
             right[v] = _mm512_loadu_si512(quads + 64 * v);
-        for (int r = 0; r < ROWS; r++) {
+        _Pragma("GCC unroll 8") for (int r = 0; r < ROWS; r++) {
             int32_t four;
             __builtin_memcpy(&four, x + r * step + k, 4);
             const __m512i left = _mm512_set1_epi32(four);
-            for (int v = 0; v < VECTORS; v++)
+            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
                 found[r][v] = _mm512_dpbusd_epi32(found[r][v], left, right[v]);
         }
     }
-    for (int r = 0; r < ROWS; r++)
-        for (int v = 0; v < VECTORS; v++)
+    _Pragma("GCC unroll 8") for (int r = 0; r < ROWS; r++)
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
             _mm512_storeu_si512(sums + r * PANEL_512 + 16 * v, found[r][v]);
 }
 
@@ -155,7 +187,9 @@ Requantized::Requantized(const Requantization &how, const Tensor &multipliers,
         away.push_back(how.last == Rounding::HALF_AWAY ? unit / 2 : 0);
         const double bound = static_cast<double>(largest[n]) * std::fabs(m) + std::fabs(more);
         in_double &= bound < 4503599627370496.0; /* 2**52 */
+        are_small &= bound * unit < 1073741824.0 && how.last != Rounding::HALF_AWAY;
     }
+    are_small &= in_double;
 }
 
 void RightMatrix::pack(const uint8_t *from, bool is_signed, int64_t height, int64_t width) {
@@ -204,10 +238,10 @@ void multiply(const RightMatrix &right, const Requantized &after, const uint8_t 
                 const int64_t width = std::min(PANEL_512, right.columns - n);
                 avx512::tile_of(some, (width + 15) / 16, right.quads.data() + n * deep, from,
                                 from_step, rows, sums);
+                const auto store = after.are_small ? avx512::store_small : avx512::store;
                 for (int64_t k = 0; k < some; k++)
-                    avx512::store(after, n, width, sums + k * PANEL_512,
-                                  row_offsets ? row_offsets[r + k] : 0,
-                                  y + (r + k) * y_step + n);
+                    store(after, n, width, sums + k * PANEL_512,
+                          row_offsets ? row_offsets[r + k] : 0, y + (r + k) * y_step + n);
             }
         }
         return;

@@ -35,7 +35,7 @@ struct Requantized {
     Requantization rounding;
     int64_t zero, least, most;
     double low, high;
-    bool in_double;
+    bool in_double, are_small = true; /* levels below 2**30 that are not moved away from zero */
 
     /* Of so many columns whose sums have at most these sizes. */
     Requantized(const Requantization &rounding, const Tensor &multiplier, const Tensor &shift,
