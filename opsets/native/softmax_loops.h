@@ -18,6 +18,31 @@ void levels_of(const Quotients &given, const int64_t *dividends, int64_t count, 
     }
 }
 
+/* The same in double, which holds all dividends: what is left of one by a quotient is exact. */
+template <typename T>
+void levels_in_double(const Quotients &given, const double *dividends, int64_t count, T *levels) {
+    double found[CODES];
+    const double total = static_cast<double>(given.total), inverse = 1.0 / total;
+    const double low = static_cast<double>(given.low - given.zero);
+    const double high = static_cast<double>(given.high - given.zero);
+    for (int64_t k = 0; k < count; k++) {
+        double level = dividends[k] * inverse + MAGIC - MAGIC; /* one off at most */
+        const double twice = 2.0 * (dividends[k] - level * total);
+        level += twice > total ? 1.0 : 0.0;
+        level -= twice < -total ? 1.0 : 0.0;
+        /* a tie goes to the even one of the two that it lies between */
+        const double half = level * 0.5;
+        const double odd = half == half + MAGIC - MAGIC ? 0.0 : 1.0;
+        level += twice == total ? odd : 0.0;
+        level -= twice == -total ? odd : 0.0;
+        level = level < low ? low : level;
+        found[k] = level > high ? high : level;
+    }
+    const int32_t zero = static_cast<int32_t>(given.zero);
+    for (int64_t k = 0; k < count; k++)
+        levels[k] = static_cast<T>(static_cast<int32_t>(found[k]) + zero);
+}
+
 /* One row, of codes that lie side by side. */
 template <typename S, typename T>
 void softmax_row(const Quotients &common, const int32_t *denominators, const S *x, T *y,
@@ -33,15 +58,18 @@ void softmax_row(const Quotients &common, const int32_t *denominators, const S *
         total += denominators[first - x[k]];
     Quotients given = common;
     given.total = total > 1 ? total : 1;
-    if (cells <= FEW && 4 * cells < first - least) {
-        int64_t dividends[FEW];
+    T levels[CODES];
+    if (given.reals && cells < first - least) {
+        double dividends[CODES];
         for (int64_t k = 0; k < cells; k++)
-            dividends[k] = given.numerators[first - x[k]];
-        levels_of(given, dividends, cells, y);
+            dividends[k] = given.reals[first - x[k]];
+        levels_in_double(given, dividends, cells, y);
         return;
     }
-    T levels[CODES];
-    levels_of(given, given.numerators, first - least + 1, levels);
+    if (given.reals)
+        levels_in_double(given, given.reals, first - least + 1, levels);
+    else
+        levels_of(given, given.numerators, first - least + 1, levels);
     for (int64_t k = 0; k < cells; k++)
         y[k] = levels[first - x[k]];
 }

@@ -10,12 +10,15 @@
 namespace qpasses {
 namespace {
 
-constexpr int64_t CODES = 256, FEW = 64; /* codes; cells of a row worth a quotient each */
+constexpr int64_t CODES = 256;
+constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to an integer */
+constexpr int64_t EXACT = int64_t{1} << 51;  /* doubles hold twice as much */
 
 struct Quotients {
     const int64_t *numerators;
     int64_t total, zero, low, high;
     bool is_even, is_floored;
+    const double *reals; /* the numerators in double, if it holds them and ties go to even */
 };
 
 namespace plain {
@@ -83,6 +86,12 @@ struct TableSoftmax {
         });
     }
 
+    static bool are_exact(const Tensor &numerators) {
+        const int64_t *first = numerators.as<int64_t>();
+        return std::all_of(first, first + numerators.size(),
+                           [](int64_t each) { return 0 <= each && each < EXACT; });
+    }
+
     template <typename S, typename T>
     void rows(const Context &context, const Tensor &x, const Tensor &y_zero, T *y) const {
         const Tensor denominators = context.input(1), numerators = context.input(2);
@@ -91,13 +100,17 @@ struct TableSoftmax {
         int64_t inner = 1;
         for (size_t k = place + 1; k < x.shape.size(); k++)
             inner *= x.shape[k];
+        std::vector<double> reals;
+        if (rounding == Rounding::HALF_TO_EVEN && !published && are_exact(numerators))
+            reals.assign(numerators.as<int64_t>(), numerators.as<int64_t>() + numerators.size());
         const Quotients common = {numerators.as<int64_t>(),
                                   1,
                                   y_zero.number(),
                                   context.input(4).number(),
                                   context.input(5).number(),
                                   rounding == Rounding::HALF_TO_EVEN,
-                                  published != 0};
+                                  published != 0,
+                                  reals.empty() ? nullptr : reals.data()};
         const Row<S, T> row = published ? published_row<S, T> : row_of<S, T>(chosen_set());
         const int64_t count = static_cast<int64_t>(x.size()) / cells;
         const int64_t least = 4096 / cells + 1, parts = (count + least - 1) / least;
