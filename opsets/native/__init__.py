@@ -4,8 +4,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 KERNELS = (
-    *("IntAdd", "IntGemm", "IntLayerNorm", "IntMatMul", "IntMul", "IntReduce", "IntRescale", "IntSub", "Lut"),
-    *("LutPair", "LutPerChannel", "TableSoftmax"),
+    *("IntAdd", "IntGemm", "IntLayerNorm", "IntMatMul", "IntMul", "IntReduce"),
+    *("IntRescale", "IntSub", "Lut", "LutPair", "LutPerChannel", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""
 

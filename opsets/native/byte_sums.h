@@ -17,7 +17,8 @@ static inline VECTOR rounded(VECTOR high, VECTOR low, const ByteSums &given) {
 }
 
 template <typename T>
-void byte_sums(const ByteSums &given, const T *a, const T *b, T *y, int64_t count) {
+void byte_sums(const ByteSums &numbers, const T *a, const T *b, T *y, int64_t count) {
+    const ByteSums given = numbers; /* which no write to y can change */
     const VECTOR a_zero = ALL_16(given.a_zero), b_zero = ALL_16(given.b_zero);
     const VECTOR high = ALL_32(given.high), low = ALL_32(given.low);
     const VECTOR zero = ALL_16(given.zero);
@@ -37,7 +38,8 @@ void byte_sums(const ByteSums &given, const T *a, const T *b, T *y, int64_t coun
 }
 
 template <typename T>
-void byte_products(const ByteSums &given, const T *a, const T *b, T *y, int64_t count) {
+void byte_products(const ByteSums &numbers, const T *a, const T *b, T *y, int64_t count) {
+    const ByteSums given = numbers;
     const VECTOR a_zero = ALL_16(given.a_zero), b_zero = ALL_16(given.b_zero);
     const VECTOR high = ALL_32(given.high), low = ALL_32(given.low);
     const VECTOR zero = ALL_16(given.zero);

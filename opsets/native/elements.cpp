@@ -8,6 +8,7 @@
 #include "instruction_sets.h"
 #include "kernel.h"
 #include "kernels.h"
+#include "lookups.h"
 #include "rounding.h"
 
 #include <cmath>
@@ -78,6 +79,27 @@ Steps steps_of(Rounding rounding, int64_t shift, int64_t zero, int64_t low, int6
     found.lift = rounding == Rounding::HALF_UP ? half_a_unit : 0;
     found.away = rounding == Rounding::HALF_AWAY ? half_a_unit : 0;
     return found;
+}
+
+/* What looks at one code is, of many bytes, a table of all codes. */
+constexpr int64_t MANY = 1024, CODES = 256;
+
+template <typename X, typename Y>
+void of_one(const Steps &given, const X *x, Y *y, int64_t count) {
+    const One<X, Y> scaled = BEST(scaled<X, Y>);
+    if constexpr (sizeof(X) == 1 && sizeof(Y) == 1)
+        if (count >= MANY) {
+            X all[CODES];
+            Y table[CODES];
+            for (int64_t k = 0; k < CODES; k++)
+                all[k] = static_cast<X>(static_cast<uint8_t>(k));
+            scaled(given, all, table, CODES);
+            look_of(chosen_set())(reinterpret_cast<const uint8_t *>(table),
+                                  reinterpret_cast<const uint8_t *>(x),
+                                  reinterpret_cast<uint8_t *>(y), count);
+            return;
+        }
+    scaled(given, x, y, count);
 }
 
 /* Stored numbers of any type as words of 16 bits, a block at a time. */
@@ -184,17 +206,16 @@ template <int SIGN> struct Sum {
     template <typename T>
     static void some(const Steps &given, const T *a, const T *b, T *y, const Run &run,
                      const ByteSums &bytes) {
-        const One<T, T> scaled = BEST(scaled<T, T>);
         Steps other = given;
         if (run.a_step && run.b_step) {
             both(given, a, b, y, run.count, bytes);
         } else if (run.b_step) {
             other.a = given.b;
             other.offset += given.a * *a;
-            scaled(other, b, y, run.count);
+            of_one(other, b, y, run.count);
         } else {
             other.offset += given.b * *b;
-            scaled(other, a, y, run.count);
+            of_one(other, a, y, run.count);
         }
     }
 
@@ -244,7 +265,7 @@ struct Product {
         given.a_zero = static_cast<double>(number(1));
         given.b_zero = static_cast<double>(number(3));
         const Twice twice = {m, shift, rounding.last, number(6), number(7), number(8)};
-        if (b.type != a.type)
+        if (b.type != a.type || numbers.type(context, 6) != a.type)
             throw std::runtime_error("IntMul: operands of different types");
         ByteSums bytes = {};
 #if QPASSES_SETS > 1
@@ -277,7 +298,6 @@ struct Product {
     template <typename T>
     static void some(const Steps &given, const T *a, const T *b, T *y, const Run &run) {
         const Both<T> products = BEST(products<T>);
-        const One<T, T> scaled = BEST(scaled<T, T>);
         if (run.a_step && run.b_step) {
             products(given, a, b, y, run.count);
             return;
@@ -285,7 +305,7 @@ struct Product {
         Steps other = given;
         other.a = run.b_step ? given.a * (*a - given.a_zero) : given.a * (*b - given.b_zero);
         other.offset = -other.a * (run.b_step ? given.b_zero : given.a_zero);
-        scaled(other, run.b_step ? b : a, y, run.count);
+        of_one(other, run.b_step ? b : a, y, run.count);
     }
 };
 
@@ -309,13 +329,12 @@ struct IntRescale {
             of_stored(numbers.type(context, 4), "IntRescale", [&](auto result) {
                 using X = decltype(code);
                 using Y = decltype(result);
-                const One<X, Y> scaled = BEST(scaled<X, Y>);
                 const Broadcast whole(x.shape, {});
                 whole.runs(context, [&](const Run &run) {
                     const X *from = x.as<X>() + run.a;
                     Y *found = static_cast<Y *>(y) + run.y;
                     if (!rounding.is_twice)
-                        scaled(given, from, found, run.count);
+                        of_one(given, from, found, run.count);
                     else
                         for (int64_t k = 0; k < run.count; k++)
                             found[k] = static_cast<Y>(twice(from[k] - x_zero));

@@ -85,6 +85,9 @@ class Factors {
   public:
     Factors(const Tensor &given, const Shape &shape, size_t axis, int64_t cells)
         : given_(given), strides_(shape.size(), 0), shape_(shape), axis_(axis), row_(cells) {
+        if (given.type != INT32 && given.type != INT64)
+            throw std::runtime_error("IntLayerNorm: factors of a type that it has not");
+        must_broadcast(given.shape, shape);
         const size_t more = shape.size() - given.shape.size();
         int64_t step = 1;
         for (size_t k = given.shape.size(); k-- > 0;) {
@@ -93,6 +96,13 @@ class Factors {
         }
         for (size_t k = axis; k < shape.size(); k++)
             is_one_ &= strides_[k] == 0;
+    }
+
+    static void must_broadcast(const Shape &given, const Shape &shape) {
+        const size_t more = shape.size() - given.size();
+        for (size_t k = 0; k < given.size(); k++)
+            if (given.size() > shape.size() || (given[k] != 1 && given[k] != shape[k + more]))
+                throw std::runtime_error("IntLayerNorm: factors that do not broadcast to x");
     }
 
     /* Whether all cells of a row have one number. */
@@ -148,6 +158,19 @@ struct IntLayerNorm {
 
     void run(const Context &context) const {
         const Tensor x = context.input(0), y_zero = context.input(6);
+        const size_t place = axis_of(axis, x.shape);
+        must_be_from(axis, -16, -1, "IntLayerNorm: its axis");
+        must_be_from(root_bits, 0, 31, "IntLayerNorm: root_bits");
+        must_be_from(factor_bits, 0, 62, "IntLayerNorm: factor_bits");
+        must_be_from(norm_bits, 0, factor_bits - root_bits, "IntLayerNorm: norm_bits");
+        must_be_from(context.input(4).number(), 0, 62, "IntLayerNorm: its shift");
+        const Tensor epsilon = context.input(5);
+        Factors::must_broadcast(epsilon.shape, x.shape);
+        for (size_t k = 0; k < epsilon.shape.size(); k++)
+            if (k + x.shape.size() - epsilon.shape.size() >= place && epsilon.shape[k] != 1)
+                throw std::runtime_error("IntLayerNorm: an epsilon that differs along a row");
+        if (epsilon.type != INT64)
+            throw std::runtime_error("IntLayerNorm: an epsilon of another type");
         void *y = context.output(0, x.shape);
         int64_t row = 1;
         for (size_t k = x.shape.size() + axis; k < x.shape.size(); k++)

@@ -9,7 +9,7 @@
 namespace qpasses {
 namespace {
 
-constexpr int64_t DIVIDES = 1;
+constexpr int64_t DIVIDES = 1, MOST = 0x7fffffff / 255;
 
 /* Axes that are summed, or kept, in a row: so many elements, and the step between sums. */
 struct Group {
@@ -50,6 +50,10 @@ struct IntReduce {
     void run(const Context &context) const {
         const Tensor x = context.input(0);
         const size_t rank = x.shape.size();
+        for (int64_t axis : axes)
+            must_be_from(axis, -static_cast<int64_t>(rank), -1, "IntReduce: an axis");
+        if (numbers.type(context, 4) != x.type)
+            throw std::runtime_error("IntReduce: results of another type");
         Shape found;
         std::vector<Group> groups; /* the innermost first */
         int64_t cells = 1, sums = 1;
@@ -64,7 +68,16 @@ struct IntReduce {
             (goes ? cells : sums) *= x.shape[k];
         }
         void *y = context.output(0, found);
-        std::vector<int32_t> totals(static_cast<size_t>(sums), 0);
+        if (cells > MOST) /* int32 does not hold the sum of so many */
+            reduce<int64_t>(context, x, groups, cells, sums, y);
+        else
+            reduce<int32_t>(context, x, groups, cells, sums, y);
+    }
+
+    template <typename Sum>
+    void reduce(const Context &context, const Tensor &x, const std::vector<Group> &groups,
+                int64_t cells, int64_t sums, void *y) const {
+        std::vector<Sum> totals(static_cast<size_t>(sums), 0);
         of_codes(x.type, "IntReduce: x", [&](auto code) {
             using T = decltype(code);
             const T *from = x.as<T>();
@@ -75,8 +88,8 @@ struct IntReduce {
     }
 
     /* The elements of so many groups, the outermost first; leaves ``from`` behind them. */
-    template <typename T>
-    static void add(const std::vector<Group> &groups, size_t count, const T *&from, int32_t *to) {
+    template <typename T, typename Sum>
+    static void add(const std::vector<Group> &groups, size_t count, const T *&from, Sum *to) {
         if (count == 0) {
             *to += *from++;
             return;
@@ -86,7 +99,7 @@ struct IntReduce {
             for (int64_t k = 0; k < group.size; k++)
                 add(groups, count - 1, from, to + k * group.step);
         } else if (group.is_summed) {
-            int32_t total = 0;
+            Sum total = 0;
             for (int64_t k = 0; k < group.size; k++)
                 total += from[k];
             *to += total;
@@ -98,8 +111,8 @@ struct IntReduce {
         }
     }
 
-    template <typename T>
-    void round(const Context &context, const std::vector<int32_t> &totals, int64_t cells,
+    template <typename T, typename Sum>
+    void round(const Context &context, const std::vector<Sum> &totals, int64_t cells,
                T *y) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
         const int64_t x_zero = number(1), m = number(2), shift = number(3), zero = number(4);
@@ -107,6 +120,8 @@ struct IntReduce {
         if (shift < (rounding.is_twice ? 0 : 1) || shift > 62)
             throw std::runtime_error("IntReduce: a shift that is not from 1 to 62");
         const Twice twice = {m, shift, rounding.last, zero, least, most};
+        if (mean == DIVIDES)
+            must_be_from(cells, 0, (int64_t{1} << 62) >> shift, "IntReduce: its divisor");
         const int64_t divisor = std::max<int64_t>(cells, 1) << shift;
         for (size_t k = 0; k < totals.size(); k++) {
             const int64_t acc = totals[k] - cells * x_zero;

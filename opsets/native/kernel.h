@@ -86,8 +86,10 @@ struct Tensor {
             return *as<int16_t>();
         case INT32:
             return *as<int32_t>();
-        default:
+        case INT64:
             return *as<int64_t>();
+        default:
+            throw std::runtime_error("a number of a type that no op has");
         }
     }
 };
@@ -198,6 +200,19 @@ class Constants {
     std::vector<Tensor> found_;
     std::vector<bool> is_known_;
 };
+
+/* An axis of a tensor, counted from its end if it is negative. */
+inline size_t axis_of(int64_t axis, const Shape &shape) {
+    const int64_t rank = static_cast<int64_t>(shape.size());
+    if (axis < -rank || axis >= rank)
+        throw std::runtime_error("an axis that the tensor has not");
+    return static_cast<size_t>(axis < 0 ? axis + rank : axis);
+}
+
+inline void must_be_from(int64_t number, int64_t low, int64_t high, const char *what) {
+    if (number < low || number > high)
+        throw std::runtime_error(std::string(what) + " is out of its range");
+}
 
 /* An op of the domain: how many inputs it has, and which has the type of the output. Its shape
    is that of the first, or of the first and another broadcast together. */

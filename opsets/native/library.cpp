@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <mutex>
 
 namespace qpasses {
 namespace {
@@ -164,6 +165,8 @@ InstructionSet chosen_set() {
 extern "C" __attribute__((visibility("default"))) qpasses::Status
 RegisterCustomOps(void *options, const qpasses::ApiBase *base) {
     using namespace qpasses;
+    static std::mutex one_at_a_time;
+    const std::lock_guard<std::mutex> alone(one_at_a_time);
     static Registered ops[COUNT];
     static void *domain;
     const Api *api = base->get_api(VERSION);

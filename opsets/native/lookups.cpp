@@ -162,11 +162,12 @@ struct LutPerChannel {
         uint8_t *y = static_cast<uint8_t *>(context.output(0, x.shape));
         must_be_codes(x, "LutPerChannel: x");
         must_be_codes(tables, "LutPerChannel: its tables");
-        const int64_t channels = x.shape[axis];
+        const size_t place = axis_of(axis, x.shape);
+        const int64_t channels = x.shape[place];
         if (tables.shape != Shape{channels, ENTRIES})
             throw std::runtime_error("LutPerChannel: there is not one table for each channel");
         int64_t inner = 1;
-        for (size_t k = axis + 1; k < x.shape.size(); k++)
+        for (size_t k = place + 1; k < x.shape.size(); k++)
             inner *= x.shape[k];
         if (x.size() == 0)
             return;

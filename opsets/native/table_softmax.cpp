@@ -95,7 +95,10 @@ struct TableSoftmax {
     template <typename S, typename T>
     void rows(const Context &context, const Tensor &x, const Tensor &y_zero, T *y) const {
         const Tensor denominators = context.input(1), numerators = context.input(2);
-        const size_t place = axis < 0 ? x.shape.size() + axis : axis;
+        const size_t place = axis_of(axis, x.shape);
+        if (denominators.type != INT32 || denominators.size() != CODES ||
+            numerators.type != INT64 || numerators.size() != CODES)
+            throw std::runtime_error("TableSoftmax: its tables have not 256 numbers each");
         const int64_t cells = x.shape[place];
         int64_t inner = 1;
         for (size_t k = place + 1; k < x.shape.size(); k++)

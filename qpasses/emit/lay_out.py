@@ -430,6 +430,8 @@ def _transpose(laying: _Laying, node: Node) -> bool:
     rank = len(order)
     perm = [*(node.attrs.get("perm") or reversed(range(rank)))]
     made = tuple(perm.index(axis) for axis in order)
+    if perm == [*range(rank)]:
+        return _in_order_of(laying, node)
     asked = any(reader.op in PICTURES for reader in node.outputs[0].outputs)
     if order == in_order(rank) and not (made == channels_last(rank) and asked):
         return False
@@ -445,6 +447,14 @@ def _transpose(laying: _Laying, node: Node) -> bool:
 def _is_usual(order: Order) -> bool:
     """Whether channels lie first or last: from others the way back is long."""
     return order in (in_order(len(order)), channels_last(len(order)))
+
+
+def _in_order_of(laying: _Laying, node: Node) -> bool:
+    """What moves nothing writes in the order that it reads."""
+    order = laying.order(node.inputs[0])
+    laying.read(node, 0, order)
+    laying.put(node, order)
+    return True
 
 
 def _squeeze(laying: _Laying, node: Node) -> bool:

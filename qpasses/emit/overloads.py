@@ -88,7 +88,12 @@ def changed_bodies(model: onnx.ModelProto, graph: Graph, record: Record) -> list
         (f.domain, f.name, f.overload): f
         for f in functions_of(bodies_of(graph, record), opset)
     }
-    problems = []
+    called = {n: body.overload for n, (_, body) in bodies_of(graph, record).items()}
+    problems = [
+        f"node {node.name!r} calls body {node.overload!r}, expected {called[node.name]!r}"
+        for node in model.graph.node
+        if called.get(node.name, node.overload) != node.overload
+    ]
     for key in sorted(wanted.keys() | given.keys()):
         domain, name, overload = key
         if key not in wanted or key not in given:

@@ -112,7 +112,7 @@ def _case(node: Node, record: Record) -> _Case:
     """The node with its own constants, on as many inputs as there are, or some."""
     op, given = OPS[node.op], constants_of(node)
     types = [
-        np.dtype(record.tensors[tensor.name].dtype)
+        np.dtype(record.tensors.get(tensor.name, tensor).dtype)
         for name, tensor in zip(op.inputs, node.inputs, strict=True)
         if name in op.data
     ]

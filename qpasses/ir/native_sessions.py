@@ -31,9 +31,21 @@ def has_kernels() -> bool:
 def register(options: ort.SessionOptions) -> bool:
     """Let sessions with these ``options`` run the kernels; False where there are none."""
     found = library()
-    if found is not None:
+    if found is not None and not _is_registered(options):
         options.register_custom_ops_library(str(found))
+        options.add_session_config_entry(_REGISTERED, "1")
     return found is not None
+
+
+_REGISTERED = "qpasses.kernels"
+"""An entry of options that have them: onnxruntime takes a domain once."""
+
+
+def _is_registered(options: ort.SessionOptions) -> bool:
+    try:
+        return bool(options.get_session_config_entry(_REGISTERED))
+    except RuntimeError:
+        return False
 
 
 def session(path: str | Path, *, threads: int = 0) -> ort.InferenceSession:

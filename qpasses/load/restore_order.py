@@ -6,8 +6,10 @@ and every proof reads the same graph, however its tensors lie. Nothing of what l
 asked; a node that cannot mean anything in the orders it has is damaged.
 """
 
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import accumulate
+from math import prod
 from operator import mul
 from typing import Any
 
@@ -23,6 +25,7 @@ from qpasses.ir.graph import (
     Node,
     Tensor,
     constant,
+    is_graph,
     is_graph_output,
     new_constant,
     producer,
@@ -45,6 +48,11 @@ def restore_order(graph: Graph, record: Record) -> None:
     """
     if not record.orders and not any(entry.layout for entry in record.nodes.values()):
         return
+    for node in graph.nodes:
+        if any(map(is_graph, node.attrs.values())):
+            raise ModelError(
+                f"node {node.name!r} has bodies, beside which nothing lies otherwise"
+            )
     lying = _Lying(graph, record)
     for node in list(graph.nodes):
         try:
@@ -62,6 +70,7 @@ class _Lying:
     def __init__(self, graph: Graph, record: Record) -> None:
         self.graph, self.record = graph, record
         self._constants: dict[int, tuple[Tensor, Order]] = {}
+        self._read: Counter[int] = Counter()
         self._copies: list[Node] = []
         for tensor in (*graph.inputs, *graph.outputs):
             if tensor.name in record.orders:
@@ -82,7 +91,7 @@ class _Lying:
     def known(self, tensor: Tensor) -> Order:
         """The order of a tensor whose rank is known."""
         found = self.order(tensor)
-        if found is None:
+        if found is None or tensor.shape is None:
             raise _MeaninglessError(f"the file does not say the shape of {tensor.name!r}")
         return found
 
@@ -105,6 +114,8 @@ class _Lying:
         entry = self.record.nodes.get(node.name)
         if not laid and ATTRIBUTE not in node.attrs and not (entry and entry.layout):
             return
+        if entry and entry.layout and (node.domain != DOMAIN or node.op not in _LAID):
+            raise _MeaninglessError(f"its body is for {entry.layout}")
         how = _HANDLERS.get((node.domain or "", node.op))
         if how is None:
             raise _MeaninglessError("it knows ONNX's order alone")
@@ -119,9 +130,14 @@ class _Lying:
 
     def as_onnx(self, tensor: Tensor, wanted: Order) -> None:
         """A constant, which has to lie in this order, becomes one that lies as in ONNX."""
-        if self.record.orders.get(tensor.name, tuple(range(len(wanted)))) != wanted:
+        usual = tuple(range(len(wanted)))
+        if self.record.orders.get(tensor.name, usual) != wanted or len(tensor.shape) != len(
+            usual
+        ):
             raise _MeaninglessError(f"constant {tensor.name!r} lies in another")
-        self._constants[id(tensor)] = tensor, wanted
+        if wanted != usual:
+            self._constants[id(tensor)] = tensor, wanted
+            self._read[id(tensor)] += 1
 
     def number(self, node: Node, place: int, values: Sequence[int]) -> None:
         """Other numbers in a constant of ``node`` alone."""
@@ -138,6 +154,10 @@ class _Lying:
 
     def finish(self) -> None:
         """Let all tensors have the sizes that ONNX has them in, each of them once."""
+        for tensor in self.graph.tensors().values():
+            is_laid = tensor.name in self.record.orders and not varies(tensor)
+            if is_laid and self._read[id(tensor)] != len(tensor.outputs):
+                raise ModelError(f"constant {tensor.name!r} is read in another order too")
         for tensor, order in self._constants.values():
             tensor.values = np.ascontiguousarray(
                 np.transpose(tensor.values, [order.index(axis) for axis in range(len(order))])
@@ -192,8 +212,8 @@ def _per_channel(lying: _Lying, node: Node) -> None:
     axis, rank = _integer(node, "axis"), len(order)
     if axis is None or not 0 <= axis < rank or order != (0, *range(2, rank), 1):
         raise _MeaninglessError(f"axis {axis!r}")
-    if entry.layout not in ("", layout_of(rank)):
-        raise _MeaninglessError(f"its body is for {entry.layout}")
+    if entry.layout not in ("", layout_of(rank)) or order[axis] != 1:
+        raise _MeaninglessError(f"its body is for {entry.layout}, axis {order[axis]}")
     node.attrs["axis"], entry.layout = order[axis], layout_of(rank)
 
 
@@ -329,10 +349,12 @@ def _reshape(lying: _Lying, node: Node) -> None:
             raise _MeaninglessError("the batch is not first")
     if not all(isinstance(size, int) for size in (*shape, *made)):
         raise _MeaninglessError("its sizes are not known")
+    if prod(shape) != prod(made):
+        raise _MeaninglessError("its sizes are others")
     if _blocks(shape, made, before, 0) != _blocks(shape, made, after, 1):
         raise _MeaninglessError("it joins or splits what does not lie together")
     if node.op == "Flatten":
-        if after != (0, 1) or _integer(node, "axis") not in (None, 1) or before[0] != 0:
+        if after != (0, 1) or _integer(node, "axis") not in (None, 1) or before[:1] != (0,):
             raise _MeaninglessError("it is no Flatten")
         return
     sizes = constant(node.inputs[1])
@@ -370,6 +392,9 @@ _OURS: Mapping[str, Callable[[_Lying, Node], None]] = {
     "IntReduce": _reduce,
     "LutPerChannel": _per_channel,
 }
+_LAID = frozenset(_OURS) - {"IntReduce"}
+"""Those whose bodies are for a layout."""
+
 _ONNX: Mapping[str, Callable[[_Lying, Node], None]] = {
     "Concat": _along_axis,
     "Flatten": _reshape,
