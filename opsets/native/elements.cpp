@@ -138,12 +138,46 @@ ByteSums byte_sums_of(const Steps &steps, Rounding rounding, int64_t shift, Numb
     return found;
 }
 
+/* Whether x * a + y * b is 2**(shift - 1) modulo 2**shift, half of a step, for some levels of
+   bytes: by the inverse of b modulo the power of two that is left. */
+bool have_ties(int64_t a, int64_t b, int64_t shift, int64_t a_least, int64_t b_least) {
+    if (b == 0 || shift < 16 || shift > 45)
+        return true;
+    const int zeros = __builtin_ctzll(static_cast<uint64_t>(b));
+    const uint64_t odd = static_cast<uint64_t>(b >> zeros);
+    const int64_t size = int64_t{1} << std::max<int64_t>(shift - zeros, 0);
+    if (size <= 2 * 256)
+        return true;
+    uint64_t inverse = odd; /* each step doubles the bits that are right */
+    for (int k = 0; k < 6; k++)
+        inverse *= 2 - odd * inverse;
+    for (int64_t x = a_least; x < a_least + 256; x++) {
+        const uint64_t wanted = (uint64_t{1} << (shift - 1)) - static_cast<uint64_t>(x * a);
+        if (wanted & ((uint64_t{1} << zeros) - 1))
+            continue;
+        const int64_t y = static_cast<int64_t>(((wanted >> zeros) * inverse) & (size - 1));
+        if (y < b_least + 256 || y - size >= b_least)
+            return true;
+    }
+    return false;
+}
+
 template <int SIGN> struct Sum {
     Rounding rounding;
     Constants numbers;
 
     explicit Sum(const Attributes &given)
-        : rounding(rounding_of(given.text("rounding"))), numbers(given, 10) {}
+        : rounding(rounding_of(given.text("rounding"))), numbers(given, 10) {
+        if (!numbers.are_known(1, 1) || !numbers.are_known(3, 9))
+            return;
+        const auto least = [&](size_t place) {
+            return (numbers.at(place).type == INT8 ? -128 : 0) - numbers.at(place).number();
+        };
+        const bool are_bytes = numbers.at(1).type != INT16 && numbers.at(3).type != INT16;
+        if (are_bytes && !have_ties(numbers.at(4).number(), SIGN * numbers.at(5).number(),
+                                    numbers.at(6).number(), least(1), least(3)))
+            rounding = Rounding::HALF_UP; /* which needs less, and is the same */
+    }
 
     void run(const Context &context) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
@@ -272,7 +306,10 @@ struct Product {
         const int64_t largest = 65025 * ((m >> 15) + 1), half = int64_t{1} << ((shift - 16) & 63);
         if (!rounding.is_twice && chosen_set() != PLAIN && m >= 0 && shift >= 16 &&
             shift <= 45 && largest + half < int64_t{1} << 31) {
-            bytes = byte_sums_of(given, rounding.last, shift, number, 7);
+            /* products of bytes have 16 twos at most, of which a tie needs all but one */
+            const bool ties = shift - 1 - __builtin_ctzll(static_cast<uint64_t>(m | 1ll << 62)) <= 16;
+            const Rounding how = ties ? rounding.last : Rounding::HALF_UP;
+            bytes = byte_sums_of(given, how, shift, number, 7);
             bytes.high = static_cast<int32_t>(m >> 15);
             bytes.low = static_cast<int32_t>(m & 0x7fff);
         }
