@@ -28,6 +28,9 @@ _AT_ONCE = 32
 _FEW, _MOST = 4, 1 << 16
 """So many rows along an axis, and pairs, are drawn where not all inputs are run."""
 
+_ROWS, _COLUMNS = 7, 256
+"""Of products of matrices: rows that are drawn, and columns that are looked at."""
+
 _ON_CODES = frozenset({"IntRescale", "Lut", "LutPerChannel"})
 _ON_PAIRS = frozenset({"IntAdd", "IntMul", "IntSub", "LutPair"})
 
@@ -110,7 +113,8 @@ def _declared(name: str, array: NDArray[Any]) -> Any:
 
 def _case(node: Node, record: Record) -> _Case:
     """The node with its own constants, on as many inputs as there are, or some."""
-    op, given = OPS[node.op], constants_of(node)
+    op = OPS[node.op]
+    given: Constants = constants_of(node)
     types = [
         np.dtype(record.tensors.get(tensor.name, tensor).dtype)
         for name, tensor in zip(op.inputs, node.inputs, strict=True)
@@ -125,10 +129,38 @@ def _case(node: Node, record: Record) -> _Case:
             data, attributes["axis"] = [np.ascontiguousarray(data[0].T)], 1
     elif node.op in _ON_CODES:
         data = [_codes(types[0])]
+    elif node.op == "IntGemm":
+        given, attributes = _some_columns(given, attributes)
+        attributes["leading"] = [_ROWS]
+        data, is_all = [_drawn(types[0], [_ROWS, len(given["w"])], rng)], False
+    elif node.op == "IntMatMul":
+        inner, columns = _inner_sizes(node)
+        sides = [_ROWS, inner], [inner, columns]
+        data = [_drawn(dtype, sizes, rng) for dtype, sizes in zip(types, sides, strict=True)]
+        is_all = False
     else:
         data, is_all = [_drawn(types[0], _sizes(node, given), rng)], False
     inputs = dict(given) | dict(zip(op.data, data, strict=True))
     return _Case(node, [inputs[name] for name in op.inputs], attributes, is_all)
+
+
+def _some_columns(
+    given: Constants, attributes: Mapping[str, Any]
+) -> tuple[Constants, dict[str, Any]]:
+    """The first columns of weights, with all that is of them."""
+    found = dict(given) | {"w": given["w"][:, :_COLUMNS], "bias": given["bias"][:_COLUMNS]}
+    for name in ("multiplier", "shift"):
+        found[name] = given[name][:_COLUMNS]
+    rests = attributes.get("bias_rests")
+    some = {} if rests is None else {"bias_rests": rests[:_COLUMNS]}
+    return found, {**attributes, **some}
+
+
+def _inner_sizes(node: Node) -> tuple[int, int]:
+    """How many products a sum has, and how many columns there are, where that is known."""
+    shape = node.inputs[2].shape or [_FEW, _FEW]
+    inner, columns = (size if isinstance(size, int) else _FEW for size in shape[-2:])
+    return inner, min(columns, _COLUMNS)
 
 
 def _codes(dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import onnx
+import onnx.helper
+import onnx.numpy_helper
 import pytest
 
 import qpasses
@@ -73,6 +75,7 @@ BODIES = {
     "a head": "m = GlobalAveragePool (a)  y = Flatten (m)",
     "a squeezed head": "m = GlobalAveragePool (a)  y = Squeeze (m, last)",
     "turned": "t = Transpose <perm = [0, 2, 3, 1]> (a)  y = Softmax (t)",
+    "turned by nothing": "t = Transpose <perm = [0, 1, 2, 3]> (a)  y = Conv (t, v)",
     "turned and back": """
         t = Transpose <perm = [0, 2, 3, 1]> (a)  r = Sigmoid (t)
         b = Transpose <perm = [0, 3, 1, 2]> (r)  y = Conv (b, v)""",
@@ -227,6 +230,85 @@ def test_a_convolution_that_does_not_say_its_layout_is_refused(laid):
         node.attribute.extend(kept)
     with pytest.raises(qpasses.ModelError, match="does not say that channels are last"):
         qpasses.verify(copy, net("a sum"), feeds())
+
+
+def problems_of(made, name="a sum"):
+    return qpasses.verify(made, net(name)).report["summary"]["problems"]
+
+
+def copied(made):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(made)
+    return copy
+
+
+def test_a_body_for_the_other_layout_is_found_without_running_it(laid):
+    """Both functions are in the file: what one node calls is another thing."""
+    copy = copied(laid)
+    node = next(each for each in copy.graph.node if each.overload == "onnxruntime_nhwc")
+    function = next(each for each in copy.functions if each.overload == node.overload)
+    plain = qpasses.quantize(net("a sum"), feeds(), layout="nchw").model
+    if all(each.overload != "onnxruntime" for each in copy.functions):
+        copy.functions.append(next(f for f in plain.functions if f.name == function.name))
+    node.overload = "onnxruntime"
+    said = f"node {node.name!r} calls body 'onnxruntime', expected 'onnxruntime_nhwc'"
+    assert said in problems_of(copy)
+
+
+def test_ops_without_layouts_have_no_bodies_for_them():
+    copy = copied(both("a sum")[0])
+    node = next(each for each in copy.graph.node if each.op_type == "IntAdd")
+    node.overload += "_nhwc"
+    with pytest.raises(qpasses.ModelError, match="its body is for nhwc"):
+        problems_of(copy)
+
+
+def test_a_constant_with_two_roles_is_refused():
+    last = copied(both("slopes")[1])
+    slopes = next(node for node in last.graph.node if node.op_type == "LutPerChannel")
+    names = orders_of(last)
+    key = next(iter(names))
+    names[key].append(slopes.input[1])
+    with pytest.raises(qpasses.ModelError, match="is read in another order too"):
+        problems_of(changed(last, "orders", names), "slopes")
+
+
+def test_nothing_lies_otherwise_beside_bodies(laid):
+    copy = copied(laid)
+    body = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["x"], ["inner"])],
+        "body",
+        [],
+        [onnx.helper.make_tensor_value_info("inner", 1, None)],
+    )
+    condition = onnx.numpy_helper.from_array(np.array(True), "condition")
+    copy.graph.initializer.append(condition)
+    branches = {"then_branch": body, "else_branch": body}
+    copy.graph.node.append(onnx.helper.make_node("If", ["condition"], ["z"], "if", **branches))
+    copy.graph.output.append(onnx.helper.make_tensor_value_info("z", 1, None))
+    with pytest.raises(qpasses.ModelError, match="has bodies, beside which"):
+        read_integer_model(copy, "the model")
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_tables_of_channels_that_lie_elsewhere_are_refused(axis):
+    last = copied(both("slopes")[1])
+    node = next(node for node in last.graph.node if node.op_type == "LutPerChannel")
+    (found,) = [each for each in node.attribute if each.name == "axis"]
+    assert found.i == 3
+    found.i = axis
+    with pytest.raises(qpasses.ModelError, match="in orders that cannot be"):
+        problems_of(last, "slopes")
+
+
+@pytest.mark.parametrize("size", [3, 7])
+def test_sizes_of_a_reshape_that_do_not_fit_are_refused(size):
+    last = copied(both("rows")[1])
+    node = next(node for node in last.graph.node if node.op_type == "Reshape")
+    value = next(v for v in last.graph.value_info if v.name == node.input[0])
+    _sizes(value)[1].dim_value = size
+    with pytest.raises(qpasses.ModelError, match="in orders that cannot be"):
+        problems_of(last, "rows")
 
 
 def test_a_file_without_shapes_is_refused(laid):
