@@ -6,16 +6,20 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.helper
 import onnxruntime as ort
 import pytest
 
 import qpasses
+from calibration import Session
 from opsets import native
 from opsets.errors import ModelError, UsageError
 from qpasses.ir import native_sessions
 from tests.support.small_models import model, numbers
 from tests.support.thoroughness import some
 
+CODES = np.arange(64).astype(np.uint8).reshape(8, 8)
 ROOT = Path(__file__).parents[2]
 HAS_KERNELS = native.library() is not None
 needs_kernels = pytest.mark.skipif(not HAS_KERNELS, reason="there was no compiler for kernels")
@@ -87,6 +91,127 @@ def test_options_that_were_given_are_registered_with(attention):
     assert qpasses.native_library() == native.library()
     session = ort.InferenceSession(str(place), options, providers=["CPUExecutionProvider"])
     assert session.run(None, feed)[0].shape == (2, 40, 48)
+
+
+def test_registering_twice_is_registering_once(attention):
+    options = ort.SessionOptions()
+    assert qpasses.register(options) == qpasses.register(options)
+    place, feed = attention
+    session = ort.InferenceSession(str(place), options, providers=["CPUExecutionProvider"])
+    assert session.run(None, feed)[0].shape == (2, 40, 48)
+
+
+def test_without_a_compiler_it_is_built_without_kernels(tmp_path):
+    pytest.importorskip("setuptools", minversion="77")
+    build = "from setuptools import setup; setup()"
+    folders = ["--build-lib", str(tmp_path / "lib"), "--build-temp", str(tmp_path / "temp")]
+    done = subprocess.run(
+        [sys.executable, "-c", build, "--quiet", "build_ext", *folders],
+        env={**os.environ, "CC": "no-compiler", "CXX": "no-compiler"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("*.so")) == []
+
+
+MALFORMED = {
+    "a table that is short": ("Lut", [CODES, np.zeros(9, np.uint8)], {}),
+    "tables of other channels": (
+        "LutPerChannel",
+        [CODES, np.zeros((3, 256), np.uint8)],
+        {"axis": 1},
+    ),
+    "an axis that there is not": (
+        "LutPerChannel",
+        [CODES, np.zeros((8, 256), np.uint8)],
+        {"axis": 7},
+    ),
+    "a negative axis": ("LutPerChannel", [CODES, np.zeros((8, 256), np.uint8)], {"axis": -9}),
+    "operands that do not broadcast": (
+        "LutPair",
+        [CODES, CODES[:3, :3], np.zeros(65536, np.uint8)],
+        {},
+    ),
+    "codes that are floats": ("Lut", [CODES.astype(np.float32), np.zeros(256, np.uint8)], {}),
+    "words": ("Lut", [CODES.astype(np.int16), np.zeros(256, np.uint8)], {}),
+    "an empty zero point": (
+        "IntRescale",
+        [CODES, np.zeros(0, np.uint8), *map(np.int32, (1 << 20, 22)), *3 * [np.uint8(0)]],
+        {"rounding": "half_to_even"},
+    ),
+    "a shift of 70": (
+        "IntRescale",
+        [CODES, np.uint8(0), *map(np.int32, (1 << 20, 70)), *3 * [np.uint8(0)]],
+        {"rounding": "half_to_even"},
+    ),
+    "a rounding that there is not": (
+        "IntRescale",
+        [CODES, np.uint8(0), *map(np.int32, (1 << 20, 22)), *3 * [np.uint8(0)]],
+        {"rounding": "up"},
+    ),
+    "results of another type": (
+        "IntReduce",
+        [CODES, np.uint8(0), *map(np.int32, (1 << 20, 22)), *3 * [np.int16(0)]],
+        {"axes": [-1], "keepdims": 1, "mean": 0, "rounding": "half_to_even"},
+    ),
+    "a divisor beyond int64": (
+        "IntReduce",
+        [CODES, np.uint8(0), *map(np.int32, (1 << 20, 62)), *3 * [np.uint8(0)]],
+        {"axes": [-1], "keepdims": 1, "mean": 1, "rounding": "half_to_even"},
+    ),
+    "weights of other rows": (
+        "IntGemm",
+        [
+            *(
+                CODES,
+                np.uint8(0),
+                np.zeros((3, 2), np.int8),
+                np.int8(0),
+                np.zeros(2, np.int32),
+            ),
+            *(np.ones(1, np.int32), np.full(1, 9, np.int32), *3 * [np.uint8(0)]),
+        ],
+        {"leading": [8], "rounding": "half_to_even"},
+    ),
+    "tables of Softmax that are short": (
+        "TableSoftmax",
+        [CODES, np.zeros(3, np.int32), np.zeros(3, np.int64), *3 * [np.uint8(0)]],
+        {"axis": -1, "published": 0, "rounding": "half_to_even"},
+    ),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_no_tool_of_ours_writes_is_an_error(name):
+    op, inputs, attributes = MALFORMED[name]
+    names = [f"in{place}" for place in range(len(inputs))]
+    given = [np.asarray(each) for each in inputs]
+    made = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node(op, names, ["y"], domain="qpasses", **attributes)],
+            "g",
+            [
+                onnx.helper.make_tensor_value_info(
+                    each, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+                )
+                for each, array in zip(names, given, strict=True)
+            ],
+            [onnx.ValueInfoProto(name="y")],
+        ),
+        opset_imports=[
+            onnx.helper.make_opsetid("", 21),
+            onnx.helper.make_opsetid("qpasses", 1),
+        ],
+        ir_version=10,
+    )
+    with pytest.raises(ModelError):
+        Session(made, operators=native.library()).run(
+            None, dict(zip(names, given, strict=True))
+        )
 
 
 def test_a_file_that_is_no_model_is_a_model_error(tmp_path):
