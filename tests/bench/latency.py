@@ -9,7 +9,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from opsets.errors import ModelError
 from opsets.target import load_target
 from qpasses.api import quantize
 from qpasses.ir.interchange import prepared_model
+from qpasses.ir.native_sessions import has_kernels, register
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.jobs.result import Result
@@ -42,6 +43,7 @@ SPINNING_SECONDS = 0.06
 """After a run the threads of a session take a core for so long; then it is another's turn."""
 
 FLOAT, STATIC, OURS = "float", "quantize_static", "qpasses"
+KERNELS = "qpasses, compiled kernels"
 RESCUED = "quantize_static on our prepared graph"
 
 
@@ -126,16 +128,31 @@ def make_graphs(case: Entry, work: Path) -> list[tuple[Row, Model | None]]:
     graphs = [(Row(case.name, FLOAT), original), *static_graphs(case, original, work)]
     row, result = _timed(case.name, OURS, lambda: quantize_ours(case))
     row.problem = "" if result.verdict == "ok" else f"verdict {result.verdict}"
-    return [*graphs, (row, result.model)]
+    graphs.append((row, result.model))
+    return [*graphs, (Row(case.name, KERNELS), result.model)] if has_kernels() else graphs
+
+
+def runner(model: Model, threads: int, with_kernels: bool) -> ort.InferenceSession:
+    """A session as users have it."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 4
+    if with_kernels:
+        register(options)
+    return ort.InferenceSession(model.SerializeToString(), options)
 
 
 def measure(
-    models: Sequence[Model], feed: dict[str, Any], rounds: int, threads: int = 1
+    models: Sequence[Model],
+    feed: dict[str, Any],
+    rounds: int,
+    threads: int = 1,
+    kernels: Container[int] = (),
 ) -> Any:
-    """Seconds per run, [rounds, models]: every model in turn in each round."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 4
-    runners = [ort.InferenceSession(model.SerializeToString(), options) for model in models]
+    """Seconds per run, [rounds, models]: every model in turn in each round.
+
+    Those at the places ``kernels`` run with the compiled ones.
+    """
+    runners = [runner(model, threads, i in kernels) for i, model in enumerate(models)]
     times, repeats = np.zeros((rounds, len(models))), [1] * len(models)
 
     def block(i: int) -> float:
@@ -165,11 +182,12 @@ def bench(case: Entry, work: Path, rounds: int, threads: Sequence[int]) -> list[
     for count in threads:
         rows = [replace(row, threads=count) for row, _ in graphs]
         present = [(row, m) for row, (_, m) in zip(rows, graphs, strict=True) if m is not None]
-        times = measure([model for _, model in present], feed, rounds, count)
+        kernels = [i for i, (row, _) in enumerate(present) if row.graph == KERNELS]
+        times = measure([model for _, model in present], feed, rounds, count, kernels)
         for (row, _), column in zip(present, times.T, strict=True):
             row.latency_ms = float(np.median(column)) * 1e3
             row.to_float = float(np.median(column / times[:, 0]))
-            if present[1][0].graph != OURS:
+            if present[1][0].graph not in (OURS, KERNELS):
                 row.to_static = float(np.median(column / times[:, 1]))
         found += rows
     return found
@@ -188,8 +206,15 @@ def show(rows: Sequence[Row], rounds: int) -> None:
         values = {name: getattr(row, name) for name in forms}
         cells = ["-" if v is None else format(v, forms[name]) for name, v in values.items()]
         graph = f"{row.graph}: {row.problem}" if row.problem else row.graph
-        table.add_row(row.model, graph, *cells, end_section=row.graph == OURS)
+        table.add_row(row.model, graph, *cells, end_section=row.graph == KERNELS)
     Console(width=None if sys.stdout.isatty() else 120).print(table)
+    for graph, threads in sorted({(row.graph, row.threads) for row in rows}):
+        alike = [row for row in rows if (row.graph, row.threads) == (graph, threads)]
+        for name in ("to_static", "to_float"):
+            found = [value for row in alike if (value := getattr(row, name)) is not None]
+            if found:
+                mean = float(np.exp(np.log(found).mean()))
+                print(f"{graph}, {threads} threads, {name}: {mean:.3f} in the geometric mean")
 
 
 def main() -> None:
