@@ -60,25 +60,21 @@ void avx512_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t cou
     }
 }
 
-/* Sixteen rows of sixteen bytes in each lane become columns. */
+/* Each row with the one eight behind it, byte by byte. */
+inline void interleave(const __m512i *rows, __m512i *found) {
+    for (int k = 0; k < 8; k++) {
+        found[2 * k] = _mm512_unpacklo_epi8(rows[k], rows[k + 8]);
+        found[2 * k + 1] = _mm512_unpackhi_epi8(rows[k], rows[k + 8]);
+    }
+}
+
+/* Sixteen rows of sixteen bytes in each lane become columns: four halvings of a step. */
 inline void transpose(__m512i *rows) {
     __m512i other[16];
-    for (int k = 0; k < 8; k++) {
-        other[2 * k] = _mm512_unpacklo_epi8(rows[k], rows[k + 8]);
-        other[2 * k + 1] = _mm512_unpackhi_epi8(rows[k], rows[k + 8]);
-    }
-    for (int k = 0; k < 8; k++) {
-        rows[2 * k] = _mm512_unpacklo_epi8(other[k], other[k + 8]);
-        rows[2 * k + 1] = _mm512_unpackhi_epi8(other[k], other[k + 8]);
-    }
-    for (int k = 0; k < 8; k++) {
-        other[2 * k] = _mm512_unpacklo_epi8(rows[k], rows[k + 8]);
-        other[2 * k + 1] = _mm512_unpackhi_epi8(rows[k], rows[k + 8]);
-    }
-    for (int k = 0; k < 8; k++) {
-        rows[2 * k] = _mm512_unpacklo_epi8(other[k], other[k + 8]);
-        rows[2 * k + 1] = _mm512_unpackhi_epi8(other[k], other[k + 8]);
-    }
+    interleave(rows, other);
+    interleave(other, rows);
+    interleave(rows, other);
+    interleave(other, rows);
 }
 
 /* Sixteen channels at 64 places: each row has one channel at four places, then a lane has a

@@ -20,12 +20,8 @@ inline Rounding rounding_of(const std::string &name) {
     throw std::runtime_error("no rounding is called " + name);
 }
 
-/* value / 2**shift. */
-inline int64_t shifted(int64_t value, int64_t shift, Rounding rounding) {
-    const int64_t floor = value >> shift, half = int64_t{1} << (shift - 1);
-    const int64_t rest = value & ((half << 1) - 1);
-    if (rest != half)
-        return floor + (rest > half);
+/* What a value halfway between its floor and the next becomes. */
+inline int64_t of_tie(int64_t floor, int64_t value, Rounding rounding) {
     switch (rounding) {
     case Rounding::HALF_TO_EVEN:
         return floor + (floor & 1);
@@ -36,6 +32,13 @@ inline int64_t shifted(int64_t value, int64_t shift, Rounding rounding) {
     }
 }
 
+/* value / 2**shift. */
+inline int64_t shifted(int64_t value, int64_t shift, Rounding rounding) {
+    const int64_t floor = value >> shift, half = int64_t{1} << (shift - 1);
+    const int64_t rest = value & ((half << 1) - 1);
+    return rest == half ? of_tie(floor, value, rounding) : floor + (rest > half);
+}
+
 /* value / divisor, a positive one below 2**62. */
 inline int64_t divided(int64_t value, int64_t divisor, Rounding rounding) {
     int64_t floor = value / divisor, rest = value % divisor;
@@ -44,16 +47,7 @@ inline int64_t divided(int64_t value, int64_t divisor, Rounding rounding) {
         rest += divisor;
     }
     const int64_t beyond = rest - (divisor - rest);
-    if (beyond)
-        return floor + (beyond > 0);
-    switch (rounding) {
-    case Rounding::HALF_TO_EVEN:
-        return floor + (floor & 1);
-    case Rounding::HALF_UP:
-        return floor + 1;
-    default:
-        return floor + (value >= 0);
-    }
+    return beyond ? floor + (beyond > 0) : of_tie(floor, value, rounding);
 }
 
 /* A rounding in one step, or TFLite's in two. */
