@@ -17,7 +17,7 @@ from qpasses.checking.verification import recorded_preprocessing, verify_integer
 from qpasses.emit.evidence_file import place_to_read, read_certificate, write_outputs
 from qpasses.emit.graph_mlir import graph_as_mlir
 from qpasses.emit.model_file import model_files, too_large, weights_place
-from qpasses.emit.report_file import described, report_head, write_report
+from qpasses.emit.report_file import described, layout_in, report_head, write_report
 from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
 from qpasses.emit.tosa.profile import Profile
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
@@ -195,6 +195,7 @@ def verify(asked: VerifyOptions) -> Result:
         "summary": summary | {"problems": found.problems},
         "evidence": {"nodes": [each.as_json() for each in found.evidence]},
         "quantized_before": original is not None and original.is_quantized,
+        "layout": layout_in(model, read.record),
         "checks": found.checks,
         "accuracy": {"outputs": accuracy},
         "warnings": [

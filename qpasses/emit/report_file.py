@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
+
 from calibration import Samples
 from opsets.errors import UsageError
 from qpasses.emit.whole_files import write_whole
+from qpasses.ir.record import Record
 from qpasses.load.arguments import Source, tool_version
 
 SCHEMA = "qpasses.report/1"
@@ -29,6 +32,19 @@ def report_head(
         "command": command,
         "configuration": configuration,
         "model": about,
+    }
+
+
+def layout_in(model: onnx.ModelProto, record: Record) -> dict[str, int]:
+    """``layout`` of a report: nodes whose channels are last, and Transposes that lay out."""
+    return {
+        "channels_last": sum(bool(entry.layout) for entry in record.nodes.values()),
+        "transposes": sum(
+            node.op_type == "Transpose"
+            and node.name not in record.nodes
+            and not record.orders.keys().isdisjoint((*node.input, *node.output))
+            for node in model.graph.node
+        ),
     }
 
 

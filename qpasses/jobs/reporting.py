@@ -12,7 +12,7 @@ from opsets.errors import DataError
 from qpasses.checking.accuracy import compare
 from qpasses.checking.reference import EarlyRuns
 from qpasses.emit.certificate import certificate
-from qpasses.emit.report_file import described, report_head
+from qpasses.emit.report_file import described, layout_in, report_head
 from qpasses.evidence.summary import summarize
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.jobs.resolving import Job
@@ -63,6 +63,7 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
         "summary": summary,
         "quantized_before": source.is_quantized,
         "kept": _kept(made) if source.is_quantized else None,
+        "layout": layout_in(made.model, made.record),
         "joins": [each.as_json() for each in made.aligned.joins],
         "weight_rounding": made.rounded.as_json(),
         "bias_correction": made.corrected.as_json(),

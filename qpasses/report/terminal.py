@@ -218,6 +218,12 @@ def _add_shares(table: Table, report: dict[str, Any]) -> None:
         f"{len(summary['portable_nodes'])} of {len(report['evidence']['nodes'])}",
     )
     table.add_row("integer only", "yes" if summary["integer_only"] else "no")
+    if (layout := report.get("layout")) and layout["channels_last"]:
+        table.add_row(
+            "channels last",
+            f"{counted(layout['channels_last'], 'node')}, "
+            f"{counted(layout['transposes'], 'Transpose')} lay tensors out",
+        )
 
 
 def _add_float_nodes(table: Table, report: dict[str, Any]) -> None:
