@@ -131,8 +131,8 @@ def test_the_bodies_are_those_of_ops():
 
 
 def test_pictures_are_described_as_in_python():
-    named = {*inspect.signature(preprocessing).parameters} - {"name", "crop_fraction"}
-    assert {*declared(PictureOptions)} == named | {"preprocess"}
+    named = {*inspect.signature(preprocessing).parameters} - {"name", "crop_fraction", "layout"}
+    assert {*declared(PictureOptions)} == named | {"preprocess", "picture_layout"}
 
 
 @dataclass(frozen=True)
