@@ -36,23 +36,40 @@ class Broadcast {
             axes_.push_back({1, 0, 0});
     }
 
+    /* The length of a short row of a that is the same for all of b, or the other way round: what
+       is repeated until it is long enough makes runs as long. 0 where there is none. */
+    int64_t row_of_a() const { return is_short() && axes_[1].a == 0 ? axes_[0].size : 0; }
+    int64_t row_of_b() const { return is_short() && axes_[1].b == 0 ? axes_[0].size : 0; }
+    int64_t count() const { return count_; }
+
     /* Calls work(run) for runs that cover the result, on the threads of the session. */
     template <typename Work> void runs(const Context &context, Work work) const {
         const Axis inner = axes_.front();
         context.parallel((count_ + PART - 1) / PART, [&](size_t part) {
             int64_t place = static_cast<int64_t>(part) * PART;
             const int64_t end = std::min(count_, place + PART);
+            int64_t rest = place / inner.size, within = place % inner.size, a = 0, b = 0;
+            std::vector<int64_t> at(axes_.size(), 0); /* behind the innermost, counted on */
+            for (size_t k = 1; k < axes_.size(); k++) {
+                at[k] = rest % axes_[k].size;
+                a += at[k] * axes_[k].a;
+                b += at[k] * axes_[k].b;
+                rest /= axes_[k].size;
+            }
             while (place < end) {
-                int64_t rest = place / inner.size, within = place % inner.size;
-                Run run = {within * inner.a, within * inner.b, place,
-                           std::min(end - place, inner.size - within), inner.a, inner.b};
+                const int64_t some = std::min(end - place, inner.size - within);
+                work(Run{a + within * inner.a, b + within * inner.b, place, some, inner.a, inner.b});
+                place += some;
+                within = 0;
                 for (size_t k = 1; k < axes_.size(); k++) {
-                    run.a += rest % axes_[k].size * axes_[k].a;
-                    run.b += rest % axes_[k].size * axes_[k].b;
-                    rest /= axes_[k].size;
+                    a += axes_[k].a;
+                    b += axes_[k].b;
+                    if (++at[k] < axes_[k].size)
+                        break;
+                    a -= at[k] * axes_[k].a;
+                    b -= at[k] * axes_[k].b;
+                    at[k] = 0;
                 }
-                work(run);
-                place += run.count;
             }
         });
     }
@@ -62,9 +79,14 @@ class Broadcast {
         int64_t size, a, b; /* steps */
     };
 
-    static constexpr int64_t PART = 1 << 14;
+    static constexpr int64_t PART = 1 << 14, SHORT = 512;
     std::vector<Axis> axes_; /* the innermost first, those that go on alike joined */
     int64_t count_ = 1;
+
+    bool is_short() const {
+        return axes_.size() == 2 && axes_[0].a && axes_[0].b && axes_[0].size <= SHORT &&
+               axes_[1].size > 1;
+    }
 
     int64_t size_of(const Shape &each, size_t axis) const {
         const size_t more = shape.size() - each.size();

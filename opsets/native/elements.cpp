@@ -81,6 +81,27 @@ Steps steps_of(Rounding rounding, int64_t shift, int64_t zero, int64_t low, int6
     return found;
 }
 
+/* Runs over rows that one operand repeats, which is copied until it is long: work(run) with
+   both from the beginning of what it gets. False where there is no such row. */
+template <typename T, typename Work>
+bool over_rows(const Context &context, const Broadcast &both, const T *a, const T *b, Work work) {
+    constexpr int64_t LONG = 4096;
+    const int64_t row = both.row_of_a() + both.row_of_b();
+    if (row == 0)
+        return false;
+    const bool of_b = both.row_of_b() != 0;
+    const int64_t block = (LONG + row - 1) / row * row, count = both.count();
+    std::vector<T> repeated(block);
+    for (int64_t k = 0; k < block; k++)
+        repeated[k] = (of_b ? b : a)[k % row];
+    context.parallel((count + block - 1) / block, [&](size_t part) {
+        const int64_t begin = static_cast<int64_t>(part) * block;
+        const Run run = {0, 0, begin, std::min(block, count - begin), 1, 1};
+        work(of_b ? a + begin : repeated.data(), of_b ? repeated.data() : b + begin, run);
+    });
+    return true;
+}
+
 /* What looks at one code is, of many bytes, a table of all codes. */
 constexpr int64_t MANY = 1024, CODES = 256;
 
@@ -194,6 +215,12 @@ template <int SIGN> struct Sum {
         const bool is_alike = a.type == b.type && a.type == type;
         of_stored(is_alike ? a.type : INT16, "a sum", [&](auto code) {
             using T = decltype(code);
+            if (is_alike && over_rows(context, both, a.as<T>(), b.as<T>(),
+                                      [&](const T *first, const T *second, const Run &run) {
+                                          some<T>(given, first, second,
+                                                  static_cast<T *>(y) + run.y, run, bytes);
+                                      }))
+                return;
             both.runs(context, [&](const Run &run) {
                 if (is_alike)
                     some<T>(given, a.as<T>() + run.a, b.as<T>() + run.b,
@@ -316,8 +343,7 @@ struct Product {
 #endif
         of_codes(a.type, "IntMul", [&](auto code) {
             using T = decltype(code);
-            both.runs(context, [&](const Run &run) {
-                const T *first = a.as<T>() + run.a, *second = b.as<T>() + run.b;
+            const auto work = [&](const T *first, const T *second, const Run &run) {
                 T *found = static_cast<T *>(y) + run.y;
                 if (bytes.shift && run.a_step && run.b_step)
                     best_products<T>(bytes, first, second, found, run.count);
@@ -328,7 +354,11 @@ struct Product {
                                   (second[k * run.b_step] - static_cast<int64_t>(given.b_zero))));
                 else
                     some<T>(given, first, second, found, run);
-            });
+            };
+            if (!over_rows(context, both, a.as<T>(), b.as<T>(), work))
+                both.runs(context, [&](const Run &run) {
+                    work(a.as<T>() + run.a, b.as<T>() + run.b, run);
+                });
         });
     }
 

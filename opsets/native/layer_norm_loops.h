@@ -34,14 +34,16 @@ template <Rounding ROUNDING> inline int64_t rounded(int64_t value, int64_t bits)
     return low + (rest + more > half + !bits);
 }
 
-template <typename S, typename T, Rounding ROUNDING> void normalize(const Row &row) {
-    const S *x = static_cast<const S *>(row.x);
-    T *y = static_cast<T *>(row.y);
+template <typename S, typename T, Rounding ROUNDING> void normalize(const Row &given) {
+    const Row row = given; /* which no write to y can change */
+    const S *__restrict x = static_cast<const S *>(row.x);
+    T *__restrict y = static_cast<T *>(row.y);
+    const int64_t *__restrict multiplier = row.multiplier, *__restrict bias = row.bias;
     for (int64_t k = 0; k < row.cells; k++) {
         const int64_t distance = row.times * x[k] - row.less;
         const int64_t normal =
             rounded<Rounding::HALF_TO_EVEN>(distance * row.factor, row.drop_bits);
-        const int64_t scaled = normal * row.multiplier[k] + row.bias[k];
+        const int64_t scaled = normal * multiplier[k] + bias[k];
         int64_t level = rounded<ROUNDING>(scaled, row.shift) + row.zero;
         level = level < row.low ? row.low : level;
         y[k] = static_cast<T>(level > row.high ? row.high : level);

@@ -2,7 +2,9 @@
 
 /* The levels of quotients by the total: by a reciprocal, which is off by one at most. */
 template <typename T>
-void levels_of(const Quotients &given, const int64_t *dividends, int64_t count, T *levels) {
+void levels_of(const Quotients &common, const int64_t *__restrict dividends, int64_t count,
+               T *__restrict levels) {
+    const Quotients given = common; /* which no write to levels can change */
     const double inverse = 1.0 / static_cast<double>(given.total);
     for (int64_t k = 0; k < count; k++) {
         const int64_t dividend = dividends[k];
