@@ -91,9 +91,11 @@ bool over_rows(const Context &context, const Broadcast &both, const T *a, const 
         return false;
     const bool of_b = both.row_of_b() != 0;
     const int64_t block = (LONG + row - 1) / row * row, count = both.count();
-    std::vector<T> repeated(block);
-    for (int64_t k = 0; k < block; k++)
-        repeated[k] = (of_b ? b : a)[k % row];
+    std::vector<T> repeated;
+    repeated.reserve(block);
+    const T *from = of_b ? b : a;
+    for (int64_t k = 0; k < block; k += row)
+        repeated.insert(repeated.end(), from, from + row);
     context.parallel((count + block - 1) / block, [&](size_t part) {
         const int64_t begin = static_cast<int64_t>(part) * block;
         const Run run = {0, 0, begin, std::min(block, count - begin), 1, 1};
