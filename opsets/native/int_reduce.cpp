@@ -122,7 +122,8 @@ struct IntReduce {
         const Twice twice = {m, shift, rounding.last, zero, least, most};
         if (mean == DIVIDES)
             must_be_from(cells, 0, (int64_t{1} << 62) >> shift, "IntReduce: its divisor");
-        const int64_t divisor = std::max<int64_t>(cells, 1) << shift;
+        must_be_from(m, -0x80000000LL, 0x7fffffff, "IntReduce: its multiplier");
+        const int64_t divisor = mean == DIVIDES ? std::max<int64_t>(cells, 1) << shift : 1;
         for (size_t k = 0; k < totals.size(); k++) {
             const int64_t acc = totals[k] - cells * x_zero;
             if (mean != DIVIDES && rounding.is_twice) {
