@@ -131,7 +131,8 @@ def test_the_bodies_are_those_of_ops():
 
 
 def test_pictures_are_described_as_in_python():
-    named = {*inspect.signature(preprocessing).parameters} - {"name", "crop_fraction", "layout"}
+    other = {"name", "crop_fraction", "layout"}
+    named = {*inspect.signature(preprocessing).parameters} - other
     assert {*declared(PictureOptions)} == named | {"preprocess", "picture_layout"}
 
 
