@@ -27,8 +27,11 @@ FLOAT, QDQ, BODIES, KERNELS = "float", "Q/DQ", "integer, bodies", "integer, kern
 _SPINNING = 0.05
 """So many seconds idle threads of another session spin, on cores that the next one needs."""
 
+_BLOCK = 0.01
+"""For about so many seconds a model runs before it is the next one's turn."""
+
 _LEAST = 5
-"""So often each model is run at least."""
+"""So many turns each model has at least."""
 
 
 Model = onnx.ModelProto | Path
@@ -59,7 +62,8 @@ class Contender:
 class Latency:
     """Milliseconds of ``runs`` of a model on so many ``threads``: quartiles and the least.
 
-    ``ratio``: the median of what it took over what the first model took in the same round.
+    Of blocks of runs the mean. ``ratio``: the median of what it took over what the first model
+    took in the same round.
     """
 
     graph: str
@@ -145,29 +149,35 @@ def measured(
 
 
 def _in_turns(contenders: Sequence[Contender], threads: int, seconds: float) -> list[Latency]:
-    """One run of each after the other, the order rotating, until the time is over."""
+    """A block of runs of each after the other, the order rotating, until the time is over."""
     sessions = [each.session(threads) for each in contenders]
-    for each, session in zip(contenders, sessions, strict=True):
-        _run(session, each)
-    rounds = list[list[float]]()
-    spent, count = 0.0, len(contenders)
-    while spent < seconds * count or len(rounds) < _LEAST:
+    pairs, repeats = list(zip(sessions, contenders, strict=True)), []
+    for pair in pairs:
+        quickest = min(_run(*pair) for _ in range(3))
+        repeats.append(max(1, round(_BLOCK / quickest)))
+    rounds, count, end = list[list[float]](), len(pairs), time.perf_counter()
+    end += seconds * count
+    while len(rounds) < _LEAST or time.perf_counter() < end:
         times = [0.0] * count
-        for place in range(len(rounds), len(rounds) + count):
+        for turn in range(len(rounds), len(rounds) + count):
             if threads != 1:
                 time.sleep(_SPINNING)
-            times[place % count] = _run(sessions[place % count], contenders[place % count])
+            place = turn % count
+            spent = sum(_run(*pairs[place]) for _ in range(repeats[place]))
+            times[place] = spent / repeats[place]
         rounds.append(times)
-        spent += sum(times)
     found = np.array(rounds)
-    pairs = zip(contenders, found.T, strict=True)
-    return [_latency(each, threads, column, found[:, 0]) for each, column in pairs]
+    return [
+        _latency(each, threads, found[:, place], found[:, 0], repeats[place])
+        for place, each in enumerate(contenders)
+    ]
 
 
-def _latency(of: Contender, threads: int, seconds: Any, first: Any) -> Latency:
+def _latency(of: Contender, threads: int, seconds: Any, first: Any, repeats: int) -> Latency:
     median, low, high, least = np.percentile(1e3 * seconds, [50, 25, 75, 0]).tolist()
     ratio = float(np.median(seconds / first))
-    return Latency(of.graph, threads, median, low, high, least, ratio, len(seconds))
+    runs = len(seconds) * repeats
+    return Latency(of.graph, threads, median, low, high, least, ratio, runs)
 
 
 def _run(session: ort.InferenceSession, of: Contender) -> float:
