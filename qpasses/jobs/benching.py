@@ -16,6 +16,7 @@ import onnxruntime as ort
 from calibration.inputs import Feed, InputSpec, input_specs
 from calibration.session import inference_session, serialized
 from opsets.errors import ModelError
+from qpasses.checking.sample_runs import differences
 from qpasses.ir.edges import Edges
 from qpasses.ir.native_sessions import has_kernels, register
 from qpasses.ir.progress import Progress
@@ -219,6 +220,4 @@ def _differing(contenders: Mapping[str, Contender]) -> int:
         contenders[name].session(1).run(None, dict(contenders[name].feed))
         for name in (KERNELS, BODIES)
     )
-    return sum(
-        int((np.asarray(a) != np.asarray(b)).sum()) for a, b in zip(ours, theirs, strict=True)
-    )
+    return differences(ours, theirs)

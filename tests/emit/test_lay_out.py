@@ -127,13 +127,18 @@ def test_either_layout_gives_the_same_bits_and_means_the_same(name):
     assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
 
 
-@pytest.mark.parametrize("scales", ["per-tensor", "per-channel"])
-@pytest.mark.parametrize("options", [{}, {"activation_type": "int8"}, {"target": "tflite"}])
-def test_other_types_targets_and_scales_of_channels_may_lie_so_too(scales, options):
-    if scales == "per-channel" and options:
-        pytest.skip("these have one scale for a tensor")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"activation_type": "int8"},
+        {"target": "tflite"},
+        {"activation_scales": "per-channel"},
+    ],
+)
+def test_other_types_targets_and_scales_of_channels_may_lie_so_too(options):
     name = "a product of channels"
-    first, last = both(name, activation_scales=scales, **options)
+    first, last = both(name, **options)
     assert digests(first) == digests(last)
     assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
 
