@@ -215,7 +215,7 @@ def bench(asked: BenchOptions) -> Result:
     """How long the integer model takes in onnxruntime on this machine, beside others.
 
     With its bodies and with the compiled kernels, if there are any; ``against`` and ``qdq``
-    are measured too if they are given: one run after the other, in turns, each for
+    are measured too if they are given: a few runs of each, in turns, each for
     ``seconds`` on each number of ``threads``. The report has ``benchmark.latencies`` and the
     ``slowest`` nodes of the last model; its verdict is ``failed`` if kernels give other
     integers than bodies. Raises UsageError or ModelError.

@@ -16,7 +16,7 @@ def bench(integer: Path, **options: Any) -> None:
     """Measure how long the integer model INTEGER takes in onnxruntime on this machine.
 
     With its bodies and with the compiled kernels, if there are any, beside the float model
-    and a Q/DQ model, if these are given: one run after the other, in turns. Exit code 1 if
+    and a Q/DQ model, if these are given: a few runs of each, in turns. Exit code 1 if
     kernels give other integers than bodies.
     """
     from qpasses.api import bench as benched
