@@ -4,8 +4,9 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 KERNELS = (
-    *("IntAdd", "IntGemm", "IntLayerNorm", "IntMatMul", "IntMul", "IntReduce"),
-    *("IntRescale", "IntSub", "Lut", "LutPair", "LutPerChannel", "TableSoftmax"),
+    *("IntAdd", "IntConv", "IntConvPerChannel", "IntGemm", "IntLayerNorm", "IntMatMul"),
+    *("IntMul", "IntReduce", "IntRescale", "IntSub", "Lut", "LutPair", "LutPerChannel"),
+    "TableSoftmax",
 )
 """The ops that have one; all others run their bodies."""
 

@@ -5,6 +5,7 @@
 #include "interface.h"
 
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace qpasses {
@@ -68,19 +69,43 @@ struct Inference {
         return found;
     }
 
-  private:
-    enum Kind { INTEGER = 1, INTEGERS = 2 };
+    int64_t integer_or(const char *name, int64_t other) const {
+        return is_there(name) ? integer(name) : other;
+    }
 
-    /* So many numbers of an attribute. */
-    size_t read(const char *name, Kind kind, int64_t *numbers, size_t most) const {
+    std::vector<int64_t> integers_or_none(const char *name) const {
+        return is_there(name) ? integers(name) : std::vector<int64_t>{};
+    }
+
+    std::string text_or(const char *name, const char *other) const {
+        if (!is_there(name))
+            return other;
+        char found[MOST_AXES] = {};
+        return {found, read(name, TEXT, found, sizeof found)};
+    }
+
+  private:
+    enum Kind { INTEGER = 1, INTEGERS = 2, TEXT = 5 };
+
+    bool is_there(const char *name) const {
+        const void *attribute = nullptr;
+        Status missing = call<void *, const char *, const void **>(api, INFERENCE_ATTRIBUTE,
+                                                                   context, name, &attribute);
+        if (missing)
+            reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(missing);
+        return !missing;
+    }
+
+    /* So many numbers or letters of an attribute. */
+    template <typename T> size_t read(const char *name, Kind kind, T *found, size_t most) const {
         const void *attribute = nullptr;
         size_t bytes = 0;
         check(api, call<void *, const char *, const void **>(api, INFERENCE_ATTRIBUTE, context,
                                                              name, &attribute));
         check(api, call<const void *, int, void *, size_t, size_t *>(
-                       api, READ_ATTRIBUTE, attribute, kind, numbers, most * sizeof(int64_t),
+                       api, READ_ATTRIBUTE, attribute, kind, found, most * sizeof(T),
                        &bytes));
-        return bytes / sizeof(int64_t);
+        return bytes / sizeof(T);
     }
 };
 

@@ -9,8 +9,6 @@
 namespace qpasses {
 namespace {
 
-constexpr int64_t WORK = 1 << 18; /* so many products are worth a part of their own */
-
 /* Weights and all that stands on a node. */
 struct Weights {
     RightMatrix matrix;
@@ -50,24 +48,23 @@ struct IntGemm {
         const bool is_signed = x_zero.type == INT8;
         const int64_t zero = x_zero.number() + (is_signed ? 128 : 0), rows = w.shape[0];
         RightMatrix &matrix = found->matrix;
-        matrix.pack(w.as<uint8_t>(), w.type == INT8, rows, w.shape[1]);
+        matrix.pack(w.as<uint8_t>(), w.type == INT8, 1, rows, w.shape[1]);
         found->zero = input(3).number() - (w.type == INT8 ? 0 : 128);
         const std::vector<int64_t> sizes = matrix.sizes(w.as<uint8_t>(), w.type == INT8);
         std::vector<int64_t> largest;
-        std::vector<int32_t> offset;
         const int64_t reach = std::max(zero, 255 - zero);
         const int64_t w_zero = found->zero < 0 ? -found->zero : found->zero;
         for (int64_t n = 0; n < matrix.columns; n++) {
             const int64_t start = bias.as<int32_t>()[n];
             largest.push_back((start < 0 ? -start : start) +
                               reach * (sizes[n] + w_zero * rows));
-            offset.push_back(static_cast<int32_t>(start - zero * matrix.sums[n] +
-                                                  rows * zero * found->zero));
         }
         found->after = std::make_unique<Requantized>(
-            rounding, input(5), input(6), rests, input(7).number(), input(8).number(),
-            input(9).number(), largest);
-        found->after->offset = std::move(offset);
+            rounding, numbers_of(input(5), matrix.columns), numbers_of(input(6), matrix.columns),
+            rests, input(7).number(), input(8).number(), input(9).number(), largest);
+        for (int64_t n = 0; n < matrix.columns; n++)
+            found->after->offset[n] = static_cast<int32_t>(
+                bias.as<int32_t>()[n] - zero * matrix.sums[n] + rows * zero * found->zero);
         return found;
     }
 
@@ -79,7 +76,8 @@ struct IntGemm {
             own = made([&](size_t place) { return context.input(place); });
         const Weights &weights = packed ? *packed : *own;
         const RightMatrix &matrix = weights.matrix;
-        if (x.shape.empty() || x.shape.back() != matrix.rows)
+        const int64_t length = matrix.length;
+        if (x.shape.empty() || x.shape.back() != length)
             throw std::runtime_error("IntGemm: x has not as many columns as there are weights");
         Shape shape = x.shape;
         shape.back() = matrix.columns;
@@ -89,31 +87,16 @@ struct IntGemm {
             count *= shape[k];
         if (count == 0 || matrix.columns == 0)
             return;
-        const uint8_t flip = x.type == INT8 ? 0x80 : 0;
-        const int64_t each = std::max<int64_t>(matrix.rows * matrix.columns, 1);
-        const int64_t least = (WORK / each / 6 + 1) * 6;
+        const int64_t each = (length + OUTPUT) * matrix.columns;
+        const int64_t least = (WORK / each / 12 + 1) * 12;
         context.parallel((count + least - 1) / least, [&](size_t part) {
             const int64_t begin = static_cast<int64_t>(part) * least;
             const int64_t some = std::min(least, count - begin);
-            const uint8_t *from = x.as<uint8_t>() + begin * matrix.rows;
-            std::vector<uint8_t> turned;
-            if (flip) {
-                turned.resize(some * matrix.rows);
-                for (size_t k = 0; k < turned.size(); k++)
-                    turned[k] = from[k] ^ 0x80;
-                from = turned.data();
-            }
-            std::vector<int32_t> offsets;
-            if (weights.zero) {
-                offsets.resize(some);
-                for (int64_t r = 0; r < some; r++) {
-                    int64_t total = 0;
-                    for (int64_t k = 0; k < matrix.rows; k++)
-                        total += from[r * matrix.rows + k];
-                    offsets[r] = static_cast<int32_t>(-weights.zero * total);
-                }
-            }
-            multiply(matrix, *weights.after, from, matrix.rows, some,
+            const LeftMatrix left(x.as<uint8_t>() + begin * length, x.type == INT8, some, length);
+            std::vector<int32_t> offsets(weights.zero ? some : 0);
+            for (size_t r = 0; r < offsets.size(); r++)
+                offsets[r] = static_cast<int32_t>(-weights.zero * left.sum(r));
+            multiply(left.rows(), matrix, *weights.after,
                      weights.zero ? offsets.data() : nullptr, y + begin * matrix.columns,
                      matrix.columns);
         });

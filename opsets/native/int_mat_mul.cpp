@@ -87,32 +87,23 @@ struct IntMatMul {
         const int64_t a_zero = number(1) + (a_signed ? 128 : 0);
         const int64_t b_zero = number(3) - (b_signed ? 0 : 128);
         const int64_t reach = std::max(a_zero, 255 - a_zero) * 255 * inner;
-        const Requantized common(rounding, tensor(4), tensor(5), {}, number(6), number(7),
-                                 number(8), std::vector<int64_t>(columns, reach));
+        const Requantized common =
+            Requantized(rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1), {}, number(6),
+                        number(7), number(8), {reach})
+                .repeated(columns);
         context.parallel(batches.a.size(), [&](size_t batch) {
             const uint8_t *left = a.as<uint8_t>() + batches.a[batch] * count * inner;
             RightMatrix right;
-            right.pack(b.as<uint8_t>() + batches.b[batch] * inner * columns, b_signed, inner,
-                       columns);
+            right.pack(b.as<uint8_t>() + batches.b[batch] * inner * columns, b_signed, 1,
+                       inner, columns);
             Requantized after = common;
-            after.offset.resize(columns);
             for (int64_t n = 0; n < columns; n++)
                 after.offset[n] = static_cast<int32_t>(-a_zero * right.sums[n]);
-            std::vector<uint8_t> turned;
-            if (a_signed) {
-                turned.assign(left, left + count * inner);
-                for (uint8_t &code : turned)
-                    code ^= 0x80;
-                left = turned.data();
-            }
+            const LeftMatrix rows(left, a_signed, count, inner);
             std::vector<int32_t> offsets(count);
-            for (int64_t r = 0; r < count; r++) {
-                int32_t total = 0;
-                for (int64_t k = 0; k < inner; k++)
-                    total += left[r * inner + k];
-                offsets[r] = static_cast<int32_t>(b_zero * (inner * a_zero - total));
-            }
-            multiply(right, after, left, inner, count, offsets.data(),
+            for (int64_t r = 0; r < count; r++)
+                offsets[r] = static_cast<int32_t>(b_zero * (inner * a_zero - rows.sum(r)));
+            multiply(rows.rows(), right, after, offsets.data(),
                      y + static_cast<int64_t>(batch) * count * columns, columns);
         });
     }

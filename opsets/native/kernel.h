@@ -5,6 +5,8 @@
 #include "inference.h"
 
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -23,6 +25,15 @@ struct Attributes {
         check(api, call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info, name,
                                                                &found));
         return found;
+    }
+
+    int64_t integer_or(const char *name, int64_t other) const {
+        int64_t found = other;
+        Status status = call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info,
+                                                                    name, &found);
+        if (status)
+            reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(status);
+        return status ? other : found;
     }
 
     Shape integers(const char *name) const {
@@ -44,6 +55,16 @@ struct Attributes {
             return integers(name);
         reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(first);
         return {};
+    }
+
+    std::string text_or(const char *name, const char *other) const {
+        size_t size = 0;
+        Status first = call<const void *, const char *, char *, size_t *>(api, STRING_ATTRIBUTE,
+                                                                          info, name, nullptr, &size);
+        if (!first)
+            return text(name);
+        reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(first);
+        return other;
     }
 
     std::string text(const char *name) const {
@@ -156,10 +177,25 @@ struct Context {
             work(size_t{0});
             return;
         }
-        auto run = [](void *data, size_t part) { (*static_cast<Work *>(data))(part); };
+        struct Shared {
+            Work &work;
+            std::mutex one_at_a_time;
+            std::exception_ptr failure; /* which must not leave a thread of the session */
+        } shared = {work, {}, nullptr};
+        const auto run = [](void *data, size_t part) {
+            Shared &all = *static_cast<Shared *>(data);
+            try {
+                all.work(part);
+            } catch (...) {
+                const std::lock_guard<std::mutex> alone(all.one_at_a_time);
+                all.failure = std::current_exception();
+            }
+        };
         void (*function)(void *, size_t) = run;
         check(api, call<const void *, void (*)(void *, size_t), size_t, size_t, void *>(
-                       api, PARALLEL_FOR, context, function, parts, size_t{0}, &work));
+                       api, PARALLEL_FOR, context, function, parts, size_t{0}, &shared));
+        if (shared.failure)
+            std::rethrow_exception(shared.failure);
     }
 };
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from calibration.session import Session
+from opsets.either_layout import ATTRIBUTE
 from opsets.native import KERNELS
 from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
@@ -138,6 +139,11 @@ def _case(node: Node, record: Record) -> _Case:
         sides = [_ROWS, inner], [inner, columns]
         data = [_drawn(dtype, sizes, rng) for dtype, sizes in zip(types, sides, strict=True)]
         is_all = False
+    elif "kernel_shape" in attributes:
+        x = _drawn(types[0], _window_sizes(given, attributes), rng)
+        if record.nodes[node.name].layout:
+            x, attributes[ATTRIBUTE] = np.ascontiguousarray(np.moveaxis(x, 1, -1)), 1
+        data, is_all = [x], False
     else:
         data, is_all = [_drawn(types[0], _sizes(node, given), rng)], False
     inputs = dict(given) | dict(zip(op.data, data, strict=True))
@@ -161,6 +167,16 @@ def _inner_sizes(node: Node) -> tuple[int, int]:
     shape = node.inputs[2].shape or [_FEW, _FEW]
     inner, columns = (size if isinstance(size, int) else _FEW for size in shape[-2:])
     return inner, min(columns, _COLUMNS)
+
+
+def _window_sizes(given: Constants, attributes: Mapping[str, Any]) -> list[int]:
+    """Of a picture that windows have two places on along each axis, or a few with padding."""
+    channels = given["w"].shape[1] * attributes.get("group", 1)
+    cells = attributes["kernel_shape"]
+    steps = attributes.get("strides", [1] * len(cells))
+    gaps = attributes.get("dilations", [1] * len(cells))
+    reach = [(cell - 1) * gap + 1 for cell, gap in zip(cells, gaps, strict=True)]
+    return [1, channels, *(size + step for size, step in zip(reach, steps, strict=True))]
 
 
 def _codes(dtype: np.dtype[Any]) -> NDArray[Any]:

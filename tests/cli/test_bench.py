@@ -41,7 +41,7 @@ def test_an_integer_model_alone_is_measured_on_made_up_numbers(desk):
     assert found["latencies"][0]["ratio"] == 1
     assert found["differing"] == 0
     assert 0 < sum(each["share"] for each in found["slowest"]) <= 1.0001
-    assert any(each["op"] == "QLinearConv" for each in found["slowest"])
+    assert any(each["op"] == "IntConv" for each in found["slowest"])
 
 
 def test_float_and_qdq_models_are_measured_too_on_each_number_of_threads(desk):

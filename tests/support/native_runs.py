@@ -246,6 +246,61 @@ def products_of_matrices(rng):
             yield f"{rows} {inner} {columns} {dtype}", Case([x, *numbers, *last], attributes)
 
 
+def convolutions(rng):
+    """Every number of channels to 70 in, out and of each, odd strides, windows and padding."""
+    windows = [([1, 1], 1, 1, 0), ([3, 3], 1, 1, 1), ([3, 2], 2, 1, 1), ([2, 3], 1, 2, 2)]
+    windows += [([5], 1, 1, 2), ([3], 3, 2, 0), ([2, 1, 3], 2, 1, 1), ([9, 1], 1, 1, 4)]
+    for number, count in enumerate([*range(1, 71), 128, 130]):
+        shape = [1, 5, 5, 6, 3]
+        for groups, inputs, outputs in ((1, count, 5), (1, 3, count), (count, 1, 1), (2, 5, 6)):
+            kernel, stride, dilation, pad = windows[(number + groups) % len(windows)]
+            axes = len(kernel)
+            attributes = {
+                **{"kernel_shape": kernel, "strides": [stride] * axes, "group": groups},
+                **{"dilations": [dilation] * axes, "pads": [pad] * 2 * axes},
+            }
+            sizes = [shape[1 + k] * (3 if axes == 1 else 1) for k in range(axes)]
+            size = [number % 2 + 1, groups * inputs, *sizes]
+            yield from of_convolution(rng, number, size, outputs, attributes)
+
+
+def of_convolution(rng, number, size, outputs, attributes):
+    group, kernel = attributes["group"], attributes["kernel_shape"]
+    outputs = outputs * group if group > 1 else outputs
+    for dtype in (np.uint8, np.int8):
+        x = bytes_of(rng, *size, dtype=dtype)
+        w = bytes_of(rng, outputs, size[1] // group, *kernel, dtype=np.int8)
+        zero, m, shift, bias = scaled(rng, number, outputs, int(rng.choice([8, 24, 31])))
+        numbers = [array(zero, np.uint8).view(dtype), w]
+        numbers += [array([0, 0, -3][number % 3], np.int8), bias, m, shift]
+        more = {"rounding": NODE_ROUNDINGS[number % len(NODE_ROUNDINGS)]}
+        if number % 2:
+            more["channels_last"] = 1
+            x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+        last = ends(dtype, int(numbers[0]), 0, number % 3)
+        yield f"{number} {size} {kernel} {dtype}", Case([x, *numbers, *last], attributes | more)
+
+
+def scaled(rng, number, outputs, bits):
+    """A zero point, multipliers of so many bits with their shifts, and biases."""
+    m = rng.integers(1, 1 << (bits - 1), outputs, endpoint=True).astype(np.int32)
+    if number % 5 == 0:
+        m[:] = 1 << (bits - 1)
+    shift = rng.integers(bits + 6, bits + 12, outputs).astype(np.int32)
+    bias = rng.integers(-(1 << 14), 1 << 14, outputs).astype(np.int32)
+    return int(rng.integers(0, 256)), m, shift, bias
+
+
+def convolutions_by_channel(rng):
+    """The same of one channel each, which has its own zero point."""
+    for name, case in convolutions(rng):
+        x, zero, *rest = case.inputs
+        group = case.attributes["group"]
+        if rest[0].shape[1] == 1 and group > 1:
+            zeros = bytes_of(rng, group, dtype=zero.dtype)
+            yield name, Case([x, zeros, *rest], case.attributes)
+
+
 def products_of_two(rng):
     """The same of two tensors, with leading axes that are broadcast."""
     sizes = [((1, k), (k, 5)) for k in range(1, 71)] + [((3, 9), (9, n)) for n in range(1, 71)]
@@ -265,6 +320,8 @@ def products_of_two(rng):
 
 EVERY = {
     "IntAdd": sums,
+    "IntConv": convolutions,
+    "IntConvPerChannel": convolutions_by_channel,
     "IntGemm": products_of_matrices,
     "IntLayerNorm": norms,
     "IntMatMul": products_of_two,

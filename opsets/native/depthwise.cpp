@@ -1,0 +1,158 @@
+/* Filters that read one channel each. */
+
+#include "depthwise.h"
+#include "instruction_sets.h"
+
+#include <algorithm>
+
+#if QPASSES_SETS > 1
+#include <immintrin.h>
+#endif
+
+namespace qpasses {
+namespace {
+
+constexpr int64_t ROWS = 4; /* which AVX-512 adds at once */
+
+namespace plain {
+#include "requantized_loops.h"
+#include "depthwise_loops.h"
+}
+#if QPASSES_SETS > 1
+BEGIN_AVX2
+namespace avx2 {
+#include "requantized_loops.h"
+#include "depthwise_loops.h"
+}
+END_SET
+BEGIN_AVX512
+namespace avx512 {
+#include "avx512_codes.h"
+
+__m512i widened(const uint8_t *x, __mmask16 some) {
+    return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, x));
+}
+
+/* So many bytes of up to four rows, side by side. */
+void interleave(const uint8_t *x, int64_t step, int64_t rows, int64_t count, int32_t *to) {
+    for (int64_t k = 0; k < count; k += 16) {
+        const __mmask16 some = static_cast<__mmask16>(0xffff >> (count - k < 16 ? 16 - (count - k) : 0));
+        __m512i found = widened(x + k, some);
+        if (rows > 1)
+            found = _mm512_or_si512(found, _mm512_slli_epi32(widened(x + step + k, some), 8));
+        if (rows > 2)
+            found = _mm512_or_si512(found, _mm512_slli_epi32(widened(x + 2 * step + k, some), 16));
+        if (rows > 3)
+            found = _mm512_or_si512(found, _mm512_slli_epi32(widened(x + 3 * step + k, some), 24));
+        _mm512_storeu_si512(to + k, found);
+    }
+}
+
+/* Filters over interleaved rows: ``fours`` of them, each ``four_step`` behind the other. */
+struct Filters {
+    const Geometry &given;
+    const Requantized &after;
+    const int8_t *bytes;
+    const int32_t *rows;
+    int64_t fours, four_step, channels, first;
+    uint8_t *y;
+};
+
+template <int WINDOWS, int VECTORS> void tile(const Filters &at, int64_t window) {
+    const int64_t wide = padded(at.channels, 16), step = at.given.stride[2] * at.channels;
+    __m512i found[WINDOWS][VECTORS];
+    _Pragma("GCC unroll 4") for (int w = 0; w < WINDOWS; w++)
+        _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
+            found[w][v] = _mm512_setzero_si512();
+    const int8_t *bytes = at.bytes + ROWS * at.first;
+    for (int64_t four = 0; four < at.fours; four++) {
+        const int32_t *x = at.rows + four * at.four_step + window * step + at.first;
+        for (int64_t cell = 0; cell < at.given.cells[2]; cell++) {
+            _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {
+                const __m512i right = _mm512_loadu_si512(bytes + 64 * v);
+                _Pragma("GCC unroll 4") for (int w = 0; w < WINDOWS; w++)
+                    found[w][v] = _mm512_dpbusd_epi32(
+                        found[w][v], _mm512_loadu_si512(x + w * step + 16 * v), right);
+            }
+            x += at.given.dilation[2] * at.channels;
+            bytes += ROWS * wide;
+        }
+    }
+    const int64_t some = std::min<int64_t>(16 * VECTORS, at.channels - at.first);
+    store_rows(at.after, at.first, some, found, nullptr,
+               at.y + window * at.channels + at.first, at.channels);
+}
+
+template <int VECTORS> void tiles(const Filters &at) {
+    int64_t window = 0;
+    for (; window + 4 <= at.given.count[2]; window += 4)
+        tile<4, VECTORS>(at, window);
+    for (; window + 2 <= at.given.count[2]; window += 2)
+        tile<2, VECTORS>(at, window);
+    for (; window < at.given.count[2]; window++)
+        tile<1, VECTORS>(at, window);
+}
+
+void filtered(Filters at) {
+    for (; at.first < at.channels; at.first += 64) {
+        const int64_t vectors = (at.channels - at.first + 15) / 16;
+        const auto some = vectors == 1   ? tiles<1>
+                          : vectors == 2 ? tiles<2>
+                          : vectors == 3 ? tiles<3>
+                                         : tiles<4>;
+        some(at);
+    }
+}
+}
+END_SET
+#endif
+
+} // namespace
+
+void Depthwise::pack(const uint8_t *from, bool is_signed, int64_t high, int64_t wide,
+                     int64_t count) {
+    height = high;
+    width = wide;
+    channels = count;
+    const uint8_t turn = is_signed ? 0 : 0x80;
+    const int64_t step = padded(channels, 16);
+    if (chosen_set() == AVX512)
+        bytes.assign(padded(height, ROWS) * width * step, 0);
+    else
+        words.assign(height * width * channels, 0);
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t x = 0; x < width; x++)
+            for (int64_t c = 0; c < channels; c++) {
+                const int64_t at = (y * width + x) * channels + c;
+                const int8_t code = static_cast<int8_t>(from[at] ^ turn);
+                if (chosen_set() == AVX512)
+                    bytes[((y / ROWS * width + x) * step + c) * ROWS + y % ROWS] = code;
+                else
+                    words[at] = code;
+            }
+}
+
+void Depthwise::run(const Geometry &given, const Requantized &after, const uint8_t *x,
+                    int64_t step, uint8_t *y) const {
+#if QPASSES_SETS > 1
+    if (chosen_set() == AVX512) {
+        const int64_t bytes_of_row = given.reach(2, given.count[2]) * channels;
+        const int64_t fours = padded(height, ROWS) / ROWS, row_step = given.dilation[1] * step;
+        const int64_t four_step = padded(bytes_of_row, 16) + 16; /* which vectors read beyond */
+        static thread_local std::vector<int32_t> rows;
+        if (rows.size() < static_cast<size_t>(fours * four_step))
+            rows.resize(fours * four_step);
+        for (int64_t four = 0; four < fours; four++)
+            avx512::interleave(x + ROWS * four * row_step, row_step,
+                               std::min(ROWS, height - ROWS * four), bytes_of_row,
+                               rows.data() + four * four_step);
+        avx512::filtered({given, after, bytes.data(), rows.data(), fours, four_step, channels, 0, y});
+        return;
+    }
+    if (chosen_set() == AVX2)
+        return avx2::filtered(given, after, words.data(), channels, x, step, y);
+#endif
+    plain::filtered(given, after, words.data(), channels, x, step, y);
+}
+
+} // namespace qpasses

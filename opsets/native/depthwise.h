@@ -1,0 +1,26 @@
+/* Filters that read one channel each, over pictures with their channels last. */
+
+#pragma once
+
+#include "requantized.h"
+#include "window.h"
+
+namespace qpasses {
+
+class Depthwise {
+  public:
+    /* ``from``: stored numbers [height, width, channels]. */
+    void pack(const uint8_t *from, bool is_signed, int64_t height, int64_t width,
+              int64_t channels);
+
+    /* A row of outputs [windows, channels] of the rows from ``x`` on, ``step`` apart. */
+    void run(const Geometry &given, const Requantized &after, const uint8_t *x, int64_t step,
+             uint8_t *y) const;
+
+  private:
+    int64_t height = 0, width = 0, channels = 0;
+    std::vector<int8_t> bytes;  /* AVX-512: four rows of a channel side by side */
+    std::vector<int16_t> words; /* others: as they were given */
+};
+
+} // namespace qpasses

@@ -1,0 +1,31 @@
+/* The loops of depthwise.cpp, for one instruction set. */
+
+constexpr int64_t CHANNELS = 32; /* whose sums stay in registers */
+
+inline void some_channels(const Geometry &given, const int16_t *words, int64_t channels,
+                          int64_t count, const uint8_t *x, int64_t step, int32_t *sums) {
+    int32_t found[CHANNELS] = {};
+    for (int64_t row = 0; row < given.cells[1]; row++, x += given.dilation[1] * step)
+        for (int64_t cell = 0; cell < given.cells[2]; cell++, words += channels) {
+            const uint8_t *codes = x + cell * given.dilation[2] * channels;
+            if (count == CHANNELS)
+                for (int64_t c = 0; c < CHANNELS; c++)
+                    found[c] += static_cast<int16_t>(codes[c] * words[c]);
+            else
+                for (int64_t c = 0; c < count; c++)
+                    found[c] += static_cast<int16_t>(codes[c] * words[c]);
+        }
+    std::copy(found, found + count, sums);
+}
+
+inline void filtered(const Geometry &given, const Requantized &after, const int16_t *words,
+                     int64_t channels, const uint8_t *x, int64_t step, uint8_t *y) {
+    int32_t sums[CHANNELS];
+    for (int64_t window = 0; window < given.count[2]; window++, y += channels)
+        for (int64_t c = 0; c < channels; c += CHANNELS) {
+            const int64_t count = std::min(CHANNELS, channels - c);
+            some_channels(given, words + c, channels, count,
+                          x + window * given.stride[2] * channels + c, step, sums);
+            store(after, c, count, sums, 0, y + c);
+        }
+}
