@@ -252,7 +252,8 @@ def convolutions(rng):
     windows += [([5], 1, 1, 2), ([3], 3, 2, 0), ([2, 1, 3], 2, 1, 1), ([9, 1], 1, 1, 4)]
     for number, count in enumerate([*range(1, 71), 128, 130]):
         shape = [1, 5, 5, 6, 3]
-        for groups, inputs, outputs in ((1, count, 5), (1, 3, count), (count, 1, 1), (2, 5, 6)):
+        forms = (1, count, 5), (1, 3, count), (count, 1, 1), (2, 5, 6)
+        for groups, inputs, outputs in forms:
             kernel, stride, dilation, pad = windows[(number + groups) % len(windows)]
             axes = len(kernel)
             attributes = {
@@ -278,7 +279,8 @@ def of_convolution(rng, number, size, outputs, attributes):
             more["channels_last"] = 1
             x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
         last = ends(dtype, int(numbers[0]), 0, number % 3)
-        yield f"{number} {size} {kernel} {dtype}", Case([x, *numbers, *last], attributes | more)
+        case = Case([x, *numbers, *last], attributes | more)
+        yield f"{number} {size} {kernel} {dtype}", case
 
 
 def scaled(rng, number, outputs, bits):
