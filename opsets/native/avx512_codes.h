@@ -13,22 +13,8 @@ struct Ends {
     }
 };
 
-/* Sums of up to 64 columns from ``first`` on, whose levels are found in float32. */
-template <int VECTORS>
-inline void store_vectors(const Requantized &after, const Ends &ends, int64_t first, __mmask64 some,
-                          const __m512i *sums, int32_t row_offset, uint8_t *y) {
-    const __m512i row = _mm512_set1_epi32(row_offset);
-    __m512i level[4];
-    _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {
-        if (v >= VECTORS) {
-            level[v] = _mm512_setzero_si512();
-            continue;
-        }
-        const __m512i offset = _mm512_loadu_si512(after.offset.data() + first + 16 * v);
-        const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(sums[v], offset), row);
-        level[v] = _mm512_cvtps_epi32(_mm512_mul_ps(
-            _mm512_cvtepi32_ps(sum), _mm512_loadu_ps(after.factor.data() + first + 16 * v)));
-    }
+/* Four vectors of levels below 2**31 as codes. */
+inline void store_levels(const Ends &ends, __mmask64 some, const __m512i *level, uint8_t *y) {
     const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(level[0], level[1]), ends.zero);
     const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(level[2], level[3]), ends.zero);
     __m512i codes = _mm512_packus_epi16(low, high);
@@ -37,6 +23,55 @@ inline void store_vectors(const Requantized &after, const Ends &ends, int64_t fi
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
         _mm512_xor_si512(codes, ends.turn));
     _mm512_mask_storeu_epi8(y, some, codes);
+}
+
+inline __m512i moved(const Requantized &after, int64_t first, __m512i sums, __m512i row) {
+    return _mm512_add_epi32(
+        _mm512_add_epi32(sums, _mm512_loadu_si512(after.offset.data() + first)), row);
+}
+
+inline __mmask64 lanes(int64_t width) { return ~__mmask64{0} >> (64 - width); }
+
+/* Sums of up to 64 columns from ``first`` on, whose levels are found in float32. */
+template <int VECTORS>
+inline void store_in_float(const Requantized &after, const Ends &ends, int64_t first, int64_t width,
+                           const __m512i *sums, int32_t row_offset, uint8_t *y) {
+    __m512i level[4];
+    _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {
+        if (v >= VECTORS) {
+            level[v] = _mm512_setzero_si512();
+            continue;
+        }
+        const int64_t at = first + 16 * v;
+        const __m512i sum = moved(after, at, sums[v], _mm512_set1_epi32(row_offset));
+        level[v] = _mm512_cvtps_epi32(
+            _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(after.factor.data() + at)));
+    }
+    store_levels(ends, lanes(width), level, y);
+}
+
+inline __m256i levels_of_eight(const Requantized &after, int64_t first, __m256i sums) {
+    return _mm512_cvtpd_epi32(_mm512_fmadd_pd(_mm512_cvtepi32_pd(sums),
+                                              _mm512_loadu_pd(after.scale.data() + first),
+                                              _mm512_loadu_pd(after.rest.data() + first)));
+}
+
+/* The same in double. */
+__attribute__((noinline)) void store_in_double(const Requantized &after, int64_t first, int64_t width,
+                                               const int32_t *sums, int32_t row_offset, uint8_t *y) {
+    __m512i level[4];
+    for (int64_t v = 0; v < 4; v++) {
+        level[v] = _mm512_setzero_si512();
+        if (16 * v >= width)
+            continue;
+        const int64_t at = first + 16 * v;
+        const __m512i sum = moved(after, at, _mm512_loadu_si512(sums + 16 * v),
+                                  _mm512_set1_epi32(row_offset));
+        const __m256i low = levels_of_eight(after, at, _mm512_castsi512_si256(sum));
+        const __m256i high = levels_of_eight(after, at + 8, _mm512_extracti64x4_epi64(sum, 1));
+        level[v] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    store_levels(Ends(after), lanes(width), level, y);
 }
 
 /* Products over 2**shift. */
@@ -72,7 +107,7 @@ inline __m512i levels(const Requantized &after, int64_t first, __m512i sums) {
                                  shifted(found, right, after.rounding.last));
 }
 
-/* The same where float32 does not do. */
+/* The same for all that is left. */
 __attribute__((noinline)) void store_in_int64(const Requantized &after, int64_t first, int64_t width,
                                               const int32_t *sums, int32_t row_offset, uint8_t *y) {
     const __m512i low = _mm512_set1_epi64(after.least - after.zero);
@@ -99,16 +134,16 @@ store_rows(const Requantized &after, int64_t first, int64_t width,
            int64_t step) {
     if (after.in_float[first / LANES]) {
         const Ends ends(after);
-        const __mmask64 some = ~__mmask64{0} >> (64 - width);
         _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++)
-            store_vectors<VECTORS>(after, ends, first, some, sums[r],
-                                   row_offsets ? row_offsets[r] : 0, y + r * step);
+            store_in_float<VECTORS>(after, ends, first, width, sums[r],
+                                    row_offsets ? row_offsets[r] : 0, y + r * step);
         return;
     }
+    const auto store = after.are_small ? store_in_double : store_in_int64;
     _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++) {
         int32_t stored[16 * VECTORS];
         _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
             _mm512_storeu_si512(stored + 16 * v, sums[r][v]);
-        store_in_int64(after, first, width, stored, row_offsets ? row_offsets[r] : 0, y + r * step);
+        store(after, first, width, stored, row_offsets ? row_offsets[r] : 0, y + r * step);
     }
 }

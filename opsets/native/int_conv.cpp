@@ -128,25 +128,23 @@ struct IntConv {
             RightMatrix matrix;
             matrix.pack(turned.data(), is_signed, cells / std::max<int64_t>(in_row, 1),
                         in_row * inputs, outputs);
-            const std::vector<int64_t> sizes = matrix.sizes(turned.data(), is_signed);
             const int64_t first = g * outputs;
-            std::vector<int64_t> largest;
+            const std::vector<int64_t> start(bias + first, bias + first + outputs);
             std::vector<int64_t> x_zeros;
             for (int64_t m = 0; m < outputs; m++) {
                 const size_t channel = (first + m) / (filters.outputs / group);
                 x_zeros.push_back(filters.x_zeros[filters.x_zeros.size() > 1 ? channel : 0]);
-                const int64_t start = bias[first + m], reach = std::max(x_zeros[m], 255 - x_zeros[m]);
-                const int64_t zero = filters.zero < 0 ? -filters.zero : filters.zero;
-                largest.push_back((start < 0 ? -start : start) + reach * (sizes[m] + zero * count));
             }
+            const std::vector<Span> spans =
+                matrix.spans(turned.data(), is_signed, filters.zero, x_zeros, start);
             const auto some = [&](const Shape &all) {
                 return all.empty() ? all : Shape{all.begin() + first, all.begin() + first + outputs};
             };
             filters.after.emplace_back(rounding, some(multipliers), some(shifts), some(rests), y_zero,
-                                       y_least, y_most, largest);
+                                       y_least, y_most, spans);
             for (int64_t m = 0; m < outputs; m++)
                 filters.after[g].offset[m] = static_cast<int32_t>(
-                    bias[first + m] - x_zeros[m] * matrix.sums[m] + count * x_zeros[m] * filters.zero);
+                    start[m] - x_zeros[m] * matrix.sums[m] + count * x_zeros[m] * filters.zero);
             if (filters.depthwise)
                 filters.depthwise->pack(turned.data(), is_signed,
                                         filters.kernel.size() < 2 ? cells : filters.kernel[0],

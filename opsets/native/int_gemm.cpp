@@ -50,21 +50,16 @@ struct IntGemm {
         RightMatrix &matrix = found->matrix;
         matrix.pack(w.as<uint8_t>(), w.type == INT8, 1, rows, w.shape[1]);
         found->zero = input(3).number() - (w.type == INT8 ? 0 : 128);
-        const std::vector<int64_t> sizes = matrix.sizes(w.as<uint8_t>(), w.type == INT8);
-        std::vector<int64_t> largest;
-        const int64_t reach = std::max(zero, 255 - zero);
-        const int64_t w_zero = found->zero < 0 ? -found->zero : found->zero;
-        for (int64_t n = 0; n < matrix.columns; n++) {
-            const int64_t start = bias.as<int32_t>()[n];
-            largest.push_back((start < 0 ? -start : start) +
-                              reach * (sizes[n] + w_zero * rows));
-        }
+        const std::vector<int64_t> start(bias.as<int32_t>(), bias.as<int32_t>() + matrix.columns);
+        const std::vector<Span> spans =
+            matrix.spans(w.as<uint8_t>(), w.type == INT8, found->zero,
+                         std::vector<int64_t>(matrix.columns, zero), start);
         found->after = std::make_unique<Requantized>(
             rounding, numbers_of(input(5), matrix.columns), numbers_of(input(6), matrix.columns),
-            rests, input(7).number(), input(8).number(), input(9).number(), largest);
+            rests, input(7).number(), input(8).number(), input(9).number(), spans);
         for (int64_t n = 0; n < matrix.columns; n++)
             found->after->offset[n] = static_cast<int32_t>(
-                bias.as<int32_t>()[n] - zero * matrix.sums[n] + rows * zero * found->zero);
+                start[n] - zero * matrix.sums[n] + rows * zero * found->zero);
         return found;
     }
 

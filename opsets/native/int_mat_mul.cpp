@@ -89,7 +89,7 @@ struct IntMatMul {
         const int64_t reach = std::max(a_zero, 255 - a_zero) * 255 * inner;
         const Requantized common =
             Requantized(rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1), {}, number(6),
-                        number(7), number(8), {reach})
+                        number(7), number(8), {{-reach, reach}})
                 .repeated(columns);
         context.parallel(batches.a.size(), [&](size_t batch) {
             const uint8_t *left = a.as<uint8_t>() + batches.a[batch] * count * inner;

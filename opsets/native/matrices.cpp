@@ -204,12 +204,19 @@ void RightMatrix::pack(const uint8_t *from, bool is_signed, int64_t count, int64
         interleave(from, turn, runs, length, columns, chosen_set() == AVX2 ? PANEL : 1, words);
 }
 
-std::vector<int64_t> RightMatrix::sizes(const uint8_t *from, bool is_signed) const {
-    std::vector<int64_t> found(columns, 0);
+std::vector<Span> RightMatrix::spans(const uint8_t *from, bool is_signed, int64_t zero,
+                                     const std::vector<int64_t> &x_zero,
+                                     const std::vector<int64_t> &start) const {
+    std::vector<Span> found;
+    for (int64_t n = 0; n < columns; n++)
+        found.push_back({start[n], start[n]});
     for (int64_t k = 0; k < runs * length; k++)
         for (int64_t n = 0; n < columns; n++) {
-            const int32_t code = static_cast<int8_t>(from[k * columns + n] ^ (is_signed ? 0 : 0x80));
-            found[n] += code < 0 ? -code : code;
+            const uint8_t code = from[k * columns + n] ^ (is_signed ? 0 : 0x80);
+            const int64_t weight = static_cast<int8_t>(code) - zero;
+            const int64_t none = -x_zero[n] * weight, all = (255 - x_zero[n]) * weight;
+            found[n].low += std::min(none, all);
+            found[n].high += std::max(none, all);
         }
     return found;
 }

@@ -25,8 +25,11 @@ class RightMatrix {
     std::vector<int16_t> words; /* others: of 16, plain ones of 1 */
     std::vector<int32_t> sums;
 
-    /* The sum of the sizes of each column, of what was packed. */
-    std::vector<int64_t> sizes(const uint8_t *from, bool is_signed) const;
+    /* In what the sums of each column lie: ``start`` and products of what was packed with
+       unsigned bytes less ``x_zero``, as weights less ``zero``. */
+    std::vector<Span> spans(const uint8_t *from, bool is_signed, int64_t zero,
+                            const std::vector<int64_t> &x_zero,
+                            const std::vector<int64_t> &start) const;
 
     /* How many there are in a panel, of each column. */
     int64_t rows() const { return runs * padded(length, QUAD); }

@@ -2,9 +2,6 @@
 
 #include "requantized.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace qpasses {
 
 std::vector<int64_t> numbers_of(const Tensor &given, int64_t columns) {
@@ -19,11 +16,11 @@ std::vector<int64_t> numbers_of(const Tensor &given, int64_t columns) {
 
 Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipliers,
                          std::vector<int64_t> shifts, Shape added, int64_t y_zero, int64_t y_least,
-                         int64_t y_most, const std::vector<int64_t> &largest)
+                         int64_t y_most, const std::vector<Span> &sums)
     : rounding(how), multiplier(std::move(multipliers)), shift(std::move(shifts)),
       rests(std::move(added)), zero(y_zero), least(y_least), most(y_most),
       in_double(!how.is_twice) {
-    const size_t columns = largest.size();
+    const size_t columns = sums.size();
     if (rests.empty())
         rests.resize(columns);
     else if (rests.size() != columns)
@@ -39,17 +36,21 @@ Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipl
         scale.push_back(m * unit);
         rest.push_back(more * unit + (how.last == Rounding::HALF_UP ? unit / 2 : 0));
         away.push_back(how.last == Rounding::HALF_AWAY ? unit / 2 : 0);
-        const double bound = static_cast<double>(largest[n]) * std::fabs(m) + std::fabs(more);
+        const double bound = sums[n].size() * std::fabs(m) + std::fabs(more);
         in_double &= bound < 4503599627370496.0; /* 2**52 */
+        are_small &= bound * unit < 1073741824.0 && how.last != Rounding::HALF_AWAY;
         const bool is_as_before = n && in_float[(n - 1) / LANES] && m == multiplier[n - 1] && s == shift[n - 1] &&
-                                  largest[n] == largest[n - 1];
+                                  sums[n] == sums[n - 1];
         if (is_as_before)
             factor[n] = factor[n - 1];
         else if (in_float[n / LANES])
-            factor[n] = found_factor(static_cast<int64_t>(n), largest[n]);
+            factor[n] = found_factor(static_cast<int64_t>(n), sums[n]);
         if (factor[n] < 0 || more != 0)
             in_float[n / LANES] = false;
     }
+    are_small &= in_double;
+    scale.resize(factor.size());
+    rest.resize(factor.size());
     for (std::vector<int64_t> *numbers : {&multiplier, &shift, &rests})
         numbers->resize(factor.size());
 }
@@ -80,22 +81,22 @@ Requantized Requantized::repeated(int64_t columns) const {
     return found;
 }
 
-/* The first sum of each level from ``low`` on, none beyond ``largest``; nothing where they are
-   not next to where real numbers have them. */
+/* The first sum of each level from ``low`` on, or what is behind the last; nothing where they
+   are not next to where real numbers have them. */
 std::vector<int64_t> Requantized::first_sums(int64_t column, int64_t low, int64_t high,
-                                             int64_t largest) const {
+                                             const Span &sums) const {
     const double inverse = std::ldexp(1.0 / static_cast<double>(multiplier[column]),
                                       static_cast<int>(shift[column]));
-    const double bound = static_cast<double>(largest);
+    const double lowest = static_cast<double>(sums.low), highest = static_cast<double>(sums.high);
     std::vector<int64_t> found;
     for (int64_t step = low; step <= high; step++) {
         const double middle = (static_cast<double>(step) - 0.5) * inverse;
-        const int64_t near = std::lrint(std::min(std::max(middle, -bound), bound));
-        int64_t sum = std::max(near - 2, -largest);
-        while (sum <= std::min(near + 2, largest) && level(column, sum) < step)
+        const int64_t near = std::lrint(std::min(std::max(middle, lowest), highest));
+        int64_t sum = std::max(near - 2, sums.low);
+        while (sum <= std::min(near + 2, sums.high) && level(column, sum) < step)
             sum++;
-        const bool is_first = sum > near - 2 || sum == -largest;
-        if (!is_first || (sum > near + 2 && sum <= largest))
+        const bool is_first = sum > near - 2 || sum == sums.low;
+        if (!is_first || (sum > near + 2 && sum <= sums.high))
             return {};
         found.push_back(sum);
     }
@@ -104,7 +105,7 @@ std::vector<int64_t> Requantized::first_sums(int64_t column, int64_t low, int64_
 
 /* One that in float32 is right for all sums, if it is right on both sides of where each level
    begins; else -1. The multiplier over its power of two, or what is amidst all these. */
-float Requantized::found_factor(int64_t column, int64_t largest) const {
+float Requantized::found_factor(int64_t column, const Span &sums) const {
     const double real = std::ldexp(static_cast<double>(multiplier[column]),
                                    static_cast<int>(-shift[column]));
     if (real == 0)
@@ -112,11 +113,11 @@ float Requantized::found_factor(int64_t column, int64_t largest) const {
     /* doubled roundings fall where what is shifted to the left leaves int32 */
     const double lifted = rounding.is_twice && shift[column] < 31
                               ? std::ldexp(1.0, static_cast<int>(31 - shift[column])) : 1;
-    const double most_level = std::max(real, lifted) * static_cast<double>(largest);
-    if (real < 0 || most_level >= 1073741824.0 || largest > INT32_MAX)
+    const double most_level = std::max(real, lifted) * sums.size();
+    if (real < 0 || most_level >= 1073741824.0 || sums.size() > INT32_MAX)
         return -1;
     const int64_t low = least - zero + 1;
-    const std::vector<int64_t> firsts = first_sums(column, low, most - zero, largest);
+    const std::vector<int64_t> firsts = first_sums(column, low, most - zero, sums);
     if (firsts.empty() && least < most)
         return -1;
     const auto is_right = [&](float factor) {
@@ -124,7 +125,7 @@ float Requantized::found_factor(int64_t column, int64_t largest) const {
             for (const int64_t sum : {firsts[k] - 1, firsts[k]}) {
                 const float found = std::nearbyint(static_cast<float>(sum) * factor);
                 const bool is_reached = found >= static_cast<float>(low + static_cast<int64_t>(k));
-                if (sum >= -largest && sum <= largest && is_reached != (sum == firsts[k]))
+                if (sum >= sums.low && sum <= sums.high && is_reached != (sum == firsts[k]))
                     return false;
             }
         return true;
@@ -136,7 +137,7 @@ float Requantized::found_factor(int64_t column, int64_t largest) const {
     for (size_t k = 0; k < firsts.size(); k++) {
         const double middle = static_cast<double>(low + static_cast<int64_t>(k)) - 0.5;
         for (const int64_t sum : {firsts[k] - 1, firsts[k]}) {
-            if (sum < -largest || sum > largest || sum == 0)
+            if (sum < sums.low || sum > sums.high || sum == 0)
                 continue;
             const double factor = middle / static_cast<double>(sum);
             /* that it is reached asks for more of positive sums, for less of negative ones */

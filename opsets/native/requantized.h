@@ -5,6 +5,8 @@
 #include "kernel.h"
 #include "rounding.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace qpasses {
@@ -15,6 +17,14 @@ inline int64_t padded(int64_t size, int64_t to) { return (size + to - 1) / to * 
 
 /* One number for each of so many columns, from one for each or one for all. */
 std::vector<int64_t> numbers_of(const Tensor &given, int64_t columns);
+
+/* Numbers from the least to the greatest. */
+struct Span {
+    int64_t low, high;
+
+    double size() const { return std::max(std::fabs(low), std::fabs(high)); }
+    bool operator==(const Span &other) const { return low == other.low && high == other.high; }
+};
 
 /* What becomes of the sums of columns. ``offset`` is added to sums of bytes as they are stored.
    A level is sum * factor in float32, where that was found to be right around every step of
@@ -29,11 +39,12 @@ struct Requantized {
     std::vector<double> scale, rest, away;
     std::vector<bool> in_float; /* of so many lanes each */
     bool in_double;
+    bool are_small = true; /* levels in double: below 2**30, none moved away from zero */
 
-    /* Of columns whose sums have at most these sizes. */
+    /* Of columns whose sums lie in these. */
     Requantized(const Requantization &rounding, std::vector<int64_t> multiplier,
                 std::vector<int64_t> shift, Shape rests, int64_t zero, int64_t least, int64_t most,
-                const std::vector<int64_t> &largest);
+                const std::vector<Span> &sums);
 
     /* The level of a sum of a column, before its zero point. */
     int64_t level(int64_t column, int64_t sum) const;
@@ -42,8 +53,9 @@ struct Requantized {
     Requantized repeated(int64_t columns) const;
 
   private:
-    std::vector<int64_t> first_sums(int64_t column, int64_t low, int64_t high, int64_t largest) const;
-    float found_factor(int64_t column, int64_t largest) const;
+    std::vector<int64_t> first_sums(int64_t column, int64_t low, int64_t high,
+                                    const Span &sums) const;
+    float found_factor(int64_t column, const Span &sums) const;
 };
 
 } // namespace qpasses
