@@ -1,8 +1,8 @@
 """Kernels under sanitizers: python -m tests.support.sanitized_runs LIBRARY [PART].
 
-All cases and all malformed nodes, or with PART 0, 1 or 2 a third of the cases and a sixtieth
-of the nodes that take long. A process of its own, which the first read outside of a buffer
-ends: the last line that it has printed says which node that was.
+All cases, and of malformed nodes that take long a fifth; with PART 0, 1 or 2 a third of the
+cases and a sixtieth of these nodes. A process of its own, which the first read outside of a
+buffer ends: the last line that it has printed says which node that was.
 """
 
 import ctypes
@@ -120,7 +120,8 @@ def run(name, case, given, library):
 def run_malformed(name, case, library, part, step):
     """All that other numbers can be in one session, and so much of what needs one for each."""
     numbers, kinds = list(of_other_numbers(case)), list(of_another_kind(case))
-    for what, other in numbers + kinds[part::step]:
+    of_one_code = exchanged(case, 0, np.full_like(case.inputs[0], 7))
+    for what, other in [*numbers, *of_other_numbers(of_one_code), *kinds[part::step]]:
         print(name, what, flush=True)
         run(name, other, range(len(other.inputs)), library)
     for what, other in (numbers + kinds)[part::step]:
@@ -139,7 +140,7 @@ def main(library, part=None):
         later = list(cases.values())[len(cases) // 2 :]
         fullest = max(later, key=lambda case: (case.inputs[0].size > 0, len(case.attributes)))
         made = Case([np.asarray(each) for each in fullest.inputs], fullest.attributes)
-        run_malformed(name, made, library, first * 20, 1 if part is None else 60)
+        run_malformed(name, made, library, first * 20, 5 if part is None else 60)
 
 
 if __name__ == "__main__":
