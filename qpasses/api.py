@@ -115,7 +115,8 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
         weights = weights_place(model, asked.output, asked.save_as_external_data)
         written = given_paths(asked.output, job.evidence, asked.json_file, weights)
         check_outputs(written, job.inputs)
-        result = reported(job, made, early, too_large(weights, asked.save_as_external_data))
+        remarks = too_large(weights, asked.save_as_external_data)
+        result = reported(job, made, early, remarks, asked.output)
         files = files_of(model, asked.output, weights, job.start.settings.emit)
     write_outputs(files, result.certificate, job.evidence)
     del made  # its graph has the weights too

@@ -6,6 +6,7 @@
 #include "lookups.h"
 #include "rounding.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace qpasses {
@@ -37,7 +38,9 @@ namespace avx512 {
 END_SET
 #endif
 
+/* Of what int64 holds; more, of no legal node, is taken as the most. */
 uint64_t root_of(uint64_t radicand) {
+    radicand = std::min(radicand, static_cast<uint64_t>(INT64_MAX));
     uint64_t root = static_cast<uint64_t>(std::sqrt(static_cast<double>(radicand)));
     while (root * root > radicand)
         root--;
@@ -221,8 +224,11 @@ struct IntLayerNorm {
                 const int64_t level = total - cells * x_zero; /* of codes less their zero */
                 squares += -2 * x_zero * total + cells * x_zero * x_zero;
                 const int64_t sum = centered ? level : 0;
-                const int64_t variance = cells * squares - sum * sum;
-                const uint64_t radicand = (static_cast<uint64_t>(variance) << 2 * root_bits) +
+                /* modulo 2**64: it may fit where the two that differ by it do not */
+                const uint64_t variance =
+                    static_cast<uint64_t>(cells) * static_cast<uint64_t>(squares) -
+                    static_cast<uint64_t>(sum) * static_cast<uint64_t>(sum);
+                const uint64_t radicand = (variance << 2 * root_bits) +
                                           static_cast<uint64_t>(of_row(epsilon, x, start, r));
                 row.x = is_table ? static_cast<const void *>(all) : codes;
                 row.y = is_table ? static_cast<void *>(table) : static_cast<T *>(y) + r * cells;

@@ -28,7 +28,7 @@ template <typename S> void sums(const S *x, int64_t cells, int64_t *total, int64
 template <Rounding ROUNDING> inline int64_t rounded(int64_t value, int64_t bits) {
     const int64_t half = bits ? int64_t{1} << (bits - 1) : 0;
     if constexpr (ROUNDING == Rounding::HALF_UP)
-        return (value + half) >> bits;
+        return wrapping_sum(value, half) >> bits;
     const int64_t low = value >> bits, rest = value & ((int64_t{1} << bits) - 1);
     const int64_t more = ROUNDING == Rounding::HALF_TO_EVEN ? low & 1 : value >= 0;
     return low + (rest + more > half + !bits);
@@ -41,10 +41,10 @@ template <typename S, typename T, Rounding ROUNDING> void normalize(const Row &g
     const int64_t *__restrict multiplier = row.multiplier, *__restrict bias = row.bias;
     for (int64_t k = 0; k < row.cells; k++) {
         const int64_t distance = row.times * x[k] - row.less;
-        const int64_t normal =
-            rounded<Rounding::HALF_TO_EVEN>(distance * row.factor, row.drop_bits);
-        const int64_t scaled = normal * multiplier[k] + bias[k];
-        int64_t level = rounded<ROUNDING>(scaled, row.shift) + row.zero;
+        const int64_t normal = rounded<Rounding::HALF_TO_EVEN>(
+            wrapping_product(distance, row.factor), row.drop_bits);
+        const int64_t scaled = wrapping_sum(wrapping_product(normal, multiplier[k]), bias[k]);
+        int64_t level = wrapping_sum(rounded<ROUNDING>(scaled, row.shift), row.zero);
         level = level < row.low ? row.low : level;
         y[k] = static_cast<T>(level > row.high ? row.high : level);
     }

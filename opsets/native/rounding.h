@@ -20,6 +20,15 @@ inline Rounding rounding_of(const std::string &name) {
     throw std::runtime_error("no rounding is called " + name);
 }
 
+/* Sums and products that wrap where int64 ends, as numpy's do. */
+inline int64_t wrapping_sum(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+inline int64_t wrapping_product(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
 /* What a value halfway between its floor and the next becomes. */
 inline int64_t of_tie(int64_t floor, int64_t value, Rounding rounding) {
     switch (rounding) {

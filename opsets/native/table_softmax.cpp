@@ -86,12 +86,6 @@ struct TableSoftmax {
         });
     }
 
-    static bool are_exact(const Tensor &numerators) {
-        const int64_t *first = numerators.as<int64_t>();
-        return std::all_of(first, first + numerators.size(),
-                           [](int64_t each) { return 0 <= each && each < EXACT; });
-    }
-
     template <typename S, typename T>
     void rows(const Context &context, const Tensor &x, const Tensor &y_zero, T *y) const {
         const Tensor denominators = context.input(1), numerators = context.input(2);
@@ -99,14 +93,18 @@ struct TableSoftmax {
         if (denominators.type != INT32 || denominators.size() != CODES ||
             numerators.type != INT64 || numerators.size() != CODES)
             throw std::runtime_error("TableSoftmax: its tables have not 256 numbers each");
+        const int64_t *first = numerators.as<int64_t>();
+        const auto [smallest, largest] = std::minmax_element(first, first + CODES);
+        must_be_from(*smallest, -EXACT, EXACT - 1, "TableSoftmax: a numerator");
+        must_be_from(*largest, -EXACT, EXACT - 1, "TableSoftmax: a numerator");
         const int64_t cells = x.shape[place];
         int64_t inner = 1;
         for (size_t k = place + 1; k < x.shape.size(); k++)
             inner *= x.shape[k];
         std::vector<double> reals;
-        if (rounding == Rounding::HALF_TO_EVEN && !published && are_exact(numerators))
-            reals.assign(numerators.as<int64_t>(), numerators.as<int64_t>() + numerators.size());
-        const Quotients common = {numerators.as<int64_t>(),
+        if (rounding == Rounding::HALF_TO_EVEN && !published && *smallest >= 0)
+            reals.assign(first, first + CODES);
+        const Quotients common = {first,
                                   1,
                                   y_zero.number(),
                                   context.input(4).number(),

@@ -1,6 +1,8 @@
 """What the reports of all commands have in common."""
 
 import json
+import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,11 @@ import onnx
 
 from calibration import Samples
 from opsets.errors import UsageError
+from opsets.native import KERNELS
+from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
 from qpasses.emit.whole_files import write_whole
+from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.load.arguments import Source, tool_version
 
@@ -46,6 +52,48 @@ def layout_in(model: onnx.ModelProto, record: Record) -> dict[str, int]:
             for node in model.graph.node
         ),
     }
+
+
+def latency_in(
+    model: onnx.ModelProto, original: Path, output: str | Path | None
+) -> dict[str, Any]:
+    """``latency`` of a report: what has kernels, how many nodes run, and what measures it.
+
+    No times: they are a machine's, and of convolutions none were measured.
+    """
+    functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+    kernels, bodies = Counter[str](), Counter[str]()
+    run: Counter[str] = Counter(bodies=0, kernels=0)
+    for node in model.graph.node:
+        if node.domain != DOMAIN:
+            continue
+        in_body = _run_in(functions[node.domain, node.op_type, node.overload])
+        has_kernel = node.op_type in KERNELS
+        (kernels if has_kernel else bodies)[node.op_type] += 1
+        run.update(bodies=in_body, kernels=1 if has_kernel else in_body)
+    against = ["--against", str(original)] if original.is_file() else []
+    measures = shlex.join(["qpasses", "bench", str(output), *against])
+    return {
+        "kernels": dict(sorted(kernels.items())),
+        "bodies": dict(sorted(bodies.items())),
+        "nodes_run": dict(run),
+        "built": has_kernels(),
+        "command": measures if output and run["bodies"] else None,
+    }
+
+
+def _run_in(body: onnx.FunctionProto) -> int:
+    """Nodes that depend on data; onnxruntime folds the others when it loads a model."""
+    op = OPS[body.name]
+    found = {
+        name for formal, name in zip(op.inputs, body.input, strict=True) if formal in op.data
+    }
+    count = 0
+    for node in body.node:
+        if not found.isdisjoint(node.input):
+            found.update(node.output)
+            count += 1
+    return count
 
 
 def described(feeds: Samples | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from calibration import Samples
@@ -12,7 +13,7 @@ from opsets.errors import DataError
 from qpasses.checking.accuracy import compare
 from qpasses.checking.reference import EarlyRuns
 from qpasses.emit.certificate import certificate
-from qpasses.emit.report_file import described, layout_in, report_head
+from qpasses.emit.report_file import described, latency_in, layout_in, report_head
 from qpasses.evidence.summary import summarize
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.jobs.resolving import Job
@@ -34,8 +35,17 @@ ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
 
 
-def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) -> Result:
-    """The emitted model beside the float model, the report about both, the certificate."""
+def reported(
+    job: Job,
+    made: State,
+    early: EarlyRuns,
+    remarks: Sequence[str],
+    output: str | Path | None,
+) -> Result:
+    """The emitted model beside the float model, the report about both, the certificate.
+
+    ``output``: where the model will be.
+    """
     settings, feeds = made.settings, made.samples
     advance = made.progress("compare with float", 1)
     give_back(weight_bytes(made.model))
@@ -64,6 +74,7 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
         "quantized_before": source.is_quantized,
         "kept": _kept(made) if source.is_quantized else None,
         "layout": layout_in(made.model, made.record),
+        "latency": latency_in(made.model, source.path, output),
         "joins": [each.as_json() for each in made.aligned.joins],
         "weight_rounding": made.rounded.as_json(),
         "bias_correction": made.corrected.as_json(),

@@ -99,7 +99,7 @@ def print_configuration(console: Console, title: str, entries: dict[str, Any]) -
 
 
 def print_report(console: Console, report: dict[str, Any]) -> None:
-    """Samples, evidence per node, the summary, accuracy, and the verdict."""
+    """Samples, evidence per node, the summary, accuracy, the verdict, how to go on."""
     print_samples(console, report)
     _print_evidence(console, report["evidence"]["nodes"])
     _print_summary(console, report)
@@ -112,6 +112,8 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
     print_problems(console, report)
     because = f": {'; '.join(summary['because'])}" if summary["because"] else ""
     console.print(f"verdict {_VERDICTS[summary['verdict']]}{escape(because)}", highlight=False)
+    if command := report.get("latency", {}).get("command"):
+        console.print(f"for latency: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def print_samples(console: Console, report: dict[str, Any]) -> None:
@@ -224,6 +226,24 @@ def _add_shares(table: Table, report: dict[str, Any]) -> None:
             f"{counted(layout['channels_last'], 'node')}, "
             f"{counted(layout['transposes'], 'Transpose')} lay tensors out",
         )
+
+
+def _add_latency(table: Table, report: dict[str, Any]) -> None:
+    """What compiled kernels take over, and how many nodes run with and without them."""
+    latency = report.get("latency")
+    if latency is None or not any(latency["nodes_run"].values()):
+        return
+    by_kernels, by_bodies = (
+        ", ".join(f"{count} {op}" for op, count in latency[key].items()) or "none"
+        for key in ("kernels", "bodies")
+    )
+    missing = "" if latency["built"] else ", of which none were built here"
+    table.add_row("compiled kernels", f"for {by_kernels}{missing}; bodies for {by_bodies}")
+    run = latency["nodes_run"]
+    table.add_row(
+        "nodes that run for these",
+        f"at most {run['bodies']:,} with bodies alone, {run['kernels']:,} with kernels",
+    )
 
 
 def _add_float_nodes(table: Table, report: dict[str, Any]) -> None:
@@ -427,8 +447,8 @@ _UNLIKE_SHOWN = 4
 """So many nodes are named whose channels differ from real arithmetic."""
 
 _SUMMARY = (
-    *(_add_shares, _add_channels, _add_kept, _add_float_nodes),
-    *(_add_tables, _add_rounding, _add_chosen, _add_repairs, _add_checks),
+    *(_add_shares, _add_channels, _add_kept, _add_float_nodes, _add_tables),
+    *(_add_rounding, _add_chosen, _add_repairs, _add_checks, _add_latency),
 )
 """What gives the rows of the summary, in order."""
 

@@ -140,8 +140,14 @@ def short_zoo() -> str:
     return table(["model", "what it is", "integer", "float", "int8", "SQNR"], rows)
 
 
+def classify() -> str:
+    """The program in C++ that loads the kernels, as a test compiles and runs it."""
+    return f"```cpp\n{(DOCS / 'classify.cpp').read_text('utf-8')}```"
+
+
 PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": {"figures": short_zoo},
+    DOCS / "deploying.md": {"classify": classify},
     DOCS / "figures.md": {"zoo": zoo},
     DOCS / "options.md": {"options": option_tables},
     DOCS / "published.md": {"published": published_float_table},

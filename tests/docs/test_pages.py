@@ -65,7 +65,8 @@ def test_the_demo_prints_the_evidence_and_the_summary_shown(desk):
     lines = lines_of(output[output.index("Evidence") :])
     proved = lines[: next(i for i, line in enumerate(lines) if line.startswith("Against"))]
     assert "\n".join(proved) in page
-    assert lines[-1] in page
+    assert lines[-2] in page and "for latency: qpasses bench build/demo" in page
+    assert lines[-1].startswith("for latency: qpasses bench ")
     shown = page[page.index("qpasses quantize\n model ") : page.index("Samples: 100")]
     configured = [line.split()[0] for line in output[: output.index("Samples")].splitlines()]
     assert [

@@ -1,0 +1,147 @@
+"""Kernels under sanitizers: python -m tests.support.sanitized_runs LIBRARY [PART].
+
+All cases, and of malformed nodes that take long a fifth; with PART 0, 1 or 2 a third of the
+cases and a sixtieth of these nodes. A process of its own, which the first read outside of a
+buffer ends: the last line that it has printed says which node that was.
+"""
+
+import ctypes
+import mmap
+import sys
+from contextlib import suppress
+from functools import lru_cache
+
+import numpy as np
+from onnx import ValueInfoProto, helper, numpy_helper
+
+from calibration import Session
+from opsets.errors import ModelError
+from opsets.native import KERNELS
+from opsets.op import DOMAIN
+from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports
+from tests.support.native_runs import EVERY, differing, drawn
+from tests.support.op_cases import Case
+
+NO_ACCESS = 0  # PROT_NONE of mprotect
+
+TYPES = "bBhiIqQ?ef"
+"""Of numpy: whole numbers of 8 to 64 bits, truth values, floats."""
+
+OTHER_VALUES = {
+    int: (-(1 << 62), -100, -1, 0, 1, 2, 31, 62, 63, 64, 100, 1 << 31, 1 << 40, 1.5, "a"),
+    str: ("", "half_way", "half_up", "ruy", 1),
+    list: ([0], [-1], [1, 1], [-1, -1], [99], [-(1 << 62)], [1 << 30] * 2, [1] * 20, 1, "a"),
+}
+
+
+def of_other_numbers(case):
+    """What is wrong, and the node: an input of another shape, or full of one number."""
+    for place, array in enumerate(case.inputs):
+        flat = array.reshape(-1)
+        shapes = [flat, flat[:0], flat[:1], flat[:-1], np.tile(flat, 2), flat[:1].reshape(())]
+        shapes += [array[None], flat[None].T, array.reshape((1,) * 20 + array.shape)]
+        for other in shapes:
+            yield f"input {place} of shape {other.shape}", exchanged(case, place, other)
+        limits = np.iinfo(array.dtype)
+        for number in {limits.min, -1, 0, 1, 63, limits.max - 1, limits.max}:
+            if limits.min <= number:
+                full = np.full_like(array, number)
+                yield f"input {place} full of {number}", exchanged(case, place, full)
+
+
+def of_another_kind(case):
+    """The same of an input of another type, of too few or many, of other attributes."""
+    for place, array in enumerate(case.inputs):
+        for dtype in TYPES:
+            yield f"input {place} as {dtype}", exchanged(case, place, cast(array, dtype))
+        yield f"{place} inputs", Case(case.inputs[:place], case.attributes)
+    yield "one input more", Case([*case.inputs, case.inputs[0]], case.attributes)
+    for old in {array.dtype for array in case.inputs}:
+        for dtype in TYPES:
+            inputs = [cast(each, dtype) if each.dtype == old else each for each in case.inputs]
+            yield f"{dtype} instead of {old}", Case(inputs, case.attributes)
+    for name, value in case.attributes.items():
+        for other in OTHER_VALUES[type(value)]:
+            yield f"{name} = {other}", Case(case.inputs, case.attributes | {name: other})
+        others = {each: case.attributes[each] for each in case.attributes if each != name}
+        yield f"no {name}", Case(case.inputs, others)
+
+
+def exchanged(case, place, array):
+    return Case([*case.inputs[:place], array, *case.inputs[place + 1 :]], case.attributes)
+
+
+def cast(array, dtype):
+    with np.errstate(over="ignore"):
+        return array.astype(dtype)
+
+
+def model_of(name, case, given):
+    """A node whose inputs are given, of no known shape, or else all but the first constant."""
+    names = [f"input_{place}" for place in range(len(case.inputs))]
+    infos, constants = [], []
+    for formal, array in zip(names, case.inputs, strict=True):
+        if formal in given:
+            elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+            infos.append(helper.make_tensor_value_info(formal, elem_type, None))
+        else:
+            constants.append(numpy_helper.from_array(array, formal))
+    node = helper.make_node(name, names, ["y"], domain=DOMAIN, **case.attributes)
+    graph = helper.make_graph([node], "g", infos, [ValueInfoProto(name="y")], constants)
+    return helper.make_model(graph, opset_imports=opset_imports(OPSET), ir_version=IR_VERSION)
+
+
+def at_the_end_of_a_page(array):
+    """A copy behind which nothing can be read: masked reads are none to a sanitizer."""
+    array = np.asarray(array)
+    size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    behind = ctypes.c_void_p(start + size)
+    assert ctypes.CDLL(None).mprotect(behind, ctypes.c_size_t(mmap.PAGESIZE), NO_ACCESS) == 0
+    copy = np.frombuffer(memory, array.dtype, array.size, size - array.nbytes)
+    copy[:] = array.reshape(-1)
+    return copy.reshape(array.shape)
+
+
+@lru_cache(maxsize=1)
+def session_of(model, library):
+    return Session(model, operators=library, arena=False, threads=1)
+
+
+def run(name, case, given, library):
+    """A result or an error; each input is a buffer of its own."""
+    feed = {f"input_{place}": np.array(case.inputs[place], order="C") for place in given}
+    model = model_of(name, case, feed).SerializeToString()
+    with suppress(ModelError):
+        session_of(model, library).run(["y"], feed)
+
+
+def run_malformed(name, case, library, part, step):
+    """All that other numbers can be in one session, and so much of what needs one for each."""
+    numbers, kinds = list(of_other_numbers(case)), list(of_another_kind(case))
+    of_one_code = exchanged(case, 0, np.full_like(case.inputs[0], 7))
+    for what, other in [*numbers, *of_other_numbers(of_one_code), *kinds[part::step]]:
+        print(name, what, flush=True)
+        run(name, other, range(len(other.inputs)), library)
+    for what, other in (numbers + kinds)[part::step]:
+        print(name, what, "where constant", flush=True)
+        run(name, other, range(len(other.inputs[:1])), library)
+
+
+def main(library, part=None):
+    first, step = (0, 1) if part is None else (int(part), 3)
+    for name in KERNELS:
+        cases = drawn(name, 20) | dict(EVERY[name](np.random.default_rng(0)))
+        some = dict(list(cases.items())[first::step])
+        print(name, "as it should be", flush=True)
+        wrong, _ = differing(name, some, library, at_the_end_of_a_page)
+        assert not wrong, f"{wrong} elements of {name} are not the reference's"
+        later = list(cases.values())[len(cases) // 2 :]
+        fullest = max(later, key=lambda case: (case.inputs[0].size > 0, len(case.attributes)))
+        made = Case([np.asarray(each) for each in fullest.inputs], fullest.attributes)
+        run_malformed(name, made, library, first * 20, 5 if part is None else 60)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
