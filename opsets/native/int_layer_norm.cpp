@@ -16,7 +16,7 @@ constexpr int64_t CODES = 256, LONG = 1024;
 
 struct Row {
     const void *x;
-    void *y;
+    int16_t *y; /* codes, whatever they become */
     int64_t cells, times, less, factor, drop_bits;
     const int64_t *multiplier, *bias;
     int64_t shift, zero, low, high;
@@ -62,24 +62,24 @@ template <typename S> Sums<S> sums_of(InstructionSet set) {
     return plain::sums<S>;
 }
 
-template <typename S, typename T, Rounding ROUNDING> Normalize loop_of(InstructionSet set) {
+template <typename S, Rounding ROUNDING> Normalize loop_of(InstructionSet set) {
 #if QPASSES_SETS > 1
     if (set == AVX512)
-        return avx512::normalize<S, T, ROUNDING>;
+        return avx512::normalize<S, ROUNDING>;
     if (set == AVX2)
-        return avx2::normalize<S, T, ROUNDING>;
+        return avx2::normalize<S, ROUNDING>;
 #endif
-    return plain::normalize<S, T, ROUNDING>;
+    return plain::normalize<S, ROUNDING>;
 }
 
-template <typename S, typename T> Normalize rounding_loop(Rounding rounding) {
+template <typename S> Normalize rounding_loop(Rounding rounding) {
     switch (rounding) {
     case Rounding::HALF_TO_EVEN:
-        return loop_of<S, T, Rounding::HALF_TO_EVEN>(chosen_set());
+        return loop_of<S, Rounding::HALF_TO_EVEN>(chosen_set());
     case Rounding::HALF_UP:
-        return loop_of<S, T, Rounding::HALF_UP>(chosen_set());
+        return loop_of<S, Rounding::HALF_UP>(chosen_set());
     default:
-        return loop_of<S, T, Rounding::HALF_AWAY>(chosen_set());
+        return loop_of<S, Rounding::HALF_AWAY>(chosen_set());
     }
 }
 
@@ -201,7 +201,7 @@ struct IntLayerNorm {
                             context.input(7).number(), context.input(8).number()};
         const int64_t count = static_cast<int64_t>(x.size()) / cells;
         const Sums<S> sums = sums_of<S>(chosen_set());
-        const Normalize loop = rounding_loop<S, T>(rounding);
+        const Normalize loop = rounding_loop<S>(rounding);
         const int64_t least = 4096 / cells + 1, parts = (count + least - 1) / least;
         /* where nothing differs along long rows of bytes, a row is a table of its codes */
         const bool is_table = sizeof(S) == 1 && sizeof(T) == 1 && cells >= LONG &&
@@ -212,6 +212,7 @@ struct IntLayerNorm {
         context.parallel(static_cast<size_t>(parts), [&](size_t part) {
             Factors factors(multiplier, x.shape, start, width);
             Factors offsets(bias, x.shape, start, width);
+            std::vector<int16_t> found(width);
             uint8_t all[CODES], table[CODES];
             for (int64_t k = 0; k < CODES; k++)
                 all[k] = static_cast<uint8_t>(k);
@@ -231,13 +232,16 @@ struct IntLayerNorm {
                 const uint64_t radicand = (variance << 2 * root_bits) +
                                           static_cast<uint64_t>(of_row(epsilon, x, start, r));
                 row.x = is_table ? static_cast<const void *>(all) : codes;
-                row.y = is_table ? static_cast<void *>(table) : static_cast<T *>(y) + r * cells;
+                row.y = found.data();
                 row.cells = width;
                 row.less = cells * x_zero + sum;
                 row.factor = static_cast<int64_t>((uint64_t{1} << factor_bits) / root_of(radicand));
                 row.multiplier = factors.row(r);
                 row.bias = offsets.row(r);
                 loop(row);
+                T *to = is_table ? reinterpret_cast<T *>(table) : static_cast<T *>(y) + r * cells;
+                for (int64_t k = 0; k < width; k++)
+                    to[k] = static_cast<T>(found[k]);
                 if (is_table)
                     look(table, static_cast<const uint8_t *>(x.data) + r * cells,
                          static_cast<uint8_t *>(y) + r * cells, cells);

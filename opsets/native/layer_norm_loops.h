@@ -34,10 +34,10 @@ template <Rounding ROUNDING> inline int64_t rounded(int64_t value, int64_t bits)
     return low + (rest + more > half + !bits);
 }
 
-template <typename S, typename T, Rounding ROUNDING> void normalize(const Row &given) {
+template <typename S, Rounding ROUNDING> void normalize(const Row &given) {
     const Row row = given; /* which no write to y can change */
     const S *__restrict x = static_cast<const S *>(row.x);
-    T *__restrict y = static_cast<T *>(row.y);
+    int16_t *__restrict y = row.y;
     const int64_t *__restrict multiplier = row.multiplier, *__restrict bias = row.bias;
     for (int64_t k = 0; k < row.cells; k++) {
         const int64_t distance = row.times * x[k] - row.less;
@@ -46,6 +46,6 @@ template <typename S, typename T, Rounding ROUNDING> void normalize(const Row &g
         const int64_t scaled = wrapping_sum(wrapping_product(normal, multiplier[k]), bias[k]);
         int64_t level = wrapping_sum(rounded<ROUNDING>(scaled, row.shift), row.zero);
         level = level < row.low ? row.low : level;
-        y[k] = static_cast<T>(level > row.high ? row.high : level);
+        y[k] = static_cast<int16_t>(level > row.high ? row.high : level);
     }
 }
