@@ -25,9 +25,9 @@ inline void store_levels(const Ends &ends, __mmask64 some, const __m512i *level,
     _mm512_mask_storeu_epi8(y, some, codes);
 }
 
-inline __m512i moved(const Requantized &after, int64_t first, __m512i sums, __m512i row) {
-    return _mm512_add_epi32(
-        _mm512_add_epi32(sums, _mm512_loadu_si512(after.offset.data() + first)), row);
+inline __m512i moved(__m512i sums, const int32_t *offset, int32_t row_offset) {
+    return _mm512_add_epi32(_mm512_add_epi32(sums, _mm512_loadu_si512(offset)),
+                            _mm512_set1_epi32(row_offset));
 }
 
 inline __mmask64 lanes(int64_t width) { return ~__mmask64{0} >> (64 - width); }
@@ -35,7 +35,8 @@ inline __mmask64 lanes(int64_t width) { return ~__mmask64{0} >> (64 - width); }
 /* Sums of up to 64 columns from ``first`` on, whose levels are found in float32. */
 template <int VECTORS>
 inline void store_in_float(const Requantized &after, const Ends &ends, int64_t first, int64_t width,
-                           const __m512i *sums, int32_t row_offset, uint8_t *y) {
+                           const __m512i *sums, const int32_t *offset, int32_t row_offset,
+                           uint8_t *y) {
     __m512i level[4];
     _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {
         if (v >= VECTORS) {
@@ -43,7 +44,7 @@ inline void store_in_float(const Requantized &after, const Ends &ends, int64_t f
             continue;
         }
         const int64_t at = first + 16 * v;
-        const __m512i sum = moved(after, at, sums[v], _mm512_set1_epi32(row_offset));
+        const __m512i sum = moved(sums[v], offset + 16 * v, row_offset);
         level[v] = _mm512_cvtps_epi32(
             _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(after.factor.data() + at)));
     }
@@ -58,15 +59,16 @@ inline __m256i levels_of_eight(const Requantized &after, int64_t first, __m256i 
 
 /* The same in double. */
 __attribute__((noinline)) void store_in_double(const Requantized &after, int64_t first, int64_t width,
-                                               const int32_t *sums, int32_t row_offset, uint8_t *y) {
+                                               const int32_t *sums, const int32_t *offset,
+                                               int32_t row_offset, uint8_t *y) {
     __m512i level[4];
     for (int64_t v = 0; v < 4; v++) {
         level[v] = _mm512_setzero_si512();
         if (16 * v >= width)
             continue;
         const int64_t at = first + 16 * v;
-        const __m512i sum = moved(after, at, _mm512_loadu_si512(sums + 16 * v),
-                                  _mm512_set1_epi32(row_offset));
+        const __m512i sum =
+            moved(_mm512_loadu_si512(sums + 16 * v), offset + 16 * v, row_offset);
         const __m256i low = levels_of_eight(after, at, _mm512_castsi512_si256(sum));
         const __m256i high = levels_of_eight(after, at + 8, _mm512_extracti64x4_epi64(sum, 1));
         level[v] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
@@ -109,16 +111,16 @@ inline __m512i levels(const Requantized &after, int64_t first, __m512i sums) {
 
 /* The same for all that is left. */
 __attribute__((noinline)) void store_in_int64(const Requantized &after, int64_t first, int64_t width,
-                                              const int32_t *sums, int32_t row_offset, uint8_t *y) {
+                                              const int32_t *sums, const int32_t *offset,
+                                              int32_t row_offset, uint8_t *y) {
     const __m512i low = _mm512_set1_epi64(after.least - after.zero);
     const __m512i high = _mm512_set1_epi64(after.most - after.zero);
     const __m512i zero = _mm512_set1_epi64(after.zero);
     for (int64_t n = 0; n < width; n += 8) {
         const __mmask8 some = static_cast<__mmask8>(0xff >> (width - n < 8 ? 8 - (width - n) : 0));
-        const __m256i offset = _mm256_loadu_si256(
-            reinterpret_cast<const __m256i *>(after.offset.data() + first + n));
+        const __m256i column = _mm256_maskz_loadu_epi32(some, offset + n);
         const __m256i sum = _mm256_add_epi32(
-            _mm256_add_epi32(_mm256_maskz_loadu_epi32(some, sums + n), offset),
+            _mm256_add_epi32(_mm256_maskz_loadu_epi32(some, sums + n), column),
             _mm256_set1_epi32(row_offset));
         __m512i level = levels(after, first + n, _mm512_cvtepi32_epi64(sum));
         level = _mm512_add_epi64(_mm512_min_epi64(_mm512_max_epi64(level, low), high), zero);
@@ -126,17 +128,17 @@ __attribute__((noinline)) void store_in_int64(const Requantized &after, int64_t 
     }
 }
 
-/* Rows of sums, each at a step behind the other, with so much added to all of a row. */
+/* Rows of sums, whose codes are so far from each other. */
 template <int ROWS, int VECTORS>
 __attribute__((always_inline)) inline void
 store_rows(const Requantized &after, int64_t first, int64_t width,
-           const __m512i (&sums)[ROWS][VECTORS], const int32_t *row_offsets, uint8_t *y,
-           int64_t step) {
+           const __m512i (&sums)[ROWS][VECTORS], const Offsets &offsets, uint8_t *y, int64_t step) {
+    const int32_t *columns = offsets.columns + first;
     if (after.in_float[first / LANES]) {
         const Ends ends(after);
         _Pragma("GCC unroll 12") for (int r = 0; r < ROWS; r++)
-            store_in_float<VECTORS>(after, ends, first, width, sums[r],
-                                    row_offsets ? row_offsets[r] : 0, y + r * step);
+            store_in_float<VECTORS>(after, ends, first, width, sums[r], columns, offsets.row(r),
+                                    y + r * step);
         return;
     }
     const auto store = after.are_small ? store_in_double : store_in_int64;
@@ -144,6 +146,6 @@ store_rows(const Requantized &after, int64_t first, int64_t width,
         int32_t stored[16 * VECTORS];
         _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
             _mm512_storeu_si512(stored + 16 * v, sums[r][v]);
-        store(after, first, width, stored, row_offsets ? row_offsets[r] : 0, y + r * step);
+        store(after, first, width, stored, columns, offsets.row(r), y + r * step);
     }
 }

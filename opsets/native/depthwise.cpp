@@ -52,6 +52,7 @@ void interleave(const uint8_t *x, int64_t step, int64_t rows, int64_t count, int
 struct Filters {
     const Geometry &given;
     const Requantized &after;
+    const int32_t *offset;
     const int8_t *bytes;
     const int32_t *rows;
     int64_t fours, four_step, channels, first;
@@ -79,7 +80,7 @@ template <int WINDOWS, int VECTORS> void tile(const Filters &at, int64_t window)
         }
     }
     const int64_t some = std::min<int64_t>(16 * VECTORS, at.channels - at.first);
-    store_rows(at.after, at.first, some, found, nullptr,
+    store_rows(at.after, at.first, some, found, {at.offset, nullptr},
                at.y + window * at.channels + at.first, at.channels);
 }
 
@@ -132,8 +133,8 @@ void Depthwise::pack(const uint8_t *from, bool is_signed, int64_t high, int64_t 
             }
 }
 
-void Depthwise::run(const Geometry &given, const Requantized &after, const uint8_t *x,
-                    int64_t step, uint8_t *y) const {
+void Depthwise::run(const Geometry &given, const Requantized &after, const int32_t *offset,
+                    const uint8_t *x, int64_t step, uint8_t *y) const {
 #if QPASSES_SETS > 1
     if (chosen_set() == AVX512) {
         const int64_t bytes_of_row = given.reach(2, given.count[2]) * channels;
@@ -146,13 +147,13 @@ void Depthwise::run(const Geometry &given, const Requantized &after, const uint8
             avx512::interleave(x + ROWS * four * row_step, row_step,
                                std::min(ROWS, height - ROWS * four), bytes_of_row,
                                rows.data() + four * four_step);
-        avx512::filtered({given, after, bytes.data(), rows.data(), fours, four_step, channels, 0, y});
+        avx512::filtered({given, after, offset, bytes.data(), rows.data(), fours, four_step, channels, 0, y});
         return;
     }
     if (chosen_set() == AVX2)
-        return avx2::filtered(given, after, words.data(), channels, x, step, y);
+        return avx2::filtered(given, after, offset, words.data(), channels, x, step, y);
 #endif
-    plain::filtered(given, after, words.data(), channels, x, step, y);
+    plain::filtered(given, after, offset, words.data(), channels, x, step, y);
 }
 
 } // namespace qpasses

@@ -13,9 +13,10 @@ class Depthwise {
     void pack(const uint8_t *from, bool is_signed, int64_t height, int64_t width,
               int64_t channels);
 
-    /* A row of outputs [windows, channels] of the rows from ``x`` on, ``step`` apart. */
-    void run(const Geometry &given, const Requantized &after, const uint8_t *x, int64_t step,
-             uint8_t *y) const;
+    /* A row of outputs [windows, channels] of the rows from ``x`` on, ``step`` apart;
+       ``offset`` is added to the sums of each channel. */
+    void run(const Geometry &given, const Requantized &after, const int32_t *offset,
+             const uint8_t *x, int64_t step, uint8_t *y) const;
 
   private:
     int64_t height = 0, width = 0, channels = 0;

@@ -18,14 +18,15 @@ inline void some_channels(const Geometry &given, const int16_t *words, int64_t c
     std::copy(found, found + count, sums);
 }
 
-inline void filtered(const Geometry &given, const Requantized &after, const int16_t *words,
-                     int64_t channels, const uint8_t *x, int64_t step, uint8_t *y) {
+inline void filtered(const Geometry &given, const Requantized &after, const int32_t *offset,
+                     const int16_t *words, int64_t channels, const uint8_t *x, int64_t step,
+                     uint8_t *y) {
     int32_t sums[CHANNELS];
     for (int64_t window = 0; window < given.count[2]; window++, y += channels)
         for (int64_t c = 0; c < channels; c += CHANNELS) {
             const int64_t count = std::min(CHANNELS, channels - c);
             some_channels(given, words + c, channels, count,
                           x + window * given.stride[2] * channels + c, step, sums);
-            store(after, c, count, sums, 0, y + c);
+            store(after, c, count, sums, offset + c, 0, y + c);
         }
 }

@@ -23,6 +23,7 @@ struct Filters {
     std::vector<uint8_t> x_zeros;    /* as unsigned codes, one or one for each channel */
     std::vector<RightMatrix> matrices;
     std::vector<Requantized> after;
+    std::vector<std::vector<int32_t>> offsets; /* of each output */
     std::unique_ptr<Depthwise> depthwise;
 };
 
@@ -142,8 +143,9 @@ struct IntConv {
             };
             filters.after.emplace_back(rounding, some(multipliers), some(shifts), some(rests), y_zero,
                                        y_least, y_most, spans);
+            filters.offsets.emplace_back(padded(outputs, LANES));
             for (int64_t m = 0; m < outputs; m++)
-                filters.after[g].offset[m] = static_cast<int32_t>(
+                filters.offsets[g][m] = static_cast<int32_t>(
                     start[m] - x_zeros[m] * matrix.sums[m] + count * x_zeros[m] * filters.zero);
             if (filters.depthwise)
                 filters.depthwise->pack(turned.data(), is_signed,
@@ -206,7 +208,7 @@ struct IntConv {
         const Band band = band_of(filters, given, x, part);
         if (filters.depthwise) {
             for (int64_t row = 0; row < part.rows; row++)
-                filters.depthwise->run(given, filters.after[0],
+                filters.depthwise->run(given, filters.after[0], filters.offsets[0].data(),
                                        band.start + row * given.stride[1] * band.row_step,
                                        band.row_step, y + row * wide * filters.outputs);
             return;
@@ -232,8 +234,8 @@ struct IntConv {
             const LeftRows left = {starts.data(), runs.data(), static_cast<int64_t>(starts.size())};
             const std::vector<int32_t> offsets =
                 filters.zero ? row_offsets(left, matrix, filters.zero) : std::vector<int32_t>();
-            multiply(left, matrix, filters.after[g], filters.zero ? offsets.data() : nullptr,
-                     y + g * outputs, filters.outputs);
+            multiply(left, matrix, filters.after[g],
+                     {filters.offsets[g].data(), filters.zero ? offsets.data() : nullptr}, y + g * outputs, filters.outputs);
         }
     }
 

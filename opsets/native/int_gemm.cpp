@@ -13,6 +13,7 @@ namespace {
 struct Weights {
     RightMatrix matrix;
     std::unique_ptr<Requantized> after;
+    std::vector<int32_t> offset; /* of each column */
     int64_t zero; /* of weights, less what they were shifted by */
 };
 
@@ -57,8 +58,9 @@ struct IntGemm {
         found->after = std::make_unique<Requantized>(
             rounding, numbers_of(input(5), matrix.columns), numbers_of(input(6), matrix.columns),
             rests, input(7).number(), input(8).number(), input(9).number(), spans);
+        found->offset.resize(padded(matrix.columns, LANES));
         for (int64_t n = 0; n < matrix.columns; n++)
-            found->after->offset[n] = static_cast<int32_t>(
+            found->offset[n] = static_cast<int32_t>(
                 start[n] - zero * matrix.sums[n] + rows * zero * found->zero);
         return found;
     }
@@ -92,8 +94,8 @@ struct IntGemm {
             for (size_t r = 0; r < offsets.size(); r++)
                 offsets[r] = static_cast<int32_t>(-weights.zero * left.sum(r));
             multiply(left.rows(), matrix, *weights.after,
-                     weights.zero ? offsets.data() : nullptr, y + begin * matrix.columns,
-                     matrix.columns);
+                     {weights.offset.data(), weights.zero ? offsets.data() : nullptr},
+                     y + begin * matrix.columns, matrix.columns);
         });
     }
 };

@@ -4,6 +4,7 @@
 #include "matrices.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace qpasses {
 namespace {
@@ -47,10 +48,26 @@ Batches batches_of(const Shape &a, const Shape &b) {
 
 struct IntMatMul {
     Requantization rounding;
+    int64_t inner; /* so many products are in a sum */
     Constants constants;
+    std::unique_ptr<Requantized> known; /* of one column, where all of it is constant */
 
     explicit IntMatMul(const Attributes &given)
-        : rounding(given.text("rounding")), constants(given, 9) {}
+        : rounding(given.text("rounding")), inner(given.integer("inner")), constants(given, 9) {
+        if (constants.are_known(1, 1) && constants.are_known(4, 8))
+            known = std::make_unique<Requantized>(
+                of_one([&](size_t place) { return constants.at(place); }));
+    }
+
+    /* From the inputs 1, and 4 to 8. */
+    template <typename Input> Requantized of_one(Input input) const {
+        const int64_t zero = input(1).number() + (input(1).type == INT8 ? 128 : 0);
+        must_be_from(inner, 0, INT32_MAX, "IntMatMul: inner");
+        const int64_t reach = std::max(zero, 255 - zero) * 255 * inner;
+        return Requantized(rounding, numbers_of(input(4), 1), numbers_of(input(5), 1), {},
+                           input(6).number(), input(7).number(), input(8).number(),
+                           {{-reach, reach}});
+    }
 
     static void shape(const Inference &given, Sizes &sizes) {
         Sizes other = given.input(2);
@@ -76,7 +93,9 @@ struct IntMatMul {
         must_be_codes(b, "IntMatMul: b");
         if (a.shape.size() < 2 || b.shape.size() < 2 || a.shape.back() != b.shape[b.shape.size() - 2])
             throw std::runtime_error("IntMatMul: operands that do not multiply");
-        const int64_t count = a.shape[a.shape.size() - 2], inner = a.shape.back();
+        if (a.shape.back() != inner)
+            throw std::runtime_error("IntMatMul: sums are not of so many products as inner says");
+        const int64_t count = a.shape[a.shape.size() - 2];
         const int64_t columns = b.shape.back();
         const Batches batches = batches_of(a.shape, b.shape);
         Shape shape = batches.shape;
@@ -86,24 +105,20 @@ struct IntMatMul {
         const bool a_signed = a.type == INT8, b_signed = b.type == INT8;
         const int64_t a_zero = number(1) + (a_signed ? 128 : 0);
         const int64_t b_zero = number(3) - (b_signed ? 0 : 128);
-        const int64_t reach = std::max(a_zero, 255 - a_zero) * 255 * inner;
-        const Requantized common =
-            Requantized(rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1), {}, number(6),
-                        number(7), number(8), {{-reach, reach}})
-                .repeated(columns);
+        const Requantized after = (known ? *known : of_one(tensor)).repeated(columns);
         context.parallel(batches.a.size(), [&](size_t batch) {
             const uint8_t *left = a.as<uint8_t>() + batches.a[batch] * count * inner;
             RightMatrix right;
             right.pack(b.as<uint8_t>() + batches.b[batch] * inner * columns, b_signed, 1,
                        inner, columns);
-            Requantized after = common;
+            std::vector<int32_t> of_columns(padded(columns, LANES));
             for (int64_t n = 0; n < columns; n++)
-                after.offset[n] = static_cast<int32_t>(-a_zero * right.sums[n]);
+                of_columns[n] = static_cast<int32_t>(-a_zero * right.sums[n]);
             const LeftMatrix rows(left, a_signed, count, inner);
-            std::vector<int32_t> offsets(count);
+            std::vector<int32_t> of_rows(count);
             for (int64_t r = 0; r < count; r++)
-                offsets[r] = static_cast<int32_t>(b_zero * (inner * a_zero - rows.sum(r)));
-            multiply(rows.rows(), right, after, offsets.data(),
+                of_rows[r] = static_cast<int32_t>(b_zero * (inner * a_zero - rows.sum(r)));
+            multiply(rows.rows(), right, after, {of_columns.data(), of_rows.data()},
                      y + static_cast<int64_t>(batch) * count * columns, columns);
         });
     }

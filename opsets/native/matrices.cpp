@@ -20,7 +20,7 @@ struct Panel {
     const Requantized &after;
     const uint8_t *const *rows;
     const int64_t *runs;
-    const int32_t *row_offsets;
+    Offsets offsets;
     uint8_t *y;
     int64_t y_step, first, width;
 };
@@ -32,7 +32,7 @@ inline void in_tiles(int64_t (*tile)(const Panel &, int64_t), Panel at, int64_t 
         done += more;
         at.rows += more;
         at.y += more * at.y_step;
-        at.row_offsets += at.row_offsets ? more : 0;
+        at.offsets.rows += at.offsets.rows ? more : 0;
     }
 }
 
@@ -58,8 +58,8 @@ void products(const Panel &at, int64_t count) {
         const int16_t *words = at.right.words.data() + at.first * rows;
         for (int64_t n = 0; n < at.width; n++, words += rows)
             sums[n] = column_sum(words, at, at.rows[r]);
-        store(at.after, at.first, at.width, sums, at.row_offsets ? at.row_offsets[r] : 0,
-              at.y + r * at.y_step);
+        store(at.after, at.first, at.width, sums, at.offsets.columns + at.first,
+              at.offsets.row(r), at.y + r * at.y_step);
     }
 }
 }
@@ -99,8 +99,8 @@ template <int ROWS> void tile(const Panel &at) {
             _mm256_storeu_si256(reinterpret_cast<__m256i *>(sums + 4 * v),
                                 _mm256_permute4x64_epi64(both, 0xd8));
         }
-        store(at.after, at.first, at.width, sums, at.row_offsets ? at.row_offsets[r] : 0,
-              at.y + r * at.y_step);
+        store(at.after, at.first, at.width, sums, at.offsets.columns + at.first,
+              at.offsets.row(r), at.y + r * at.y_step);
     }
 }
 
@@ -138,7 +138,7 @@ template <int ROWS, int VECTORS> void tile(const Panel &at) {
                     found[r][v] = _mm512_dpbusd_epi32(found[r][v], left, right[v]);
             }
         }
-    store_rows(at.after, at.first, at.width, found, at.row_offsets, at.y, at.y_step);
+    store_rows(at.after, at.first, at.width, found, at.offsets, at.y, at.y_step);
 }
 
 /* Registers hold 24 sums: 12 rows where a panel has few columns. */
@@ -172,16 +172,20 @@ template <typename T>
 void interleave(const uint8_t *from, uint8_t turn, int64_t runs, int64_t length, int64_t columns,
                 int64_t wide, std::vector<T> &to) {
     const int64_t deep = padded(length, QUAD), rows = runs * deep;
+    const std::vector<uint8_t> none(columns, turn);
     to.assign(rows * padded(columns, wide), 0);
     for (int64_t first = 0; first < columns; first += wide) {
         const int64_t width = std::min(wide, columns - first);
-        T *panel = to.data() + first * rows;
-        const uint8_t *row = from + first;
-        for (int64_t run = 0; run < runs; run++, panel += deep * wide)
-            for (int64_t k = 0; k < length; k++, row += columns) {
-                T *__restrict quad = panel + k / QUAD * QUAD * wide + k % QUAD;
+        T *__restrict panel = to.data() + first * rows;
+        for (int64_t run = 0; run < runs; run++)
+            for (int64_t k = 0; k < length; k += QUAD, panel += QUAD * wide) {
+                const uint8_t *row[QUAD];
+                for (int64_t r = 0; r < QUAD; r++)
+                    row[r] = first + (k + r < length ? from + (run * length + k + r) * columns
+                                                     : none.data());
                 for (int64_t n = 0; n < width; n++)
-                    quad[QUAD * n] = static_cast<int8_t>(row[n] ^ turn);
+                    for (int64_t r = 0; r < QUAD; r++)
+                        panel[QUAD * n + r] = static_cast<int8_t>(row[r][n] ^ turn);
             }
     }
 }
@@ -222,9 +226,9 @@ std::vector<Span> RightMatrix::spans(const uint8_t *from, bool is_signed, int64_
 }
 
 void multiply(const LeftRows &left, const RightMatrix &right, const Requantized &after,
-              const int32_t *row_offsets, uint8_t *y, int64_t y_step) {
+              const Offsets &offsets, uint8_t *y, int64_t y_step) {
     const auto panel = [&](int64_t first, int64_t wide) {
-        return Panel{right, after, left.rows, left.runs, row_offsets, y + first, y_step, first,
+        return Panel{right, after, left.rows, left.runs, offsets, y + first, y_step, first,
                      std::min(wide, right.columns - first)};
     };
 #if QPASSES_SETS > 1

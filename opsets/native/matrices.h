@@ -43,9 +43,9 @@ struct LeftRows {
     int64_t count;
 };
 
-/* y [count, columns]; ``row_offsets`` are added to all sums of a row, or there are none. */
+/* y [count, columns], rows so far from each other. */
 void multiply(const LeftRows &left, const RightMatrix &right, const Requantized &after,
-              const int32_t *row_offsets, uint8_t *y, int64_t y_step);
+              const Offsets &offsets, uint8_t *y, int64_t y_step);
 
 /* Rows of one run each for ``multiply``: as they lie where that will do, else copied, int8 ones with
    their highest bit turned. */

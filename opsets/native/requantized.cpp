@@ -26,7 +26,6 @@ Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipl
     else if (rests.size() != columns)
         throw std::runtime_error("rests of biases that are not one a column");
     factor.assign(padded(columns, LANES), 0.0F); /* which vectors read to their ends */
-    offset.assign(factor.size(), 0);
     in_float.assign(factor.size() / LANES, true);
     for (size_t n = 0; n < columns; n++) {
         const int64_t m = multiplier[n], s = shift[n], more = rests[n];
@@ -72,7 +71,6 @@ Requantized Requantized::repeated(int64_t columns) const {
     repeat(found.multiplier);
     repeat(found.shift);
     repeat(found.rests);
-    repeat(found.offset);
     repeat(found.factor);
     found.in_float.assign(found.factor.size() / LANES, in_float[0]);
     repeat(found.scale);

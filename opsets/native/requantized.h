@@ -26,15 +26,21 @@ struct Span {
     bool operator==(const Span &other) const { return low == other.low && high == other.high; }
 };
 
-/* What becomes of the sums of columns. ``offset`` is added to sums of bytes as they are stored.
-   A level is sum * factor in float32, where that was found to be right around every step of
+/* What is added to sums of bytes as they are stored: for each column, as many as fill vectors,
+   and for each row, or nothing. */
+struct Offsets {
+    const int32_t *columns, *rows;
+
+    int32_t row(int64_t place) const { return rows ? rows[place] : 0; }
+};
+
+/* What becomes of the sums of columns. A level is sum * factor in float32, where that was found to be right around every step of
    the codes; else sum * scale + rest in double, and so much farther from zero (``away``), where
    that holds all products; else it follows from multiplier, shift and rest. */
 struct Requantized {
     Requantization rounding;
     std::vector<int64_t> multiplier, shift, rests;
     int64_t zero, least, most;
-    std::vector<int32_t> offset;
     std::vector<float> factor;
     std::vector<double> scale, rest, away;
     std::vector<bool> in_float; /* of so many lanes each */

@@ -10,9 +10,9 @@ inline int32_t added(int32_t a, int32_t b, int32_t c) {
 
 /* Sums of a row, from a column on, as codes. */
 __attribute__((noinline)) void store(const Requantized &after, int64_t first, int64_t width,
-                                     const int32_t *__restrict sums, int32_t row_offset,
+                                     const int32_t *__restrict sums,
+                                     const int32_t *__restrict offset, int32_t row_offset,
                                      uint8_t *__restrict y) {
-    const int32_t *__restrict offset = after.offset.data() + first;
     const int32_t zero = static_cast<int32_t>(after.zero);
     const double low = static_cast<double>(after.least - after.zero);
     const double high = static_cast<double>(after.most - after.zero);
