@@ -152,22 +152,23 @@ class Factors {
 struct IntLayerNorm {
     int64_t axis, cells, centered, root_bits, factor_bits, norm_bits;
     Rounding rounding;
+    Constants constants;
 
     explicit IntLayerNorm(const Attributes &given)
         : axis(given.integer("axis")), cells(given.integer("cells")),
           centered(given.integer("centered")), root_bits(given.integer("root_bits")),
           factor_bits(given.integer("factor_bits")), norm_bits(given.integer("norm_bits")),
-          rounding(rounding_of(given.text("rounding"))) {}
+          rounding(rounding_of(given.text("rounding"))), constants(given, 9) {}
 
     void run(const Context &context) const {
-        const Tensor x = context.input(0), y_zero = context.input(6);
+        const Tensor x = context.input(0), y_zero = constants.tensor(context, 6);
         const size_t place = axis_of(axis, x.shape);
         must_be_from(axis, -16, -1, "IntLayerNorm: its axis");
         must_be_from(root_bits, 0, 31, "IntLayerNorm: root_bits");
         must_be_from(factor_bits, 0, 62, "IntLayerNorm: factor_bits");
         must_be_from(norm_bits, 0, factor_bits - root_bits, "IntLayerNorm: norm_bits");
-        must_be_from(context.input(4).number(), 0, 62, "IntLayerNorm: its shift");
-        const Tensor epsilon = context.input(5);
+        must_be_from(constants(context, 4), 0, 62, "IntLayerNorm: its shift");
+        const Tensor epsilon = constants.tensor(context, 5);
         Factors::must_broadcast(epsilon.shape, x.shape);
         for (size_t k = 0; k < epsilon.shape.size(); k++)
             if (k + x.shape.size() - epsilon.shape.size() >= place && epsilon.shape[k] != 1)
@@ -192,13 +193,13 @@ struct IntLayerNorm {
     template <typename S, typename T>
     void rows(const Context &context, const Tensor &x, const Tensor &y_zero, void *y) const {
         const size_t start = x.shape.size() + axis;
-        const Tensor multiplier = context.input(2), bias = context.input(3);
-        const Tensor epsilon = context.input(5);
-        const int64_t x_zero = context.input(1).number();
+        const Tensor multiplier = constants.tensor(context, 2), bias = constants.tensor(context, 3);
+        const Tensor epsilon = constants.tensor(context, 5);
+        const int64_t x_zero = constants(context, 1);
         const Row common = {nullptr, nullptr, cells, cells, 0, 0,
                             factor_bits - root_bits - norm_bits, nullptr, nullptr,
-                            context.input(4).number(), y_zero.number(),
-                            context.input(7).number(), context.input(8).number()};
+                            constants(context, 4), y_zero.number(),
+                            constants(context, 7), constants(context, 8)};
         const int64_t count = static_cast<int64_t>(x.size()) / cells;
         const Sums<S> sums = sums_of<S>(chosen_set());
         const Normalize loop = rounding_loop<S>(rounding);

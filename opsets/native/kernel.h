@@ -228,6 +228,10 @@ class Constants {
         return is_known_[place] ? found_[place].number() : context.input(place).number();
     }
 
+    Tensor tensor(const Context &context, size_t place) const {
+        return is_known_[place] ? found_[place] : context.input(place);
+    }
+
     Type type(const Context &context, size_t place) const {
         return is_known_[place] ? found_[place].type : context.input(place).type;
     }

@@ -68,13 +68,14 @@ void published_row(const Quotients &common, const int32_t *denominators, const S
 struct TableSoftmax {
     int64_t axis, published;
     Rounding rounding;
+    Constants constants;
 
     explicit TableSoftmax(const Attributes &given)
         : axis(given.integer("axis")), published(given.integer("published")),
-          rounding(rounding_of(given.text("rounding"))) {}
+          rounding(rounding_of(given.text("rounding"))), constants(given, 6) {}
 
     void run(const Context &context) const {
-        const Tensor x = context.input(0), y_zero = context.input(3);
+        const Tensor x = context.input(0), y_zero = constants.tensor(context, 3);
         void *y = context.output(0, x.shape);
         if (x.size() == 0)
             return;
@@ -88,7 +89,7 @@ struct TableSoftmax {
 
     template <typename S, typename T>
     void rows(const Context &context, const Tensor &x, const Tensor &y_zero, T *y) const {
-        const Tensor denominators = context.input(1), numerators = context.input(2);
+        const Tensor denominators = constants.tensor(context, 1), numerators = constants.tensor(context, 2);
         const size_t place = axis_of(axis, x.shape);
         if (denominators.type != INT32 || denominators.size() != CODES ||
             numerators.type != INT64 || numerators.size() != CODES)
@@ -107,8 +108,8 @@ struct TableSoftmax {
         const Quotients common = {first,
                                   1,
                                   y_zero.number(),
-                                  context.input(4).number(),
-                                  context.input(5).number(),
+                                  constants(context, 4),
+                                  constants(context, 5),
                                   rounding == Rounding::HALF_TO_EVEN,
                                   published != 0,
                                   reals.empty() ? nullptr : reals.data()};
