@@ -5,7 +5,8 @@ from pathlib import Path
 
 KERNELS = (
     *("IntAdd", "IntGemm", "IntLayerNorm", "IntMatMul", "IntMul", "IntReduce"),
-    *("IntRescale", "IntSub", "Lut", "LutPair", "LutPerChannel", "TableSoftmax"),
+    *("IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntSub", "Lut", "LutPair"),
+    *("LutPerChannel", "Requantize", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""
 

@@ -25,15 +25,6 @@ template <typename S> void sums(const S *x, int64_t cells, int64_t *total, int64
     *squares = square;
 }
 
-template <Rounding ROUNDING> inline int64_t rounded(int64_t value, int64_t bits) {
-    const int64_t half = bits ? int64_t{1} << (bits - 1) : 0;
-    if constexpr (ROUNDING == Rounding::HALF_UP)
-        return (value + half) >> bits;
-    const int64_t low = value >> bits, rest = value & ((int64_t{1} << bits) - 1);
-    const int64_t more = ROUNDING == Rounding::HALF_TO_EVEN ? low & 1 : value >= 0;
-    return low + (rest + more > half + !bits);
-}
-
 template <typename S, typename T, Rounding ROUNDING> void normalize(const Row &given) {
     const Row row = given; /* which no write to y can change */
     const S *__restrict x = static_cast<const S *>(row.x);

@@ -11,9 +11,10 @@
 namespace qpasses {
 namespace {
 
-const Kernel *const KERNELS[] = {&INT_ADD, &INT_GEMM, &INT_MAT_MUL,  &INT_LAYER_NORM, &INT_MUL,  &INT_REDUCE, &INT_RESCALE,
-                                  &INT_SUB,  &LUT,            &LUT_PAIR,        &LUT_PER_CHANNEL,
-                                  &TABLE_SOFTMAX};
+const Kernel *const KERNELS[] = {
+    &INT_ADD,     &INT_GEMM,         &INT_LAYER_NORM,   &INT_MAT_MUL, &INT_MUL, &INT_REDUCE,
+    &INT_RESCALE, &INT_RESCALED_ADD, &INT_RESCALED_SUB, &INT_SUB,     &LUT,     &LUT_PAIR,
+    &LUT_PER_CHANNEL, &REQUANTIZE,   &TABLE_SOFTMAX};
 constexpr size_t COUNT = sizeof KERNELS / sizeof *KERNELS;
 
 struct Registered : Op {

@@ -1,4 +1,4 @@
-"""Kernels beside references: python -m tests.support.native_runs COUNT, a line for each op.
+"""Kernels beside references: python -m tests.support.native_runs COUNT [OP...], a line for each.
 
 A process of its own, because the instruction set is chosen when the library is loaded.
 """
@@ -210,6 +210,70 @@ def rescalings(rng):
             yield f"{number} {x.dtype} {dtype}", Case(inputs, {"rounding": rounding})
 
 
+def rescaled_sums(rng):
+    """Of bytes each pair, of words some beside the ends of their type."""
+    yield from shaped(rng, rescaled_sum_of)
+    for dtypes in itertools.product((np.uint8, np.int8, np.int16), repeat=3):
+        operands = [words(rng, 3, 70, dtype=dtype) for dtype in dtypes[:2]]
+        yield f"{dtypes}", rescaled_sum_of(rng, *operands, dtypes[2])
+        operands = [words(rng, 4, 1, dtype=dtypes[0]), words(rng, 5, dtype=dtypes[1])]
+        yield f"{dtypes} broadcast", rescaled_sum_of(rng, *operands, dtypes[2])
+
+
+def words(rng, *shape, dtype=np.int16):
+    """Codes of any type: anywhere, and at its ends."""
+    limits = np.iinfo(dtype)
+    found = rng.integers(limits.min, limits.max, shape, endpoint=True)
+    at_end = rng.random(shape) < 0.1
+    return np.where(at_end, rng.choice([limits.min, limits.max]), found).astype(dtype)
+
+
+def rescaled_sum_of(rng, a, b, result=None):
+    """TFLite's left shift or none; a scale of the sum that is one, or any."""
+    zeros = [array(words(rng, dtype=each.dtype), each.dtype) for each in (a, b)]
+    are_words = np.int16 in (a.dtype, b.dtype)
+    left = 0 if are_words else int(rng.choice([0, 20]))
+    bits = rng.integers(2, 24 if are_words else 32, 3)
+    m = [int(rng.integers(1, 1 << each - 1, endpoint=True)) for each in bits]
+    s = [int(each + more) for each, more in zip(bits, rng.integers(-1, 6, 3), strict=True)]
+    m[2], s[2] = (m[2], s[2] + left) if left or rng.random() < 0.5 else (2, 1)
+    pairs = itertools.chain.from_iterable(zip(m, s, strict=True))
+    numbers = [array(each, np.int32) for each in (left, *pairs)]
+    last = ends(result or a.dtype, 3, *rng.integers(0, 9, 2))
+    rounding = str(rng.choice([*NODE_ROUNDINGS, "half_to_even_in_double"]))
+    return Case([a, zeros[0], b, zeros[1], *numbers, *last], {"rounding": rounding})
+
+
+def requantizations(rng):
+    """Every length to 70, channels first, between and last, and sums at the ends of int32."""
+    for length, dtype in itertools.product(range(71), (np.uint8, np.int8)):
+        for shape, axis in (((2, 3, length), 1), ((2, 3, length), -1), ((length,), 0)):
+            for each in (1, shape[axis]):
+                if each:
+                    yield (
+                        f"{shape} {axis} {each} {dtype}",
+                        requantized(rng, shape, axis, each, dtype),
+                    )
+    for axis in (0, 1, -1):
+        shape = (7, 130, 70)
+        yield f"{shape} {axis}", requantized(rng, shape, axis, shape[axis], np.int8)
+
+
+def requantized(rng, shape, axis, channels, dtype):
+    bits = int(rng.integers(1, 32))
+    acc = rng.integers(-(1 << bits), 1 << bits, shape).astype(np.int32)
+    if bits == 31:
+        acc = np.where(rng.random(shape) < 0.3, rng.choice([-(1 << 31), (1 << 31) - 1]), acc)
+    m = rng.integers(1, 1 << int(rng.integers(1, 32)), channels).astype(np.int32)
+    wanted = np.log2(m) + bits - 7 + rng.integers(-2, 3, channels)
+    shift = np.clip(wanted, 1, 61).astype(np.int32)
+    if rng.random() < 0.3:
+        shift = shift[:1]
+    rounding = str(rng.choice(NODE_ROUNDINGS))
+    inputs = [acc.astype(np.int32), m, shift, *ends(dtype, 5, *rng.integers(0, 9, 2))]
+    return Case(inputs, {"axis": axis, "rounding": rounding})
+
+
 def reductions(rng):
     for count in range(71):
         for axes in ([-1], [-2], [-3, -1], [-3, -2]):
@@ -271,16 +335,19 @@ EVERY = {
     "IntMul": products,
     "IntReduce": reductions,
     "IntRescale": rescalings,
+    "IntRescaledAdd": rescaled_sums,
+    "IntRescaledSub": rescaled_sums,
     "IntSub": sums,
     "Lut": lookups,
     "LutPair": pairs,
     "LutPerChannel": lookups_by_channel,
+    "Requantize": requantizations,
     "TableSoftmax": softmaxes,
 }
 """All codes or pairs of codes, and every length to 70, of the numbers that are emitted."""
 
 
 if __name__ == "__main__":
-    for name in KERNELS:
+    for name in sys.argv[2:] or KERNELS:
         cases = drawn(name, int(sys.argv[1])) | dict(EVERY[name](np.random.default_rng(0)))
         print(name, *differing(name, cases))
