@@ -4,9 +4,9 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 KERNELS = (
-    *("IntAdd", "IntGemm", "IntLayerNorm", "IntMatMul", "IntMul", "IntReduce"),
-    *("IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntSub", "Lut", "LutPair"),
-    *("LutPerChannel", "Requantize", "TableSoftmax"),
+    *("IntAdd", "IntCodedPRelu", "IntGemm", "IntLayerNorm", "IntMatMul", "IntMul", "IntPRelu"),
+    *("IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntSub", "Lut"),
+    *("LutPair", "LutPerChannel", "Requantize", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""
 

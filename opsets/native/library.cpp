@@ -12,7 +12,7 @@ namespace qpasses {
 namespace {
 
 const Kernel *const KERNELS[] = {
-    &INT_ADD,     &INT_GEMM,         &INT_LAYER_NORM,   &INT_MAT_MUL, &INT_MUL, &INT_REDUCE,
+    &INT_ADD, &INT_CODED_P_RELU, &INT_P_RELU,     &INT_GEMM,         &INT_LAYER_NORM,   &INT_MAT_MUL, &INT_MUL, &INT_REDUCE,
     &INT_RESCALE, &INT_RESCALED_ADD, &INT_RESCALED_SUB, &INT_SUB,     &LUT,     &LUT_PAIR,
     &LUT_PER_CHANNEL, &REQUANTIZE,   &TABLE_SOFTMAX};
 constexpr size_t COUNT = sizeof KERNELS / sizeof *KERNELS;

@@ -1,5 +1,6 @@
-"""Kernels beside references: python -m tests.support.native_runs COUNT [OP...], a line for each.
+"""Kernels beside references: python -m tests.support.native_runs COUNT [OP...].
 
+A line for each op: how many integers differ, and of how many.
 A process of its own, because the instruction set is chosen when the library is loaded.
 """
 
@@ -244,6 +245,49 @@ def rescaled_sum_of(rng, a, b, result=None):
     return Case([a, zeros[0], b, zeros[1], *numbers, *last], {"rounding": rounding})
 
 
+def slopes(rng):
+    return sloped(rng, is_coded=False)
+
+
+def coded_slopes(rng):
+    return sloped(rng, is_coded=True)
+
+
+SLOPED = [((n,), ()) for n in range(71)]
+SLOPED += [((2, n, 256), (n, 1)) for n in (1, 3, 20)] + [((2, 256, n), (n,)) for n in (1, 17)]
+SLOPED += [
+    ((2, 5, 3, 70), (3, 1)),
+    ((2, 5, 3, 7), (5, 1, 7)),
+    ((2, 1500), (1500,)),
+    ((0, 3), (3,)),
+]
+"""Of x and of its slopes: one, of channels first and last, of several axes, and very many."""
+
+
+def sloped(rng, *, is_coded):
+    """All codes, or each number of them to 70, with slopes of either sign."""
+    for (shape, of_slope), dtype in itertools.product(SLOPED, (np.uint8, np.int8)):
+        x = np.broadcast_to(np.arange(256), (*shape[:-1], 256))[..., : shape[-1]]
+        if shape[-1] != 256:
+            x = bytes_of(rng, *shape)
+        x = np.ascontiguousarray(x.astype(np.uint8).view(dtype))
+        m = rng.integers(-(1 << 23), 1 << 23, of_slope).astype(np.int32)
+        shift = rng.integers(20, 31, of_slope).astype(np.int32)
+        numbers = [m, shift]
+        if is_coded:
+            code = rng.integers(-255, 256, of_slope).astype(np.int32)
+            pair = [m.reshape(-1)[:1], shift.reshape(-1)[:1]] if m.size else numbers
+            numbers = [code, *(pair if rng.random() < 0.5 else numbers)]
+        scale = [
+            array(rng.integers(1, 1 << 23), np.int32),
+            array(rng.integers(20, 26), np.int32),
+        ]
+        known = [*NODE_ROUNDINGS, "half_to_even_in_double"] if is_coded else ROUNDINGS
+        zero = array(bytes_of(rng, dtype=dtype), dtype)
+        inputs = [x, zero, *scale, *numbers, *ends(dtype, int(zero), 3, 5)]
+        yield f"{shape} {of_slope} {dtype}", Case(inputs, {"rounding": str(rng.choice(known))})
+
+
 def requantizations(rng):
     """Every length to 70, channels first, between and last, and sums at the ends of int32."""
     for length, dtype in itertools.product(range(71), (np.uint8, np.int8)):
@@ -329,10 +373,12 @@ def products_of_two(rng):
 
 EVERY = {
     "IntAdd": sums,
+    "IntCodedPRelu": coded_slopes,
     "IntGemm": products_of_matrices,
     "IntLayerNorm": norms,
     "IntMatMul": products_of_two,
     "IntMul": products,
+    "IntPRelu": slopes,
     "IntReduce": reductions,
     "IntRescale": rescalings,
     "IntRescaledAdd": rescaled_sums,
