@@ -4,7 +4,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 KERNELS = (
-    *("IntAdd", "IntCodedPRelu", "IntGemm", "IntLayerNorm", "IntMatMul", "IntMul", "IntPRelu"),
+    *("IntAdd", "IntAveragePool", "IntCodedPRelu", "IntCountedAveragePool", "IntGemm"),
+    *("IntGlobalAveragePool", "IntLayerNorm", "IntMatMul", "IntMul", "IntPRelu"),
     *("IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntSub", "Lut"),
     *("LutPair", "LutPerChannel", "Requantize", "TableSoftmax"),
 )

@@ -5,6 +5,8 @@
 #include "inference.h"
 
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,6 +27,14 @@ struct Attributes {
         return found;
     }
 
+    int64_t integer_or(const char *name, int64_t usual) const {
+        int64_t found = 0;
+        const bool is_there =
+            is_done(api, call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info,
+                                                                     name, &found));
+        return is_there ? found : usual;
+    }
+
     Shape integers(const char *name) const {
         size_t count = 0;
         Status first = call<const void *, const char *, int64_t *, size_t *>(
@@ -40,10 +50,7 @@ struct Attributes {
         size_t count = 0;
         Status first = call<const void *, const char *, int64_t *, size_t *>(
             api, INTEGERS_ATTRIBUTE, info, name, nullptr, &count);
-        if (!first)
-            return integers(name);
-        reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(first);
-        return {};
+        return is_done(api, first) ? integers(name) : Shape();
     }
 
     std::string text(const char *name) const {
@@ -156,10 +163,24 @@ struct Context {
             work(size_t{0});
             return;
         }
-        auto run = [](void *data, size_t part) { (*static_cast<Work *>(data))(part); };
-        void (*function)(void *, size_t) = run;
+        struct {
+            Work &work;
+            std::mutex alone;
+            std::exception_ptr error; /* which must not go through onnxruntime */
+        } shared = {work, {}, nullptr};
+        void (*run)(void *, size_t) = [](void *data, size_t part) {
+            auto &given = *static_cast<decltype(shared) *>(data);
+            try {
+                given.work(part);
+            } catch (...) {
+                const std::lock_guard<std::mutex> guard(given.alone);
+                given.error = std::current_exception();
+            }
+        };
         check(api, call<const void *, void (*)(void *, size_t), size_t, size_t, void *>(
-                       api, PARALLEL_FOR, context, function, parts, size_t{0}, &work));
+                       api, PARALLEL_FOR, context, run, parts, size_t{0}, &shared));
+        if (shared.error)
+            std::rethrow_exception(shared.error);
     }
 };
 

@@ -31,9 +31,11 @@ END_SET
 #endif
 
 using Loop = void (*)(const Factors &, const int32_t *, int64_t, void *);
-enum class Way { IN_DOUBLE, IN_64_BITS, TWICE };
+enum class Way { OF_SMALL, IN_DOUBLE, IN_64_BITS, TWICE };
 
 template <typename T, Rounding ROUNDING, bool IS_ONE> Loop loop_of(Way way) {
+    if (way == Way::OF_SMALL)
+        return BEST(of_small<T, ROUNDING, IS_ONE>);
     if (way == Way::IN_DOUBLE)
         return BEST(in_double<T, ROUNDING, IS_ONE>);
     if constexpr (ROUNDING != Rounding::HALF_TO_EVEN)
@@ -53,6 +55,7 @@ template <typename T, bool IS_ONE> Loop loop_of(Way way, Rounding rounding) {
     }
 }
 
+constexpr double LARGEST_LEVEL = 1 << 30;
 constexpr int64_t BITS = 51; /* of products that doubles hold beside a half */
 
 /* Whether doubles hold the products, or these are, once they do not, levels of more bits than
@@ -69,14 +72,17 @@ Requantizer::Requantizer(const Requantization &rounding, std::vector<int32_t> mu
                          std::vector<int32_t> shifts, const Ends &ends, Type type,
                          int64_t largest)
     : multipliers_(std::move(multipliers)), shifts_(std::move(shifts)), ends_(ends), type_(type) {
-    Way way = rounding.is_twice ? Way::TWICE : Way::IN_DOUBLE;
+    Way way = rounding.is_twice ? Way::TWICE : Way::OF_SMALL;
     for (size_t k = 0; k < channels(); k++) {
         must_be_from(shifts_[k], 0, 62, "a shift");
         must_be_from(multipliers_[k], -0x7fffffff, 0x7fffffff, "a multiplier");
-        if (way == Way::IN_DOUBLE &&
-            !fits_double(multipliers_[k], shifts_[k], largest, 8 * size_of(type)))
-            way = Way::IN_64_BITS;
         scales_.push_back(std::ldexp(multipliers_[k], -shifts_[k]));
+        if (way != Way::TWICE) {
+            if (!fits_double(multipliers_[k], shifts_[k], largest, 8 * size_of(type)))
+                way = Way::IN_64_BITS;
+            else if (std::abs(scales_[k]) * static_cast<double>(largest) >= LARGEST_LEVEL)
+                way = std::max(way, Way::IN_DOUBLE);
+        }
         halves_.push_back(std::ldexp(0.5, -shifts_[k]));
     }
     if (type == INT32) {

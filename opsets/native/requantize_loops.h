@@ -20,6 +20,29 @@ void in_double(const Factors &factors, const int32_t *__restrict sums, int64_t c
     }
 }
 
+/* The same of levels below 2**30: the last bits of their doubles are integers. */
+template <typename T, Rounding ROUNDING, bool IS_ONE>
+void of_small(const Factors &factors, const int32_t *__restrict sums, int64_t count,
+              void *results) {
+    const Factors given = factors;
+    const double *__restrict scale = given.scale, *__restrict half = given.half;
+    T *__restrict y = static_cast<T *>(results);
+    for (int64_t k = 0; k < count; k++) {
+        double level = sums[k] * scale[IS_ONE ? 0 : k];
+        if (ROUNDING == Rounding::HALF_UP)
+            level += half[IS_ONE ? 0 : k];
+        if (ROUNDING == Rounding::HALF_AWAY)
+            level += __builtin_copysign(half[IS_ONE ? 0 : k], level);
+        level += MAGIC;
+        int64_t bits;
+        __builtin_memcpy(&bits, &level, sizeof bits);
+        int32_t found = static_cast<int32_t>(bits);
+        found = found < given.low ? given.low : found;
+        found = found > given.high ? given.high : found;
+        y[k] = static_cast<T>(found + given.zero);
+    }
+}
+
 /* One rounding of any product. */
 template <typename T, Rounding ROUNDING, bool IS_ONE>
 void in_64_bits(const Factors &factors, const int32_t *__restrict sums, int64_t count,

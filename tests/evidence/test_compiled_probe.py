@@ -78,6 +78,37 @@ def convolutions():
     return model(text, w=numbers(4, 3, 3, 3), d=numbers(4, 1, 3, 3))
 
 
+PICTURES = """
+    g (float[1, 3, 12, 12] x) => (float[1, 10] y) {
+        a = Conv <pads = [1, 1, 1, 1]> (x, w)  p = PRelu (a, slopes)
+        m = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (p)
+        s = Resize <mode = "linear"> (m, , scales)  t = Add (s, p)
+        c = AveragePool
+            <kernel_shape = [2, 2], pads = [1, 1, 1, 1], count_include_pad = 1> (t)
+        d = Conv (c, v)  e = GlobalAveragePool (d)  f = Flatten (e)  y = LogSoftmax (f)
+    }
+"""
+"""A picture, with all that looks at its places."""
+
+
+@needs_kernels
+@pytest.mark.parametrize("target", ["onnx", "tflite", "bm1684x"])
+@pytest.mark.parametrize("layout", ["nchw", "auto"])
+def test_kernels_of_pictures_are_run_in_either_layout(target, layout):
+    weights = {"w": numbers(6, 3, 3, 3), "v": numbers(10, 6, 3, 3)}
+    weights |= {"slopes": numbers(6, 1, 1) / 4, "scales": np.array([1, 1, 2, 2], np.float32)}
+    original = model(PICTURES, **weights)
+    feeds = [{"x": each} for each in numbers(3, 1, 3, 12, 12)]
+    options = {"target": target, "layout": layout, "activation_form": "multiplier"}
+    made = qpasses.quantize(original, feeds, **options).model
+    kernels = [node.op_type for node in made.graph.node if node.op_type in native.KERNELS]
+    found = qpasses.verify(made, original, feeds).report
+    assert found["checks"]["compiled_kernels"]["nodes"] == len(kernels)
+    assert found["summary"]["problems"] == []
+    assert {"IntAveragePool", "IntCountedAveragePool"} & {*kernels}
+    assert {"IntPRelu", "IntCodedPRelu"} & {*kernels}
+
+
 class WrongSession(Session):
     """A library whose kernels give something else in one place."""
 

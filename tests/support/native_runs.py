@@ -288,6 +288,77 @@ def sloped(rng, *, is_coded):
         yield f"{shape} {of_slope} {dtype}", Case(inputs, {"rounding": str(rng.choice(known))})
 
 
+def windows(rng):
+    """Every width and number of channels to 70, strides, dilations and pads, 1 to 3 axes."""
+    geometries = [(1, c, [w], [min(w, 3)]) for w in range(1, 71) for c in (1, 3)]
+    geometries += [(2, c, [5, 4], [3, 2]) for c in range(1, 71)]
+    geometries += [
+        (2, 5, [7, 6, 9], [2, 3, 1]),
+        (1, 70, [33, 31], [3, 3]),
+        (1, 2, [3, 3], [1, 1]),
+    ]
+    geometries += [(1, 1, [1, 1], [1, 1]), (1, 3, [40, 40], [19, 17]), (1, 16, [4, 4], [4, 4])]
+    for (pictures, channels, sizes, kernel), dtype in itertools.product(
+        geometries, (np.uint8, np.int8)
+    ):
+        dims = len(kernel)
+        strides, dilations = rng.integers(1, 4, dims), rng.integers(1, 3, dims)
+        pads = rng.integers(0, 4, 2 * dims)
+        reach = np.add((np.array(kernel) - 1) * dilations, 1)
+        lack = np.maximum(reach - np.add(sizes, pads.reshape(2, -1).sum(axis=0)), 0)
+        pads[dims:] += lack
+        attributes = {"channels": channels, "kernel_shape": kernel}
+        attributes |= {"strides": strides.tolist(), "dilations": dilations.tolist()}
+        yield pictures, channels, sizes, attributes | {"pads": pads.tolist()}, dtype
+
+
+def laid(rng, pictures, channels, sizes, dtype):
+    """A picture in either layout, and the attribute that says which."""
+    if rng.random() < 0.6:
+        return bytes_of(rng, pictures, *sizes, channels, dtype=dtype), {"channels_last": 1}
+    return bytes_of(rng, pictures, channels, *sizes, dtype=dtype), {}
+
+
+def pools(rng):
+    for pictures, channels, sizes, attributes, dtype in windows(rng):
+        cells = int(np.prod(attributes["kernel_shape"]))
+        x, layout = laid(rng, pictures, channels, sizes, dtype)
+        rounding = {"rounding": str(rng.choice(NODE_ROUNDINGS))}
+        numbers = sum_numbers(rng, cells, dtype)
+        yield f"{x.shape} {attributes}", Case([x, *numbers], attributes | layout | rounding)
+
+
+def sum_numbers(rng, cells, dtype):
+    """Of sums of so many codes: zero point, multiplier and shift, the ends of results."""
+    bits = int(rng.choice([2, 24, 31]))
+    m = np.array([rng.integers(1, 1 << bits - 1, endpoint=True)], np.int32)
+    wanted = int(np.log2(float(m[0]) * cells * rng.choice([0.3, 1, 4])))
+    zero = array(bytes_of(rng, dtype=dtype), dtype)
+    shift = np.array([np.clip(wanted, 1, 61)], np.int32)
+    return [zero, m, shift, *ends(dtype, int(zero), *rng.integers(0, 9, 2))]
+
+
+def counted_pools(rng):
+    for pictures, channels, sizes, attributes, dtype in windows(rng):
+        x, layout = laid(rng, pictures, channels, sizes, dtype)
+        zero, m, shift, *last = sum_numbers(rng, 1, dtype)
+        uncounted = [int(rng.integers(0, each, endpoint=True)) for each in attributes["pads"]]
+        rounding = {"uncounted_pads": uncounted, "rounding": str(rng.choice(ROUNDINGS))}
+        inputs = [x, zero, m.reshape(()), np.minimum(shift, 40).reshape(()), *last]
+        yield f"{x.shape} {attributes}", Case(inputs, attributes | layout | rounding)
+
+
+def global_pools(rng):
+    sizes = [(2, 3, [n]) for n in range(1, 71)] + [(1, n, [3, 2]) for n in range(1, 71)]
+    sizes += [(2, 300, [5, 7]), (1, 9, [70, 71]), (2, 5, [3, 4, 5]), (1, 1, [1, 1])]
+    for (pictures, channels, window), dtype in itertools.product(sizes, (np.uint8, np.int8)):
+        x, layout = laid(rng, pictures, channels, window, dtype)
+        attributes = {"channels": channels, "spatial_shape": window, **layout}
+        attributes["rounding"] = str(rng.choice(NODE_ROUNDINGS))
+        inputs = [x, *sum_numbers(rng, int(np.prod(window)), dtype)]
+        yield f"{x.shape} {dtype}", Case(inputs, attributes)
+
+
 def requantizations(rng):
     """Every length to 70, channels first, between and last, and sums at the ends of int32."""
     for length, dtype in itertools.product(range(71), (np.uint8, np.int8)):
@@ -373,8 +444,11 @@ def products_of_two(rng):
 
 EVERY = {
     "IntAdd": sums,
+    "IntAveragePool": pools,
     "IntCodedPRelu": coded_slopes,
+    "IntCountedAveragePool": counted_pools,
     "IntGemm": products_of_matrices,
+    "IntGlobalAveragePool": global_pools,
     "IntLayerNorm": norms,
     "IntMatMul": products_of_two,
     "IntMul": products,
