@@ -5,8 +5,8 @@ from pathlib import Path
 
 KERNELS = (
     *("IntAdd", "IntAveragePool", "IntCodedPRelu", "IntCountedAveragePool", "IntGemm"),
-    *("IntGlobalAveragePool", "IntLayerNorm", "IntMatMul", "IntMul", "IntPRelu"),
-    *("IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntSub", "Lut"),
+    *("IntGlobalAveragePool", "IntLayerNorm", "IntMatMul", "IntMul", "IntPRelu", "IntReduce"),
+    *("IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntResize", "IntSub", "Lut"),
     *("LutPair", "LutPerChannel", "Requantize", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""

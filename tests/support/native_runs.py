@@ -359,6 +359,45 @@ def global_pools(rng):
         yield f"{x.shape} {dtype}", Case(inputs, attributes)
 
 
+def resizes(rng):
+    """Every width and number of channels to 70, 1 to 3 axes, coefficients of either size."""
+    sizes = [(1, [n], [71 - n], [2, 3]) for n in range(1, 71)]
+    sizes += [(2, [3, n], [5, 2 * n], [1, 2]) for n in range(1, 71)]
+    sizes += [(2, [4, 3], [7, 6], [1, n]) for n in range(1, 71)]
+    sizes += [
+        (3, [3, 4, 5], [4, 3, 9], [2, 3]),
+        (3, [2, 2, 2], [1, 1, 1], []),
+        (1, [3], [4], [0]),
+    ]
+    for (dims, x_sizes, y_sizes, leading), dtype in itertools.product(
+        sizes, (np.uint8, np.int8)
+    ):
+        is_last = len(leading) > 1 and rng.random() < 0.6
+        places = leading[:-1] if is_last else leading
+        x = bytes_of(rng, *places, *x_sizes, *leading[-1:] * is_last, dtype=dtype)
+        ones = [1] * (3 - dims)
+        x_sizes, y_sizes = ones + x_sizes, ones + y_sizes
+        low, high = (0, 90) if rng.random() < 0.7 else (-40, 40)
+        tables = [
+            [
+                rng.integers(0, n, (2, m)),
+                rng.integers(low, high, (2, m)) if n * m > 1 else np.array([[1], [0]]),
+            ]
+            for n, m in zip(x_sizes, y_sizes, strict=True)
+        ]
+        joined = [
+            np.concatenate(t, axis=1).astype(np.int32) for t in zip(*tables, strict=True)
+        ]
+        zero, m, shift, *last = sum_numbers(rng, 100**dims, dtype)
+        attributes = {"dims": dims, "x_sizes": x_sizes, "y_sizes": y_sizes}
+        attributes |= {"channels_last": 1} if is_last else {}
+        attributes["rounding"] = str(rng.choice(NODE_ROUNDINGS))
+        yield (
+            f"{x.shape} {y_sizes} {dtype}",
+            Case([x, zero, *joined, m, shift, *last], attributes),
+        )
+
+
 def requantizations(rng):
     """Every length to 70, channels first, between and last, and sums at the ends of int32."""
     for length, dtype in itertools.product(range(71), (np.uint8, np.int8)):
@@ -457,6 +496,7 @@ EVERY = {
     "IntRescale": rescalings,
     "IntRescaledAdd": rescaled_sums,
     "IntRescaledSub": rescaled_sums,
+    "IntResize": resizes,
     "IntSub": sums,
     "Lut": lookups,
     "LutPair": pairs,
