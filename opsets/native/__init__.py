@@ -5,9 +5,9 @@ from pathlib import Path
 
 KERNELS = (
     *("IntAdd", "IntAveragePool", "IntCodedPRelu", "IntCountedAveragePool", "IntGemm"),
-    *("IntGlobalAveragePool", "IntLayerNorm", "IntMatMul", "IntMul", "IntPRelu", "IntReduce"),
-    *("IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntResize", "IntSub", "Lut"),
-    *("LutPair", "LutPerChannel", "Requantize", "TableSoftmax"),
+    *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMul"),
+    *("IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntResize"),
+    *("IntSub", "Lut", "LutPair", "LutPerChannel", "Requantize", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""
 

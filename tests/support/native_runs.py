@@ -119,6 +119,29 @@ def softmaxes(rng):
         yield f"length {cells}", Case(inputs, attributes)
 
 
+def log_softmaxes(rng):
+    for number, (x, axis) in enumerate(rows_along(rng)):
+        falling = np.exp(-np.arange(256) / rng.choice([3, 20, 200])) * (1 << 30)
+        unit = (1 << 20) * float(rng.choice([1, 20]))
+        octaves = np.log(2) * np.arange(-30, 11) * unit
+        lines = np.log1p(np.arange(257) / 256) * unit
+        tables = [np.rint(each).astype(np.int64) for each in (octaves, lines)]
+        distances = np.rint(np.arange(256) * unit / 20).astype(np.int64)
+        attributes = {"axis": axis, "fraction_bits": 20}
+        attributes["rounding"] = ROUNDINGS[number % len(ROUNDINGS)]
+        inputs = [x, falling.astype(np.int32), distances, *tables, *ends(x.dtype, 100, 3)]
+        yield f"{x.shape} {axis} {x.dtype}", Case(inputs, attributes)
+
+
+def rows_along(rng):
+    """Rows of every length to 70 and a few more, last, between and first."""
+    for cells, dtype in itertools.product([*range(1, 71), 300, 1000], (np.uint8, np.int8)):
+        yield bytes_of(rng, 3, cells, dtype=dtype), -1
+        yield bytes_of(rng, 2, cells, 3, dtype=dtype), -2
+        narrow = bytes_of(rng, cells, 2, dtype=np.uint8) % 9 + 60
+        yield narrow.view(dtype), -2
+
+
 def lookups(rng):
     table = rng.permutation(256).astype(np.uint8)
     codes = np.arange(256).astype(np.uint8)
@@ -489,6 +512,7 @@ EVERY = {
     "IntGemm": products_of_matrices,
     "IntGlobalAveragePool": global_pools,
     "IntLayerNorm": norms,
+    "IntLogSoftmax": log_softmaxes,
     "IntMatMul": products_of_two,
     "IntMul": products,
     "IntPRelu": slopes,
