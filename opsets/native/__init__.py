@@ -4,10 +4,12 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 KERNELS = (
-    *("IntAdd", "IntAveragePool", "IntCodedPRelu", "IntCountedAveragePool", "IntGemm"),
-    *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMul"),
-    *("IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntResize"),
-    *("IntSub", "Lut", "LutPair", "LutPerChannel", "Requantize", "TableSoftmax"),
+    *("IBertGelu", "IBertSoftmax", "ILayerNorm", "IntAdd", "IntAveragePool", "IntCodedPRelu"),
+    *("IntCountedAveragePool", "IntGemm", "IntGlobalAveragePool", "IntLayerNorm"),
+    *("IntLogSoftmax", "IntMatMul", "IntMul", "IntPRelu", "IntReduce", "IntRescale"),
+    *("IntRescaledAdd", "IntRescaledSub", "IntResize", "IntSub", "Lut", "Lut16"),
+    *("LutInterpolated", "LutPair", "LutPerChannel", "Requantize", "ShiftGelu", "Shiftmax"),
+    *("TableSoftmax",),
 )
 """The ops that have one; all others run their bodies."""
 

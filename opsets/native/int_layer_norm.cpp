@@ -23,18 +23,21 @@ struct Row {
 
 namespace plain {
 #include "shift_loops.h"
+#include "square_sums.h"
 #include "layer_norm_loops.h"
 }
 #if QPASSES_SETS > 1
 BEGIN_AVX2
 namespace avx2 {
 #include "shift_loops.h"
+#include "square_sums.h"
 #include "layer_norm_loops.h"
 }
 END_SET
 BEGIN_AVX512
 namespace avx512 {
 #include "shift_loops.h"
+#include "square_sums.h"
 #include "layer_norm_loops.h"
 }
 END_SET

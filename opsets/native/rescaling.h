@@ -23,6 +23,8 @@ struct AnyRounding {
     explicit AnyRounding(const std::string &name)
         : is_in_double(name == "half_to_even_in_double"),
           usual(is_in_double ? "half_to_even" : name) {}
+
+    explicit AnyRounding(const Requantization &given) : is_in_double(false), usual(given) {}
 };
 
 struct Rescaling {

@@ -142,6 +142,83 @@ def rows_along(rng):
         yield narrow.view(dtype), -2
 
 
+def shift_softmaxes(rng):
+    for x, axis in rows_along(rng):
+        x0 = -int(rng.choice([1, 20, 300, (1 << 20) - 1]))
+        n = int(rng.choice([15, 30]))
+        attributes = {"axis": axis, "x0": x0, "fraction_bits": n, "output_bits": 16}
+        known = ROUNDINGS if x0 < -300 else NODE_ROUNDINGS  # whose shares fit int32
+        yield f"{x.shape} {axis} {x0} {n}", shares_of(rng, x, [], attributes, known)
+
+
+def shares_of(rng, x, numbers, attributes, known=NODE_ROUNDINGS):
+    """A case whose shares of 16 bits become codes, near to one another or saturated."""
+    scale = [array(rng.integers(1, 1 << 24), np.int32), array(rng.integers(24, 34), np.int32)]
+    attributes |= {"rounding": str(rng.choice(known))}
+    return Case([x, *numbers, *scale, *ends(x.dtype, 10, 3)], attributes)
+
+
+def polynomial_softmaxes(rng):
+    for x, axis in rows_along(rng):
+        scale = float(rng.choice([1 / 128, 1 / 16, 0.3]))
+        attributes = {"axis": axis, "x0": -int(0.6931 / scale) - 1, "b": int(2.7073 / scale)}
+        attributes |= {"c": max(int(2.7921 / scale**2), 1)}
+        attributes |= {"fraction_bits": 30, "output_bits": 16}
+        of_exp = [array(rng.integers(1, 1 << 10), np.int32), array(40, np.int32)]
+        yield f"{x.shape} {axis} {scale}", shares_of(rng, x, of_exp, attributes)
+
+
+def shift_gelus(rng):
+    """Rows, and each code beside each largest one."""
+    pairs = np.stack([np.maximum(*ALL_PAIRS), np.minimum(*ALL_PAIRS)], axis=1)
+    whole = [((pairs ^ 0x80).view(np.int8), -1), (pairs, -1)] * 3
+    for number, (x, axis) in enumerate([*whole, *rows_along(rng)]):
+        x0 = -int(rng.choice([1, 2, 30, 255]))
+        attributes = {"axis": axis, "x0": x0, "fraction_bits": 23, "output_bits": 8}
+        zero = array(bytes_of(rng, dtype=x.dtype), x.dtype)
+        yield f"{number} {x.shape} {axis}", shares_of(rng, x, [zero], attributes)
+
+
+def polynomial_gelus(rng):
+    codes = np.arange(256).astype(np.uint8)
+    for number in range(100):
+        x = codes.view((np.uint8, np.int8)[number % 2])
+        scale = float(rng.choice([1 / 128, 1 / 16, 0.3, 2]))
+        attributes = {"b": -int(1.769 / scale) - 1, "c": -int(3.4626 / scale**2) - 1}
+        attributes |= {"one": -int(rng.integers(1, 20)), "fraction_bits": number % 14 + 1}
+        zero = array(bytes_of(rng, dtype=x.dtype), x.dtype)
+        yield f"{number}", shares_of(rng, x, [zero], attributes)
+
+
+def published_norms(rng):
+    for cells, dtype in itertools.product([*range(1, 71), 768], (np.uint8, np.int8, np.int16)):
+        x, zero = words(rng, 3, cells, dtype=dtype), array(words(rng, dtype=dtype), dtype)
+        bias = rng.integers(-(1 << 30), 1 << 30, cells)
+        m = rng.integers(-(1 << 20), 1 << 20, cells).astype(np.int32)
+        shift = rng.integers(30, 48, cells).astype(np.int32)
+        attributes = {"cells": cells, "rounding": str(rng.choice(ROUNDINGS))}
+        inputs = [x, zero, bias, m, shift, *ends(np.int8, 5, 3)]
+        yield f"{cells} {dtype}", Case(inputs, attributes)
+
+
+ALL_WORDS = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+
+
+def wide_lookups(rng):
+    for dtype in (np.uint8, np.int8, np.int16):
+        table = words(rng, 1 << 16, dtype=dtype)
+        for count in [*range(71), 1 << 16]:
+            yield f"{count} {dtype}", Case([ALL_WORDS[:count], table], {})
+
+
+def interpolations(rng):
+    for number, dtype in itertools.product(range(12), (np.uint8, np.int8, np.int16)):
+        table, shift = words(rng, 513), array(rng.choice([1, 7, 12, 15, 61]), np.int32)
+        rounding = {"rounding": ROUNDINGS[number % 3]}
+        inputs = [ALL_WORDS, table, shift, *ends(dtype, 3, 2)]
+        yield f"{number} {dtype}", Case(inputs, rounding)
+
+
 def lookups(rng):
     table = rng.permutation(256).astype(np.uint8)
     codes = np.arange(256).astype(np.uint8)
@@ -223,10 +300,13 @@ def product_of(rng, a, b):
 
 
 def rescalings(rng):
-    words = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
     for number in range(20):
         m, shift = int(rng.integers(1, 1 << 30)), int(rng.integers(20, 45))
-        for x, dtype in ((words, np.uint8), (words, np.int16), (ALL_PAIRS[1], np.int16)):
+        for x, dtype in (
+            (ALL_WORDS, np.uint8),
+            (ALL_WORDS, np.int16),
+            (ALL_PAIRS[1], np.int16),
+        ):
             zero = array(int(rng.integers(0, 99)), x.dtype)
             numbers = [zero, array(m, np.int32), array(shift, np.int32)]
             rounding = NODE_ROUNDINGS[number % len(NODE_ROUNDINGS)]
@@ -505,6 +585,9 @@ def products_of_two(rng):
 
 
 EVERY = {
+    "IBertGelu": polynomial_gelus,
+    "IBertSoftmax": polynomial_softmaxes,
+    "ILayerNorm": published_norms,
     "IntAdd": sums,
     "IntAveragePool": pools,
     "IntCodedPRelu": coded_slopes,
@@ -523,9 +606,13 @@ EVERY = {
     "IntResize": resizes,
     "IntSub": sums,
     "Lut": lookups,
+    "Lut16": wide_lookups,
+    "LutInterpolated": interpolations,
     "LutPair": pairs,
     "LutPerChannel": lookups_by_channel,
     "Requantize": requantizations,
+    "ShiftGelu": shift_gelus,
+    "Shiftmax": shift_softmaxes,
     "TableSoftmax": softmaxes,
 }
 """All codes or pairs of codes, and every length to 70, of the numbers that are emitted."""
