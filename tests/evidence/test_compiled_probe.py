@@ -6,9 +6,15 @@ import pytest
 import qpasses
 from calibration import Session
 from opsets import native
+from opsets.either_layout import ATTRIBUTE, layout_of
+from opsets.qpasses_v1 import OPS
 from qpasses.checking import side_by_side, verification
 from qpasses.evidence import compiled_probe
+from qpasses.ir.interchange import import_graph
+from qpasses.ir.record import NodeRecord, Record
+from tests.support.native_runs import drawn
 from tests.support.small_models import cnn, model, numbers, pictures
+from tests.support.tosa_nodes import model_of_nodes
 
 needs_kernels = pytest.mark.skipif(
     native.library() is None, reason="there was no compiler for kernels"
@@ -107,6 +113,59 @@ def test_kernels_of_pictures_are_run_in_either_layout(target, layout):
     assert found["summary"]["problems"] == []
     assert {"IntAveragePool", "IntCountedAveragePool"} & {*kernels}
     assert {"IntPRelu", "IntCodedPRelu"} & {*kernels}
+
+
+PUBLISHED = """
+    g (float[2, 12, 16] x) => (float[2, 12, 16] y) {
+        n = LayerNormalization (x, g, b)  s = Softmax <axis = -1> (n)
+        e = Gelu (s)  l = LogSoftmax <axis = -1> (e)  y = Add (l, x)
+    }
+"""
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("options", "ops"),
+    [
+        (
+            {"softmax": "shiftmax", "gelu": "shift", "layernorm": "ivit"},
+            {"Shiftmax", "ShiftGelu", "ILayerNorm", "IntLogSoftmax"},
+        ),
+        ({"softmax": "ibert", "gelu": "ibert"}, {"IBertSoftmax", "IBertGelu"}),
+    ],
+    ids=["ivit", "ibert"],
+)
+def test_kernels_of_published_algorithms_are_run(options, ops):
+    original = model(PUBLISHED, opset=20, g=numbers(16), b=numbers(16))
+    feeds = [{"x": each} for each in numbers(4, 2, 12, 16)]
+    made = qpasses.quantize(original, feeds, **options).model
+    kernels = [node.op_type for node in made.graph.node if node.op_type in native.KERNELS]
+    assert ops <= {*kernels}
+    found = qpasses.verify(made, original, feeds).report
+    assert found["checks"]["compiled_kernels"]["nodes"] == len(kernels)
+    assert found["summary"]["problems"] == []
+
+
+def entry(node, is_laid):
+    """A record of channels last, where a picture has them."""
+    rank = len(node.inputs[0].shape)
+    is_picture = node.attrs.get("dims", rank - 2) <= rank - 2
+    layout = layout_of(rank) if is_laid and is_picture else ""
+    return NodeRecord(source=[], scales={}, layout=layout)
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", native.KERNELS)
+def test_random_nodes_of_every_kernel_are_run(name):
+    cases = drawn(name, 4)
+    graph = import_graph(model_of_nodes(OPS[name], cases))
+    takes_either = ATTRIBUTE in OPS[name].attributes
+    for is_laid in {False, takes_either}:
+        record = Record(nodes={node.name: entry(node, is_laid) for node in graph.nodes})
+        found = compiled_probe.probe_compiled(graph, record, native.library())
+        assert found.nodes == len(cases)
+        assert found.wrong == {}
+        assert found.elements > 0
 
 
 class WrongSession(Session):
