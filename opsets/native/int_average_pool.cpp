@@ -63,13 +63,12 @@ struct Pool {
     int64_t row_size() const { return axes.back().out * inner; }
 
     /* The coordinates of a row of windows along all axes but the last. */
-    Shape find(int64_t row) const {
-        Shape found(axes.size() - 1);
-        for (size_t k = found.size(); k-- > 0;) {
-            found[k] = row % axes[k].out;
+    void find(int64_t row, Shape &windows) const {
+        windows.resize(axes.size() - 1);
+        for (size_t k = windows.size(); k-- > 0;) {
+            windows[k] = row % axes[k].out;
             row /= axes[k].out;
         }
-        return found;
     }
 
     /* Calls work(row) for the rows of x that a row of windows covers; ``row``: the picture, then
@@ -88,66 +87,39 @@ struct Pool {
     }
 };
 
-/* Sums of codes less their zero point, of rows of windows, a few at a time: along all axes but
-   the last, with zeros for the padding, then along that. */
+/* Sums of codes less their zero point, of rows of windows: along all axes but the last, with
+   zeros for the padding, then along that. */
 template <typename T, typename Sum> class RowSums {
   public:
-    RowSums(const Pool &pool, const T *x, int64_t zero, int64_t most)
+    RowSums(const Pool &pool, const T *x, int64_t zero)
         : pool_(pool), last_(pool.axes.back()), x_(x), zero_(zero),
-          pitch_(last_.padded() * pool.inner), columns_(most * pitch_), sums_(most * pitch_),
-          wide_(most * pool.row_size()) {}
+          columns_(last_.padded() * pool.inner) {}
 
-    /* Of so many rows from a first one on. */
-    const int32_t *of(int64_t first, int64_t count) {
-        for (int64_t row = 0; row < count; row++)
-            add_codes(first + row, columns_.data() + row * pitch_ + last_.before * pool_.inner);
-        const int64_t inner = pool_.inner, size = pool_.row_size(), step = last_.stride * inner;
-        const bool is_dense = last_.stride <= DENSE || inner == 1;
-        if (is_dense)
-            add_columns(0, (count - 1) * pitch_ + (last_.out - 1) * step + inner);
-        for (int64_t row = 0; row < count; row++) {
-            const Sum *sums = sums_.data() + row * pitch_;
-            int32_t *wide = wide_.data() + row * size;
-            if (step == inner || inner == 1) {
-                BEST(pick<Sum>)(sums, step / inner, size, wide);
-                continue;
-            }
-            for (int64_t k = 0; k < last_.out; k++) {
-                if (!is_dense)
-                    add_columns(row * pitch_ + k * step, inner);
-                BEST(pick<Sum>)(sums + k * step, 1, inner, wide + k * inner);
-            }
-        }
-        return wide_.data();
-    }
-
-  private:
-    static constexpr int64_t DENSE = 2; /* of farther windows those between are not summed */
-    const Pool &pool_;
-    const WindowAxis &last_;
-    const T *x_;
-    int64_t zero_, pitch_;
-    std::vector<const T *> codes_;
-    std::vector<const Sum *> shifted_;
-    std::vector<Sum> columns_, sums_;
-    std::vector<int32_t> wide_;
-
-    void add_codes(int64_t row, Sum *columns) {
+    void add(int64_t row, int32_t *sums) {
+        const int64_t inner = pool_.inner;
         codes_.clear();
-        pool_.covered(pool_.find(row % pool_.rows), 0, row / pool_.rows, [&](int64_t each) {
+        pool_.find(row % pool_.rows, windows_);
+        pool_.covered(windows_, 0, row / pool_.rows, [&](int64_t each) {
             codes_.push_back(x_ + each * pool_.width());
         });
         const int64_t number = static_cast<int64_t>(codes_.size());
         BEST(sum_rows<T, Sum>)(codes_.data(), number, static_cast<Sum>(-number * zero_),
-                               pool_.width(), columns);
-    }
-
-    void add_columns(int64_t from, int64_t count) {
+                               pool_.width(), columns_.data() + last_.before * inner);
         shifted_.clear();
         for (int64_t k = 0; k < last_.kernel; k++)
-            shifted_.push_back(columns_.data() + from + k * last_.dilation * pool_.inner);
-        BEST(sum_rows<Sum, Sum>)(shifted_.data(), last_.kernel, 0, count, sums_.data() + from);
+            shifted_.push_back(columns_.data() + k * last_.dilation * inner);
+        BEST(sum_windows<Sum>)(shifted_, last_.stride * inner, inner, last_.out, sums);
     }
+
+  private:
+    const Pool &pool_;
+    const WindowAxis &last_;
+    const T *x_;
+    int64_t zero_;
+    Shape windows_;
+    std::vector<const T *> codes_;
+    std::vector<const Sum *> shifted_;
+    std::vector<Sum> columns_;
 };
 
 /* Calls work(sums, first row, how many) for rows of windows, on the session's threads. */
@@ -160,11 +132,14 @@ void each_rows(const Context &context, const Pool &pool, const T *x, int64_t zer
     const int64_t few = BLOCK / size + 1;
     const int64_t least = (WORK / std::max<int64_t>(cost, 1) / few + 1) * few;
     context.parallel((all + least - 1) / least, [&](size_t part) {
-        RowSums<T, Sum> sums(pool, x, zero, few);
+        RowSums<T, Sum> rows(pool, x, zero);
+        std::vector<int32_t> sums(few * size);
         const int64_t begin = static_cast<int64_t>(part) * least, end = std::min(all, begin + least);
         for (int64_t row = begin; row < end; row += few) {
             const int64_t some = std::min(few, end - row);
-            work(sums.of(row, some), row, some);
+            for (int64_t k = 0; k < some; k++)
+                rows.add(row + k, sums.data() + k * size);
+            work(static_cast<const int32_t *>(sums.data()), row, some);
         }
     });
 }
@@ -230,13 +205,14 @@ struct Counted {
     }
 
     /* Of each sum of a row, at least one cell. */
-    void row(int64_t place, std::vector<int64_t> &found) const {
-        const Shape windows = pool.find(place % pool.rows);
+    void row(int64_t place, int64_t *found) const {
+        Shape windows;
+        pool.find(place % pool.rows, windows);
         int64_t others = 1;
         for (size_t k = 0; k < windows.size(); k++)
             others *= along[k][windows[k]];
         for (int64_t each : along.back())
-            found.insert(found.end(), pool.inner, std::max<int64_t>(others * each, 1));
+            found = std::fill_n(found, pool.inner, std::max<int64_t>(others * each, 1));
     }
 };
 
@@ -277,9 +253,9 @@ struct IntCountedAveragePool {
             each_rows(context, pool, x, number(1), [&](const int32_t *sums, int64_t row,
                                                        int64_t count) {
                 uint8_t *found = static_cast<uint8_t *>(y) + row * size;
-                std::vector<int64_t> cells;
-                for (int64_t k = row; k < row + count; k++)
-                    counted.row(k, cells);
+                std::vector<int64_t> cells(count * size);
+                for (int64_t k = 0; k < count; k++)
+                    counted.row(row + k, cells.data() + k * size);
                 if (is_exact) {
                     std::vector<double> divisors(cells.begin(), cells.end());
                     divide({divisors.data(), std::ldexp(m, -static_cast<int>(shift)),

@@ -1,14 +1,25 @@
 /* The loops of average pools, for one instruction set: see int_average_pool.cpp. */
 
-/* Every so many of them. */
+/* Sums of ``rows`` for so many windows, each of several channels, ``step`` apart in them. */
 template <typename Sum>
-void pick(const Sum *__restrict sums, int64_t step, int64_t count, int32_t *__restrict picked) {
-    if (step == 1)
+void sum_windows(std::vector<const Sum *> &rows, int64_t step, int64_t channels, int64_t count,
+                 int32_t *__restrict sums) {
+    const int64_t number = static_cast<int64_t>(rows.size());
+    if (step == channels) {
+        sum_rows<Sum, int32_t>(rows.data(), number, 0, count * channels, sums);
+    } else if (channels == 1) {
         for (int64_t k = 0; k < count; k++)
-            picked[k] = sums[k];
-    else
-        for (int64_t k = 0; k < count; k++)
-            picked[k] = sums[k * step];
+            sums[k] = 0;
+        for (const Sum *row : rows)
+            for (int64_t k = 0; k < count; k++)
+                sums[k] += row[k * step];
+    } else {
+        for (int64_t k = 0; k < count; k++) {
+            sum_rows<Sum, int32_t>(rows.data(), number, 0, channels, sums + k * channels);
+            for (const Sum *&row : rows)
+                row += step;
+        }
+    }
 }
 
 /* Quotients of products below 2**52: no rounding of such a quotient reaches a tie. */
