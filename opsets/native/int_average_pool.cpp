@@ -134,7 +134,8 @@ void each_rows(const Context &context, const Pool &pool, const T *x, int64_t zer
     context.parallel((all + least - 1) / least, [&](size_t part) {
         RowSums<T, Sum> rows(pool, x, zero);
         std::vector<int32_t> sums(few * size);
-        const int64_t begin = static_cast<int64_t>(part) * least, end = std::min(all, begin + least);
+        const int64_t begin = static_cast<int64_t>(part) * least;
+        const int64_t end = std::min(all, begin + least);
         for (int64_t row = begin; row < end; row += few) {
             const int64_t some = std::min(few, end - row);
             for (int64_t k = 0; k < some; k++)
@@ -225,8 +226,10 @@ struct IntCountedAveragePool {
 
     explicit IntCountedAveragePool(const Attributes &given)
         : channels(given.integer("channels")), windows(given),
-          uncounted(given.integers("uncounted_pads")), rounding(rounding_of(given.text("rounding"))),
-          numbers(given, 7) {
+          uncounted(given.integers("uncounted_pads")),
+          rounding(rounding_of(given.text("rounding"))), numbers(given, 7) {
+        for (int64_t each : uncounted)
+            must_be_from(each, 0, Windows::LARGEST, "a padding that is not counted");
         if (uncounted.size() != windows.pads.size())
             throw std::runtime_error("IntCountedAveragePool: its pads are not all counted or not");
     }

@@ -67,6 +67,7 @@ template <bool IS_CODED> struct PRelu {
 
     Slopes slopes(const Inputs &inputs) const {
         const auto number = [&](size_t place) { return inputs(place).number(); };
+        must_be_codes(inputs(1), "a zero point");
         Slopes found = {inputs(1).type, number(1), {rounding, number(2), number(3)},
                         {number(END), number(END + 1), number(END + 2)}, {}, {}, {}};
         if (inputs(END).type != found.type)

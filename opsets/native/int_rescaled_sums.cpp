@@ -82,6 +82,7 @@ template <int SIGN> struct RescaledSum {
         const auto number = [&](size_t place) { return inputs(place).number(); };
         const int64_t left = number(4);
         must_be_from(left, 0, 31, "a left shift");
+        of_stored(inputs(11).type, "a sum", [](auto) {});
         const auto terms = [&](size_t zero, size_t scale, int64_t sign) {
             const int64_t x_zero = inputs(zero).number();
             const Rescaling scaled = {rounding, number(scale), number(scale + 1)};

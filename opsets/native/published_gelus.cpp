@@ -133,7 +133,8 @@ struct IBertGelu {
     void run(const Context &context) const {
         const auto known = prepared.of(context);
         const Tensor x = checked(context, *known);
-        look_up(context, known->table.data(), x, static_cast<uint8_t *>(context.output(0, x.shape)));
+        void *y = context.output(0, x.shape);
+        look_up(context, known->table.data(), x, static_cast<uint8_t *>(y));
     }
 };
 

@@ -85,10 +85,6 @@ Requantizer::Requantizer(const Requantization &rounding, std::vector<int32_t> mu
         }
         halves_.push_back(std::ldexp(0.5, -shifts_[k]));
     }
-    if (type == INT32) {
-        one_ = each_ = loop_of<int32_t, true>(way, rounding.last);
-        return;
-    }
     of_stored(type, "a zero point", [&](auto code) {
         one_ = loop_of<decltype(code), true>(way, rounding.last);
         each_ = loop_of<decltype(code), false>(way, rounding.last);

@@ -1,4 +1,4 @@
-/* Sums of int32 as codes, or as int32, by one multiplier or one for each channel. */
+/* Sums of int32 as codes, by one multiplier or one for each channel. */
 
 #pragma once
 
@@ -17,7 +17,7 @@ struct Factors {
 
 class Requantizer {
   public:
-    /* ``largest``: of the sums. Of results that are int32, they are the levels. */
+    /* ``largest``: of the sums. */
     Requantizer(const Requantization &rounding, std::vector<int32_t> multipliers,
                 std::vector<int32_t> shifts, const Ends &ends, Type type, int64_t largest);
 
@@ -56,7 +56,7 @@ class Requantizer {
         loop(given, sums, count, static_cast<char *>(y) + to * size_of(type_));
     }
 
-    static int64_t size_of(Type type) { return type == INT32 ? 4 : type == INT16 ? 2 : 1; }
+    static int64_t size_of(Type type) { return type == INT16 ? 2 : 1; }
 };
 
 } // namespace qpasses

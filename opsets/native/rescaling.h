@@ -45,7 +45,8 @@ struct Rescaling {
             return rounded_twice(static_cast<int64_t>(value), multiplier, shift,
                                  rounding.usual.last);
         const Wide product = value * multiplier, floor = product >> shift;
-        const Wide rest = product - floor * (Wide{1} << shift), beyond = 2 * rest - (Wide{1} << shift);
+        const Wide step = Wide{1} << shift, rest = product - floor * step;
+        const Wide beyond = 2 * rest - step;
         return within(floor + (beyond > 0 || (beyond == 0 && goes_up(product, floor))));
     }
 
@@ -76,6 +77,11 @@ struct Rescaling {
 /* The last step of every op. */
 struct Ends {
     int64_t zero, low, high;
+
+    Ends(int64_t y_zero, int64_t y_min, int64_t y_max) : zero(y_zero), low(y_min), high(y_max) {
+        for (int64_t each : {zero, low, high})
+            must_be_from(each, -0x8000, 0x7fff, "an end of codes");
+    }
 
     int64_t operator()(int64_t level) const {
         return std::min(std::max(level + zero, low), high);
