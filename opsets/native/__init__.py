@@ -4,9 +4,12 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 KERNELS = (
-    *("IntAdd", "IntConv", "IntConvPerChannel", "IntGemm", "IntLayerNorm", "IntMatMul"),
-    *("IntMul", "IntReduce", "IntRescale", "IntSub", "Lut", "LutPair", "LutPerChannel"),
-    "TableSoftmax",
+    *("IBertGelu", "IBertSoftmax", "ILayerNorm", "IntAdd", "IntAveragePool", "IntCodedPRelu"),
+    *("IntConv", "IntConvPerChannel", "IntCountedAveragePool", "IntGemm"),
+    *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMul"),
+    *("IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntResize"),
+    *("IntSub", "Lut", "Lut16", "LutInterpolated", "LutPair", "LutPerChannel", "Requantize"),
+    *("ShiftGelu", "Shiftmax", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""
 

@@ -60,7 +60,7 @@ struct Filters {
 };
 
 template <int WINDOWS, int VECTORS> void tile(const Filters &at, int64_t window) {
-    const int64_t wide = padded(at.channels, 16), step = at.given.stride[2] * at.channels;
+    const int64_t wide = padded(at.channels, 16), step = at.given.width().stride * at.channels;
     __m512i found[WINDOWS][VECTORS];
     _Pragma("GCC unroll 4") for (int w = 0; w < WINDOWS; w++)
         _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
@@ -68,14 +68,14 @@ template <int WINDOWS, int VECTORS> void tile(const Filters &at, int64_t window)
     const int8_t *bytes = at.bytes + ROWS * at.first;
     for (int64_t four = 0; four < at.fours; four++) {
         const int32_t *x = at.rows + four * at.four_step + window * step + at.first;
-        for (int64_t cell = 0; cell < at.given.cells[2]; cell++) {
+        for (int64_t cell = 0; cell < at.given.width().kernel; cell++) {
             _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++) {
                 const __m512i right = _mm512_loadu_si512(bytes + 64 * v);
                 _Pragma("GCC unroll 4") for (int w = 0; w < WINDOWS; w++)
                     found[w][v] = _mm512_dpbusd_epi32(
                         found[w][v], _mm512_loadu_si512(x + w * step + 16 * v), right);
             }
-            x += at.given.dilation[2] * at.channels;
+            x += at.given.width().dilation * at.channels;
             bytes += ROWS * wide;
         }
     }
@@ -86,11 +86,11 @@ template <int WINDOWS, int VECTORS> void tile(const Filters &at, int64_t window)
 
 template <int VECTORS> void tiles(const Filters &at) {
     int64_t window = 0;
-    for (; window + 4 <= at.given.count[2]; window += 4)
+    for (; window + 4 <= at.given.width().out; window += 4)
         tile<4, VECTORS>(at, window);
-    for (; window + 2 <= at.given.count[2]; window += 2)
+    for (; window + 2 <= at.given.width().out; window += 2)
         tile<2, VECTORS>(at, window);
-    for (; window < at.given.count[2]; window++)
+    for (; window < at.given.width().out; window++)
         tile<1, VECTORS>(at, window);
 }
 
@@ -137,8 +137,8 @@ void Depthwise::run(const Geometry &given, const Requantized &after, const int32
                     const uint8_t *x, int64_t step, uint8_t *y) const {
 #if QPASSES_SETS > 1
     if (chosen_set() == AVX512) {
-        const int64_t bytes_of_row = given.reach(2, given.count[2]) * channels;
-        const int64_t fours = padded(height, ROWS) / ROWS, row_step = given.dilation[1] * step;
+        const int64_t bytes_of_row = given.width().reach(given.width().out) * channels;
+        const int64_t fours = padded(height, ROWS) / ROWS, row_step = given.height().dilation * step;
         const int64_t four_step = padded(bytes_of_row, 16) + 16; /* which vectors read beyond */
         static thread_local std::vector<int32_t> rows;
         if (rows.size() < static_cast<size_t>(fours * four_step))

@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "geometry.h"
 #include "requantized.h"
-#include "window.h"
 
 namespace qpasses {
 

@@ -10,11 +10,15 @@
 
 namespace qpasses {
 
+inline bool is_done(const Api *api, Status status) {
+    if (status)
+        reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(status);
+    return !status;
+}
+
 inline void check(const Api *api, Status status) {
-    if (!status)
-        return;
-    reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(status);
-    throw std::runtime_error("onnxruntime refuses a call");
+    if (!is_done(api, status))
+        throw std::runtime_error("onnxruntime refuses a call");
 }
 
 /* Sizes as far as they are known: -1, and a name where there is one. */
@@ -63,48 +67,45 @@ struct Inference {
         return found;
     }
 
+    int64_t integer_or(const char *name, int64_t usual) const {
+        return attribute(name) ? integer(name) : usual;
+    }
+
     std::vector<int64_t> integers(const char *name) const {
-        std::vector<int64_t> found(MOST_AXES);
+        std::vector<int64_t> found(2 * MOST_AXES);
         found.resize(read(name, INTEGERS, found.data(), found.size()));
         return found;
     }
 
-    int64_t integer_or(const char *name, int64_t other) const {
-        return is_there(name) ? integer(name) : other;
-    }
-
     std::vector<int64_t> integers_or_none(const char *name) const {
-        return is_there(name) ? integers(name) : std::vector<int64_t>{};
+        return attribute(name) ? integers(name) : std::vector<int64_t>();
     }
 
-    std::string text_or(const char *name, const char *other) const {
-        if (!is_there(name))
-            return other;
+    std::string text_or(const char *name, const char *usual) const {
         char found[MOST_AXES] = {};
-        return {found, read(name, TEXT, found, sizeof found)};
+        return attribute(name) ? std::string(found, read(name, TEXT, found, sizeof found)) : usual;
     }
 
   private:
     enum Kind { INTEGER = 1, INTEGERS = 2, TEXT = 5 };
 
-    bool is_there(const char *name) const {
-        const void *attribute = nullptr;
-        Status missing = call<void *, const char *, const void **>(api, INFERENCE_ATTRIBUTE,
-                                                                   context, name, &attribute);
-        if (missing)
-            reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(missing);
-        return !missing;
+    /* None where the node has it not. */
+    const void *attribute(const char *name) const {
+        const void *found = nullptr;
+        const bool is_there =
+            is_done(api, call<void *, const char *, const void **>(api, INFERENCE_ATTRIBUTE,
+                                                                   context, name, &found));
+        return is_there ? found : nullptr;
     }
 
     /* So many numbers or letters of an attribute. */
     template <typename T> size_t read(const char *name, Kind kind, T *found, size_t most) const {
-        const void *attribute = nullptr;
+        const void *given = attribute(name);
+        if (!given)
+            throw std::runtime_error("an attribute is missing");
         size_t bytes = 0;
-        check(api, call<void *, const char *, const void **>(api, INFERENCE_ATTRIBUTE, context,
-                                                             name, &attribute));
         check(api, call<const void *, int, void *, size_t, size_t *>(
-                       api, READ_ATTRIBUTE, attribute, kind, found, most * sizeof(T),
-                       &bytes));
+                       api, READ_ATTRIBUTE, given, kind, found, most * sizeof(T), &bytes));
         return bytes / sizeof(T);
     }
 };

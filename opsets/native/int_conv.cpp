@@ -1,9 +1,11 @@
-/* IntConv and IntConvPerChannel: convolutions of stored numbers, whose weights are packed once. */
+/* IntConv and IntConvPerChannel: convolutions of stored numbers, whose weights are packed once.
+   IntAveragePool: one with weights of one. */
 
 #include "depthwise.h"
+#include "geometry.h"
 #include "kernels.h"
 #include "matrices.h"
-#include "window.h"
+#include "prepared.h"
 
 #include <algorithm>
 #include <memory>
@@ -16,7 +18,6 @@ constexpr int64_t WINDOWS = 24; /* of a part at least, which share what is read 
 /* Weights and all that stands on a node: a matrix for each group of outputs, or filters that
    read one channel each. */
 struct Filters {
-    Shape kernel;
     int64_t outputs = 0, inputs = 0; /* of all groups; of one */
     int64_t zero = 0;                /* of weights, less what they were shifted by */
     bool is_signed = false;          /* the pictures */
@@ -39,82 +40,57 @@ struct Part {
     int64_t picture, depth, first, rows;
 };
 
-struct IntConv {
-    Window window;
+struct Convolution {
+    Windows windows;
     Requantization rounding;
-    Shape rests;
     int64_t group;
-    bool is_channels_last;
-    Constants constants;
-    std::unique_ptr<Filters> packed; /* where all of it is constant */
+    Shape rests;
 
-    explicit IntConv(const Attributes &given)
-        : window(given), rounding(given.text("rounding")), rests(given.integers_or_none("bias_rests")),
-          group(given.integer_or("group", 1)),
-          is_channels_last(given.integer_or("channels_last", 0) != 0), constants(given, 10) {
-        if (constants.are_known(1, 9))
-            packed = made([&](size_t place) { return constants.at(place); });
-    }
-
-    static void shape(const Inference &given, Sizes &sizes) {
-        const Sizes weights = given.input(2);
-        if (weights.rank != sizes.rank || sizes.rank < 3)
-            return;
-        const bool is_last = given.integer_or("channels_last", 0) != 0;
-        const size_t channels = is_last ? sizes.rank - 1 : 1;
-        Geometry::infer(given, sizes, is_last,
-                        {weights.numbers + 2, weights.numbers + weights.rank});
-        sizes.numbers[channels] = weights.numbers[0];
-        sizes.names[channels] = weights.names[0];
-    }
-
-    /* From the inputs 1 to 9. */
-    template <typename Input> std::unique_ptr<Filters> made(Input input) const {
-        auto found = std::make_unique<Filters>();
+    /* From the inputs 1 to 9 of a convolution. */
+    Filters made(const Inputs &input) const {
+        Filters found;
         const Tensor x_zero = input(1), w = input(2), bias = input(4);
         must_be_codes(w, "a convolution: w");
         must_be_codes(x_zero, "a convolution: x_zero");
-        if (w.shape.size() < 3 || w.shape.size() > 5)
-            throw std::runtime_error("a convolution needs weights with one, two or three axes");
-        found->kernel = {w.shape.begin() + 2, w.shape.end()};
-        found->outputs = w.shape[0];
-        found->inputs = w.shape[1];
-        found->is_signed = x_zero.type == INT8;
-        found->zero = input(3).number() - (w.type == INT8 ? 0 : 128);
+        if (x_zero.type != input(7).type)
+            throw std::runtime_error("a convolution: x and its results differ in type");
+        if (w.shape.size() < 3 || Shape(w.shape.begin() + 2, w.shape.end()) != windows.kernel)
+            throw std::runtime_error("a convolution: weights are not of its window");
+        found.outputs = w.shape[0];
+        found.inputs = w.shape[1];
+        found.is_signed = x_zero.type == INT8;
+        found.zero = input(3).number() - (w.type == INT8 ? 0 : 128);
         must_be_from(group, 1, INT32_MAX, "group");
-        if (found->outputs % group || bias.type != INT32 ||
-            static_cast<int64_t>(bias.size()) != found->outputs)
+        if (found.outputs % group || bias.type != INT32 ||
+            static_cast<int64_t>(bias.size()) != found.outputs)
             throw std::runtime_error("weights that are not of their groups, or not of their biases");
         const int64_t count = static_cast<int64_t>(x_zero.size());
-        if (count != 1 && (count != group || found->inputs != 1))
+        if (count != 1 && (count != group || found.inputs != 1))
             throw std::runtime_error("zero points that are neither one nor one for each channel");
         for (int64_t c = 0; c < count; c++)
-            found->x_zeros.push_back(x_zero.as<uint8_t>()[c] ^ (found->is_signed ? 0x80 : 0));
-        const std::vector<int64_t> multipliers = numbers_of(input(5), found->outputs);
-        const std::vector<int64_t> shifts = numbers_of(input(6), found->outputs);
-        if (found->inputs == 1 && found->outputs == group && found->zero == 0 &&
-            found->kernel.size() < 3)
-            found->depthwise = std::make_unique<Depthwise>();
-        add_groups(*found, w, bias.as<int32_t>(), multipliers, shifts, input(7).number(),
+            found.x_zeros.push_back(x_zero.as<uint8_t>()[c] ^ (found.is_signed ? 0x80 : 0));
+        const std::vector<int64_t> multipliers = numbers_of(input(5), found.outputs);
+        const std::vector<int64_t> shifts = numbers_of(input(6), found.outputs);
+        if (found.inputs == 1 && found.outputs == group && found.zero == 0 &&
+            windows.kernel.size() < 3)
+            found.depthwise = std::make_unique<Depthwise>();
+        add_groups(found, w, bias.as<int32_t>(), multipliers, shifts, input(7).number(),
                    input(8).number(), input(9).number());
         return found;
     }
 
     /* Whether cells in a row of a window lie side by side in a picture. */
-    bool has_rows(const Filters &filters) const {
-        const Shape &dilations = window.dilations;
-        return group == 1 && (dilations.empty() || dilations.back() == 1) && !filters.kernel.empty();
-    }
+    bool has_rows() const { return group == 1 && windows.dilations.back() == 1; }
 
     void add_groups(Filters &filters, const Tensor &w, const int32_t *bias,
                     const std::vector<int64_t> &multipliers, const std::vector<int64_t> &shifts,
                     int64_t y_zero, int64_t y_least, int64_t y_most) const {
         int64_t cells = 1;
-        for (const int64_t size : filters.kernel)
+        for (const int64_t size : windows.kernel)
             cells *= size;
         const bool is_signed = w.type == INT8;
         const int64_t inputs = filters.inputs, count = cells * inputs;
-        const int64_t in_row = has_rows(filters) ? filters.kernel.back() : 1;
+        const int64_t in_row = has_rows() ? windows.kernel.back() : 1;
         /* filters of one channel are one group here, of which every output has its own sum */
         const int64_t groups = filters.depthwise ? 1 : group, outputs = filters.outputs / groups;
         if (!rests.empty() && static_cast<int64_t>(rests.size()) != filters.outputs)
@@ -127,7 +103,7 @@ struct IntConv {
                     for (int64_t k = 0; k < cells; k++)
                         turned[(k * inputs + c) * outputs + m] = from[(m * inputs + c) * cells + k];
             RightMatrix matrix;
-            matrix.pack(turned.data(), is_signed, cells / std::max<int64_t>(in_row, 1),
+            matrix.pack(turned.data(), is_signed, cells / in_row,
                         in_row * inputs, outputs);
             const int64_t first = g * outputs;
             const std::vector<int64_t> start(bias + first, bias + first + outputs);
@@ -149,46 +125,41 @@ struct IntConv {
                     start[m] - x_zeros[m] * matrix.sums[m] + count * x_zeros[m] * filters.zero);
             if (filters.depthwise)
                 filters.depthwise->pack(turned.data(), is_signed,
-                                        filters.kernel.size() < 2 ? cells : filters.kernel[0],
-                                        filters.kernel.size() < 2 ? 1 : filters.kernel[1], outputs);
+                                        windows.kernel.size() < 2 ? cells : windows.kernel[0],
+                                        windows.kernel.size() < 2 ? 1 : windows.kernel[1], outputs);
             else
                 filters.matrices.push_back(std::move(matrix));
         }
     }
 
-    void run(const Context &context) const {
+    void run(const Context &context, const Filters &filters) const {
         const Tensor x = context.input(0);
-        std::unique_ptr<Filters> own;
-        if (!packed)
-            own = made([&](size_t place) { return context.input(place); });
-        const Filters &filters = packed ? *packed : *own;
-        const size_t rank = filters.kernel.size() + 2;
+        const size_t rank = windows.kernel.size() + 2;
         const int64_t channels = filters.inputs * group;
-        if (x.type != (filters.is_signed ? INT8 : UINT8) || x.type != constants.type(context, 7))
-            throw std::runtime_error("a convolution: x, its zero point and results differ in type");
-        if (x.shape.size() != rank || x.shape[is_channels_last ? rank - 1 : 1] != channels)
+        if (x.type != (filters.is_signed ? INT8 : UINT8))
+            throw std::runtime_error("a convolution: x and its zero point differ in type");
+        if (x.shape.size() != rank || x.shape[windows.is_last ? rank - 1 : 1] != channels)
             throw std::runtime_error("a convolution: x has other axes or channels than weights");
-        const Geometry given(window, x.shape, is_channels_last, filters.kernel);
+        const Geometry given(windows, x.shape);
         Shape shape = x.shape;
-        shape[is_channels_last ? rank - 1 : 1] = filters.outputs;
+        shape[windows.is_last ? rank - 1 : 1] = filters.outputs;
         for (size_t k = 0; k < rank - 2; k++)
-            shape[(is_channels_last ? 1 : 2) + k] = given.of_axis(given.count, k, rank - 2);
+            shape[windows.first_axis() + k] = given.out(k, rank - 2);
         uint8_t *y = static_cast<uint8_t *>(context.output(0, shape));
-        const int64_t rows = given.count[1], wide = given.count[2];
+        const int64_t rows = given.height().out, wide = given.width().out;
         if (x.shape[0] == 0 || given.windows() == 0 || filters.outputs == 0)
             return;
-        const int64_t cells = given.cells[0] * given.cells[1] * given.cells[2];
-        const int64_t each = wide * filters.outputs * (cells * filters.inputs + OUTPUT);
+        const int64_t each = wide * filters.outputs * (given.cells() * filters.inputs + OUTPUT);
         const int64_t least =
             std::min(rows, std::max(WORK / each, filters.depthwise ? 0 : WINDOWS / wide) + 1);
         const int64_t in_rows = (rows + least - 1) / least;
-        context.parallel(x.shape[0] * given.count[0] * in_rows, [&](size_t number) {
+        context.parallel(x.shape[0] * given.depth().out * in_rows, [&](size_t number) {
             const int64_t part = static_cast<int64_t>(number), outer = part / in_rows;
             const int64_t first = part % in_rows * least;
-            const Part at = {outer / given.count[0], outer % given.count[0], first,
+            const Part at = {outer / given.depth().out, outer % given.depth().out, first,
                              std::min(least, rows - first)};
-            const int64_t begin = ((at.picture * given.count[0] + at.depth) * rows + first) * wide;
-            if (is_channels_last)
+            const int64_t begin = ((at.picture * given.depth().out + at.depth) * rows + first) * wide;
+            if (windows.is_last)
                 return convolve(filters, given, x, at, y + begin * filters.outputs);
             std::vector<uint8_t> last(at.rows * wide * filters.outputs);
             convolve(filters, given, x, at, last.data());
@@ -204,12 +175,12 @@ struct IntConv {
     /* Outputs of a part, channels last. */
     void convolve(const Filters &filters, const Geometry &given, const Tensor &x, const Part &part,
                   uint8_t *y) const {
-        const int64_t channels = filters.inputs * group, wide = given.count[2];
+        const int64_t channels = filters.inputs * group, wide = given.width().out;
         const Band band = band_of(filters, given, x, part);
         if (filters.depthwise) {
             for (int64_t row = 0; row < part.rows; row++)
                 filters.depthwise->run(given, filters.after[0], filters.offsets[0].data(),
-                                       band.start + row * given.stride[1] * band.row_step,
+                                       band.start + row * given.height().stride * band.row_step,
                                        band.row_step, y + row * wide * filters.outputs);
             return;
         }
@@ -217,20 +188,20 @@ struct IntConv {
         for (int64_t row = 0; row < part.rows; row++)
             for (int64_t column = 0; column < wide; column++)
                 starts[row * wide + column] = band.start +
-                                              row * given.stride[1] * band.row_step +
-                                              column * given.stride[2] * channels;
+                                              row * given.height().stride * band.row_step +
+                                              column * given.width().stride * channels;
         const int64_t outputs = filters.outputs / group;
-        const int64_t last_axis = filters.kernel.size() == 1 ? 1 : 2;
+        const int64_t last_axis = windows.kernel.size() == 1 ? 1 : 2;
         for (int64_t g = 0; g < group; g++) {
             const RightMatrix &matrix = filters.matrices[g];
             const int64_t in_row = matrix.length / std::max<int64_t>(filters.inputs, 1);
             std::vector<int64_t> runs;
-            for (int64_t plane = 0; plane < given.cells[0]; plane++)
-                for (int64_t row = 0; row < given.cells[1]; row += last_axis == 1 ? in_row : 1)
-                    for (int64_t cell = 0; cell < given.cells[2]; cell += last_axis == 2 ? in_row : 1)
-                        runs.push_back(plane * given.dilation[0] * band.plane_step +
-                                       row * given.dilation[1] * band.row_step +
-                                       (cell * given.dilation[2]) * channels + g * filters.inputs);
+            for (int64_t plane = 0; plane < given.depth().kernel; plane++)
+                for (int64_t row = 0; row < given.height().kernel; row += last_axis == 1 ? in_row : 1)
+                    for (int64_t cell = 0; cell < given.width().kernel; cell += last_axis == 2 ? in_row : 1)
+                        runs.push_back(plane * given.depth().dilation * band.plane_step +
+                                       row * given.height().dilation * band.row_step +
+                                       (cell * given.width().dilation) * channels + g * filters.inputs);
             const LeftRows left = {starts.data(), runs.data(), static_cast<int64_t>(starts.size())};
             const std::vector<int32_t> offsets =
                 filters.zero ? row_offsets(left, matrix, filters.zero) : std::vector<int32_t>();
@@ -256,28 +227,28 @@ struct IntConv {
     /* The picture as it lies, where that will do; else a copy. */
     Band band_of(const Filters &filters, const Geometry &given, const Tensor &x,
                  const Part &part) const {
-        const int64_t channels = filters.inputs * group, row_step = given.size[2] * channels;
-        const int64_t plane_step = given.size[1] * row_step;
-        const uint8_t *picture = x.as<uint8_t>() + part.picture * given.size[0] * plane_step;
-        const int64_t plane = part.depth * given.stride[0] - given.before[0];
-        const int64_t row = part.first * given.stride[1] - given.before[1];
+        const int64_t channels = filters.inputs * group, row_step = given.width().size * channels;
+        const int64_t plane_step = given.height().size * row_step;
+        const uint8_t *picture = x.as<uint8_t>() + part.picture * given.depth().size * plane_step;
+        const int64_t plane = part.depth * given.depth().stride - given.depth().before;
+        const int64_t row = part.first * given.height().stride - given.height().before;
         const bool can_be_read = filters.depthwise || filters.matrices[0].length % QUAD == 0;
-        if (is_channels_last && !given.is_padded() && !filters.is_signed && can_be_read)
+        if (windows.is_last && !given.is_padded() && !filters.is_signed && can_be_read)
             return {picture + plane * plane_step + row * row_step, row_step, plane_step, {}};
-        const int64_t planes = given.reach(0), rows = given.reach(1, part.rows);
-        const int64_t wide = given.reach(2, given.count[2]) * channels;
+        const int64_t planes = given.depth().reach(1), rows = given.height().reach(part.rows);
+        const int64_t wide = given.width().reach(given.width().out) * channels;
         Band band = {nullptr, wide, rows * wide, std::vector<uint8_t>(planes * rows * wide + QUAD)};
         uint8_t *to = band.copied.data();
-        const int64_t left = std::min(given.before[2] * channels, wide);
+        const int64_t left = std::min(given.width().before * channels, wide);
         const int64_t middle = std::min(row_step, wide - left);
         for (int64_t p = plane; p < plane + planes; p++)
             for (int64_t r = row; r < row + rows; r++, to += wide) {
-                const bool is_inside = p >= 0 && p < given.size[0] && r >= 0 && r < given.size[1];
+                const bool is_inside = p >= 0 && p < given.depth().size && r >= 0 && r < given.height().size;
                 fill(filters, to, is_inside ? left : wide);
                 if (!is_inside)
                     continue;
                 fill(filters, to + left + middle, wide - left - middle);
-                copy(filters, given, picture, (p * given.size[1] + r) * given.size[2], middle / channels,
+                copy(filters, given, picture, (p * given.height().size + r) * given.width().size, middle / channels,
                      to + left);
             }
         band.start = band.copied.data();
@@ -299,22 +270,94 @@ struct IntConv {
               int64_t count, uint8_t *to) const {
         const int64_t channels = filters.inputs * group;
         const uint8_t turn = filters.is_signed ? 0x80 : 0;
-        if (is_channels_last) {
+        if (windows.is_last) {
             const uint8_t *from = picture + first * channels;
             for (int64_t k = 0; k < count * channels; k++)
                 to[k] = from[k] ^ turn;
             return;
         }
-        const int64_t plane = given.size[0] * given.size[1] * given.size[2];
+        const int64_t plane = given.depth().size * given.height().size * given.width().size;
         for (int64_t c = 0; c < channels; c++)
             for (int64_t k = 0; k < count; k++)
                 to[k * channels + c] = picture[c * plane + first + k] ^ turn;
     }
 };
 
+struct IntConv {
+    Convolution convolution;
+    Prepared<Filters> filters;
+
+    explicit IntConv(const Attributes &given)
+        : convolution{Windows(given, kernel_of(given, Constants(given, 10).at(2).shape)),
+                      Requantization(given.text("rounding")), given.integer_or("group", 1),
+                      given.integers_or_none("bias_rests")},
+          filters(given, 10, [this](const Inputs &inputs) { return convolution.made(inputs); }) {}
+
+    /* As it is said, else that of weights. */
+    template <typename Node> static Shape kernel_of(const Node &given, const Shape &weights) {
+        const Shape found = given.integers_or_none("kernel_shape");
+        return found.empty() && weights.size() > 2 ? Shape(weights.begin() + 2, weights.end()) : found;
+    }
+
+    static void shape(const Inference &given, Sizes &sizes) {
+        const Sizes weights = given.input(2);
+        if (weights.rank != sizes.rank || sizes.rank < 3)
+            return;
+        const Shape known(weights.numbers, weights.numbers + weights.rank);
+        const Windows windows(given, kernel_of(given, known));
+        const size_t channels = windows.is_last ? sizes.rank - 1 : 1;
+        windows.turn(sizes);
+        sizes.numbers[channels] = weights.numbers[0];
+        sizes.names[channels] = weights.names[0];
+    }
+
+    void run(const Context &context) const { convolution.run(context, *filters.of(context)); }
+};
+
+struct IntAveragePool {
+    int64_t channels;
+    Convolution convolution;
+    Prepared<Filters> filters;
+
+    explicit IntAveragePool(const Attributes &given)
+        : channels(given.integer("channels")),
+          convolution{Windows(given), Requantization(given.text("rounding")), channels, {}},
+          filters(given, 7, [this](const Inputs &inputs) { return made(inputs); }) {}
+
+    static void shape(const Inference &given, Sizes &sizes) { Windows::shape(given, sizes); }
+
+    /* Weights of one, no zero point and no bias; the rest as the node has it. */
+    Filters made(const Inputs &inputs) const {
+        must_be_from(channels, 1, Windows::LARGEST, "IntAveragePool: channels");
+        Shape shape = {channels, 1};
+        shape.insert(shape.end(), convolution.windows.kernel.begin(),
+                     convolution.windows.kernel.end());
+        const Tensor w = {nullptr, INT8, shape};
+        const std::vector<int8_t> ones(w.size(), 1), none(1);
+        const std::vector<int32_t> bias(channels);
+        return convolution.made([&](size_t place) -> Tensor {
+            switch (place) {
+            case 1:
+                return inputs(1);
+            case 2:
+                return {ones.data(), INT8, shape};
+            case 3:
+                return {none.data(), INT8, {}};
+            case 4:
+                return {bias.data(), INT32, {channels}};
+            default:
+                return inputs(place - 3);
+            }
+        });
+    }
+
+    void run(const Context &context) const { convolution.run(context, *filters.of(context)); }
+};
+
 } // namespace
 
 const Kernel INT_CONV = shaping<IntConv>("IntConv", 10, 0);
 const Kernel INT_CONV_PER_CHANNEL = shaping<IntConv>("IntConvPerChannel", 10, 0);
+const Kernel INT_AVERAGE_POOL = shaping<IntAveragePool>("IntAveragePool", 7, 4);
 
 } // namespace qpasses

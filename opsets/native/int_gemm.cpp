@@ -2,9 +2,9 @@
 
 #include "kernels.h"
 #include "matrices.h"
+#include "prepared.h"
 
 #include <algorithm>
-#include <memory>
 
 namespace qpasses {
 namespace {
@@ -12,23 +12,19 @@ namespace {
 /* Weights and all that stands on a node. */
 struct Weights {
     RightMatrix matrix;
-    std::unique_ptr<Requantized> after;
+    Requantized after;
     std::vector<int32_t> offset; /* of each column */
-    int64_t zero; /* of weights, less what they were shifted by */
+    int64_t zero;                /* of weights, less what they were shifted by */
 };
 
 struct IntGemm {
     Requantization rounding;
     Shape rests;
-    Constants constants;
-    std::unique_ptr<Weights> packed; /* where all of it is constant */
+    Prepared<Weights> prepared;
 
     explicit IntGemm(const Attributes &given)
         : rounding(given.text("rounding")), rests(given.integers_or_none("bias_rests")),
-          constants(given, 10) {
-        if (constants.are_known(1, 9))
-            packed = made([&](size_t place) { return constants.at(place); });
-    }
+          prepared(given, 10, [this](const Inputs &inputs) { return made(inputs); }) {}
 
     static void shape(const Inference &given, Sizes &sizes) {
         const Sizes weights = given.input(2);
@@ -38,40 +34,35 @@ struct IntGemm {
         }
     }
 
-    /* From the inputs 1 to 9. */
-    template <typename Input> std::unique_ptr<Weights> made(Input input) const {
-        auto found = std::make_unique<Weights>();
+    Weights made(const Inputs &input) const {
         const Tensor x_zero = input(1), w = input(2), bias = input(4);
         must_be_codes(w, "IntGemm: w");
         if (w.shape.size() != 2 || bias.type != INT32 ||
             static_cast<int64_t>(bias.size()) != w.shape[1])
             throw std::runtime_error("IntGemm: weights are no matrix, or not of their biases");
-        const bool is_signed = x_zero.type == INT8;
-        const int64_t zero = x_zero.number() + (is_signed ? 128 : 0), rows = w.shape[0];
-        RightMatrix &matrix = found->matrix;
-        matrix.pack(w.as<uint8_t>(), w.type == INT8, 1, rows, w.shape[1]);
-        found->zero = input(3).number() - (w.type == INT8 ? 0 : 128);
-        const std::vector<int64_t> start(bias.as<int32_t>(), bias.as<int32_t>() + matrix.columns);
-        const std::vector<Span> spans =
-            matrix.spans(w.as<uint8_t>(), w.type == INT8, found->zero,
-                         std::vector<int64_t>(matrix.columns, zero), start);
-        found->after = std::make_unique<Requantized>(
-            rounding, numbers_of(input(5), matrix.columns), numbers_of(input(6), matrix.columns),
-            rests, input(7).number(), input(8).number(), input(9).number(), spans);
-        found->offset.resize(padded(matrix.columns, LANES));
-        for (int64_t n = 0; n < matrix.columns; n++)
-            found->offset[n] = static_cast<int32_t>(
-                start[n] - zero * matrix.sums[n] + rows * zero * found->zero);
-        return found;
+        const bool is_signed = w.type == INT8;
+        const int64_t x_from = x_zero.number() + (x_zero.type == INT8 ? 128 : 0);
+        const int64_t w_from = input(3).number() - (is_signed ? 0 : 128);
+        const int64_t rows = w.shape[0], columns = w.shape[1];
+        RightMatrix matrix;
+        matrix.pack(w.as<uint8_t>(), is_signed, 1, rows, columns);
+        const std::vector<int64_t> start(bias.as<int32_t>(), bias.as<int32_t>() + columns);
+        const std::vector<int64_t> zeros(columns, x_from);
+        Requantized after(rounding, numbers_of(input(5), columns), numbers_of(input(6), columns),
+                          rests, input(7).number(), input(8).number(), input(9).number(),
+                          matrix.spans(w.as<uint8_t>(), is_signed, w_from, zeros, start));
+        std::vector<int32_t> offset(padded(columns, LANES));
+        for (int64_t n = 0; n < columns; n++)
+            offset[n] = static_cast<int32_t>(start[n] - x_from * matrix.sums[n] +
+                                             rows * x_from * w_from);
+        return {std::move(matrix), std::move(after), std::move(offset), w_from};
     }
 
     void run(const Context &context) const {
         const Tensor x = context.input(0);
         must_be_codes(x, "IntGemm: x");
-        std::unique_ptr<Weights> own;
-        if (!packed)
-            own = made([&](size_t place) { return context.input(place); });
-        const Weights &weights = packed ? *packed : *own;
+        const auto known = prepared.of(context);
+        const Weights &weights = *known;
         const RightMatrix &matrix = weights.matrix;
         const int64_t length = matrix.length;
         if (x.shape.empty() || x.shape.back() != length)
@@ -93,7 +84,7 @@ struct IntGemm {
             std::vector<int32_t> offsets(weights.zero ? some : 0);
             for (size_t r = 0; r < offsets.size(); r++)
                 offsets[r] = static_cast<int32_t>(-weights.zero * left.sum(r));
-            multiply(left.rows(), matrix, *weights.after,
+            multiply(left.rows(), matrix, weights.after,
                      {weights.offset.data(), weights.zero ? offsets.data() : nullptr},
                      y + begin * matrix.columns, matrix.columns);
         });

@@ -15,24 +15,30 @@ namespace {
 constexpr int64_t CODES = 256, LONG = 1024;
 
 struct Row {
-    const void *x;
-    int16_t *y; /* codes, whatever they become */
+    const int16_t *x; /* codes, of whatever type they are, */
+    int16_t *y;       /* and become */
     int64_t cells, times, less, factor, drop_bits;
     const int64_t *multiplier, *bias;
     int64_t shift, zero, low, high;
 };
 
 namespace plain {
+#include "shift_loops.h"
+#include "square_sums.h"
 #include "layer_norm_loops.h"
 }
 #if QPASSES_SETS > 1
 BEGIN_AVX2
 namespace avx2 {
+#include "shift_loops.h"
+#include "square_sums.h"
 #include "layer_norm_loops.h"
 }
 END_SET
 BEGIN_AVX512
 namespace avx512 {
+#include "shift_loops.h"
+#include "square_sums.h"
 #include "layer_norm_loops.h"
 }
 END_SET
@@ -62,24 +68,24 @@ template <typename S> Sums<S> sums_of(InstructionSet set) {
     return plain::sums<S>;
 }
 
-template <typename S, Rounding ROUNDING> Normalize loop_of(InstructionSet set) {
+template <Rounding ROUNDING> Normalize loop_of(InstructionSet set) {
 #if QPASSES_SETS > 1
     if (set == AVX512)
-        return avx512::normalize<S, ROUNDING>;
+        return avx512::normalize<ROUNDING>;
     if (set == AVX2)
-        return avx2::normalize<S, ROUNDING>;
+        return avx2::normalize<ROUNDING>;
 #endif
-    return plain::normalize<S, ROUNDING>;
+    return plain::normalize<ROUNDING>;
 }
 
-template <typename S> Normalize rounding_loop(Rounding rounding) {
+inline Normalize rounding_loop(Rounding rounding) {
     switch (rounding) {
     case Rounding::HALF_TO_EVEN:
-        return loop_of<S, Rounding::HALF_TO_EVEN>(chosen_set());
+        return loop_of<Rounding::HALF_TO_EVEN>(chosen_set());
     case Rounding::HALF_UP:
-        return loop_of<S, Rounding::HALF_UP>(chosen_set());
+        return loop_of<Rounding::HALF_UP>(chosen_set());
     default:
-        return loop_of<S, Rounding::HALF_AWAY>(chosen_set());
+        return loop_of<Rounding::HALF_AWAY>(chosen_set());
     }
 }
 
@@ -184,7 +190,7 @@ struct IntLayerNorm {
         if (x.size() == 0)
             return;
         of_stored(x.type, "IntLayerNorm: x", [&](auto s) {
-            of_stored(y_zero.type, "IntLayerNorm: y_zero", [&](auto t) {
+            of_bits(y_zero.type, "IntLayerNorm: y_zero", [&](auto t) {
                 rows<decltype(s), decltype(t)>(context, x, y_zero, y);
             });
         });
@@ -202,7 +208,7 @@ struct IntLayerNorm {
                             constants(context, 7), constants(context, 8)};
         const int64_t count = static_cast<int64_t>(x.size()) / cells;
         const Sums<S> sums = sums_of<S>(chosen_set());
-        const Normalize loop = rounding_loop<S>(rounding);
+        const Normalize loop = rounding_loop(rounding);
         const int64_t least = 4096 / cells + 1, parts = (count + least - 1) / least;
         /* where nothing differs along long rows of bytes, a row is a table of its codes */
         const bool is_table = sizeof(S) == 1 && sizeof(T) == 1 && cells >= LONG &&
@@ -213,10 +219,10 @@ struct IntLayerNorm {
         context.parallel(static_cast<size_t>(parts), [&](size_t part) {
             Factors factors(multiplier, x.shape, start, width);
             Factors offsets(bias, x.shape, start, width);
-            std::vector<int16_t> found(width);
-            uint8_t all[CODES], table[CODES];
-            for (int64_t k = 0; k < CODES; k++)
-                all[k] = static_cast<uint8_t>(k);
+            std::vector<int16_t> given(width), found(width);
+            uint8_t table[CODES];
+            for (int64_t k = 0; is_table && k < CODES; k++)
+                given[k] = static_cast<S>(k);
             const int64_t begin = static_cast<int64_t>(part) * least;
             for (int64_t r = begin; r < count && r < begin + least; r++) {
                 Row row = common;
@@ -232,7 +238,9 @@ struct IntLayerNorm {
                     static_cast<uint64_t>(sum) * static_cast<uint64_t>(sum);
                 const uint64_t radicand = (variance << 2 * root_bits) +
                                           static_cast<uint64_t>(of_row(epsilon, x, start, r));
-                row.x = is_table ? static_cast<const void *>(all) : codes;
+                if (!is_table)
+                    std::copy(codes, codes + cells, given.begin());
+                row.x = given.data();
                 row.y = found.data();
                 row.cells = width;
                 row.less = cells * x_zero + sum;

@@ -27,13 +27,12 @@ struct Attributes {
         return found;
     }
 
-    int64_t integer_or(const char *name, int64_t other) const {
-        int64_t found = other;
-        Status status = call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info,
-                                                                    name, &found);
-        if (status)
-            reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(status);
-        return status ? other : found;
+    int64_t integer_or(const char *name, int64_t usual) const {
+        int64_t found = 0;
+        const bool is_there =
+            is_done(api, call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info,
+                                                                     name, &found));
+        return is_there ? found : usual;
     }
 
     Shape integers(const char *name) const {
@@ -51,20 +50,14 @@ struct Attributes {
         size_t count = 0;
         Status first = call<const void *, const char *, int64_t *, size_t *>(
             api, INTEGERS_ATTRIBUTE, info, name, nullptr, &count);
-        if (!first)
-            return integers(name);
-        reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(first);
-        return {};
+        return is_done(api, first) ? integers(name) : Shape();
     }
 
-    std::string text_or(const char *name, const char *other) const {
+    std::string text_or(const char *name, const char *usual) const {
         size_t size = 0;
         Status first = call<const void *, const char *, char *, size_t *>(api, STRING_ATTRIBUTE,
                                                                           info, name, nullptr, &size);
-        if (!first)
-            return text(name);
-        reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(first);
-        return other;
+        return is_done(api, first) ? text(name) : usual;
     }
 
     std::string text(const char *name) const {
@@ -150,6 +143,15 @@ template <typename Work> void of_stored(Type type, const char *what, Work work) 
         of_codes(type, what, work);
 }
 
+/* The same where bytes are only written, of which the sign does not matter. */
+template <typename Work> void of_bits(Type type, const char *what, Work work) {
+    if (type == INT16)
+        return work(int16_t{});
+    if (type != UINT8 && type != INT8)
+        throw std::runtime_error(std::string(what) + " has a type that the kernel has not");
+    work(uint8_t{});
+}
+
 /* One call of a kernel. */
 struct Context {
     const Api *api;
@@ -177,25 +179,24 @@ struct Context {
             work(size_t{0});
             return;
         }
-        struct Shared {
+        struct {
             Work &work;
-            std::mutex one_at_a_time;
-            std::exception_ptr failure; /* which must not leave a thread of the session */
+            std::mutex alone;
+            std::exception_ptr error; /* which must not go through onnxruntime */
         } shared = {work, {}, nullptr};
-        const auto run = [](void *data, size_t part) {
-            Shared &all = *static_cast<Shared *>(data);
+        void (*run)(void *, size_t) = [](void *data, size_t part) {
+            auto &given = *static_cast<decltype(shared) *>(data);
             try {
-                all.work(part);
+                given.work(part);
             } catch (...) {
-                const std::lock_guard<std::mutex> alone(all.one_at_a_time);
-                all.failure = std::current_exception();
+                const std::lock_guard<std::mutex> guard(given.alone);
+                given.error = std::current_exception();
             }
         };
-        void (*function)(void *, size_t) = run;
         check(api, call<const void *, void (*)(void *, size_t), size_t, size_t, void *>(
-                       api, PARALLEL_FOR, context, function, parts, size_t{0}, &shared));
-        if (shared.failure)
-            std::rethrow_exception(shared.failure);
+                       api, PARALLEL_FOR, context, run, parts, size_t{0}, &shared));
+        if (shared.error)
+            std::rethrow_exception(shared.error);
     }
 };
 

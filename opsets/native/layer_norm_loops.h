@@ -1,42 +1,8 @@
 /* The loops of IntLayerNorm, for one instruction set: see int_layer_norm.cpp. */
 
-template <typename S> void sums(const S *x, int64_t cells, int64_t *total, int64_t *squares) {
-    int64_t sum = 0, square = 0;
-    for (int64_t begin = 0; begin < cells; begin += 4096) { /* int32 holds so many */
-        int32_t part = 0, squared = 0;
-        const int64_t end = begin + 4096 < cells ? begin + 4096 : cells;
-        if constexpr (sizeof(S) == 1) {
-            for (int64_t k = begin; k < end; k++) {
-                const int32_t code = x[k];
-                part += code;
-                squared += code * code;
-            }
-            square += squared;
-        } else {
-            for (int64_t k = begin; k < end; k++) {
-                const int64_t code = x[k];
-                part += static_cast<int32_t>(code);
-                square += code * code;
-            }
-        }
-        sum += part;
-    }
-    *total = sum;
-    *squares = square;
-}
-
-template <Rounding ROUNDING> inline int64_t rounded(int64_t value, int64_t bits) {
-    const int64_t half = bits ? int64_t{1} << (bits - 1) : 0;
-    if constexpr (ROUNDING == Rounding::HALF_UP)
-        return wrapping_sum(value, half) >> bits;
-    const int64_t low = value >> bits, rest = value & ((int64_t{1} << bits) - 1);
-    const int64_t more = ROUNDING == Rounding::HALF_TO_EVEN ? low & 1 : value >= 0;
-    return low + (rest + more > half + !bits);
-}
-
-template <typename S, Rounding ROUNDING> void normalize(const Row &given) {
+template <Rounding ROUNDING> void normalize(const Row &given) {
     const Row row = given; /* which no write to y can change */
-    const S *__restrict x = static_cast<const S *>(row.x);
+    const int16_t *__restrict x = row.x;
     int16_t *__restrict y = row.y;
     const int64_t *__restrict multiplier = row.multiplier, *__restrict bias = row.bias;
     for (int64_t k = 0; k < row.cells; k++) {

@@ -128,6 +128,70 @@ namespace {
 
 constexpr int64_t ENTRIES = 256, PART = 1 << 15;
 
+/* Channels first: one table for a row. */
+void look_up_rows(const Context &context, const uint8_t *tables, int64_t channels,
+                  const Tensor &x, int64_t inner, uint8_t *y) {
+    const Look look = look_of(chosen_set());
+    const int64_t count = static_cast<int64_t>(x.size()) / inner, least = PART / inner + 1;
+    context.parallel((count + least - 1) / least, [&](size_t part) {
+        const int64_t begin = static_cast<int64_t>(part) * least;
+        for (int64_t row = begin; row < count && row < begin + least; row++)
+            look(tables + row % channels * ENTRIES, x.as<uint8_t>() + row * inner,
+                 y + row * inner, inner);
+    });
+}
+
+/* Channels last: the columns of a few places at a time go through the table of each. */
+void look_up_places(const Context &context, const uint8_t *tables, int64_t channels,
+                    const Tensor &x, uint8_t *y) {
+    const int64_t count = static_cast<int64_t>(x.size()) / channels;
+    const int64_t least = (PART / channels + 64) / 64 * 64;
+    context.parallel((count + least - 1) / least, [&](size_t part) {
+        const int64_t begin = static_cast<int64_t>(part) * least;
+        const int64_t end = std::min(count, begin + least);
+        int64_t place = begin;
+#if QPASSES_SETS > 1
+        for (; chosen_set() == AVX512 && place + 64 <= end; place += 64)
+            for (int64_t c = 0; c < channels; c += 16)
+                avx512_columns(tables + c * ENTRIES, x.as<uint8_t>() + place * channels + c,
+                               y + place * channels + c, channels,
+                               static_cast<int>(std::min(channels - c, int64_t{16})));
+#endif
+        for (; place < end; place++) {
+            const uint8_t *given = x.as<uint8_t>() + place * channels;
+            uint8_t *found = y + place * channels;
+            for (int64_t c = 0; c < channels; c++)
+                found[c] = tables[c * ENTRIES + given[c]];
+        }
+    });
+}
+
+} // namespace
+
+void look_up(const Context &context, const uint8_t *table, const Tensor &x, uint8_t *y) {
+    const Look look = look_of(chosen_set());
+    const int64_t count = static_cast<int64_t>(x.size());
+    context.parallel((count + PART - 1) / PART, [&](size_t part) {
+        const int64_t begin = static_cast<int64_t>(part) * PART;
+        look(table, x.as<uint8_t>() + begin, y + begin, std::min(PART, count - begin));
+    });
+}
+
+void look_up_by_channel(const Context &context, const uint8_t *tables, size_t axis,
+                        const Tensor &x, uint8_t *y) {
+    int64_t inner = 1;
+    for (size_t k = axis + 1; k < x.shape.size(); k++)
+        inner *= x.shape[k];
+    if (x.size() == 0)
+        return;
+    if (inner == 1)
+        look_up_places(context, tables, x.shape[axis], x, y);
+    else
+        look_up_rows(context, tables, x.shape[axis], x, inner, y);
+}
+
+namespace {
+
 struct Lut {
     explicit Lut(const Attributes &) {}
 
@@ -138,13 +202,7 @@ struct Lut {
         must_be_codes(table, "Lut: its table");
         if (table.size() != ENTRIES)
             throw std::runtime_error("Lut: its table has not 256 entries");
-        const Look look = look_of(chosen_set());
-        const int64_t count = static_cast<int64_t>(x.size());
-        context.parallel((count + PART - 1) / PART, [&](size_t part) {
-            const int64_t begin = static_cast<int64_t>(part) * PART;
-            look(table.as<uint8_t>(), x.as<uint8_t>() + begin, y + begin,
-                 std::min(PART, count - begin));
-        });
+        look_up(context, table.as<uint8_t>(), x, y);
     }
 };
 
@@ -159,58 +217,9 @@ struct LutPerChannel {
         must_be_codes(x, "LutPerChannel: x");
         must_be_codes(tables, "LutPerChannel: its tables");
         const size_t place = axis_of(axis, x.shape);
-        const int64_t channels = x.shape[place];
-        if (tables.shape != Shape{channels, ENTRIES})
+        if (tables.shape != Shape{x.shape[place], ENTRIES})
             throw std::runtime_error("LutPerChannel: there is not one table for each channel");
-        int64_t inner = 1;
-        for (size_t k = place + 1; k < x.shape.size(); k++)
-            inner *= x.shape[k];
-        if (x.size() == 0)
-            return;
-        if (inner == 1)
-            places(context, x, tables, y, channels);
-        else
-            rows(context, x, tables, y, inner);
-    }
-
-    /* Channels first: one table for a row. */
-    static void rows(const Context &context, const Tensor &x, const Tensor &tables, uint8_t *y,
-                     int64_t inner) {
-        const Look look = look_of(chosen_set());
-        const int64_t channels = tables.shape[0];
-        const int64_t count = static_cast<int64_t>(x.size()) / inner, least = PART / inner + 1;
-        context.parallel((count + least - 1) / least, [&](size_t part) {
-            const int64_t begin = static_cast<int64_t>(part) * least;
-            for (int64_t row = begin; row < count && row < begin + least; row++)
-                look(tables.as<uint8_t>() + row % channels * ENTRIES,
-                     x.as<uint8_t>() + row * inner, y + row * inner, inner);
-        });
-    }
-
-    /* Channels last: the columns of a few places at a time go through the table of each. */
-    static void places(const Context &context, const Tensor &x, const Tensor &tables, uint8_t *y,
-                       int64_t channels) {
-        const int64_t count = static_cast<int64_t>(x.size()) / channels;
-        const int64_t least = (PART / channels + 64) / 64 * 64;
-        context.parallel((count + least - 1) / least, [&](size_t part) {
-            const int64_t begin = static_cast<int64_t>(part) * least;
-            const int64_t end = std::min(count, begin + least);
-            const uint8_t *entries = tables.as<uint8_t>();
-            int64_t place = begin;
-#if QPASSES_SETS > 1
-            for (; chosen_set() == AVX512 && place + 64 <= end; place += 64)
-                for (int64_t c = 0; c < channels; c += 16)
-                    avx512_columns(entries + c * ENTRIES, x.as<uint8_t>() + place * channels + c,
-                                   y + place * channels + c, channels,
-                                   static_cast<int>(std::min(channels - c, int64_t{16})));
-#endif
-            for (; place < end; place++) {
-                const uint8_t *given = x.as<uint8_t>() + place * channels;
-                uint8_t *found = y + place * channels;
-                for (int64_t c = 0; c < channels; c++)
-                    found[c] = entries[c * ENTRIES + given[c]];
-            }
-        });
+        look_up_by_channel(context, tables.as<uint8_t>(), place, x, y);
     }
 };
 

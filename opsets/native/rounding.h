@@ -71,22 +71,27 @@ struct Requantization {
                                        : rounding_of(name)) {}
 };
 
-/* A product by a multiplier, rounded in two steps as gemmlowp's, as a code. */
+/* A product by a multiplier over 2**shift, rounded in two steps as gemmlowp's. */
+inline int64_t rounded_twice(int64_t level, int64_t multiplier, int64_t shift, Rounding last) {
+    const int64_t left = shift < 31 ? 31 - shift : 0, right = shift > 31 ? shift - 31 : 0;
+    const int64_t wrapped = static_cast<int32_t>(
+        static_cast<uint32_t>(static_cast<uint64_t>(level) << left));
+    int64_t found = (wrapped * multiplier + (int64_t{1} << 30)) >> 31;
+    found = found > 0x7fffffff ? 0x7fffffff : found;
+    if (right)
+        found = (found + (int64_t{1} << (right - 1)) -
+                 (last == Rounding::HALF_AWAY && found < 0)) >> right;
+    return found;
+}
+
+/* The same as a code. */
 struct Twice {
     int64_t multiplier, shift;
     Rounding last;
     int64_t zero, low, high;
 
     int64_t operator()(int64_t level) const {
-        const int64_t left = shift < 31 ? 31 - shift : 0, right = shift > 31 ? shift - 31 : 0;
-        const int64_t wrapped = static_cast<int32_t>(
-            static_cast<uint32_t>(static_cast<uint64_t>(level) << left));
-        int64_t found = (wrapped * multiplier + (int64_t{1} << 30)) >> 31;
-        found = found > 0x7fffffff ? 0x7fffffff : found;
-        if (right)
-            found = (found + (int64_t{1} << (right - 1)) -
-                     (last == Rounding::HALF_AWAY && found < 0)) >> right;
-        found += zero;
+        int64_t found = rounded_twice(level, multiplier, shift, last) + zero;
         found = found < low ? low : found;
         return found > high ? high : found;
     }

@@ -1,9 +1,9 @@
 /* The loops of TableSoftmax, for one instruction set: see table_softmax.cpp. */
 
 /* The levels of quotients by the total: by a reciprocal, which is off by one at most. */
-template <typename T>
-void levels_of(const Quotients &common, const int64_t *__restrict dividends, int64_t count,
-               T *__restrict levels) {
+__attribute__((noinline)) void levels_of(const Quotients &common,
+                                         const int64_t *__restrict dividends, int64_t count,
+                                         int16_t *__restrict levels) {
     const Quotients given = common; /* which no write to levels can change */
     const double inverse = 1.0 / static_cast<double>(given.total);
     for (int64_t k = 0; k < count; k++) {
@@ -16,13 +16,13 @@ void levels_of(const Quotients &common, const int64_t *__restrict dividends, int
         const int64_t up = 2 * rest - given.total + more > 0;
         int64_t level = low + (given.is_floored ? 0 : up) + given.zero;
         level = level < given.low ? given.low : level;
-        levels[k] = static_cast<T>(level > given.high ? given.high : level);
+        levels[k] = static_cast<int16_t>(level > given.high ? given.high : level);
     }
 }
 
 /* The same in double, which holds all dividends: what is left of one by a quotient is exact. */
-template <typename T>
-void levels_in_double(const Quotients &given, const double *dividends, int64_t count, T *levels) {
+__attribute__((noinline)) void levels_in_double(const Quotients &given, const double *dividends,
+                                                int64_t count, int16_t *levels) {
     double found[CODES];
     const double total = static_cast<double>(given.total), inverse = 1.0 / total;
     const double low = static_cast<double>(given.low - given.zero);
@@ -42,7 +42,7 @@ void levels_in_double(const Quotients &given, const double *dividends, int64_t c
     }
     const int32_t zero = static_cast<int32_t>(given.zero);
     for (int64_t k = 0; k < count; k++)
-        levels[k] = static_cast<T>(static_cast<int32_t>(found[k]) + zero);
+        levels[k] = static_cast<int16_t>(static_cast<int32_t>(found[k]) + zero);
 }
 
 /* One row, of codes that lie side by side. */
@@ -60,12 +60,14 @@ void softmax_row(const Quotients &common, const int32_t *denominators, const S *
         total += denominators[first - x[k]];
     Quotients given = common;
     given.total = total > 1 ? total : 1;
-    T levels[CODES];
+    int16_t levels[CODES];
     if (given.reals && cells < first - least) {
         double dividends[CODES];
         for (int64_t k = 0; k < cells; k++)
             dividends[k] = given.reals[first - x[k]];
-        levels_in_double(given, dividends, cells, y);
+        levels_in_double(given, dividends, cells, levels);
+        for (int64_t k = 0; k < cells; k++)
+            y[k] = static_cast<T>(levels[k]);
         return;
     }
     if (given.reals)
@@ -73,5 +75,5 @@ void softmax_row(const Quotients &common, const int32_t *denominators, const S *
     else
         levels_of(given, given.numerators, first - least + 1, levels);
     for (int64_t k = 0; k < cells; k++)
-        y[k] = levels[first - x[k]];
+        y[k] = static_cast<T>(levels[first - x[k]]);
 }

@@ -59,10 +59,10 @@ void published_row(const Quotients &common, const int32_t *denominators, const S
         total += denominators[static_cast<uint8_t>(x[k])];
     Quotients given = common;
     given.total = total > 1 ? total : 1;
-    T levels[CODES];
+    int16_t levels[CODES];
     plain::levels_of(given, given.numerators, CODES, levels);
     for (int64_t k = 0; k < cells; k++)
-        y[k] = levels[static_cast<uint8_t>(x[k])];
+        y[k] = static_cast<T>(levels[static_cast<uint8_t>(x[k])]);
 }
 
 struct TableSoftmax {
@@ -80,7 +80,7 @@ struct TableSoftmax {
         if (x.size() == 0)
             return;
         of_codes(x.type, "TableSoftmax: x", [&](auto s) {
-            of_stored(y_zero.type, "TableSoftmax: y_zero", [&](auto t) {
+            of_bits(y_zero.type, "TableSoftmax: y_zero", [&](auto t) {
                 using T = decltype(t);
                 rows<decltype(s), T>(context, x, y_zero, static_cast<T *>(y));
             });

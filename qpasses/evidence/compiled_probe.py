@@ -6,6 +6,7 @@ run on all of them, with the numbers of its node; what looks at rows on rows tha
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,22 @@ _AT_ONCE = 32
 _FEW, _MOST = 4, 1 << 16
 """So many rows along an axis, and pairs, are drawn where not all inputs are run."""
 
+_MOST_SLOPES = 1024
+"""So many are run on all codes."""
+
 _ROWS, _COLUMNS = 7, 256
 """Of products of matrices: rows that are drawn, and columns that are looked at."""
 
-_ON_CODES = frozenset({"IntRescale", "Lut", "LutPerChannel"})
-_ON_PAIRS = frozenset({"IntAdd", "IntMul", "IntSub", "LutPair"})
+_ON_CODES = frozenset(
+    {"IBertGelu", "IntRescale", "Lut", "Lut16", "LutInterpolated", "LutPerChannel"}
+)
+_ON_PAIRS = frozenset(
+    {"IntAdd", "IntMul", "IntRescaledAdd", "IntRescaledSub", "IntSub", "LutPair"}
+)
+_ON_SLOPES = frozenset({"IntCodedPRelu", "IntPRelu"})
+_ON_PICTURES = frozenset(
+    {"IntAveragePool", "IntCountedAveragePool", "IntGlobalAveragePool", "IntResize"}
+)
 
 
 @dataclass
@@ -125,11 +137,30 @@ def _case(node: Node, record: Record) -> _Case:
     if node.op in _ON_PAIRS:
         data, is_all = _pairs(types, rng)
     elif node.op == "LutPerChannel":
-        data, attributes["axis"] = [np.tile(_codes(types[0]), (len(given["tables"]), 1))], 0
+        data, attributes["axis"] = (
+            [np.tile(_codes(types[0]), (len(given["tables"]), 1))],
+            0,
+        )
         if record.nodes[node.name].layout:
             data, attributes["axis"] = [np.ascontiguousarray(data[0].T)], 1
     elif node.op in _ON_CODES:
         data = [_codes(types[0])]
+    elif node.op in _ON_SLOPES:
+        data, is_all = _sloped(types[0], given, rng)
+    elif node.op in _ON_PICTURES:
+        sizes = _picture_sizes(node)
+        if "channels" in attributes:
+            attributes["channels"] = sizes[1]
+        data, is_all = [_drawn(types[0], sizes, rng)], False
+        if record.nodes[node.name].layout:
+            data, attributes[ATTRIBUTE] = (
+                [np.ascontiguousarray(np.moveaxis(data[0], 1, -1))],
+                1,
+            )
+    elif node.op == "Requantize":
+        attributes["axis"], is_all = -1, False
+        sums = _drawn(types[0], [256, len(given["multiplier"])], rng)
+        data = [sums >> rng.integers(0, 32, sums.shape, np.int32)]
     elif node.op == "IntGemm":
         given, attributes = _some_columns(given, attributes)
         attributes["leading"] = [_ROWS]
@@ -148,6 +179,33 @@ def _case(node: Node, record: Record) -> _Case:
         data, is_all = [_drawn(types[0], _sizes(node, given), rng)], False
     inputs = dict(given) | dict(zip(op.data, data, strict=True))
     return _Case(node, [inputs[name] for name in op.inputs], attributes, is_all)
+
+
+def _sloped(
+    dtype: np.dtype[Any], given: Constants, rng: np.random.Generator
+) -> tuple[list[NDArray[Any]], bool]:
+    """All codes beside each slope, or, of slopes that are very many, one."""
+    slopes = [value.shape for name, value in given.items() if name.startswith("slope_")]
+    shape = np.broadcast_shapes(*slopes)
+    if prod(shape) > _MOST_SLOPES:
+        return [_drawn(dtype, [_FEW, *shape], rng)], False
+    codes = _codes(dtype).reshape(-1, *[1] * len(shape))
+    return [np.ascontiguousarray(np.broadcast_to(codes, (256, *shape)))], True
+
+
+def _picture_sizes(node: Node) -> list[int]:
+    """Of a picture with few channels; as large as it is, where that is known."""
+    attributes = node.attrs
+    window = attributes.get("kernel_shape") or attributes.get("spatial_shape")
+    if window is None:
+        window = attributes["x_sizes"][3 - attributes["dims"] :]
+    steps = attributes.get("dilations") or [1] * len(window)
+    least = [(size - 1) * step + 1 for size, step in zip(window, steps, strict=True)]
+    shape = node.inputs[0].shape or [_FEW] * (2 + len(least))
+    leading = len(shape) - len(least)
+    few = [min(size, _FEW) if isinstance(size, int) else _FEW for size in shape[:leading]]
+    known = zip(shape[leading:], least, strict=True)
+    return few + [size if isinstance(size, int) else needed for size, needed in known]
 
 
 def _some_columns(
@@ -210,8 +268,8 @@ def _sizes(node: Node, given: Constants) -> list[int]:
     ]
     rank = len(sizes)
     axis = node.attrs.get("axis", -1)
-    rows = {"IntLayerNorm": range(rank + axis, rank), "TableSoftmax": [axis % rank]}
-    kept = rows.get(node.op) or [each % rank for each in node.attrs["axes"]]
+    rows = range(rank + axis, rank) if node.op == "IntLayerNorm" else [axis % rank]
+    kept = [each % rank for each in node.attrs.get("axes", rows)]
     for place in set(range(rank)) - {*kept}:
         ends = [
             each.shape[place - rank] for each in given.values() if each.ndim >= rank - place

@@ -6,9 +6,15 @@ import pytest
 import qpasses
 from calibration import Session
 from opsets import native
+from opsets.either_layout import ATTRIBUTE, layout_of
+from opsets.qpasses_v1 import OPS
 from qpasses.checking import side_by_side, verification
 from qpasses.evidence import compiled_probe
+from qpasses.ir.interchange import import_graph
+from qpasses.ir.record import NodeRecord, Record
+from tests.support.native_runs import drawn
 from tests.support.small_models import cnn, model, numbers, pictures
+from tests.support.tosa_nodes import model_of_nodes
 
 needs_kernels = pytest.mark.skipif(
     native.library() is None, reason="there was no compiler for kernels"
@@ -76,6 +82,90 @@ def convolutions():
         f = Conv <pads = [1, 1, 1, 1], group = 4> (q, d)  y = Add (q, f)
     }"""
     return model(text, w=numbers(4, 3, 3, 3), d=numbers(4, 1, 3, 3))
+
+
+PICTURES = """
+    g (float[1, 3, 12, 12] x) => (float[1, 10] y) {
+        a = Conv <pads = [1, 1, 1, 1]> (x, w)  p = PRelu (a, slopes)
+        m = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (p)
+        s = Resize <mode = "linear"> (m, , scales)  t = Add (s, p)
+        c = AveragePool
+            <kernel_shape = [2, 2], pads = [1, 1, 1, 1], count_include_pad = 1> (t)
+        d = Conv (c, v)  e = GlobalAveragePool (d)  f = Flatten (e)  y = LogSoftmax (f)
+    }
+"""
+"""A picture, with all that looks at its places."""
+
+
+@needs_kernels
+@pytest.mark.parametrize("target", ["onnx", "tflite", "bm1684x"])
+@pytest.mark.parametrize("layout", ["nchw", "auto"])
+def test_kernels_of_pictures_are_run_in_either_layout(target, layout):
+    weights = {"w": numbers(6, 3, 3, 3), "v": numbers(10, 6, 3, 3)}
+    weights |= {"slopes": numbers(6, 1, 1) / 4, "scales": np.array([1, 1, 2, 2], np.float32)}
+    original = model(PICTURES, **weights)
+    feeds = [{"x": each} for each in numbers(3, 1, 3, 12, 12)]
+    options = {"target": target, "layout": layout, "activation_form": "multiplier"}
+    made = qpasses.quantize(original, feeds, **options).model
+    kernels = [node.op_type for node in made.graph.node if node.op_type in native.KERNELS]
+    found = qpasses.verify(made, original, feeds).report
+    assert found["checks"]["compiled_kernels"]["nodes"] == len(kernels)
+    assert found["summary"]["problems"] == []
+    assert {"IntAveragePool", "IntCountedAveragePool"} & {*kernels}
+    assert {"IntPRelu", "IntCodedPRelu"} & {*kernels}
+
+
+PUBLISHED = """
+    g (float[2, 12, 16] x) => (float[2, 12, 16] y) {
+        n = LayerNormalization (x, g, b)  s = Softmax <axis = -1> (n)
+        e = Gelu (s)  l = LogSoftmax <axis = -1> (e)  y = Add (l, x)
+    }
+"""
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    ("options", "ops"),
+    [
+        (
+            {"softmax": "shiftmax", "gelu": "shift", "layernorm": "ivit"},
+            {"Shiftmax", "ShiftGelu", "ILayerNorm", "IntLogSoftmax"},
+        ),
+        ({"softmax": "ibert", "gelu": "ibert"}, {"IBertSoftmax", "IBertGelu"}),
+    ],
+    ids=["ivit", "ibert"],
+)
+def test_kernels_of_published_algorithms_are_run(options, ops):
+    original = model(PUBLISHED, opset=20, g=numbers(16), b=numbers(16))
+    feeds = [{"x": each} for each in numbers(4, 2, 12, 16)]
+    made = qpasses.quantize(original, feeds, **options).model
+    kernels = [node.op_type for node in made.graph.node if node.op_type in native.KERNELS]
+    assert ops <= {*kernels}
+    found = qpasses.verify(made, original, feeds).report
+    assert found["checks"]["compiled_kernels"]["nodes"] == len(kernels)
+    assert found["summary"]["problems"] == []
+
+
+def entry(node, is_laid):
+    """A record of channels last, where a picture has them."""
+    rank = len(node.inputs[0].shape)
+    is_picture = node.attrs.get("dims", rank - 2) <= rank - 2
+    layout = layout_of(rank) if is_laid and is_picture else ""
+    return NodeRecord(source=[], scales={}, layout=layout)
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", native.KERNELS)
+def test_random_nodes_of_every_kernel_are_run(name):
+    cases = drawn(name, 4)
+    graph = import_graph(model_of_nodes(OPS[name], cases))
+    takes_either = ATTRIBUTE in OPS[name].attributes
+    for is_laid in {False, takes_either}:
+        record = Record(nodes={node.name: entry(node, is_laid) for node in graph.nodes})
+        found = compiled_probe.probe_compiled(graph, record, native.library())
+        assert found.nodes == len(cases)
+        assert found.wrong == {}
+        assert found.elements > 0
 
 
 class WrongSession(Session):

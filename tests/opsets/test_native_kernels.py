@@ -117,7 +117,137 @@ def test_without_a_compiler_it_is_built_without_kernels(tmp_path):
     assert list(tmp_path.rglob("*.so")) == []
 
 
+SUMS = CODES.astype(np.int32)
+ENDS = 3 * [np.uint8(0)]
+SCALE = [np.ones(1, np.int32), np.full(1, 9, np.int32)]
+SINGLE = [*map(np.int32, (1 << 20, 22))]
+PICTURE = CODES.reshape(1, 1, 8, 8)
+WINDOW = {"channels": 1, "kernel_shape": [2, 2], "rounding": "half_up"}
+PLACES = [np.ones((2, 17), np.int32)] * 2
+SIZES = {"dims": 2, "x_sizes": [1, 8, 8], "y_sizes": [1, 8, 8], "rounding": "half_up"}
+EXPONENTIAL = {"axis": -1, "x0": -5, "fraction_bits": 15, "output_bits": 8}
+EXPONENTIAL |= {"rounding": "half_up"}
+
 MALFORMED = {
+    "multipliers of other channels": (
+        "Requantize",
+        [SUMS, np.ones(3, np.int32), np.full(3, 9, np.int32), *ENDS],
+        {"axis": -1, "rounding": "half_up"},
+    ),
+    "sums of codes": ("Requantize", [CODES, *SCALE, *ENDS], {"axis": -1, "rounding": "ruy"}),
+    "a negative shift": (
+        "Requantize",
+        [SUMS, SCALE[0], np.full(1, -1, np.int32), *ENDS],
+        {"axis": -1, "rounding": "half_up"},
+    ),
+    "a left shift of 40": (
+        "IntRescaledAdd",
+        [CODES, np.uint8(0), CODES, np.uint8(0), np.int32(40), *3 * SINGLE, *ENDS],
+        {"rounding": "half_up"},
+    ),
+    "an operand of another type than its zero point": (
+        "IntRescaledSub",
+        [CODES, np.int8(0), CODES, np.uint8(0), np.int32(0), *3 * SINGLE, *ENDS],
+        {"rounding": "half_up"},
+    ),
+    "slopes that make x larger": (
+        "IntPRelu",
+        [CODES, np.uint8(0), *SINGLE, *(np.full((2, 1, 8), 9, np.int32) for _ in "ms"), *ENDS],
+        {"rounding": "half_up"},
+    ),
+    "slopes of floats": (
+        "IntCodedPRelu",
+        [CODES, np.uint8(0), *SINGLE, np.float32(1), *SINGLE, *ENDS],
+        {"rounding": "half_up"},
+    ),
+    "a window of another number of axes": (
+        "IntAveragePool",
+        [PICTURE, np.uint8(0), *SCALE, *ENDS],
+        {**WINDOW, "kernel_shape": [2, 2, 2]},
+    ),
+    "a stride of zero": (
+        "IntAveragePool",
+        [PICTURE, np.uint8(0), *SCALE, *ENDS],
+        {**WINDOW, "strides": [0, 1]},
+    ),
+    "pads of one axis": (
+        "IntAveragePool",
+        [PICTURE, np.uint8(0), *SCALE, *ENDS],
+        {**WINDOW, "pads": [1, 1]},
+    ),
+    "a window of very many cells": (
+        "IntAveragePool",
+        [PICTURE, np.uint8(0), *SCALE, *ENDS],
+        {**WINDOW, "kernel_shape": [1 << 30, 1 << 30]},
+    ),
+    "channels that are last but not said to be": (
+        "IntAveragePool",
+        [PICTURE.reshape(1, 8, 8, 1), np.uint8(0), *SCALE, *ENDS],
+        WINDOW,
+    ),
+    "pads that are not counted of one axis": (
+        "IntCountedAveragePool",
+        [PICTURE, np.uint8(0), *SINGLE, *ENDS],
+        {**WINDOW, "uncounted_pads": [1, 1]},
+    ),
+    "a picture of another size": (
+        "IntGlobalAveragePool",
+        [PICTURE, np.uint8(0), *SCALE, *ENDS],
+        {"channels": 1, "spatial_shape": [8, 9], "rounding": "half_up"},
+    ),
+    "places that x has not": (
+        "IntResize",
+        [PICTURE, np.uint8(0), PLACES[0] * 8, PLACES[1], *SCALE, *ENDS],
+        SIZES,
+    ),
+    "coefficients beyond int32": (
+        "IntResize",
+        [PICTURE, np.uint8(0), PLACES[0] * 0, PLACES[1] << 30, *SCALE, *ENDS],
+        SIZES,
+    ),
+    "sizes of other places": (
+        "IntResize",
+        [PICTURE, np.uint8(0), PLACES[0] * 0, PLACES[1], *SCALE, *ENDS],
+        {**SIZES, "y_sizes": [1, 8, 9]},
+    ),
+    "logarithms that are few": (
+        "IntLogSoftmax",
+        [
+            *(CODES, np.zeros(256, np.int32), np.zeros(256, np.int64)),
+            *(np.zeros(41, np.int64), np.zeros(9, np.int64), *ENDS),
+        ],
+        {"axis": -1, "fraction_bits": 9, "rounding": "half_up"},
+    ),
+    "an x0 of zero": ("Shiftmax", [CODES, *SINGLE, *ENDS], {**EXPONENTIAL, "x0": 0}),
+    "exponentials below zero": (
+        "IBertSoftmax",
+        [CODES, np.int32(-9), np.int32(3), *SINGLE, *ENDS],
+        {**EXPONENTIAL, "b": 9, "c": 100},
+    ),
+    "output bits beyond 16": (
+        "ShiftGelu",
+        [CODES, np.uint8(0), *SINGLE, *ENDS],
+        {**EXPONENTIAL, "output_bits": 40},
+    ),
+    "a parabola that is turned": (
+        "IBertGelu",
+        [CODES, np.uint8(0), *SINGLE, *ENDS],
+        {"b": 3, "c": -9, "one": 1, "fraction_bits": 3, "rounding": "half_up"},
+    ),
+    "rows of other cells": (
+        "ILayerNorm",
+        [
+            *(CODES, np.uint8(0), np.zeros(9, np.int64)),
+            *(np.zeros(9, np.int32), np.zeros(9, np.int32), *ENDS),
+        ],
+        {"cells": 9, "rounding": "half_up"},
+    ),
+    "codes of 8 bits for a table of words": ("Lut16", [CODES, np.zeros(65536, np.uint8)], {}),
+    "knots that are few": (
+        "LutInterpolated",
+        [CODES.astype(np.int16), np.zeros(9, np.int16), np.int32(7), *ENDS],
+        {"rounding": "half_up"},
+    ),
     "a table that is short": ("Lut", [CODES, np.zeros(9, np.uint8)], {}),
     "tables of other channels": (
         "LutPerChannel",

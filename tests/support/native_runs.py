@@ -1,5 +1,6 @@
-"""Kernels beside references: python -m tests.support.native_runs COUNT, a line for each op.
+"""Kernels beside references: python -m tests.support.native_runs COUNT [OP...].
 
+A line for each op: how many integers differ, and of how many.
 A process of its own, because the instruction set is chosen when the library is loaded.
 """
 
@@ -121,6 +122,106 @@ def softmaxes(rng):
         yield f"length {cells}", Case(inputs, attributes)
 
 
+def log_softmaxes(rng):
+    for number, (x, axis) in enumerate(rows_along(rng)):
+        falling = np.exp(-np.arange(256) / rng.choice([3, 20, 200])) * (1 << 30)
+        unit = (1 << 20) * float(rng.choice([1, 20]))
+        octaves = np.log(2) * np.arange(-30, 11) * unit
+        lines = np.log1p(np.arange(257) / 256) * unit
+        tables = [np.rint(each).astype(np.int64) for each in (octaves, lines)]
+        distances = np.rint(np.arange(256) * unit / 20).astype(np.int64)
+        attributes = {"axis": axis, "fraction_bits": 20}
+        attributes["rounding"] = ROUNDINGS[number % len(ROUNDINGS)]
+        inputs = [x, falling.astype(np.int32), distances, *tables, *ends(x.dtype, 100, 3)]
+        yield f"{x.shape} {axis} {x.dtype}", Case(inputs, attributes)
+
+
+def rows_along(rng):
+    """Rows of every length to 70 and a few more, last, between and first."""
+    for cells, dtype in itertools.product([*range(1, 71), 300, 1000], (np.uint8, np.int8)):
+        yield bytes_of(rng, 3, cells, dtype=dtype), -1
+        yield bytes_of(rng, 2, cells, 3, dtype=dtype), -2
+        narrow = bytes_of(rng, cells, 2, dtype=np.uint8) % 9 + 60
+        yield narrow.view(dtype), -2
+
+
+def shift_softmaxes(rng):
+    for x, axis in rows_along(rng):
+        x0 = -int(rng.choice([1, 20, 300, (1 << 20) - 1]))
+        n = int(rng.choice([15, 30]))
+        attributes = {"axis": axis, "x0": x0, "fraction_bits": n, "output_bits": 16}
+        known = ROUNDINGS if x0 < -300 else NODE_ROUNDINGS  # whose shares fit int32
+        yield f"{x.shape} {axis} {x0} {n}", shares_of(rng, x, [], attributes, known)
+
+
+def shares_of(rng, x, numbers, attributes, known=NODE_ROUNDINGS):
+    """A case whose shares of 16 bits become codes, near to one another or saturated."""
+    scale = [array(rng.integers(1, 1 << 24), np.int32), array(rng.integers(24, 34), np.int32)]
+    attributes |= {"rounding": str(rng.choice(known))}
+    return Case([x, *numbers, *scale, *ends(x.dtype, 10, 3)], attributes)
+
+
+def polynomial_softmaxes(rng):
+    for x, axis in rows_along(rng):
+        scale = float(rng.choice([1 / 128, 1 / 16, 0.3]))
+        attributes = {"axis": axis, "x0": -int(0.6931 / scale) - 1, "b": int(2.7073 / scale)}
+        attributes |= {"c": max(int(2.7921 / scale**2), 1)}
+        attributes |= {"fraction_bits": 30, "output_bits": 16}
+        of_exp = [array(rng.integers(1, 1 << 10), np.int32), array(40, np.int32)]
+        yield f"{x.shape} {axis} {scale}", shares_of(rng, x, of_exp, attributes)
+
+
+def shift_gelus(rng):
+    """Rows, and each code beside each largest one."""
+    pairs = np.stack([np.maximum(*ALL_PAIRS), np.minimum(*ALL_PAIRS)], axis=1)
+    whole = [((pairs ^ 0x80).view(np.int8), -1), (pairs, -1)] * 3
+    for number, (x, axis) in enumerate([*whole, *rows_along(rng)]):
+        x0 = -int(rng.choice([1, 2, 30, 255]))
+        attributes = {"axis": axis, "x0": x0, "fraction_bits": 23, "output_bits": 8}
+        zero = array(bytes_of(rng, dtype=x.dtype), x.dtype)
+        yield f"{number} {x.shape} {axis}", shares_of(rng, x, [zero], attributes)
+
+
+def polynomial_gelus(rng):
+    codes = np.arange(256).astype(np.uint8)
+    for number in range(100):
+        x = codes.view((np.uint8, np.int8)[number % 2])
+        scale = float(rng.choice([1 / 128, 1 / 16, 0.3, 2]))
+        attributes = {"b": -int(1.769 / scale) - 1, "c": -int(3.4626 / scale**2) - 1}
+        attributes |= {"one": -int(rng.integers(1, 20)), "fraction_bits": number % 14 + 1}
+        zero = array(bytes_of(rng, dtype=x.dtype), x.dtype)
+        yield f"{number}", shares_of(rng, x, [zero], attributes)
+
+
+def published_norms(rng):
+    for cells, dtype in itertools.product([*range(1, 71), 768], (np.uint8, np.int8, np.int16)):
+        x, zero = words(rng, 3, cells, dtype=dtype), array(words(rng, dtype=dtype), dtype)
+        bias = rng.integers(-(1 << 30), 1 << 30, cells)
+        m = rng.integers(-(1 << 20), 1 << 20, cells).astype(np.int32)
+        shift = rng.integers(30, 48, cells).astype(np.int32)
+        attributes = {"cells": cells, "rounding": str(rng.choice(ROUNDINGS))}
+        inputs = [x, zero, bias, m, shift, *ends(np.int8, 5, 3)]
+        yield f"{cells} {dtype}", Case(inputs, attributes)
+
+
+ALL_WORDS = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
+
+
+def wide_lookups(rng):
+    for dtype in (np.uint8, np.int8, np.int16):
+        table = words(rng, 1 << 16, dtype=dtype)
+        for count in [*range(71), 1 << 16]:
+            yield f"{count} {dtype}", Case([ALL_WORDS[:count], table], {})
+
+
+def interpolations(rng):
+    for number, dtype in itertools.product(range(12), (np.uint8, np.int8, np.int16)):
+        table, shift = words(rng, 513), array(rng.choice([1, 7, 12, 15, 61]), np.int32)
+        rounding = {"rounding": ROUNDINGS[number % 3]}
+        inputs = [ALL_WORDS, table, shift, *ends(dtype, 3, 2)]
+        yield f"{number} {dtype}", Case(inputs, rounding)
+
+
 def lookups(rng):
     table = rng.permutation(256).astype(np.uint8)
     codes = np.arange(256).astype(np.uint8)
@@ -202,15 +303,235 @@ def product_of(rng, a, b):
 
 
 def rescalings(rng):
-    words = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
     for number in range(20):
         m, shift = int(rng.integers(1, 1 << 30)), int(rng.integers(20, 45))
-        for x, dtype in ((words, np.uint8), (words, np.int16), (ALL_PAIRS[1], np.int16)):
+        for x, dtype in (
+            (ALL_WORDS, np.uint8),
+            (ALL_WORDS, np.int16),
+            (ALL_PAIRS[1], np.int16),
+        ):
             zero = array(int(rng.integers(0, 99)), x.dtype)
             numbers = [zero, array(m, np.int32), array(shift, np.int32)]
             rounding = NODE_ROUNDINGS[number % len(NODE_ROUNDINGS)]
             inputs = [x, *numbers, *ends(dtype, 7)]
             yield f"{number} {x.dtype} {dtype}", Case(inputs, {"rounding": rounding})
+
+
+def rescaled_sums(rng):
+    """Of bytes each pair, of words some beside the ends of their type."""
+    yield from shaped(rng, rescaled_sum_of)
+    for dtypes in itertools.product((np.uint8, np.int8, np.int16), repeat=3):
+        operands = [words(rng, 3, 70, dtype=dtype) for dtype in dtypes[:2]]
+        yield f"{dtypes}", rescaled_sum_of(rng, *operands, dtypes[2])
+        operands = [words(rng, 4, 1, dtype=dtypes[0]), words(rng, 5, dtype=dtypes[1])]
+        yield f"{dtypes} broadcast", rescaled_sum_of(rng, *operands, dtypes[2])
+
+
+def words(rng, *shape, dtype=np.int16):
+    """Codes of any type: anywhere, and at its ends."""
+    limits = np.iinfo(dtype)
+    found = rng.integers(limits.min, limits.max, shape, endpoint=True)
+    at_end = rng.random(shape) < 0.1
+    return np.where(at_end, rng.choice([limits.min, limits.max]), found).astype(dtype)
+
+
+def rescaled_sum_of(rng, a, b, result=None):
+    """TFLite's left shift or none; a scale of the sum that is one, or any."""
+    zeros = [array(words(rng, dtype=each.dtype), each.dtype) for each in (a, b)]
+    are_words = np.int16 in (a.dtype, b.dtype)
+    left = 0 if are_words else int(rng.choice([0, 20]))
+    bits = rng.integers(2, 24 if are_words else 32, 3)
+    m = [int(rng.integers(1, 1 << each - 1, endpoint=True)) for each in bits]
+    s = [int(each + more) for each, more in zip(bits, rng.integers(-1, 6, 3), strict=True)]
+    m[2], s[2] = (m[2], s[2] + left) if left or rng.random() < 0.5 else (2, 1)
+    pairs = itertools.chain.from_iterable(zip(m, s, strict=True))
+    numbers = [array(each, np.int32) for each in (left, *pairs)]
+    last = ends(result or a.dtype, 3, *rng.integers(0, 9, 2))
+    rounding = str(rng.choice([*NODE_ROUNDINGS, "half_to_even_in_double"]))
+    return Case([a, zeros[0], b, zeros[1], *numbers, *last], {"rounding": rounding})
+
+
+def slopes(rng):
+    return sloped(rng, is_coded=False)
+
+
+def coded_slopes(rng):
+    return sloped(rng, is_coded=True)
+
+
+SLOPED = [((n,), ()) for n in range(71)]
+SLOPED += [((2, n, 256), (n, 1)) for n in (1, 3, 20)] + [((2, 256, n), (n,)) for n in (1, 17)]
+SLOPED += [
+    ((2, 5, 3, 70), (3, 1)),
+    ((2, 5, 3, 7), (5, 1, 7)),
+    ((2, 1500), (1500,)),
+    ((0, 3), (3,)),
+]
+"""Of x and of its slopes: one, of channels first and last, of several axes, and very many."""
+
+
+def sloped(rng, *, is_coded):
+    """All codes, or each number of them to 70, with slopes of either sign."""
+    for (shape, of_slope), dtype in itertools.product(SLOPED, (np.uint8, np.int8)):
+        x = np.broadcast_to(np.arange(256), (*shape[:-1], 256))[..., : shape[-1]]
+        if shape[-1] != 256:
+            x = bytes_of(rng, *shape)
+        x = np.ascontiguousarray(x.astype(np.uint8).view(dtype))
+        m = rng.integers(-(1 << 23), 1 << 23, of_slope).astype(np.int32)
+        shift = rng.integers(20, 31, of_slope).astype(np.int32)
+        numbers = [m, shift]
+        if is_coded:
+            code = rng.integers(-255, 256, of_slope).astype(np.int32)
+            pair = [m.reshape(-1)[:1], shift.reshape(-1)[:1]] if m.size else numbers
+            numbers = [code, *(pair if rng.random() < 0.5 else numbers)]
+        scale = [
+            array(rng.integers(1, 1 << 23), np.int32),
+            array(rng.integers(20, 26), np.int32),
+        ]
+        known = [*NODE_ROUNDINGS, "half_to_even_in_double"] if is_coded else ROUNDINGS
+        zero = array(bytes_of(rng, dtype=dtype), dtype)
+        inputs = [x, zero, *scale, *numbers, *ends(dtype, int(zero), 3, 5)]
+        yield f"{shape} {of_slope} {dtype}", Case(inputs, {"rounding": str(rng.choice(known))})
+
+
+def windows(rng):
+    """Every width and number of channels to 70, strides, dilations and pads, 1 to 3 axes."""
+    geometries = [(1, c, [w], [min(w, 3)]) for w in range(1, 71) for c in (1, 3)]
+    geometries += [(2, c, [5, 4], [3, 2]) for c in range(1, 71)]
+    geometries += [
+        (2, 5, [7, 6, 9], [2, 3, 1]),
+        (1, 70, [33, 31], [3, 3]),
+        (1, 2, [3, 3], [1, 1]),
+    ]
+    geometries += [(1, 1, [1, 1], [1, 1]), (1, 3, [40, 40], [19, 17]), (1, 16, [4, 4], [4, 4])]
+    for (pictures, channels, sizes, kernel), dtype in itertools.product(
+        geometries, (np.uint8, np.int8)
+    ):
+        dims = len(kernel)
+        strides, dilations = rng.integers(1, 4, dims), rng.integers(1, 3, dims)
+        pads = rng.integers(0, 4, 2 * dims)
+        reach = np.add((np.array(kernel) - 1) * dilations, 1)
+        lack = np.maximum(reach - np.add(sizes, pads.reshape(2, -1).sum(axis=0)), 0)
+        pads[dims:] += lack
+        attributes = {"channels": channels, "kernel_shape": kernel}
+        attributes |= {"strides": strides.tolist(), "dilations": dilations.tolist()}
+        yield pictures, channels, sizes, attributes | {"pads": pads.tolist()}, dtype
+
+
+def laid(rng, pictures, channels, sizes, dtype):
+    """A picture in either layout, and the attribute that says which."""
+    if rng.random() < 0.6:
+        return bytes_of(rng, pictures, *sizes, channels, dtype=dtype), {"channels_last": 1}
+    return bytes_of(rng, pictures, channels, *sizes, dtype=dtype), {}
+
+
+def pools(rng):
+    for pictures, channels, sizes, attributes, dtype in windows(rng):
+        cells = int(np.prod(attributes["kernel_shape"]))
+        x, layout = laid(rng, pictures, channels, sizes, dtype)
+        rounding = {"rounding": str(rng.choice(NODE_ROUNDINGS))}
+        numbers = sum_numbers(rng, cells, dtype)
+        yield f"{x.shape} {attributes}", Case([x, *numbers], attributes | layout | rounding)
+
+
+def sum_numbers(rng, cells, dtype):
+    """Of sums of so many codes: zero point, multiplier and shift, the ends of results."""
+    bits = int(rng.choice([2, 24, 31]))
+    m = np.array([rng.integers(1, 1 << bits - 1, endpoint=True)], np.int32)
+    wanted = int(np.log2(float(m[0]) * cells * rng.choice([0.3, 1, 4])))
+    zero = array(bytes_of(rng, dtype=dtype), dtype)
+    shift = np.array([np.clip(wanted, 1, 61)], np.int32)
+    return [zero, m, shift, *ends(dtype, int(zero), *rng.integers(0, 9, 2))]
+
+
+def counted_pools(rng):
+    for pictures, channels, sizes, attributes, dtype in windows(rng):
+        x, layout = laid(rng, pictures, channels, sizes, dtype)
+        zero, m, shift, *last = sum_numbers(rng, 1, dtype)
+        uncounted = [int(rng.integers(0, each, endpoint=True)) for each in attributes["pads"]]
+        rounding = {"uncounted_pads": uncounted, "rounding": str(rng.choice(ROUNDINGS))}
+        inputs = [x, zero, m.reshape(()), np.minimum(shift, 40).reshape(()), *last]
+        yield f"{x.shape} {attributes}", Case(inputs, attributes | layout | rounding)
+
+
+def global_pools(rng):
+    sizes = [(2, 3, [n]) for n in range(1, 71)] + [(1, n, [3, 2]) for n in range(1, 71)]
+    sizes += [(2, 300, [5, 7]), (1, 9, [70, 71]), (2, 5, [3, 4, 5]), (1, 1, [1, 1])]
+    for (pictures, channels, window), dtype in itertools.product(sizes, (np.uint8, np.int8)):
+        x, layout = laid(rng, pictures, channels, window, dtype)
+        attributes = {"channels": channels, "spatial_shape": window, **layout}
+        attributes["rounding"] = str(rng.choice(NODE_ROUNDINGS))
+        inputs = [x, *sum_numbers(rng, int(np.prod(window)), dtype)]
+        yield f"{x.shape} {dtype}", Case(inputs, attributes)
+
+
+def resizes(rng):
+    """Every width and number of channels to 70, 1 to 3 axes, coefficients of either size."""
+    sizes = [(1, [n], [71 - n], [2, 3]) for n in range(1, 71)]
+    sizes += [(2, [3, n], [5, 2 * n], [1, 2]) for n in range(1, 71)]
+    sizes += [(2, [4, 3], [7, 6], [1, n]) for n in range(1, 71)]
+    sizes += [
+        (3, [3, 4, 5], [4, 3, 9], [2, 3]),
+        (3, [2, 2, 2], [1, 1, 1], []),
+        (1, [3], [4], [0]),
+    ]
+    for (dims, x_sizes, y_sizes, leading), dtype in itertools.product(
+        sizes, (np.uint8, np.int8)
+    ):
+        is_last = len(leading) > 1 and rng.random() < 0.6
+        places = leading[:-1] if is_last else leading
+        x = bytes_of(rng, *places, *x_sizes, *leading[-1:] * is_last, dtype=dtype)
+        ones = [1] * (3 - dims)
+        x_sizes, y_sizes = ones + x_sizes, ones + y_sizes
+        low, high = (0, 90) if rng.random() < 0.7 else (-40, 40)
+        tables = [
+            [
+                rng.integers(0, n, (2, m)),
+                rng.integers(low, high, (2, m)) if n * m > 1 else np.array([[1], [0]]),
+            ]
+            for n, m in zip(x_sizes, y_sizes, strict=True)
+        ]
+        joined = [
+            np.concatenate(t, axis=1).astype(np.int32) for t in zip(*tables, strict=True)
+        ]
+        zero, m, shift, *last = sum_numbers(rng, 100**dims, dtype)
+        attributes = {"dims": dims, "x_sizes": x_sizes, "y_sizes": y_sizes}
+        attributes |= {"channels_last": 1} if is_last else {}
+        attributes["rounding"] = str(rng.choice(NODE_ROUNDINGS))
+        yield (
+            f"{x.shape} {y_sizes} {dtype}",
+            Case([x, zero, *joined, m, shift, *last], attributes),
+        )
+
+
+def requantizations(rng):
+    """Every length to 70, channels first, between and last, and sums at the ends of int32."""
+    for length, dtype in itertools.product(range(71), (np.uint8, np.int8)):
+        for shape, axis in (((2, 3, length), 1), ((2, 3, length), -1), ((length,), 0)):
+            for each in (1, shape[axis]):
+                if each:
+                    yield (
+                        f"{shape} {axis} {each} {dtype}",
+                        requantized(rng, shape, axis, each, dtype),
+                    )
+    for axis in (0, 1, -1):
+        shape = (7, 130, 70)
+        yield f"{shape} {axis}", requantized(rng, shape, axis, shape[axis], np.int8)
+
+
+def requantized(rng, shape, axis, channels, dtype):
+    bits = int(rng.integers(1, 32))
+    acc = rng.integers(-(1 << bits), 1 << bits, shape).astype(np.int32)
+    if bits == 31:
+        acc = np.where(rng.random(shape) < 0.3, rng.choice([-(1 << 31), (1 << 31) - 1]), acc)
+    m = rng.integers(1, 1 << int(rng.integers(1, 32)), channels).astype(np.int32)
+    wanted = np.log2(m) + bits - 7 + rng.integers(-2, 3, channels)
+    shift = np.clip(wanted, 1, 61).astype(np.int32)
+    if rng.random() < 0.3:
+        shift = shift[:1]
+    rounding = str(rng.choice(NODE_ROUNDINGS))
+    inputs = [acc.astype(np.int32), m, shift, *ends(dtype, 5, *rng.integers(0, 9, 2))]
+    return Case(inputs, {"axis": axis, "rounding": rounding})
 
 
 def reductions(rng):
@@ -324,25 +645,42 @@ def products_of_two(rng):
 
 
 EVERY = {
+    "IBertGelu": polynomial_gelus,
+    "IBertSoftmax": polynomial_softmaxes,
+    "ILayerNorm": published_norms,
     "IntAdd": sums,
+    "IntAveragePool": pools,
+    "IntCodedPRelu": coded_slopes,
     "IntConv": convolutions,
     "IntConvPerChannel": convolutions_by_channel,
+    "IntCountedAveragePool": counted_pools,
     "IntGemm": products_of_matrices,
+    "IntGlobalAveragePool": global_pools,
     "IntLayerNorm": norms,
+    "IntLogSoftmax": log_softmaxes,
     "IntMatMul": products_of_two,
     "IntMul": products,
+    "IntPRelu": slopes,
     "IntReduce": reductions,
     "IntRescale": rescalings,
+    "IntRescaledAdd": rescaled_sums,
+    "IntRescaledSub": rescaled_sums,
+    "IntResize": resizes,
     "IntSub": sums,
     "Lut": lookups,
+    "Lut16": wide_lookups,
+    "LutInterpolated": interpolations,
     "LutPair": pairs,
     "LutPerChannel": lookups_by_channel,
+    "Requantize": requantizations,
+    "ShiftGelu": shift_gelus,
+    "Shiftmax": shift_softmaxes,
     "TableSoftmax": softmaxes,
 }
 """All codes or pairs of codes, and every length to 70, of the numbers that are emitted."""
 
 
 if __name__ == "__main__":
-    for name in KERNELS:
+    for name in sys.argv[2:] or KERNELS:
         cases = drawn(name, int(sys.argv[1])) | dict(EVERY[name](np.random.default_rng(0)))
         print(name, *differing(name, cases))

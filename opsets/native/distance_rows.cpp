@@ -1,0 +1,43 @@
+/* Rows by distances: see distance_rows.h. */
+
+#include "distance_rows.h"
+#include "instruction_sets.h"
+#include "lookups.h"
+#include "rows.h"
+
+namespace qpasses {
+namespace {
+
+constexpr int64_t CODES = 256;
+
+namespace plain {
+#include "distance_loops.h"
+}
+#if QPASSES_SETS > 1
+BEGIN_AVX2
+namespace avx2 {
+#include "distance_loops.h"
+}
+END_SET
+BEGIN_AVX512
+namespace avx512 {
+#include "distance_loops.h"
+}
+END_SET
+#endif
+
+} // namespace
+
+void by_distance(const Context &context, const Tensor &x, int64_t axis, const int64_t *terms,
+                 const LevelsOfSum &levels, uint8_t *y) {
+    const Look look = look_of(chosen_set());
+    each_row(context, x, axis, y, [&](const auto *codes, int64_t cells, uint8_t *found) {
+        using S = std::decay_t<decltype(*codes)>;
+        uint8_t table[CODES] = {};
+        const int64_t farthest = BEST(distances<S>)(codes, cells, found);
+        levels(BEST(sum_of)(terms, found, cells), farthest + 1, table);
+        look(table, found, found, cells);
+    });
+}
+
+} // namespace qpasses

@@ -1,0 +1,260 @@
+/* IntCountedAveragePool: rows of windows, summed along all axes but the last, then along that. */
+
+#include "instruction_sets.h"
+#include "kernels.h"
+#include "rescaling.h"
+#include "windows.h"
+
+namespace qpasses {
+namespace {
+
+constexpr int64_t WORK = 1 << 17, BLOCK = 2048;
+constexpr int64_t MOST_CELLS = 0x7fffffff / 255; /* of int32 */
+constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to an integer */
+constexpr int64_t EXACT = int64_t{1} << 52;
+
+/* The ends are less the zero point. */
+struct Quotients {
+    const double *divisors;
+    double multiplier, low, high;
+    int32_t zero;
+};
+
+namespace plain {
+#include "code_sums.h"
+#include "pool_loops.h"
+}
+#if QPASSES_SETS > 1
+BEGIN_AVX2
+namespace avx2 {
+#include "code_sums.h"
+#include "pool_loops.h"
+}
+END_SET
+BEGIN_AVX512
+namespace avx512 {
+#include "code_sums.h"
+#include "pool_loops.h"
+}
+END_SET
+#endif
+
+/* The windows of one call: ``outer`` pictures of rows whose cells have ``inner`` channels. */
+struct Pool {
+    std::vector<WindowAxis> axes;
+    int64_t outer, inner, rows = 1, cells = 1;
+    Shape shape;
+
+    Pool(const Windows &windows, int64_t channels, const Shape &x)
+        : axes(windows.axes(x)), outer(windows.is_last ? x[0] : x[0] * x[1]),
+          inner(windows.is_last ? channels : 1), shape(x) {
+        if (x[windows.is_last ? x.size() - 1 : 1] != channels)
+            throw std::runtime_error("a pool has not the channels of its picture");
+        for (size_t k = 0; k < axes.size(); k++) {
+            shape[windows.first_axis() + k] = axes[k].out;
+            must_be_from(axes[k].kernel, 1, MOST_CELLS / cells, "the cells of a window");
+            cells *= axes[k].kernel;
+            rows *= k + 1 < axes.size() ? axes[k].out : 1;
+        }
+    }
+
+    int64_t width() const { return axes.back().size * inner; }
+    int64_t row_size() const { return axes.back().out * inner; }
+
+    /* The coordinates of a row of windows along all axes but the last. */
+    void find(int64_t row, Shape &windows) const {
+        windows.resize(axes.size() - 1);
+        for (size_t k = windows.size(); k-- > 0;) {
+            windows[k] = row % axes[k].out;
+            row /= axes[k].out;
+        }
+    }
+
+    /* Calls work(row) for the rows of x that a row of windows covers; ``row``: the picture, then
+       one of fewer axes. */
+    template <typename Work>
+    void covered(const Shape &windows, size_t axis, int64_t row, Work work) const {
+        if (axis == windows.size()) {
+            work(row);
+            return;
+        }
+        for (int64_t k = 0; k < axes[axis].kernel; k++) {
+            const int64_t at = axes[axis].place_of(windows[axis], k);
+            if (at >= 0 && at < axes[axis].size)
+                covered(windows, axis + 1, row * axes[axis].size + at, work);
+        }
+    }
+};
+
+/* Sums of codes less their zero point, of rows of windows: along all axes but the last, with
+   zeros for the padding, then along that. */
+template <typename T> class RowSums {
+  public:
+    RowSums(const Pool &pool, const T *x, int64_t zero)
+        : pool_(pool), last_(pool.axes.back()), x_(x), zero_(zero),
+          columns_(last_.padded() * pool.inner) {}
+
+    void add(int64_t row, int32_t *sums) {
+        const int64_t inner = pool_.inner;
+        codes_.clear();
+        pool_.find(row % pool_.rows, windows_);
+        pool_.covered(windows_, 0, row / pool_.rows, [&](int64_t each) {
+            codes_.push_back(x_ + each * pool_.width());
+        });
+        const int64_t number = static_cast<int64_t>(codes_.size());
+        BEST(sum_rows<T>)(codes_.data(), number, static_cast<int32_t>(-number * zero_),
+                          pool_.width(), columns_.data() + last_.before * inner);
+        shifted_.clear();
+        for (int64_t k = 0; k < last_.kernel; k++)
+            shifted_.push_back(columns_.data() + k * last_.dilation * inner);
+        BEST(sum_windows)(shifted_, last_.stride * inner, inner, last_.out, sums);
+    }
+
+  private:
+    const Pool &pool_;
+    const WindowAxis &last_;
+    const T *x_;
+    int64_t zero_;
+    Shape windows_;
+    std::vector<const T *> codes_;
+    std::vector<const int32_t *> shifted_;
+    std::vector<int32_t> columns_;
+};
+
+/* Calls work(sums, first row, how many) for rows of windows, on the session's threads. */
+template <typename T, typename Work>
+void each_rows(const Context &context, const Pool &pool, const T *x, int64_t zero, Work work) {
+    const int64_t all = pool.outer * pool.rows, size = pool.row_size();
+    if (all == 0 || size == 0)
+        return;
+    const int64_t cost = (pool.width() + size) * (pool.cells / pool.axes.back().kernel);
+    const int64_t few = BLOCK / size + 1;
+    const int64_t least = (WORK / std::max<int64_t>(cost, 1) / few + 1) * few;
+    context.parallel((all + least - 1) / least, [&](size_t part) {
+        RowSums<T> rows(pool, x, zero);
+        std::vector<int32_t> sums(few * size);
+        const int64_t begin = static_cast<int64_t>(part) * least;
+        const int64_t end = std::min(all, begin + least);
+        for (int64_t row = begin; row < end; row += few) {
+            const int64_t some = std::min(few, end - row);
+            for (int64_t k = 0; k < some; k++)
+                rows.add(row + k, sums.data() + k * size);
+            work(static_cast<const int32_t *>(sums.data()), row, some);
+        }
+    });
+}
+
+template <typename Work>
+void each_rows(const Context &context, const Pool &pool, const Tensor &x, int64_t zero,
+               Work work) {
+    must_be_from(zero, -128, 255, "a zero point");
+    of_codes(x.type, "a pool", [&](auto code) {
+        using T = decltype(code);
+        each_rows<T>(context, pool, x.as<T>(), zero, work);
+    });
+}
+
+/* How many cells there are in the windows along each axis. */
+struct Counted {
+    const Pool &pool;
+    std::vector<Shape> along;
+
+    Counted(const Pool &given, const Shape &uncounted) : pool(given) {
+        const size_t count = pool.axes.size();
+        for (size_t k = 0; k < count; k++) {
+            Shape cells;
+            for (int64_t window = 0; window < pool.axes[k].out; window++)
+                cells.push_back(
+                    pool.axes[k].cells(window, uncounted[k], uncounted[k + count]));
+            along.push_back(std::move(cells));
+        }
+    }
+
+    /* Of each sum of a row, at least one cell. */
+    void row(int64_t place, int64_t *found) const {
+        Shape windows;
+        pool.find(place % pool.rows, windows);
+        int64_t others = 1;
+        for (size_t k = 0; k < windows.size(); k++)
+            others *= along[k][windows[k]];
+        for (int64_t each : along.back())
+            found = std::fill_n(found, pool.inner, std::max<int64_t>(others * each, 1));
+    }
+};
+
+struct IntCountedAveragePool {
+    int64_t channels;
+    Windows windows;
+    Shape uncounted;
+    Rounding rounding;
+    Constants numbers;
+
+    explicit IntCountedAveragePool(const Attributes &given)
+        : channels(given.integer("channels")), windows(given),
+          uncounted(given.integers("uncounted_pads")),
+          rounding(rounding_of(given.text("rounding"))), numbers(given, 7) {
+        for (int64_t each : uncounted)
+            must_be_from(each, 0, Windows::LARGEST, "a padding that is not counted");
+        if (uncounted.size() != windows.pads.size())
+            throw std::runtime_error("IntCountedAveragePool: its pads are not all counted or not");
+    }
+
+    static void shape(const Inference &given, Sizes &sizes) { Windows::shape(given, sizes); }
+
+    void run(const Context &context) const {
+        const Tensor x = context.input(0);
+        const auto number = [&](size_t place) { return numbers(context, place); };
+        if (numbers.type(context, 4) != x.type)
+            throw std::runtime_error("IntCountedAveragePool: results of another type");
+        const Pool pool(windows, channels, x.shape);
+        const Counted counted(pool, uncounted);
+        const int64_t shift = number(3);
+        must_be_from(number(2), -0x80000000LL, 0x7fffffff, "a multiplier");
+        must_be_from(shift, 0, 61, "a shift");
+        must_be_from(pool.cells, 1, (int64_t{1} << 61) >> shift, "a divisor");
+        const Ends ends = {number(4), number(5), number(6)};
+        const int64_t m = number(2), size = pool.row_size();
+        const bool is_exact = 255 * pool.cells <= EXACT / std::max<int64_t>(std::abs(m), 1);
+        void *y = context.output(0, pool.shape);
+        const Divide divide = divide_of();
+        each_rows(context, pool, x, number(1), [&](const int32_t *sums, int64_t row,
+                                                   int64_t count) {
+            uint8_t *found = static_cast<uint8_t *>(y) + row * size;
+            std::vector<int64_t> cells(count * size);
+            for (int64_t k = 0; k < count; k++)
+                counted.row(row + k, cells.data() + k * size);
+            if (is_exact) {
+                std::vector<double> divisors(cells.begin(), cells.end());
+                divide({divisors.data(), std::ldexp(m, -static_cast<int>(shift)),
+                        static_cast<double>(ends.low - ends.zero),
+                        static_cast<double>(ends.high - ends.zero),
+                        static_cast<int32_t>(ends.zero)},
+                       sums, count * size, found);
+            } else {
+                for (int64_t k = 0; k < count * size; k++)
+                    found[k] = static_cast<uint8_t>(
+                        ends(divided(sums[k] * m, cells[k] << shift, rounding)));
+            }
+        });
+    }
+
+    using Divide = void (*)(const Quotients &, const int32_t *, int64_t, uint8_t *);
+
+    Divide divide_of() const {
+        switch (rounding) {
+        case Rounding::HALF_TO_EVEN:
+            return BEST(divided_sums<Rounding::HALF_TO_EVEN>);
+        case Rounding::HALF_UP:
+            return BEST(divided_sums<Rounding::HALF_UP>);
+        default:
+            return BEST(divided_sums<Rounding::HALF_AWAY>);
+        }
+    }
+};
+
+} // namespace
+
+const Kernel INT_COUNTED_AVERAGE_POOL =
+    shaping<IntCountedAveragePool>("IntCountedAveragePool", 7, 4);
+
+} // namespace qpasses
