@@ -1,8 +1,8 @@
-"""Kernels under sanitizers: python -m tests.support.sanitized_runs LIBRARY [PART].
+"""Kernels under sanitizers: python -m tests.support.sanitized_runs LIBRARY [STEP].
 
-All cases, and of malformed nodes that take long a fifth; with PART 0, 1 or 2 a third of the
-cases and a sixtieth of these nodes. A process of its own, which the first read outside of a
-buffer ends: the last line that it has printed says which node that was.
+All cases, or every STEP-th, and of malformed nodes that take long a fifth of these. A process
+of its own, which the first read outside of a buffer ends: the last line that it has printed
+says which node that was.
 """
 
 import ctypes
@@ -117,30 +117,29 @@ def run(name, case, given, library):
         session_of(model, library).run(["y"], feed)
 
 
-def run_malformed(name, case, library, part, step):
+def run_malformed(name, case, library, step):
     """All that other numbers can be in one session, and so much of what needs one for each."""
     numbers, kinds = list(of_other_numbers(case)), list(of_another_kind(case))
     of_one_code = exchanged(case, 0, np.full_like(case.inputs[0], 7))
-    for what, other in [*numbers, *of_other_numbers(of_one_code), *kinds[part::step]]:
+    for what, other in [*numbers, *of_other_numbers(of_one_code), *kinds[::step]]:
         print(name, what, flush=True)
         run(name, other, range(len(other.inputs)), library)
-    for what, other in (numbers + kinds)[part::step]:
+    for what, other in (numbers + kinds)[::step]:
         print(name, what, "where constant", flush=True)
         run(name, other, range(len(other.inputs[:1])), library)
 
 
-def main(library, part=None):
-    first, step = (0, 1) if part is None else (int(part), 3)
+def main(library, step=1):
     for name in KERNELS:
         cases = drawn(name, 20) | dict(EVERY[name](np.random.default_rng(0)))
-        some = dict(list(cases.items())[first::step])
+        some = dict(list(cases.items())[:: int(step)])
         print(name, "as it should be", flush=True)
         wrong, _ = differing(name, some, library, at_the_end_of_a_page)
         assert not wrong, f"{wrong} elements of {name} are not the reference's"
         later = list(cases.values())[len(cases) // 2 :]
         fullest = max(later, key=lambda case: (case.inputs[0].size > 0, len(case.attributes)))
         made = Case([np.asarray(each) for each in fullest.inputs], fullest.attributes)
-        run_malformed(name, made, library, first * 20, 5 if part is None else 60)
+        run_malformed(name, made, library, 5 * int(step))
 
 
 if __name__ == "__main__":
