@@ -9,8 +9,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # for the processes that tests 
 
 import pytest
 
-from tests.support.thoroughness import thinned
+from tests.support import made_sessions
+from tests.support.thoroughness import THOROUGH, thinned
 
+if not THOROUGH:
+    made_sessions.remember()
 sys.dont_write_bytecode = False  # to compile all tests again takes most of collecting them
 
 
@@ -21,6 +24,10 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     gc.freeze()  # thousands of tests: a collection of garbage need not look at them each time
+
+
+def pytest_runtest_teardown():
+    made_sessions.forget()
 
 
 def pytest_addoption(parser):

@@ -1,6 +1,7 @@
 """The kernel probe: onnxruntime's real kernels on this machine, at the places that matter."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -247,6 +248,7 @@ def _column(coefficients: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray
     return np.zeros((2, before.size), np.int32), np.stack([before, np.zeros_like(before)])
 
 
+@cache
 def probe_saturation() -> int:
     """How many outputs of a convolution of the largest products are wrong on this machine.
 

@@ -9,7 +9,7 @@ from calibration import Session, input_specs, open_samples
 from opsets.target import load_target
 from qpasses.emit.overloads import with_bodies
 from tests.support import zoo_models
-from tests.support.thoroughness import slow
+from tests.support.thoroughness import THOROUGH, slow
 
 pytestmark = zoo_models.NEEDS_ZOO
 
@@ -24,7 +24,14 @@ STATIC = {
 """The SQNR of onnxruntime's quantize_static where the zoo has test data of its own."""
 
 
+FEW = 20
+"""Samples enough to calibrate what is integer, proved and verified, but not scored."""
+
 every_network = pytest.mark.parametrize("name", zoo_models.networks(STATIC))
+
+
+def quantized(name):
+    return zoo_models.quantized(name, None if STATIC[name] or THOROUGH else FEW)
 
 
 def samples(name, count):
@@ -36,7 +43,7 @@ def samples(name, count):
 
 @every_network
 def test_all_but_a_final_softmax_is_integer_and_proved(name):
-    result = zoo_models.quantized(name)
+    result = quantized(name)
     summary = result.report["summary"]
     assert (result.verdict, summary["because"]) == ("ok", [])
     assert summary["integer_only"] and summary["integer_mac_share"] == 1.0
@@ -46,7 +53,7 @@ def test_all_but_a_final_softmax_is_integer_and_proved(name):
 
 @every_network
 def test_both_bodies_give_the_same_on_real_samples(name):
-    model, feeds = zoo_models.quantized(name).model, samples(name, 2)
+    model, feeds = quantized(name).model, samples(name, 2)
     fast, slow = (
         Session(with_bodies(model, flavour)) for flavour in ("onnxruntime", "portable")
     )
@@ -57,7 +64,7 @@ def test_both_bodies_give_the_same_on_real_samples(name):
 
 @pytest.mark.parametrize("name", zoo_models.networks(STATIC))
 def test_verify_agrees(name):
-    result, feeds = zoo_models.quantized(name), samples(name, 1)
+    result, feeds = quantized(name), samples(name, 1)
     assert qpasses.verify(result.model, zoo_models.path(name), feeds).verdict == "ok"
 
 
@@ -65,7 +72,7 @@ def test_verify_agrees(name):
     "name", zoo_models.networks(name for name, peer in STATIC.items() if peer)
 )
 def test_sqnr_is_that_of_onnxruntimes_own_quantizer(name):
-    found = zoo_models.score(zoo_models.quantized(name).model, name)
+    found = zoo_models.score(quantized(name).model, name)
     assert found["sqnr_db"] >= STATIC[name] - 0.5
 
 

@@ -41,13 +41,13 @@ def path(name):
 
 
 @cache
-def quantized(name):
-    """What ``quantize`` makes of a model with the samples that ``make zoo`` takes."""
+def quantized(name, samples=None):
+    """What ``quantize`` makes of a model: with the samples of ``make zoo``, or so many."""
     entry = ENTRIES[name]
     return qpasses.quantize(
         entry.model,
         entry.calibration,
-        samples=entry.samples,
+        samples=samples or entry.samples,
         preprocessing=entry.preprocessing,
     )
 

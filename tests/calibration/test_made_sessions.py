@@ -1,0 +1,60 @@
+"""The suite's memory of sessions: only the very same model, loaded alike, is the same one."""
+
+import numpy as np
+import onnx
+import pytest
+
+from calibration.session import Session
+from opsets.errors import ModelError
+from tests.support import made_sessions
+from tests.support.small_models import cnn, model, pictures
+from tests.support.thoroughness import THOROUGH
+
+pytestmark = pytest.mark.skipif(THOROUGH, reason="make thorough makes each session anew")
+
+
+def made(*args, **options):
+    return Session(*args, **options)._session
+
+
+def test_the_same_model_loaded_alike_is_one_session():
+    first = made(cnn(), optimize=False, threads=1)
+    assert made(cnn(), threads=1, optimize=False) is first
+    made_sessions.forget()
+    assert made(cnn(), optimize=False, threads=1) is not first
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"threads": 1},
+        {"config": {"session.disable_prepacking": "1"}},
+        {"outputs": [onnx.ValueInfoProto(name="r")]},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_another_option_makes_another_session(options):
+    assert made(cnn(), **options) is not made(cnn())
+
+
+def test_another_weight_makes_another_session():
+    weights = cnn()
+    weights.graph.initializer[0].CopyFrom(cnn(seed=1).graph.initializer[0])
+    one, other = (Session(each).run(None, {"x": pictures()})[0] for each in (cnn(), weights))
+    assert not np.array_equal(one, other)
+
+
+def test_what_cannot_be_loaded_is_refused_each_time():
+    for _ in range(2):
+        with pytest.raises(ModelError, match="NoSuchOp"):
+            Session(model("g (float[2] x) => (float[2] y) { y = NoSuchOp(x) }"))
+
+
+def test_a_test_begins_without_sessions():
+    assert not made_sessions._made
+
+
+def test_no_more_than_some_are_kept():
+    for seed in range(made_sessions.KEPT + 2):
+        made(cnn(seed=seed))
+    assert len(made_sessions._made) == 2

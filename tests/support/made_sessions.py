@@ -1,0 +1,56 @@
+"""Sessions that a test asks for again: the same model, loaded in the same way.
+
+A test quantizes, verifies and runs one model, which loads each of a few graphs several times.
+"""
+
+from functools import wraps
+
+import onnx
+
+from calibration.held_weights import names_held, weight_bytes
+from calibration.large_weights import alone
+from calibration.session import Session
+
+SMALL = 1 << 20
+"""Of models with fewer bytes of weights sessions are remembered."""
+
+KEPT = 32
+"""So many at a time: then all are forgotten."""
+
+_made = {}
+
+
+def remember():
+    """From now on a session that was made is not made again, until ``forget``."""
+    make = Session.__init__
+
+    @wraps(make)
+    def made(self, model, **options):
+        key = _key(model, options)
+        if known := _made.get(key):
+            vars(self).update(known)
+            return
+        make(self, model, **options)
+        if key is not None:
+            if len(_made) >= KEPT:
+                forget()
+            _made[key] = dict(vars(self))
+
+    Session.__init__ = made
+
+
+def forget():
+    """Let all sessions go."""
+    _made.clear()
+
+
+def _key(model, options):
+    """What decides what a session is; None for one that is not remembered."""
+    if "optimized" in options or not isinstance(model, onnx.ModelProto):
+        return None
+    if weight_bytes(model) >= SMALL or names_held(model):
+        return None
+    outputs = [alone(value) for value in options.get("outputs", ())]
+    config = sorted(options.get("config", {}).items())
+    others = sorted((k, v) for k, v in options.items() if k not in ("config", "outputs"))
+    return alone(model), *map(tuple, (outputs, config, others))
