@@ -117,6 +117,35 @@ BEGIN_AVX512
 namespace avx512 {
 #include "avx512_codes.h"
 
+/* Four numbers of each column side by side, 16 columns at a time. */
+void interleave(const uint8_t *const *rows, uint8_t turn, int64_t width, int8_t *to) {
+    const __m128i turned = _mm_set1_epi8(static_cast<char>(turn));
+    for (int64_t n = 0; n < width; n += 16) {
+        const __mmask16 some = static_cast<__mmask16>(0xffff >> (width - n < 16 ? 16 - (width - n) : 0));
+        __m128i row[QUAD];
+        for (int64_t r = 0; r < QUAD; r++)
+            row[r] = _mm_maskz_mov_epi8(
+                some, _mm_xor_si128(_mm_maskz_loadu_epi8(some, rows[r] + n), turned));
+        const __m128i first = _mm_unpacklo_epi8(row[0], row[1]);
+        const __m128i second = _mm_unpacklo_epi8(row[2], row[3]);
+        const __m128i third = _mm_unpackhi_epi8(row[0], row[1]);
+        const __m128i fourth = _mm_unpackhi_epi8(row[2], row[3]);
+        __m128i *at = reinterpret_cast<__m128i *>(to + QUAD * n);
+        _mm_storeu_si128(at, _mm_unpacklo_epi16(first, second));
+        _mm_storeu_si128(at + 1, _mm_unpackhi_epi16(first, second));
+        _mm_storeu_si128(at + 2, _mm_unpacklo_epi16(third, fourth));
+        _mm_storeu_si128(at + 3, _mm_unpackhi_epi16(third, fourth));
+    }
+}
+
+/* Adds four numbers of each column to their sums, of which vectors are filled. */
+void add_columns(const int8_t *fours, int64_t width, int32_t *sums) {
+    for (int64_t n = 0; n < width; n += 16)
+        _mm512_storeu_si512(sums + n, _mm512_dpbusd_epi32(_mm512_loadu_si512(sums + n),
+                                                          _mm512_set1_epi8(1),
+                                                          _mm512_loadu_si512(fours + QUAD * n)));
+}
+
 /* A tile: so many rows by vectors of 16 columns, four products of bytes at a time. */
 template <int ROWS, int VECTORS> void tile(const Panel &at) {
     const int64_t length = at.right.length;
@@ -167,27 +196,30 @@ void products(const Panel &at, int64_t count) {
 END_SET
 #endif
 
-/* Four numbers of a column side by side, in panels of so many columns. */
+/* Four numbers of each column side by side. */
 template <typename T>
-void interleave(const uint8_t *from, uint8_t turn, int64_t runs, int64_t length, int64_t columns,
-                int64_t wide, std::vector<T> &to) {
-    const int64_t deep = padded(length, QUAD), rows = runs * deep;
-    const std::vector<uint8_t> none(columns, turn);
-    to.assign(rows * padded(columns, wide), 0);
-    for (int64_t first = 0; first < columns; first += wide) {
-        const int64_t width = std::min(wide, columns - first);
-        T *__restrict panel = to.data() + first * rows;
-        for (int64_t run = 0; run < runs; run++)
-            for (int64_t k = 0; k < length; k += QUAD, panel += QUAD * wide) {
-                const uint8_t *row[QUAD];
+void interleave(const uint8_t *const *rows, uint8_t turn, int64_t width, T *__restrict to) {
+    for (int64_t n = 0; n < width; n++)
+        for (int64_t r = 0; r < QUAD; r++)
+            to[QUAD * n + r] = static_cast<int8_t>(rows[r][n] ^ turn);
+}
+
+/* Calls work(rows, where they go) for four rows after the other, of each panel of so many
+   columns; what is not there are zeros. */
+template <typename T, typename Work>
+void each_four(const RightMatrix &matrix, const uint8_t *from, uint8_t turn, int64_t wide, T *to,
+               Work work) {
+    const std::vector<uint8_t> none(matrix.columns, turn);
+    for (int64_t first = 0; first < matrix.columns; first += wide)
+        for (int64_t run = 0; run < matrix.runs; run++)
+            for (int64_t k = 0; k < matrix.length; k += QUAD, to += QUAD * wide) {
+                const uint8_t *rows[QUAD];
                 for (int64_t r = 0; r < QUAD; r++)
-                    row[r] = first + (k + r < length ? from + (run * length + k + r) * columns
-                                                     : none.data());
-                for (int64_t n = 0; n < width; n++)
-                    for (int64_t r = 0; r < QUAD; r++)
-                        panel[QUAD * n + r] = static_cast<int8_t>(row[r][n] ^ turn);
+                    rows[r] = (k + r < matrix.length
+                                   ? from + (run * matrix.length + k + r) * matrix.columns
+                                   : none.data()) + first;
+                work(rows, first, std::min(wide, matrix.columns - first), to);
             }
-    }
 }
 
 } // namespace
@@ -198,14 +230,26 @@ void RightMatrix::pack(const uint8_t *from, bool is_signed, int64_t count, int64
     length = size;
     columns = width;
     const uint8_t turn = is_signed ? 0 : 0x80; /* unsigned ones less 128 */
-    sums.assign(columns, 0);
-    for (int64_t k = 0; k < runs * length; k++)
-        for (int64_t n = 0; n < columns; n++)
-            sums[n] += static_cast<int8_t>(from[k * columns + n] ^ turn);
-    if (chosen_set() == AVX512)
-        interleave(from, turn, runs, length, columns, PANEL_512, bytes);
-    else
-        interleave(from, turn, runs, length, columns, chosen_set() == AVX2 ? PANEL : 1, words);
+    sums.assign(padded(columns, LANES), 0);
+#if QPASSES_SETS > 1
+    if (chosen_set() == AVX512) {
+        bytes.assign(rows() * padded(columns, PANEL_512), 0);
+        each_four(*this, from, turn, PANEL_512, bytes.data(),
+                  [&](const uint8_t *const *four, int64_t first, int64_t some, int8_t *to) {
+                      avx512::interleave(four, turn, some, to);
+                      avx512::add_columns(to, some, sums.data() + first);
+                  });
+        return;
+    }
+#endif
+    const int64_t wide = chosen_set() == AVX2 ? PANEL : 1;
+    words.assign(rows() * padded(columns, wide), 0);
+    each_four(*this, from, turn, wide, words.data(),
+              [&](const uint8_t *const *four, int64_t first, int64_t some, int16_t *to) {
+                  interleave(four, turn, some, to);
+                  for (int64_t k = 0; k < QUAD * some; k++)
+                      sums[first + k / QUAD] += to[k];
+              });
 }
 
 std::vector<Span> RightMatrix::spans(const uint8_t *from, bool is_signed, int64_t zero,
