@@ -45,6 +45,35 @@ __attribute__((noinline)) void levels_in_double(const Quotients &given, const do
         levels[k] = static_cast<int16_t>(static_cast<int32_t>(found[k]) + zero);
 }
 
+/* The same in float32, unless a quotient is so near to a tie that this cannot say: false then. */
+inline bool levels_in_float(const Quotients &given, const float *__restrict dividends,
+                            int64_t count, int16_t *__restrict levels) {
+    const float inverse = 1.0F / static_cast<float>(given.total);
+    const float low = static_cast<float>(given.low - given.zero);
+    const float high = static_cast<float>(given.high - given.zero);
+    const int32_t zero = static_cast<int32_t>(given.zero);
+    int32_t doubts = 0;
+    for (int64_t k = 0; k < count; k++) {
+        const float quotient = dividends[k] * inverse;
+        float level = quotient + NEAR - NEAR;
+        doubts += __builtin_fabsf(quotient - level) >= 0.5F - DOUBT;
+        level = level < low ? low : level;
+        level = level > high ? high : level;
+        levels[k] = static_cast<int16_t>(static_cast<int32_t>(level) + zero);
+    }
+    return doubts == 0;
+}
+
+/* Of as many cells as there are codes, or fewer. */
+template <typename S>
+bool few_in_float(const Quotients &given, int32_t first, const S *x, int64_t cells,
+                  int16_t *levels) {
+    float dividends[CODES];
+    for (int64_t k = 0; k < cells; k++)
+        dividends[k] = given.floats[first - x[k]];
+    return levels_in_float(given, dividends, cells, levels);
+}
+
 /* One row, of codes that lie side by side. */
 template <typename S, typename T>
 void softmax_row(const Quotients &common, const int32_t *denominators, const S *x, T *y,
@@ -61,19 +90,18 @@ void softmax_row(const Quotients &common, const int32_t *denominators, const S *
     Quotients given = common;
     given.total = total > 1 ? total : 1;
     int16_t levels[CODES];
-    if (given.reals && cells < first - least) {
-        double dividends[CODES];
-        for (int64_t k = 0; k < cells; k++)
-            dividends[k] = given.reals[first - x[k]];
-        levels_in_double(given, dividends, cells, levels);
+    if (cells < first - least && given.floats && few_in_float(given, first, x, cells, levels)) {
         for (int64_t k = 0; k < cells; k++)
             y[k] = static_cast<T>(levels[k]);
         return;
     }
-    if (given.reals)
-        levels_in_double(given, given.reals, first - least + 1, levels);
-    else
-        levels_of(given, given.numerators, first - least + 1, levels);
+    const int64_t count = first - least + 1;
+    if (!given.floats || !levels_in_float(given, given.floats, count, levels)) {
+        if (given.reals)
+            levels_in_double(given, given.reals, count, levels);
+        else
+            levels_of(given, given.numerators, count, levels);
+    }
     for (int64_t k = 0; k < cells; k++)
         y[k] = static_cast<T>(levels[first - x[k]]);
 }

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t CODES = 256;
 constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to an integer */
+constexpr float NEAR = 12582912.0F;         /* 3 * 2**22, likewise */
+constexpr int64_t SMALL = 512;               /* levels: float32 has them to 2**-13, half of */
+constexpr float DOUBT = 0.000244140625F;
 constexpr int64_t EXACT = int64_t{1} << 51;  /* doubles hold twice as much */
 
 struct Quotients {
@@ -19,6 +22,7 @@ struct Quotients {
     int64_t total, zero, low, high;
     bool is_even, is_floored;
     const double *reals; /* the numerators in double, if it holds them and ties go to even */
+    const float *floats; /* and in float32, if levels are small */
 };
 
 namespace plain {
@@ -105,6 +109,10 @@ struct TableSoftmax {
         std::vector<double> reals;
         if (rounding == Rounding::HALF_TO_EVEN && !published && *smallest >= 0)
             reals.assign(first, first + CODES);
+        std::vector<float> floats;
+        const int64_t least_total = std::max(denominators.as<int32_t>()[0], 1);
+        if (!published && *smallest >= 0 && *largest / least_total < SMALL)
+            floats.assign(first, first + CODES);
         const Quotients common = {first,
                                   1,
                                   y_zero.number(),
@@ -112,7 +120,8 @@ struct TableSoftmax {
                                   constants(context, 5),
                                   rounding == Rounding::HALF_TO_EVEN,
                                   published != 0,
-                                  reals.empty() ? nullptr : reals.data()};
+                                  reals.empty() ? nullptr : reals.data(),
+                                  floats.empty() ? nullptr : floats.data()};
         const Row<S, T> row = published ? published_row<S, T> : row_of<S, T>(chosen_set());
         const int64_t count = static_cast<int64_t>(x.size()) / cells;
         const int64_t least = 4096 / cells + 1, parts = (count + least - 1) / least;
