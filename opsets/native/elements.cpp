@@ -185,19 +185,21 @@ bool have_ties(int64_t a, int64_t b, int64_t shift, int64_t a_least, int64_t b_l
     return false;
 }
 
-template <int SIGN> struct Sum {
+/* Of a and b, or with sign -1 their difference. */
+struct Sum {
+    int64_t sign;
     Rounding rounding;
     Constants numbers;
 
-    explicit Sum(const Attributes &given)
-        : rounding(rounding_of(given.text("rounding"))), numbers(given, 10) {
+    explicit Sum(const Attributes &given, int64_t sign_of_b = 1)
+        : sign(sign_of_b), rounding(rounding_of(given.text("rounding"))), numbers(given, 10) {
         if (!numbers.are_known(1, 1) || !numbers.are_known(3, 9))
             return;
         const auto least = [&](size_t place) {
             return (numbers.at(place).type == INT8 ? -128 : 0) - numbers.at(place).number();
         };
         const bool are_bytes = numbers.at(1).type != INT16 && numbers.at(3).type != INT16;
-        if (are_bytes && !have_ties(numbers.at(4).number(), SIGN * numbers.at(5).number(),
+        if (are_bytes && !have_ties(numbers.at(4).number(), sign * numbers.at(5).number(),
                                     numbers.at(6).number(), least(1), least(3)))
             rounding = Rounding::HALF_UP; /* which needs less, and is the same */
     }
@@ -211,7 +213,7 @@ template <int SIGN> struct Sum {
         const int64_t shift = number(6);
         Steps given = steps_of(rounding, shift, number(7), number(8), number(9));
         given.a = std::ldexp(number(4), -shift);
-        given.b = SIGN * std::ldexp(number(5), -shift);
+        given.b = static_cast<double>(sign) * std::ldexp(number(5), -shift);
         given.offset = -(given.a * number(1) + given.b * number(3));
         const ByteSums bytes = bytes_of(context, given, shift);
         const bool is_alike = a.type == b.type && a.type == type;
@@ -261,8 +263,8 @@ template <int SIGN> struct Sum {
         found = byte_sums_of(steps, rounding, shift, [&](size_t place) {
             return numbers(context, place);
         }, 8);
-        found.high = side_by_side(a >> 15, SIGN * (b >> 15));
-        found.low = side_by_side(a & 0x7fff, SIGN * (b & 0x7fff));
+        found.high = side_by_side(a >> 15, static_cast<int32_t>(sign) * (b >> 15));
+        found.low = side_by_side(a & 0x7fff, static_cast<int32_t>(sign) * (b & 0x7fff));
         return found;
     }
 
@@ -298,6 +300,10 @@ template <int SIGN> struct Sum {
         const Both<T> sums = BEST(sums<T>);
         sums(given, a, b, y, count);
     }
+};
+
+struct Difference : Sum {
+    explicit Difference(const Attributes &given) : Sum(given, -1) {}
 };
 
 template <typename T>
@@ -415,8 +421,8 @@ struct IntRescale {
 
 } // namespace
 
-const Kernel INT_ADD = broadcasting<Sum<1>>("IntAdd", 10, 7, 2);
-const Kernel INT_SUB = broadcasting<Sum<-1>>("IntSub", 10, 7, 2);
+const Kernel INT_ADD = broadcasting<Sum>("IntAdd", 10, 7, 2);
+const Kernel INT_SUB = broadcasting<Difference>("IntSub", 10, 7, 2);
 const Kernel INT_MUL = broadcasting<Product>("IntMul", 9, 6, 2);
 const Kernel INT_RESCALE = kernel<IntRescale>("IntRescale", 7, 4);
 

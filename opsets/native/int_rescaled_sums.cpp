@@ -70,12 +70,14 @@ struct Numbers {
     std::optional<Requantizer> quick;
 };
 
-template <int SIGN> struct RescaledSum {
+/* Of a and b, or with sign -1 their difference. */
+struct RescaledSum {
+    int64_t sign;
     AnyRounding rounding;
     Prepared<Numbers> prepared;
 
-    explicit RescaledSum(const Attributes &given)
-        : rounding(given.text("rounding")),
+    explicit RescaledSum(const Attributes &given, int64_t sign_of_b = 1)
+        : sign(sign_of_b), rounding(given.text("rounding")),
           prepared(given, 14, [this](const Inputs &inputs) { return numbers(inputs); }, 2) {}
 
     Numbers numbers(const Inputs &inputs) const {
@@ -83,14 +85,14 @@ template <int SIGN> struct RescaledSum {
         const int64_t left = number(4);
         must_be_from(left, 0, 31, "a left shift");
         of_stored(inputs(11).type, "a sum", [](auto) {});
-        const auto terms = [&](size_t zero, size_t scale, int64_t sign) {
+        const auto terms = [&](size_t zero, size_t scale, int64_t with) {
             const int64_t x_zero = inputs(zero).number();
             const Rescaling scaled = {rounding, number(scale), number(scale + 1)};
             return Terms(inputs(zero).type, [&](int64_t code) {
-                return sign * scaled((code - x_zero) * (int64_t{1} << left));
+                return with * scaled((code - x_zero) * (int64_t{1} << left));
             });
         };
-        Numbers found = {terms(1, 5, 1), terms(3, 7, SIGN), {rounding, number(9), number(10)},
+        Numbers found = {terms(1, 5, 1), terms(3, 7, sign), {rounding, number(9), number(10)},
                          {number(11), number(12), number(13)}, inputs(11).type, {}};
         const int64_t largest = found.a.largest + found.b.largest;
         const double product = std::ldexp(static_cast<double>(found.scale.multiplier), -52) *
@@ -146,9 +148,13 @@ template <int SIGN> struct RescaledSum {
     }
 };
 
+struct RescaledDifference : RescaledSum {
+    explicit RescaledDifference(const Attributes &given) : RescaledSum(given, -1) {}
+};
+
 } // namespace
 
-const Kernel INT_RESCALED_ADD = broadcasting<RescaledSum<1>>("IntRescaledAdd", 14, 11, 2);
-const Kernel INT_RESCALED_SUB = broadcasting<RescaledSum<-1>>("IntRescaledSub", 14, 11, 2);
+const Kernel INT_RESCALED_ADD = broadcasting<RescaledSum>("IntRescaledAdd", 14, 11, 2);
+const Kernel INT_RESCALED_SUB = broadcasting<RescaledDifference>("IntRescaledSub", 14, 11, 2);
 
 } // namespace qpasses

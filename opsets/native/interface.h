@@ -4,6 +4,10 @@
 
 #pragma once
 
+#if defined(__GNUC__) && !defined(__clang__) /* at -O2 few loops are worth vectors to GCC */
+#pragma GCC optimize("tree-vectorize", "vect-cost-model=dynamic")
+#endif
+
 #include <cstddef>
 #include <cstdint>
 
