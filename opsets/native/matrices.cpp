@@ -25,17 +25,6 @@ struct Panel {
     int64_t y_step, first, width;
 };
 
-/* Tile after tile: each says how many rows it had. */
-inline void in_tiles(int64_t (*tile)(const Panel &, int64_t), Panel at, int64_t count) {
-    for (int64_t done = 0; done < count;) {
-        const int64_t more = tile(at, count - done);
-        done += more;
-        at.rows += more;
-        at.y += more * at.y_step;
-        at.offsets.rows += at.offsets.rows ? more : 0;
-    }
-}
-
 namespace plain {
 #include "requantized_loops.h"
 
@@ -64,6 +53,17 @@ void products(const Panel &at, int64_t count) {
 }
 }
 #if QPASSES_SETS > 1
+/* Tile after tile: each says how many rows it had. */
+inline void in_tiles(int64_t (*tile)(const Panel &, int64_t), Panel at, int64_t count) {
+    for (int64_t done = 0; done < count;) {
+        const int64_t more = tile(at, count - done);
+        done += more;
+        at.rows += more;
+        at.y += more * at.y_step;
+        at.offsets.rows += at.offsets.rows ? more : 0;
+    }
+}
+
 BEGIN_AVX2
 namespace avx2 {
 #include "requantized_loops.h"
