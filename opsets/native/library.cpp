@@ -3,6 +3,8 @@
 #include "instruction_sets.h"
 #include "kernels.h"
 
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -68,6 +70,24 @@ void destroy(void *state) {
 
 const Api *known_api;
 
+/* Names for sizes of which nothing is known, each of its own: onnxruntime takes those of one name
+   for equal, and those without, and puts one tensor where another was. */
+class Unnamed {
+  public:
+    explicit Unnamed(Sizes &sizes) {
+        static std::atomic<uint64_t> count{0};
+        for (size_t k = 0; k < sizes.rank; k++)
+            if (sizes.numbers[k] < 0 && (!sizes.names[k] || !*sizes.names[k])) {
+                std::snprintf(names_[k], sizeof names_[k], "qpasses_%llu",
+                              static_cast<unsigned long long>(count++));
+                sizes.names[k] = names_[k];
+            }
+    }
+
+  private:
+    char names_[MOST_AXES][32];
+};
+
 /* The output has the shape that the kernel says, else that of the first input, broadcast with
    another if there is one, and the type of the input that has it. */
 Status infer(const Op *op, void *context) {
@@ -85,6 +105,7 @@ Status infer(const Op *op, void *context) {
             sizes.join(given.input(kernel->other));
         if (kernel->shape)
             kernel->shape(given, sizes);
+        const Unnamed named(sizes);
         check(api, call<void **>(api, CREATE_INFO, &made));
         check(api, call<void *, int>(api, SET_ELEMENT_TYPE, made, type));
         check(api, call<void *, const int64_t *, size_t>(api, SET_DIMENSIONS, made, sizes.numbers,
