@@ -116,7 +116,7 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
         written = given_paths(asked.output, job.evidence, asked.json_file, weights)
         check_outputs(written, job.inputs)
         remarks = too_large(weights, asked.save_as_external_data)
-        result = reported(job, made, early, remarks, asked.output)
+        result = reported(job, made, early, remarks)
         files = files_of(model, asked.output, weights, job.start.settings.emit)
     write_outputs(files, result.certificate, job.evidence)
     del made  # its graph has the weights too

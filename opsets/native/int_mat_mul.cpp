@@ -4,10 +4,14 @@
 #include "matrices.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
 
 namespace qpasses {
 namespace {
+
+constexpr size_t MOST_KNOWN = 64;
 
 /* Matrices of two operands that are broadcast together: where each begins. */
 struct Batches {
@@ -48,25 +52,32 @@ Batches batches_of(const Shape &a, const Shape &b) {
 
 struct IntMatMul {
     Requantization rounding;
-    int64_t inner; /* so many products are in a sum */
     Constants constants;
-    std::unique_ptr<Requantized> known; /* of one column, where all of it is constant */
+    mutable std::mutex one_at_a_time;
+    mutable std::map<int64_t, std::shared_ptr<const Requantized>> known;
 
     explicit IntMatMul(const Attributes &given)
-        : rounding(given.text("rounding")), inner(given.integer("inner")), constants(given, 9) {
-        if (constants.are_known(1, 1) && constants.are_known(4, 8))
-            known = std::make_unique<Requantized>(
-                of_one([&](size_t place) { return constants.at(place); }));
-    }
+        : rounding(given.text("rounding")), constants(given, 9) {}
 
-    /* From the inputs 1, and 4 to 8. */
-    template <typename Input> Requantized of_one(Input input) const {
-        const int64_t zero = input(1).number() + (input(1).type == INT8 ? 128 : 0);
-        must_be_from(inner, 0, INT32_MAX, "IntMatMul: inner");
+    /* One column of sums of so many products: made once for each number of them. */
+    std::shared_ptr<const Requantized> of_one(const Context &context, int64_t inner) const {
+        const bool is_constant = constants.are_known(1, 1) && constants.are_known(4, 8);
+        const std::lock_guard<std::mutex> alone(one_at_a_time);
+        if (const auto found = known.find(inner); is_constant && found != known.end())
+            return found->second;
+        const auto tensor = [&](size_t place) { return constants.tensor(context, place); };
+        const int64_t zero = tensor(1).number() + (tensor(1).type == INT8 ? 128 : 0);
+        must_be_from(zero, 0, 255, "IntMatMul: a zero point");
         const int64_t reach = std::max(zero, 255 - zero) * 255 * inner;
-        return Requantized(rounding, numbers_of(input(4), 1), numbers_of(input(5), 1), {},
-                           input(6).number(), input(7).number(), input(8).number(),
-                           {{-reach, reach}});
+        const auto made = std::make_shared<const Requantized>(
+            rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1), Shape(),
+            tensor(6).number(), tensor(7).number(), tensor(8).number(),
+            std::vector<Span>{{-reach, reach}});
+        if (known.size() >= MOST_KNOWN)
+            known.clear();
+        if (is_constant)
+            known[inner] = made;
+        return made;
     }
 
     static void shape(const Inference &given, Sizes &sizes) {
@@ -93,9 +104,7 @@ struct IntMatMul {
         must_be_codes(b, "IntMatMul: b");
         if (a.shape.size() < 2 || b.shape.size() < 2 || a.shape.back() != b.shape[b.shape.size() - 2])
             throw std::runtime_error("IntMatMul: operands that do not multiply");
-        if (a.shape.back() != inner)
-            throw std::runtime_error("IntMatMul: sums are not of so many products as inner says");
-        const int64_t count = a.shape[a.shape.size() - 2];
+        const int64_t count = a.shape[a.shape.size() - 2], inner = a.shape.back();
         const int64_t columns = b.shape.back();
         const Batches batches = batches_of(a.shape, b.shape);
         Shape shape = batches.shape;
@@ -105,7 +114,7 @@ struct IntMatMul {
         const bool a_signed = a.type == INT8, b_signed = b.type == INT8;
         const int64_t a_zero = number(1) + (a_signed ? 128 : 0);
         const int64_t b_zero = number(3) - (b_signed ? 0 : 128);
-        const Requantized after = (known ? *known : of_one(tensor)).repeated(columns);
+        const Requantized after = of_one(context, inner)->repeated(columns);
         context.parallel(batches.a.size(), [&](size_t batch) {
             const uint8_t *left = a.as<uint8_t>() + batches.a[batch] * count * inner;
             RightMatrix right;

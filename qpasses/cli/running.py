@@ -34,6 +34,7 @@ def run(
 
     from qpasses.report.terminal import (
         print_configuration,
+        print_how_to_measure,
         print_problems,
         print_report,
         progress_bars,
@@ -57,6 +58,8 @@ def run(
             options["after"] = _each(after_pass, watch)
         result = command(**options, progress=progress)
     (show or print_report)(report_to, result.report)
+    if "latency" in result.report:
+        print_how_to_measure(report_to, result.report, options["output"], options["model"])
     if result.report.get("summary", {}).get("verdict") == "failed":
         if quiet:
             print_problems(Console(stderr=True), result.report)

@@ -1,7 +1,6 @@
 """What the reports of all commands have in common."""
 
 import json
-import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -54,10 +53,8 @@ def layout_in(model: onnx.ModelProto, record: Record) -> dict[str, int]:
     }
 
 
-def latency_in(
-    model: onnx.ModelProto, original: Path, output: str | Path | None
-) -> dict[str, Any]:
-    """``latency`` of a report: what has kernels, how many nodes run, and what measures it.
+def latency_in(model: onnx.ModelProto) -> dict[str, Any]:
+    """``latency`` of a report: what has kernels, and how many nodes run.
 
     No times: they are a machine's, and of convolutions none were measured.
     """
@@ -71,14 +68,11 @@ def latency_in(
         has_kernel = node.op_type in KERNELS
         (kernels if has_kernel else bodies)[node.op_type] += 1
         run.update(bodies=in_body, kernels=1 if has_kernel else in_body)
-    against = ["--against", str(original)] if original.is_file() else []
-    measures = shlex.join(["qpasses", "bench", str(output), *against])
     return {
         "kernels": dict(sorted(kernels.items())),
         "bodies": dict(sorted(bodies.items())),
         "nodes_run": dict(run),
         "built": has_kernels(),
-        "command": measures if output and run["bodies"] else None,
     }
 
 

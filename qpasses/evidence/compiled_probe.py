@@ -36,6 +36,9 @@ _MOST_SLOPES = 1024
 _ROWS, _COLUMNS = 7, 256
 """Of products of matrices: rows that are drawn, and columns that are looked at."""
 
+_LARGEST = 1 << 26
+"""So many cells a picture that is drawn has at most."""
+
 _ON_CODES = frozenset(
     {"IBertGelu", "IntRescale", "Lut", "Lut16", "LutInterpolated", "LutPerChannel"}
 )
@@ -171,7 +174,7 @@ def _case(node: Node, record: Record) -> _Case:
         data = [_drawn(dtype, sizes, rng) for dtype, sizes in zip(types, sides, strict=True)]
         is_all = False
     elif "kernel_shape" in attributes:
-        x = _drawn(types[0], _window_sizes(given, attributes), rng)
+        x = _drawn(types[0], _window_sizes(node, given), rng)
         if record.nodes[node.name].layout:
             x, attributes[ATTRIBUTE] = np.ascontiguousarray(np.moveaxis(x, 1, -1)), 1
         data, is_all = [x], False
@@ -227,14 +230,22 @@ def _inner_sizes(node: Node) -> tuple[int, int]:
     return inner, min(columns, _COLUMNS)
 
 
-def _window_sizes(given: Constants, attributes: Mapping[str, Any]) -> list[int]:
-    """Of a picture that windows have two places on along each axis, or a few with padding."""
-    channels = given["w"].shape[1] * attributes.get("group", 1)
-    cells = attributes["kernel_shape"]
-    steps = attributes.get("strides", [1] * len(cells))
-    gaps = attributes.get("dilations", [1] * len(cells))
+def _window_sizes(node: Node, given: Constants) -> list[int]:
+    """Of a picture that windows have two places on along each axis, or one where it is small.
+
+    Nothing of it where only a picture that is too large has room for a window.
+    """
+    cells, axes = node.attrs["kernel_shape"], len(node.attrs["kernel_shape"])
+    steps = node.attrs.get("strides") or [1] * axes
+    gaps = node.attrs.get("dilations") or [1] * axes
+    channels = given["w"].shape[1] * node.attrs.get("group", 1)
     reach = [(cell - 1) * gap + 1 for cell, gap in zip(cells, gaps, strict=True)]
-    return [1, channels, *(size + step for size, step in zip(reach, steps, strict=True))]
+    known = (node.inputs[0].shape or [None] * (2 + axes))[2:]
+    sizes = [
+        max(size, min(size + step, most)) if isinstance(most, int) else size + step
+        for size, step, most in zip(reach, steps, known, strict=True)
+    ]
+    return [int(channels * prod(sizes) < _LARGEST), channels, *sizes]
 
 
 def _codes(dtype: np.dtype[Any]) -> NDArray[Any]:

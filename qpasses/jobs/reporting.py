@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from calibration import Samples
@@ -35,17 +34,8 @@ ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
 
 
-def reported(
-    job: Job,
-    made: State,
-    early: EarlyRuns,
-    remarks: Sequence[str],
-    output: str | Path | None,
-) -> Result:
-    """The emitted model beside the float model, the report about both, the certificate.
-
-    ``output``: where the model will be.
-    """
+def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) -> Result:
+    """The emitted model beside the float model, the report about both, the certificate."""
     settings, feeds = made.settings, made.samples
     advance = made.progress("compare with float", 1)
     give_back(weight_bytes(made.model))
@@ -74,7 +64,7 @@ def reported(
         "quantized_before": source.is_quantized,
         "kept": _kept(made) if source.is_quantized else None,
         "layout": layout_in(made.model, made.record),
-        "latency": latency_in(made.model, source.path, output),
+        "latency": latency_in(made.model),
         "joins": [each.as_json() for each in made.aligned.joins],
         "weight_rounding": made.rounded.as_json(),
         "bias_correction": made.corrected.as_json(),

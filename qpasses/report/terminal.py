@@ -1,7 +1,9 @@
 """The report as tables in a terminal."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -112,7 +114,14 @@ def print_report(console: Console, report: dict[str, Any]) -> None:
     print_problems(console, report)
     because = f": {'; '.join(summary['because'])}" if summary["because"] else ""
     console.print(f"verdict {_VERDICTS[summary['verdict']]}{escape(because)}", highlight=False)
-    if command := report.get("latency", {}).get("command"):
+
+
+def print_how_to_measure(
+    console: Console, report: dict[str, Any], output: Path | None, model: Path
+) -> None:
+    """The command that says whether a file that was written is faster."""
+    if output and any(report.get("latency", {}).get("nodes_run", {}).values()):
+        command = shlex.join(["qpasses", "bench", str(output), "--against", str(model)])
         console.print(f"for latency: {escape(command)}", highlight=False, soft_wrap=True)
 
 

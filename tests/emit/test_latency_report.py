@@ -66,5 +66,4 @@ def test_of_a_file_without_bodies_it_says_nothing(options):
         "bodies": {},
         "nodes_run": {"bodies": 0, "kernels": 0},
         "built": True,
-        "command": None,
     }
