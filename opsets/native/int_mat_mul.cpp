@@ -61,6 +61,7 @@ struct IntMatMul {
 
     /* From the inputs 1, and 4 to 8. */
     template <typename Input> Requantized of_one(Input input) const {
+        must_be_codes(input(1), "IntMatMul: a_zero");
         const int64_t zero = input(1).number() + (input(1).type == INT8 ? 128 : 0);
         must_be_from(inner, 0, INT32_MAX, "IntMatMul: inner");
         const int64_t reach = std::max(zero, 255 - zero) * 255 * inner;
@@ -91,6 +92,8 @@ struct IntMatMul {
         const Tensor a = tensor(0), b = tensor(2);
         must_be_codes(a, "IntMatMul: a");
         must_be_codes(b, "IntMatMul: b");
+        must_be_codes(constants.tensor(context, 1), "IntMatMul: a_zero");
+        must_be_codes(constants.tensor(context, 3), "IntMatMul: b_zero");
         if (a.shape.size() < 2 || b.shape.size() < 2 || a.shape.back() != b.shape[b.shape.size() - 2])
             throw std::runtime_error("IntMatMul: operands that do not multiply");
         if (a.shape.back() != inner)
