@@ -48,7 +48,7 @@ def of_other_numbers(case):
             if limits.min <= number:
                 full = np.full_like(array, number)
                 yield f"input {place} full of {number}", exchanged(case, place, full)
-        for number in (-1 << 63, -1 << 40, 1 << 40, (1 << 63) - 1):
+        for number in (-1 << 63, (1 << 63) - 1):
             full = np.full(array.shape, number, np.int64)
             yield f"input {place} full of {number} of int64", exchanged(case, place, full)
 
