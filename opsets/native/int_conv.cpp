@@ -113,10 +113,11 @@ struct Convolution {
             const std::vector<Span> spans =
                 matrix.spans(turned.data(), is_signed, filters.zero, x_zeros, start);
             const auto some = [&](const Shape &all) {
-                return all.empty() ? all : Shape{all.begin() + first, all.begin() + first + outputs};
+                return all.empty() ? all
+                                   : Shape{all.begin() + first, all.begin() + first + outputs};
             };
-            filters.after.emplace_back(rounding, some(multipliers), some(shifts), some(rests), y_zero,
-                                       y_least, y_most, spans);
+            filters.after.emplace_back(rounding, some(multipliers), some(shifts), some(rests),
+                                       y_zero, y_least, y_most, spans);
             filters.offsets.emplace_back(padded(outputs, LANES));
             for (int64_t m = 0; m < outputs; m++)
                 filters.offsets[g][m] = static_cast<int32_t>(
@@ -156,7 +157,7 @@ struct Convolution {
             const int64_t first = part % in_rows * least;
             const Part at = {outer / given.depth().out, outer % given.depth().out, first,
                              std::min(least, rows - first)};
-            const int64_t begin = ((at.picture * given.depth().out + at.depth) * rows + first) * wide;
+            const int64_t begin = (outer * rows + first) * wide;
             if (windows.is_last)
                 return convolve(filters, given, x, at, y + begin * filters.outputs);
             std::vector<uint8_t> last(at.rows * wide * filters.outputs);
@@ -205,7 +206,8 @@ struct Convolution {
             const std::vector<int32_t> offsets =
                 filters.zero ? row_offsets(left, matrix, filters.zero) : std::vector<int32_t>();
             multiply(left, matrix, filters.after[g],
-                     {filters.offsets[g].data(), filters.zero ? offsets.data() : nullptr}, y + g * outputs, filters.outputs);
+                     {filters.offsets[g].data(), filters.zero ? offsets.data() : nullptr},
+                     y + g * outputs, filters.outputs);
         }
     }
 
@@ -298,7 +300,8 @@ struct IntConv {
     /* As it is said, else that of weights. */
     template <typename Node> static Shape kernel_of(const Node &given, const Shape &weights) {
         const Shape found = given.integers_or_none("kernel_shape");
-        return found.empty() && weights.size() > 2 ? Shape(weights.begin() + 2, weights.end()) : found;
+        const bool is_of_weights = found.empty() && weights.size() > 2;
+        return is_of_weights ? Shape(weights.begin() + 2, weights.end()) : found;
     }
 
     static void shape(const Inference &given, Sizes &sizes) {

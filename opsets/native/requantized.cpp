@@ -42,8 +42,8 @@ Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipl
         const double bound = sums[n].size() * std::fabs(m) + std::fabs(more);
         in_double &= bound < 4503599627370496.0; /* 2**52 */
         are_small &= bound * unit < 1073741824.0 && how.last != Rounding::HALF_AWAY;
-        const bool is_as_before = n && in_float[(n - 1) / LANES] && m == multiplier[n - 1] && s == shift[n - 1] &&
-                                  sums[n] == sums[n - 1];
+        const bool is_as_before = n && in_float[(n - 1) / LANES] && m == multiplier[n - 1] &&
+                                  s == shift[n - 1] && sums[n] == sums[n - 1];
         if (is_as_before)
             factor[n] = factor[n - 1];
         else if (in_float[n / LANES])
