@@ -5,7 +5,7 @@ struct Ends {
     __m512i zero, least, most, turn;
 
     explicit Ends(const Requantized &after) {
-        const int higher = after.least < 0 ? 128 : 0;
+        const int higher = std::min(after.least, after.most) < 0 ? 128 : 0;
         zero = _mm512_set1_epi16(static_cast<int16_t>(after.zero + higher));
         least = _mm512_set1_epi8(static_cast<char>(after.least + higher));
         most = _mm512_set1_epi8(static_cast<char>(after.most + higher));

@@ -36,7 +36,8 @@ __m512i widened(const uint8_t *x, __mmask16 some) {
 /* So many bytes of up to four rows, side by side. */
 void interleave(const uint8_t *x, int64_t step, int64_t rows, int64_t count, int32_t *to) {
     for (int64_t k = 0; k < count; k += 16) {
-        const __mmask16 some = static_cast<__mmask16>(0xffff >> (count - k < 16 ? 16 - (count - k) : 0));
+        const int64_t over = std::max<int64_t>(16 - (count - k), 0);
+        const __mmask16 some = static_cast<__mmask16>(0xffff >> over);
         __m512i found = widened(x + k, some);
         if (rows > 1)
             found = _mm512_or_si512(found, _mm512_slli_epi32(widened(x + step + k, some), 8));
@@ -138,7 +139,8 @@ void Depthwise::run(const Geometry &given, const Requantized &after, const int32
 #if QPASSES_SETS > 1
     if (chosen_set() == AVX512) {
         const int64_t bytes_of_row = given.width().reach(given.width().out) * channels;
-        const int64_t fours = padded(height, ROWS) / ROWS, row_step = given.height().dilation * step;
+        const int64_t row_step = given.height().dilation * step;
+        const int64_t fours = padded(height, ROWS) / ROWS;
         const int64_t four_step = padded(bytes_of_row, 16) + 16; /* which vectors read beyond */
         static thread_local std::vector<int32_t> rows;
         if (rows.size() < static_cast<size_t>(fours * four_step))
@@ -147,7 +149,8 @@ void Depthwise::run(const Geometry &given, const Requantized &after, const int32
             avx512::interleave(x + ROWS * four * row_step, row_step,
                                std::min(ROWS, height - ROWS * four), bytes_of_row,
                                rows.data() + four * four_step);
-        avx512::filtered({given, after, offset, bytes.data(), rows.data(), fours, four_step, channels, 0, y});
+        avx512::filtered({given, after, offset, bytes.data(), rows.data(), fours, four_step,
+                          channels, 0, y});
         return;
     }
     if (chosen_set() == AVX2)

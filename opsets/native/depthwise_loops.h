@@ -4,7 +4,7 @@ constexpr int64_t CHANNELS = 32; /* whose sums stay in registers */
 
 inline void some_channels(const Geometry &given, const int16_t *words, int64_t channels,
                           int64_t count, const uint8_t *x, int64_t step, int32_t *sums) {
-    int32_t found[CHANNELS] = {};
+    uint32_t found[CHANNELS] = {}; /* which may wrap until the offsets are added */
     for (int64_t row = 0; row < given.height().kernel; row++, x += given.height().dilation * step)
         for (int64_t cell = 0; cell < given.width().kernel; cell++, words += channels) {
             const uint8_t *codes = x + cell * given.width().dilation * channels;

@@ -5,6 +5,7 @@
    each of the roundings that round once. */
 
 #include "broadcast.h"
+#include "codes.h"
 #include "instruction_sets.h"
 #include "kernel.h"
 #include "kernels.h"
@@ -198,7 +199,8 @@ struct Sum {
         const auto least = [&](size_t place) {
             return (numbers.at(place).type == INT8 ? -128 : 0) - numbers.at(place).number();
         };
-        const bool are_bytes = numbers.at(1).type != INT16 && numbers.at(3).type != INT16;
+        const bool are_bytes = is_byte(numbers.at(1).type) && is_byte(numbers.at(3).type) &&
+                               numbers.at(4).type == INT32 && numbers.at(5).type == INT32;
         if (are_bytes && !have_ties(numbers.at(4).number(), sign * numbers.at(5).number(),
                                     numbers.at(6).number(), least(1), least(3)))
             rounding = Rounding::HALF_UP; /* which needs less, and is the same */
@@ -206,15 +208,16 @@ struct Sum {
 
     void run(const Context &context) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
+        const auto code_at = [&](size_t place) { return numbers.code(context, place); };
         const Tensor a = context.input(0), b = context.input(2);
         const Type type = numbers.type(context, 7);
         const Broadcast both(a.shape, b.shape);
         void *y = context.output(0, both.shape);
         const int64_t shift = number(6);
-        Steps given = steps_of(rounding, shift, number(7), number(8), number(9));
-        given.a = std::ldexp(number(4), -shift);
-        given.b = static_cast<double>(sign) * std::ldexp(number(5), -shift);
-        given.offset = -(given.a * number(1) + given.b * number(3));
+        Steps given = steps_of(rounding, shift, code_at(7), code_at(8), code_at(9));
+        given.a = std::ldexp(numbers.multiplier(context, 4), -shift);
+        given.b = static_cast<double>(sign) * std::ldexp(numbers.multiplier(context, 5), -shift);
+        given.offset = -(given.a * code_at(1) + given.b * code_at(3));
         const ByteSums bytes = bytes_of(context, given, shift);
         const bool is_alike = a.type == b.type && a.type == type;
         of_stored(is_alike ? a.type : INT16, "a sum", [&](auto code) {
@@ -325,15 +328,16 @@ struct Product {
 
     void run(const Context &context) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
+        const auto code_at = [&](size_t place) { return numbers.code(context, place); };
         const Tensor a = context.input(0), b = context.input(2);
         const Broadcast both(a.shape, b.shape);
         void *y = context.output(0, both.shape);
-        const int64_t shift = number(5), m = number(4);
-        Steps given = steps_of(rounding.last, shift, number(6), number(7), number(8));
+        const int64_t shift = number(5), m = numbers.multiplier(context, 4);
+        Steps given = steps_of(rounding.last, shift, code_at(6), code_at(7), code_at(8));
         given.a = std::ldexp(m, -shift);
-        given.a_zero = static_cast<double>(number(1));
-        given.b_zero = static_cast<double>(number(3));
-        const Twice twice = {m, shift, rounding.last, number(6), number(7), number(8)};
+        given.a_zero = static_cast<double>(code_at(1));
+        given.b_zero = static_cast<double>(code_at(3));
+        const Twice twice = {m, shift, rounding.last, code_at(6), code_at(7), code_at(8)};
         if (b.type != a.type || numbers.type(context, 6) != a.type)
             throw std::runtime_error("IntMul: operands of different types");
         ByteSums bytes = {};
@@ -393,13 +397,14 @@ struct IntRescale {
 
     void run(const Context &context) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
+        const auto code_at = [&](size_t place) { return numbers.code(context, place); };
         const Tensor x = context.input(0);
         void *y = context.output(0, x.shape);
-        const int64_t shift = number(3), m = number(2), x_zero = number(1);
-        Steps given = steps_of(rounding.last, shift, number(4), number(5), number(6));
+        const int64_t shift = number(3), m = numbers.multiplier(context, 2), x_zero = code_at(1);
+        Steps given = steps_of(rounding.last, shift, code_at(4), code_at(5), code_at(6));
         given.a = std::ldexp(m, -shift);
         given.offset = -given.a * x_zero;
-        const Twice twice = {m, shift, rounding.last, number(4), number(5), number(6)};
+        const Twice twice = {m, shift, rounding.last, code_at(4), code_at(5), code_at(6)};
         of_stored(x.type, "IntRescale", [&](auto code) {
             of_stored(numbers.type(context, 4), "IntRescale", [&](auto result) {
                 using X = decltype(code);

@@ -52,6 +52,7 @@ struct Convolution {
         const Tensor x_zero = input(1), w = input(2), bias = input(4);
         must_be_codes(w, "a convolution: w");
         must_be_codes(x_zero, "a convolution: x_zero");
+        must_be_codes(input(3), "a convolution: w_zero");
         if (x_zero.type != input(7).type)
             throw std::runtime_error("a convolution: x and its results differ in type");
         if (w.shape.size() < 3 || Shape(w.shape.begin() + 2, w.shape.end()) != windows.kernel)
@@ -79,18 +80,16 @@ struct Convolution {
         return found;
     }
 
-    /* Whether cells in a row of a window lie side by side in a picture. */
-    bool has_rows() const { return group == 1 && windows.dilations.back() == 1; }
+    /* How many cells of a window lie side by side in a picture. */
+    int64_t in_row() const {
+        return group == 1 && windows.dilations.back() == 1 ? windows.kernel.back() : 1;
+    }
 
     void add_groups(Filters &filters, const Tensor &w, const int32_t *bias,
                     const std::vector<int64_t> &multipliers, const std::vector<int64_t> &shifts,
                     int64_t y_zero, int64_t y_least, int64_t y_most) const {
-        int64_t cells = 1;
-        for (const int64_t size : windows.kernel)
-            cells *= size;
         const bool is_signed = w.type == INT8;
-        const int64_t inputs = filters.inputs, count = cells * inputs;
-        const int64_t in_row = has_rows() ? windows.kernel.back() : 1;
+        const int64_t cells = windows.cells, inputs = filters.inputs, count = cells * inputs;
         /* filters of one channel are one group here, of which every output has its own sum */
         const int64_t groups = filters.depthwise ? 1 : group, outputs = filters.outputs / groups;
         if (!rests.empty() && static_cast<int64_t>(rests.size()) != filters.outputs)
@@ -103,8 +102,7 @@ struct Convolution {
                     for (int64_t k = 0; k < cells; k++)
                         turned[(k * inputs + c) * outputs + m] = from[(m * inputs + c) * cells + k];
             RightMatrix matrix;
-            matrix.pack(turned.data(), is_signed, cells / in_row,
-                        in_row * inputs, outputs);
+            matrix.pack(turned.data(), is_signed, cells / in_row(), in_row() * inputs, outputs);
             const int64_t first = g * outputs;
             const std::vector<int64_t> start(bias + first, bias + first + outputs);
             std::vector<int64_t> x_zeros;
@@ -115,10 +113,11 @@ struct Convolution {
             const std::vector<Span> spans =
                 matrix.spans(turned.data(), is_signed, filters.zero, x_zeros, start);
             const auto some = [&](const Shape &all) {
-                return all.empty() ? all : Shape{all.begin() + first, all.begin() + first + outputs};
+                return all.empty() ? all
+                                   : Shape{all.begin() + first, all.begin() + first + outputs};
             };
-            filters.after.emplace_back(rounding, some(multipliers), some(shifts), some(rests), y_zero,
-                                       y_least, y_most, spans);
+            filters.after.emplace_back(rounding, some(multipliers), some(shifts), some(rests),
+                                       y_zero, y_least, y_most, spans);
             filters.offsets.emplace_back(padded(outputs, LANES));
             for (int64_t m = 0; m < outputs; m++)
                 filters.offsets[g][m] = static_cast<int32_t>(
@@ -158,7 +157,7 @@ struct Convolution {
             const int64_t first = part % in_rows * least;
             const Part at = {outer / given.depth().out, outer % given.depth().out, first,
                              std::min(least, rows - first)};
-            const int64_t begin = ((at.picture * given.depth().out + at.depth) * rows + first) * wide;
+            const int64_t begin = (outer * rows + first) * wide;
             if (windows.is_last)
                 return convolve(filters, given, x, at, y + begin * filters.outputs);
             std::vector<uint8_t> last(at.rows * wide * filters.outputs);
@@ -191,22 +190,24 @@ struct Convolution {
                                               row * given.height().stride * band.row_step +
                                               column * given.width().stride * channels;
         const int64_t outputs = filters.outputs / group;
-        const int64_t last_axis = windows.kernel.size() == 1 ? 1 : 2;
+        const bool is_signal = windows.kernel.size() == 1;
+        const int64_t down = is_signal ? in_row() : 1, along = is_signal ? 1 : in_row();
         for (int64_t g = 0; g < group; g++) {
             const RightMatrix &matrix = filters.matrices[g];
-            const int64_t in_row = matrix.length / std::max<int64_t>(filters.inputs, 1);
             std::vector<int64_t> runs;
             for (int64_t plane = 0; plane < given.depth().kernel; plane++)
-                for (int64_t row = 0; row < given.height().kernel; row += last_axis == 1 ? in_row : 1)
-                    for (int64_t cell = 0; cell < given.width().kernel; cell += last_axis == 2 ? in_row : 1)
+                for (int64_t row = 0; row < given.height().kernel; row += down)
+                    for (int64_t cell = 0; cell < given.width().kernel; cell += along)
                         runs.push_back(plane * given.depth().dilation * band.plane_step +
                                        row * given.height().dilation * band.row_step +
-                                       (cell * given.width().dilation) * channels + g * filters.inputs);
+                                       cell * given.width().dilation * channels +
+                                       g * filters.inputs);
             const LeftRows left = {starts.data(), runs.data(), static_cast<int64_t>(starts.size())};
             const std::vector<int32_t> offsets =
                 filters.zero ? row_offsets(left, matrix, filters.zero) : std::vector<int32_t>();
             multiply(left, matrix, filters.after[g],
-                     {filters.offsets[g].data(), filters.zero ? offsets.data() : nullptr}, y + g * outputs, filters.outputs);
+                     {filters.offsets[g].data(), filters.zero ? offsets.data() : nullptr},
+                     y + g * outputs, filters.outputs);
         }
     }
 
@@ -236,20 +237,23 @@ struct Convolution {
         if (windows.is_last && !given.is_padded() && !filters.is_signed && can_be_read)
             return {picture + plane * plane_step + row * row_step, row_step, plane_step, {}};
         const int64_t planes = given.depth().reach(1), rows = given.height().reach(part.rows);
-        const int64_t wide = given.width().reach(given.width().out) * channels;
+        const int64_t across = given.width().reach(given.width().out), wide = across * channels;
+        must_be_from(wide, 0, (INT64_MAX - QUAD) / planes / rows, "a padded picture");
         Band band = {nullptr, wide, rows * wide, std::vector<uint8_t>(planes * rows * wide + QUAD)};
         uint8_t *to = band.copied.data();
-        const int64_t left = std::min(given.width().before * channels, wide);
-        const int64_t middle = std::min(row_step, wide - left);
+        const int64_t before = std::min(given.width().before, across);
+        const int64_t cells = std::min(given.width().size, across - before);
+        const int64_t left = before * channels, middle = cells * channels;
         for (int64_t p = plane; p < plane + planes; p++)
             for (int64_t r = row; r < row + rows; r++, to += wide) {
-                const bool is_inside = p >= 0 && p < given.depth().size && r >= 0 && r < given.height().size;
+                const bool is_inside =
+                    p >= 0 && p < given.depth().size && r >= 0 && r < given.height().size;
                 fill(filters, to, is_inside ? left : wide);
                 if (!is_inside)
                     continue;
                 fill(filters, to + left + middle, wide - left - middle);
-                copy(filters, given, picture, (p * given.height().size + r) * given.width().size, middle / channels,
-                     to + left);
+                copy(filters, given, picture,
+                     (p * given.height().size + r) * given.width().size, cells, to + left);
             }
         band.start = band.copied.data();
         return band;
@@ -296,7 +300,8 @@ struct IntConv {
     /* As it is said, else that of weights. */
     template <typename Node> static Shape kernel_of(const Node &given, const Shape &weights) {
         const Shape found = given.integers_or_none("kernel_shape");
-        return found.empty() && weights.size() > 2 ? Shape(weights.begin() + 2, weights.end()) : found;
+        const bool is_of_weights = found.empty() && weights.size() > 2;
+        return is_of_weights ? Shape(weights.begin() + 2, weights.end()) : found;
     }
 
     static void shape(const Inference &given, Sizes &sizes) {

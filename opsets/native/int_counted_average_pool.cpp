@@ -9,7 +9,6 @@ namespace qpasses {
 namespace {
 
 constexpr int64_t WORK = 1 << 17, BLOCK = 2048;
-constexpr int64_t MOST_CELLS = 0x7fffffff / 255; /* of int32 */
 constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to an integer */
 constexpr int64_t EXACT = int64_t{1} << 52;
 
@@ -42,18 +41,16 @@ END_SET
 /* The windows of one call: ``outer`` pictures of rows whose cells have ``inner`` channels. */
 struct Pool {
     std::vector<WindowAxis> axes;
-    int64_t outer, inner, rows = 1, cells = 1;
+    int64_t outer, inner, cells, rows = 1;
     Shape shape;
 
     Pool(const Windows &windows, int64_t channels, const Shape &x)
         : axes(windows.axes(x)), outer(windows.is_last ? x[0] : x[0] * x[1]),
-          inner(windows.is_last ? channels : 1), shape(x) {
+          inner(windows.is_last ? channels : 1), cells(windows.cells), shape(x) {
         if (x[windows.is_last ? x.size() - 1 : 1] != channels)
             throw std::runtime_error("a pool has not the channels of its picture");
         for (size_t k = 0; k < axes.size(); k++) {
             shape[windows.first_axis() + k] = axes[k].out;
-            must_be_from(axes[k].kernel, 1, MOST_CELLS / cells, "the cells of a window");
-            cells *= axes[k].kernel;
             rows *= k + 1 < axes.size() ? axes[k].out : 1;
         }
     }
@@ -204,8 +201,8 @@ struct IntCountedAveragePool {
     void run(const Context &context) const {
         const Tensor x = context.input(0);
         const auto number = [&](size_t place) { return numbers(context, place); };
-        if (numbers.type(context, 4) != x.type)
-            throw std::runtime_error("IntCountedAveragePool: results of another type");
+        if (numbers.type(context, 1) != x.type || numbers.type(context, 4) != x.type)
+            throw std::runtime_error("IntCountedAveragePool: its numbers are not those of x");
         const Pool pool(windows, channels, x.shape);
         const Counted counted(pool, uncounted);
         const int64_t shift = number(3);

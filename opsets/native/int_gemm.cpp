@@ -37,6 +37,8 @@ struct IntGemm {
     Weights made(const Inputs &input) const {
         const Tensor x_zero = input(1), w = input(2), bias = input(4);
         must_be_codes(w, "IntGemm: w");
+        must_be_codes(x_zero, "IntGemm: x_zero");
+        must_be_codes(input(3), "IntGemm: w_zero");
         if (w.shape.size() != 2 || bias.type != INT32 ||
             static_cast<int64_t>(bias.size()) != w.shape[1])
             throw std::runtime_error("IntGemm: weights are no matrix, or not of their biases");

@@ -58,7 +58,7 @@ struct IntGlobalAveragePool {
         const auto after = prepared.of(context);
         const int64_t zero = context.input(1).number();
         must_be_from(zero, -128, 255, "a zero point");
-        if (after->channels() != 1 || after->type() != x.type)
+        if (after->channels() != 1 || after->type() != x.type || context.input(1).type != x.type)
             throw std::runtime_error("IntGlobalAveragePool: its numbers are not those of x");
         if (x.shape.size() < 2)
             throw std::runtime_error("IntGlobalAveragePool: x is no picture");

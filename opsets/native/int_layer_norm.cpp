@@ -167,7 +167,7 @@ struct IntLayerNorm {
           rounding(rounding_of(given.text("rounding"))), constants(given, 9) {}
 
     void run(const Context &context) const {
-        const Tensor x = context.input(0), y_zero = constants.tensor(context, 6);
+        const Tensor x = context.input(0);
         const size_t place = axis_of(axis, x.shape);
         must_be_from(axis, -16, -1, "IntLayerNorm: its axis");
         must_be_from(root_bits, 0, 31, "IntLayerNorm: root_bits");
@@ -190,22 +190,22 @@ struct IntLayerNorm {
         if (x.size() == 0)
             return;
         of_stored(x.type, "IntLayerNorm: x", [&](auto s) {
-            of_bits(y_zero.type, "IntLayerNorm: y_zero", [&](auto t) {
-                rows<decltype(s), decltype(t)>(context, x, y_zero, y);
+            of_bits(constants.type(context, 6), "IntLayerNorm: y_zero", [&](auto t) {
+                rows<decltype(s), decltype(t)>(context, x, y);
             });
         });
     }
 
     template <typename S, typename T>
-    void rows(const Context &context, const Tensor &x, const Tensor &y_zero, void *y) const {
+    void rows(const Context &context, const Tensor &x, void *y) const {
         const size_t start = x.shape.size() + axis;
         const Tensor multiplier = constants.tensor(context, 2), bias = constants.tensor(context, 3);
         const Tensor epsilon = constants.tensor(context, 5);
-        const int64_t x_zero = constants(context, 1);
+        const int64_t x_zero = constants.code(context, 1);
         const Row common = {nullptr, nullptr, cells, cells, 0, 0,
                             factor_bits - root_bits - norm_bits, nullptr, nullptr,
-                            constants(context, 4), y_zero.number(),
-                            constants(context, 7), constants(context, 8)};
+                            constants(context, 4), constants.code(context, 6),
+                            constants.code(context, 7), constants.code(context, 8)};
         const int64_t count = static_cast<int64_t>(x.size()) / cells;
         const Sums<S> sums = sums_of<S>(chosen_set());
         const Normalize loop = rounding_loop(rounding);

@@ -66,8 +66,9 @@ struct IntMatMul {
         if (const auto found = known.find(inner); is_constant && found != known.end())
             return found->second;
         const auto tensor = [&](size_t place) { return constants.tensor(context, place); };
+        must_be_codes(tensor(1), "IntMatMul: a_zero");
         const int64_t zero = tensor(1).number() + (tensor(1).type == INT8 ? 128 : 0);
-        must_be_from(zero, 0, 255, "IntMatMul: a zero point");
+        must_be_from(inner, 0, INT32_MAX, "IntMatMul: its products");
         const int64_t reach = std::max(zero, 255 - zero) * 255 * inner;
         const auto made = std::make_shared<const Requantized>(
             rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1), Shape(),
@@ -102,6 +103,8 @@ struct IntMatMul {
         const Tensor a = tensor(0), b = tensor(2);
         must_be_codes(a, "IntMatMul: a");
         must_be_codes(b, "IntMatMul: b");
+        must_be_codes(constants.tensor(context, 1), "IntMatMul: a_zero");
+        must_be_codes(constants.tensor(context, 3), "IntMatMul: b_zero");
         if (a.shape.size() < 2 || b.shape.size() < 2 || a.shape.back() != b.shape[b.shape.size() - 2])
             throw std::runtime_error("IntMatMul: operands that do not multiply");
         const int64_t count = a.shape[a.shape.size() - 2], inner = a.shape.back();

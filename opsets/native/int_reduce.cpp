@@ -117,8 +117,8 @@ struct IntReduce {
         const auto number = [&](size_t place) { return numbers(context, place); };
         const int64_t x_zero = number(1), m = number(2), shift = number(3), zero = number(4);
         const int64_t least = number(5), most = number(6);
-        if (shift < (rounding.is_twice ? 0 : 1) || shift > 62)
-            throw std::runtime_error("IntReduce: a shift that is not from 1 to 62");
+        must_be_from(x_zero, -128, 255, "IntReduce: a zero point");
+        must_be_from(shift, rounding.is_twice ? 0 : 1, 62, "IntReduce: a shift");
         const Twice twice = {m, shift, rounding.last, zero, least, most};
         if (mean == DIVIDES)
             must_be_from(cells, 0, (int64_t{1} << 62) >> shift, "IntReduce: its divisor");
@@ -130,8 +130,9 @@ struct IntReduce {
                 y[k] = static_cast<T>(twice(acc));
                 continue;
             }
-            const int64_t level = mean == DIVIDES ? divided(acc * m, divisor, rounding.last)
-                                                  : shifted(acc * m, shift, rounding.last);
+            const int64_t product = wrapping_product(acc, m);
+            const int64_t level = mean == DIVIDES ? divided(product, divisor, rounding.last)
+                                                  : shifted(product, shift, rounding.last);
             y[k] = static_cast<T>(std::min(std::max(level + zero, least), most));
         }
     }

@@ -12,7 +12,7 @@
 namespace qpasses {
 namespace {
 
-constexpr int64_t BLOCK = 512, LARGEST_TERM = 1 << 30; /* int32 holds the sum of two */
+constexpr int64_t BLOCK = 512, LARGEST_TERM = (1 << 30) - 1; /* int32 holds the sum of two */
 
 namespace plain {
 #include "term_loops.h"

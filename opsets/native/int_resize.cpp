@@ -111,7 +111,8 @@ struct IntResize {
         const auto known = prepared.of(context);
         const int64_t zero = context.input(1).number();
         must_be_from(zero, -128, 255, "a zero point");
-        if (known->after.channels() != 1 || known->after.type() != x.type)
+        if (known->after.channels() != 1 || known->after.type() != x.type ||
+            context.input(1).type != x.type)
             throw std::runtime_error("IntResize: its numbers are not those of x");
         Shape shape = x.shape;
         const size_t rank = shape.size(), first = rank - is_last - dims;

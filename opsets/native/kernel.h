@@ -200,6 +200,11 @@ struct Context {
     }
 };
 
+inline void must_be_from(int64_t number, int64_t low, int64_t high, const char *what) {
+    if (number < low || number > high)
+        throw std::runtime_error(std::string(what) + " is out of its range");
+}
+
 /* The inputs of a node that are constant, which those of files are. */
 class Constants {
   public:
@@ -229,6 +234,19 @@ class Constants {
         return is_known_[place] ? found_[place].number() : context.input(place).number();
     }
 
+    /* A zero point or an end of codes. */
+    int64_t code(const Context &context, size_t place) const {
+        const int64_t found = (*this)(context, place);
+        must_be_from(found, -0x8000, 0x7fff, "a zero point or an end of codes");
+        return found;
+    }
+
+    int64_t multiplier(const Context &context, size_t place) const {
+        const int64_t found = (*this)(context, place);
+        must_be_from(found, -0x80000000LL, 0x7fffffff, "a multiplier");
+        return found;
+    }
+
     Tensor tensor(const Context &context, size_t place) const {
         return is_known_[place] ? found_[place] : context.input(place);
     }
@@ -248,11 +266,6 @@ inline size_t axis_of(int64_t axis, const Shape &shape) {
     if (axis < -rank || axis >= rank)
         throw std::runtime_error("an axis that the tensor has not");
     return static_cast<size_t>(axis < 0 ? axis + rank : axis);
-}
-
-inline void must_be_from(int64_t number, int64_t low, int64_t high, const char *what) {
-    if (number < low || number > high)
-        throw std::runtime_error(std::string(what) + " is out of its range");
 }
 
 /* An op of the domain: how many inputs it has, and which has the type of the output. Its shape

@@ -31,13 +31,13 @@ namespace plain {
 /* The sum of one row and column. */
 inline int32_t column_sum(const int16_t *words, const Panel &at, const uint8_t *row) {
     const int64_t deep = padded(at.right.length, QUAD);
-    int32_t sum = 0;
+    uint32_t sum = 0; /* which may wrap until the offsets are added */
     for (int64_t run = 0; run < at.right.runs; run++, words += deep) {
         const uint8_t *x = row + at.runs[run];
         for (int64_t k = 0; k < deep; k++)
             sum += static_cast<int16_t>(x[k]) * words[k];
     }
-    return sum;
+    return static_cast<int32_t>(sum);
 }
 
 void products(const Panel &at, int64_t count) {
@@ -226,6 +226,7 @@ void each_four(const RightMatrix &matrix, const uint8_t *from, uint8_t turn, int
 
 void RightMatrix::pack(const uint8_t *from, bool is_signed, int64_t count, int64_t size,
                        int64_t width) {
+    must_be_from(count * size, 0, INT32_MAX / 128, "the products of a sum");
     runs = count;
     length = size;
     columns = width;

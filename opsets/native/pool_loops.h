@@ -1,8 +1,8 @@
-/* The loops of average pools, for one instruction set: see int_average_pool.cpp. */
+/* The loops of average pools, for one instruction set: see int_counted_average_pool.cpp. */
 
 /* Sums of ``rows`` for so many windows, each of several channels, ``step`` apart in them. */
-inline void sum_windows(std::vector<const int32_t *> &rows, int64_t step, int64_t channels, int64_t count,
-                 int32_t *__restrict sums) {
+inline void sum_windows(std::vector<const int32_t *> &rows, int64_t step, int64_t channels,
+                        int64_t count, int32_t *__restrict sums) {
     const int64_t number = static_cast<int64_t>(rows.size());
     if (step == channels) {
         sum_rows(rows.data(), number, 0, count * channels, sums);

@@ -4,6 +4,8 @@
 
 namespace qpasses {
 
+constexpr int64_t LARGEST_REST = 1 << 30; /* half of a multiplier of 31 bits */
+
 std::vector<int64_t> numbers_of(const Tensor &given, int64_t columns) {
     const int64_t count = static_cast<int64_t>(given.size());
     if (given.type != INT32 || (count != 1 && count != columns))
@@ -21,6 +23,8 @@ Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipl
       rests(std::move(added)), zero(y_zero), least(y_least), most(y_most),
       in_double(!how.is_twice) {
     const size_t columns = sums.size();
+    for (int64_t each : {zero, least, most})
+        must_be_from(each, -128, 255, "an end of codes");
     if (rests.empty())
         rests.resize(columns);
     else if (rests.size() != columns)
@@ -29,8 +33,8 @@ Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipl
     in_float.assign(factor.size() / LANES, true);
     for (size_t n = 0; n < columns; n++) {
         const int64_t m = multiplier[n], s = shift[n], more = rests[n];
-        if (s < (how.is_twice ? 0 : 1) || s > 62)
-            throw std::runtime_error("a shift that is not from 1 to 62");
+        must_be_from(s, how.is_twice ? 0 : 1, 62, "a shift");
+        must_be_from(more, -LARGEST_REST, LARGEST_REST, "a rest of a bias");
         const double unit = std::ldexp(1.0, static_cast<int>(-s));
         scale.push_back(m * unit);
         rest.push_back(more * unit + (how.last == Rounding::HALF_UP ? unit / 2 : 0));
@@ -38,8 +42,8 @@ Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipl
         const double bound = sums[n].size() * std::fabs(m) + std::fabs(more);
         in_double &= bound < 4503599627370496.0; /* 2**52 */
         are_small &= bound * unit < 1073741824.0 && how.last != Rounding::HALF_AWAY;
-        const bool is_as_before = n && in_float[(n - 1) / LANES] && m == multiplier[n - 1] && s == shift[n - 1] &&
-                                  sums[n] == sums[n - 1];
+        const bool is_as_before = n && in_float[(n - 1) / LANES] && m == multiplier[n - 1] &&
+                                  s == shift[n - 1] && sums[n] == sums[n - 1];
         if (is_as_before)
             factor[n] = factor[n - 1];
         else if (in_float[n / LANES])

@@ -34,9 +34,10 @@ struct Offsets {
     int32_t row(int64_t place) const { return rows ? rows[place] : 0; }
 };
 
-/* What becomes of the sums of columns. A level is sum * factor in float32, where that was found to be right around every step of
-   the codes; else sum * scale + rest in double, and so much farther from zero (``away``), where
-   that holds all products; else it follows from multiplier, shift and rest. */
+/* What becomes of the sums of columns. A level is sum * factor in float32, where that was found
+   to be right around every step of the codes; else sum * scale + rest in double, and so much
+   farther from zero (``away``), where that holds all products; else it follows from multiplier,
+   shift and rest. */
 struct Requantized {
     Requantization rounding;
     std::vector<int64_t> multiplier, shift, rests;

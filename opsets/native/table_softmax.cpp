@@ -79,20 +79,20 @@ struct TableSoftmax {
           rounding(rounding_of(given.text("rounding"))), constants(given, 6) {}
 
     void run(const Context &context) const {
-        const Tensor x = context.input(0), y_zero = constants.tensor(context, 3);
+        const Tensor x = context.input(0);
         void *y = context.output(0, x.shape);
         if (x.size() == 0)
             return;
         of_codes(x.type, "TableSoftmax: x", [&](auto s) {
-            of_bits(y_zero.type, "TableSoftmax: y_zero", [&](auto t) {
+            of_bits(constants.type(context, 3), "TableSoftmax: y_zero", [&](auto t) {
                 using T = decltype(t);
-                rows<decltype(s), T>(context, x, y_zero, static_cast<T *>(y));
+                rows<decltype(s), T>(context, x, static_cast<T *>(y));
             });
         });
     }
 
     template <typename S, typename T>
-    void rows(const Context &context, const Tensor &x, const Tensor &y_zero, T *y) const {
+    void rows(const Context &context, const Tensor &x, T *y) const {
         const Tensor denominators = constants.tensor(context, 1), numerators = constants.tensor(context, 2);
         const size_t place = axis_of(axis, x.shape);
         if (denominators.type != INT32 || denominators.size() != CODES ||
@@ -115,9 +115,9 @@ struct TableSoftmax {
             floats.assign(first, first + CODES);
         const Quotients common = {first,
                                   1,
-                                  y_zero.number(),
-                                  constants(context, 4),
-                                  constants(context, 5),
+                                  constants.code(context, 3),
+                                  constants.code(context, 4),
+                                  constants.code(context, 5),
                                   rounding == Rounding::HALF_TO_EVEN,
                                   published != 0,
                                   reals.empty() ? nullptr : reals.data(),

@@ -43,10 +43,11 @@ struct WindowAxis {
 
 /* What nodes say of their windows; from Attributes or Inference. */
 struct Windows {
-    static constexpr int64_t LARGEST = 0x7fffffff;
+    static constexpr int64_t LARGEST = 0x7fffffff, MOST_CELLS = LARGEST / 255; /* of int32 */
     Shape kernel, strides, dilations, pads;
     std::string auto_pad;
     bool is_last;
+    int64_t cells = 1;
 
     template <typename Node>
     explicit Windows(const Node &node) : Windows(node, node.integers("kernel_shape")) {}
@@ -65,7 +66,11 @@ struct Windows {
         if (strides.size() != kernel.size() || dilations.size() != kernel.size() ||
             pads.size() != 2 * kernel.size() || kernel.empty())
             throw std::runtime_error("a window has not one number for each axis");
-        for (const Shape *each : {&kernel, &strides, &dilations})
+        for (int64_t size : kernel) {
+            must_be_from(size, 1, MOST_CELLS / cells, "the cells of a window");
+            cells *= size;
+        }
+        for (const Shape *each : {&strides, &dilations})
             for (int64_t number : *each)
                 must_be_from(number, 1, LARGEST, "a number of a window");
         for (int64_t number : pads)
@@ -81,6 +86,7 @@ struct Windows {
             found.before = found.after = 0;
         else if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER")
             found.keep_size(auto_pad == "SAME_UPPER");
+        must_be_from(found.padded(), 0, LARGEST, "a padded size");
         if (found.padded() >= found.reach(1))
             found.out = (found.padded() - found.reach(1)) / found.stride + 1;
         return found;

@@ -325,6 +325,16 @@ def rescaled_sums(rng):
         yield f"{dtypes}", rescaled_sum_of(rng, *operands, dtypes[2])
         operands = [words(rng, 4, 1, dtype=dtypes[0]), words(rng, 5, dtype=dtypes[1])]
         yield f"{dtypes} broadcast", rescaled_sum_of(rng, *operands, dtypes[2])
+    yield from largest_terms()
+
+
+def largest_terms():
+    """Terms of 2**30, or next to it, whose sum int32 holds or just does not."""
+    code, zero = array([255, 254, 0], np.uint8), array(0, np.uint8)
+    for m, rounding in itertools.product((538976287, 538976288, 538976289), NODE_ROUNDINGS):
+        pairs = [array(each, np.int32) for each in (0, m, 7, m, 7, 1 << 30, 54)]
+        inputs = [code, zero, code, zero, *pairs, *ends(np.uint8, 100)]
+        yield f"terms by {m} {rounding}", Case(inputs, {"rounding": rounding})
 
 
 def words(rng, *shape, dtype=np.int16):
@@ -587,6 +597,7 @@ def convolutions(rng):
             sizes = [shape[1 + k] * (3 if axes == 1 else 1) for k in range(axes)]
             size = [number % 2 + 1, groups * inputs, *sizes]
             yield from of_convolution(rng, number, size, outputs, attributes)
+    yield from long_convolutions()
 
 
 def of_convolution(rng, number, size, outputs, attributes):
@@ -605,6 +616,22 @@ def of_convolution(rng, number, size, outputs, attributes):
         last = ends(dtype, int(numbers[0]), 0, number % 3)
         case = Case([x, *numbers, *last], attributes | more)
         yield f"{number} {size} {kernel} {dtype}", case
+        if number % 9 == 0:
+            turned = Case([x, *numbers, last[0], *last[:0:-1]], case.attributes)
+            yield f"{number} {dtype} ends turned", turned
+
+
+def long_convolutions():
+    """Sums that int32 holds, of codes whose own sums it does not."""
+    for channels, group in (2, 1), (2, 2):
+        x = np.full((1, channels, 70000), 255, np.uint8)
+        w = np.full((channels, channels // group, 70000), 127, np.int8)
+        w[:, :, ::2] = 126
+        numbers = [array(255 - 60 * group, np.uint8), w, array(0, np.int8)]
+        numbers += [np.arange(channels, dtype=np.int32), array([1 << 20], np.int32)]
+        numbers += [array([43], np.int32), *ends(np.uint8, 7)]
+        attributes = {"kernel_shape": [70000], "group": group, "rounding": "half_up"}
+        yield f"{channels} channels of 70000", Case([x, *numbers], attributes)
 
 
 def scaled(rng, number, outputs, bits):

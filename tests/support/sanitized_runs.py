@@ -6,6 +6,7 @@ says which node that was.
 """
 
 import ctypes
+import itertools
 import mmap
 import sys
 from contextlib import suppress
@@ -47,6 +48,9 @@ def of_other_numbers(case):
             if limits.min <= number:
                 full = np.full_like(array, number)
                 yield f"input {place} full of {number}", exchanged(case, place, full)
+        for number in (-1 << 63, (1 << 63) - 1):
+            full = np.full(array.shape, number, np.int64)
+            yield f"input {place} full of {number} of int64", exchanged(case, place, full)
 
 
 def of_another_kind(case):
@@ -65,6 +69,44 @@ def of_another_kind(case):
             yield f"{name} = {other}", Case(case.inputs, case.attributes | {name: other})
         others = {each: case.attributes[each] for each in case.attributes if each != name}
         yield f"no {name}", Case(case.inputs, others)
+
+
+def of_several_numbers():
+    """An op, what is wrong or as large as can be, and the node: no one number makes it so."""
+    most = (1 << 31) - 1
+    for channels, last in itertools.product((2, 0), (0, 1)):
+        shape = [1, 5, 5, channels] if last else [1, channels, 5, 5]
+        x, w = np.full(shape, 9, np.uint8), np.full((2, channels, 2, 2), 9, np.int8)
+        case = convolution(x, w, channels_last=last)
+        for more in (
+            {},
+            {"pads": [1] * 4, "dilations": [2, 2]},
+            {"pads": [most] * 4, "strides": [most] * 2},
+            {"dilations": [most] * 2, "auto_pad": "SAME_UPPER"},
+            {"bias_rests": [(1 << 63) - 1] * 2},
+        ):
+            yield "IntConv", f"{channels} {more}", Case(case.inputs, case.attributes | more)
+    numbers = [np.uint8(3), *(np.array([each], np.int32) for each in (1 << 20, 22)), *ENDS]
+    for channels, kernel in (16, [1 << 30] * 2), (4, [1 << 30, 1 << 30, 4]):
+        x = np.zeros((1, channels, *(4 for _ in kernel)), np.uint8)
+        attributes = {"channels": channels, "kernel_shape": kernel, "rounding": "half_up"}
+        yield "IntAveragePool", f"{channels} {kernel}", Case([x, *numbers], attributes)
+    x, places = np.full((1, 2, 2), -128, np.int8), np.zeros((2, 5), np.int32)
+    coefficients = np.array([[1, most // 255, 1, 1, 1], [0] * 5], np.int32)
+    inputs = [x, np.uint8(255), places, coefficients, *numbers[1:3], *map(np.int8, ENDS)]
+    attributes = {"dims": 2, "x_sizes": [1, 2, 2], "y_sizes": [1, 2, 2], "rounding": "half_up"}
+    yield "IntResize", "a zero point of another type", Case(inputs, attributes)
+
+
+ENDS = np.uint8(0), np.uint8(0), np.uint8(99)
+
+
+def convolution(x, w, **more):
+    """Without zero points, its multiplier of 31 bits and biases the largest."""
+    numbers = [np.full(len(w), (1 << 31) - 1, np.int32), np.array([(1 << 31) - 1], np.int32)]
+    inputs = [x, np.uint8(0), w, np.int8(0), *numbers, np.array([62], np.int32), *ENDS]
+    attributes = {"kernel_shape": [*w.shape[2:]], "group": 1, "rounding": "half_to_even"}
+    return Case([np.asarray(each) for each in inputs], attributes | more)
 
 
 def exchanged(case, place, array):
@@ -130,6 +172,10 @@ def run_malformed(name, case, library, step):
 
 
 def main(library, step=1):
+    for name, what, case in of_several_numbers():
+        print(name, what, flush=True)
+        run(name, case, range(len(case.inputs)), library)
+        run(name, case, range(1), library)
     for name in KERNELS:
         cases = drawn(name, 20) | dict(EVERY[name](np.random.default_rng(0)))
         some = dict(list(cases.items())[:: int(step)])
