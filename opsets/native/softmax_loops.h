@@ -46,8 +46,9 @@ __attribute__((noinline)) void levels_in_double(const Quotients &given, const do
 }
 
 /* The same in float32, unless a quotient is so near to a tie that this cannot say: false then. */
-inline bool levels_in_float(const Quotients &given, const float *__restrict dividends,
-                            int64_t count, int16_t *__restrict levels) {
+__attribute__((noinline)) bool levels_in_float(const Quotients &given,
+                                               const float *__restrict dividends, int64_t count,
+                                               int16_t *__restrict levels) {
     const float inverse = 1.0F / static_cast<float>(given.total);
     const float low = static_cast<float>(given.low - given.zero);
     const float high = static_cast<float>(given.high - given.zero);
