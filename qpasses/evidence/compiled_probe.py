@@ -85,10 +85,13 @@ class _Case:
 
 
 def probe_compiled(graph: Graph, record: Record, library: Path) -> CompiledProbe:
-    """Run the kernels of ``library`` on the nodes of ``graph`` that have one."""
+    """Run the kernels of ``library`` on the nodes of ``graph`` that have one.
+
+    But for windows that only a picture too large to be run has room for.
+    """
     found = CompiledProbe()
     nodes = [each for each in graph.nodes if each.domain == DOMAIN and each.op in KERNELS]
-    cases = [_case(node, record) for node in nodes]
+    cases = [_case(node, record) for node in nodes if not _is_too_large(node)]
     for start in range(0, len(cases), _AT_ONCE):
         _run(cases[start : start + _AT_ONCE], library, found)
     return found
@@ -208,7 +211,9 @@ def _picture_sizes(node: Node) -> list[int]:
     leading = len(shape) - len(least)
     few = [min(size, _FEW) if isinstance(size, int) else _FEW for size in shape[:leading]]
     known = zip(shape[leading:], least, strict=True)
-    return few + [size if isinstance(size, int) else needed for size, needed in known]
+    return few + [
+        max(size, needed) if isinstance(size, int) else needed for size, needed in known
+    ]
 
 
 def _some_columns(
@@ -230,11 +235,15 @@ def _inner_sizes(node: Node) -> tuple[int, int]:
     return inner, min(columns, _COLUMNS)
 
 
-def _window_sizes(node: Node, given: Constants) -> list[int]:
-    """Of a picture that windows have two places on along each axis, or one where it is small.
+def _is_too_large(node: Node) -> bool:
+    if node.op in _ON_PICTURES:
+        return prod(_picture_sizes(node)) > _LARGEST
+    is_window = "kernel_shape" in node.attrs and "w" in OPS[node.op].inputs
+    return is_window and prod(_window_sizes(node, constants_of(node))) > _LARGEST
 
-    Nothing of it where only a picture that is too large has room for a window.
-    """
+
+def _window_sizes(node: Node, given: Constants) -> list[int]:
+    """Of a picture that windows have two places on along each axis, or one if it is small."""
     cells, axes = node.attrs["kernel_shape"], len(node.attrs["kernel_shape"])
     steps = node.attrs.get("strides") or [1] * axes
     gaps = node.attrs.get("dilations") or [1] * axes
@@ -245,7 +254,7 @@ def _window_sizes(node: Node, given: Constants) -> list[int]:
         max(size, min(size + step, most)) if isinstance(most, int) else size + step
         for size, step, most in zip(reach, steps, known, strict=True)
     ]
-    return [int(channels * prod(sizes) < _LARGEST), channels, *sizes]
+    return [1, channels, *sizes]
 
 
 def _codes(dtype: np.dtype[Any]) -> NDArray[Any]:
