@@ -19,7 +19,7 @@ from calibration.inputs import Feed, tensors
 from calibration.large_weights import handed_over, held_in_place, of_products, put_apart
 from calibration.silent import ort
 from calibration.silent import state as _state
-from opsets.errors import ModelError
+from opsets.errors import ModelError, UsageError
 
 _FAILURES = tuple(
     kind
@@ -52,6 +52,17 @@ def inference_session(
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except _FAILURES as error:
         raise ModelError(f"onnxruntime cannot load the model: {_reason(error)}") from error
+
+
+def add_operators(options: ort.SessionOptions, place: Path) -> None:
+    """Let sessions with these options know the ops of a compiled library.
+
+    Raises UsageError if it refuses: where QPASSES_ISA names what is not there.
+    """
+    try:
+        options.register_custom_ops_library(str(place))
+    except _FAILURES as error:
+        raise UsageError(f"{place}: {_reason(error)}") from error
 
 
 class Session:
@@ -99,7 +110,7 @@ class Session:
         options.enable_mem_pattern = patterns
         if operators is not None:
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-            options.register_custom_ops_library(str(operators))
+            add_operators(options, operators)
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         elif not layouts:

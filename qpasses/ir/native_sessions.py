@@ -4,7 +4,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from calibration.session import inference_session
+from calibration.session import add_operators, inference_session
 from opsets.errors import UsageError
 from opsets.native import library
 
@@ -29,10 +29,13 @@ def has_kernels() -> bool:
 
 
 def register(options: ort.SessionOptions) -> bool:
-    """Let sessions with these ``options`` run the kernels; False where there are none."""
+    """Let sessions with these ``options`` run the kernels; False where there are none.
+
+    Raises UsageError if QPASSES_ISA names an instruction set that is not there.
+    """
     found = library()
     if found is not None and not _is_registered(options):
-        options.register_custom_ops_library(str(found))
+        add_operators(options, found)
         options.add_session_config_entry(_REGISTERED, "1")
     return found is not None
 

@@ -86,6 +86,16 @@ def test_without_kernels_bodies_are_measured_and_it_says_so(desk, monkeypatch):
 
 
 @pytest.mark.skipif(native.library() is None, reason="there was no compiler for kernels")
+@pytest.mark.parametrize("command", ["bench", "verify"])
+def test_an_instruction_set_that_is_not_there_is_a_mistake_of_the_user(
+    desk, command, monkeypatch
+):
+    monkeypatch.setenv("QPASSES_ISA", "sse9")
+    ended = run(command, desk.output)
+    assert_refused(ended, USAGE, "QPASSES_ISA names an instruction set that this processor")
+
+
+@pytest.mark.skipif(native.library() is None, reason="there was no compiler for kernels")
 def test_kernels_that_give_other_integers_are_a_failure(desk, monkeypatch):
     monkeypatch.setattr(benching, "_differing", lambda contenders: 3)
     ended = run("bench", desk.output, *SHORT)
