@@ -55,10 +55,12 @@ _ON_PICTURES = frozenset(
 class CompiledProbe:
     """Of ``nodes`` with a kernel, those run on all inputs and those on some; what differs.
 
-    ``elements``: results that were compared; ``wrong``: by node, how many of its are others.
+    ``not_run``: further nodes, which need pictures that are too large; ``elements``: results
+    that were compared; ``wrong``: by node, how many of its are others.
     """
 
     nodes: int = 0
+    not_run: int = 0
     exhaustive: int = 0
     elements: int = 0
     wrong: dict[str, int] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class CompiledProbe:
         """``checks.compiled_kernels`` of a report."""
         return {
             "nodes": self.nodes,
+            "not_run": self.not_run,
             "exhaustive": self.exhaustive,
             "sampled": self.nodes - self.exhaustive,
             "elements": self.elements,
@@ -85,13 +88,10 @@ class _Case:
 
 
 def probe_compiled(graph: Graph, record: Record, library: Path) -> CompiledProbe:
-    """Run the kernels of ``library`` on the nodes of ``graph`` that have one.
-
-    But for windows that only a picture too large to be run has room for.
-    """
-    found = CompiledProbe()
+    """Run the kernels of ``library`` on the nodes of ``graph`` that have one."""
     nodes = [each for each in graph.nodes if each.domain == DOMAIN and each.op in KERNELS]
     cases = [_case(node, record) for node in nodes if not _is_too_large(node)]
+    found = CompiledProbe(not_run=len(nodes) - len(cases))
     for start in range(0, len(cases), _AT_ONCE):
         _run(cases[start : start + _AT_ONCE], library, found)
     return found
@@ -236,6 +236,7 @@ def _inner_sizes(node: Node) -> tuple[int, int]:
 
 
 def _is_too_large(node: Node) -> bool:
+    """Whether only a picture of more than _LARGEST cells has room for its window."""
     if node.op in _ON_PICTURES:
         return prod(_picture_sizes(node)) > _LARGEST
     is_window = "kernel_shape" in node.attrs and "w" in OPS[node.op].inputs

@@ -379,7 +379,9 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
             f"{probe['accumulators']:,} accumulators on {probe['nodes']} nodes: "
             f"{probe['mismatches']} differ",
         )
-    if (compiled := checks.get("compiled_kernels")) and compiled["nodes"]:
+    if (compiled := checks.get("compiled_kernels")) and any(
+        compiled[each] for each in ("nodes", "not_run")
+    ):
         on_samples = (
             f"; {compiled['elements_differing']} elements of outputs"
             if "elements_differing" in compiled
@@ -388,7 +390,8 @@ def _add_checks(table: Table, report: dict[str, Any]) -> None:
         table.add_row(
             "compiled kernels",
             f"{compiled['nodes']} nodes, {compiled['exhaustive']} of them on all codes, "
-            f"{compiled['elements']:,} results: {compiled['mismatches']} differ{on_samples}",
+            f"{compiled['elements']:,} results: {compiled['mismatches']} differ{on_samples}"
+            + (f"; {compiled['not_run']} too large to run" if compiled["not_run"] else ""),
         )
     if qdq := checks.get("qdq"):
         table.add_row(

@@ -168,6 +168,17 @@ def test_random_nodes_of_every_kernel_are_run(name):
         assert found.elements > 0
 
 
+@needs_kernels
+def test_windows_that_only_a_large_picture_has_room_for_are_counted(monkeypatch):
+    monkeypatch.setattr(compiled_probe, "_LARGEST", 40)
+    original, feeds = cnn(), pictures()
+    made = qpasses.quantize(original, feeds, accuracy="fast").model
+    probe = qpasses.verify(made, original, feeds).report["checks"]["compiled_kernels"]
+    names = [node.op_type for node in made.graph.node if node.op_type in native.KERNELS]
+    assert 0 < probe["not_run"] <= names.count("IntConv")
+    assert probe["nodes"] + probe["not_run"] == len(names)
+
+
 class WrongSession(Session):
     """A library whose kernels give something else in one place."""
 
