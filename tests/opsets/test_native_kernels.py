@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.helper
+import onnx.numpy_helper
 import onnxruntime as ort
 import pytest
 
@@ -15,6 +16,7 @@ import qpasses
 from calibration import Session
 from opsets import native
 from opsets.errors import ModelError, UsageError
+from opsets.qpasses_v1 import OPS
 from qpasses.ir import native_sessions
 from tests.support.small_models import model, numbers
 from tests.support.thoroughness import some
@@ -56,6 +58,40 @@ def test_an_instruction_set_that_is_not_there_is_an_error():
     done = runs("sse9", 1)
     assert done.returncode != 0
     assert "QPASSES_ISA names an instruction set that this processor or library" in done.stderr
+
+
+@needs_kernels
+def test_sizes_of_which_nothing_is_known_are_not_taken_for_equal():
+    """Else onnxruntime puts a larger tensor where a smaller one was."""
+    pool = OPS["IntAveragePool"]
+    numbers = {"x_zero": np.uint8(0), "multiplier": np.array([1 << 20], np.int32)}
+    numbers |= {"shift": np.array([22], np.int32), "y_zero": np.uint8(0)}
+    numbers |= {"y_min": np.uint8(0), "y_max": np.uint8(255)}
+    nodes = [
+        onnx.helper.make_node(
+            *(pool.name, ["x", *numbers], [f"y{size}"]),
+            domain="qpasses",
+            channels=3,
+            kernel_shape=[size, size],
+            rounding="half_to_even",
+        )
+        for size in (2, 3)
+    ]
+    free = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, [1, 3, None, None])
+    graph = onnx.helper.make_graph(
+        nodes,
+        "pools",
+        [free],
+        [onnx.helper.make_empty_tensor_value_info(f"y{size}") for size in (2, 3)],
+        [onnx.numpy_helper.from_array(np.asarray(v), name) for name, v in numbers.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("qpasses", 1)]
+    made = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    options = ort.SessionOptions()
+    assert qpasses.register(options)
+    session = ort.InferenceSession(made.SerializeToString(), options)
+    unknown = [size for each in session.get_outputs() for size in each.shape[2:]]
+    assert all(unknown) and len({*unknown}) == len(unknown) == 4
 
 
 @pytest.fixture(scope="module")
