@@ -58,9 +58,10 @@ inline __m256i levels_of_eight(const Requantized &after, int64_t first, __m256i 
 }
 
 /* The same in double. */
-__attribute__((noinline)) void store_in_double(const Requantized &after, int64_t first, int64_t width,
-                                               const int32_t *sums, const int32_t *offset,
-                                               int32_t row_offset, uint8_t *y) {
+__attribute__((noinline)) void store_in_double(const Requantized &after, int64_t first,
+                                               int64_t width, const int32_t *sums,
+                                               const int32_t *offset, int32_t row_offset,
+                                               uint8_t *y) {
     __m512i level[4];
     for (int64_t v = 0; v < 4; v++) {
         level[v] = _mm512_setzero_si512();
@@ -110,9 +111,10 @@ inline __m512i levels(const Requantized &after, int64_t first, __m512i sums) {
 }
 
 /* The same for all that is left. */
-__attribute__((noinline)) void store_in_int64(const Requantized &after, int64_t first, int64_t width,
-                                              const int32_t *sums, const int32_t *offset,
-                                              int32_t row_offset, uint8_t *y) {
+__attribute__((noinline)) void store_in_int64(const Requantized &after, int64_t first,
+                                              int64_t width, const int32_t *sums,
+                                              const int32_t *offset, int32_t row_offset,
+                                              uint8_t *y) {
     const __m512i low = _mm512_set1_epi64(after.least - after.zero);
     const __m512i high = _mm512_set1_epi64(after.most - after.zero);
     const __m512i zero = _mm512_set1_epi64(after.zero);

@@ -58,7 +58,8 @@ class Broadcast {
             }
             while (place < end) {
                 const int64_t some = std::min(end - place, inner.size - within);
-                work(Run{a + within * inner.a, b + within * inner.b, place, some, inner.a, inner.b});
+                work(Run{a + within * inner.a, b + within * inner.b, place, some, inner.a,
+                         inner.b});
                 place += some;
                 within = 0;
                 for (size_t k = 1; k < axes_.size(); k++) {

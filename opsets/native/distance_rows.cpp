@@ -10,21 +10,8 @@ namespace {
 
 constexpr int64_t CODES = 256;
 
-namespace plain {
-#include "distance_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "distance_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "distance_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "distance_loops.h"
+#include "each_set.h"
 
 } // namespace
 

@@ -346,7 +346,8 @@ struct Product {
         if (!rounding.is_twice && chosen_set() != PLAIN && m >= 0 && shift >= 16 &&
             shift <= 45 && largest + half < int64_t{1} << 31) {
             /* products of bytes have 16 twos at most, of which a tie needs all but one */
-            const bool ties = shift - 1 - __builtin_ctzll(static_cast<uint64_t>(m | 1ll << 62)) <= 16;
+            const int zeros = __builtin_ctzll(static_cast<uint64_t>(m | 1ll << 62));
+            const bool ties = shift - 1 - zeros <= 16;
             const Rounding how = ties ? rounding.last : Rounding::HALF_UP;
             bytes = byte_sums_of(given, how, shift, number, 7);
             bytes.high = static_cast<int32_t>(m >> 15);

@@ -17,27 +17,8 @@ struct Row {
     Ends ends;
 };
 
-namespace plain {
-#include "shift_loops.h"
-#include "square_sums.h"
-#include "i_layer_norm_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "shift_loops.h"
-#include "square_sums.h"
-#include "i_layer_norm_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "shift_loops.h"
-#include "square_sums.h"
-#include "i_layer_norm_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "i_layer_norm_loops.h"
+#include "each_set.h"
 
 using Normalize = void (*)(const Row &, const void *, int64_t, void *);
 

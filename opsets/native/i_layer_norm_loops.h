@@ -1,5 +1,8 @@
 /* The loop of ILayerNorm, for one instruction set: see i_layer_norm.cpp. */
 
+#include "shift_loops.h"
+#include "square_sums.h"
+
 template <typename S, typename T, Rounding ROUNDING>
 void normalize(const Row &given, const void *codes, int64_t cells, void *results) {
     const Row row = given; /* which no write to y can change */

@@ -64,7 +64,7 @@ struct Convolution {
         must_be_from(group, 1, INT32_MAX, "group");
         if (found.outputs % group || bias.type != INT32 ||
             static_cast<int64_t>(bias.size()) != found.outputs)
-            throw std::runtime_error("weights that are not of their groups, or not of their biases");
+            throw std::runtime_error("weights that are not of their groups or their biases");
         const int64_t count = static_cast<int64_t>(x_zero.size());
         if (count != 1 && (count != group || found.inputs != 1))
             throw std::runtime_error("zero points that are neither one nor one for each channel");

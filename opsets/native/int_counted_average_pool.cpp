@@ -19,24 +19,8 @@ struct Quotients {
     int32_t zero;
 };
 
-namespace plain {
-#include "code_sums.h"
-#include "pool_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "code_sums.h"
-#include "pool_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "code_sums.h"
-#include "pool_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "pool_loops.h"
+#include "each_set.h"
 
 /* The windows of one call: ``outer`` pictures of rows whose cells have ``inner`` channels. */
 struct Pool {

@@ -9,21 +9,8 @@ namespace {
 
 constexpr int64_t WORK = 1 << 15, MOST_CELLS = 0x7fffffff / 255, BLOCK = 64;
 
-namespace plain {
-#include "code_sums.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "code_sums.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "code_sums.h"
-}
-END_SET
-#endif
+#define LOOPS "code_sums.h"
+#include "each_set.h"
 
 struct IntGlobalAveragePool {
     int64_t channels;

@@ -22,27 +22,8 @@ struct Row {
     int64_t shift, zero, low, high;
 };
 
-namespace plain {
-#include "shift_loops.h"
-#include "square_sums.h"
-#include "layer_norm_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "shift_loops.h"
-#include "square_sums.h"
-#include "layer_norm_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "shift_loops.h"
-#include "square_sums.h"
-#include "layer_norm_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "layer_norm_loops.h"
+#include "each_set.h"
 
 /* Of what int64 holds; more, of no legal node, is taken as the most. */
 uint64_t root_of(uint64_t radicand) {

@@ -17,24 +17,8 @@ struct Depths {
     int64_t bits, zero, low, high;
 };
 
-namespace plain {
-#include "shift_loops.h"
-#include "log_softmax_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "shift_loops.h"
-#include "log_softmax_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "shift_loops.h"
-#include "log_softmax_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "log_softmax_loops.h"
+#include "each_set.h"
 
 using Loop = void (*)(const Depths &, int64_t, int64_t, uint8_t *);
 

@@ -105,7 +105,8 @@ struct IntMatMul {
         must_be_codes(b, "IntMatMul: b");
         must_be_codes(constants.tensor(context, 1), "IntMatMul: a_zero");
         must_be_codes(constants.tensor(context, 3), "IntMatMul: b_zero");
-        if (a.shape.size() < 2 || b.shape.size() < 2 || a.shape.back() != b.shape[b.shape.size() - 2])
+        if (a.shape.size() < 2 || b.shape.size() < 2 ||
+            a.shape.back() != b.shape[b.shape.size() - 2])
             throw std::runtime_error("IntMatMul: operands that do not multiply");
         const int64_t count = a.shape[a.shape.size() - 2], inner = a.shape.back();
         const int64_t columns = b.shape.back();

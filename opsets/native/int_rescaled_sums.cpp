@@ -14,21 +14,8 @@ namespace {
 
 constexpr int64_t BLOCK = 512, LARGEST_TERM = (1 << 30) - 1; /* int32 holds the sum of two */
 
-namespace plain {
-#include "term_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "term_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "term_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "term_loops.h"
+#include "each_set.h"
 
 /* What is added for a code, by its bits. */
 struct Terms {

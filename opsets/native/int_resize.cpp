@@ -15,21 +15,8 @@ struct Taps {
     std::vector<int32_t> low, high, low_c, high_c;
 };
 
-namespace plain {
-#include "resize_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "resize_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "resize_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "resize_loops.h"
+#include "each_set.h"
 
 /* What stands on a node. */
 struct Numbers {

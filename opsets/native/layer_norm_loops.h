@@ -1,5 +1,8 @@
 /* The loops of IntLayerNorm, for one instruction set: see int_layer_norm.cpp. */
 
+#include "shift_loops.h"
+#include "square_sums.h"
+
 template <Rounding ROUNDING> void normalize(const Row &given) {
     const Row row = given; /* which no write to y can change */
     const int16_t *__restrict x = row.x;

@@ -1,5 +1,7 @@
 /* The loop of IntLogSoftmax, for one instruction set: see int_log_softmax.cpp. */
 
+#include "shift_loops.h"
+
 template <typename T, Rounding ROUNDING>
 void levels_of(const Depths &depths, int64_t logarithm, int64_t count, uint8_t *levels) {
     const Depths given = depths; /* which no write to levels can change */

@@ -121,7 +121,8 @@ namespace avx512 {
 void interleave(const uint8_t *const *rows, uint8_t turn, int64_t width, int8_t *to) {
     const __m128i turned = _mm_set1_epi8(static_cast<char>(turn));
     for (int64_t n = 0; n < width; n += 16) {
-        const __mmask16 some = static_cast<__mmask16>(0xffff >> (width - n < 16 ? 16 - (width - n) : 0));
+        const int64_t missing = width - n < 16 ? 16 - (width - n) : 0;
+        const __mmask16 some = static_cast<__mmask16>(0xffff >> missing);
         __m128i row[QUAD];
         for (int64_t r = 0; r < QUAD; r++)
             row[r] = _mm_maskz_mov_epi8(

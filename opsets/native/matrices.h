@@ -47,8 +47,8 @@ struct LeftRows {
 void multiply(const LeftRows &left, const RightMatrix &right, const Requantized &after,
               const Offsets &offsets, uint8_t *y, int64_t y_step);
 
-/* Rows of one run each for ``multiply``: as they lie where that will do, else copied, int8 ones with
-   their highest bit turned. */
+/* Rows of one run each for ``multiply``: as they lie where that will do, else copied, int8 ones
+   with their highest bit turned. */
 class LeftMatrix {
   public:
     LeftMatrix(const uint8_t *from, bool is_signed, int64_t count, int64_t length);

@@ -1,5 +1,7 @@
 /* The loops of average pools, for one instruction set: see int_counted_average_pool.cpp. */
 
+#include "code_sums.h"
+
 /* Sums of ``rows`` for so many windows, each of several channels, ``step`` apart in them. */
 inline void sum_windows(std::vector<const int32_t *> &rows, int64_t step, int64_t channels,
                         int64_t count, int32_t *__restrict sums) {

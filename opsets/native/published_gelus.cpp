@@ -12,21 +12,8 @@ namespace {
 
 constexpr int64_t CODES = 256;
 
-namespace plain {
-#include "largest_code.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "largest_code.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "largest_code.h"
-}
-END_SET
-#endif
+#define LOOPS "largest_code.h"
+#include "each_set.h"
 
 /* What stands on a node, in its inputs from 1 on: a product becomes a code. */
 struct Products {

@@ -11,24 +11,8 @@ namespace {
 
 constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to an integer */
 
-namespace plain {
-#include "shift_loops.h"
-#include "requantize_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "shift_loops.h"
-#include "requantize_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "shift_loops.h"
-#include "requantize_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "requantize_loops.h"
+#include "each_set.h"
 
 using Loop = void (*)(const Factors &, const int32_t *, int64_t, int16_t *);
 enum class Way { OF_SMALL, IN_DOUBLE, IN_64_BITS, TWICE };

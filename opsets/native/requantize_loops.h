@@ -1,5 +1,7 @@
 /* The loops of requantizations, for one instruction set: see requantize.cpp. */
 
+#include "shift_loops.h"
+
 /* One rounding, where doubles hold each product, or round what is far beyond the codes. */
 template <Rounding ROUNDING, bool IS_ONE>
 void in_double(const Factors &factors, const int32_t *__restrict sums, int64_t count,

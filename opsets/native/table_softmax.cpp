@@ -25,21 +25,8 @@ struct Quotients {
     const float *floats; /* and in float32, if levels are small */
 };
 
-namespace plain {
-#include "softmax_loops.h"
-}
-#if QPASSES_SETS > 1
-BEGIN_AVX2
-namespace avx2 {
-#include "softmax_loops.h"
-}
-END_SET
-BEGIN_AVX512
-namespace avx512 {
-#include "softmax_loops.h"
-}
-END_SET
-#endif
+#define LOOPS "softmax_loops.h"
+#include "each_set.h"
 
 template <typename S, typename T>
 using Row = void (*)(const Quotients &, const int32_t *, const S *, T *, int64_t);
@@ -93,7 +80,8 @@ struct TableSoftmax {
 
     template <typename S, typename T>
     void rows(const Context &context, const Tensor &x, T *y) const {
-        const Tensor denominators = constants.tensor(context, 1), numerators = constants.tensor(context, 2);
+        const Tensor denominators = constants.tensor(context, 1);
+        const Tensor numerators = constants.tensor(context, 2);
         const size_t place = axis_of(axis, x.shape);
         if (denominators.type != INT32 || denominators.size() != CODES ||
             numerators.type != INT64 || numerators.size() != CODES)

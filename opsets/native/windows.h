@@ -19,7 +19,7 @@ struct WindowAxis {
         return (windows - 1) * stride + (kernel - 1) * dilation + 1;
     }
 
-    /* Pads so that there is a window at each multiple of the stride, more of it behind or before. */
+    /* Pads so that there is a window at each multiple of the stride, more behind or before. */
     void keep_size(bool is_more_behind) {
         const int64_t total = std::max<int64_t>(reach((size + stride - 1) / stride) - size, 0);
         before = is_more_behind ? total / 2 : total - total / 2;

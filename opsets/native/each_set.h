@@ -1,0 +1,19 @@
+/* Includes the header LOOPS once for each instruction set, in its namespace: see
+   instruction_sets.h. */
+
+namespace plain {
+#include LOOPS
+}
+#if QPASSES_SETS > 1
+BEGIN_AVX2
+namespace avx2 {
+#include LOOPS
+}
+END_SET
+BEGIN_AVX512
+namespace avx512 {
+#include LOOPS
+}
+END_SET
+#endif
+#undef LOOPS
