@@ -44,7 +44,7 @@ struct Convolution {
     Windows windows;
     Requantization rounding;
     int64_t group;
-    Shape rests;
+    Integers rests;
 
     /* From the inputs 1 to 9 of a convolution. */
     Filters made(const Inputs &input) const {
@@ -55,7 +55,7 @@ struct Convolution {
         must_be_codes(input(3), "a convolution: w_zero");
         if (x_zero.type != input(7).type)
             throw std::runtime_error("a convolution: x and its results differ in type");
-        if (w.shape.size() < 3 || Shape(w.shape.begin() + 2, w.shape.end()) != windows.kernel)
+        if (w.shape.size() < 3 || Integers(w.shape.begin() + 2, w.shape.end()) != windows.kernel)
             throw std::runtime_error("a convolution: weights are not of its window");
         found.outputs = w.shape[0];
         found.inputs = w.shape[1];
@@ -112,9 +112,9 @@ struct Convolution {
             }
             const std::vector<Span> spans =
                 matrix.spans(turned.data(), is_signed, filters.zero, x_zeros, start);
-            const auto some = [&](const Shape &all) {
+            const auto some = [&](const Integers &all) {
                 return all.empty() ? all
-                                   : Shape{all.begin() + first, all.begin() + first + outputs};
+                                   : Integers{all.begin() + first, all.begin() + first + outputs};
             };
             filters.after.emplace_back(rounding, some(multipliers), some(shifts), some(rests),
                                        y_zero, y_least, y_most, spans);
@@ -298,10 +298,10 @@ struct IntConv {
           filters(given, 10, [this](const Inputs &inputs) { return convolution.made(inputs); }) {}
 
     /* As it is said, else that of weights. */
-    template <typename Node> static Shape kernel_of(const Node &given, const Shape &weights) {
-        const Shape found = given.integers_or_none("kernel_shape");
+    template <typename Node> static Integers kernel_of(const Node &given, const Shape &weights) {
+        const Integers found = given.integers_or_none("kernel_shape");
         const bool is_of_weights = found.empty() && weights.size() > 2;
-        return is_of_weights ? Shape(weights.begin() + 2, weights.end()) : found;
+        return is_of_weights ? Integers(weights.begin() + 2, weights.end()) : found;
     }
 
     static void shape(const Inference &given, Sizes &sizes) {
@@ -335,8 +335,8 @@ struct IntAveragePool {
     Filters made(const Inputs &inputs) const {
         must_be_from(channels, 1, Windows::LARGEST, "IntAveragePool: channels");
         Shape shape = {channels, 1};
-        shape.insert(shape.end(), convolution.windows.kernel.begin(),
-                     convolution.windows.kernel.end());
+        for (int64_t size : convolution.windows.kernel)
+            shape.push_back(size);
         const Tensor w = {nullptr, INT8, shape};
         const std::vector<int8_t> ones(w.size(), 1), none(1);
         const std::vector<int32_t> bias(channels);

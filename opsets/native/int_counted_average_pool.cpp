@@ -44,7 +44,7 @@ struct Pool {
 
     /* The coordinates of a row of windows along all axes but the last. */
     void find(int64_t row, Shape &windows) const {
-        windows.resize(axes.size() - 1);
+        windows = Shape(axes.size() - 1);
         for (size_t k = windows.size(); k-- > 0;) {
             windows[k] = row % axes[k].out;
             row /= axes[k].out;
@@ -138,12 +138,12 @@ void each_rows(const Context &context, const Pool &pool, const Tensor &x, int64_
 /* How many cells there are in the windows along each axis. */
 struct Counted {
     const Pool &pool;
-    std::vector<Shape> along;
+    std::vector<Integers> along;
 
-    Counted(const Pool &given, const Shape &uncounted) : pool(given) {
+    Counted(const Pool &given, const Integers &uncounted) : pool(given) {
         const size_t count = pool.axes.size();
         for (size_t k = 0; k < count; k++) {
-            Shape cells;
+            Integers cells;
             for (int64_t window = 0; window < pool.axes[k].out; window++)
                 cells.push_back(
                     pool.axes[k].cells(window, uncounted[k], uncounted[k + count]));
@@ -166,7 +166,7 @@ struct Counted {
 struct IntCountedAveragePool {
     int64_t channels;
     Windows windows;
-    Shape uncounted;
+    Integers uncounted;
     Rounding rounding;
     Constants numbers;
 

@@ -19,7 +19,7 @@ struct Weights {
 
 struct IntGemm {
     Requantization rounding;
-    Shape rests;
+    Integers rests;
     Prepared<Weights> prepared;
 
     explicit IntGemm(const Attributes &given)

@@ -14,7 +14,7 @@ constexpr int64_t WORK = 1 << 15, MOST_CELLS = 0x7fffffff / 255, BLOCK = 64;
 
 struct IntGlobalAveragePool {
     int64_t channels;
-    Shape window;
+    Integers window;
     bool is_last;
     Requantization rounding;
     int64_t cells = 1;
@@ -49,14 +49,9 @@ struct IntGlobalAveragePool {
             throw std::runtime_error("IntGlobalAveragePool: its numbers are not those of x");
         if (x.shape.size() < 2)
             throw std::runtime_error("IntGlobalAveragePool: x is no picture");
-        Shape wanted = {x.shape[0]}, found = wanted;
-        wanted.insert(wanted.end(), window.begin(), window.end());
-        found.insert(found.end(), window.size(), 1);
-        wanted.insert(is_last ? wanted.end() : wanted.begin() + 1, channels);
-        found.insert(is_last ? found.end() : found.begin() + 1, channels);
-        if (wanted != x.shape)
+        if (x.shape != shape_of(x.shape[0], window))
             throw std::runtime_error("IntGlobalAveragePool: x has another shape than it says");
-        void *y = context.output(0, found);
+        void *y = context.output(0, shape_of(x.shape[0], Integers(window.size(), 1)));
         of_codes(x.type, "IntGlobalAveragePool", [&](auto code) {
             using T = decltype(code);
             if (is_last)
@@ -64,6 +59,18 @@ struct IntGlobalAveragePool {
             else
                 rows(context, *after, x.as<T>(), x.shape[0] * channels, zero, y);
         });
+    }
+
+    /* Of so many pictures of these sizes. */
+    Shape shape_of(int64_t pictures, const Integers &sizes) const {
+        Shape found = {pictures};
+        if (!is_last)
+            found.push_back(channels);
+        for (int64_t size : sizes)
+            found.push_back(size);
+        if (is_last)
+            found.push_back(channels);
+        return found;
     }
 
     /* Channels first: those of all pictures in a row. */

@@ -74,7 +74,7 @@ inline Normalize rounding_loop(Rounding rounding) {
 class Factors {
   public:
     Factors(const Tensor &given, const Shape &shape, size_t axis, int64_t cells)
-        : given_(given), strides_(shape.size(), 0), shape_(shape), axis_(axis), row_(cells) {
+        : given_(given), strides_(shape.size()), shape_(shape), axis_(axis), row_(cells) {
         if (given.type != INT32 && given.type != INT64)
             throw std::runtime_error("IntLayerNorm: factors of a type that it has not");
         must_broadcast(given.shape, shape);

@@ -71,7 +71,7 @@ struct IntMatMul {
         must_be_from(inner, 0, INT32_MAX, "IntMatMul: its products");
         const int64_t reach = std::max(zero, 255 - zero) * 255 * inner;
         const auto made = std::make_shared<const Requantized>(
-            rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1), Shape(),
+            rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1), Integers(),
             tensor(6).number(), tensor(7).number(), tensor(8).number(),
             std::vector<Span>{{-reach, reach}});
         if (known.size() >= MOST_KNOWN)

@@ -18,7 +18,7 @@ struct Group {
 };
 
 struct IntReduce {
-    Shape axes;
+    Integers axes;
     int64_t keepdims, mean;
     Requantization rounding;
     Constants numbers;
@@ -28,13 +28,13 @@ struct IntReduce {
           mean(given.integer("mean")), rounding(given.text("rounding")),
           numbers(given, 7) {}
 
-    static bool is_summed(const Shape &axes, size_t axis, size_t rank) {
+    static bool is_summed(const Integers &axes, size_t axis, size_t rank) {
         const int64_t from_end = static_cast<int64_t>(axis) - static_cast<int64_t>(rank);
         return std::find(axes.begin(), axes.end(), from_end) != axes.end();
     }
 
     static void shape(const Inference &given, Sizes &sizes) {
-        const Shape axes = given.integers("axes");
+        const Integers axes = given.integers("axes");
         const bool is_kept = given.integer("keepdims") != 0;
         const size_t rank = sizes.rank;
         sizes.rank = 0;
@@ -55,12 +55,13 @@ struct IntReduce {
         if (numbers.type(context, 4) != x.type)
             throw std::runtime_error("IntReduce: results of another type");
         Shape found;
+        for (size_t k = 0; k < rank; k++)
+            if (keepdims || !is_summed(axes, k, rank))
+                found.push_back(is_summed(axes, k, rank) ? 1 : x.shape[k]);
         std::vector<Group> groups; /* the innermost first */
         int64_t cells = 1, sums = 1;
         for (size_t k = rank; k-- > 0;) {
             const bool goes = is_summed(axes, k, rank);
-            if (!goes || keepdims)
-                found.insert(found.begin(), goes ? 1 : x.shape[k]);
             if (!groups.empty() && groups.back().is_summed == goes)
                 groups.back().size *= x.shape[k];
             else

@@ -26,7 +26,7 @@ struct Numbers {
 
 struct IntResize {
     int64_t dims;
-    Shape x_sizes, y_sizes;
+    Integers x_sizes, y_sizes;
     bool is_last;
     Requantization rounding;
     Prepared<Numbers> prepared;
@@ -38,7 +38,7 @@ struct IntResize {
           prepared(given, 9, [this](const Inputs &inputs) { return numbers(inputs); }) {}
 
     static void shape(const Inference &given, Sizes &sizes) {
-        const Shape y_sizes = given.integers("y_sizes");
+        const Integers y_sizes = given.integers("y_sizes");
         const size_t dims = static_cast<size_t>(given.integer("dims"));
         const size_t behind = given.integer_or("channels_last", 0) != 0;
         if (y_sizes.size() != AXES || dims > AXES || sizes.rank < dims + behind)

@@ -1,6 +1,6 @@
 /* onnxruntime's interface for custom ops, as far as kernels need it: functions by their places
-   in its table, which only grows, and the layout of an op. Version 17 is the first that hands
-   out the session's threads. */
+   in its table, which only grows, and the layout of an op. Version 24 is the first that shows
+   the sizes of a tensor without a copy of them. */
 
 #pragma once
 
@@ -27,7 +27,6 @@ enum Place {
     DIMENSIONS_COUNT = 61,
     DIMENSIONS = 62,
     SYMBOLIC_DIMENSIONS = 63,
-    TYPE_AND_SHAPE = 65,
     INTEGER_ATTRIBUTE = 86,
     STRING_ATTRIBUTE = 87,
     INPUT_COUNT = 88,
@@ -43,10 +42,11 @@ enum Place {
     SET_SYMBOLIC_DIMENSIONS = 271,
     READ_ATTRIBUTE = 272,
     PARALLEL_FOR = 274,
-    SIZE = 276
+    TYPE_AND_SIZES = 414,
+    SIZE = 415
 };
 
-constexpr uint32_t VERSION = 17;
+constexpr uint32_t VERSION = 24, OP_VERSION = 17;
 constexpr size_t MOST_AXES = 16;
 
 enum Type : int { ANY = 0, UINT8 = 2, INT8 = 3, INT16 = 5, INT32 = 6, INT64 = 7 };

@@ -4,8 +4,10 @@
 
 #include "inference.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -13,7 +15,49 @@
 
 namespace qpasses {
 
-using Shape = std::vector<int64_t>;
+using Integers = std::vector<int64_t>;
+
+/* Sizes of the axes of a tensor, which need no memory of their own. */
+class Shape {
+  public:
+    Shape() = default;
+    Shape(std::initializer_list<int64_t> sizes) : Shape(sizes.begin(), sizes.end()) {}
+    explicit Shape(size_t rank) : rank_(must_be_a_rank(rank)) {}
+
+    template <typename From> Shape(From first, From last) {
+        for (; first != last; ++first)
+            push_back(*first);
+    }
+
+    void push_back(int64_t size) {
+        must_be_a_rank(rank_ + 1);
+        sizes_[rank_++] = size;
+    }
+
+    size_t size() const { return rank_; }
+    bool empty() const { return rank_ == 0; }
+    const int64_t *data() const { return sizes_; }
+    const int64_t *begin() const { return sizes_; }
+    const int64_t *end() const { return sizes_ + rank_; }
+    int64_t &operator[](size_t axis) { return sizes_[axis]; }
+    int64_t operator[](size_t axis) const { return sizes_[axis]; }
+    int64_t &back() { return sizes_[rank_ - 1]; }
+    int64_t back() const { return sizes_[rank_ - 1]; }
+    bool operator==(const Shape &other) const {
+        return std::equal(begin(), end(), other.begin(), other.end());
+    }
+    bool operator!=(const Shape &other) const { return !(*this == other); }
+
+  private:
+    size_t rank_ = 0;
+    int64_t sizes_[MOST_AXES] = {};
+
+    static size_t must_be_a_rank(size_t rank) {
+        if (rank > MOST_AXES)
+            throw std::runtime_error("a tensor has more than 16 axes");
+        return rank;
+    }
+};
 
 /* What an op of a node says beside its inputs. */
 struct Attributes {
@@ -35,22 +79,22 @@ struct Attributes {
         return is_there ? found : usual;
     }
 
-    Shape integers(const char *name) const {
+    Integers integers(const char *name) const {
         size_t count = 0;
         Status first = call<const void *, const char *, int64_t *, size_t *>(
             api, INTEGERS_ATTRIBUTE, info, name, nullptr, &count);
         check(api, first);
-        Shape found(count);
+        Integers found(count);
         check(api, call<const void *, const char *, int64_t *, size_t *>(
                        api, INTEGERS_ATTRIBUTE, info, name, found.data(), &count));
         return found;
     }
 
-    Shape integers_or_none(const char *name) const {
+    Integers integers_or_none(const char *name) const {
         size_t count = 0;
         Status first = call<const void *, const char *, int64_t *, size_t *>(
             api, INTEGERS_ATTRIBUTE, info, name, nullptr, &count);
-        return is_done(api, first) ? integers(name) : Shape();
+        return is_done(api, first) ? integers(name) : Integers();
     }
 
     std::string text_or(const char *name, const char *usual) const {
@@ -109,17 +153,14 @@ struct Tensor {
 };
 
 inline Tensor tensor_of(const Api *api, const void *value) {
-    void *info = nullptr, *data = nullptr;
-    check(api, call<const void *, void **>(api, TYPE_AND_SHAPE, value, &info));
+    const int64_t *sizes = nullptr;
     size_t rank = 0;
     int type = 0;
-    check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, info, &rank));
-    Shape shape(rank);
-    check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, info, shape.data(), rank));
-    check(api, call<const void *, int *>(api, ELEMENT_TYPE, info, &type));
-    reinterpret_cast<void (*)(void *)>(api->functions[RELEASE_INFO])(info);
+    void *data = nullptr;
+    check(api, call<const void *, int *, const int64_t **, size_t *>(api, TYPE_AND_SIZES, value,
+                                                                     &type, &sizes, &rank));
     check(api, call<const void *, void **>(api, TENSOR_DATA, value, &data));
-    return {data, static_cast<Type>(type), shape};
+    return {data, static_cast<Type>(type), Shape(sizes, sizes + rank)};
 }
 
 /* Calls work with a number of the type of codes of 8 bits, or with words too of 16. */

@@ -122,7 +122,7 @@ Status infer(const Op *op, void *context) {
 
 Registered registered(const Kernel *kernel) {
     Registered op = {};
-    op.version = VERSION;
+    op.version = OP_VERSION;
     op.name = [](const Op *each) { return kernel_of(each)->name; };
     op.provider = [](const Op *) { return "CPUExecutionProvider"; };
     op.input_type = [](const Op *, size_t) -> int { return ANY; };
@@ -197,7 +197,7 @@ RegisterCustomOps(void *options, const qpasses::ApiBase *base) {
     static void *domain;
     const Api *api = base->get_api(VERSION);
     if (!api)
-        return failure(base->get_api(1), "this onnxruntime is older than 1.17");
+        return failure(base->get_api(1), "this onnxruntime is older than 1.24");
     known_api = api;
     InstructionSet set;
     if (!choose(&set))

@@ -17,7 +17,7 @@ std::vector<int64_t> numbers_of(const Tensor &given, int64_t columns) {
 }
 
 Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipliers,
-                         std::vector<int64_t> shifts, Shape added, int64_t y_zero, int64_t y_least,
+                         std::vector<int64_t> shifts, Integers added, int64_t y_zero, int64_t y_least,
                          int64_t y_most, const std::vector<Span> &sums)
     : rounding(how), multiplier(std::move(multipliers)), shift(std::move(shifts)),
       rests(std::move(added)), zero(y_zero), least(y_least), most(y_most),

@@ -18,7 +18,7 @@ inline int64_t padded(int64_t size, int64_t to) { return (size + to - 1) / to * 
 /* One number for each of so many columns, from one for each or one for all. */
 std::vector<int64_t> numbers_of(const Tensor &given, int64_t columns);
 
-/* Numbers from the least to the greatest. */
+/* Integers from the least to the greatest. */
 struct Span {
     int64_t low, high;
 
@@ -50,7 +50,7 @@ struct Requantized {
 
     /* Of columns whose sums lie in these. */
     Requantized(const Requantization &rounding, std::vector<int64_t> multiplier,
-                std::vector<int64_t> shift, Shape rests, int64_t zero, int64_t least, int64_t most,
+                std::vector<int64_t> shift, Integers rests, int64_t zero, int64_t least, int64_t most,
                 const std::vector<Span> &sums);
 
     /* The level of a sum of a column, before its zero point. */

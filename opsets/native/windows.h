@@ -44,7 +44,7 @@ struct WindowAxis {
 /* What nodes say of their windows; from Attributes or Inference. */
 struct Windows {
     static constexpr int64_t LARGEST = 0x7fffffff, MOST_CELLS = LARGEST / 255; /* of int32 */
-    Shape kernel, strides, dilations, pads;
+    Integers kernel, strides, dilations, pads;
     std::string auto_pad;
     bool is_last;
     int64_t cells = 1;
@@ -53,12 +53,12 @@ struct Windows {
     explicit Windows(const Node &node) : Windows(node, node.integers("kernel_shape")) {}
 
     template <typename Node>
-    Windows(const Node &node, const Shape &of_kernel)
+    Windows(const Node &node, const Integers &of_kernel)
         : kernel(of_kernel), strides(node.integers_or_none("strides")),
           dilations(node.integers_or_none("dilations")), pads(node.integers_or_none("pads")),
           auto_pad(node.text_or("auto_pad", "NOTSET")),
           is_last(node.integer_or("channels_last", 0) != 0) {
-        for (Shape *each : {&strides, &dilations})
+        for (Integers *each : {&strides, &dilations})
             if (each->empty())
                 each->assign(kernel.size(), 1);
         if (pads.empty())
@@ -70,7 +70,7 @@ struct Windows {
             must_be_from(size, 1, MOST_CELLS / cells, "the cells of a window");
             cells *= size;
         }
-        for (const Shape *each : {&strides, &dilations})
+        for (const Integers *each : {&strides, &dilations})
             for (int64_t number : *each)
                 must_be_from(number, 1, LARGEST, "a number of a window");
         for (int64_t number : pads)
