@@ -8,11 +8,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 namespace qpasses {
 namespace {
 
-constexpr int64_t CODES = 256, LONG = 1024;
+constexpr int64_t CODES = 256, LONG = 1024, BLOCK = 64;
+constexpr float NEAR = 12582912.0F; /* 3 * 2**22: adding it rounds to an integer */
+constexpr double LARGEST = 4.6e18;  /* of 64 bits, and less than 2**62 */
 
 struct Row {
     const int16_t *x; /* codes, of whatever type they are, */
@@ -20,6 +24,13 @@ struct Row {
     int64_t cells, times, less, factor, drop_bits;
     const int64_t *multiplier, *bias;
     int64_t shift, zero, low, high;
+};
+
+/* ``low`` and ``high``: less the zero point. A level that is ``sure`` or farther from an integer
+   may be that of another one. */
+struct FloatRow {
+    float times, less, factor, sure, low, high;
+    int32_t zero;
 };
 
 #define LOOPS "layer_norm_loops.h"
@@ -47,6 +58,58 @@ template <typename S> Sums<S> sums_of(InstructionSet set) {
         return avx2::sums<S>;
 #endif
     return plain::sums<S>;
+}
+
+/* Of cells that have numbers of their own: a level is its distance, as far as it is normal,
+   times ``slope``, and ``start``. */
+struct Scales {
+    Integers multiplier, bias;
+    std::vector<float> slope, start; /* of whole blocks */
+    double largest_slope = 0, largest_start = 0;
+
+    Scales(Integers multipliers, Integers biases, int64_t shift)
+        : multiplier(std::move(multipliers)), bias(std::move(biases)) {
+        const double step = std::ldexp(1.0, -static_cast<int>(shift));
+        for (int64_t each : multiplier)
+            largest_slope = std::max(largest_slope, std::abs(static_cast<double>(each)) * step);
+        for (int64_t each : bias)
+            largest_start = std::max(largest_start, std::abs(static_cast<double>(each)) * step);
+        const size_t blocks = (multiplier.size() + BLOCK - 1) / BLOCK;
+        slope.resize(blocks * BLOCK);
+        start.resize(blocks * BLOCK);
+        for (size_t k = 0; k < multiplier.size(); k++) {
+            slope[k] = static_cast<float>(static_cast<double>(multiplier[k]) * step);
+            start[k] = static_cast<float>(static_cast<double>(bias[k]) * step);
+        }
+    }
+};
+
+/* Powers of two of a node, and the largest level that shifts of 64 bits hold. */
+struct Powers {
+    double norm, largest;
+
+    Powers(int64_t drop_bits, int64_t shift)
+        : norm(std::ldexp(1.0, -static_cast<int>(drop_bits))),
+          largest(std::ldexp(LARGEST, -static_cast<int>(shift))) {}
+};
+
+/* Sets what float32 needs of a row, of which ``farthest`` is the largest distance; false if it
+   does not hold this, or integers of 64 bits would wrap. */
+inline bool fits_float(const Row &row, const Scales &scales, const Powers &powers,
+                       int64_t farthest, FloatRow *found) {
+    constexpr double EXACT = 1 << 24, WHOLE = 1 << 21, DOUBT = 0.03125;
+    const double distance = static_cast<double>(farthest);
+    const double factor = static_cast<double>(row.factor), each = factor * powers.norm;
+    const double reach = distance * each * scales.largest_slope, start = scales.largest_start;
+    /* the norm is rounded by a half; three factors, two products, the start and a sum by as
+       much as float32 does */
+    const double error = 0.5 * scales.largest_slope + (7 * reach + 3 * start) / EXACT;
+    found->times = static_cast<float>(row.times);
+    found->less = static_cast<float>(row.less);
+    found->factor = static_cast<float>(each);
+    found->sure = static_cast<float>(0.5 - error);
+    return distance < EXACT && std::abs(row.less) < EXACT && reach + start < WHOLE &&
+           error < DOUBT && distance * factor < LARGEST && reach + start + 1 < powers.largest;
 }
 
 template <Rounding ROUNDING> Normalize loop_of(InstructionSet set) {
@@ -98,29 +161,28 @@ class Factors {
     /* Whether all cells of a row have one number. */
     bool is_one() const { return is_one_; }
 
-    const int64_t *row(int64_t place) {
+    /* Goes to a row: whether it has other numbers than the one before. */
+    bool move(int64_t place) {
         int64_t start = 0;
         for (size_t axis = axis_; axis-- > 0;) {
             start += place % shape_[axis] * strides_[axis];
             place /= shape_[axis];
         }
         if (start == known_)
-            return row_.data();
+            return false;
         known_ = start;
-        if (is_one_) {
-            std::fill(row_.begin(), row_.end(), at(start));
-            return row_.data();
-        }
         for (size_t k = 0; k < row_.size(); k++) {
             int64_t rest = static_cast<int64_t>(k), where = start;
-            for (size_t axis = shape_.size(); axis-- > axis_;) {
+            for (size_t axis = shape_.size(); !is_one_ && axis-- > axis_;) {
                 where += rest % shape_[axis] * strides_[axis];
                 rest /= shape_[axis];
             }
             row_[k] = at(where);
         }
-        return row_.data();
+        return true;
     }
+
+    const Integers &row() const { return row_; }
 
   private:
     int64_t at(int64_t where) const {
@@ -132,20 +194,43 @@ class Factors {
     Shape strides_;
     const Shape &shape_;
     size_t axis_;
-    std::vector<int64_t> row_;
+    Integers row_;
     int64_t known_ = -1;
 };
+
+/* The numbers of a row, if there is one for each cell and they are those of all rows. */
+std::optional<Integers> shared_row(const Tensor &given, int64_t axis, int64_t cells) {
+    const int64_t others = static_cast<int64_t>(given.shape.size()) + axis;
+    for (int64_t k = 0; k < others; k++)
+        if (given.shape[k] != 1)
+            return {};
+    if (static_cast<int64_t>(given.size()) != cells)
+        return {};
+    if (given.type == INT32)
+        return Integers(given.as<int32_t>(), given.as<int32_t>() + cells);
+    if (given.type == INT64)
+        return Integers(given.as<int64_t>(), given.as<int64_t>() + cells);
+    return {};
+}
 
 struct IntLayerNorm {
     int64_t axis, cells, centered, root_bits, factor_bits, norm_bits;
     Rounding rounding;
     Constants constants;
+    std::optional<Scales> shared; /* by all rows */
 
     explicit IntLayerNorm(const Attributes &given)
         : axis(given.integer("axis")), cells(given.integer("cells")),
           centered(given.integer("centered")), root_bits(given.integer("root_bits")),
           factor_bits(given.integer("factor_bits")), norm_bits(given.integer("norm_bits")),
-          rounding(rounding_of(given.text("rounding"))), constants(given, 9) {}
+          rounding(rounding_of(given.text("rounding"))), constants(given, 9) {
+        if (!constants.are_known(2, 4))
+            return;
+        auto multiplier = shared_row(constants.at(2), axis, cells);
+        auto bias = shared_row(constants.at(3), axis, cells);
+        if (multiplier && bias)
+            shared.emplace(std::move(*multiplier), std::move(*bias), constants.at(4).number());
+    }
 
     void run(const Context &context) const {
         const Tensor x = context.input(0);
@@ -188,26 +273,30 @@ struct IntLayerNorm {
                             constants(context, 4), constants.code(context, 6),
                             constants.code(context, 7), constants.code(context, 8)};
         const int64_t count = static_cast<int64_t>(x.size()) / cells;
+        const Powers powers(common.drop_bits, common.shift);
         const Sums<S> sums = sums_of<S>(chosen_set());
         const Normalize loop = rounding_loop(rounding);
         const int64_t least = 4096 / cells + 1, parts = (count + least - 1) / least;
+        const bool is_one = Factors(multiplier, x.shape, start, 0).is_one() &&
+                            Factors(bias, x.shape, start, 0).is_one();
         /* where nothing differs along long rows of bytes, a row is a table of its codes */
-        const bool is_table = sizeof(S) == 1 && sizeof(T) == 1 && cells >= LONG &&
-                              Factors(multiplier, x.shape, start, 0).is_one() &&
-                              Factors(bias, x.shape, start, 0).is_one();
+        const bool is_table = is_one && sizeof(S) == 1 && sizeof(T) == 1 && cells >= LONG;
         const int64_t width = is_table ? CODES : cells;
         const Look look = look_of(chosen_set());
         context.parallel(static_cast<size_t>(parts), [&](size_t part) {
-            Factors factors(multiplier, x.shape, start, width);
-            Factors offsets(bias, x.shape, start, width);
-            std::vector<int16_t> given(width), found(width);
+            const bool is_shared = shared && !is_table;
+            Factors factors(multiplier, x.shape, start, is_shared ? 0 : width);
+            Factors offsets(bias, x.shape, start, is_shared ? 0 : width);
+            std::optional<Scales> own;
             uint8_t table[CODES];
-            for (int64_t k = 0; is_table && k < CODES; k++)
-                given[k] = static_cast<S>(k);
+            S all[CODES];
+            for (int64_t k = 0; k < CODES; k++)
+                all[k] = static_cast<S>(k);
             const int64_t begin = static_cast<int64_t>(part) * least;
             for (int64_t r = begin; r < count && r < begin + least; r++) {
                 Row row = common;
                 const S *codes = x.as<S>() + r * cells;
+                T *found = static_cast<T *>(y) + r * cells;
                 int64_t total, squares;
                 sums(codes, cells, &total, &squares);
                 const int64_t level = total - cells * x_zero; /* of codes less their zero */
@@ -219,24 +308,73 @@ struct IntLayerNorm {
                     static_cast<uint64_t>(sum) * static_cast<uint64_t>(sum);
                 const uint64_t radicand = (variance << 2 * root_bits) +
                                           static_cast<uint64_t>(of_row(epsilon, x, start, r));
-                if (!is_table)
-                    std::copy(codes, codes + cells, given.begin());
-                row.x = given.data();
-                row.y = found.data();
-                row.cells = width;
                 row.less = cells * x_zero + sum;
                 row.factor = static_cast<int64_t>((uint64_t{1} << factor_bits) / root_of(radicand));
-                row.multiplier = factors.row(r);
-                row.bias = offsets.row(r);
-                loop(row);
-                T *to = is_table ? reinterpret_cast<T *>(table) : static_cast<T *>(y) + r * cells;
-                for (int64_t k = 0; k < width; k++)
-                    to[k] = static_cast<T>(found[k]);
-                if (is_table)
-                    look(table, static_cast<const uint8_t *>(x.data) + r * cells,
-                         static_cast<uint8_t *>(y) + r * cells, cells);
+                if (!is_shared && (factors.move(r) | offsets.move(r)))
+                    own.emplace(factors.row(), offsets.row(), row.shift);
+                const Scales &scales = is_shared ? *shared : *own;
+                if (!is_table) {
+                    levels(row, scales, powers, loop, codes, cells, found);
+                    continue;
+                }
+                levels(row, scales, powers, loop, all, CODES, reinterpret_cast<T *>(table));
+                look(table, reinterpret_cast<const uint8_t *>(codes),
+                     reinterpret_cast<uint8_t *>(found), cells);
             }
         });
+    }
+
+    /* Of so many cells from the one at a place on. */
+    template <typename S, typename T>
+    static void block(Row row, const Scales &scales, Normalize exact, int64_t place,
+                      int64_t count, const S *x, T *y) {
+        int16_t codes[BLOCK], found[BLOCK];
+        std::copy(x, x + count, codes);
+        row.x = codes;
+        row.y = found;
+        row.cells = count;
+        row.multiplier = &scales.multiplier[place];
+        row.bias = &scales.bias[place];
+        exact(row);
+        for (int64_t k = 0; k < count; k++)
+            y[k] = static_cast<T>(found[k]);
+    }
+
+    /* By float32; false if that is not sure. */
+    template <typename S, typename T>
+    static bool block(const FloatRow &row, const Scales &scales, int64_t place, int64_t count,
+                      const S *x, T *y) {
+        if constexpr (sizeof(S) == 1) {
+            const float *slope = &scales.slope[place], *start = &scales.start[place];
+            const auto loop = BEST(normalize_in_float<S, T>);
+            if (count == BLOCK)
+                return loop(row, x, slope, start, y);
+            S codes[BLOCK] = {};
+            T found[BLOCK];
+            std::copy(x, x + count, codes);
+            const bool is_sure = loop(row, codes, slope, start, found);
+            std::copy(found, found + count, y);
+            return is_sure;
+        }
+        return false;
+    }
+
+    /* Of a row, by float32 where that is sure. */
+    template <typename S, typename T>
+    static void levels(Row row, const Scales &scales, const Powers &powers, Normalize exact,
+                       const S *x, int64_t count, T *y) {
+        FloatRow in_float = {0, 0, 0, 0, static_cast<float>(row.low - row.zero),
+                             static_cast<float>(row.high - row.zero),
+                             static_cast<int32_t>(row.zero)};
+        using Limits = std::numeric_limits<S>;
+        const int64_t farthest = std::max(std::abs(row.times * Limits::max() - row.less),
+                                          std::abs(row.times * Limits::min() - row.less));
+        const bool fits = sizeof(S) == 1 && fits_float(row, scales, powers, farthest, &in_float);
+        for (int64_t k = 0; k < count; k += BLOCK) {
+            const int64_t some = std::min(BLOCK, count - k);
+            if (!fits || !block(in_float, scales, k, some, x + k, y + k))
+                block(row, scales, exact, k, some, x + k, y + k);
+        }
     }
 
     /* One number for all rows, or one for each of those that have factors of their own. */

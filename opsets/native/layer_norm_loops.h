@@ -18,3 +18,22 @@ template <Rounding ROUNDING> void normalize(const Row &given) {
         y[k] = static_cast<int16_t>(level > row.high ? row.high : level);
     }
 }
+
+/* The same by float32, of a block of codes of 8 bits; false if a level is too near to a tie to
+   say. */
+template <typename S, typename T>
+bool normalize_in_float(const FloatRow &given, const S *__restrict x, const float *__restrict slope,
+                        const float *__restrict start, T *__restrict y) {
+    const FloatRow row = given;
+    int32_t doubts = 0;
+    for (int64_t k = 0; k < BLOCK; k++) {
+        const float distance = row.times * static_cast<float>(x[k]) - row.less;
+        const float level = distance * row.factor * slope[k] + start[k];
+        float nearest = level + NEAR - NEAR;
+        doubts |= __builtin_fabsf(level - nearest) >= row.sure;
+        nearest = nearest < row.low ? row.low : nearest;
+        nearest = nearest > row.high ? row.high : nearest;
+        y[k] = static_cast<T>(static_cast<int32_t>(nearest) + row.zero);
+    }
+    return !doubts;
+}

@@ -1,4 +1,4 @@
-/* Rows of codes of 8 bits along any axis. */
+/* Rows of codes of 8 bits along any axis, of results of any type. */
 
 #pragma once
 
@@ -9,8 +9,8 @@
 namespace qpasses {
 
 /* Calls work(codes, cells, results) for each row of x, side by side, on the session's threads. */
-template <typename Work>
-void each_row(const Context &context, const Tensor &x, int64_t axis, uint8_t *y, Work work) {
+template <typename T, typename Work>
+void each_row(const Context &context, const Tensor &x, int64_t axis, T *y, Work work) {
     constexpr int64_t WORTH = 4096; /* so many cells are worth a part of their own */
     const size_t place = axis_of(axis, x.shape);
     if (x.size() == 0)
@@ -23,7 +23,7 @@ void each_row(const Context &context, const Tensor &x, int64_t axis, uint8_t *y,
     of_codes(x.type, "a row", [&](auto code) {
         using S = decltype(code);
         context.parallel((count + least - 1) / least, [&](size_t part) {
-            std::vector<uint8_t> found(inner > 1 ? cells : 0);
+            std::vector<T> found(inner > 1 ? cells : 0);
             std::vector<S> codes(found.size());
             const int64_t begin = static_cast<int64_t>(part) * least;
             for (int64_t r = begin; r < std::min(count, begin + least); r++) {

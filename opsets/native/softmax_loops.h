@@ -65,20 +65,33 @@ __attribute__((noinline)) bool levels_in_float(const Quotients &given,
     return doubts == 0;
 }
 
-/* Of as many cells as there are codes, or fewer. */
-template <typename S>
-bool few_in_float(const Quotients &given, int32_t first, const S *x, int64_t cells,
-                  int16_t *levels) {
+/* The level of each distance from the largest code, of so many. */
+inline void levels_by_distance(const Quotients &given, int64_t count, int16_t *levels) {
+    if (given.floats && levels_in_float(given, given.floats, count, levels))
+        return;
+    if (given.reals)
+        levels_in_double(given, given.reals, count, levels);
+    else
+        levels_of(given, given.numerators, count, levels);
+}
+
+/* Of fewer cells than there are distances; false if float32 cannot say. */
+template <typename S, typename T>
+bool few_in_float(const Quotients &given, int32_t first, const S *x, int64_t cells, T *y) {
     float dividends[CODES];
+    int16_t levels[CODES];
     for (int64_t k = 0; k < cells; k++)
         dividends[k] = given.floats[first - x[k]];
-    return levels_in_float(given, dividends, cells, levels);
+    if (!levels_in_float(given, dividends, cells, levels))
+        return false;
+    for (int64_t k = 0; k < cells; k++)
+        y[k] = static_cast<T>(levels[k]);
+    return true;
 }
 
 /* One row, of codes that lie side by side. */
 template <typename S, typename T>
-void softmax_row(const Quotients &common, const int32_t *denominators, const S *x, T *y,
-                 int64_t cells) {
+void softmax_row(const Quotients &common, const S *x, T *y, int64_t cells) {
     S top = x[0], least = x[0];
     for (int64_t k = 1; k < cells; k++) {
         top = x[k] > top ? x[k] : top;
@@ -87,22 +100,13 @@ void softmax_row(const Quotients &common, const int32_t *denominators, const S *
     const int32_t first = top;
     int64_t total = 0;
     for (int64_t k = 0; k < cells; k++)
-        total += denominators[first - x[k]];
+        total += common.denominators[first - x[k]];
     Quotients given = common;
     given.total = total > 1 ? total : 1;
-    int16_t levels[CODES];
-    if (cells < first - least && given.floats && few_in_float(given, first, x, cells, levels)) {
-        for (int64_t k = 0; k < cells; k++)
-            y[k] = static_cast<T>(levels[k]);
+    if (cells < first - least && given.floats && few_in_float(given, first, x, cells, y))
         return;
-    }
-    const int64_t count = first - least + 1;
-    if (!given.floats || !levels_in_float(given, given.floats, count, levels)) {
-        if (given.reals)
-            levels_in_double(given, given.reals, count, levels);
-        else
-            levels_of(given, given.numerators, count, levels);
-    }
+    int16_t levels[CODES];
+    levels_by_distance(given, first - least + 1, levels);
     for (int64_t k = 0; k < cells; k++)
         y[k] = static_cast<T>(levels[first - x[k]]);
 }
