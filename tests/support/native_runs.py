@@ -5,7 +5,9 @@ A process of its own, because the instruction set is chosen when the library is 
 """
 
 import itertools
+import math
 import sys
+from fractions import Fraction
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -91,6 +93,37 @@ def norms(rng):
         inputs = [bytes_of(rng, 3, cells), *numbers, *ends(np.uint8, 100)]
         yield f"length {cells}", Case(inputs, attributes)
     yield from long_norms(rng)
+    yield from norms_at_ties(rng)
+
+
+def norms_at_ties(rng):
+    """Biases of all cells by which levels are halves, or next to these."""
+    for cells, dtype, rounding in itertools.product(
+        (5, 48, 64, 98), (np.uint8, np.int8), ROUNDINGS
+    ):
+        x = bytes_of(rng, 4, cells, dtype=dtype)
+        multiplier = rng.integers(-(1 << 23), 1 << 23, cells)
+        halves = (2 * rng.integers(-150, 150, x.shape) + 1) << 37
+        beside = rng.integers(-1, 2, x.shape)
+        normal = [normalized(row) for row in x.tolist()]
+        numbers = [
+            array(17, dtype),
+            multiplier.astype(np.int32),
+            halves + beside - np.array(normal) * multiplier,
+            array(38, np.int32),
+            array(1 << 30, np.int64),
+        ]
+        attributes = {"axis": -1, "cells": cells, "centered": 1, "root_bits": 13}
+        attributes |= {"factor_bits": 52, "norm_bits": 20, "rounding": rounding}
+        yield f"ties {cells} {dtype} {rounding}", Case([x, *numbers, *ends(dtype)], attributes)
+
+
+def normalized(row):
+    """Distances from the mean by the deviation, with 20 bits behind the point."""
+    cells, total = len(row), sum(row)
+    variance = cells * sum(code * code for code in row) - total * total
+    factor = (1 << 52) // math.isqrt((variance << 26) + (1 << 30))
+    return [round(Fraction((cells * code - total) * factor, 1 << 19)) for code in row]
 
 
 def long_norms(rng):
@@ -120,6 +153,24 @@ def softmaxes(rng):
     for cells in range(1, 71):
         inputs = [bytes_of(rng, 3, cells), *tables, *ends(np.uint8, 100)]
         yield f"length {cells}", Case(inputs, attributes)
+    yield from softmaxes_at_ties(rng)
+
+
+def softmaxes_at_ties(rng):
+    """Odd denominators whose sum is 512: halves of them are levels, or next to these."""
+    odd = np.maximum(41 - 2 * np.arange(256), 1)
+    for turn, dtype in itertools.product(range(40), (np.uint8, np.int8)):
+        distances = [0]
+        while (left := 512 - odd[distances].sum()) > 41:
+            distances.append(int(rng.integers(0, 21)))
+        distances += [25] * int(left)
+        codes = 90 - rng.permutation(distances)
+        beside = rng.integers(-1, 2, 256)
+        tables = [(odd << 20).astype(np.int32), (odd << 28) + beside]
+        attributes = {"axis": -1, "published": 0}
+        attributes["rounding"] = ROUNDINGS[turn % len(ROUNDINGS)]
+        inputs = [codes.astype(dtype).reshape(1, -1), *tables, *ends(dtype, 10)]
+        yield f"ties {turn} {dtype}", Case(inputs, attributes)
 
 
 def log_softmaxes(rng):
