@@ -161,8 +161,10 @@ struct TableSoftmax {
             if (common.ratio > 0 && chosen_set() == AVX512)
                 return avx512::near_softmax_row(common, S(-1) < 0 ? 0x80 : 0,
                                                 reinterpret_cast<const uint8_t *>(x), y, cells);
+        if (chosen_set() != PLAIN) /* other rows have no loop of their own in AVX-512 */
+            return avx2::softmax_row(common, x, y, cells);
 #endif
-        BEST(softmax_row<S, T>)(common, x, y, cells);
+        plain::softmax_row(common, x, y, cells);
     }
 };
 
