@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace qpasses {
 namespace {
@@ -54,30 +55,32 @@ struct IntMatMul {
     Requantization rounding;
     Constants constants;
     mutable std::mutex one_at_a_time;
-    mutable std::map<int64_t, std::shared_ptr<const Requantized>> known;
+    mutable std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const Requantized>> known;
 
     explicit IntMatMul(const Attributes &given)
         : rounding(given.text("rounding")), constants(given, 9) {}
 
-    /* One column of sums of so many products: made once for each number of them. */
-    std::shared_ptr<const Requantized> of_one(const Context &context, int64_t inner) const {
+    /* Columns of sums of so many products: made once for each number of these. */
+    std::shared_ptr<const Requantized> after(const Context &context, int64_t inner,
+                                             int64_t columns) const {
         const bool is_constant = constants.are_known(1, 1) && constants.are_known(4, 8);
         const std::lock_guard<std::mutex> alone(one_at_a_time);
-        if (const auto found = known.find(inner); is_constant && found != known.end())
+        const std::pair<int64_t, int64_t> key(inner, columns);
+        if (const auto found = known.find(key); is_constant && found != known.end())
             return found->second;
         const auto tensor = [&](size_t place) { return constants.tensor(context, place); };
         must_be_codes(tensor(1), "IntMatMul: a_zero");
         const int64_t zero = tensor(1).number() + (tensor(1).type == INT8 ? 128 : 0);
         must_be_from(inner, 0, INT32_MAX, "IntMatMul: its products");
         const int64_t reach = std::max(zero, 255 - zero) * 255 * inner;
-        const auto made = std::make_shared<const Requantized>(
-            rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1), Integers(),
-            tensor(6).number(), tensor(7).number(), tensor(8).number(),
-            std::vector<Span>{{-reach, reach}});
+        const Requantized one(rounding, numbers_of(tensor(4), 1), numbers_of(tensor(5), 1),
+                              Integers(), tensor(6).number(), tensor(7).number(),
+                              tensor(8).number(), std::vector<Span>{{-reach, reach}});
+        const auto made = std::make_shared<const Requantized>(one.repeated(columns));
         if (known.size() >= MOST_KNOWN)
             known.clear();
         if (is_constant)
-            known[inner] = made;
+            known[key] = made;
         return made;
     }
 
@@ -118,21 +121,26 @@ struct IntMatMul {
         const bool a_signed = a.type == INT8, b_signed = b.type == INT8;
         const int64_t a_zero = number(1) + (a_signed ? 128 : 0);
         const int64_t b_zero = number(3) - (b_signed ? 0 : 128);
-        const Requantized after = of_one(context, inner)->repeated(columns);
-        context.parallel(batches.a.size(), [&](size_t batch) {
-            const uint8_t *left = a.as<uint8_t>() + batches.a[batch] * count * inner;
+        const auto of_sums = after(context, inner, columns);
+        const int64_t all = static_cast<int64_t>(batches.a.size());
+        const int64_t least = WORK / (count * columns * (inner + OUTPUT) + 1) + 1;
+        context.parallel((all + least - 1) / least, [&](size_t part) {
             RightMatrix right;
-            right.pack(b.as<uint8_t>() + batches.b[batch] * inner * columns, b_signed, 1,
-                       inner, columns);
-            std::vector<int32_t> of_columns(padded(columns, LANES));
-            for (int64_t n = 0; n < columns; n++)
-                of_columns[n] = static_cast<int32_t>(-a_zero * right.sums[n]);
-            const LeftMatrix rows(left, a_signed, count, inner);
-            std::vector<int32_t> of_rows(count);
-            for (int64_t r = 0; r < count; r++)
-                of_rows[r] = static_cast<int32_t>(b_zero * (inner * a_zero - rows.sum(r)));
-            multiply(rows.rows(), right, after, {of_columns.data(), of_rows.data()},
-                     y + static_cast<int64_t>(batch) * count * columns, columns);
+            std::vector<int32_t> of_columns(padded(columns, LANES)), of_rows(b_zero ? count : 0);
+            const int64_t begin = static_cast<int64_t>(part) * least;
+            for (int64_t batch = begin; batch < std::min(all, begin + least); batch++) {
+                right.pack(b.as<uint8_t>() + batches.b[batch] * inner * columns, b_signed, 1,
+                           inner, columns);
+                for (int64_t n = 0; n < columns; n++)
+                    of_columns[n] = static_cast<int32_t>(-a_zero * right.sums[n]);
+                const LeftMatrix rows(a.as<uint8_t>() + batches.a[batch] * count * inner,
+                                      a_signed, count, inner);
+                for (size_t r = 0; r < of_rows.size(); r++)
+                    of_rows[r] = static_cast<int32_t>(b_zero * (inner * a_zero - rows.sum(r)));
+                multiply(rows.rows(), right, *of_sums,
+                         {of_columns.data(), b_zero ? of_rows.data() : nullptr},
+                         y + batch * count * columns, columns);
+            }
         });
     }
 };
