@@ -21,13 +21,14 @@ constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to a
 constexpr float NEAR = 12582912.0F;         /* 3 * 2**22, likewise */
 constexpr int64_t SMALL = 512;               /* levels: float32 has them to 2**-13, half of */
 constexpr float DOUBT = 0.000244140625F, NEAR_DOUBT = 2 * DOUBT;
+constexpr int64_t FARTHEST = 1 << 21;        /* levels that NEAR rounds; all become codes */
 constexpr int64_t EXACT = int64_t{1} << 51;  /* doubles hold twice as much */
 
 struct Quotients {
     const int32_t *denominators;
     const int64_t *numerators;
     const double *reals; /* the numerators in double, if it holds them and ties go to even */
-    const float *floats; /* and in float32, if levels are small */
+    const float *floats; /* and in float32, if the levels of codes are small */
     const uint8_t (*bytes)[CODES]; /* of denominators */
     double ratio;                  /* of which numerators are nearly a multiple, or 0 */
     int64_t total, zero, low, high;
@@ -88,7 +89,7 @@ struct SoftmaxTables {
             return;
         if (rounding == Rounding::HALF_TO_EVEN)
             reals.assign(numerators.begin(), numerators.end());
-        if (*largest / least_total >= SMALL)
+        if (high - zero >= SMALL || *largest / least_total >= FARTHEST)
             return;
         floats.assign(numerators.begin(), numerators.end());
         find_ratio(static_cast<double>(least_total));
@@ -100,16 +101,14 @@ struct SoftmaxTables {
         if (*std::min_element(denominators.begin(), denominators.end()) < 0)
             return;
         const double found = static_cast<double>(numerators[0]) / least_total;
-        double farthest = 0, most = 0;
+        double farthest = 0;
         for (int64_t k = 0; k < CODES; k++) {
             const double multiple = found * denominators[k];
             farthest = std::max(farthest, std::abs(numerators[k] - multiple));
-            most = std::max(most, multiple);
             for (int n = 0; n < 4; n++)
                 bytes[n][k] = static_cast<uint8_t>(denominators[k] >> 8 * n);
         }
-        const bool is_near = farthest / least_total <= DOUBT && most / least_total < SMALL;
-        ratio = is_near ? found : 0;
+        ratio = farthest / least_total <= DOUBT ? found : 0;
     }
 
     Quotients quotients(Rounding rounding, bool is_published) const {

@@ -166,7 +166,8 @@ def softmaxes_at_ties(rng):
         distances += [25] * int(left)
         codes = 90 - rng.permutation(distances)
         beside = rng.integers(-1, 2, 256)
-        tables = [(odd << 20).astype(np.int32), (odd << 28) + beside]
+        unit = int(rng.choice([1, 5, 21])) << 28  # the largest level: 20, 102 or beyond codes
+        tables = [(odd << 20).astype(np.int32), odd * unit + beside]
         attributes = {"axis": -1, "published": 0}
         attributes["rounding"] = ROUNDINGS[turn % len(ROUNDINGS)]
         inputs = [codes.astype(dtype).reshape(1, -1), *tables, *ends(dtype, 10)]
