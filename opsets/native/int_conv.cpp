@@ -6,6 +6,7 @@
 #include "kernels.h"
 #include "matrices.h"
 #include "prepared.h"
+#include "transposed.h"
 
 #include <algorithm>
 #include <memory>
@@ -165,9 +166,7 @@ struct Convolution {
             const int64_t plane = given.windows();
             uint8_t *to = y + at.picture * filters.outputs * plane +
                           (at.depth * rows + first) * wide;
-            for (int64_t m = 0; m < filters.outputs; m++)
-                for (int64_t k = 0; k < at.rows * wide; k++)
-                    to[m * plane + k] = last[k * filters.outputs + m];
+            transpose(last.data(), filters.outputs, at.rows * wide, filters.outputs, to, plane, 0);
         });
     }
 
@@ -281,9 +280,7 @@ struct Convolution {
             return;
         }
         const int64_t plane = given.depth().size * given.height().size * given.width().size;
-        for (int64_t c = 0; c < channels; c++)
-            for (int64_t k = 0; k < count; k++)
-                to[k * channels + c] = picture[c * plane + first + k] ^ turn;
+        transpose(picture + first, plane, channels, count, to, channels, turn);
     }
 };
 
