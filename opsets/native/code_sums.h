@@ -32,3 +32,36 @@ void sum_rows(const X *const *rows, int64_t number, int32_t start, int64_t count
     for (; row < number; row++)
         add_rows<X, 1>(rows + row, count, sums);
 }
+
+/* Sums of columns of so many rows, which are ``step`` apart: 32 at a time in registers, the last
+   ones with some of those before. */
+template <typename X>
+void sum_columns(const X *x, int64_t rows, int64_t step, int32_t start, int64_t count,
+                 int32_t *sums) {
+    constexpr int64_t WIDE = 32, MOST = 128; /* rows whose sums 16 bits hold */
+    typedef X Codes __attribute__((vector_size(WIDE)));
+    typedef int16_t Words __attribute__((vector_size(2 * WIDE)));
+    for (int64_t k = 0; k < count; k++)
+        sums[k] = start;
+    if (count < WIDE)
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t k = 0; k < count; k++)
+                sums[k] += x[row * step + k];
+    for (int64_t done = 0; count >= WIDE && done < count;) {
+        const int64_t first = done + WIDE > count ? count - WIDE : done;
+        int32_t found[WIDE] = {};
+        for (int64_t row = 0; row < rows; row += MOST) {
+            Words some = {};
+            for (int64_t k = row; k < rows && k < row + MOST; k++) {
+                Codes codes;
+                __builtin_memcpy(&codes, x + k * step + first, WIDE);
+                some += __builtin_convertvector(codes, Words);
+            }
+            for (int64_t k = 0; k < WIDE; k++)
+                found[k] += some[k];
+        }
+        for (int64_t k = 0; k < WIDE; k++)
+            sums[first + k] = start + found[k];
+        done = first + WIDE;
+    }
+}

@@ -99,11 +99,8 @@ struct IntGlobalAveragePool {
             const int64_t begin = static_cast<int64_t>(part) % blocks * width;
             const int64_t some = std::min(width, channels - begin);
             std::vector<int32_t> sums(some);
-            std::vector<const T *> rows;
-            for (int64_t k = 0; k < cells; k++)
-                rows.push_back(x + (picture * cells + k) * channels + begin);
-            BEST(sum_rows<T>)(rows.data(), cells, static_cast<int32_t>(-cells * zero), some,
-                              sums.data());
+            BEST(sum_columns<T>)(x + picture * cells * channels + begin, cells, channels,
+                                 static_cast<int32_t>(-cells * zero), some, sums.data());
             after.of_one(0, sums.data(), some, y, picture * channels + begin);
         });
     }

@@ -519,8 +519,11 @@ def counted_pools(rng):
 def global_pools(rng):
     sizes = [(2, 3, [n]) for n in range(1, 71)] + [(1, n, [3, 2]) for n in range(1, 71)]
     sizes += [(2, 300, [5, 7]), (1, 9, [70, 71]), (2, 5, [3, 4, 5]), (1, 1, [1, 1])]
+    sizes += [(1, channels, [20, 20]) for channels in (31, 32, 33, 64, 70)]
     for (pictures, channels, window), dtype in itertools.product(sizes, (np.uint8, np.int8)):
         x, layout = laid(rng, pictures, channels, window, dtype)
+        if window == [20, 20]:  # the largest sums
+            x = np.full_like(x, 255 if dtype == np.uint8 else -128)
         attributes = {"channels": channels, "spatial_shape": window, **layout}
         attributes["rounding"] = str(rng.choice(NODE_ROUNDINGS))
         inputs = [x, *sum_numbers(rng, int(np.prod(window)), dtype)]
