@@ -361,8 +361,9 @@ struct IntLayerNorm {
 
     /* Of a row, by float32 where that is sure. */
     template <typename S, typename T>
-    static void levels(Row row, const Scales &scales, const Powers &powers, Normalize exact,
-                       const S *x, int64_t count, T *y) {
+    __attribute__((noinline)) static void
+    levels(Row row, const Scales &scales, const Powers &powers, Normalize exact, const S *x,
+           int64_t count, T *y) {
         FloatRow in_float = {0, 0, 0, 0, static_cast<float>(row.low - row.zero),
                              static_cast<float>(row.high - row.zero),
                              static_cast<int32_t>(row.zero)};
