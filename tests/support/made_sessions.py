@@ -1,8 +1,10 @@
-"""Sessions that a test asks for again: the same model, loaded in the same way.
+"""Sessions that tests of a module ask for again: the same model, loaded in the same way.
 
-A test quantizes, verifies and runs one model, which loads each of a few graphs several times.
+A test quantizes, verifies and runs one model, which loads each of a few graphs several times;
+the next one often begins with the same float model.
 """
 
+from collections import OrderedDict
 from functools import wraps
 
 import onnx
@@ -14,10 +16,10 @@ from calibration.session import Session
 SMALL = 1 << 20
 """Of models with fewer bytes of weights sessions are remembered."""
 
-KEPT = 32
-"""So many at a time: then all are forgotten."""
+KEPT = 64
+"""So many at a time: those that were asked for last."""
 
-_made = {}
+_made = OrderedDict()
 
 
 def remember():
@@ -27,14 +29,14 @@ def remember():
     @wraps(make)
     def made(self, model, **options):
         key = _key(model, options)
-        if known := _made.get(key):
+        if known := _made.pop(key, None):
             vars(self).update(known)
-            return
-        make(self, model, **options)
+        else:
+            make(self, model, **options)
         if key is not None:
-            if len(_made) >= KEPT:
-                forget()
             _made[key] = dict(vars(self))
+            if len(_made) > KEPT:
+                _made.popitem(last=False)
 
     Session.__init__ = made
 
@@ -42,6 +44,12 @@ def remember():
 def forget():
     """Let all sessions go."""
     _made.clear()
+
+
+def forget_behind(item, next_item):
+    """Let them go where the test that was run is the last of its module, here."""
+    if next_item is None or next_item.path != item.path:
+        forget()
 
 
 def _key(model, options):
