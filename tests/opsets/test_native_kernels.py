@@ -15,12 +15,15 @@ import pytest
 
 import qpasses
 from calibration import Session
+from calibration.session import inference_session
 from opsets import native
 from opsets.errors import ModelError, UsageError
 from opsets.qpasses_v1 import OPS
 from qpasses.ir import native_sessions
+from tests.support.op_cases import Case
 from tests.support.small_models import model, numbers
 from tests.support.thoroughness import some
+from tests.support.tosa_nodes import model_of_nodes
 
 CODES = np.arange(64).astype(np.uint8).reshape(8, 8)
 ROOT = Path(__file__).parents[2]
@@ -97,6 +100,22 @@ def test_sizes_of_which_nothing_is_known_are_not_taken_for_equal():
     session = ort.InferenceSession(made.SerializeToString(), options)
     unknown = [size for each in session.get_outputs() for size in each.shape[2:]]
     assert all(unknown) and len({*unknown}) == len(unknown) == 4
+
+
+@needs_kernels
+@pytest.mark.parametrize("ops", [",Lut,", ",IntAdd,Lut,", ",LutPair,", ",", None])
+def test_a_session_that_names_its_ops_has_these_alone(ops):
+    case = Case([CODES, np.arange(256)[::-1].astype(np.uint8)], {})
+    made, options = model_of_nodes(OPS["Lut"], {"it": case}), ort.SessionOptions()
+    if ops:
+        options.add_session_config_entry("qpasses.ops", ops)
+    assert qpasses.register(options)
+    if ops and ",Lut," not in ops:
+        with pytest.raises(ModelError, match="it has no operator Lut of domain qpasses"):
+            inference_session(made.SerializeToString(), options)
+    else:
+        session = inference_session(made.SerializeToString(), options)
+        np.testing.assert_array_equal(session.run(None, {"x_0": CODES})[0], 255 - CODES)
 
 
 @pytest.fixture(scope="module")
