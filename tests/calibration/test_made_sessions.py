@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
+from calibration import held_weights, large_weights
 from calibration.session import Session
 from opsets.errors import ModelError
 from tests.support import made_sessions
@@ -45,6 +46,22 @@ def test_another_weight_makes_another_session():
     weights.graph.initializer[0].CopyFrom(cnn(seed=1).graph.initializer[0])
     one, other = (Session(each).run(None, {"x": pictures()})[0] for each in (cnn(), weights))
     assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("module", "limit"), [(held_weights, "LARGE"), (large_weights, "_MUCH")]
+)
+def test_weights_that_are_handed_over_otherwise_make_another_session(
+    module, limit, monkeypatch
+):
+    first = made(cnn())
+    monkeypatch.setattr(module, limit, 0)
+    assert made(cnn()) is not first
+
+
+def test_models_of_many_weights_are_loaded_each_time(monkeypatch):
+    monkeypatch.setattr(held_weights, "MANY", 0)
+    assert made(cnn()) is not made(cnn())
 
 
 def test_what_cannot_be_loaded_is_refused_each_time():

@@ -9,9 +9,11 @@ from functools import wraps
 
 import onnx
 
-from calibration.held_weights import names_held, weight_bytes
+from calibration import held_weights, large_weights
+from calibration.held_weights import are_many, names_held, weight_bytes
 from calibration.large_weights import alone
 from calibration.session import Session
+from calibration.silent import ort
 
 SMALL = 1 << 20
 """Of models with fewer bytes of weights sessions are remembered."""
@@ -56,9 +58,10 @@ def _key(model, options):
     """What decides what a session is; None for one that is not remembered."""
     if "optimized" in options or not isinstance(model, onnx.ModelProto):
         return None
-    if weight_bytes(model) >= SMALL or names_held(model):
+    if weight_bytes(model) >= SMALL or are_many(model) or names_held(model):
         return None
     outputs = [alone(value) for value in options.get("outputs", ())]
     config = sorted(options.get("config", {}).items())
     others = sorted((k, v) for k, v in options.items() if k not in ("config", "outputs"))
-    return alone(model), *map(tuple, (outputs, config, others))
+    how = ort.InferenceSession, held_weights.MANY, held_weights.LARGE, large_weights._MUCH
+    return alone(model), how, *map(tuple, (outputs, config, others))
