@@ -210,10 +210,10 @@ RegisterCustomOps(void *options, const qpasses::ApiBase *base) {
     using namespace qpasses;
     static std::mutex one_at_a_time;
     const std::lock_guard<std::mutex> alone(one_at_a_time);
-    static const std::vector<Registered> ops = [] {
-        std::vector<Registered> found;
+    static const auto &ops = *[] { /* which stay to the end: sessions may live as long */
+        auto *found = new std::vector<Registered>;
         for (const Kernel *each : KERNELS)
-            found.push_back(registered(each));
+            found->push_back(registered(each));
         return found;
     }();
     static std::map<std::string, void *> domains; /* by what is asked for; sessions read them */
