@@ -143,13 +143,13 @@ def settled(model: onnx.ModelProto) -> onnx.ModelProto:
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     called = (node for function in model.functions for node in function.node)
     inner = any(_draws(node, version) for node in called)
-    if not inner and not any(_draws(node, version) for node in _nodes(model.graph)):
+    if not inner and not any(_draws(node, version) for node in all_nodes(model.graph)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(onnx.inliner.inline_local_functions(model) if inner else model)
     copy.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
     copy.ir_version = max(copy.ir_version, 8)  # the first with functions
-    drawing = [node for node in _nodes(copy.graph) if _draws(node, version)]
+    drawing = [node for node in all_nodes(copy.graph) if _draws(node, version)]
     for place, node in enumerate(drawing):
         call, text = _settled(node, f"Draw{place}", version)
         header = f'<domain: "{_DOMAIN}", opset_import: ["" : {version}]>'
@@ -158,13 +158,13 @@ def settled(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def all_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
     """Those of bodies too."""
     for node in graph.node:
         yield node
         for attribute in node.attribute if node.op_type in _BODIES else ():
             if attribute.HasField("g"):
-                yield from _nodes(attribute.g)
+                yield from all_nodes(attribute.g)
 
 
 def _draws(node: onnx.NodeProto, version: int) -> bool:

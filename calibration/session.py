@@ -13,13 +13,14 @@ import onnx
 from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 
-from calibration.draws import settled
+from calibration.draws import all_nodes, settled
 from calibration.held_weights import are_many, unmap
 from calibration.inputs import Feed, tensors
 from calibration.large_weights import handed_over, held_in_place, of_products, put_apart
 from calibration.silent import ort
 from calibration.silent import state as _state
 from opsets.errors import ModelError, UsageError
+from opsets.native import KERNELS
 
 _FAILURES = tuple(
     kind
@@ -54,11 +55,19 @@ def inference_session(
         raise ModelError(f"onnxruntime cannot load the model: {_reason(error)}") from error
 
 
-def add_operators(options: ort.SessionOptions, place: Path) -> None:
+def add_operators(
+    options: ort.SessionOptions, place: Path, model: onnx.ModelProto | None = None
+) -> None:
     """Let sessions with these options know the ops of a compiled library.
 
-    Raises UsageError if it refuses: where QPASSES_ISA names what is not there.
+    All, or those alone that ``model`` has, which is loaded ten times as soon. Raises
+    UsageError if the library refuses: where QPASSES_ISA names what is not there.
     """
+    if model is not None:
+        parts = [model.graph, *model.functions]
+        present = {node.op_type for part in parts for node in all_nodes(part)}
+        names = [name for name in KERNELS if name in present]
+        options.add_session_config_entry("qpasses.ops", ",".join(["", *names, ""]))
     try:
         options.register_custom_ops_library(str(place))
     except _FAILURES as error:
@@ -110,7 +119,8 @@ class Session:
         options.enable_mem_pattern = patterns
         if operators is not None:
             options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
-            add_operators(options, operators)
+            known = model if isinstance(model, onnx.ModelProto) else None
+            add_operators(options, operators, known)
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         elif not layouts:

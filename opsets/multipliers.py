@@ -134,13 +134,16 @@ def _half_away(fraction: float, bits: int) -> int:
     return math.floor(Fraction(fraction) * (1 << bits) + Fraction(1, 2))
 
 
-def _least_error(real: np.float32, bits: int, shifts: range) -> Pair:
-    best, least = (0, 0), np.finfo(np.float32).max
+def _least_error(scale: np.float32, bits: int, shifts: range) -> Pair:
+    """The multiplier is rounded in double, which holds 24 bits and a half as they are."""
+    real, best, least = float(scale), (0, 0), np.finfo(np.float32).max
     for shift in shifts:
         step = 2.0**shift
-        multiplier = math.floor(Fraction(float(real)) * Fraction(step) + Fraction(1, 2))
-        error = np.float32(abs(multiplier / step - float(real)))
-        if error < least and multiplier < (1 << bits) - 1:
+        multiplier = math.floor(real * step + 0.5)
+        if multiplier >= (1 << bits) - 1:
+            break
+        error = np.float32(abs(multiplier / step - real))
+        if error < least:
             best, least = (multiplier, shift), error
     return best
 

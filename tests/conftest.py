@@ -26,8 +26,8 @@ def pytest_collection_finish():
     gc.freeze()  # thousands of tests: a collection of garbage need not look at them each time
 
 
-def pytest_runtest_teardown():
-    made_sessions.forget()
+def pytest_runtest_teardown(item, nextitem):
+    made_sessions.forget_behind(item, nextitem)
 
 
 def pytest_addoption(parser):

@@ -8,7 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
+#include <string>
+#include <vector>
 
 namespace qpasses {
 namespace {
@@ -21,7 +24,6 @@ const Kernel *const KERNELS[] = {
     &I_LAYER_NORM, &LUT, &LUT16, &LUT_INTERPOLATED, &LUT_PAIR, &LUT_PER_CHANNEL, &REQUANTIZE,
     &SHIFTMAX, &SHIFT_GELU, &TABLE_SOFTMAX,
 };
-constexpr size_t COUNT = sizeof KERNELS / sizeof *KERNELS;
 
 struct Registered : Op {
     const Kernel *kernel;
@@ -187,14 +189,34 @@ InstructionSet chosen_set() {
 
 } // namespace qpasses
 
-/* Called by onnxruntime for each session that is to know the ops: a status, or NULL. */
+/* The names of the ops that a session asks for, each between commas; nothing stands for all. */
+static std::string asked_for(const qpasses::Api *api, const void *options) {
+    using namespace qpasses;
+    const auto read = [&](char *text, size_t *size) {
+        return is_done(api, call<const void *, const char *, char *, size_t *>(
+                                api, CONFIGURATION, options, "qpasses.ops", text, size));
+    };
+    size_t size = 0;
+    if (!read(nullptr, &size))
+        return "";
+    std::string found(size, '\0');
+    return read(&found[0], &size) ? found.c_str() : "";
+}
+
+/* Called by onnxruntime for each session that is to know the ops: a status, or NULL. It makes
+   schemas of all types for each of them: a session that names its own is loaded sooner. */
 extern "C" __attribute__((visibility("default"))) qpasses::Status
 RegisterCustomOps(void *options, const qpasses::ApiBase *base) {
     using namespace qpasses;
     static std::mutex one_at_a_time;
     const std::lock_guard<std::mutex> alone(one_at_a_time);
-    static Registered ops[COUNT];
-    static void *domain;
+    static const auto &ops = *[] { /* which stay to the end: sessions may live as long */
+        auto *found = new std::vector<Registered>;
+        for (const Kernel *each : KERNELS)
+            found->push_back(registered(each));
+        return found;
+    }();
+    static std::map<std::string, void *> domains; /* by what is asked for; sessions read them */
     const Api *api = base->get_api(VERSION);
     if (!api)
         return failure(base->get_api(1), "this onnxruntime is older than 1.24");
@@ -203,12 +225,15 @@ RegisterCustomOps(void *options, const qpasses::ApiBase *base) {
     if (!choose(&set))
         return failure(api, "QPASSES_ISA names an instruction set that this processor or library "
                             "has not: leave it away, or use avx512, avx2 or plain");
+    const std::string asked = asked_for(api, options);
+    void *&domain = domains[asked];
     if (!domain) {
         void *made = nullptr;
         Status status = call<const char *, void **>(api, CREATE_DOMAIN, "qpasses", &made);
-        for (size_t k = 0; k < COUNT && !status; k++) {
-            ops[k] = registered(KERNELS[k]);
-            status = call<void *, const void *>(api, ADD_OP, made, &ops[k]);
+        for (const Registered &op : ops) {
+            const std::string name = std::string(",") + op.kernel->name + ",";
+            if (!status && (asked.empty() || asked.find(name) != asked.npos))
+                status = call<void *, const void *>(api, ADD_OP, made, &op);
         }
         if (status)
             return status;

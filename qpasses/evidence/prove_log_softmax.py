@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import floor
 from typing import Any
 
@@ -21,6 +22,7 @@ _CODES = 1 << 22
 """So many codes are run at most."""
 
 
+@lru_cache(maxsize=1024)  # those of 1 to 2 are the same for every node
 def logarithm(number: Fraction) -> Fraction:
     """The natural logarithm of a positive number, off by less than 2**-180.
 

@@ -52,6 +52,7 @@ def assert_fits(found, seen, wanted):
 # Every method
 
 
+@pytest.mark.thinned
 @every_method
 @every_wanted
 @every_tensor
@@ -81,6 +82,7 @@ def test_a_constant_tensor_keeps_its_value(method, value):
     assert symmetric == Range(-abs(exact), abs(exact))
 
 
+@pytest.mark.thinned
 @every_method
 @every_wanted
 @pytest.mark.parametrize("power", [-20, 20])
@@ -242,6 +244,7 @@ def recursion(values, bits):
     return s
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("tensor", ["normal", "relu", "laplace", "outlier", "skewed"])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_octav_is_where_the_recursion_on_the_raw_values_stays(tensor, bits):

@@ -169,6 +169,7 @@ def test_they_agree_at_every_border_of_the_sizes_and_of_the_powers_of_two(size, 
         assert_agreement([float32([a * s for s, a in product(signs, palette)], size)])
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("size", LARGE_SIZES)
 @pytest.mark.parametrize(
     "palette",

@@ -1,9 +1,13 @@
 """The suite's memory of sessions: only the very same model, loaded alike, is the same one."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import pytest
 
+from calibration import held_weights, large_weights
 from calibration.session import Session
 from opsets.errors import ModelError
 from tests.support import made_sessions
@@ -44,17 +48,43 @@ def test_another_weight_makes_another_session():
     assert not np.array_equal(one, other)
 
 
+@pytest.mark.parametrize(
+    ("module", "limit"), [(held_weights, "LARGE"), (large_weights, "_MUCH")]
+)
+def test_weights_that_are_handed_over_otherwise_make_another_session(
+    module, limit, monkeypatch
+):
+    first = made(cnn())
+    monkeypatch.setattr(module, limit, 0)
+    assert made(cnn()) is not first
+
+
+def test_models_of_many_weights_are_loaded_each_time(monkeypatch):
+    monkeypatch.setattr(held_weights, "MANY", 0)
+    assert made(cnn()) is not made(cnn())
+
+
 def test_what_cannot_be_loaded_is_refused_each_time():
     for _ in range(2):
         with pytest.raises(ModelError, match="NoSuchOp"):
             Session(model("g (float[2] x) => (float[2] y) { y = NoSuchOp(x) }"))
 
 
-def test_a_test_begins_without_sessions():
-    assert not made_sessions._made
+def test_a_module_ends_without_sessions():
+    here, there = (SimpleNamespace(path=Path(name)) for name in ("here.py", "there.py"))
+    for following, left in ((here, True), (there, False), (None, False)):
+        made(cnn())
+        made_sessions.forget_behind(here, following)
+        assert bool(made_sessions._made) == left
 
 
-def test_no_more_than_some_are_kept():
-    for seed in range(made_sessions.KEPT + 2):
+def test_those_that_were_asked_for_last_are_kept():
+    made_sessions.forget()
+    first, second, third = (made(cnn(seed=seed)) for seed in range(3))
+    for seed in range(3, made_sessions.KEPT):
         made(cnn(seed=seed))
-    assert len(made_sessions._made) == 2
+    assert made(cnn()) is first
+    made(cnn(seed=made_sessions.KEPT))
+    assert len(made_sessions._made) == made_sessions.KEPT
+    assert made(cnn(seed=2)) is third
+    assert made(cnn(seed=1)) is not second

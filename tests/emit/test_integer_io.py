@@ -61,6 +61,7 @@ def test_inputs_and_outputs_are_integers_and_nothing_converts_them(dtype):
     onnx.checker.check_model(result.model)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_codes_fed_by_hand_give_the_integers_inside_the_ordinary_model(dtype, symmetric):
@@ -104,6 +105,7 @@ def test_the_command_line_makes_and_verifies_such_a_model(tmp_path):
     assert read_json(desk.report)["summary"]["verdict"] == "ok"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("edge", ["input", "output"])
 @pytest.mark.parametrize("key", ["qpasses.scale", "qpasses.zero_point"])
 def test_verify_notices_a_changed_record_at_an_edge(edge, key):

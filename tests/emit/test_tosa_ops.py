@@ -205,6 +205,7 @@ def stored_at_random(made):
             yield value.name, anything(rng, shape, tensor_dtype_to_np_dtype(kind.elem_type))
 
 
+@pytest.mark.thinned
 @needs_tools
 @pytest.mark.parametrize("moved", [False, True], ids=["as they are", "behind a Transpose"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

@@ -62,6 +62,7 @@ def rounded(value, bits, rounding):
 SIZES = [(20, 50, 30), (8, 24, 31), (31, 31, 1), (31, 31, 62), (40, 40, 75), (3, 60, 0)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_products_sums_and_roundings_are_exact(run, sizes, rounding):

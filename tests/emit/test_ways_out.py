@@ -140,6 +140,7 @@ def test_a_qdq_model_is_sound_and_of_standard_ops_alone(name, options):
     assert (made.ir_version, made.opset_import[0].version) == (10, newest)
 
 
+@pytest.mark.thinned
 @BOTH
 @ALL_OPTIONS
 def test_a_qdq_model_has_the_scales_and_zero_points_of_the_integer_model(name, options):
@@ -206,6 +207,7 @@ def test_a_qdq_model_is_incomplete_and_claims_nothing(name):
 # Standard ONNX
 
 
+@pytest.mark.thinned
 @BOTH
 @ALL_OPTIONS
 def test_a_standard_model_is_sound_and_has_no_op_of_any_other_domain(name, options):

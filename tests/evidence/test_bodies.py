@@ -104,6 +104,7 @@ def test_the_usual_chains_get_the_body_that_is_fast(nodes):
     assert min(known, key=known.get) == CHAINS[nodes]
 
 
+@pytest.mark.thinned
 @every_chain
 @pytest.mark.parametrize("optimize", [False, True])
 def test_the_chosen_body_gives_the_table_for_every_code_in_whole_graphs(nodes, optimize):

@@ -97,6 +97,7 @@ PICTURES = """
 """A picture, with all that looks at its places."""
 
 
+@pytest.mark.thinned
 @needs_kernels
 @pytest.mark.parametrize("target", ["onnx", "tflite", "bm1684x"])
 @pytest.mark.parametrize("layout", ["nchw", "auto"])

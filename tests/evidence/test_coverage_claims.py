@@ -185,6 +185,7 @@ def test_int8_activations_load_at_every_opset_with_moving_nodes_in_float(opset):
     assert verify(result.model, made, feeds).report["summary"]["problems"] == []
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("emit", ["integer", "qdq"])
 @pytest.mark.parametrize("counted", [0, 1])
 @pytest.mark.parametrize("dilation", [1, 2])

@@ -99,6 +99,7 @@ def test_a_network_is_made_proved_and_verified(tmp_path, rules, body, op, activa
     assert result.report["summary"]["integer_only"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize(("rules", "body"), [(NARROW, POOL), (FOLDED, MEAN)])
 def test_each_rounding_is_followed(tmp_path, rules, body, rounding):
@@ -109,6 +110,7 @@ def test_each_rounding_is_followed(tmp_path, rules, body, rounding):
     assert found["rounding"].decode() == rounding
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rules", [DIVIDED, RECIPROCAL])
 @pytest.mark.parametrize(
     "body", [POOL, PADDED, WHOLE, POOL + "[clamp] c = Relu (b) [again] b2 = Abs (c)"]

@@ -36,6 +36,7 @@ def rests_of(model):
     return list(found[0].ints) if found else None
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 def test_sums_are_those_of_real_arithmetic(name, bodies):
@@ -65,6 +66,7 @@ def test_a_bias_of_whole_steps_has_none():
     assert rests_of(made.model) is None or max(map(abs, rests_of(made.model))) < 1 << 12
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("change", [1, -(1 << 20)])
 def test_another_rest_is_found(name, change):

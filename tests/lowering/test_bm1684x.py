@@ -332,6 +332,7 @@ def of_device(folder, real, thresholds):
     return made_of(folder, real, thresholds, "bm1684x", extremes=(-1, 1))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "weights",
     [

@@ -219,6 +219,7 @@ def test_no_attribute_of_a_norm_may_change(name):
         assert name == "cells" and "has not the inputs and attributes" in str(error)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"activation_type": "int8"}])
 @pytest.mark.parametrize("size", [[7], [5, 6], [3, 2, 4]])
 def test_an_instance_normalization_is_the_same_op_by_channels(size, options):

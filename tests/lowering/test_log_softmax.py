@@ -62,6 +62,7 @@ def test_logarithms_in_integers_are_those_of_float64(number):
     assert float(logarithm(Fraction(number))) == pytest.approx(math.log(number), rel=1e-15)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("x_scale", [1e-5, 1 / 128, 0.1, 1.0, 30.0])
 @pytest.mark.parametrize("y_scale", [1e-9, 1 / 1000, 0.05, 3.0])
 def test_every_entry_is_the_nearest_integer(x_scale, y_scale):
@@ -93,6 +94,7 @@ def test_no_result_is_further_from_float64_than_the_bound_says(
         assert bound < 0.004 / y_scale
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rounding", ["half_to_even", "half_up", "half_away"])
 @pytest.mark.parametrize("flavour", ["onnxruntime", "portable"])
 @pytest.mark.parametrize("length", [1, 7, 300])

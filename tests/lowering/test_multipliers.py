@@ -235,6 +235,7 @@ def changes_until_exact(case, ends, rounding):
     return NEAR + 1
 
 
+@pytest.mark.thinned
 @every_rounding
 @pytest.mark.parametrize(
     ("shape", "cells", "at_once", "farthest"),

@@ -115,6 +115,7 @@ def test_nearest_moves_and_linear_computes():
         assert [n.op_type for n in integer.graph.node if "Resize" in n.op_type] == [op]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "attributes",
     [

@@ -368,6 +368,7 @@ def broken_table(made, position, change):
     return copy
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("position", [1, 2])
 @pytest.mark.parametrize("change", [1, -1])
 def test_a_changed_entry_is_found(position, change):

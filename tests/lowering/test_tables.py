@@ -104,6 +104,7 @@ def test_equal_tables_are_stored_once():
     assert tables["bytes_unshared"] == 256 * tables["lookups"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "statements", ["c = PRelu (a, slope) y = Add (c, b)", "y = Max (a, b)"]
 )

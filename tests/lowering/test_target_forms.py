@@ -128,6 +128,7 @@ def test_slopes_in_the_usual_form_are_tables_but_for_the_option():
     assert ops(asked)[1::2] == ["IntCodedPRelu"] * 3
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", ["uint8", "shared", "functions"])
 @pytest.mark.parametrize("body", ["rising", "falling"])
 def test_a_common_shift_ties_input_and_output(body, options):
@@ -299,6 +300,7 @@ def test_the_pair_of_a_node_gives_the_same_levels(multiplier, shift, rounding):
 # Faults
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("body", "options"), [("sums", "uint8"), ("falling", "multiplier")])
 def test_no_number_of_a_node_may_change(body, target, options):

@@ -111,6 +111,7 @@ def test_a_sample_that_makes_a_norm_nan_is_an_error_or_skipped():
 # Lengths.
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("mask", ["", ADDED])
 @pytest.mark.parametrize("length", [1, 0])
 def test_attention_runs_on_sequences_of_one_token_and_of_none(mask, length):

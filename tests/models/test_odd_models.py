@@ -188,6 +188,7 @@ EMPTY = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("op", EMPTY)
 def test_a_tensor_that_is_always_empty_is_a_warning(tmp_path, op, method):

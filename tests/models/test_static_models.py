@@ -15,14 +15,15 @@ CHANNELS, TENSORS = "u8s8 per channel", "s8s8"
 EVERY = tuple(FORMS)
 
 SHORT = {
-    "mlperf_tiny_dscnn_kws": EVERY,
+    "mlperf_tiny_dscnn_kws": (f"QOperator {CHANNELS}", f"QDQ {TENSORS}"),
     "mtcnn_rnet": EVERY,
     "squeezenet1.1_fp32_from_fp16": (f"QDQ {CHANNELS}",),
     "pfld": (f"QOperator {TENSORS}",),
 }
-"""Forms that do not take long."""
+"""Forms that do not take long, each of them more than once."""
 
 LONG = {
+    "mlperf_tiny_dscnn_kws": EVERY,
     "squeezenet1.1_fp32_from_fp16": EVERY,
     "pfld": EVERY,
     "cifar10_resnet20": EVERY,

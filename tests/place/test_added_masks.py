@@ -92,6 +92,7 @@ def test_an_input_may_be_subtracted_as_well(high):
     check(original, texts(20, high, *shape), texts(20, high, *shape, seed=50))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("low", [-100, -1e4])
 @pytest.mark.parametrize("op", ["Add", "Sub"])
 def test_what_two_scores_read_in_other_ways_is_stored_as_it_is_seen(op, low):
@@ -133,6 +134,7 @@ def test_a_table_of_the_same_samples_gives_the_same_model():
     assert made[0].model.graph == made[1].model.graph
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("low", [-1e4, -np.inf])
 @pytest.mark.parametrize("op", ["Add", "Sub"])
 def test_a_constant_that_drops_some_and_moves_others_does_both(low, op):

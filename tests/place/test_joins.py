@@ -346,6 +346,7 @@ def test_minmax_collects_the_histograms_that_say_where_a_table_pays():
     assert {each["method"] for each in entries.values()} == {"minmax"}
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"histograms": False}, {"alignment": "tpu-mlir"}])
 @pytest.mark.parametrize("alignment", ["qpasses", "tpu-mlir"])
 def test_a_run_and_a_table_of_the_same_samples_give_one_model(options, alignment, tmp_path):

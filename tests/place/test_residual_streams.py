@@ -182,6 +182,7 @@ def test_every_way_to_quantize_takes_streams_of_16_bits(body, options):
     assert verify(result.model, made, feeds()).verdict == "ok"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("emit", ["qdq", "standard"])
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 def test_other_emitted_graphs_have_them_too(emit, kind):

@@ -34,6 +34,7 @@ def _method(result):
     return found["x"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"activation_type": "int8"}], ids=["uint8", "int8"])
 @pytest.mark.parametrize("name", JUMPS)
 def test_a_value_on_a_step_stands_on_its_own_side(name, options):

@@ -77,6 +77,7 @@ def test_every_id_gives_what_one_hot_rows_give(form, opset, length):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("options", [{}, {"activation_type": "int8"}, {"target": "tflite"}])
 @pytest.mark.parametrize("form", ONE_HOT)
 def test_ids_are_looked_up_in_stored_integers(form, options):

@@ -69,6 +69,7 @@ def test_fused_blocks_are_integer_and_verified(opset, tmp_path):
     assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 25
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [14, 18, 21, 23])
 @pytest.mark.parametrize("mask", [None, (1, 1, 6, 6), (1, 2, 6, 6)])
 def test_what_is_expanded_computes_the_same_in_float(opset, mask):
@@ -123,6 +124,7 @@ def test_what_is_not_plain_stays_and_is_listed():
     assert qpasses.verify(result.model, made, feeds(2)).verdict != "failed"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("mask", ["", ", mask"])
 @pytest.mark.parametrize("form", ["rows", "heads"])
 def test_attention_of_onnx_is_integer_and_verified(form, mask, tmp_path):
@@ -230,6 +232,7 @@ def test_padding_of_packed_attention_selects(mask, causal):
     assert_taken_apart(*masked(text, *MASKS[mask]))
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("causal", ["", ", unidirectional = 1"])
 @pytest.mark.parametrize("mask", ["keys", "number of keys"])
 def test_padding_of_multi_head_attention_selects(mask, causal):
@@ -238,6 +241,7 @@ def test_padding_of_multi_head_attention_selects(mask, causal):
     assert_taken_apart(*made)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("causal", ["", ", is_causal = 1"])
 @pytest.mark.parametrize("none", [False, True])
 def test_booleans_of_attention_of_onnx_select(none, causal):

@@ -109,6 +109,7 @@ def test_it_is_integer_with_one_rounding(spatial, opset, groups, tmp_path):
     checked(net(opset, spatial, groups), spatial, tmp_path)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize(
     "options",
     [
@@ -144,6 +145,7 @@ def test_as_pytorch_writes_it_it_is_the_same(spatial, opset, folded, tmp_path):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", ["multiplier", "bias", "shift", "epsilon"])
 @pytest.mark.parametrize("make", [net, written_out])
 def test_no_number_may_change(make, name):

@@ -131,6 +131,7 @@ def test_it_is_one_rms_normalization_with_the_same_results(square, end, opset, p
     assert_one_op(made, place[0], op)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [13, 23])
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 def test_without_a_mean_it_is_integer_and_verified(shape, axes, opset):

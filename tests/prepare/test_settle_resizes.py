@@ -26,6 +26,7 @@ def computed(side=8, mode="linear", target=(12, 16)):
     )
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize("target", [(12, 16), (8, 16)])
 def test_sizes_that_follow_from_no_free_one_are_constants(mode, target, tmp_path):

@@ -364,6 +364,7 @@ def test_what_the_model_stores_in_two_ways_is_named():
     assert made.report["kept"]["computed_twice"] == ["c"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [10, 13, 16, 19, 21])
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 def test_every_opset_that_has_q_and_dq_is_read(opset, kind):

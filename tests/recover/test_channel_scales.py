@@ -149,6 +149,7 @@ NORMED = """
 """
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 @pytest.mark.parametrize("activation_type", ["uint8", "int8"])
 def test_an_instance_normalization_reads_channels_with_an_epsilon_each(
@@ -168,6 +169,7 @@ def test_an_instance_normalization_reads_channels_with_an_epsilon_each(
     assert verify(one_off(found.model, node.input[5]), original, feeds[:1]).verdict == "failed"
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("dims", [1, 3])
 @pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
 def test_sequences_and_volumes_have_them_too(dims, bodies):
@@ -399,6 +401,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("asked", [PER_CHANNEL, AUTO], ids=["per-channel", "auto"])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_channels_are_proved_and_verified(name, asked):
@@ -488,6 +491,7 @@ def forged(made, name, change):
     return copy
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize(
     ("key", "amount"), [("scales", 0.01), ("zero_points", 1), ("zero_points", -1)]

@@ -1,13 +1,16 @@
 """Kernels beside references: python -m tests.support.native_runs COUNT [OP...].
 
-A line for each op: how many integers differ, and of how many.
-A process of its own, because the instruction set is chosen when the library is loaded.
+A line for each op: how many integers differ, and of how many. QPASSES_ISA may name several
+instruction sets, with commas between: then a line for each set and op. A process of its own
+for each, because the set is chosen when the library is loaded.
 """
 
 import itertools
 import math
+import os
 import sys
 from fractions import Fraction
+from multiprocessing import get_context
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -39,26 +42,31 @@ def drawn(name, count):
     return cases
 
 
-def differing(name, cases, file=None, given_as=np.ascontiguousarray):
-    """How many elements are unlike the reference's, and of how many.
+def models_of(name, cases, given_as=np.ascontiguousarray):
+    """Of some nodes each: the model, what it is given, and what the reference gives.
 
     Each tensor is a buffer of its own.
     """
-    op, wrong, count = OPS[name], 0, 0
-    labels = list(cases)
+    op, labels = OPS[name], list(cases)
     for first in range(0, len(labels), 50):
         some = {label: cases[label] for label in labels[first : first + 50]}
-        model = model_of_nodes(op, some)
-        session = Session(model, operators=file or library(), arena=False)
         feed = {
             f"{formal}_{place}": given_as(array)
             for place, case in enumerate(some.values())
             for formal, array in zip(op.inputs, case.inputs, strict=True)
             if formal in op.data
         }
+        exact = [expected(op, case) for case in some.values()]
+        yield model_of_nodes(op, some, exact), feed, exact
+
+
+def differing(models, file=None):
+    """How many elements are unlike the reference's, and of how many."""
+    wrong, count = 0, 0
+    for model, feed, results in models:
+        session = Session(model, operators=file or library(), arena=False)
         found = session.run(session.outputs, feed)
-        for ours, case in zip(found, some.values(), strict=True):
-            exact = expected(op, case)
+        for ours, exact in zip(found, results, strict=True):
             assert ours.dtype == exact.dtype and ours.shape == exact.shape
             wrong += int((ours != exact).sum())
             count += exact.size
@@ -762,7 +770,26 @@ EVERY = {
 """All codes or pairs of codes, and every length to 70, of the numbers that are emitted."""
 
 
+def run_on(isa, made):
+    """Print a line for each op, of kernels that are loaded in this process alone."""
+    os.environ["QPASSES_ISA"] = isa
+    for name, models in made.items():
+        print(isa, name, *differing(models), flush=True)
+
+
+def main(count, *names):
+    made = {}
+    for name in names or KERNELS:
+        cases = drawn(name, int(count)) | dict(EVERY[name](np.random.default_rng(0)))
+        made[name] = list(models_of(name, cases))
+    failed = False
+    for isa in os.environ.get("QPASSES_ISA", "").split(","):
+        running = get_context("fork").Process(target=run_on, args=(isa, made))
+        running.start()
+        running.join()
+        failed |= running.exitcode != 0
+    return int(failed)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[2:] or KERNELS:
-        cases = drawn(name, int(sys.argv[1])) | dict(EVERY[name](np.random.default_rng(0)))
-        print(name, *differing(name, cases))
+    sys.exit(main(*sys.argv[1:]))

@@ -20,7 +20,7 @@ from opsets.errors import ModelError
 from opsets.native import KERNELS
 from opsets.op import DOMAIN
 from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports
-from tests.support.native_runs import EVERY, differing, drawn
+from tests.support.native_runs import EVERY, differing, drawn, models_of
 from tests.support.op_cases import Case
 
 NO_ACCESS = 0  # PROT_NONE of mprotect
@@ -180,7 +180,7 @@ def main(library, step=1):
         cases = drawn(name, 20) | dict(EVERY[name](np.random.default_rng(0)))
         some = dict(list(cases.items())[:: int(step)])
         print(name, "as it should be", flush=True)
-        wrong, _ = differing(name, some, library, at_the_end_of_a_page)
+        wrong, _ = differing(models_of(name, some, at_the_end_of_a_page), library)
         assert not wrong, f"{wrong} elements of {name} are not the reference's"
         later = list(cases.values())[len(cases) // 2 :]
         fullest = max(later, key=lambda case: (case.inputs[0].size > 0, len(case.attributes)))

@@ -38,7 +38,7 @@ def slow(*values):
 def together(*choices):
     """Rows of one value for each choice: the whole product, or what stands for it.
 
-    That is, of two choices every second or third pair, in which each value occurs; of more,
+    That is, of two choices every second to sixth pair, in which each value occurs; of more,
     rows in which any two values meet.
     """
     lists = [list(each) for each in choices]
@@ -46,7 +46,7 @@ def together(*choices):
         return list(product(*lists))
     if len(lists) > 2:
         return covering_pairs(*lists)
-    step = min(3, len(lists[0]), len(lists[1]))
+    step = min(6, len(lists[0]), len(lists[1]))
     return [(a, b) for i, a in enumerate(lists[0]) for b in lists[1][i % step :: step]]
 
 

@@ -188,13 +188,14 @@ def _nearest(scale: Fraction, bits: int, last: int) -> tuple[int, int]:
 
 def _least_error(scale: Fraction, bits: int, last: int, first: int) -> tuple[int, int]:
     """The first of the smallest errors, which are compared as float32."""
-    real, found, least = Fraction(float(np.float32(float(scale)))), (0, 0), np.float32(np.inf)
+    top, bottom = float(np.float32(float(scale))).as_integer_ratio()
+    found, least = (0, 0), np.float32(np.inf)
     for shift in range(first, last + 1):
-        step = Fraction(2) ** shift
-        multiplier = int(real * step + Fraction(1, 2))
+        wanted, one = top << max(shift, 0), bottom << max(-shift, 0)
+        multiplier = (2 * wanted + one) // (2 * one)
         if multiplier >= (1 << bits) - 1:
             break
-        error = np.float32(float(abs(multiplier / step - real)))
+        error = np.float32(abs(multiplier * one - wanted) / (bottom << max(shift, 0)))
         if error < least:
             found, least = (multiplier, shift), error
     return found

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
+from functools import lru_cache
 from math import frexp
 
 import numpy as np
@@ -51,14 +52,20 @@ def log_softmax_tables(x_scale: float, y_scale: float, largest: int) -> LogTable
     bits = fraction_bits(y_scale)
     with localcontext(Context(prec=_DIGITS)):
         unit = Decimal(1 << bits) / Decimal(y_scale)
-        two, first = Decimal(2).ln(), Decimal(largest).ln()
+        two, first = _logarithm(Decimal(2)), _logarithm(Decimal(largest))
         far = [Decimal(x_scale) * d * unit for d in range(256)]
         octaves = [(e * two - first) * unit for e in range(OCTAVES)]
-        lines = [(1 + Decimal(p) / PIECES).ln() * unit for p in range(PIECES + 1)]
+        lines = [_logarithm(1 + Decimal(p) / PIECES) * unit for p in range(PIECES + 1)]
         rounded = [[_nearest(each) for each in part] for part in (far, octaves, lines)]
     terms, _ = softmax_tables(x_scale, 1.0, largest)
     distances, powers, logarithms = (np.array(each, np.int64) for each in rounded)
     return LogTables(terms, distances, powers, logarithms, bits)
+
+
+@lru_cache(maxsize=1024)  # those of 1 to 2 are the same for every node
+def _logarithm(number: Decimal) -> Decimal:
+    with localcontext(Context(prec=_DIGITS)):
+        return number.ln()
 
 
 def _nearest(value: Decimal) -> int:

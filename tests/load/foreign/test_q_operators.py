@@ -116,6 +116,7 @@ EXACT = [
 """Operators whose integers all stay."""
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [10, 11, 13, 17, 21])
 @pytest.mark.parametrize(("line", "options"), EXACT, ids=[line for line, _ in EXACT])
 def test_an_operator_on_integers_keeps_them(line, options, opset):

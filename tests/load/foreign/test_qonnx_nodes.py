@@ -81,6 +81,7 @@ def weights_of(made, shape):
 WEIGHT = numbers(6, 8) * 3
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("rounding", ROUNDED)
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 @pytest.mark.parametrize("signed", [0, 1])
@@ -175,6 +176,7 @@ def test_weights_that_q_dq_cannot_say_become_real_numbers(scale, zero, bits, rea
 REALS = (numbers(40, 50) * 4).astype(np.float32)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("opset", [9, 11, 13, 21])
 @pytest.mark.parametrize("bits", [2, 4, 7, 8, 9, 16])
 @pytest.mark.parametrize("signed", [0, 1])
