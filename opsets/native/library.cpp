@@ -173,7 +173,8 @@ static bool is_here(InstructionSet set) {
 static const struct {
     const char *name;
     InstructionSet set;
-} SETS[] = {{"avx512", AVX512}, {"avx2", AVX2}, {"dotprod", DOTPROD}, {"neon", NEON}, {"plain", PLAIN}};
+} SETS[] = {{"avx512", AVX512}, {"avx2", AVX2}, {"dotprod", DOTPROD}, {"neon", NEON},
+            {"plain", PLAIN}};
 
 /* The best that is here, or the one that QPASSES_ISA names; false if that is not here. */
 static bool choose(InstructionSet *found) {
@@ -212,7 +213,8 @@ RegisterCustomOps(void *options, const qpasses::ApiBase *base) {
     InstructionSet set;
     if (!choose(&set))
         return failure(api, "QPASSES_ISA names an instruction set that this processor or library "
-                            "has not: leave it away, or use avx512, avx2, dotprod, neon or plain");
+                            "has not: leave it away, or use avx512, avx2, dotprod, neon or "
+                            "plain");
     if (!domain) {
         void *made = nullptr;
         Status status = call<const char *, void **>(api, CREATE_DOMAIN, "qpasses", &made);
