@@ -5,7 +5,7 @@
 
 namespace qpasses {
 
-enum InstructionSet { PLAIN, AVX2, AVX512 };
+enum InstructionSet { PLAIN, NEON, DOTPROD, AVX2, AVX512 };
 
 /* What runs: the best that the processor has, or what QPASSES_ISA names. */
 InstructionSet chosen_set();
@@ -26,6 +26,13 @@ InstructionSet chosen_set();
      : chosen_set() == AVX2 ? avx2::__VA_ARGS__                                                \
                             : plain::__VA_ARGS__)
 #else
-#define QPASSES_SETS 1
+#define QPASSES_SETS 1 /* plain ones, which on aarch64 are vectors of NEON */
 #define BEST(...) (plain::__VA_ARGS__)
+#endif
+
+#if defined(__aarch64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#define QPASSES_NEON
+#define BEGIN_DOTPROD \
+    _Pragma("GCC push_options") _Pragma("GCC target(\"arch=armv8.2-a+dotprod\")")
+#define END_SET _Pragma("GCC pop_options")
 #endif

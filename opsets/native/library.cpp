@@ -13,6 +13,10 @@
 #include <string>
 #include <vector>
 
+#ifdef QPASSES_NEON
+#include <sys/auxv.h>
+#endif
+
 namespace qpasses {
 namespace {
 
@@ -159,13 +163,20 @@ static bool is_here(InstructionSet set) {
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                __builtin_cpu_supports("bmi2");
 #endif
+#ifdef QPASSES_NEON
+    if (set == DOTPROD)
+        return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    if (set == NEON)
+        return true;
+#endif
     return set == PLAIN;
 }
 
 static const struct {
     const char *name;
     InstructionSet set;
-} SETS[] = {{"avx512", AVX512}, {"avx2", AVX2}, {"plain", PLAIN}};
+} SETS[] = {{"avx512", AVX512}, {"avx2", AVX2}, {"dotprod", DOTPROD}, {"neon", NEON},
+            {"plain", PLAIN}};
 
 /* The best that is here, or the one that QPASSES_ISA names; false if that is not here. */
 static bool choose(InstructionSet *found) {
@@ -224,7 +235,8 @@ RegisterCustomOps(void *options, const qpasses::ApiBase *base) {
     InstructionSet set;
     if (!choose(&set))
         return failure(api, "QPASSES_ISA names an instruction set that this processor or library "
-                            "has not: leave it away, or use avx512, avx2 or plain");
+                            "has not: leave it away, or use avx512, avx2, dotprod, neon or "
+                            "plain");
     const std::string asked = asked_for(api, options);
     void *&domain = domains[asked];
     if (!domain) {

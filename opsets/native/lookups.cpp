@@ -10,6 +10,9 @@
 #if QPASSES_SETS > 1
 #include <immintrin.h>
 #endif
+#ifdef QPASSES_NEON
+#include <arm_neon.h>
+#endif
 
 namespace qpasses {
 namespace {
@@ -111,6 +114,27 @@ void avx512_columns(const uint8_t *tables, const uint8_t *x, uint8_t *y, int64_t
 END_SET
 #endif
 
+#ifdef QPASSES_NEON
+/* Four parts of 64 entries: a part answers for the codes that lie in it, and leaves others. */
+void neon_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count) {
+    uint8x16x4_t parts[4];
+    for (int part = 0; part < 4; part++)
+        parts[part] = vld1q_u8_x4(table + 64 * part);
+    int64_t k = 0;
+    for (; k + 16 <= count; k += 16) {
+        uint8x16_t code = vld1q_u8(x + k);
+        uint8x16_t found = vqtbl4q_u8(parts[0], code);
+        for (int part = 1; part < 4; part++) {
+            code = vsubq_u8(code, vdupq_n_u8(64));
+            found = vqtbx4q_u8(found, parts[part], code);
+        }
+        vst1q_u8(y + k, found);
+    }
+    for (; k < count; k++)
+        y[k] = table[x[k]];
+}
+#endif
+
 } // namespace
 
 Look look_of(InstructionSet set) {
@@ -119,6 +143,10 @@ Look look_of(InstructionSet set) {
         return avx512_look;
     if (set == AVX2)
         return avx2_look;
+#endif
+#ifdef QPASSES_NEON
+    if (set != PLAIN)
+        return neon_look;
 #endif
     (void)set;
     return plain_look;

@@ -8,11 +8,14 @@
 #if QPASSES_SETS > 1
 #include <immintrin.h>
 #endif
+#ifdef QPASSES_NEON
+#include <arm_neon.h>
+#endif
 
 namespace qpasses {
 namespace {
 
-constexpr int64_t PANEL_512 = LANES, PANEL = 16; /* of AVX-512, and of AVX2 */
+constexpr int64_t PANEL_512 = LANES, PANEL = 16; /* of AVX-512, and of others */
 
 /* Some rows of ``multiply``, and a panel of columns. */
 struct Panel {
@@ -55,7 +58,7 @@ void products(const Panel &at, int64_t count) {
     }
 }
 }
-#if QPASSES_SETS > 1
+
 /* Tile after tile: each says how many rows it had. */
 inline void in_tiles(int64_t (*tile)(const Panel &, int64_t), Panel at, int64_t count) {
     for (int64_t done = 0; done < count;) {
@@ -67,6 +70,7 @@ inline void in_tiles(int64_t (*tile)(const Panel &, int64_t), Panel at, int64_t 
     }
 }
 
+#if QPASSES_SETS > 1
 BEGIN_AVX2
 namespace avx2 {
 #include "requantized_loops.h"
@@ -200,6 +204,53 @@ void products(const Panel &at, int64_t count) {
 END_SET
 #endif
 
+#ifdef QPASSES_NEON
+BEGIN_DOTPROD
+namespace dotprod {
+/* A panel for some rows: four vectors of four columns each, four products of bytes at a time.
+   Left bytes are signed here, 128 less, for which a sum begins with 128 times its column's. */
+template <int ROWS> void tile(const Panel &at) {
+    const int64_t length = at.right.length;
+    const int8_t *bytes = at.right.bytes.data() + at.first * at.right.rows();
+    int32x4_t found[ROWS][4];
+    for (int r = 0; r < ROWS; r++)
+        for (int v = 0; v < 4; v++)
+            found[r][v] = vshlq_n_s32(vld1q_s32(at.right.sums.data() + at.first + 4 * v), 7);
+    for (int64_t run = 0; run < at.right.runs; run++)
+        for (int64_t k = 0; k < length; k += QUAD, bytes += QUAD * PANEL) {
+            int8x16_t right[4];
+            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++)
+                right[v] = vld1q_s8(bytes + 16 * v);
+            _Pragma("GCC unroll 4") for (int r = 0; r < ROWS; r++) {
+                uint32_t four;
+                __builtin_memcpy(&four, at.rows[r] + at.runs[run] + k, 4);
+                const int8x16_t left = vreinterpretq_s8_u32(vdupq_n_u32(four ^ 0x80808080));
+                _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++)
+                    found[r][v] = vdotq_s32(found[r][v], left, right[v]);
+            }
+        }
+    for (int r = 0; r < ROWS; r++) {
+        int32_t sums[PANEL];
+        for (int v = 0; v < 4; v++)
+            vst1q_s32(sums + 4 * v, found[r][v]);
+        plain::store(at.after, at.first, at.width, sums, at.offsets.columns + at.first,
+                     at.offsets.row(r), at.y + r * at.y_step);
+    }
+}
+
+int64_t tile_of(const Panel &at, int64_t count) {
+    if (count >= 4)
+        return tile<4>(at), 4;
+    if (count >= 2)
+        return tile<2>(at), 2;
+    return tile<1>(at), 1;
+}
+
+void products(const Panel &at, int64_t count) { in_tiles(tile_of, at, count); }
+}
+END_SET
+#endif
+
 /* Four numbers of each column side by side. */
 template <typename T>
 void interleave(const uint8_t *const *rows, uint8_t turn, int64_t width, T *__restrict to) {
@@ -247,14 +298,19 @@ void RightMatrix::pack(const uint8_t *from, bool is_signed, int64_t count, int64
         return;
     }
 #endif
+    const auto work = [&](const uint8_t *const *four, int64_t first, int64_t some, auto *to) {
+        interleave(four, turn, some, to);
+        for (int64_t k = 0; k < QUAD * some; k++)
+            sums[first + k / QUAD] += to[k];
+    };
+    if (chosen_set() == DOTPROD) {
+        bytes.assign(rows() * padded(columns, PANEL), 0);
+        each_four(*this, from, turn, PANEL, bytes.data(), work);
+        return;
+    }
     const int64_t wide = chosen_set() == AVX2 ? PANEL : 1;
     words.assign(rows() * padded(columns, wide), 0);
-    each_four(*this, from, turn, wide, words.data(),
-              [&](const uint8_t *const *four, int64_t first, int64_t some, int16_t *to) {
-                  interleave(four, turn, some, to);
-                  for (int64_t k = 0; k < QUAD * some; k++)
-                      sums[first + k / QUAD] += to[k];
-              });
+    each_four(*this, from, turn, wide, words.data(), work);
 }
 
 std::vector<Span> RightMatrix::spans(const uint8_t *from, bool is_signed, int64_t zero,
@@ -289,6 +345,13 @@ void multiply(const LeftRows &left, const RightMatrix &right, const Requantized 
     if (chosen_set() == AVX2) {
         for (int64_t n = 0; n < right.columns; n += PANEL)
             avx2::products(panel(n, PANEL), left.count);
+        return;
+    }
+#endif
+#ifdef QPASSES_NEON
+    if (chosen_set() == DOTPROD) {
+        for (int64_t n = 0; n < right.columns; n += PANEL)
+            dotprod::products(panel(n, PANEL), left.count);
         return;
     }
 #endif

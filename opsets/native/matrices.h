@@ -21,7 +21,7 @@ class RightMatrix {
     void pack(const uint8_t *from, bool is_signed, int64_t runs, int64_t length, int64_t columns);
 
     int64_t runs = 0, length = 0, columns = 0;
-    std::vector<int8_t> bytes;  /* AVX-512: panels of 64 columns */
+    std::vector<int8_t> bytes;  /* AVX-512: panels of 64 columns; dotprod: of 16 */
     std::vector<int16_t> words; /* others: of 16, plain ones of 1 */
     std::vector<int32_t> sums;
 

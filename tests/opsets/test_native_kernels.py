@@ -1,6 +1,7 @@
 """Compiled kernels: the integers of the references, on every instruction set that is here."""
 
 import os
+import platform
 import subprocess
 import sys
 from itertools import product
@@ -30,8 +31,10 @@ ROOT = Path(__file__).parents[2]
 HAS_KERNELS = native.library() is not None
 needs_kernels = pytest.mark.skipif(not HAS_KERNELS, reason="there was no compiler for kernels")
 
-
-SETS = "plain", "avx2", "avx512"
+SETS = [
+    "plain",
+    *(["neon", "dotprod"] if platform.machine() == "aarch64" else ["avx2", "avx512"]),
+]
 
 
 def runs(sets, count, *names):

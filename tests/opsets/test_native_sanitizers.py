@@ -12,7 +12,7 @@ import pytest
 from tests.support.thoroughness import THOROUGH
 
 ROOT = Path(__file__).parents[2]
-SETS = ["avx512", "avx2", "plain"]
+SETS = ["avx512", "avx2", "dotprod", "neon", "plain"]
 SANITIZED = ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 OPTIONS = "detect_leaks=0:allocator_may_return_null=1"  # what is too large is refused
 
