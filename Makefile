@@ -93,7 +93,8 @@ costs: $(VENV)/test  ## measure onnxruntime's kernels, by which bodies of tables
 	@$(BIN)/python -m tests.bench.costs
 
 bench: $(VENV)/bench  ## latency, tables, calibration's time and memory beside onnxruntime's tools; what commands cost
-	@$(BIN)/python -m tests.bench.latency $(BENCH)
+	@$(BIN)/python -m tests.bench.latency $(if $(BENCH),,--json docs/latency.json) $(BENCH)
+	@$(BIN)/python -m tests.bench.kernels
 	@$(BIN)/python -m tests.bench.tables
 	@$(BIN)/python -m tests.bench.calibration $(CALIBRATION)
 	@$(BIN)/python -m tests.bench.verifying

@@ -3,6 +3,7 @@
 #include "instruction_sets.h"
 #include "kernels.h"
 #include "rescaling.h"
+#include "transposed.h"
 #include "windows.h"
 
 namespace qpasses {
@@ -184,10 +185,33 @@ struct IntCountedAveragePool {
 
     void run(const Context &context) const {
         const Tensor x = context.input(0);
+        const Pool pool(windows, channels, x.shape);
+        uint8_t *y = static_cast<uint8_t *>(context.output(0, pool.shape));
+        if (windows.is_last || channels < 8 || x.size() == 0)
+            return run(context, pool, x, y);
+        /* many channels are quicker side by side */
+        const int64_t pictures = x.shape[0], size = static_cast<int64_t>(x.size());
+        const int64_t plane = size / pictures / channels, out = pool.rows * pool.axes.back().out;
+        Windows last = windows;
+        last.is_last = true;
+        Shape shape = {pictures};
+        for (size_t k = 2; k < x.shape.size(); k++)
+            shape.push_back(x.shape[k]);
+        shape.push_back(channels);
+        std::vector<uint8_t> turned(size), found(pictures * channels * out);
+        for (int64_t k = 0; k < pictures; k++)
+            transpose(x.as<uint8_t>() + k * channels * plane, plane, channels, plane,
+                      turned.data() + k * channels * plane, channels, 0);
+        run(context, Pool(last, channels, shape), {turned.data(), x.type, shape}, found.data());
+        for (int64_t k = 0; k < pictures; k++)
+            transpose(found.data() + k * channels * out, channels, out, channels,
+                      y + k * channels * out, out, 0);
+    }
+
+    void run(const Context &context, const Pool &pool, const Tensor &x, uint8_t *y) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
         if (numbers.type(context, 1) != x.type || numbers.type(context, 4) != x.type)
             throw std::runtime_error("IntCountedAveragePool: its numbers are not those of x");
-        const Pool pool(windows, channels, x.shape);
         const Counted counted(pool, uncounted);
         const int64_t shift = number(3);
         must_be_from(number(2), -0x80000000LL, 0x7fffffff, "a multiplier");
@@ -196,11 +220,10 @@ struct IntCountedAveragePool {
         const Ends ends = {number(4), number(5), number(6)};
         const int64_t m = number(2), size = pool.row_size();
         const bool is_exact = 255 * pool.cells <= EXACT / std::max<int64_t>(std::abs(m), 1);
-        void *y = context.output(0, pool.shape);
         const Divide divide = divide_of();
         each_rows(context, pool, x, number(1), [&](const int32_t *sums, int64_t row,
                                                    int64_t count) {
-            uint8_t *found = static_cast<uint8_t *>(y) + row * size;
+            uint8_t *found = y + row * size;
             std::vector<int64_t> cells(count * size);
             for (int64_t k = 0; k < count; k++)
                 counted.row(row + k, cells.data() + k * size);

@@ -60,27 +60,32 @@ template <typename S> Sums<S> sums_of(InstructionSet set) {
     return plain::sums<S>;
 }
 
-/* Of cells that have numbers of their own: a level is its distance, as far as it is normal,
-   times ``slope``, and ``start``. */
+/* Of so many cells that have numbers of their own, or all one: a level is its distance, as far
+   as it is normal, times ``slope``, and ``start``. */
 struct Scales {
     Integers multiplier, bias;
     std::vector<float> slope, start; /* of whole blocks */
     double largest_slope = 0, largest_start = 0;
 
-    Scales(Integers multipliers, Integers biases, int64_t shift)
+    Scales(Integers multipliers, Integers biases, int64_t shift, int64_t cells)
         : multiplier(std::move(multipliers)), bias(std::move(biases)) {
         const double step = std::ldexp(1.0, -static_cast<int>(shift));
         for (int64_t each : multiplier)
             largest_slope = std::max(largest_slope, std::abs(static_cast<double>(each)) * step);
         for (int64_t each : bias)
             largest_start = std::max(largest_start, std::abs(static_cast<double>(each)) * step);
-        const size_t blocks = (multiplier.size() + BLOCK - 1) / BLOCK;
-        slope.resize(blocks * BLOCK);
-        start.resize(blocks * BLOCK);
-        for (size_t k = 0; k < multiplier.size(); k++) {
-            slope[k] = static_cast<float>(static_cast<double>(multiplier[k]) * step);
-            start[k] = static_cast<float>(static_cast<double>(bias[k]) * step);
-        }
+        for (int64_t each : multiplier)
+            slope.push_back(static_cast<float>(static_cast<double>(each) * step));
+        for (int64_t each : bias)
+            start.push_back(static_cast<float>(static_cast<double>(each) * step));
+        const size_t whole = (cells + BLOCK - 1) / BLOCK * BLOCK;
+        const auto fill = [&](auto &numbers) {
+            numbers.resize(whole, numbers.size() == 1 ? numbers[0] : 0);
+        };
+        fill(multiplier);
+        fill(bias);
+        fill(slope);
+        fill(start);
     }
 };
 
@@ -229,7 +234,8 @@ struct IntLayerNorm {
         auto multiplier = shared_row(constants.at(2), axis, cells);
         auto bias = shared_row(constants.at(3), axis, cells);
         if (multiplier && bias)
-            shared.emplace(std::move(*multiplier), std::move(*bias), constants.at(4).number());
+            shared.emplace(std::move(*multiplier), std::move(*bias), constants.at(4).number(),
+                           cells);
     }
 
     void run(const Context &context) const {
@@ -285,8 +291,9 @@ struct IntLayerNorm {
         const Look look = look_of(chosen_set());
         context.parallel(static_cast<size_t>(parts), [&](size_t part) {
             const bool is_shared = shared && !is_table;
-            Factors factors(multiplier, x.shape, start, is_shared ? 0 : width);
-            Factors offsets(bias, x.shape, start, is_shared ? 0 : width);
+            const int64_t numbers = is_shared ? 0 : is_table ? 1 : width;
+            Factors factors(multiplier, x.shape, start, numbers);
+            Factors offsets(bias, x.shape, start, numbers);
             std::optional<Scales> own;
             uint8_t table[CODES];
             S all[CODES];
@@ -311,7 +318,7 @@ struct IntLayerNorm {
                 row.less = cells * x_zero + sum;
                 row.factor = static_cast<int64_t>((uint64_t{1} << factor_bits) / root_of(radicand));
                 if (!is_shared && (factors.move(r) | offsets.move(r)))
-                    own.emplace(factors.row(), offsets.row(), row.shift);
+                    own.emplace(factors.row(), offsets.row(), row.shift, width);
                 const Scales &scales = is_shared ? *shared : *own;
                 if (!is_table) {
                     levels(row, scales, powers, loop, codes, cells, found);

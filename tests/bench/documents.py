@@ -6,6 +6,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,42 @@ def short_zoo() -> str:
     return table(["model", "what it is", "integer", "float", "int8", "SQNR"], rows)
 
 
+def latency() -> str:
+    """What `make bench` found: each graph's time over float's, and on how many threads."""
+    rows = json.loads((DOCS / "latency.json").read_text("utf-8"))["graphs"]
+    counts = sorted({row["threads"] for row in rows})
+    static = "quantize_static"
+    graphs = {static: static, "qpasses": "bodies", "qpasses, compiled kernels": "kernels"}
+    found: dict[tuple[str, int, str], float] = {}
+    times: dict[tuple[str, int], float] = {}
+    for row in rows:
+        if row["latency_ms"] is not None:
+            graph = static if row["graph"].startswith(static) else row["graph"]
+            found[row["model"], row["threads"], graph] = row["to_float"]
+            if graph == "float":
+                times[row["model"], row["threads"]] = row["latency_ms"]
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    cells = [(count, graph) for count in counts for graph in graphs]
+
+    def ratio(model: str, count: int, graph: str) -> str:
+        value = found.get((model, count, graph))
+        return "-" if value is None else f"{value:.2f}"
+
+    lines = []
+    for model in models:
+        line = [model, f"{times[model, counts[0]]:.3f}"]
+        lines.append(line + [ratio(model, *cell) for cell in cells])
+    means = [f"{_mean([found.get((model, *cell)) for model in models]):.2f}" for cell in cells]
+    lines.append(["geometric mean", "", *means])
+    heads = [f"{graphs[graph]} ({count})" for count, graph in cells]
+    return table(["model", "float, ms", *heads], lines)
+
+
+def _mean(ratios: Sequence[float | None]) -> float:
+    known = [each for each in ratios if each is not None]
+    return prod(known) ** (1 / len(known))
+
+
 def classify() -> str:
     """The program in C++ that loads the kernels, as a test compiles and runs it."""
     return f"```cpp\n{(DOCS / 'classify.cpp').read_text('utf-8')}```"
@@ -148,7 +185,7 @@ def classify() -> str:
 PARTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     ROOT / "README.md": {"figures": short_zoo},
     DOCS / "deploying.md": {"classify": classify},
-    DOCS / "figures.md": {"zoo": zoo},
+    DOCS / "figures.md": {"zoo": zoo, "latency": latency},
     DOCS / "options.md": {"options": option_tables},
     DOCS / "published.md": {"published": published_float_table},
     DOCS / "quantized-models.md": {
