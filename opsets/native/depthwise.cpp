@@ -29,23 +29,25 @@ BEGIN_AVX512
 namespace avx512 {
 #include "avx512_codes.h"
 
-__m512i widened(const uint8_t *x, __mmask16 some) {
-    return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, x));
-}
-
-/* So many bytes of up to four rows, side by side. */
+/* So many bytes of up to four rows, side by side; what fills 64 is written too. */
 void interleave(const uint8_t *x, int64_t step, int64_t rows, int64_t count, int32_t *to) {
-    for (int64_t k = 0; k < count; k += 16) {
-        const int64_t over = std::max<int64_t>(16 - (count - k), 0);
-        const __mmask16 some = static_cast<__mmask16>(0xffff >> over);
-        __m512i found = widened(x + k, some);
-        if (rows > 1)
-            found = _mm512_or_si512(found, _mm512_slli_epi32(widened(x + step + k, some), 8));
-        if (rows > 2)
-            found = _mm512_or_si512(found, _mm512_slli_epi32(widened(x + 2 * step + k, some), 16));
-        if (rows > 3)
-            found = _mm512_or_si512(found, _mm512_slli_epi32(widened(x + 3 * step + k, some), 24));
-        _mm512_storeu_si512(to + k, found);
+    /* four bytes each, so that halves of lanes stay in order */
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    for (int64_t k = 0; k < count; k += 64) {
+        const __mmask64 some = lanes(std::min<int64_t>(count - k, 64));
+        __m512i row[ROWS];
+        _Pragma("GCC unroll 4") for (int64_t r = 0; r < ROWS; r++)
+            row[r] = r < rows ? _mm512_permutexvar_epi32(
+                                    order, _mm512_maskz_loadu_epi8(some, x + r * step + k))
+                              : _mm512_setzero_si512();
+        const __m512i low = _mm512_unpacklo_epi8(row[0], row[1]);
+        const __m512i more = _mm512_unpacklo_epi8(row[2], row[3]);
+        const __m512i high = _mm512_unpackhi_epi8(row[0], row[1]);
+        const __m512i most = _mm512_unpackhi_epi8(row[2], row[3]);
+        _mm512_storeu_si512(to + k, _mm512_unpacklo_epi16(low, more));
+        _mm512_storeu_si512(to + k + 16, _mm512_unpackhi_epi16(low, more));
+        _mm512_storeu_si512(to + k + 32, _mm512_unpacklo_epi16(high, most));
+        _mm512_storeu_si512(to + k + 48, _mm512_unpackhi_epi16(high, most));
     }
 }
 
@@ -141,7 +143,7 @@ void Depthwise::run(const Geometry &given, const Requantized &after, const int32
         const int64_t bytes_of_row = given.width().reach(given.width().out) * channels;
         const int64_t row_step = given.height().dilation * step;
         const int64_t fours = padded(height, ROWS) / ROWS;
-        const int64_t four_step = padded(bytes_of_row, 16) + 16; /* which vectors read beyond */
+        const int64_t four_step = padded(bytes_of_row, 64) + 16; /* which vectors read beyond */
         static thread_local std::vector<int32_t> rows;
         if (rows.size() < static_cast<size_t>(fours * four_step))
             rows.resize(fours * four_step);

@@ -1,5 +1,6 @@
 /* IntReduce: sums over any axes, then one requantization for each. */
 
+#include "instruction_sets.h"
 #include "kernel.h"
 #include "kernels.h"
 #include "rounding.h"
@@ -10,6 +11,9 @@ namespace qpasses {
 namespace {
 
 constexpr int64_t DIVIDES = 1, MOST = 0x7fffffff / 255;
+
+#define LOOPS "code_sums.h"
+#include "each_set.h"
 
 /* Axes that are summed, or kept, in a row: so many elements, and the step between sums. */
 struct Group {
@@ -96,6 +100,16 @@ struct IntReduce {
             return;
         }
         const Group &group = groups[count - 1];
+        if constexpr (sizeof(Sum) == sizeof(int32_t))
+            if (count == 2 && group.is_summed) { /* columns of what lies side by side */
+                const int64_t columns = groups[0].size;
+                std::vector<int32_t> sums(columns);
+                BEST(sum_columns<T>)(from, group.size, columns, 0, columns, sums.data());
+                for (int64_t k = 0; k < columns; k++)
+                    to[k * groups[0].step] += sums[k];
+                from += group.size * columns;
+                return;
+            }
         if (count > 1) {
             for (int64_t k = 0; k < group.size; k++)
                 add(groups, count - 1, from, to + k * group.step);
