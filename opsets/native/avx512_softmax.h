@@ -62,16 +62,22 @@ inline __m512i codes_of(const Quotients &given, float factor, const __m512i *num
     const __m512 high = _mm512_set1_ps(static_cast<float>(given.high - given.zero));
     const __m512 sure = _mm512_set1_ps(0.5F - NEAR_DOUBT);
     const __m512i zero = _mm512_set1_epi32(static_cast<int32_t>(given.zero));
-    __m512i found[4], doubtful[4];
+    __m512i found[4];
+    __mmask16 doubtful[4];
     _Pragma("GCC unroll 4") for (int n = 0; n < 4; n++) {
         const __m512 level = _mm512_mul_ps(_mm512_cvtepi32_ps(numbers[n]), _mm512_set1_ps(factor));
         const __m512 nearest = _mm512_roundscale_ps(level, 0);
         const __m512 beyond = _mm512_abs_ps(_mm512_sub_ps(level, nearest));
-        doubtful[n] = _mm512_movm_epi32(_mm512_cmp_ps_mask(beyond, sure, _CMP_GE_OQ));
+        doubtful[n] = _mm512_cmp_ps_mask(beyond, sure, _CMP_GE_OQ);
         const __m512 within = _mm512_min_ps(_mm512_max_ps(nearest, low), high);
         found[n] = _mm512_add_epi32(_mm512_cvtps_epi32(within), zero);
     }
-    *doubts = _mm512_test_epi8_mask(packed(doubtful), packed(doubtful));
+    *doubts = 0;
+    if (doubtful[0] | doubtful[1] | doubtful[2] | doubtful[3]) {
+        const __m512i all[4] = {_mm512_movm_epi32(doubtful[0]), _mm512_movm_epi32(doubtful[1]),
+                                _mm512_movm_epi32(doubtful[2]), _mm512_movm_epi32(doubtful[3])};
+        *doubts = _mm512_movepi8_mask(packed(all));
+    }
     return packed(found);
 }
 

@@ -35,6 +35,8 @@ Batches batches_of(const Shape &a, const Shape &b) {
         found.shape.push_back(one == 1 ? other : one);
         count *= found.shape.back();
     }
+    found.a.reserve(count);
+    found.b.reserve(count);
     for (int64_t place = 0; place < count; place++) {
         int64_t rest = place, from_a = 0, from_b = 0, a_step = 1, b_step = 1;
         for (size_t k = rank; k-- > 0;) {
