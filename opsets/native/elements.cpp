@@ -38,7 +38,16 @@ struct ByteSums {
     int32_t high, low, half;
     int shift;
     int16_t a_zero, b_zero, zero, least, most;
+    float sure; /* in float32: what is nearer to an integer is right; 0 where that says nothing */
 };
+
+/* By the largest level: float32 has its factors, products and sums to three halves of its last
+   bit. */
+inline float sure_of(double largest) {
+    constexpr double DOUBT = 0.015625, EXACT = 1 << 24;
+    const double error = 4 * largest / EXACT;
+    return error < DOUBT ? static_cast<float>(0.5 - error) : 0;
+}
 
 namespace plain {
 #include "element_loops.h"
@@ -57,6 +66,7 @@ namespace avx512 {
 #include "element_loops.h"
 #include "avx512_bytes.h"
 #include "byte_sums.h"
+#include "avx512_levels.h"
 #include "end_bytes.h"
 }
 END_SET
@@ -268,6 +278,8 @@ struct Sum {
         }, 8);
         found.high = side_by_side(a >> 15, static_cast<int32_t>(sign) * (b >> 15));
         found.low = side_by_side(a & 0x7fff, static_cast<int32_t>(sign) * (b & 0x7fff));
+        found.sure = sure_of(255 * (std::abs(steps.a) + std::abs(steps.b)) +
+                             std::abs(steps.offset) + std::abs(steps.zero));
         return found;
     }
 
@@ -294,7 +306,7 @@ struct Sum {
         if constexpr (sizeof(T) == 1)
             if (bytes.shift && chosen_set() != PLAIN) {
                 const auto loop =
-                    chosen_set() == AVX512 ? avx512::byte_sums<T> : avx2::byte_sums<T>;
+                    chosen_set() == AVX512 ? avx512::near_bytes<T, true> : avx2::byte_sums<T>;
                 loop(bytes, a, b, y, count);
                 return;
             }
@@ -312,7 +324,8 @@ struct Difference : Sum {
 template <typename T>
 void best_products(const ByteSums &bytes, const T *a, const T *b, T *y, int64_t count) {
 #if QPASSES_SETS > 1
-    const auto loop = chosen_set() == AVX512 ? avx512::byte_products<T> : avx2::byte_products<T>;
+    const auto loop =
+        chosen_set() == AVX512 ? avx512::near_bytes<T, false> : avx2::byte_products<T>;
     loop(bytes, a, b, y, count);
 #else
     (void)bytes, (void)a, (void)b, (void)y, (void)count;
@@ -352,6 +365,7 @@ struct Product {
             bytes = byte_sums_of(given, how, shift, number, 7);
             bytes.high = static_cast<int32_t>(m >> 15);
             bytes.low = static_cast<int32_t>(m & 0x7fff);
+            bytes.sure = sure_of(4 * 65025 * given.a + std::abs(given.zero));
         }
 #endif
         of_codes(a.type, "IntMul", [&](auto code) {

@@ -70,7 +70,7 @@ def graphs(inputs: str, nodes: str) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     made = onnx.shape_inference.infer_shapes(made)
     rng = np.random.default_rng(0)
     feeds = [
-        _feed(made, lambda shape: rng.normal(size=shape).astype(np.float32)) for _ in "12"
+        _feed(made, lambda shape: np.asarray(rng.normal(size=shape), np.float32)) for _ in "12"
     ]
     integer = quantize(made, feeds, integer_io=True).model
     assert integer is not None
@@ -87,7 +87,7 @@ def nanoseconds(inputs: str, nodes: str, rounds: int) -> list[float]:
     real, integer = graphs(inputs, nodes)
     rng = np.random.default_rng(0)
     stored = _feed(integer, lambda shape: rng.integers(0, 256, shape, np.uint8))
-    floats = _feed(real, lambda shape: rng.normal(size=shape).astype(np.float32))
+    floats = _feed(real, lambda shape: np.asarray(rng.normal(size=shape), np.float32))
     (first, *_) = stored.values()
     runners = [runner(integer, 1, True), runner(integer, 1, False), runner(real, 1, False)]
     work: list[Callable[[], object]] = [

@@ -349,7 +349,12 @@ def sum_of(rng, a, b):
 
 
 def products(rng):
-    return shaped(rng, product_of)
+    yield from shaped(rng, product_of)
+    for dtype, rounding, shift in itertools.product((np.uint8, np.int8), ROUNDINGS, (23, 27)):
+        a, b = (each.view(dtype) for each in ALL_PAIRS)  # an 8th and a 128th: many are ties
+        numbers = [array(1 << 20, np.int32), array(shift, np.int32), *ends(dtype, 17)]
+        inputs = [a, array(3, dtype), b, array(40, dtype), *numbers]
+        yield f"ties {dtype} {rounding} {shift}", Case(inputs, {"rounding": rounding})
 
 
 def product_of(rng, a, b):
