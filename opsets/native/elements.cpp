@@ -267,7 +267,7 @@ struct Sum {
     ByteSums bytes_of(const Context &context, const Steps &steps, int64_t shift) const {
         ByteSums found = {};
         const int64_t a = numbers(context, 4), b = numbers(context, 5);
-        if (shift < 16 || shift > 45 || std::max(a, b) >= int64_t{1} << 30)
+        if (shift < 16 || shift > 45 || std::max(std::abs(a), std::abs(b)) >= int64_t{1} << 30)
             return found;
         const auto side_by_side = [](int64_t first, int64_t second) {
             return static_cast<int32_t>(static_cast<uint32_t>(first & 0xffff) |
@@ -351,7 +351,8 @@ struct Product {
         given.a_zero = static_cast<double>(code_at(1));
         given.b_zero = static_cast<double>(code_at(3));
         const Twice twice = {m, shift, rounding.last, code_at(6), code_at(7), code_at(8)};
-        if (b.type != a.type || numbers.type(context, 6) != a.type)
+        if (b.type != a.type || numbers.type(context, 1) != a.type ||
+            numbers.type(context, 3) != a.type || numbers.type(context, 6) != a.type)
             throw std::runtime_error("IntMul: operands of different types");
         ByteSums bytes = {};
 #if QPASSES_SETS > 1

@@ -229,7 +229,7 @@ struct IntLayerNorm {
           centered(given.integer("centered")), root_bits(given.integer("root_bits")),
           factor_bits(given.integer("factor_bits")), norm_bits(given.integer("norm_bits")),
           rounding(rounding_of(given.text("rounding"))), constants(given, 9) {
-        if (!constants.are_known(2, 4))
+        if (!constants.are_known(2, 4) || axis < -16 || axis > -1)
             return;
         auto multiplier = shared_row(constants.at(2), axis, cells);
         auto bias = shared_row(constants.at(3), axis, cells);

@@ -330,7 +330,21 @@ def pairs(rng):
 
 
 def sums(rng):
-    return shaped(rng, sum_of)
+    yield from shaped(rng, sum_of)
+    far = -(1 << 31), -(1 << 30) - 1, -(1 << 30), (1 << 30) - 1, (1 << 31) - 1
+    for pair, dtype, shift in itertools.product(
+        [*itertools.product(far, (1, 3)), *itertools.product((1, 3), far)],
+        (np.uint8, np.int8),
+        (31, 36),
+    ):
+        a, b = bytes_of(rng, 200, dtype=dtype), bytes_of(rng, 200, dtype=dtype) % 3
+        zeros = [array(0, dtype), array(1, dtype)]
+        numbers = [array(each, np.int32) for each in (*pair, shift)]
+        inputs = [a, zeros[0], b, zeros[1], *numbers, *ends(dtype, 90)]
+        yield (
+            f"far {pair} {dtype} {shift}",
+            Case(inputs, {"rounding": str(rng.choice(ROUNDINGS))}),
+        )
 
 
 def sum_of(rng, a, b):
