@@ -20,6 +20,7 @@ from opsets.realised import unrealised
 from opsets.target import load_target, target_names
 from qpasses.api import quantize
 from qpasses.emit.overloads import with_bodies
+from qpasses.ir.native_sessions import has_kernels
 from tests.bench.latency import measure
 from tests.bench.manifest import ROOT, Entry, entries
 from tests.bench.markdown import replaced, rewrapped
@@ -27,7 +28,7 @@ from tests.bench.markdown import replaced, rewrapped
 DOCUMENT = ROOT / "docs" / "targets.md"
 HEAD = (
     *("target", "verdict", "steps moved", "by LSB", "portable nodes", "score", "SQNR dB"),
-    *("ms", "ms portable", "rules that no pass follows"),
+    *("ms", "ms portable", "ms with kernels", "rules that no pass follows"),
 )
 
 
@@ -45,6 +46,7 @@ class Row:
     sqnr_db: float | None = None
     milliseconds: float | None = None
     portable_milliseconds: float | None = None
+    kernels_milliseconds: float | None = None
 
     def cells(self) -> list[str]:
         """Its line in a table."""
@@ -55,6 +57,7 @@ class Row:
                 *((self.moved, ",d"), (self.lsb, "d")),
                 *((self.score, ".4g"), (self.sqnr_db, ".2f")),
                 *((self.milliseconds, ".3f"), (self.portable_milliseconds, ".3f")),
+                (self.kernels_milliseconds, ".3f"),
             )
         ]
         ends = [*numbers[:2], portable, *numbers[2:], ", ".join(self.unfollowed)]
@@ -76,10 +79,16 @@ def bench(entry: Entry, rounds: int) -> list[Row]:
         assert result.model is not None
         _fill(rows[-1], result.evidence, result.verdict, entry, result.model)
         models.append((rows[-1], result.model))
-    both = [each for _, made in models for each in (made, with_bodies(made, "portable"))]
-    times = np.median(measure(both, dict(entry.test_feeds[0]), rounds), axis=0) * 1e3
-    for (row, _), pair in zip(models, times.reshape(-1, 2).tolist(), strict=True):
-        row.milliseconds, row.portable_milliseconds = pair
+    made = [
+        each for _, graph in models for each in (graph, with_bodies(graph, "portable"), graph)
+    ]
+    kernels = range(2, len(made), 3) if has_kernels() else ()
+    times = measure(made, dict(entry.test_feeds[0]), rounds, kernels=kernels)
+    found = (np.median(times, axis=0) * 1e3).reshape(-1, 3).tolist()
+    for (row, _), (row.milliseconds, row.portable_milliseconds, last) in zip(
+        models, found, strict=True
+    ):
+        row.kernels_milliseconds = last if kernels else None
     return rows
 
 
@@ -101,7 +110,8 @@ def document(rows: Sequence[Row], model: str, rounds: int) -> str:
         f"`make targets MODEL={model}` writes this. Steps moved: accumulators and codes whose "
         "level differs from that of real arithmetic, over all nodes, and by how much at most. "
         f"Latency: median of {rounds} interleaved rounds in onnxruntime, one thread; beside "
-        "it with portable bodies alone. Portable nodes: those that keep such a body.",
+        "it with portable bodies alone, and with compiled kernels. Portable nodes: those that "
+        "keep such a body.",
         "",
         f"| {' | '.join(HEAD)} |",
         f"|{'---|' * len(HEAD)}",
