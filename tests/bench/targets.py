@@ -85,9 +85,8 @@ def bench(entry: Entry, rounds: int) -> list[Row]:
     kernels = range(2, len(made), 3) if has_kernels() else ()
     times = measure(made, dict(entry.test_feeds[0]), rounds, kernels=kernels)
     found = (np.median(times, axis=0) * 1e3).reshape(-1, 3).tolist()
-    for (row, _), (row.milliseconds, row.portable_milliseconds, last) in zip(
-        models, found, strict=True
-    ):
+    for (row, _), each in zip(models, found, strict=True):
+        row.milliseconds, row.portable_milliseconds, last = each
         row.kernels_milliseconds = last if kernels else None
     return rows
 
