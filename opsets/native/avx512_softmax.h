@@ -1,15 +1,6 @@
 /* Rows of bytes of TableSoftmax by AVX-512, where numerators are nearly a multiple of
    denominators: see table_softmax.cpp. */
 
-/* What a table of 256 bytes has for 64 codes. */
-inline __m512i looked_up(const uint8_t *table, __m512i code) {
-    const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(table), code,
-                                                 _mm512_loadu_si512(table + 64));
-    const __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(table + 128), code,
-                                                  _mm512_loadu_si512(table + 192));
-    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(code), low, high);
-}
-
 inline uint8_t largest_of(__m512i codes) {
     const __m256i half = _mm256_max_epu8(_mm512_castsi512_si256(codes),
                                          _mm512_extracti64x4_epi64(codes, 1));
@@ -19,10 +10,6 @@ inline uint8_t largest_of(__m512i codes) {
     found = _mm_max_epu8(found, _mm_srli_si128(found, 2));
     found = _mm_max_epu8(found, _mm_srli_si128(found, 1));
     return static_cast<uint8_t>(_mm_extract_epi8(found, 0));
-}
-
-inline __mmask64 first_of(int64_t count) {
-    return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
 }
 
 /* The largest of so many codes, which ``turn`` makes unsigned. */

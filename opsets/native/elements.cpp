@@ -366,7 +366,7 @@ struct Product {
             bytes = byte_sums_of(given, how, shift, number, 7);
             bytes.high = static_cast<int32_t>(m >> 15);
             bytes.low = static_cast<int32_t>(m & 0x7fff);
-            bytes.sure = sure_of(4 * 65025 * given.a + std::abs(given.zero));
+            bytes.sure = sure_of(65025 * given.a + std::abs(given.zero));
         }
 #endif
         of_codes(a.type, "IntMul", [&](auto code) {

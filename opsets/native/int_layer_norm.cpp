@@ -106,8 +106,8 @@ inline bool fits_float(const Row &row, const Scales &scales, const Powers &power
     const double distance = static_cast<double>(farthest);
     const double factor = static_cast<double>(row.factor), each = factor * powers.norm;
     const double reach = distance * each * scales.largest_slope, start = scales.largest_start;
-    /* the norm is rounded by a half; three factors, two products, the start and a sum by as
-       much as float32 does */
+    /* the norm is rounded by a half; two factors, three products, the start and two sums by as
+       much as float32 does, if none are fused */
     const double error = 0.5 * scales.largest_slope + (7 * reach + 3 * start) / EXACT;
     found->times = static_cast<float>(row.times);
     found->less = static_cast<float>(row.less);

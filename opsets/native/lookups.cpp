@@ -48,18 +48,16 @@ void avx2_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count
 }
 END_SET
 BEGIN_AVX512
+#include "avx512_lookup.h"
+
 void avx512_look(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t count) {
     const __m512i first = _mm512_loadu_si512(table), second = _mm512_loadu_si512(table + 64);
     const __m512i third = _mm512_loadu_si512(table + 128);
     const __m512i fourth = _mm512_loadu_si512(table + 192);
     for (int64_t k = 0; k < count; k += 64) {
-        const int64_t left = count - k;
-        const __mmask64 some = left >= 64 ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+        const __mmask64 some = first_of(count - k);
         const __m512i code = _mm512_maskz_loadu_epi8(some, x + k);
-        const __m512i low = _mm512_permutex2var_epi8(first, code, second);
-        const __m512i high = _mm512_permutex2var_epi8(third, code, fourth);
-        const __m512i found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(code), low, high);
-        _mm512_mask_storeu_epi8(y + k, some, found);
+        _mm512_mask_storeu_epi8(y + k, some, looked_up(first, second, third, fourth, code));
     }
 }
 
@@ -93,15 +91,8 @@ void avx512_columns(const uint8_t *tables, const uint8_t *x, uint8_t *y, int64_t
         rows[k] = _mm512_inserti32x4(row, _mm_maskz_loadu_epi8(some, from + 3 * step), 3);
     }
     transpose(rows);
-    for (int channel = 0; channel < count; channel++) {
-        const uint8_t *table = tables + 256 * channel;
-        const __m512i code = rows[channel];
-        const __m512i low = _mm512_permutex2var_epi8(_mm512_loadu_si512(table), code,
-                                                     _mm512_loadu_si512(table + 64));
-        const __m512i high = _mm512_permutex2var_epi8(_mm512_loadu_si512(table + 128), code,
-                                                      _mm512_loadu_si512(table + 192));
-        rows[channel] = _mm512_mask_blend_epi8(_mm512_movepi8_mask(code), low, high);
-    }
+    for (int channel = 0; channel < count; channel++)
+        rows[channel] = looked_up(tables + 256 * channel, rows[channel]);
     transpose(rows);
     for (int k = 0; k < 16; k++) {
         uint8_t *to = y + 4 * k * step;

@@ -40,6 +40,7 @@ struct Quotients {
 #if QPASSES_SETS > 1
 BEGIN_AVX512
 namespace avx512 {
+#include "avx512_lookup.h"
 #include "avx512_softmax.h"
 }
 END_SET
