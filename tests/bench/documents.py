@@ -6,8 +6,8 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from math import prod
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from calibration.presets import PRESET_NOTES
@@ -166,15 +166,13 @@ def latency() -> str:
     for model in models:
         line = [model, f"{times[model, counts[0]]:.3f}"]
         lines.append(line + [ratio(model, *cell) for cell in cells])
-    means = [f"{_mean([found.get((model, *cell)) for model in models]):.2f}" for cell in cells]
+    known = [
+        [found[model, *cell] for model in models if (model, *cell) in found] for cell in cells
+    ]
+    means = [f"{geometric_mean(each):.2f}" for each in known]
     lines.append(["geometric mean", "", *means])
     heads = [f"{graphs[graph]} ({count})" for count, graph in cells]
     return table(["model", "float, ms", *heads], lines)
-
-
-def _mean(ratios: Sequence[float | None]) -> float:
-    known = [each for each in ratios if each is not None]
-    return prod(known) ** (1 / len(known))
 
 
 def classify() -> str:

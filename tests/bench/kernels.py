@@ -6,8 +6,9 @@ edges. Elements are those of the first input; a copy moves as many bytes.
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,7 +19,8 @@ from rich.table import Table
 
 from qpasses.api import quantize
 from qpasses.ir.runtime import IR_VERSION, OPSET
-from tests.bench.latency import BLOCK_SECONDS, runner
+from tests.bench.interleaved import interleaved
+from tests.bench.latency import runner
 
 _WINDOW = "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]"
 _TWICE = "s = Constant <value_floats = [1.0, 1.0, 2.0, 2.0]> ()"
@@ -90,26 +92,10 @@ def nanoseconds(inputs: str, nodes: str, rounds: int) -> list[float]:
     floats = _feed(real, lambda shape: np.asarray(rng.normal(size=shape), np.float32))
     (first, *_) = stored.values()
     runners = [runner(integer, 1, True), runner(integer, 1, False), runner(real, 1, False)]
-    work: list[Callable[[], object]] = [
-        lambda session=session, feed=feed: session.run(None, feed)  # type: ignore[misc]
-        for session, feed in zip(runners, [stored, stored, floats], strict=True)
-    ]
-    target = np.empty_like(first)
-    work.append(lambda: np.copyto(target, first))
-
-    def block(each: Callable[[], object], repeats: int) -> float:
-        start = time.perf_counter()
-        for _ in range(repeats):
-            each()
-        return (time.perf_counter() - start) / repeats
-
-    repeats = [
-        max(1, round(BLOCK_SECONDS / min(block(each, 1) for _ in range(20)))) for each in work
-    ]
-    times = [
-        [block(each, count) for each, count in zip(work, repeats, strict=True)]
-        for _ in range(rounds)
-    ]
+    runs = zip(runners, [stored, stored, floats], strict=True)
+    work: list[Callable[[], Any]] = [partial(each.run, None, feed) for each, feed in runs]
+    work.append(partial(np.copyto, np.empty_like(first), first))
+    times = interleaved(work, rounds)
     return [float(each) / first.size * 1e9 for each in np.median(times, axis=0)]
 
 

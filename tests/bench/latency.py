@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,8 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.jobs.result import Result
 from qpasses.prepare.canonical import prepare
+from tests.bench.interleaved import interleaved
 from tests.bench.manifest import ZOO, Entry, Model, entries
-
-BLOCK_SECONDS = 0.01
-"""In each round every graph runs for about so long before it is the next one's turn."""
 
 SPINNING_SECONDS = 0.06
 """After a run the threads of a session take a core for so long; then it is another's turn."""
@@ -153,22 +152,8 @@ def measure(
     Those at the places ``kernels`` run with the compiled ones.
     """
     runners = [runner(model, threads, i in kernels) for i, model in enumerate(models)]
-    times, repeats = np.zeros((rounds, len(models))), [1] * len(models)
-
-    def block(i: int) -> float:
-        start = time.perf_counter()
-        for _ in range(repeats[i]):
-            runners[i].run(None, feed)
-        return (time.perf_counter() - start) / repeats[i]
-
-    for i in range(len(models)):
-        repeats[i] = max(1, round(BLOCK_SECONDS / min(block(i) for _ in range(10))))
-    for turn in range(rounds):
-        for i in range(turn, turn + len(models)):  # the order rotates
-            if threads > 1:
-                time.sleep(SPINNING_SECONDS)
-            times[turn, i % len(models)] = block(i % len(models))
-    return times
+    runs = [partial(each.run, None, feed) for each in runners]
+    return interleaved(runs, rounds, SPINNING_SECONDS if threads > 1 else 0)
 
 
 def bench(case: Entry, work: Path, rounds: int, threads: Sequence[int]) -> list[Row]:
@@ -213,7 +198,7 @@ def show(rows: Sequence[Row], rounds: int) -> None:
         for name in ("to_static", "to_float"):
             found = [value for row in alike if (value := getattr(row, name)) is not None]
             if found:
-                mean = float(np.exp(np.log(found).mean()))
+                mean = geometric_mean(found)
                 print(f"{graph}, {threads} threads, {name}: {mean:.3f} in the geometric mean")
 
 

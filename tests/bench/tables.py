@@ -8,8 +8,8 @@ own quantized kernels. The last column is the body that `quantize` chose.
 
 import argparse
 import sys
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx
@@ -30,9 +30,9 @@ from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import read_record
 from qpasses.ir.runtime import IR_VERSION, OPSET
 from qpasses.ir.stages import CLAMPING
+from tests.bench.interleaved import interleaved
 
 SHAPE = (1, 32, 56, 56)
-BLOCK_SECONDS = 0.01
 LOOKUP, SANDWICH = "onnxruntime", "onnxruntime_float"
 
 CHAINS = {
@@ -104,21 +104,9 @@ def nanoseconds(
         runners[name] = ort.InferenceSession(model.SerializeToString(), options)
     (given,) = (value.name for value in next(iter(runners.values())).get_inputs())
 
-    def block(runner: ort.InferenceSession, repeats: int) -> float:
-        start = time.perf_counter()
-        for _ in range(repeats):
-            runner.run(None, {given: stored})
-        return (time.perf_counter() - start) / repeats
-
-    repeats = {
-        name: max(1, round(BLOCK_SECONDS / min(block(runner, 1) for _ in range(20))))
-        for name, runner in runners.items()
-    }
-    times: dict[str, list[float]] = {name: [] for name in runners}
-    for _ in range(rounds):
-        for name, runner in runners.items():
-            times[name].append(block(runner, repeats[name]))
-    return {name: float(np.median(each)) / stored.size * 1e9 for name, each in times.items()}
+    runs = [partial(each.run, None, {given: stored}) for each in runners.values()]
+    times = np.median(interleaved(runs, rounds), axis=0) / stored.size * 1e9
+    return dict(zip(runners, times.tolist(), strict=True))
 
 
 def show(rows: Sequence[tuple[str, ...]], rounds: int) -> None:
