@@ -308,9 +308,9 @@ def _by_number(laying: _Laying, node: Node) -> bool:
     wanted = {}
     for place in places:
         values = constant(node.inputs[place])
-        dims = rank if values is None else values.ndim
-        if values is None and (node.inputs[place].is_empty() or not dims):
+        if node.inputs[place].is_empty() or (values is not None and values.size == 1):
             continue
+        dims = rank if values is None else values.ndim
         if dims > rank or order[: rank - dims] != in_order(rank - dims):
             return False
         wanted[place] = without(order, range(rank - dims))

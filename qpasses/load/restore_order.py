@@ -230,7 +230,7 @@ def _by_number(lying: _Lying, node: Node) -> None:
         if values is None and not tensor.is_empty():
             if lying.known(tensor) not in ((), order):
                 raise _MeaninglessError("they are not alike")
-        elif values is not None and values.ndim:
+        elif values is not None and (values.size != 1 or tensor.name in lying.record.orders):
             missing = rank - values.ndim
             if missing < 0 or order[:missing] != tuple(range(missing)):
                 raise _MeaninglessError(f"constant {tensor.name!r} has {values.ndim} axes")

@@ -28,6 +28,7 @@ WEIGHTS = {
     "v": numbers(6, 6, 1, 1),
     "deep": numbers(6, 1, 3, 3),
     "half": np.abs(numbers(6, 1, 1)) / 4,
+    "third": np.full(1, 1 / 3, np.float32),
 }
 SIZES = {
     "shape": np.array([0, 2, 3, 8, 8]),
@@ -54,6 +55,7 @@ BODIES = {
     "a mean": "m = ReduceMean <keepdims = 1> (a, last)  p = Mul (a, m)  y = Conv (p, v)",
     "a mean without axes": "m = ReduceMean <keepdims = 0> (a, last)  y = Softmax (m)",
     "slopes": "r = PRelu (a, half)  y = Conv (r, v)",
+    "a slope": "r = PRelu (a, third)  y = Conv (r, v)",
     "pools": """
         p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a)
         q = AveragePool <kernel_shape = [2, 2]> (p)  y = Conv (q, v)""",
@@ -139,6 +141,16 @@ def test_either_layout_gives_the_same_bits_and_means_the_same(name):
 def test_other_types_targets_and_scales_of_channels_may_lie_so_too(options):
     name = "a product of channels"
     first, last = both(name, **options)
+    assert digests(first) == digests(last)
+    assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
+
+
+@pytest.mark.parametrize("target", ["bm1684x", "ivit", "tflite"])
+@pytest.mark.parametrize("name", ["slopes", "a slope"])
+def test_slopes_that_are_integers_lie_as_what_is_around_them(name, target):
+    first, last = both(name, target=target)
+    assert [n.op_type for n in last.graph.node if n.op_type.endswith("Relu")] == ["IntCodedPRelu"]
+    assert sum(node.op_type == "Transpose" for node in last.graph.node) == 2
     assert digests(first) == digests(last)
     assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
 
