@@ -149,7 +149,8 @@ def test_other_types_targets_and_scales_of_channels_may_lie_so_too(options):
 @pytest.mark.parametrize("name", ["slopes", "a slope"])
 def test_slopes_that_are_integers_lie_as_what_is_around_them(name, target):
     first, last = both(name, target=target)
-    assert [n.op_type for n in last.graph.node if n.op_type.endswith("Relu")] == ["IntCodedPRelu"]
+    relus = [node.op_type for node in last.graph.node if node.op_type.endswith("Relu")]
+    assert relus == ["IntCodedPRelu"]
     assert sum(node.op_type == "Transpose" for node in last.graph.node) == 2
     assert digests(first) == digests(last)
     assert qpasses.verify(last, net(name), feeds()).verdict == "ok"
