@@ -6,7 +6,19 @@ from math import ceil
 
 import numpy as np
 
+from opsets.declaration import Attributes, Constants, Constraint, Shape
 from opsets.fixed_point import Int64
+
+
+def _windows_fit(constants: Constants, attributes: Attributes, _shape: Shape) -> bool:
+    outputs, _, *kernel = constants["w"].shape
+    given = attributes.get("kernel_shape", kernel)
+    return [*given] == kernel and outputs % attributes["group"] == 0
+
+
+WINDOWS_FIT = Constraint(
+    "`kernel_shape` is that of w, whose output channels `group` divides", _windows_fit
+)
 
 
 def convolve(

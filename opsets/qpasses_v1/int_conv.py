@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from opsets.attribute_kinds import STEPS, TWICE, WINDOW, Integer, Integers, Text
 from opsets.bias_rests import BIAS_RESTS, RESTS_FIT, with_rests
-from opsets.convolution import convolve
+from opsets.convolution import WINDOWS_FIT, convolve
 from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
 from opsets.double import accumulator_bodies
 from opsets.either_layout import CHANNELS_LAST, in_either_layout
@@ -115,7 +115,7 @@ INT_CONV = Op(
     ),
     evidence="thresholds",
     scaling=Scaling.RATIO,
-    constraints=[RESTS_FIT],
+    constraints=[RESTS_FIT, WINDOWS_FIT],
     probe=Probe.FILTERS,
     laws={"a silent input gives the bias": _zero_input_gives_the_bias},
     formula="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32; y = "

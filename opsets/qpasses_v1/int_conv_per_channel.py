@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.attribute_kinds import STEPS, TWICE, WINDOW, Integer, Integers
-from opsets.convolution import convolve
+from opsets.convolution import WINDOWS_FIT, convolve
 from opsets.declaration import (
     PER_CHANNEL,
     Attributes,
@@ -219,7 +219,7 @@ INT_CONV_PER_CHANNEL = Op(
     ],
     evidence="thresholds",
     scaling=Scaling.RATIO,
-    constraints=[DEPTHWISE],
+    constraints=[DEPTHWISE, WINDOWS_FIT],
     probe=Probe.FILTERS,
     laws={"zeros give the bias": _zeros_give_the_bias},
     formula="acc = sum((x - x_zero[channel]) * (w - w_zero)) + bias, exact in int32; y = "

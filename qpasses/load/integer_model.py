@@ -45,7 +45,7 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     try:
         record, about = read_record(model)
         graph = _imported(model)
-        problem = _unrecorded(about) or _other_version(model)
+        problem = _unrecorded(about) or _other_version(model) or _without(graph, record)
         if not problem:
             restore_order(graph, record)
             problem = _problem(graph, record)
@@ -85,6 +85,13 @@ def _unrecorded(about: dict[str, Any]) -> str:
     if any(not isinstance(about.get(name, {}), dict) for name in _BY_NAME):
         return f"{', '.join(_BY_NAME)} are not by name"
     return ""
+
+
+def _without(graph: Graph, record: Record) -> str:
+    """The first node that the record says nothing of."""
+    nodes = [each.name for each in graph.nodes if each.domain == DOMAIN]
+    missing = [name for name in nodes if name not in record.nodes]
+    return f"node {missing[0]!r} has no record" if missing else ""
 
 
 def _problem(graph: Graph, record: Record) -> str:
@@ -141,7 +148,7 @@ def _unfinished(configuration: dict[str, Any]) -> str:
 def _node_problem(node: Node, record: Record) -> str:
     if node.op not in PROOFS:
         return f"unknown op {node.op} in node {node.name!r}"
-    op, entry = OPS[node.op], record.nodes.get(node.name)
+    op, entry = OPS[node.op], record.nodes[node.name]
     ends = len(node.inputs), len(node.outputs)
     if ends != (len(op.inputs), len(op.outputs)) or _is_unlike(node, op):
         return f"node {node.name!r} has not the inputs and attributes of {node.op}"
@@ -151,8 +158,6 @@ def _node_problem(node: Node, record: Record) -> str:
             f"node {node.name!r} shifts by {shift}: shifts are {shifts.start} to "
             f"{shifts.stop - 1}"
         )
-    if entry is None:
-        return f"node {node.name!r} has no record"
     if wide := _too_wide(node, record):
         return f"node {node.name!r} ({node.op}) takes no 16 bits, which {wide!r} has"
     try:

@@ -261,6 +261,8 @@ def _transpose(lying: _Lying, node: Node) -> None:
     moved = node.attrs.get("perm", list(reversed(range(len(before)))))
     perm = _permutation(before, after, moved)
     if perm == list(range(len(perm))) and node.name not in lying.record.nodes:
+        if lying.sizes(node.inputs[0]) != lying.sizes(node.outputs[0]):
+            raise _MeaninglessError(f"{node.outputs[0].name!r} is said to have other sizes")
         lying.copies(node)
     node.attrs["perm"] = perm
 

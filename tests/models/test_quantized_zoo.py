@@ -43,6 +43,7 @@ STATES = {
     ),
     "yolo_lpr_qdq_u8s8": State("incomplete", {"Cast": 6, "Range": 6}, SHAPES),
     "tflite_movenet_lightning_int8": State("incomplete", {"Cast": 5}, SHAPES),
+    "yolov8n_320_dyn_s8": State(left={"Concat": 1}, why="with what is much wider"),
     "tinyml_mobilenetv3_cifar_dyn": State(not_kept=3, why_not=f"{TOO_SMALL}: quantized anew"),
     "ort_qdq_axis_snps": State(
         not_kept=2,
