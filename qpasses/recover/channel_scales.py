@@ -27,7 +27,7 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.place.free_channels import FreeChannels
 from qpasses.place.placement import BIAS_LIMIT, activation_parameters, quantize_weights
-from qpasses.recover.judge import Judge, gains
+from qpasses.recover.judge import TOO_FEW, Judge, gains
 
 WIDENED = 1.25
 """A channel has fewer values than its tensor: samples may lack its largest."""
@@ -144,7 +144,7 @@ def scale_channels(
     asked = context.settings.activation_scales or "per-tensor"
     if asked == "auto" and not len(judge.samples):
         free = len(seen.free.channels)
-        return Scaled(asked, free=free, reason="too few different samples to hold any back")
+        return Scaled(asked, free=free, reason=TOO_FEW)
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.channels}
     possible = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
     free = len(possible)
