@@ -1,6 +1,7 @@
 """Quantization error: outputs of an integer graph beside those of its float original."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ _BOUNDS_DB = {GOOD: 20.0, FAIR: 10.0}
 
 _BOUNDS_SHARE = {GOOD: 0.98, FAIR: 0.90}
 """Of labels that are the same."""
+
+_WORDS = POOR, FAIR, GOOD, NOT_MEASURED
+
+_NOTHING = {"name": None, "word": NOT_MEASURED, "sqnr_db": None, "agreement": None}
 
 _NUMBERS, _LABELS = {*"fiub"}, {*"iubOSU"}
 """The kinds of numpy's types."""
@@ -72,13 +77,15 @@ class Accuracy:
             finite = np.isfinite(self._sums[i]).all() and signal * other > 0
             cosine = product / (signal * other) ** 0.5 if finite else None
             same, labels = self._labels[i].tolist()
+            agreement, decibels = same / labels if labels else None, _sqnr(signal, noise)
             rows.append(
                 {
                     "name": name,
-                    "sqnr_db": _sqnr(signal, noise),
+                    "word": _word(agreement, decibels),
+                    "sqnr_db": decibels,
                     "cosine": _finite(cosine),
                     "max_abs_error": _finite(self._largest[i]),
-                    "agreement": same / labels if labels else None,
+                    "agreement": agreement,
                     "unlike_sizes": self._unlike[i],
                 }
             )
@@ -86,37 +93,31 @@ class Accuracy:
 
 
 def rated(outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """``summary.accuracy`` of a report: the word for the worst of ``accuracy.outputs``."""
-    rows = [(word, each) for each in outputs if (word := _word(each)) != NOT_MEASURED]
-    if not rows:
-        blank = dict.fromkeys(("sqnr_db", "agreement", "output"))
-        return {"word": NOT_MEASURED, **blank}
-    word, worst = min(rows, key=_worst_first)
+    """``summary.accuracy`` of a report: the worst of ``accuracy.outputs``."""
+    worst = min(outputs, key=_worst_first, default=_NOTHING)
     is_real = worst["agreement"] is None
+    is_known = worst["word"] != NOT_MEASURED
     return {
-        "word": word,
+        "word": worst["word"],
         "sqnr_db": worst["sqnr_db"] if is_real else None,
         "agreement": worst["agreement"],
-        "output": worst["name"],
+        "output": worst["name"] if is_known else None,
     }
 
 
-def _word(output: Mapping[str, Any]) -> str:
+def _worst_first(output: Mapping[str, Any]) -> tuple[int, float]:
+    """By the word; of labels that have the same one as numbers, the labels."""
     share, decibels = output["agreement"], output["sqnr_db"]
-    figure, bounds = (
-        (decibels, _BOUNDS_DB) if share is None else (share, _BOUNDS_SHARE)
-    )
+    figure = share - 1 if share is not None else decibels
+    return _WORDS.index(output["word"]), inf if figure is None else figure
+
+
+def _word(agreement: float | None, decibels: float | None) -> str:
+    is_real = agreement is None
+    figure, bounds = (decibels, _BOUNDS_DB) if is_real else (agreement, _BOUNDS_SHARE)
     if figure is None:
         return NOT_MEASURED
     return next((word for word, bound in bounds.items() if figure >= bound), POOR)
-
-
-def _worst_first(row: tuple[str, Mapping[str, Any]]) -> tuple[int, bool, float]:
-    """Labels before numbers of the same word, which have another measure."""
-    word, output = row
-    is_real = output["agreement"] is None
-    place = (POOR, FAIR, GOOD).index(word)
-    return place, is_real, output["sqnr_db" if is_real else "agreement"]
 
 
 def compare(

@@ -179,7 +179,9 @@ def _compare(
     result.record = replace(read.record, macs=context.record.macs)
     left = context.selection.excluded, context.selection.unlisted
     known = Known.of(real, context.given)
-    checked = check(read.graph, read.record, read.settings, read.about, real, *left, known, advance)
+    checked = check(
+        read.graph, read.record, read.settings, read.about, real, *left, known, advance
+    )
     result.simulated = checked.simulated
     differences = [*checked.differences, *unlike_file(read.model, real.opset)]
     result.checks["float_graph"] = {

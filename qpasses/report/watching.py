@@ -26,7 +26,7 @@ _LONG = 1.0
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Watches]:
+def progress_bars(console: Console) -> Iterator[Watches]:
     """Callbacks for the pipeline that show what is done now, and nothing of a pass.
 
     In a terminal by bars that tell the time that is left and go away, else by a line for each
