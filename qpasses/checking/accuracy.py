@@ -43,9 +43,9 @@ class Accuracy:
     def update(self, expected: Sequence[NDArray[Any]], found: Sequence[NDArray[Any]]) -> None:
         """Take in the outputs of one sample; raises ModelError if they are not of one rank.
 
-        Those that are no arrays are passed over. So are outputs of other sizes, as there are where sizes
-        follow from values (NonZero, boxes that are kept); they are counted. Those that are not
-        float are labels: how many are the same is counted.
+        Outputs that are no arrays are passed over. So are those of other sizes, as there are
+        where sizes follow from values (NonZero, boxes that are kept); they are counted. What
+        is not float are labels: how many are the same is counted too.
         """
         for i, (reference, other) in enumerate(zip(expected, found, strict=True)):
             if isinstance(reference, list):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import nan
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
@@ -57,7 +58,7 @@ class Parameter(click.Option):
             required=found.is_required,
             show_default=about.unset or True,
             metavar=about.metavar or _metavar(found),
-            help=about.help + _known(found),
+            help=_known(found) + about.help,
             **({} if found.is_required else {"default": found.default}),
             **(_CONFIG if found.name == "config" else {}),
         )
@@ -99,8 +100,11 @@ def _metavar(found: Declared) -> str | None:
 
 
 def _known(found: Declared) -> str:
-    """Choices that have no room beside the name of the option."""
-    return f" One of {', '.join(found.option.choices)}." if _has_many_choices(found) else ""
+    """Choices that have no room beside the name of the option, in lines of their own."""
+    if not _has_many_choices(found):
+        return ""
+    listed = ", ".join(found.option.choices)
+    return "\b\n" + fill(listed, _BESIDE, break_on_hyphens=False) + "\n\n"
 
 
 def _has_many_choices(found: Declared) -> bool:
@@ -109,6 +113,9 @@ def _has_many_choices(found: Declared) -> bool:
 
 _MOST_CHOICES = 8
 """So many have room on a line of a help."""
+
+_BESIDE = 44
+"""Columns beside the names of options, of 80."""
 
 
 def _type(found: Declared) -> Any:

@@ -99,12 +99,11 @@ def _entries(path: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def _unlike_usual(path: str, shown: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """What of the options to show the user said, and where the evidence is."""
-    known = declared(COMMANDS[path])
     return {
-        name: value
-        for name, value in shown.items()
-        if name == "evidence_file"
-        or (name in known and options.get(name, value) != known[name].default)
+        name: shown[name]
+        for name, known in declared(COMMANDS[path]).items()
+        if name == "evidence_file" or options.get(name, shown.get(name)) != known.default
+        if name in shown
     }
 
 

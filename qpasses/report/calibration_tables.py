@@ -8,7 +8,6 @@ from rich.table import Table
 from qpasses.report.terminal import print_samples, print_skipped, print_warnings
 from qpasses.report.wording import Name, counted
 
-
 _WIDE = 100
 """Columns from which on the table shows everything."""
 

@@ -33,7 +33,7 @@ def _size(report: Report, _verbose: bool) -> Rows:
 
 def _megabytes(count: int) -> str:
     size = count / 1e6
-    return f"{size:.2f} MB" if size >= 0.1 else f"{size:.4f} MB"
+    return f"{size:.2f} MB" if size >= 1 else f"{size:.3f} MB"
 
 
 def _nodes_run(report: Report, _verbose: bool) -> Rows:
@@ -175,7 +175,7 @@ def _checks(report: Report, _verbose: bool) -> Rows:
     if probe := checks.get("kernel_probe"):
         yield (
             "kernel probe",
-            f"{counted(probe['nodes'], 'node')}, {probe['accumulators']:,} accumulators: "
+            f"{probe['accumulators']:,} accumulators on {probe['nodes']} nodes: "
             f"{probe['mismatches']} differ",
         )
     yield from _compiled(checks.get("compiled_kernels"))

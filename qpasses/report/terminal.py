@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from qpasses.report.details import print_details
 from qpasses.report.summary import summary_rows

@@ -1,4 +1,4 @@
-"""How far a command is: bars in a terminal, else a line for each stage; or what took how long."""
+"""How far a command is: bars, or a line for each long stage; and what took how long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
