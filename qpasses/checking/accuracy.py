@@ -1,6 +1,6 @@
 """Quantization error: outputs of an integer graph beside those of its float original."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -11,6 +11,7 @@ from calibration import Session
 from opsets.errors import ModelError
 from qpasses.checking.reference import Expected
 from qpasses.ir.edges import RealSession
+from qpasses.ir.progress import Advance, no_advance
 
 SQNR_CAP_DB = 200.0
 
@@ -124,7 +125,7 @@ def compare(
     names: Sequence[str],
     runs: Iterable[Expected],
     other: Session | RealSession,
-    advance: Callable[[], None],
+    advance: Advance = no_advance,
 ) -> Accuracy:
     """Run a model on the samples of ``runs`` and compare its outputs with theirs, by name.
 

@@ -44,7 +44,7 @@ def _nodes_run(report: Report, _verbose: bool) -> Rows:
     run, built = latency["nodes_run"], "" if latency["built"] else ", not built here"
     yield (
         "nodes that run",
-        f"at most {run['bodies']:,}, {run['kernels']:,} with compiled kernels{built}",
+        f"{run['bodies']:,} at most, {run['kernels']:,} with compiled kernels{built}",
     )
 
 
@@ -246,7 +246,7 @@ _UNLIKE_SHOWN = 4
 
 
 def _tables(report: Report, _verbose: bool) -> Rows:
-    """Lookups, the tables they share, and where ranges are those of functions."""
+    """Lookups, and the tables they share."""
     tables = report["summary"]["tables"]
     if tables["lookups"]:
         yield (
@@ -256,10 +256,14 @@ def _tables(report: Report, _verbose: bool) -> Rows:
         )
         bodies = tables["bodies"].items()
         yield "computed by", ", ".join(f"{count} {body}" for body, count in bodies)
+
+
+def _asked_for(report: Report, verbose: bool) -> Rows:
+    """What came of ranges of functions and of tables that were to be shared."""
     ranges = report.get("calibration", {}).get("tensors", [])
     if of_functions := [each["name"] for each in ranges if each["method"] == "function"]:
-        listed = f"{counted(len(of_functions), 'tensor')}: {', '.join(of_functions)}"
-        yield "ranges of functions", listed
+        listed = some(of_functions, None if verbose else _NAMED)
+        yield "ranges of functions", f"{counted(len(of_functions), 'tensor')}: {listed}"
     if sharing := report.get("sharing"):
         yield (
             f"tables of chains, shared within {sharing['limit_db']:g} dB",
@@ -321,9 +325,10 @@ def _kernels(report: Report, _verbose: bool) -> Rows:
 _Add = Callable[[Report, bool], Rows]
 
 _USUAL: Sequence[_Add] = (
-    *(_size, _nodes_run, _integer, _left_in_float, _kept, _not_tried, _repairs, _checks),
+    *(_size, _nodes_run, _integer, _left_in_float, _kept),
+    *(_asked_for, _not_tried, _repairs, _checks),
 )
 _VERBOSE: Sequence[_Add] = (
     *(_size, _nodes_run, _integer, _left_in_float, _kept),
-    *(_nodes, _channels, _tables, _rounding, _chosen, _repairs, _kernels, _checks),
+    *(_nodes, _channels, _tables, _asked_for, _rounding, _chosen, _repairs, _kernels, _checks),
 )

@@ -226,7 +226,7 @@ def test_quantize_prints_what_its_report_says(quantized):
     for line in (
         f"logits {logits['sqnr_db']:.2f} {logits['cosine']:.6f}",
         f"size {before / 1e6:.3f} MB to {after / 1e6:.3f} MB, {after / before:.0%} of it",
-        f"nodes that run at most {run['bodies']}, {run['kernels']} with compiled kernels",
+        f"nodes that run {run['bodies']} at most, {run['kernels']} with compiled kernels",
         f"integer 100.0% of nodes, 100.0% of {macs:,} multiply-accumulates",
         "left in float nothing",
     ):
