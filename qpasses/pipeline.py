@@ -283,10 +283,9 @@ def _seen(state: State) -> Seen | None:
     run = Run(
         skip_bad=calibration.skip_bad,
         workers=calibration.workers,
-        progress=state.progress("look at channels", len(good)),
         held_back=frozenset(state.held_back.names),
     )
-    return see_channels(state.graph, free, state.ranges.statistics, good, run)
+    return see_channels(state.graph, free, state.ranges.statistics, good, run, state.progress)
 
 
 def _expected(state: State) -> Expected:

@@ -15,6 +15,7 @@ from qpasses.ir.graph import Graph, Node, dequantized, input_at
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.order import tidy
 from qpasses.ir.patterns import clamps_all, real_value_of
+from qpasses.ir.progress import Progress
 from qpasses.ir.record import (
     AnyQuantization,
     ChannelQuantization,
@@ -110,6 +111,7 @@ def see_channels(
     known: Mapping[str, Statistics],
     samples: Samples,
     run: Run,
+    progress: Progress,
 ) -> Seen:
     """What is ``known`` of channels by tensor, and of others of the float ``graph`` a ``run``.
 
@@ -121,7 +123,8 @@ def see_channels(
         if name not in known or known[name].channels is None
     }
     if unknown:
-        run = replace(run, channels=unknown)
+        advance = progress("look at channels", len(samples))
+        run = replace(run, channels=unknown, progress=advance)
         found = collect(prepared_model(graph), [*unknown], samples, run).tensors
         known = {**known, **found}
     channels = {name: known[name].channels for name in free.channels if name in known}

@@ -1,9 +1,10 @@
 """The rows of the summary: what everyone sees, and what --verbose adds."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from qpasses.report.wording import counted, some
+from qpasses.report.wording import counted, fold, some
 
 Report = Mapping[str, Any]
 Rows = Iterable[tuple[str, str]]
@@ -12,17 +13,34 @@ Rows = Iterable[tuple[str, str]]
 _NAMED = 3
 """So many names of a row are shown; with --verbose all."""
 
+_NAME = 24
+"""So many characters of a name that is cut."""
+
 _REASONS = 4
 """So many op types and reasons why nodes are left in float; with --verbose all."""
 
 
-def summary_rows(report: Report, verbose: bool) -> Rows:
+@dataclass(frozen=True)
+class Detail:
+    """How much is said: all with ``verbose``; of names the ends where they are ``cut``."""
+
+    verbose: bool
+    cut: bool
+
+    def names(self, names: Sequence[str]) -> str:
+        """All of them, or the first."""
+        if self.verbose:
+            return ", ".join(names)
+        return some([fold(name, _NAME) for name in names] if self.cut else names, _NAMED)
+
+
+def summary_rows(report: Report, detail: Detail) -> Rows:
     """All rows, in order."""
-    for rows in _VERBOSE if verbose else _USUAL:
-        yield from rows(report, verbose)
+    for rows in _VERBOSE if detail.verbose else _USUAL:
+        yield from rows(report, detail)
 
 
-def _size(report: Report, _verbose: bool) -> Rows:
+def _size(report: Report, _detail: Detail) -> Rows:
     before, after = report["size"]["before"], report["size"]["after"]
     if before is None:
         yield "size", _megabytes(after)
@@ -36,7 +54,7 @@ def _megabytes(count: int) -> str:
     return f"{size:.2f} MB" if size >= 1 else f"{size:.3f} MB"
 
 
-def _nodes_run(report: Report, _verbose: bool) -> Rows:
+def _nodes_run(report: Report, _detail: Detail) -> Rows:
     """How many nodes onnxruntime runs with and without compiled kernels."""
     latency = report.get("latency")
     if latency is None or not any(latency["nodes_run"].values()):
@@ -48,39 +66,34 @@ def _nodes_run(report: Report, _verbose: bool) -> Rows:
     )
 
 
-def _integer(report: Report, _verbose: bool) -> Rows:
+def _integer(report: Report, _detail: Detail) -> Rows:
     """What runs on integers, and what of that in slow bodies."""
     summary = report["summary"]
-    macs, uncounted = summary["macs"], summary["macs_not_counted"]
     text = f"{summary['integer_node_share']:.1%} of nodes"
-    if macs:
-        text += f", {summary['integer_mac_share']:.1%} of {macs:,} multiply-accumulates"
+    if summary["macs"]:
+        text += f", {summary['integer_mac_share']:.1%} of multiply-accumulates"
+    uncounted = summary["macs_not_counted"]
     yield "integer", text + "".join(f", {op} not counted" for op in uncounted)
     if slow := summary["portable_nodes"]:
-        share = f"{summary['fast_mac_share']:.1%}"
-        yield (
-            "portable bodies",
-            f"{counted(len(slow), 'node')}; {share} of the work is in fast ones",
-        )
+        yield "in portable bodies", f"{counted(len(slow), 'node')}: slow in onnxruntime"
 
 
-def _left_in_float(report: Report, verbose: bool) -> Rows:
+def _left_in_float(report: Report, detail: Detail) -> Rows:
     """A row for each op type and reason."""
     left: dict[tuple[str, str], list[str]] = {}
     for node in report["summary"]["float_nodes"]:
         left.setdefault((node["op_type"], node["reason"]), []).append(node["name"])
     if not left:
         yield "left in float", "nothing"
-    shown = None if verbose else _REASONS
+    shown = None if detail.verbose else _REASONS
     for (op, reason), names in [*left.items()][:shown]:
-        listed = some(names, None if verbose else _NAMED)
-        yield f"left in float: {len(names)} {op}", f"{listed}: {reason}"
+        yield f"left in float: {len(names)} {op}", f"{detail.names(names)}: {reason}"
     if shown is not None and len(left) > shown:
         rest = [len(names) for names in [*left.values()][shown:]]
         yield f"left in float: {sum(rest)}", f"for {len(rest)} other reasons: see --verbose"
 
 
-def _not_tried(report: Report, _verbose: bool) -> Rows:
+def _not_tried(report: Report, _detail: Detail) -> Rows:
     """What was to make the integers better and was not tried, where one can do something."""
     by_reason: dict[str, list[str]] = {}
     for key, what in _RECOVERING.items():
@@ -98,18 +111,17 @@ _RECOVERING = {
 }
 
 
-def _kept(report: Report, verbose: bool) -> Rows:
+def _kept(report: Report, detail: Detail) -> Rows:
     """What of a quantized model was kept, and what was not, with the reason."""
     kept = report.get("kept")
     if kept is None:
         return
-    most = None if verbose else _NAMED
     others, lost = kept["from_samples"], kept["weights_not_kept"]
-    rest = f"; from samples: {len(others)}: {some(others, most)}" if others else ""
+    rest = f"; from samples: {len(others)}: {detail.names(others)}" if others else ""
     yield "scales kept", f"{counted(kept['scales'], 'tensor')}{rest}"
-    unlike = "" if verbose or not lost else f"; not of {some([*lost], most)}"
+    unlike = "" if detail.verbose or not lost else f"; not of {detail.names([*lost])}"
     yield "weights kept bit for bit", f"{counted(kept['weights'], 'node')}{unlike}"
-    if not verbose:
+    if not detail.verbose:
         return
     for name, why in lost.items():
         yield f"weights not kept: {name}", why
@@ -121,17 +133,17 @@ def _kept(report: Report, verbose: bool) -> Rows:
             yield what, f"{counted(len(names), 'tensor')}: {', '.join(names)}"
 
 
-def _repairs(report: Report, verbose: bool) -> Rows:
+def _repairs(report: Report, detail: Detail) -> Rows:
     """Codes without a result, and biases that needed larger weight scales."""
     undefined = report["summary"]["undefined_codes"]
     raised = report["summary"]["raised_weight_scales"]
-    if not verbose:
+    if not detail.verbose:
         for what, names in (
             ("not defined everywhere", undefined),
             ("weight scales raised", raised),
         ):
             if names:
-                yield what, some([*names], _NAMED)
+                yield what, detail.names([*names])
         return
     for name, codes in undefined.items():
         yield (
@@ -146,7 +158,7 @@ def _repairs(report: Report, verbose: bool) -> Rows:
         )
 
 
-def _checks(report: Report, _verbose: bool) -> Rows:
+def _checks(report: Report, _detail: Detail) -> Rows:
     """What ``verify`` compared, if it is its report."""
     checks = report.get("checks", {})
     if compared := checks.get("float_graph"):
@@ -212,10 +224,14 @@ def _compiled(found: Mapping[str, Any] | None) -> Rows:
     yield "compiled kernels", text
 
 
-def _nodes(report: Report, _verbose: bool) -> Rows:
+def _nodes(report: Report, _detail: Detail) -> Rows:
     summary = report["summary"]
     yield "nodes", ", ".join(f"{count} {op}" for op, count in summary["nodes"].items())
     yield "integer only", "yes" if summary["integer_only"] else "no"
+    yield (
+        "multiply-accumulates",
+        f"{summary['macs']:,}, {summary['fast_mac_share']:.1%} in fast bodies",
+    )
     if (layout := report.get("layout")) and layout["channels_last"]:
         yield (
             "channels last",
@@ -224,7 +240,7 @@ def _nodes(report: Report, _verbose: bool) -> Rows:
         )
 
 
-def _channels(report: Report, _verbose: bool) -> Rows:
+def _channels(report: Report, _detail: Detail) -> Rows:
     """In how many channels of sums the integers are those of real arithmetic."""
     summary = report["summary"]
     if not summary["channels"]:
@@ -245,7 +261,7 @@ _UNLIKE_SHOWN = 4
 """So many nodes are named whose channels differ from real arithmetic."""
 
 
-def _tables(report: Report, _verbose: bool) -> Rows:
+def _tables(report: Report, _detail: Detail) -> Rows:
     """Lookups, and the tables they share."""
     tables = report["summary"]["tables"]
     if tables["lookups"]:
@@ -258,11 +274,11 @@ def _tables(report: Report, _verbose: bool) -> Rows:
         yield "computed by", ", ".join(f"{count} {body}" for body, count in bodies)
 
 
-def _asked_for(report: Report, verbose: bool) -> Rows:
+def _asked_for(report: Report, detail: Detail) -> Rows:
     """What came of ranges of functions and of tables that were to be shared."""
     ranges = report.get("calibration", {}).get("tensors", [])
     if of_functions := [each["name"] for each in ranges if each["method"] == "function"]:
-        listed = some(of_functions, None if verbose else _NAMED)
+        listed = detail.names(of_functions)
         yield "ranges of functions", f"{counted(len(of_functions), 'tensor')}: {listed}"
     if sharing := report.get("sharing"):
         yield (
@@ -272,7 +288,7 @@ def _asked_for(report: Report, verbose: bool) -> Rows:
         )
 
 
-def _rounding(report: Report, _verbose: bool) -> Rows:
+def _rounding(report: Report, _detail: Detail) -> Rows:
     """How weights were rounded, if not just to the nearest codes, and what told so."""
     rounding = report.get("weight_rounding")
     if rounding is None:
@@ -287,7 +303,7 @@ def _rounding(report: Report, _verbose: bool) -> Rows:
     yield "weights rounded", text
 
 
-def _chosen(report: Report, _verbose: bool) -> Rows:
+def _chosen(report: Report, _detail: Detail) -> Rows:
     """How biases were corrected and which activations have scales of channels, and why."""
     for key, label, counts, what in (
         ("bias_correction", "biases corrected", "nodes", "node"),
@@ -310,7 +326,7 @@ def _judged(found: Mapping[str, Any]) -> str:
     return f"; on {counted(found['held_back'], 'held-back sample')}: {each}"
 
 
-def _kernels(report: Report, _verbose: bool) -> Rows:
+def _kernels(report: Report, _detail: Detail) -> Rows:
     """What compiled kernels take over."""
     latency = report.get("latency")
     if latency is None or not any(latency["nodes_run"].values()):
@@ -322,7 +338,7 @@ def _kernels(report: Report, _verbose: bool) -> Rows:
     yield "compiled kernels", f"for {by_kernels}; bodies for {by_bodies}"
 
 
-_Add = Callable[[Report, bool], Rows]
+_Add = Callable[[Report, Detail], Rows]
 
 _USUAL: Sequence[_Add] = (
     *(_size, _nodes_run, _integer, _left_in_float, _kept),

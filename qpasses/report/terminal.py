@@ -11,13 +11,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from qpasses.report.details import print_details
-from qpasses.report.summary import summary_rows
+from qpasses.report.summary import Detail, summary_rows
 from qpasses.report.wording import Name, counted, fitting, some
 
 _SKIPPED_SHOWN = 20
 """Bad samples in a row; the JSON report lists them all."""
 
-_OUTPUTS_SHOWN = 4
+_OUTPUTS_SHOWN = 3
 """Outputs that lose most; with --verbose all."""
 
 _WRONG_SHOWN = 3
@@ -68,7 +68,7 @@ def print_report(console: Console, report: dict[str, Any], verbose: bool = False
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
-    for name, text in summary_rows(report, verbose):
+    for name, text in summary_rows(report, Detail(verbose, cut=console.is_terminal)):
         table.add_row(escape(name), escape(text))
     console.print(table)
     console.print()

@@ -17,9 +17,9 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
-def some(names: Sequence[str], most: int | None) -> str:
-    """The first ``most`` names, all if it is None, and how many more there are."""
-    left = 0 if most is None else len(names) - most
+def some(names: Sequence[str], most: int) -> str:
+    """The first ``most`` names, and how many more there are."""
+    left = len(names) - most
     return ", ".join(names[:most]) + (f" and {left:,} more" if left > 0 else "")
 
 

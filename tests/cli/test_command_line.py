@@ -218,7 +218,7 @@ def test_quantize_ends_with_0_and_the_verdict_ok(quantized):
 def test_quantize_prints_what_its_report_says(quantized):
     ended, output, path = quantized
     report = read_json(path)
-    macs, (logits,) = report["summary"]["macs"], report["accuracy"]["outputs"]
+    (logits,) = report["accuracy"]["outputs"]
     before, after = FLOAT.stat().st_size, output.stat().st_size
     run = report["latency"]["nodes_run"]
     assert report["size"] == {"before": before, "after": after}
@@ -227,7 +227,7 @@ def test_quantize_prints_what_its_report_says(quantized):
         f"logits {logits['sqnr_db']:.2f} {logits['cosine']:.6f}",
         f"size {before / 1e6:.3f} MB to {after / 1e6:.3f} MB, {after / before:.0%} of it",
         f"nodes that run {run['bodies']} at most, {run['kernels']} with compiled kernels",
-        f"integer 100.0% of nodes, 100.0% of {macs:,} multiply-accumulates",
+        "integer 100.0% of nodes, 100.0% of multiply-accumulates",
         "left in float nothing",
     ):
         assert line in shown
@@ -246,6 +246,7 @@ def test_verbose_adds_the_evidence_by_kind_and_how_all_came_to_be(quantized, tmp
     for line in (
         f"nodes {counts}",
         "integer only yes",
+        f"multiply-accumulates {report['summary']['macs']:,}, 100.0% in fast bodies",
         f"IntConv thresholds onnxruntime {len(convs)} {covered:,} 0 {moved} 1",
         "weights rounded",
         "activation-type uint8",

@@ -80,7 +80,9 @@ def test_the_demo_prints_the_report_and_the_evidence_shown(desk, told):
     assert "for latency: qpasses bench build/demo" in page
     assert lines[-1].startswith("for latency: qpasses bench ")
     shown = page[page.index("qpasses quantize models") :].splitlines()[:2]
-    names = [[option.split()[0] for option in each.split(", ")] for each in (shown[1], lines[1])]
+    names = [
+        [option.split()[0] for option in each.split(", ")] for each in (shown[1], lines[1])
+    ]
     assert [name for name in names[0] if name != "json"] == names[1]
 
 
@@ -90,8 +92,8 @@ def test_the_front_page_shows_lines_of_the_demo_in_their_order(desk, told):
         page[page.index(start) :].partition("\n```")[0]
         for start in ("Against the float model", "Evidence\nop ")
     ]
-    for block, printed in zip(blocks, (lines_of(desk[1]), told), strict=True):
-        rest = iter(printed)
+    for block, lines in zip(blocks, (lines_of(desk[1]), told), strict=True):
+        rest = iter(lines)
         shown = [line for line in block.splitlines() if line != "..."]
         assert [line for line in shown if line not in rest] == []
         assert len(shown) > 5

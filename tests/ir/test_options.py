@@ -336,7 +336,7 @@ def test_options_are_reported_and_recorded(tmp_path):
     assert configuration | expected == configuration
     shown = ended.out.splitlines()[1].split(", ")
     assert {"activation-type int8", "no-per-channel", "symmetric", "exact"} <= {*shown}
-    assert not {*"weight-type calibration-method".split()} & {*" ".join(shown).split()}
+    assert not any(each.startswith(("weight-type", "calibration")) for each in shown)
     assert desk.verify().code == 0
     alike = qpasses.quantize(
         chain(),
