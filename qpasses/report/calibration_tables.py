@@ -23,8 +23,9 @@ def print_calibration(console: Console, report: dict[str, Any]) -> None:
     table.add_column("tensor")
     for name in ("values", "zeros", "min", "max", "range", "method"):
         if wide or name not in _LEFT_OUT:
-            justify = "right" if name != "method" else "left"
-            table.add_column(name, justify=justify, no_wrap=True)
+            table.add_column(
+                name, justify="right" if name != "method" else "left", no_wrap=True
+            )
     for each in tensors:
         zeros = "-" if each["zeros"] is None else f"{each['zeros'] / each['values']:.1%}"
         low, high = each["range"]

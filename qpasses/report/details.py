@@ -43,12 +43,13 @@ def _print_evidence(console: Console, nodes: Sequence[Mapping[str, Any]]) -> Non
         table.add_column(shown, justify="right", no_wrap=True)
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for node in nodes:
-        kind = node["op"], node["kind"], _DIGEST.sub("", node["body"])
-        groups.setdefault(kind, []).append(node)
+        body = _DIGEST.sub("", node["body"])
+        groups.setdefault((node["op"], node["kind"], body), []).append(node)
     for (op, kind, body), alike in groups.items():
         covered = sum(node["domain"] for node in alike)
+        names = [op, kind, body] if wide else [op, body]
         table.add_row(
-            *map(Name, (op, kind, body) if wide else (op, body)),
+            *map(Name, names),
             f"{len(alike):,}",
             f"{covered:,}" if covered else "all",
             f"{sum(node['mismatches'] for node in alike):,}",

@@ -100,7 +100,7 @@ def _reasons(report: Mapping[str, Any]) -> Sequence[str]:
     """Why the proofs are not what they should be, if they are not."""
     summary = report["summary"]
     if summary["verdict"] != "failed":
-        return summary["because"]
+        return [*summary["because"]]
     nodes = report["evidence"]["nodes"]
     wrong = [each["name"] for each in nodes if each["mismatches"] or each["problem"]]
     if wrong:
