@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from qpasses.report.details import print_details
-from qpasses.report.summary import Detail, summary_rows
+from qpasses.report.summary_rows import Detail, summary_rows
 from qpasses.report.wording import Name, counted, fitting, some
 
 _SKIPPED_SHOWN = 20

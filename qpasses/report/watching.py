@@ -12,10 +12,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 Advance = Callable[[], None]
 Watches = tuple[Callable[[str, int], Advance], Callable[[str, Any], None]]
@@ -39,14 +41,21 @@ def progress_bars(console: Console) -> Iterator[Watches]:
         yield _until_done(lambda stage, _: _line(console, stage)), _nothing
 
 
+class _TimeLeft(TimeRemainingColumn):
+    """The time that is left, where it is known how many steps there are."""
+
+    def render(self, task: Task) -> Text:
+        """As said, nothing of a stage of one step."""
+        return Text("") if task.total is None else super().render(task) + " left"
+
+
 def _bars(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        _TimeLeft(),
         console=console,
         transient=True,
         disable=console.quiet,
