@@ -158,7 +158,7 @@ def _compare(
     name: str,
     advance: Advance,
 ) -> list[str]:
-    """How the integer graph is not that of ``original``; ``advance`` after each node."""
+    """How the integer graph is not that of ``original``; ``advance`` comes with each node."""
     found = []
     if read.about["float_sha256"] != original.sha256:
         found.append("the integer model was made from another float model")

@@ -19,7 +19,9 @@ from rich.progress import (
 )
 from rich.text import Text
 
-Advance = Callable[[], None]
+from qpasses.ir.commands import no_watch
+from qpasses.ir.progress import Advance, no_advance
+
 Watches = tuple[Callable[[str, int], Advance], Callable[[str, Any], None]]
 """What is called when a stage of so many steps begins, and after a pass with its graph."""
 
@@ -36,9 +38,9 @@ def progress_bars(console: Console) -> Iterator[Watches]:
     """
     if console.is_interactive:
         with _bars(console) as bars:
-            yield _until_done(lambda stage, steps: _bar(bars, stage, steps)), _nothing
+            yield _until_done(lambda stage, steps: _bar(bars, stage, steps)), no_watch
     else:
-        yield _until_done(lambda stage, _: _line(console, stage)), _nothing
+        yield _until_done(lambda stage, _: _line(console, stage)), no_watch
 
 
 class _TimeLeft(TimeRemainingColumn):
@@ -74,7 +76,7 @@ def _line(console: Console, stage: str) -> tuple[Advance, Advance]:
         if (took := perf_counter() - start) >= _LONG:
             console.print(f"{escape(stage)}: {took:.1f} s", highlight=False, soft_wrap=True)
 
-    return lambda: None, end
+    return no_advance, end
 
 
 def _until_done(
@@ -84,7 +86,7 @@ def _until_done(
 
     def start(stage: str, steps: int) -> Advance:
         if not steps:
-            return lambda: None
+            return no_advance
         step, end = begin(stage, steps)
         taken = count(1)  # threads may take steps
 
@@ -96,10 +98,6 @@ def _until_done(
         return advance
 
     return start
-
-
-def _nothing(_name: str, _graph: Any) -> None:
-    """Show nothing of a pass."""
 
 
 @contextmanager
@@ -121,7 +119,7 @@ def timings(console: Console) -> Iterator[Watches]:
         nonlocal running
         end()
         running = f"{stage} ({steps} steps)" if steps != 1 else stage
-        return lambda: None
+        return no_advance
 
     def after_pass(name: str, graph: Any) -> None:
         console.print(f"{took()}    {name}: {len(graph.nodes)} nodes", highlight=False)

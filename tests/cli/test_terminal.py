@@ -3,7 +3,9 @@
 import os
 import pty
 import re
+import subprocess
 import sys
+from contextlib import suppress
 from io import StringIO
 
 import numpy as np
@@ -215,29 +217,29 @@ def test_quantize_ends_with_the_command_where_accuracy_is_not_good(tmp_path):
 
 
 def in_a_terminal(*arguments, **environment):
-    """What the command writes to a terminal, its codes included."""
-    child, end = pty.fork()
-    if not child:
-        code = "from qpasses.cli import main; main()"
-        words = [sys.executable, "-c", code, *map(str, arguments)]
-        os.execve(sys.executable, words, os.environ | {"COLUMNS": "80"} | environment)
+    """How the command ends and what it writes to a terminal, its codes included."""
+    end, terminal = pty.openpty()
+    words = [
+        sys.executable,
+        "-c",
+        "from qpasses.cli import main; main()",
+        *map(str, arguments),
+    ]
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), terminal)
     found = b""
-    while True:
-        try:
-            part = os.read(end, 1 << 16)
-        except OSError:  # it has ended
-            part = b""
-        if not part:
-            break
-        found += part
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), found.decode()
+    with subprocess.Popen(words, env=os.environ | environment, **streams) as running:
+        os.close(terminal)
+        with suppress(OSError):  # it has ended
+            while part := os.read(end, 1 << 16):
+                found += part
+    os.close(end)
+    return running.returncode, found.decode()
 
 
 def test_colors_go_with_no_color_and_no_line_is_too_long(tmp_path):
     desk = Desk(tmp_path, cnn(), pictures())
     given = "quantize", desk.model, "--data", desk.data, "-o", desk.output
-    plain = {"TERM": "xterm", "NO_COLOR": "1"}
+    plain = {"TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "80"}
     code, text = in_a_terminal(*given, **plain)
     assert code == 0, text
     assert not re.search(r"\x1b\[[0-9;]*[34][0-7]m", text)
