@@ -10,6 +10,7 @@ import onnx
 from calibration import open_samples
 from calibration.held_weights import holding, materialized, released
 from opsets.errors import ModelError, UsageError
+from qpasses.checking.accuracy import rated
 from qpasses.checking.beside.other_programs import check_with, runner_of
 from qpasses.checking.inspection import Inspection, inspect_model
 from qpasses.checking.reference import EarlyRuns
@@ -17,7 +18,7 @@ from qpasses.checking.verification import recorded_preprocessing, verify_integer
 from qpasses.emit.evidence_file import place_to_read, read_certificate, write_outputs
 from qpasses.emit.graph_mlir import graph_as_mlir
 from qpasses.emit.model_file import model_files, too_large, weights_place
-from qpasses.emit.report_file import described, layout_in, report_head, write_report
+from qpasses.emit.report_file import described, layout_in, report_head, size_in, write_report
 from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
 from qpasses.emit.tosa.profile import Profile
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
@@ -193,9 +194,10 @@ def verify(asked: VerifyOptions) -> Result:
         "target": found.settings.target.name,
         "integer_model": {"path": str(path), "sha256": recomputed["integer_model"]["sha256"]},
         "samples": described(feeds) | {"accuracy": count},
-        "summary": summary | {"problems": found.problems},
+        "summary": summary | {"problems": found.problems, "accuracy": rated(accuracy)},
         "evidence": {"nodes": [each.as_json() for each in found.evidence]},
         "quantized_before": original is not None and original.is_quantized,
+        "size": size_in(original, model),
         "layout": layout_in(model, read.record),
         "checks": found.checks,
         "accuracy": {"outputs": accuracy},

@@ -73,7 +73,7 @@ from qpasses.recover.correct_biases import (
     expect,
     note_correction,
 )
-from qpasses.recover.judge import Judge, held_back
+from qpasses.recover.judge import TOO_FEW, Judge, held_back
 from qpasses.recover.round_weights import Rounded, note_rounding, round_weights
 
 
@@ -157,7 +157,7 @@ Stage = Callable[[State], State]
 
 def prepared(state: State) -> State:
     """Any float model -> one canonical float graph with the same results."""
-    advance = state.progress("prepare", 1)
+    advance = state.progress("prepare the graph", 1)
     context, sample = state.context, state.samples.first(state.calibration.skip_bad)
     graph = prepare(state.source, sample, context, state.watch)
     if not state.samples.random:
@@ -226,7 +226,7 @@ def _observed(state: State, names: Sequence[str]) -> Ranges:
 
 def placed(state: State) -> State:
     """Ranges -> ranges that tied tensors share -> a Q/DQ graph."""
-    advance = state.progress("place", 1)
+    advance = state.progress("place scales", 1)
     graph, chosen, context = state.graph, state.plan, state.context
     settings, tying = context.settings, None
     found = with_masked_ranges(graph, chosen, state.ranges, context)
@@ -254,7 +254,7 @@ def placed(state: State) -> State:
     made = replace(made, early=read_early(graph, chosen, context))
     if settings.weight_rounding != "nearest":
         made = replace(made, weights=real_weights(chosen, context))
-    judge = Judge(graph, context.sizes, state.held_back)
+    judge = Judge(graph, context.sizes, state.held_back, state.progress)
     made = replace(made, judge=judge, seen=_seen(made), expected=_expected(made))
     place(graph, chosen, shared, context, state.kept)
     check_stage(PLACED, graph, _grounds(context))
@@ -283,10 +283,9 @@ def _seen(state: State) -> Seen | None:
     run = Run(
         skip_bad=calibration.skip_bad,
         workers=calibration.workers,
-        progress=state.progress("see channels", len(good)),
         held_back=frozenset(state.held_back.names),
     )
-    return see_channels(state.graph, free, state.ranges.statistics, good, run)
+    return see_channels(state.graph, free, state.ranges.statistics, good, run, state.progress)
 
 
 def _expected(state: State) -> Expected:
@@ -295,10 +294,10 @@ def _expected(state: State) -> Expected:
     if how == "none":
         return Expected()
     if how == "auto" and not len(state.held_back):
-        return Expected(reason="too few different samples to hold any back")
+        return Expected(reason=TOO_FEW)
     others = state.samples.without({*state.ranges.skipped, *state.held_back.names})
     matrices = real_weights(state.plan, context).keys()
-    return expect(state.graph, matrices, how, others, context.sizes)
+    return expect(state.graph, matrices, how, others, context.sizes, state.progress)
 
 
 def recovered(state: State) -> State:
@@ -339,7 +338,7 @@ def integerized(state: State) -> State:
 
 def proved(state: State) -> State:
     """Integer graph -> the body of each node, and the evidence that it is its meaning."""
-    advance, evidence = state.progress("prove", len(state.record.nodes)), []
+    advance, evidence = state.progress("prove nodes", len(state.record.nodes)), []
     for each in choose_bodies(state.graph, state.context):
         evidence.append(each)
         advance()

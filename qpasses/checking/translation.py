@@ -51,6 +51,7 @@ from qpasses.checking.whole import (
     unwanted,
 )
 from qpasses.ir.graph import Graph, Node, Tensor, constant, is_float, is_used
+from qpasses.ir.progress import Advance, no_advance
 from qpasses.ir.record import AnyQuantization, Record
 from qpasses.ir.settings import Settings
 
@@ -76,12 +77,13 @@ def check(
     excluded: Container[str] = (),
     unlisted: Container[str] = (),
     known: Known = NOTHING,
+    advance: Advance = no_advance,
 ) -> Checked:
     """Check ``integer`` against ``real``, the float graph as prepared.
 
     ``about`` holds what the integer model says of itself, ``excluded`` the float nodes that
     the user wanted in float, ``unlisted`` those that only others may take in, ``known`` what a
-    quantized original says of its tensors.
+    quantized original says of its tensors. ``advance`` is called before each node.
     """
     pair = Pair(integer, record, settings, real, known)
     found = list(read_inputs(pair))
@@ -91,6 +93,7 @@ def check(
     macs: Counter[str] = Counter()
     unknown = []
     for node in integer.nodes:
+        advance()
         chain, stray = _claimed(node, pair)
         name, rule = _rule_of(node, chain, pair)
         for each in chain:

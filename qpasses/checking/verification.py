@@ -33,7 +33,7 @@ from qpasses.evidence.prove import prove
 from qpasses.ir.edges import Edges, dequantize
 from qpasses.ir.graph import Graph
 from qpasses.ir.macs import measure
-from qpasses.ir.progress import Progress
+from qpasses.ir.progress import Advance, Progress
 from qpasses.ir.record import ChannelQuantization, Record
 from qpasses.ir.rewriting import Context
 from qpasses.ir.runtime import Arrays
@@ -110,7 +110,10 @@ def _verified(
     integer, about = read.model, read.about
     graph, record, settings = read.graph, read.record, read.settings
     ends = [] if original is None else [each.name for each in original.model.graph.output]
-    evidence = list(prove(graph, record))
+    advance, evidence = progress("prove nodes", len(record.nodes)), []
+    for each in prove(graph, record):
+        evidence.append(each)
+        advance()
     fast = proved_fast(graph, record, evidence)
     if runs is not None:
         runs.start(fast)
@@ -124,9 +127,9 @@ def _verified(
         result.record = replace(record, macs=counts)
     else:
         _check_sizes(record)
-        advance = progress("compare with the float graph", 1)
+        advance = progress("compare with the float graph", len(graph.nodes) + 1)
         sample = _sample(original, samples, record)
-        result.problems += _compare(result, read, original, sample, name)
+        result.problems += _compare(result, read, original, sample, name, advance)
         advance()
     result.problems += changed_bodies(integer, graph, record)
     result.problems += unlike_bodies(graph, record, settings, fast)
@@ -153,8 +156,9 @@ def _compare(
     original: Source,
     sample: Arrays | None,
     name: str,
+    advance: Advance,
 ) -> list[str]:
-    """How the integer graph is not that of ``original``."""
+    """How the integer graph is not that of ``original``; ``advance`` comes with each node."""
     found = []
     if read.about["float_sha256"] != original.sha256:
         found.append("the integer model was made from another float model")
@@ -175,7 +179,9 @@ def _compare(
     result.record = replace(read.record, macs=context.record.macs)
     left = context.selection.excluded, context.selection.unlisted
     known = Known.of(real, context.given)
-    checked = check(read.graph, read.record, read.settings, read.about, real, *left, known)
+    checked = check(
+        read.graph, read.record, read.settings, read.about, real, *left, known, advance
+    )
     result.simulated = checked.simulated
     differences = [*checked.differences, *unlike_file(read.model, real.opset)]
     result.checks["float_graph"] = {
@@ -366,14 +372,12 @@ def _probe_compiled(result: Verification, progress: Progress) -> None:
     place = library()
     if place is None:
         return
-    advance = progress("probe compiled kernels", 1)
-    found = probe_compiled(result.graph, result.record, place)
+    found = probe_compiled(result.graph, result.record, place, progress)
     result.checks["compiled_kernels"] = found.as_json()
     result.problems += [
         f"node {name!r}: its compiled kernel differs from the meaning in {count} results"
         for name, count in found.wrong.items()
     ]
-    advance()
 
 
 def _run_samples(

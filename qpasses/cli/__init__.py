@@ -16,18 +16,28 @@ from qpasses.cli.inspect import inspect
 from qpasses.cli.integerize import integerize
 from qpasses.cli.opt import opt
 from qpasses.cli.output import Output
+from qpasses.cli.parameters import Group
 from qpasses.cli.passes import passes
 from qpasses.cli.quantize import quantize
 from qpasses.cli.targets import targets
 from qpasses.cli.verify import verify
 
 _COMMANDS: tuple[click.Command, ...] = (
-    *(quantize, integerize, calibrate, verify, bench, export),
-    *(inspect, passes, opt, targets),
+    *(quantize, verify, bench, inspect, export),
+    *(integerize, calibrate, targets, passes, opt),
 )
+"""Those that are used most come first."""
 
 
-@click.group(commands=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Group,
+    commands=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=(
+        "qpasses quantize model.onnx --data samples/ -o model.int8.onnx",
+        "qpasses verify model.int8.onnx --against model.onnx --data samples/",
+    ),
+)
 @click.version_option(package_name="qpasses")
 def cli() -> None:
     """Float ONNX in, proven integer-only ONNX out."""

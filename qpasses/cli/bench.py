@@ -10,7 +10,12 @@ from qpasses.cli.running import run
 
 
 @click.command(
-    cls=Command, params=[click.Argument(["integer"], type=PATH), *parameters("bench")]
+    cls=Command,
+    params=[click.Argument(["integer"], type=PATH), *parameters("bench")],
+    examples=(
+        "qpasses bench model.int8.onnx --against model.onnx --data samples/",
+        "qpasses bench model.int8.onnx --threads 1,2",
+    ),
 )
 def bench(integer: Path, **options: Any) -> None:
     """Measure how long the integer model INTEGER takes in onnxruntime on this machine.

@@ -46,6 +46,10 @@ def calibrate() -> None:
     _MODEL,
     cls=_CalibrateModel,
     params=[click.Argument(["model"], type=PATH), *parameters("calibrate")],
+    examples=(
+        "qpasses calibrate model.onnx --data samples/ -o table.json",
+        "qpasses quantize model.onnx --calibration-table table.json -o int8.onnx",
+    ),
 )
 def calibrate_model(model: Path, **options: Any) -> None:
     """Collect the statistics of MODEL's tensors over samples in a table.
@@ -73,6 +77,7 @@ def calibrate_model(model: Path, **options: Any) -> None:
         click.Argument(["tables"], nargs=-1, required=True, type=PATH, metavar="TABLE..."),
         *parameters("calibrate merge"),
     ],
+    examples=("qpasses calibrate merge part1.json part2.json -o table.json",),
 )
 def merge(tables: tuple[Path, ...], output: Path) -> None:
     """Join tables of one model over different samples.
@@ -80,7 +85,7 @@ def merge(tables: tuple[Path, ...], output: Path) -> None:
     The result is that of one run over all of the samples, to the last bit.
     """
     from qpasses.place.calibrating import merge_tables
-    from qpasses.report.terminal import counted
+    from qpasses.report.wording import counted
 
     whole = merge_tables(tables, output)
     held = f"{counted(whole.samples, 'sample')}, {counted(len(whole.tensors), 'tensor')}"
@@ -90,6 +95,7 @@ def merge(tables: tuple[Path, ...], output: Path) -> None:
 @calibrate.command(
     cls=Command,
     params=[click.Argument(["table"], type=PATH), *parameters("calibrate convert")],
+    examples=("qpasses calibrate convert table.json --format onnxruntime -o ranges.json",),
 )
 def convert(table: Path, output: Path, **options: Any) -> None:
     """Write the ranges that a method chooses from TABLE for another tool."""

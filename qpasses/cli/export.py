@@ -9,7 +9,12 @@ from qpasses.cli.parameters import PATH, Command, parameters
 
 
 @click.command(
-    cls=Command, params=[click.Argument(["integer"], type=PATH), *parameters("export")]
+    cls=Command,
+    params=[click.Argument(["integer"], type=PATH), *parameters("export")],
+    examples=(
+        "qpasses export model.int8.onnx -o model.mlir",
+        "qpasses export model.int8.onnx --check",
+    ),
 )
 def export(integer: Path, **options: Any) -> None:
     """Write the integer model INTEGER as TOSA: MLIR that its tools read.

@@ -11,7 +11,12 @@ from qpasses.cli.running import console
 
 
 @click.command(
-    cls=Command, params=[click.Argument(["integer"], type=PATH), *parameters("inspect")]
+    cls=Command,
+    params=[click.Argument(["integer"], type=PATH), *parameters("inspect")],
+    examples=(
+        "qpasses inspect model.int8.onnx",
+        "qpasses inspect model.int8.onnx --node conv1",
+    ),
 )
 def inspect(integer: Path, node: str | None, text: bool, as_json: bool) -> None:
     """Show the integer model INTEGER: every node with its numbers and its evidence."""

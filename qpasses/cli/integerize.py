@@ -10,7 +10,9 @@ from qpasses.cli.quantize import run_through
 
 
 @click.command(
-    cls=Command, params=[click.Argument(["model"], type=PATH), *parameters("integerize")]
+    cls=Command,
+    params=[click.Argument(["model"], type=PATH), *parameters("integerize")],
+    examples=("qpasses integerize model.qdq.onnx -o model.int8.onnx",),
 )
 def integerize(model: Path, **options: Any) -> None:
     """Turn MODEL, which is quantized already, into an integer model with its own scales."""

@@ -12,7 +12,14 @@ _LARGEST_ON_SCREEN = 2_000
 """Tensors of more elements are elided where MLIR is printed."""
 
 
-@click.command(cls=Command, params=[click.Argument(["graph"], type=PATH), *parameters("opt")])
+@click.command(
+    cls=Command,
+    params=[click.Argument(["graph"], type=PATH), *parameters("opt")],
+    examples=(
+        "qpasses opt model.onnx -p sum-to-add -p fold-batch-normalization",
+        "qpasses opt graph.onnxtxt -p integerize-conv",
+    ),
+)
 def opt(
     graph: Path,
     passes: tuple[str, ...],

@@ -1,9 +1,10 @@
 """Click's options from the declared ones, and a command whose help shows them by heading."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import nan
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
@@ -57,7 +58,7 @@ class Parameter(click.Option):
             required=found.is_required,
             show_default=about.unset or True,
             metavar=about.metavar or _metavar(found),
-            help=about.help,
+            help=_known(found) + about.help,
             **({} if found.is_required else {"default": found.default}),
             **(_CONFIG if found.name == "config" else {}),
         )
@@ -93,7 +94,28 @@ def _number(found: Declared, value: Any) -> float:
 
 def _metavar(found: Declared) -> str | None:
     """Choices in any case as they are declared, which click would show in small letters."""
+    if _has_many_choices(found):
+        return "NAME"
     return f"[{'|'.join(found.option.choices)}]" if found.option.any_case else None
+
+
+def _known(found: Declared) -> str:
+    """Choices that have no room beside the name of the option, in lines of their own."""
+    if not _has_many_choices(found):
+        return ""
+    listed = ", ".join(found.option.choices)
+    return "\b\n" + fill(listed, _BESIDE, break_on_hyphens=False) + "\n\n"
+
+
+def _has_many_choices(found: Declared) -> bool:
+    return len(found.option.choices) > _MOST_CHOICES
+
+
+_MOST_CHOICES = 8
+"""So many have room on a line of a help."""
+
+_BESIDE = 44
+"""Columns beside the names of options, of 80."""
 
 
 def _type(found: Declared) -> Any:
@@ -111,7 +133,30 @@ def _type(found: Declared) -> Any:
     return click.Path() if kind is FILE_OR_NAME else click.STRING
 
 
-class Command(click.Command):
+class _WithExamples(click.Command):
+    """A command whose help begins with ``examples``, as they are typed."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._examples = examples
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, which are not broken, and what the command does."""
+        with formatter.section("Examples"):
+            for each in self._examples:
+                formatter.write(f"{'':{formatter.current_indent}}{each}\n")
+        super().format_help_text(ctx, formatter)
+
+
+class Group(_WithExamples, click.Group):
+    """Commands in the order in which they are given."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Not by the alphabet."""
+        return list(self.commands)
+
+
+class Command(_WithExamples):
     """A command whose help lists its options under their headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,10 +2,13 @@
 
 import click
 
+from qpasses.cli.parameters import Command
 from qpasses.cli.running import console
 
 
-@click.command()
+@click.command(
+    cls=Command, examples=("qpasses passes", "qpasses opt model.onnx -p sum-to-add")
+)
 def passes() -> None:
     """List the passes in the order in which they run."""
     from qpasses.pipeline import pass_table

@@ -13,7 +13,12 @@ from qpasses.ir.choices import GraphFormat
 
 
 @click.command(
-    cls=Command, params=[click.Argument(["model"], type=PATH), *parameters("quantize")]
+    cls=Command,
+    params=[click.Argument(["model"], type=PATH), *parameters("quantize")],
+    examples=(
+        "qpasses quantize model.onnx --data samples/ -o model.int8.onnx",
+        "qpasses quantize model.onnx --data photos/ --preprocess imagenet -o int8.onnx",
+    ),
 )
 def quantize(model: Path, **options: Any) -> None:
     """Turn MODEL into an integer model, with evidence for every node."""

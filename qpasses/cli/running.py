@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -33,13 +34,14 @@ def run(
     from rich.console import Console
 
     from qpasses.report.terminal import (
-        print_configuration,
+        print_changed,
+        print_how_to_gain,
         print_how_to_measure,
         print_problems,
         print_report,
-        progress_bars,
-        timings,
+        print_settings,
     )
+    from qpasses.report.watching import progress_bars, timings
 
     config = click.get_current_context().meta.get(CONFIG)
     for name in ("output", "evidence_file", "json_file"):
@@ -48,18 +50,25 @@ def run(
     quiet, verbose = options.pop("quiet"), options.pop("verbose")
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other")
-    report_to = console(quiet)
-    entries = _entries(path, _without_idle_percentile(shown)) | {"config": config}
-    print_configuration(report_to, f"qpasses {path}", entries)
+    report_to, title = console(quiet), f"qpasses {path}"
+    if verbose:
+        settings = _entries(path, _without_idle_percentile(shown)) | {"config": config}
+        print_settings(report_to, title, settings)
+    else:
+        subject, *_ = shown.values()
+        changed = _entries(path, _unlike_usual(path, shown, options))
+        print_changed(report_to, f"{title} {subject}", changed, config)
     options["preprocessing"] = _taken_preprocessing(options)
     errors = Console(stderr=True, quiet=quiet)
     with timings(errors) if verbose else progress_bars(errors) as (progress, after_pass):
         if "stop_after" in options:
             options["after"] = _each(after_pass, watch)
         result = command(**options, progress=progress)
-    (show or print_report)(report_to, result.report)
+    (show or partial(print_report, verbose=verbose))(report_to, result.report)
     if "latency" in result.report:
-        print_how_to_measure(report_to, result.report, options["output"], options["model"])
+        places = options["output"], options["model"]
+        print_how_to_measure(report_to, result.report, *places)
+        print_how_to_gain(report_to, result.report, *places, options["data"])
     if result.report.get("summary", {}).get("verdict") == "failed":
         if quiet:
             print_problems(Console(stderr=True), result.report)
@@ -86,6 +95,16 @@ def _entries(path: str, options: dict[str, Any]) -> dict[str, Any]:
         elif found.option.opposite and not value:
             entries[f"no-{found.flag}"] = True
     return entries
+
+
+def _unlike_usual(path: str, shown: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """What of the options to show the user said, and where the evidence is."""
+    return {
+        name: shown[name]
+        for name, known in declared(COMMANDS[path]).items()
+        if name == "evidence_file" or options.get(name, shown.get(name)) != known.default
+        if name in shown
+    }
 
 
 def _without_idle_percentile(options: dict[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,15 @@
 
 import click
 
+from qpasses.cli.parameters import Command, Group
 from qpasses.cli.running import console
 
 
-@click.group(invoke_without_command=True)
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    examples=("qpasses targets", "qpasses targets show tflite"),
+)
 @click.pass_context
 def targets(context: click.Context) -> None:
     """List the targets that ship with qpasses; `targets show` explains one."""
@@ -19,7 +24,7 @@ def targets(context: click.Context) -> None:
     print_targets(console(), [(target, unrealised(target)) for target in shipped])
 
 
-@targets.command()
+@targets.command(cls=Command, examples=("qpasses targets show tflite",))
 @click.argument("target", metavar="NAME|FILE.toml")
 def show(target: str) -> None:
     """Explain the rules of a target, shipped or your own, with their formulas."""

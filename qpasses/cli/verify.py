@@ -10,7 +10,9 @@ from qpasses.cli.running import run
 
 
 @click.command(
-    cls=Command, params=[click.Argument(["integer"], type=PATH), *parameters("verify")]
+    cls=Command,
+    params=[click.Argument(["integer"], type=PATH), *parameters("verify")],
+    examples=("qpasses verify model.int8.onnx --against model.onnx --data samples/",),
 )
 def verify(integer: Path, **options: Any) -> None:
     """Check the integer model INTEGER on this machine against its float original.

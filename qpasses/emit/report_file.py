@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 
 from calibration import Samples
+from calibration.held_weights import serialized_size
 from opsets.errors import UsageError
 from opsets.native import KERNELS
 from opsets.op import DOMAIN
@@ -38,6 +39,12 @@ def report_head(
         "configuration": configuration,
         "model": about,
     }
+
+
+def size_in(source: Source | None, model: onnx.ModelProto) -> dict[str, int | None]:
+    """``size`` of a report: bytes of the model that was given, if it was, and of ``model``."""
+    before = None if source is None else serialized_size(source.reference)
+    return {"before": before, "after": serialized_size(model)}
 
 
 def layout_in(model: onnx.ModelProto, record: Record) -> dict[str, int]:

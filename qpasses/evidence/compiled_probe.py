@@ -21,6 +21,7 @@ from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import constants_of
 from qpasses.ir.graph import Graph, Node
+from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.record import Record
 from qpasses.ir.runtime import IR_VERSION, OPSET, opset_imports
 
@@ -87,13 +88,19 @@ class _Case:
     is_all: bool
 
 
-def probe_compiled(graph: Graph, record: Record, library: Path) -> CompiledProbe:
+def probe_compiled(
+    graph: Graph, record: Record, library: Path, progress: Progress = no_progress
+) -> CompiledProbe:
     """Run the kernels of ``library`` on the nodes of ``graph`` that have one."""
     nodes = [each for each in graph.nodes if each.domain == DOMAIN and each.op in KERNELS]
-    cases = [_case(node, record) for node in nodes if not _is_too_large(node)]
-    found = CompiledProbe(not_run=len(nodes) - len(cases))
-    for start in range(0, len(cases), _AT_ONCE):
-        _run(cases[start : start + _AT_ONCE], library, found)
+    fitting = [node for node in nodes if not _is_too_large(node)]
+    found = CompiledProbe(not_run=len(nodes) - len(fitting))
+    starts = range(0, len(fitting), _AT_ONCE)
+    advance = progress("probe compiled kernels", len(starts))
+    for start in starts:
+        cases = [_case(node, record) for node in fitting[start : start + _AT_ONCE]]
+        _run(cases, library, found)
+        advance()
     return found
 
 

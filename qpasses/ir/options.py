@@ -56,8 +56,8 @@ OUTPUT = "Output"
 GENERAL = "General"
 
 HEADINGS = (
-    *(SAMPLES, ARITHMETIC, TYPES, RANGES, OPERATORS),
-    *(SELECTION, RUN, OUTPUT, GENERAL),
+    *(SAMPLES, OUTPUT, TYPES, ARITHMETIC, RANGES),
+    *(OPERATORS, SELECTION, RUN, GENERAL),
 )
 """In this order ``--help`` and docs/options.md show them."""
 

@@ -7,6 +7,10 @@ Progress = Callable[[str, int], Advance]
 """(what is being done, how many steps) -> a function to call after each step."""
 
 
+def no_advance() -> None:
+    """Show nothing."""
+
+
 def no_progress(_stage: str, _steps: int) -> Advance:
     """Show nothing."""
-    return lambda: None
+    return no_advance

@@ -125,7 +125,11 @@ class TerminalOptions(Options):
         kind=FILE,
     )
     quiet: bool = option(False, "Print errors and problems only.", GENERAL)
-    verbose: bool = option(False, "Print what each stage and pass took.", GENERAL)
+    verbose: bool = option(
+        False,
+        "Print every setting, all that the report knows, and what each stage and pass took.",
+        GENERAL,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from opsets.errors import ModelError
 from qpasses.checking.sample_runs import differences
 from qpasses.ir.edges import Edges
 from qpasses.ir.native_sessions import has_kernels, register
-from qpasses.ir.progress import Progress
+from qpasses.ir.progress import Advance, Progress
 from qpasses.ir.record import Record
 
 FLOAT, QDQ, BODIES, KERNELS = "float", "Q/DQ", "integer, bodies", "integer, kernels"
@@ -33,6 +33,9 @@ _BLOCK = 0.01
 
 _LEAST = 5
 """So many turns each model has at least."""
+
+_STEPS = 20
+"""In so many steps the time passes that is measured."""
 
 
 Model = onnx.ModelProto | Path
@@ -139,26 +142,32 @@ def measured(
 ) -> Benchmark:
     """Each of ``contenders`` for about so many seconds on each number of ``threads``."""
     found = Benchmark()
-    advance = progress("measure", len(threads) + 1)
     for count in threads:
-        found.latencies += _in_turns(contenders, count, seconds)
-        advance()
+        what = "1 thread" if count == 1 else f"{count} threads"
+        measuring = progress(f"measure on {what}", _STEPS)
+        found.latencies += _in_turns(contenders, count, seconds, measuring)
+    advance = progress("find the slowest nodes", 1)
     found.slowest = _slowest(contenders[-1], threads[0], seconds, nodes)
     found.differing = _differing({each.graph: each for each in contenders})
     advance()
     return found
 
 
-def _in_turns(contenders: Sequence[Contender], threads: int, seconds: float) -> list[Latency]:
-    """A block of runs of each after the other, the order rotating, until the time is over."""
+def _in_turns(
+    contenders: Sequence[Contender], threads: int, seconds: float, advance: Advance
+) -> list[Latency]:
+    """A block of runs of each after the other, the order rotating, until the time is over.
+
+    ``advance`` is called in each ``_STEPS``-th part of the time.
+    """
     sessions = [each.session(threads) for each in contenders]
     pairs, repeats = list(zip(sessions, contenders, strict=True)), []
     for pair in pairs:
         quickest = min(_run(*pair) for _ in range(3))
         repeats.append(max(1, round(_BLOCK / quickest)))
-    rounds, count, end = list[list[float]](), len(pairs), time.perf_counter()
-    end += seconds * count
-    while len(rounds) < _LEAST or time.perf_counter() < end:
+    rounds, count, start = list[list[float]](), len(pairs), time.perf_counter()
+    step, told = seconds * count / _STEPS, 0
+    while len(rounds) < _LEAST or time.perf_counter() < start + step * _STEPS:
         times = [0.0] * count
         for turn in range(len(rounds), len(rounds) + count):
             if threads != 1:
@@ -167,6 +176,11 @@ def _in_turns(contenders: Sequence[Contender], threads: int, seconds: float) -> 
             spent = sum(_run(*pairs[place]) for _ in range(repeats[place]))
             times[place] = spent / repeats[place]
         rounds.append(times)
+        while told < _STEPS and time.perf_counter() >= start + step * (told + 1):
+            told += 1
+            advance()
+    for _ in range(told, _STEPS):
+        advance()
     found = np.array(rounds)
     return [
         _latency(each, threads, found[:, place], found[:, 0], repeats[place])

@@ -9,10 +9,10 @@ from calibration.held_weights import weight_bytes
 from calibration.memory import give_back
 from calibration.pieces import loaded
 from opsets.errors import DataError
-from qpasses.checking.accuracy import compare
+from qpasses.checking.accuracy import compare, rated
 from qpasses.checking.reference import EarlyRuns
 from qpasses.emit.certificate import certificate
-from qpasses.emit.report_file import described, latency_in, layout_in, report_head
+from qpasses.emit.report_file import described, latency_in, layout_in, report_head, size_in
 from qpasses.evidence.summary import summarize
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.jobs.resolving import Job
@@ -37,18 +37,17 @@ ACCURACY_SAMPLES = 20
 def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) -> Result:
     """The emitted model beside the float model, the report about both, the certificate."""
     settings, feeds = made.settings, made.samples
-    advance = made.progress("compare with float", 1)
     give_back(weight_bytes(made.model))
     compared, bad = to_compare(made)
+    advance = made.progress("compare with float", len(compared))
     ranges = replace(made.ranges, skipped={**made.ranges.skipped, **bad})
     runs = early.on(compared)
     edges = Edges.between(made.source, made.model, made.record)
     runner = RealSession(loaded(made.model), edges)
     names = [value.name for value in job.source.reference.graph.output]
-    accuracy = compare(names, runs, runner).as_json()
+    accuracy = compare(names, runs, runner, advance).as_json()
     del runs, runner  # sessions
     give_back(weight_bytes(made.model))
-    advance()
     summary = summarize(made.graph, made.record, made.evidence, made.unfinished)
     source = job.source
     report = report_head(job.command, source, job.configuration) | {
@@ -60,9 +59,10 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
             "accuracy": len(compared),
         },
         "calibration": ranges_as_json(ranges),
-        "summary": summary,
+        "summary": summary | {"accuracy": rated(accuracy)},
         "quantized_before": source.is_quantized,
         "kept": _kept(made) if source.is_quantized else None,
+        "size": size_in(source, made.model),
         "layout": layout_in(made.model, made.record),
         "latency": latency_in(made.model),
         "joins": [each.as_json() for each in made.aligned.joins],

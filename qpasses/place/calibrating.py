@@ -103,7 +103,7 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
     report = report_head("calibrate", float_model, entries)
     blank = Table(report["model"]["sha256"], tool_version(), 1, {}, _kind_of(feeds))
 
-    advance = asked.progress("prepare", 1)
+    advance = asked.progress("prepare the graph", 1)
     sample = feeds.first(skip_bad)
     with naming(path):
         prepared, tensors, judged, feeds = _to_observe(source, feeds, sample, settings)

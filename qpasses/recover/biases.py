@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from calibration import Samples, Session
 from qpasses.ir.graph import Graph, Node, Tensor, constant, producer
 from qpasses.ir.interchange import prepared_model
+from qpasses.ir.progress import Progress
 from qpasses.ir.stages import CLAMPING
 from qpasses.recover.channel_means import add_means
 from qpasses.recover.on_samples import each_of
@@ -72,15 +73,20 @@ def _home(node: Node) -> Home | None:
     return Home(node, add, place)
 
 
-def means_of(graph: Graph, found: Collection[Home], samples: Samples) -> Mapping[str, Means]:
+def means_of(
+    graph: Graph, found: Collection[Home], samples: Samples, progress: Progress
+) -> Mapping[str, Means]:
     """What the float ``graph`` gives on ``samples``, by the name of the node that adds."""
     model = prepared_model(graph)
     del model.graph.output[:]
     names = add_means(model, {each.sum.name: each.layout for each in found})
     session = Session(model, threads=1)
+    advance = progress("look at sums", len(samples))
 
     def run(place: int) -> list[NDArray[Any]]:
-        return session.run(names, samples.read(place), samples.name(place))
+        means = session.run(names, samples.read(place), samples.name(place))
+        advance()
+        return means
 
     rows = each_of(len(samples), run)
     return {

@@ -15,6 +15,7 @@ from qpasses.ir.graph import Graph, Node, dequantized, input_at
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.order import tidy
 from qpasses.ir.patterns import clamps_all, real_value_of
+from qpasses.ir.progress import Progress
 from qpasses.ir.record import (
     AnyQuantization,
     ChannelQuantization,
@@ -27,7 +28,7 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.place.free_channels import FreeChannels
 from qpasses.place.placement import BIAS_LIMIT, activation_parameters, quantize_weights
-from qpasses.recover.judge import Judge, gains
+from qpasses.recover.judge import TOO_FEW, Judge, gains
 
 WIDENED = 1.25
 """A channel has fewer values than its tensor: samples may lack its largest."""
@@ -110,6 +111,7 @@ def see_channels(
     known: Mapping[str, Statistics],
     samples: Samples,
     run: Run,
+    progress: Progress,
 ) -> Seen:
     """What is ``known`` of channels by tensor, and of others of the float ``graph`` a ``run``.
 
@@ -121,7 +123,8 @@ def see_channels(
         if name not in known or known[name].channels is None
     }
     if unknown:
-        run = replace(run, channels=unknown)
+        advance = progress("look at channels", len(samples))
+        run = replace(run, channels=unknown, progress=advance)
         found = collect(prepared_model(graph), [*unknown], samples, run).tensors
         known = {**known, **found}
     channels = {name: known[name].channels for name in free.channels if name in known}
@@ -144,7 +147,7 @@ def scale_channels(
     asked = context.settings.activation_scales or "per-tensor"
     if asked == "auto" and not len(judge.samples):
         free = len(seen.free.channels)
-        return Scaled(asked, free=free, reason="too few different samples to hold any back")
+        return Scaled(asked, free=free, reason=TOO_FEW)
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.channels}
     possible = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
     free = len(possible)

@@ -93,6 +93,7 @@ def expect(
     how: BiasCorrection,
     samples: Samples,
     sizes: Mapping[str, Sequence[int]],
+    progress: Progress,
 ) -> Expected:
     """Run the float ``graph`` for what its sums are, of the ``matrices`` by name.
 
@@ -117,9 +118,9 @@ def expect(
         if count < min(FEW, len(samples)) or len(found) > MOST_NODES:
             return Expected(reason="a graph of this size takes long: ask for in-sequence")
     if count < FEWEST:
-        return Expected(reason=f"fewer than {FEWEST} samples are left for it")
+        return Expected(reason=f"fewer than {FEWEST} samples are left for it: give more")
     chosen = samples.spread(count)
-    return Expected(found, means_of(graph, found, chosen), chosen)
+    return Expected(found, means_of(graph, found, chosen, progress), chosen)
 
 
 def _weights(graph: Graph, matrices: Collection[str]) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calibration import Samples
 from qpasses.ir.graph import Graph, Tensor, is_float, producer
 from qpasses.ir.interchange import prepared_model
+from qpasses.ir.progress import Progress, no_progress
 from qpasses.recover.on_samples import each_of, session_of
 
 HELD_BACK = 16
@@ -21,6 +22,8 @@ NOISE_DB = 0.5
 
 TELLING = 512
 """The noise of so many numbers tells what noise is to be expected, to within a quarter dB."""
+
+TOO_FEW = "too few different samples to hold any back: give more"
 
 Found = Sequence[NDArray[Any]]
 
@@ -94,9 +97,14 @@ class Judge:
     """
 
     def __init__(
-        self, graph: Graph, sizes: Mapping[str, Sequence[int]], samples: Samples
+        self,
+        graph: Graph,
+        sizes: Mapping[str, Sequence[int]],
+        samples: Samples,
+        progress: Progress = no_progress,
     ) -> None:
         self.samples, self._names = samples, judged(graph, sizes)
+        self._progress = progress
         self._expected = self._map(prepared_model(graph), lambda _, found: found)
         if all(_are_equal(each, self._expected[0]) for each in self._expected):
             self.samples, self._expected = samples.spread(0), []
@@ -125,11 +133,14 @@ class Judge:
         """What is ``seen`` in the tensors of each sample, one for each core at once."""
         if not len(self.samples):
             return []
+        advance = self._progress("run held-back samples", len(self.samples))
         session = session_of(model, self._names, threads=1)
 
         def run(place: int) -> T:
             feed, name = self.samples.read(place), self.samples.name(place)
-            return seen(place, session.run(self._names, feed, name))
+            told = seen(place, session.run(self._names, feed, name))
+            advance()
+            return told
 
         return each_of(len(self.samples), run)
 

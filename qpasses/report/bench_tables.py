@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from qpasses.report.terminal import print_problems, print_samples, print_warnings
+from qpasses.report.wording import Name
 
 
 def print_latencies(console: Console, report: dict[str, Any]) -> None:
@@ -40,11 +41,11 @@ def _print_slowest(console: Console, found: dict[str, Any]) -> None:
         return
     of = found["latencies"][-1]["graph"]
     table = Table(title=f"Slowest nodes: {of}", title_justify="left", box=None, pad_edge=False)
-    table.add_column("node", overflow="fold")
-    table.add_column("op")
+    table.add_column("node")
+    table.add_column("op", no_wrap=True)
     for name in ("ms a run", "share"):
         table.add_column(name, justify="right", no_wrap=True)
     for each in found["slowest"]:
         cells = f"{each['milliseconds']:.3f}", f"{100 * each['share']:.1f}%"
-        table.add_row(escape(each["name"]), escape(each["op"]), *cells)
+        table.add_row(Name(each["name"]), escape(each["op"]), *cells)
     console.print(table)

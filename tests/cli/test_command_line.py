@@ -39,8 +39,15 @@ REPORT = {
         "integer_mac_share": NUMBER,
         "fast_mac_share": NUMBER,
         "portable_nodes": [str],
+        "accuracy": {
+            "word": str,
+            "sqnr_db": OPTIONAL_NUMBER,
+            "agreement": OPTIONAL_NUMBER,
+            "output": (str, type(None)),
+        },
         "float_nodes": [{"name": str, "op_type": str, "reason": str}],
     },
+    "size": {"before": OPTIONAL_NUMBER, "after": int},
     "evidence": {
         "nodes": [
             {
@@ -59,6 +66,8 @@ REPORT = {
         "outputs": [
             {
                 "name": str,
+                "word": str,
+                "agreement": OPTIONAL_NUMBER,
                 "sqnr_db": OPTIONAL_NUMBER,
                 "cosine": OPTIONAL_NUMBER,
                 "max_abs_error": NUMBER,
@@ -177,9 +186,17 @@ def test_the_configuration_is_shown_before_any_work(tmp_path):
     model_file, data = tmp_path / "absent.onnx", tmp_path / "absent.npz"
     output = tmp_path / "out.onnx"
     chosen = "--bodies", "portable", "--samples", 7
-    ended = invoke("quantize", model_file, "--data", data, "-o", output, *chosen)
+    given = "quantize", model_file, "--data", data, "-o", output, *chosen
+    ended = invoke(*given)
     assert isinstance(ended.exception, UsageError)
-    title, *lines = ended.output.strip().splitlines()
+    evidence = output.with_suffix(".evidence.json")
+    assert ended.output.splitlines() == [
+        f"qpasses quantize {model_file}",
+        f"data {data}, output {output}, samples 7, bodies portable, evidence {evidence}",
+    ]
+    ended = invoke(*given, "--verbose")
+    assert isinstance(ended.exception, UsageError)
+    title, *lines = ended.stdout.strip().splitlines()
     assert title.strip() == "qpasses quantize"
     shown = dict(line.split() for line in lines)
     assert shown["model"] == str(model_file)
@@ -195,30 +212,46 @@ def test_quantize_ends_with_0_and_the_verdict_ok(quantized):
     ended, output, _ = quantized
     assert ended.exit_code == 0
     assert output.is_file()
-    assert line_with(ended.output, "verdict").startswith("ok")
+    assert line_with(ended.output, "verdict:").startswith("proofs ok; accuracy good (3")
 
 
 def test_quantize_prints_what_its_report_says(quantized):
-    ended, _, path = quantized
+    ended, output, path = quantized
     report = read_json(path)
-    summary = report["summary"]
+    (logits,) = report["accuracy"]["outputs"]
+    before, after = FLOAT.stat().st_size, output.stat().st_size
+    run = report["latency"]["nodes_run"]
+    assert report["size"] == {"before": before, "after": after}
     shown = " ".join(ended.output.split())
-    counts = ", ".join(f"{count} {op}" for op, count in summary["nodes"].items())
     for line in (
-        f"nodes {counts}",
-        "integer share of nodes 100.0%",
-        f"integer share of multiply-accumulates 100.0% of {summary['macs']:,}",
-        "multiply-accumulates in fast bodies 100.0%",
-        "integer only yes",
+        f"logits {logits['sqnr_db']:.2f} {logits['cosine']:.6f}",
+        f"size {before / 1e6:.3f} MB to {after / 1e6:.3f} MB, {after / before:.0%} of it",
+        f"nodes that run {run['bodies']} at most, {run['kernels']} with compiled kernels",
+        "integer 100.0% of nodes, 100.0% of multiply-accumulates",
+        "left in float nothing",
     ):
         assert line in shown
-    for node in report["evidence"]["nodes"]:
-        covered = f"{node['domain']:,}" if node["domain"] else "all"
-        found = node["mismatches"], node["reference_moved"], node["reference_max_lsb"]
-        row = [node["name"], node["op"], node["kind"], node["body"], covered, *found]
-        assert " ".join(map(str, row)) in shown
-    (logits,) = report["accuracy"]["outputs"]
-    assert f"logits {logits['sqnr_db']:.2f} {logits['cosine']:.6f}" in shown
+    assert "Evidence" not in shown
+
+
+def test_verbose_adds_the_evidence_by_kind_and_how_all_came_to_be(quantized, tmp_path):
+    report = read_json(quantized[2])
+    output = tmp_path / "out.onnx"
+    ended = invoke("quantize", FLOAT, "--data", CALIBRATION, "-o", output, "--verbose")
+    shown = " ".join(ended.stdout.split())
+    nodes = report["evidence"]["nodes"]
+    convs = [each for each in nodes if each["op"] == "IntConv"]
+    covered, moved = (sum(n[key] for n in convs) for key in ("domain", "reference_moved"))
+    counts = ", ".join(f"{count} {op}" for op, count in report["summary"]["nodes"].items())
+    for line in (
+        f"nodes {counts}",
+        "integer only yes",
+        f"multiply-accumulates {report['summary']['macs']:,}, 100.0% in fast bodies",
+        f"IntConv thresholds onnxruntime {len(convs)} {covered:,} 0 {moved} 1",
+        "weights rounded",
+        "activation-type uint8",
+    ):
+        assert line in shown
 
 
 def test_quantize_finds_the_digits_model_integer_and_proved(quantized):
@@ -327,7 +360,7 @@ def test_verify_ends_with_0_and_the_verdict_ok(verified):
     ended, path = verified
     report = read_json(path)
     assert ended.exit_code == 0
-    assert line_with(ended.output, "verdict").startswith("ok")
+    assert line_with(ended.output, "verdict:").startswith("proofs ok; accuracy good (3")
     assert report["summary"]["verdict"] == "ok"
     assert report["summary"]["problems"] == []
     assert report["checks"]["bodies"]["samples"] == 25
@@ -337,8 +370,12 @@ def test_verify_recomputes_the_evidence_of_quantize(quantized, verified):
     made, found = read_json(quantized[2]), read_json(verified[1])
     assert found["evidence"] == made["evidence"]
     assert found["model"] == made["model"]
-    without_problems = {k: v for k, v in found["summary"].items() if k != "problems"}
-    assert without_problems == made["summary"]
+    unlike = {"problems", "accuracy"}
+    ours, theirs = (
+        {key: value for key, value in report["summary"].items() if key not in unlike}
+        for report in (made, found)
+    )
+    assert ours == theirs
 
 
 def test_verify_prints_the_probe_and_the_comparison_of_both_bodies(verified):
@@ -397,7 +434,7 @@ def test_verify_ends_with_1_against_another_float_model(tiny):
     ended = invoke("verify", tiny.integer, "--against", other, "--data", tiny.data)
     assert ended.exit_code == 1
     assert "another float model" in line_with(ended.output, "problem:")
-    assert line_with(ended.output, "verdict").startswith("failed")
+    assert line_with(ended.output, "verdict:").startswith("proofs failed (")
 
 
 @pytest.mark.parametrize("stripped", ["model", slow("nodes"), slow("everything")])

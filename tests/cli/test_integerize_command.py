@@ -55,8 +55,7 @@ class Desk:
 def test_the_report_says_what_was_kept(desk, command):
     ended = desk.integerize(net(PLAIN), command=command)
     assert ended.code == 0
-    assert "weights kept bit for bit" in ended.out and "verdict ok" in ended.out
-    assert "as in real arithmetic" in ended.out
+    assert "weights kept bit for bit" in ended.out and "verdict: proofs ok" in ended.out
     assert "on 1 sample\n" in ended.out.replace(" \n", "\n")
     assert desk.kept["weights"] == 1 and desk.kept["from_samples"] == []
     assert json.loads(desk.report.read_text("utf-8"))["command"] == command
@@ -71,7 +70,7 @@ def test_inspect_shows_where_scales_come_from(desk):
 
 def test_what_the_model_does_not_say_stays_float_by_name_or_comes_from_data(desk):
     ended = desk.integerize(net(HALF, outputs=BOTH))
-    assert ended.code == 0 and "verdict incomplete" in ended.out
+    assert ended.code == 0 and "verdict: proofs incomplete (" in ended.out
     assert "'r': the model does not say how it is stored" in ended.out
     assert desk.integerize(net(HALF, outputs=BOTH), "--data", desk.data).code == 0
     assert "r" in desk.kept["from_samples"] and "c" not in desk.kept["from_samples"]

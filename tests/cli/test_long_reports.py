@@ -1,8 +1,8 @@
-"""Reports of thousands of nodes are shown in part, those that differ most among them."""
+"""Reports of thousands of nodes are shown by kind, with what differs most in each."""
 
 from rich.console import Console
 
-from qpasses.report.terminal import _NODES_SHOWN, _print_evidence
+from qpasses.report.details import print_details
 
 
 def evidence(name, **differences):
@@ -11,22 +11,49 @@ def evidence(name, **differences):
     return {"name": name} | given | nothing | differences
 
 
-def printed(nodes):
-    console = Console(width=120)
+def printed(nodes, width=120):
+    console = Console(width=width)
     with console.capture() as capture:
-        _print_evidence(console, nodes)
+        print_details(console, {"evidence": {"nodes": nodes}})
     return capture.get()
 
 
-def test_all_nodes_are_shown_where_they_are_few():
-    text = printed([evidence(f"n{i}") for i in range(_NODES_SHOWN)])
-    assert f"n{_NODES_SHOWN - 1} " in text and "more" not in text
+def rows(nodes):
+    lines = printed(nodes).splitlines()
+    return [
+        line.split()
+        for line in lines[2 : lines.index("node by node: qpasses inspect, or --json")]
+    ]
 
 
-def test_of_many_those_that_differ_are_shown_in_their_order():
-    nodes = [evidence(f"n{i}") for i in range(_NODES_SHOWN + 20)]
-    nodes[-1] = evidence("wrong", mismatches=1)
-    nodes[-2] = evidence("far", reference_max_lsb=2, reference_moved=5)
-    text = printed(nodes)
-    assert text.index("n0 ") < text.index("far") < text.index("wrong")
-    assert "and 20 more that differ no more: --json lists them all" in text
+def test_nodes_of_one_kind_are_one_row_with_sums_and_the_worst():
+    nodes = [evidence(f"n{i}", domain=1000) for i in range(3000)]
+    nodes[7] = evidence("far", domain=1000, reference_max_lsb=2, reference_moved=5)
+    nodes[9] = evidence("wrong", domain=1000, mismatches=1)
+    found = rows(nodes)
+    assert found == [
+        ["IntConv", "thresholds", "onnxruntime", "3,000", "3,000,000", "1", "5", "2"]
+    ]
+
+
+def test_bodies_and_kinds_of_evidence_are_apart_but_digests_are_not():
+    made = [f"onnxruntime_fused_{digest:012x}" for digest in (5, 10**9)]
+    nodes = [evidence(body, op="Lut", kind="exhaustive", body=body) for body in made]
+    found = rows([*nodes, evidence("conv"), evidence("plain", body="portable")])
+    assert [row[2:4] for row in found] == [
+        ["onnxruntime_fused", "2"],
+        ["onnxruntime", "1"],
+        ["portable", "1"],
+    ]
+
+
+def test_what_is_proved_of_all_inputs_has_no_count_of_them():
+    assert (
+        rows([evidence("pool", op="MaxPool", kind="structural", body="standard")])[0][4]
+        == "all"
+    )
+
+
+def test_the_table_fits_eighty_columns():
+    text = printed([evidence("n", op="IntGlobalAveragePool", domain=10**13)], width=80)
+    assert max(map(len, text.splitlines())) <= 80

@@ -65,4 +65,4 @@ def test_a_reader_that_stops_or_is_not_there_changes_nothing(tmp_path):
 
 def test_without_asserts_and_docstrings_it_works_as_well(tmp_path):
     ended = run(tmp_path, "-OO", stdout=subprocess.PIPE)
-    assert ended.returncode == 0 and "verdict ok" in ended.stdout
+    assert ended.returncode == 0 and "verdict: proofs ok" in ended.stdout

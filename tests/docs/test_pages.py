@@ -60,27 +60,43 @@ def ran(page, folder, **names):
 # What commands print
 
 
-def test_the_demo_prints_the_evidence_and_the_summary_shown(desk):
-    output, page = desk[1], text("verification.md")
-    lines = lines_of(output[output.index("Evidence") :])
-    proved = lines[: next(i for i, line in enumerate(lines) if line.startswith("Against"))]
-    assert "\n".join(proved) in page
-    assert lines[-2] in page and "for latency: qpasses bench build/demo" in page
+@pytest.fixture(scope="module")
+def told(desk):
+    """What `quantize --verbose` prints of it."""
+    given = "--data", desk[0] / "samples.npz", "-o", desk[0] / "verbose.onnx", "--verbose"
+    return lines_of(invoked("quantize", desk[0] / "model.onnx", *given))
+
+
+def between(lines, start, end):
+    """The lines from the first that begins with ``start`` to before that with ``end``."""
+    first = next(i for i, line in enumerate(lines) if line.startswith(start))
+    return lines[first : next(i for i in range(first, len(lines)) if lines[i].startswith(end))]
+
+
+def test_the_demo_prints_the_report_and_the_evidence_shown(desk, told):
+    lines, page = lines_of(desk[1]), text("verification.md")
+    assert "\n".join(between(lines, "Against", "for latency")) in page
+    assert "\n".join(between(told, "nodes  ", "verdict:")).rstrip() in page
+    assert "for latency: qpasses bench build/demo" in page
     assert lines[-1].startswith("for latency: qpasses bench ")
-    shown = page[page.index("qpasses quantize\n model ") : page.index("Samples: 100")]
-    configured = [line.split()[0] for line in output[: output.index("Samples")].splitlines()]
-    assert [
-        line.split()[0] for line in shown.splitlines() if "json " not in line
-    ] == configured
+    shown = page[page.index("qpasses quantize models") :].splitlines()[:2]
+    names = [
+        [option.split()[0] for option in each.split(", ")] for each in (shown[1], lines[1])
+    ]
+    assert [name for name in names[0] if name != "json"] == names[1]
 
 
-def test_the_front_page_shows_lines_of_the_demo_in_their_order(desk):
+def test_the_front_page_shows_lines_of_the_demo_in_their_order(desk, told):
     page = README.read_text("utf-8")
-    block = page[page.index("Evidence\nnode ") :].partition("\n```")[0]
-    shown = [line for line in block.splitlines() if line != "..."]
-    rest = iter(lines_of(desk[1]))
-    assert [line for line in shown if line not in rest] == []
-    assert len(shown) > 12
+    blocks = [
+        page[page.index(start) :].partition("\n```")[0]
+        for start in ("Against the float model", "Evidence\nop ")
+    ]
+    for block, lines in zip(blocks, (lines_of(desk[1]), told), strict=True):
+        rest = iter(lines)
+        shown = [line for line in block.splitlines() if line != "..."]
+        assert [line for line in shown if line not in rest] == []
+        assert len(shown) > 5
 
 
 def test_calibrate_prints_the_tensors_shown(tmp_path):

@@ -334,9 +334,9 @@ def test_options_are_reported_and_recorded(tmp_path):
     }
     configuration = read_json(desk.report)["configuration"]
     assert configuration | expected == configuration
-    shown = [line.split()[0] for line in ended.out.splitlines() if line.split()]
-    assert "activation-type" in shown
-    assert {"per-channel", "no-per-channel"} & set(shown)
+    shown = ended.out.splitlines()[1].split(", ")
+    assert {"activation-type int8", "no-per-channel", "symmetric", "exact"} <= {*shown}
+    assert not any(each.startswith(("weight-type", "calibration")) for each in shown)
     assert desk.verify().code == 0
     alike = qpasses.quantize(
         chain(),

@@ -283,7 +283,7 @@ def test_the_order_of_nodes_does_not_matter():
 
 def test_the_terminal_shows_the_tables(tmp_path):
     desk = Desk(tmp_path, unlike(), numbers(8, 2, 4, 4))
-    lines = desk.quantize().out.splitlines()
+    lines = desk.quantize("--verbose").out.splitlines()
     assert "Tables at joins: 1 of 2 inputs, losses predicted from histograms" in lines
     assert [line.split()[0] for line in lines if "e-0" in line and ".." in line] == ["a"]
 

@@ -403,7 +403,7 @@ def spaced(ended):
 
 
 def test_the_terminal_shows_tables_bytes_and_what_each_tensor_lost(desk):
-    ended = desk.quantize("--share-tables", "1", *options(THREE))
+    ended = desk.quantize("--share-tables", "1", "--verbose", *options(THREE))
     assert ended.code == 0, ended.err
     lines = spaced(ended)
     expected = (
@@ -419,7 +419,7 @@ def test_the_terminal_shows_tables_bytes_and_what_each_tensor_lost(desk):
 
 
 def test_the_terminal_says_that_nothing_could_be_tied(desk):
-    ended = desk.quantize("--share-tables", "0.25", *options(THREE))
+    ended = desk.quantize("--share-tables", "0.25", "--verbose", *options(THREE))
     assert "No tensors could be tied within 0.25 dB to share tables." in spaced(ended)
     assert "share tables" not in desk.quantize(*options(THREE)).out
 
@@ -430,7 +430,7 @@ def test_the_terminal_shows_the_costliest_of_many(tmp_path):
     ranges |= {f"t{i}": (-0.8, 0.8) for i in range(many)}
     made = columns(*["Tanh"] * many)
     desk = Desk(tmp_path, made, numbers(8, 2, 4, 4))
-    lines = spaced(desk.quantize("--share-tables", "3", *options(ranges)))
+    lines = spaced(desk.quantize("--share-tables", "3", "--verbose", *options(ranges)))
     assert "and 10 more: --json lists them all" in lines
     assert any(line.startswith("c0 -1 .. 1 ") for line in lines)
     assert not any(line.startswith("c29 -1 .. ") for line in lines)

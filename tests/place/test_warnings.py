@@ -94,7 +94,7 @@ def test_warnings_are_printed_above_the_verdict(tmp_path):
     ended = Desk(tmp_path, cancelled(), numbers(20, 4)).quantize()
     lines = ended.out.splitlines()
     (place,) = [i for i, line in enumerate(lines) if line.startswith("warning: output 'y'")]
-    assert lines[place + 1].startswith("verdict ok")
+    assert lines[place + 1].startswith("verdict: proofs ok; accuracy poor (")
     assert ended.code == 0
 
 

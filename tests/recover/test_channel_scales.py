@@ -287,7 +287,7 @@ def test_too_few_samples_judge_nothing(count):
     assert found.report["activation_scales"] == {
         **{"asked": "auto", "chosen": "per-tensor", "tensors": 0, "free_tensors": 3},
         **{"held_back": 0, "sqnr_db": {}},
-        "reason": "too few different samples to hold any back",
+        "reason": "too few different samples to hold any back: give more",
     }
     assert bare(found.model) == bare(quantize(original, feeds).model)
 

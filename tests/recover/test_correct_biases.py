@@ -316,9 +316,9 @@ def test_samples_that_judge_choose_nothing(model, monkeypatch):
     used = []
     expect = correct_biases.means_of
 
-    def noted(graph, homes, samples):
+    def noted(graph, homes, samples, progress):
         used.extend(samples.names)
-        return expect(graph, homes, samples)
+        return expect(graph, homes, samples, progress)
 
     monkeypatch.setattr(correct_biases, "means_of", noted)
     quantize(model, feeds(32), **AUTO)
@@ -329,8 +329,8 @@ def test_samples_that_judge_choose_nothing(model, monkeypatch):
 @pytest.mark.parametrize(
     ("count", "reason"),
     [
-        (1, "too few different samples to hold any back"),
-        (8, "fewer than 8 samples are left for it"),
+        (1, "too few different samples to hold any back: give more"),
+        (8, "fewer than 8 samples are left for it: give more"),
     ],
 )
 def test_too_few_samples_correct_nothing(model, count, reason):

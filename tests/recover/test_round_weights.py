@@ -97,7 +97,7 @@ def test_where_moments_are_many_what_follows_sees_what_was_chosen_before(model, 
 
 def shown(found):
     written = StringIO()
-    print_report(Console(file=written, width=400), found.report)
+    print_report(Console(file=written, width=400), found.report, verbose=True)
     return written.getvalue()
 
 
