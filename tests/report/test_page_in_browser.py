@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from qpasses.report.page import as_html
+from qpasses.report.page.shown_values import MISSING
 from tests.support.made_report import made_report, without_entries, without_numbers
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -44,9 +45,11 @@ def opened(browser, tmp_path):
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on(
             "request",
-            lambda sent: sent.url == path.as_uri()
-            or sent.url.startswith("data:")
-            or wrong.append(sent.url),
+            lambda sent: (
+                sent.url == path.as_uri()
+                or sent.url.startswith("data:")
+                or wrong.append(sent.url)
+            ),
         )
         page.goto(path.as_uri())
         page.wait_for_function("document.documentElement.dataset.ready !== undefined")
@@ -85,7 +88,7 @@ def test_layers_are_sorted_by_cost_and_by_what_is_clicked(opened, usual):
     first, last = column(page, 6)[: len(costs)], column(page, 6)[len(costs) :]
     percents = [float(text.removesuffix("%")) for text in first]
     assert percents == pytest.approx([100 * c for c in sorted(costs, reverse=True)], abs=0.051)
-    assert set(last) == {"–"}
+    assert set(last) == {MISSING}
     local = page.get_by_role("columnheader", name="local dB")
     values = [each["local_sqnr_db"] for each in ANALYSIS["tensors"]]
     for order in ("descending", "ascending"):
@@ -131,7 +134,7 @@ def test_a_click_on_a_node_shows_its_numbers(opened, usual):
         ("SQNR, this node alone", f"{stored['local_sqnr_db']:.1f} dB"),
         ("Share of the outputs' noise", f"{stored['cost']['share']:.1%}"),
         ("Outputs, if this stays float", f"+{stored['cost']['gain_db']:.1f} dB"),
-        ("Shape", "1 × 300 × 56 × 56"),
+        ("Shape", "1 x 300 x 56 x 56"),
         ("Stored range", "-3.432 to 4.524"),
         ("Seen in float", "-4.125 to 7.75"),
         ("Beyond the range", "0.042%"),
@@ -164,12 +167,27 @@ def test_the_histogram_has_the_counts_and_the_ends_of_the_range(opened, usual):
     assert chart.locator("[aria-roledescription='rule mark']").count() == 2
 
 
+def test_each_activation_has_two_points_by_depth(opened, usual):
+    points = opened(usual).locator("#depth-chart [aria-roledescription='point']")
+    points.first.wait_for()
+    assert points.count() == 2 * 59
+    label = points.first.get_attribute("aria-label")
+    assert f"SQNR dB: {tensor('t1')['sqnr_db']:.4g}" in label
+
+
 def test_a_name_in_the_table_leads_to_its_node(opened, usual):
     page = opened(usual)
     page.get_by_role("button", name="w40", exact=True).click()
     assert page.evaluate("document.activeElement.dataset.node") == "40"
     assert page.locator("#details h3").inner_text() == "block40/conv"
     assert page.locator("#drawing .node").nth(40).is_visible()
+
+
+def test_a_finding_leads_to_its_node(opened, usual):
+    page = opened(usual)
+    page.locator("#findings").get_by_role("button", name="t1").click()
+    assert page.locator("#details h3").inner_text() == "block1/conv"
+    assert page.locator("#chosen").inner_text() == "block1/conv is shown"
 
 
 def test_keys_walk_along_edges_and_zoom(opened, usual):
@@ -284,9 +302,9 @@ def test_on_paper_it_is_light_and_without_controls(opened, usual):
     "report",
     [
         {},
-        without_numbers(made_report(8)),
-        without_entries(made_report(8)),
-        made_report(8, name=lambda text: '</script><img src="x" onerror="alert(1)">' + text),
+        without_numbers(made_report(4)),
+        without_entries(made_report(4)),
+        made_report(4, name=lambda text: '</script><img src="x" onerror="alert(1)">' + text),
     ],
     ids=["nothing", "no numbers", "no entries", "hostile names"],
 )
@@ -300,6 +318,6 @@ def test_odd_reports_open_without_an_error(opened, report):
 
 
 def test_a_page_of_500_nodes_opens(opened):
-    page = opened(as_html(made_report()))
+    page = opened(as_html(made_report(channels=16)))
     page.get_by_role("button", name="t499", exact=True).click()
     assert page.locator("#details h3").inner_text() == "block499/conv"

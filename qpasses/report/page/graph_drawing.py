@@ -51,7 +51,7 @@ class Drawing:
 
 
 def drawn(graph: list[dict[str, Any]], tensors: list[dict[str, Any]]) -> Drawing:
-    """``graph`` in layers, inputs above, coloured by what ``tensors`` cost (docs/analysis.md)."""
+    """``graph`` of an analysis in layers, inputs above, and what its ``tensors`` cost."""
     import igraph
 
     edges = _edges(graph)
@@ -89,7 +89,7 @@ def drawn(graph: list[dict[str, Any]], tensors: list[dict[str, Any]]) -> Drawing
 
 
 def _move_apart(places: list[list[float]]) -> None:
-    """Move to the right what overlaps in its layer: igraph keeps the order, not always the gap."""
+    """Move to the right what overlaps in its layer; igraph keeps the order, not the gap."""
     free: dict[float, float] = {}
     for place in sorted(places):
         left, top = place
@@ -131,9 +131,10 @@ def _path(start: Box, bends: list[list[float]], end: Box) -> str:
     path = f"M{x:g} {y:g}"
     for left, top in (*bends, (end.left, end.top)):
         to_x, half = left + middle, (y + top) / 2
-        path += f"V{top:g}" if to_x == x else f"C{x:g} {half:g} {to_x:g} {half:g} {to_x:g} {top:g}"
-        x, y = to_x, top
-        if (left, top) != (end.left, end.top):
-            y = top + HEIGHT
-            path += f"V{y:g}"
+        if to_x == x:
+            path += f"V{top:g}"
+        else:
+            path += f"C{x:g} {half:g} {to_x:g} {half:g} {to_x:g} {top:g}"
+        x, y = to_x, top + HEIGHT
+        path += f"V{y:g}"  # of the last one, its box hides it
     return path

@@ -32,7 +32,7 @@ def details(analysis: dict[str, Any], configuration: dict[str, Any]) -> list[dic
             "name": node["name"],
             "op": node["op"],
             "kind": node["kind"],
-            "rows": _given([("Formula", node["formula"]), ("Why it is float", node["reason"])]),
+            "rows": _given(("Formula", node["formula"]), ("Why it is float", node["reason"])),
             "integers": _integers(node),
             "tensors": sorted(of_node[node["name"]], key=lambda tensor: tensor["kind"]),
         }
@@ -40,27 +40,30 @@ def details(analysis: dict[str, Any], configuration: dict[str, Any]) -> list[dic
     ]
 
 
-def _given(rows: list[tuple[str, Any]]) -> list[Row]:
+def _given(*rows: tuple[str, Any]) -> list[Row]:
     """Those that are known."""
     return [(label, text) for label, text in rows if text and text != MISSING]
 
 
 def _integers(node: dict[str, Any]) -> list[Row]:
     """Its multipliers, and how it is known to compute what it says."""
-    rows = [
-        ("Multiplier", node["multiplier"] and numbers(node["multiplier"])),
-        ("Right shift", node["shift"] and numbers(node["shift"])),
+    return [
+        *_given(
+            ("Multiplier", node["multiplier"] and numbers(node["multiplier"])),
+            ("Right shift", node["shift"] and numbers(node["shift"])),
+        ),
+        *_evidence(node["evidence"] or {}),
     ]
-    return _given(rows) + _evidence(node["evidence"] or {})
 
 
 def _evidence(evidence: dict[str, Any]) -> list[Row]:
     if not evidence:
         return []
-    bound, sums, bits = map(evidence.get, ("bound", "accumulator", "headroom_bits"))
-    rows = [
+    domain, bound = evidence.get("domain"), evidence.get("bound")
+    sums, bits = evidence.get("accumulator"), evidence.get("headroom_bits")
+    return _given(
         ("Known by", evidence.get("kind")),
-        ("Inputs covered", number(evidence.get("domain")) if evidence.get("domain") else "all"),
+        ("Inputs covered", "all" if domain == 0 else number(domain)),
         ("Body", evidence.get("body")),
         ("Body unlike meaning", number(evidence.get("mismatches"))),
         ("Meaning unlike real numbers", _moved(evidence)),
@@ -68,8 +71,7 @@ def _evidence(evidence: dict[str, Any]) -> list[Row]:
         ("Sums reach", sums and f"{number(sums[0])} to {number(sums[1])}"),
         ("Bits of int32 left", bits is not None and number(bits)),
         ("Problem", evidence.get("problem")),
-    ]
-    return _given(rows)
+    )
 
 
 def _moved(evidence: dict[str, Any]) -> str:
@@ -98,7 +100,7 @@ def _tensor(tensor: dict[str, Any], bits: int | None) -> dict[str, Any]:
 def _tensor_rows(tensor: dict[str, Any], limits: list[float] | None) -> list[Row]:
     """Its numbers, those of the cost if that was measured."""
     cost = tensor.get("cost") or {}
-    rows = [
+    return _given(
         ("SQNR, with all before", _db(tensor.get("sqnr_db"))),
         ("Cosine, with all before", cosine(tensor.get("cosine"))),
         ("SQNR, this node alone", _db(tensor.get("local_sqnr_db"))),
@@ -108,7 +110,7 @@ def _tensor_rows(tensor: dict[str, Any], limits: list[float] | None) -> list[Row
         ("Outputs, if this stays float", cost and f"{gain(cost.get('gain_db'))} dB"),
         ("Cost measured on", cost and f"{number(cost.get('samples'))} samples"),
         ("In the float model", tensor.get("real")),
-        ("Shape", " × ".join(map(number, tensor.get("shape") or [])) or "a number"),
+        ("Shape", " x ".join(map(number, tensor["shape"])) or "a number"),
         ("Type", tensor.get("type")),
         ("Scale", numbers(tensor.get("scale"))),
         ("Zero point", numbers(tensor.get("zero_point"))),
@@ -116,8 +118,7 @@ def _tensor_rows(tensor: dict[str, Any], limits: list[float] | None) -> list[Row
         ("Stored range", limits and f"{number(limits[0])} to {number(limits[1])}"),
         ("Seen in float", _extremes(tensor)),
         ("Beyond the range", percent(tensor.get("clipped"))),
-    ]
-    return _given(rows)
+    )
 
 
 def _db(value: float | None) -> str:
@@ -158,7 +159,7 @@ def _histogram(histogram: dict[str, Any] | None) -> list[list[Any]] | None:
 
 
 def _channels(channels: dict[str, Any] | None) -> list[list[Any]] | None:
-    """Of each channel, or group of neighbours, where it begins and ends, largest value, SQNR."""
+    """Of each channel, or some side by side: first, end, largest value, SQNR."""
     if not channels or not channels["largest"]:
         return None
     largest, sqnr = channels["largest"], channels["sqnr_db"]

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-MISSING = "–"
+MISSING = "\N{EN DASH}"
+
 _FEW = 6
 """So many numbers of a list are shown one by one."""
 
@@ -71,7 +72,7 @@ def numbers(values: Any) -> str:
 def setting(value: Any) -> str:
     """The value of an option."""
     if isinstance(value, dict):
-        return ", ".join(f"{key.replace('_', ' ')} {setting(each)}" for key, each in value.items())
+        return ", ".join(f"{key} {setting(each)}" for key, each in value.items())
     if isinstance(value, list):
         return ", ".join(map(setting, value)) or "none"
     if isinstance(value, bool):
@@ -79,7 +80,6 @@ def setting(value: Any) -> str:
     return MISSING if value is None else str(value)
 
 
-FILTERS = {
-    each.__name__: each
-    for each in (decibels, gain, percent, milliseconds, ratio, number, cosine, numbers, setting)
-}
+_FILTERS = (decibels, gain, percent, milliseconds, ratio, number, cosine, numbers, setting)
+FILTERS = {each.__name__: each for each in _FILTERS}
+"""By the name that templates call them."""

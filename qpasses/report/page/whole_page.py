@@ -1,4 +1,4 @@
-"""One HTML text from a report: a template, its style and scripts, data, and what draws charts."""
+"""One HTML text from a report: templates, style, scripts, data, and what draws charts."""
 
 import base64
 import gzip
@@ -34,8 +34,9 @@ def as_html(report: dict[str, Any]) -> str:
             f"an HTML report needs {error.name}: pip install 'qpasses[report]'"
         ) from error
     report = json.loads(json.dumps(report), parse_constant=lambda _: None)  # NaN becomes null
-    analysis = {"graph": [], "tensors": [], **report.get("analysis", {})}
+    analysis = {"graph": [], "tensors": [], **(report.get("analysis") or {})}
     evidence = report.get("evidence", {}).get("nodes", [])
+    node_of = {node["name"]: index for index, node in enumerate(analysis["graph"])}
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("qpasses.report.page"),
         autoescape=True,
@@ -51,7 +52,7 @@ def as_html(report: dict[str, Any]) -> str:
         title=_title(report),
         evidence=Counter(node["kind"] for node in evidence),
         drawing=drawn(analysis["graph"], analysis["tensors"]),
-        node_of={node["name"]: index for index, node in enumerate(analysis["graph"])},
+        box_of={each["tensor"]: node_of.get(each["node"]) for each in analysis["tensors"]},
         data=_packed(details(analysis, report.get("configuration", {}))),
         style=Markup(_text("style.css")),
         chart_library=Markup(_chart_library()),
@@ -83,5 +84,5 @@ def _chart_library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script; to join them takes seconds."""
     import vl_convert
 
-    library: str = vl_convert.javascript_bundle()
+    library = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed")
     return library.replace("</script", r"<\/script")

@@ -68,7 +68,7 @@ if (depthPlace) {
     {node: index, tensor: tensor.name, depth: tensor.depth, sqnr: tensor.local_sqnr_db, error: "its node alone"},
   ])).filter(each => each.depth !== null && each.sqnr !== null);
   if (!values.length) depthPlace.textContent = "Nothing was measured.";
-  else await draw(depthPlace, {
+  else draw(depthPlace, {
     description: "SQNR of activations by depth",
     data: {values}, height: 300,
     mark: {type: "point", filled: true, size: 45, cursor: "pointer", opacity: .8},

@@ -24,6 +24,7 @@ function showDetails(node) {
     if (tensor.channels) parts.push(chartOf("By channel", ...channelsSpec(tensor)));
   }
   if (node.integers.length) parts.push(made("h4", {}, "Integers and evidence"), rowsOf(node.integers));
+  document.getElementById("chosen").textContent = `${node.name} is shown`;
   panel.replaceChildren(...parts);
   panel.scrollTop = 0;
 }

@@ -23,14 +23,14 @@ const whole = drawing?.viewBox.baseVal;
 const all = whole && {width: whole.width, height: whole.height};
 const center = {x: 0, y: 0};
 let zoom = 1;  // pixels of the screen for one of the drawing
-let window_;
+let frame;
 
 function look() {
   const {width, height} = drawing.getBoundingClientRect();
   if (!width) return;
   const inView = {x: center.x - width / zoom / 2, y: center.y - height / zoom / 2, width: width / zoom, height: height / zoom};
   drawing.setAttribute("viewBox", `${inView.x} ${inView.y} ${inView.width} ${inView.height}`);
-  for (const [name, value] of Object.entries(inView)) window_.setAttribute(name, value);
+  for (const [name, value] of Object.entries(inView)) frame.setAttribute(name, value);
 }
 
 function zoomToAll() {
@@ -82,9 +82,9 @@ function startGraph() {
     for (const [name, value] of Object.entries({x: places[index].x - 90, y: places[index].y - 24, width: 180, height: 48})) part.setAttribute(name, value);
     overview.append(part);
   });
-  window_ = svg("rect");
-  window_.setAttribute("class", "view");
-  overview.append(window_);
+  frame = svg("rect");
+  frame.setAttribute("class", "view");
+  overview.append(frame);
 
   zoomToAll();
   if (zoom < .55) {
@@ -124,6 +124,7 @@ function startGraph() {
     look();
   });
 
+  const last = boxes.length - 1;
   const after = index => edges.find(({ends}) => ends[0] === index)?.ends[1];
   const before = index => edges.find(({ends}) => ends[1] === index)?.ends[0];
   const beside = (index, sign) => {
@@ -134,9 +135,9 @@ function startGraph() {
     const index = Number(event.target.closest(".node")?.dataset.node);
     const step = {ArrowUp: [0, -80], ArrowDown: [0, 80], ArrowLeft: [-80, 0], ArrowRight: [80, 0]}[event.key];
     const act = {
-      ArrowDown: () => focusOn(after(index)), ArrowUp: () => focusOn(before(index)),
+      ArrowDown: () => focusOn(after(index) ?? Math.min(index + 1, last)), ArrowUp: () => focusOn(before(index) ?? Math.max(index - 1, 0)),
       ArrowLeft: () => focusOn(beside(index, -1)), ArrowRight: () => focusOn(beside(index, 1)),
-      Home: () => focusOn(0), End: () => focusOn(boxes.length - 1),
+      Home: () => focusOn(0), End: () => focusOn(last),
       Enter: () => show(index, false), " ": () => show(index, false),
       "+": () => zoomBy(1.4), "=": () => zoomBy(1.4), "-": () => zoomBy(.714), 0: zoomToAll,
     }[event.key];
