@@ -281,6 +281,14 @@ def test_every_control_has_a_name(opened, usual):
     assert page.locator("img:not([alt])").count() == 0
 
 
+def test_nothing_leads_out_of_the_page(opened, usual):
+    page = opened(usual)
+    page.locator("#depth-chart svg").wait_for()
+    links = page.locator("a").evaluate_all("all => all.map(e => e.getAttribute('href'))")
+    assert all(link.startswith("#") for link in links)
+    assert page.locator(".vega-actions").count() == 0
+
+
 @pytest.mark.parametrize("width", [360, 1300])
 def test_nothing_reaches_beyond_the_side(opened, usual, width):
     page = opened(usual)
