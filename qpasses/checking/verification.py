@@ -199,7 +199,9 @@ def _unlike_macs(read: IntegerModel, measured: Mapping[str, int]) -> list[str]:
     wanted = {name: macs for name, macs in measured.items() if name in left}
     if read.record.macs == wanted:
         return []
-    return ["the recorded multiply-accumulates of float nodes are not those of the float model"]
+    return [
+        "the recorded multiply-accumulates of float nodes are not those of the float model"
+    ]
 
 
 def _check_sizes(record: Record) -> None:

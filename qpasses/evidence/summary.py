@@ -56,10 +56,7 @@ def summarize(
         "nodes": dict(sorted(by_op.items())),
         "channels": sum(each.channels for each in evidence),
         "channels_moved": sum(len(each.moved_channels) for each in evidence),
-        "float_nodes": [
-            {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
-            for node in floats
-        ],
+        "float_nodes": float_nodes(graph, record, unfinished),
         "tables": _tables(graph, record),
         "undefined_codes": {
             name: list(entry.undefined)
@@ -68,6 +65,15 @@ def summarize(
         },
         "raised_weight_scales": record.raised_weight_scales,
     }
+
+
+def float_nodes(graph: Graph, record: Record, unfinished: str = "") -> list[dict[str, str]]:
+    """Name, op type and reason of each node that stays in float."""
+    return [
+        {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
+        for node in graph.nodes
+        if kind(node) is Kind.FLOAT
+    ]
 
 
 def _tables(graph: Graph, record: Record) -> dict[str, Any]:
