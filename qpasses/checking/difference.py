@@ -1,6 +1,6 @@
 """Difference: two models of one float model, node by node."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.ir.record import AnyQuantization, Record
 from qpasses.ir.stages import LOOKUPS, QUANTIZING
 from qpasses.load.arguments import source_of
-from qpasses.load.external_data import external_files
+from qpasses.load.external_data import file_bytes
 from qpasses.load.integer_model import claims_integers, read_integer_model
 
 SIDES = "one", "other"
@@ -129,18 +129,23 @@ def difference(
     UsageError if none do, ModelError for a model that cannot be read.
     """
     sides = _read(*one), _read(*other)
-    pairs = _pairs(*(side.entries for side in sides))
-    if all(sides[0].entries[name].op in QUANTIZING for name in pairs):
+    entries = sides[0].entries, sides[1].entries
+    pairs = _pairs(*entries)
+    if all(entries[0][name].op in QUANTIZING for name in pairs):
         raise UsageError(
             f"{one[1]} and {other[1]} have no node in common, neither by name nor by the "
             "float nodes that they stand for: give two models of one float model"
         )
     return Difference(
-        *(side.compared for side in sides),
+        sides[0].compared,
+        sides[1].compared,
         same_float_model=_same_float_model(*sides),
         ends=list(_unlike_facts(sides[0].ends, sides[1].ends, is_whole=True)),
         nodes=[each for each in _nodes(*sides, pairs) if each.unlike],
-        alone=[*_alone(0, sides, pairs.keys()), *_alone(1, sides, {*pairs.values()})],
+        alone=[
+            *_alone(SIDES[0], *entries, pairs.keys()),
+            *_alone(SIDES[1], *entries[::-1], pairs.values()),
+        ],
     )
 
 
@@ -152,9 +157,7 @@ def _read(model: onnx.ModelProto, path: Path) -> _Side:
     else:
         source = source_of(model, path)
         graph, record, sha256 = import_graph(source.model), Record(), source.sha256
-    files = [path, *external_files(path)] if path.is_file() else []
-    size = sum(each.stat().st_size for each in files) if files else model.ByteSize()
-    sizes = size, *_constant_bytes(graph)
+    sizes = file_bytes(model, path), *_constant_bytes(graph)
     return _Side(
         Compared(str(path), is_integer, len(graph.nodes), *sizes),
         sha256,
@@ -231,7 +234,8 @@ def _plain(value: Any) -> Any:
     if is_graph(value):
         return onnx.printer.to_text(export_graph(value).graph)
     if isinstance(value, Tensor):
-        return constant(value).tolist() if constant(value) is not None else str(value)
+        held = constant(value)
+        return str(value) if held is None else held.tolist()
     return list(value) if isinstance(value, list | tuple) else value
 
 
@@ -266,10 +270,18 @@ def _nodes(one: _Side, other: _Side, pairs: Mapping[str, str]) -> Iterator[Unlik
         is_same_op = is_whole and not unlike
         unlike += _unlike_facts(a.facts, b.facts, is_same_op)
         unlike += _unlike_arrays(a.arrays, b.arrays, is_same_op)
-        ours = [pairs.get(each, each) for each in a.reads]
-        if is_same_op and ours != list(b.reads):
+        if is_same_op and _are_rewired(one, other, pairs, a, b):
             unlike.append(Unlike("reads", list(a.reads), list(b.reads)))
         yield UnlikeNode(name, its, unlike)
+
+
+def _are_rewired(
+    one: _Side, other: _Side, pairs: Mapping[str, str], a: _Entry, b: _Entry
+) -> bool:
+    """Whether two nodes read other nodes, so far as both models have these."""
+    ours = [pairs.get(each) if each in one.entries else each for each in a.reads]
+    alone = other.entries.keys() - pairs.values()
+    return None not in ours and alone.isdisjoint(b.reads) and ours != list(b.reads)
 
 
 def _unlike_facts(
@@ -289,7 +301,8 @@ def _unlike_arrays(
         a, b = one.get(key), other.get(key)
         if a is None or b is None:
             if is_whole:
-                yield Unlike(key, *(None if each is None else _shown(each) for each in (a, b)))
+                one_has, other_has = (None if v is None else _shown(v) for v in (a, b))
+                yield Unlike(key, one_has, other_has)
             continue
         is_alike = a.shape == b.shape and a.dtype == b.dtype
         differ = int((_bits(a) != _bits(b)).sum()) if is_alike else max(a.size, b.size)
@@ -308,14 +321,15 @@ def _shown(values: NDArray[Any]) -> Any:
     return values.item() if values.size == 1 else f"{values.dtype}{list(values.shape)}"
 
 
-def _alone(side: int, sides: tuple[_Side, _Side], paired: Any) -> Iterator[Alone]:
+def _alone(
+    side: str,
+    entries: Mapping[str, _Entry],
+    others: Mapping[str, _Entry],
+    paired: Collection[str],
+) -> Iterator[Alone]:
     """The nodes of a side that have none on the other."""
-    computing = {
-        source: entry.name
-        for entry in sides[1 - side].entries.values()
-        for source in entry.source
-    }
-    for name, entry in sides[side].entries.items():
+    computing = {source: name for name, each in others.items() for source in each.source}
+    for name, entry in entries.items():
         if name not in paired:
             within = next((computing[each] for each in entry.source if each in computing), "")
-            yield Alone(SIDES[side], name, entry.op, within)
+            yield Alone(side, name, entry.op, within)

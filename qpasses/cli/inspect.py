@@ -81,7 +81,8 @@ def _compare(model: Path, other: Path, as_json: bool) -> None:
 def _show(
     model: Path, input_shape: tuple[str, ...], node: str | None, text: bool, as_json: bool
 ) -> None:
-    from qpasses.api import Preview, look
+    from qpasses.api import look
+    from qpasses.jobs.previewing import Preview
     from qpasses.report.inspection_tables import print_inspection, print_node
     from qpasses.report.preview_tables import print_preview
     from qpasses.report.text import to_text

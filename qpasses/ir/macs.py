@@ -44,7 +44,7 @@ def measure(graph: Graph, context: Context) -> None:
     found |= run_sizes(model, context.record.sizes, unknown)
     context.sizes = {name: dims for name, dims in found.items() if dims is not None}
     known = _Known({}, {}).inside(sized)
-    known = _Known(known.sizes | context.sizes, known.scalars)
+    known = _Known({**known.sizes, **context.sizes}, known.scalars)
     counts = {node.name: _count(node, known) for node in _multiplying(sized)}
     context.record.macs = {n: count for n, count in counts.items() if count is not None}
 

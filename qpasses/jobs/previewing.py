@@ -19,7 +19,7 @@ from qpasses.ir.model_nodes import nested_graphs, nodes_of
 from qpasses.ir.stages import Kind, kind
 from qpasses.jobs.resolving import resolved
 from qpasses.load.arguments import Shapes, Source, source_of
-from qpasses.load.external_data import external_files
+from qpasses.load.external_data import file_bytes
 from qpasses.load.input_sizes import with_input_shapes
 from qpasses.pipeline import State, calibrated, integerized, placed, prepared, recovered
 from qpasses.place.cautions import translation_warnings
@@ -108,11 +108,10 @@ def _facts(model: onnx.ModelProto, sized: onnx.ModelProto, path: Path) -> Previe
         if node.op_type == "Constant" and each.name == "value"
     ]
     constants = {tensor.name for tensor in model.graph.initializer}
-    files = [path, *external_files(path)] if path.is_file() else []
     return Preview(
         model=sized,
         path=str(path),
-        size=sum(each.stat().st_size for each in files) if files else model.ByteSize(),
+        size=file_bytes(model, path),
         quantized_before=False,
         opsets={each.domain or "ai.onnx": each.version for each in model.opset_import},
         inputs=[_end(each) for each in sized.graph.input if each.name not in constants],

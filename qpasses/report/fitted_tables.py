@@ -51,9 +51,12 @@ def print_fitted(
         console.print(escape(title), style="italic", highlight=False)
     table = Table(box=None, pad_edge=False)
     for i in shown:
-        column = columns[i]
-        justify = "right" if column.right else "left"
-        table.add_column(column.name, justify=justify, width=widths[i], overflow="fold")
+        table.add_column(
+            columns[i].name,
+            justify="right" if columns[i].right else "left",
+            width=widths[i],
+            overflow="fold",
+        )
     for row in rows[:ROWS_SHOWN]:
         cells = [
             "\n".join(folded(line, widths[i]) for line in row[i].split("\n"))
