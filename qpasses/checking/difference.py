@@ -1,7 +1,8 @@
 """Difference: two models of one float model, node by node."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ class _Side:
     compared: Compared
     float_sha256: str
     ends: Mapping[str, Any]
-    entries: Mapping[str, _Entry] = field(default_factory=dict)
+    entries: Mapping[str, _Entry]
 
 
 def difference(
@@ -193,14 +194,18 @@ def _entry(node: Node, record: Record) -> _Entry:
     outputs = (
         OPS[node.op].outputs if is_op else map("output {}".format, range(len(node.outputs)))
     )
-    facts = {key: _plain(value) for key, value in sorted(node.attrs.items())}
+    facts, arrays = dict[str, Any](), dict[str, NDArray[Any]]()
+    for name, value in sorted(node.attrs.items()):
+        if (held := constant(value)) is not None:
+            arrays[name] = held
+        else:
+            facts[name] = _plain(value)
     if known is not None:
         facts["body"] = ", ".join(filter(None, (form(known.overload), known.layout)))
-    arrays: dict[str, NDArray[Any]] = {}
     named = zip((*inputs, *outputs), (*node.inputs, *node.outputs), strict=True)
     for name, tensor in named:
-        if (value := constant(tensor)) is not None:
-            arrays[name] = value
+        if (held := constant(tensor)) is not None:
+            arrays[name] = held
         if (stored := record.tensors.get(tensor.name)) is not None:
             facts[f"type of {name}"] = stored.dtype
             arrays |= _meaning(name, stored)
@@ -230,30 +235,31 @@ def _writer(tensor: Tensor) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as JSON has it: bodies as text, constants as lists."""
+    """An attribute or a number as JSON has it; as text what that does not know, bodies too."""
     if is_graph(value):
         return onnx.printer.to_text(export_graph(value).graph)
-    if isinstance(value, Tensor):
-        held = constant(value)
-        return str(value) if held is None else held.tolist()
-    return list(value) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    is_known = isinstance(value, int | str) or (isinstance(value, float) and isfinite(value))
+    return value if is_known else str(value)
 
 
 def _pairs(one: Mapping[str, _Entry], other: Mapping[str, _Entry]) -> dict[str, str]:
     """By name in the one, the name in the other."""
-    pairs = {name: name for name in one if name in other}
     left = {
         source: name
         for name, entry in other.items()
-        if name not in pairs
+        if name not in one
         for source in entry.source
     }
+    pairs, taken = dict[str, str](), set[str]()
     for name, entry in one.items():
-        found = next((left[each] for each in entry.source if each in left), None)
-        if name not in pairs and found is not None:
+        by_source = (left[each] for each in entry.source if each in left)
+        found = name if name in other else next((n for n in by_source if n not in taken), None)
+        if found is not None:
             pairs[name] = found
-            left = {source: each for source, each in left.items() if each != found}
-    return {name: pairs[name] for name in one if name in pairs}
+            taken.add(found)
+    return pairs
 
 
 def _same_float_model(one: _Side, other: _Side) -> bool | None:
@@ -318,7 +324,7 @@ def _bits(values: NDArray[Any]) -> NDArray[Any]:
 
 def _shown(values: NDArray[Any]) -> Any:
     """A number as it is, of more than one the type and the shape."""
-    return values.item() if values.size == 1 else f"{values.dtype}{list(values.shape)}"
+    return _plain(values.item()) if values.size == 1 else f"{values.dtype}{list(values.shape)}"
 
 
 def _alone(

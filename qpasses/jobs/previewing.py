@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class Preview:
     ops: Mapping[str, int]
     foreseen: Foreseen | None = None
     unknown: str = ""
-    warnings: Sequence[str] = field(default=())
+    warnings: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"Preview({self.path!r}, {sum(self.ops.values())} nodes)"
@@ -127,14 +127,15 @@ _NO_WEIGHTS = (TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING)
 
 
 def _end(value: onnx.ValueInfoProto) -> dict[str, Any]:
-    kind_of = value.type.tensor_type
-    if not kind_of.elem_type:
-        return {"name": value.name, "type": value.type.WhichOneof("value"), "shape": None}
-    dims = [each.dim_value or each.dim_param or "?" for each in kind_of.shape.dim]
+    tensor = value.type.tensor_type
+    if not tensor.elem_type:
+        what = (value.type.WhichOneof("value") or "unknown").removesuffix("_type")
+        return {"name": value.name, "type": what, "shape": None}
+    dims = [each.dim_value or each.dim_param or "?" for each in tensor.shape.dim]
     return {
         "name": value.name,
-        "type": helper.tensor_dtype_to_np_dtype(kind_of.elem_type).name,
-        "shape": dims if kind_of.HasField("shape") else None,
+        "type": helper.tensor_dtype_to_np_dtype(tensor.elem_type).name,
+        "shape": dims if tensor.HasField("shape") else None,
     }
 
 

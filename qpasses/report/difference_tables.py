@@ -35,7 +35,7 @@ def print_difference(console: Console, found: Difference) -> None:
         print_fitted(console, [*names, *values], unlike)
         console.print()
     if found.alone:
-        columns = [Column("in", rank=0), Column("node", folds=True), Column("op")]
+        columns = [Column("in"), Column("node", folds=True), Column("op")]
         columns.append(Column("within, in the other", folds=True))
         rows = [[each.side, each.name, each.op, each.within or "-"] for each in found.alone]
         print_fitted(console, columns, rows, "In one alone")

@@ -1,5 +1,8 @@
 """Two models beside one another: what is the same, what differs, what one has alone."""
 
+import json
+
+import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
@@ -206,6 +209,25 @@ def test_two_float_models_are_compared_too():
     assert found.same_float_model is None
     assert {each.unlike[0].what for each in found.nodes} == {"input 1"}
     assert qpasses.diff(cnn(), cnn()).is_same
+
+
+FILLED = """g (float[2, 4] x) => (float[2, 4] y) {
+    n = Shape (x)
+    [fill] c = ConstantOfShape <value = float[1] {VALUE}> (n)
+    [pad] p = Pad (c, grow, least)
+    [sum] y = Add (x, p)
+}"""
+
+
+def test_infinite_numbers_are_like_themselves_and_texts_in_json():
+    def filled(value, least):
+        text = FILLED.replace("VALUE", value)
+        return model(text, grow=np.zeros(4, np.int64), least=np.float32(least))
+
+    assert qpasses.diff(filled("1", -np.inf), filled("1", -np.inf)).is_same
+    found = qpasses.diff(filled("1", np.inf), filled("2", -np.inf))
+    assert whats(found) == {"fill": ["value"], "pad": ["input 2"]}
+    json.dumps(found.as_json(), allow_nan=False)
 
 
 # What cannot be compared
