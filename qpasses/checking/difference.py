@@ -2,44 +2,19 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnx.printer
 from numpy.typing import NDArray
 
 from opsets.errors import UsageError
-from opsets.op import DOMAIN
-from opsets.qpasses_v1 import OPS
-from qpasses.evidence.bodies import form
-from qpasses.ir.graph import Graph, Node, Tensor, constant, is_graph, producer
-from qpasses.ir.interchange import export_graph, import_graph
-from qpasses.ir.record import AnyQuantization, Record
-from qpasses.ir.stages import LOOKUPS, QUANTIZING
-from qpasses.load.arguments import source_of
-from qpasses.load.external_data import file_bytes
-from qpasses.load.integer_model import claims_integers, read_integer_model
+from qpasses.checking.compared_nodes import Compared, Entry, Place, Side, plain, read_side
+from qpasses.ir.stages import QUANTIZING
 
 SIDES = "one", "other"
 """How the two models are called, in this order."""
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One of the two models. ``file``, ``weights`` and ``tables`` are bytes.
-
-    ``weights``: of all constants that are no tables; tables that nodes share count once.
-    """
-
-    path: str
-    is_integer: bool
-    nodes: int
-    file: int
-    weights: int
-    tables: int
 
 
 @dataclass(frozen=True)
@@ -99,28 +74,6 @@ class Difference:
         return {"same": self.is_same} | asdict(self)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A node: what it stands for, what it says, its numbers, who writes what it reads."""
-
-    name: str
-    op: str
-    source: Sequence[str]
-    facts: Mapping[str, Any]
-    arrays: Mapping[str, NDArray[Any]]
-    reads: Sequence[str]
-
-
-@dataclass(frozen=True)
-class _Side:
-    """A model that was read: what is shown of it, its ends, its nodes by name."""
-
-    compared: Compared
-    float_sha256: str
-    ends: Mapping[str, Any]
-    entries: Mapping[str, _Entry]
-
-
 def difference(
     one: tuple[onnx.ModelProto, Path], other: tuple[onnx.ModelProto, Path]
 ) -> Difference:
@@ -129,7 +82,7 @@ def difference(
     Nodes belong together by name, else by the float nodes that both stand for. Raises
     UsageError if none do, ModelError for a model that cannot be read.
     """
-    sides = _read(*one), _read(*other)
+    sides = read_side(*one), read_side(*other)
     entries = sides[0].entries, sides[1].entries
     pairs = _pairs(*entries)
     if all(entries[0][name].op in QUANTIZING for name in pairs):
@@ -141,7 +94,10 @@ def difference(
         sides[0].compared,
         sides[1].compared,
         same_float_model=_same_float_model(*sides),
-        ends=list(_unlike_facts(sides[0].ends, sides[1].ends, is_whole=True)),
+        ends=[
+            *_unlike_facts(sides[0].ends, sides[1].ends, is_whole=True),
+            *_unlike_outputs(*sides, pairs),
+        ],
         nodes=[each for each in _nodes(*sides, pairs) if each.unlike],
         alone=[
             *_alone(SIDES[0], *entries, pairs.keys()),
@@ -150,101 +106,7 @@ def difference(
     )
 
 
-def _read(model: onnx.ModelProto, path: Path) -> _Side:
-    is_integer = claims_integers(model)
-    if is_integer:
-        read = read_integer_model(model, str(path))
-        graph, record, sha256 = read.graph, read.record, read.about["float_sha256"]
-    else:
-        source = source_of(model, path)
-        graph, record, sha256 = import_graph(source.model), Record(), source.sha256
-    sizes = file_bytes(model, path), *_constant_bytes(graph)
-    return _Side(
-        Compared(str(path), is_integer, len(graph.nodes), *sizes),
-        sha256,
-        dict(_ends(graph, record)),
-        {node.name: _entry(node, record) for node in graph.nodes},
-    )
-
-
-def _constant_bytes(graph: Graph) -> tuple[int, int]:
-    """Of weights and of tables, each counted once."""
-    lookups = [node.inputs[-1] for node in graph.nodes if node.op in LOOKUPS]
-    tables = {id(tensor) for tensor in lookups if constant(tensor) is not None}
-    sums = [0, 0]
-    for tensor in graph.tensors().values():
-        value = constant(tensor)
-        sums[id(tensor) in tables] += 0 if value is None else value.nbytes
-    return sums[0], sums[1]
-
-
-def _ends(graph: Graph, record: Record) -> Iterator[tuple[str, Any]]:
-    yield "opset", graph.opset
-    for what, tensors in (("input", graph.inputs), ("output", graph.outputs)):
-        for tensor in tensors:
-            shape = "" if tensor.shape is None else f"[{', '.join(map(str, tensor.shape))}]"
-            stored = record.tensors.get(tensor.name)
-            meaning = "" if stored is None else f", {stored.as_json()}"
-            yield f"{what} {tensor.name}", f"{tensor.dtype}{shape}{meaning}"
-
-
-def _entry(node: Node, record: Record) -> _Entry:
-    known, is_op = record.nodes.get(node.name), node.domain == DOMAIN
-    inputs = OPS[node.op].inputs if is_op else map("input {}".format, range(len(node.inputs)))
-    outputs = (
-        OPS[node.op].outputs if is_op else map("output {}".format, range(len(node.outputs)))
-    )
-    facts, arrays = dict[str, Any](), dict[str, NDArray[Any]]()
-    for name, value in sorted(node.attrs.items()):
-        if (held := constant(value)) is not None:
-            arrays[name] = held
-        else:
-            facts[name] = _plain(value)
-    if known is not None:
-        facts["body"] = ", ".join(filter(None, (form(known.overload), known.layout)))
-    named = zip((*inputs, *outputs), (*node.inputs, *node.outputs), strict=True)
-    for name, tensor in named:
-        if (held := constant(tensor)) is not None:
-            arrays[name] = held
-        if (stored := record.tensors.get(tensor.name)) is not None:
-            facts[f"type of {name}"] = stored.dtype
-            arrays |= _meaning(name, stored)
-    arrays = {name: each for name, each in arrays.items() if not _is_said(name, arrays)}
-    source = [node.name] if known is None else [node.name, *known.source]
-    reads = [_writer(tensor) for tensor in node.inputs if constant(tensor) is None]
-    return _Entry(node.name, node.op, source, facts, arrays, reads)
-
-
-def _is_said(name: str, arrays: Mapping[str, Any]) -> bool:
-    """Whether it is the zero point of a tensor, of which the record says the same."""
-    return name.endswith("_zero") and f"zero point of {name.removesuffix('_zero')}" in arrays
-
-
-def _meaning(name: str, stored: AnyQuantization) -> dict[str, NDArray[Any]]:
-    return {
-        f"scale of {name}": np.ravel(stored.factors(1)),
-        f"zero point of {name}": np.ravel(stored.zero),
-        f"ends of {name}": np.array(stored.limits),
-    }
-
-
-def _writer(tensor: Tensor) -> str:
-    """The node that writes a tensor; an input of the graph stands for itself."""
-    before = producer(tensor)
-    return str(tensor.name if before is None else before.name)
-
-
-def _plain(value: Any) -> Any:
-    """An attribute or a number as JSON has it; as text what that does not know, bodies too."""
-    if is_graph(value):
-        return onnx.printer.to_text(export_graph(value).graph)
-    if isinstance(value, list | tuple):
-        return list(map(_plain, value))
-    is_known = isinstance(value, int | str) or (isinstance(value, float) and isfinite(value))
-    return value if is_known else str(value)
-
-
-def _pairs(one: Mapping[str, _Entry], other: Mapping[str, _Entry]) -> dict[str, str]:
+def _pairs(one: Mapping[str, Entry], other: Mapping[str, Entry]) -> dict[str, str]:
     """By name in the one, the name in the other."""
     left = {
         source: name
@@ -262,32 +124,54 @@ def _pairs(one: Mapping[str, _Entry], other: Mapping[str, _Entry]) -> dict[str, 
     return pairs
 
 
-def _same_float_model(one: _Side, other: _Side) -> bool | None:
+def _same_float_model(one: Side, other: Side) -> bool | None:
     if not (one.compared.is_integer or other.compared.is_integer):
         return None
     return one.float_sha256 == other.float_sha256
 
 
-def _nodes(one: _Side, other: _Side, pairs: Mapping[str, str]) -> Iterator[UnlikeNode]:
+def _nodes(one: Side, other: Side, pairs: Mapping[str, str]) -> Iterator[UnlikeNode]:
     is_whole = one.compared.is_integer == other.compared.is_integer
+    edges = _Edges(one, other, pairs)
     for name, its in pairs.items():
         a, b = one.entries[name], other.entries[its]
         unlike = [] if a.op == b.op else [Unlike("op", a.op, b.op)]
         is_same_op = is_whole and not unlike
         unlike += _unlike_facts(a.facts, b.facts, is_same_op)
         unlike += _unlike_arrays(a.arrays, b.arrays, is_same_op)
-        if is_same_op and _are_rewired(one, other, pairs, a, b):
-            unlike.append(Unlike("reads", list(a.reads), list(b.reads)))
+        if is_same_op and edges.differ(a.reads, b.reads):
+            unlike.append(Unlike("reads", _shown_places(a.reads), _shown_places(b.reads)))
         yield UnlikeNode(name, its, unlike)
 
 
-def _are_rewired(
-    one: _Side, other: _Side, pairs: Mapping[str, str], a: _Entry, b: _Entry
-) -> bool:
-    """Whether two nodes read other nodes, so far as both models have these."""
-    ours = [pairs.get(each) if each in one.entries else each for each in a.reads]
-    alone = other.entries.keys() - pairs.values()
-    return None not in ours and alone.isdisjoint(b.reads) and ours != list(b.reads)
+def _unlike_outputs(one: Side, other: Side, pairs: Mapping[str, str]) -> Iterator[Unlike]:
+    """Outputs that other nodes write."""
+    edges = _Edges(one, other, pairs)
+    for name in (each for each in one.outputs if each in other.outputs):
+        a, b = [one.outputs[name]], [other.outputs[name]]
+        if edges.differ(a, b):
+            yield Unlike(f"output {name} is of", _shown_places(a), _shown_places(b))
+
+
+class _Edges:
+    """Which tensors of two models are the same, so far as both have who writes them."""
+
+    def __init__(self, one: Side, other: Side, pairs: Mapping[str, str]) -> None:
+        self._pairs, self._one = pairs, one.entries
+        self._alone = other.entries.keys() - pairs.values()
+
+    def differ(self, one: Sequence[Place], other: Sequence[Place]) -> bool:
+        ours = [
+            (self._pairs.get(name) if name in self._one else name, place)
+            for name, place in one
+        ]
+        are_known = all(name is not None for name, _ in ours)
+        are_known = are_known and not any(name in self._alone for name, _ in other)
+        return are_known and ours != list(other)
+
+
+def _shown_places(places: Sequence[Place]) -> list[str]:
+    return [f"{name}:{place}" if place > 0 else name for name, place in places]
 
 
 def _unlike_facts(
@@ -324,13 +208,13 @@ def _bits(values: NDArray[Any]) -> NDArray[Any]:
 
 def _shown(values: NDArray[Any]) -> Any:
     """A number as it is, of more than one the type and the shape."""
-    return _plain(values.item()) if values.size == 1 else f"{values.dtype}{list(values.shape)}"
+    return plain(values.item()) if values.size == 1 else f"{values.dtype}{list(values.shape)}"
 
 
 def _alone(
     side: str,
-    entries: Mapping[str, _Entry],
-    others: Mapping[str, _Entry],
+    entries: Mapping[str, Entry],
+    others: Mapping[str, Entry],
     paired: Collection[str],
 ) -> Iterator[Alone]:
     """The nodes of a side that have none on the other."""

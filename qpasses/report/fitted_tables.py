@@ -11,9 +11,6 @@ from rich.text import Text
 WIDE = 200
 """Columns from which on everything is shown, names in one piece where they can be."""
 
-ROWS_SHOWN = 500
-"""Of a table: to lay one out takes longer than to find what it says."""
-
 _LEAST = 20
 """Columns that a name or a text keeps."""
 
@@ -46,7 +43,7 @@ def print_fitted(
 
     What is left out is said below: --json has it.
     """
-    shown, widths = fitting(console.width, columns, rows[:ROWS_SHOWN])
+    shown, widths = fitting(console.width, columns, rows)
     if title:
         console.print(escape(title), style="italic", highlight=False)
     table = Table(box=None, pad_edge=False)
@@ -57,7 +54,7 @@ def print_fitted(
             width=widths[i],
             overflow="fold",
         )
-    for row in rows[:ROWS_SHOWN]:
+    for row in rows:
         cells = [
             "\n".join(folded(line, widths[i]) for line in row[i].split("\n"))
             if columns[i].folds and console.width < WIDE
@@ -66,8 +63,6 @@ def print_fitted(
         ]
         table.add_row(*map(Text, cells))
     console.print(table)
-    if len(rows) > ROWS_SHOWN:
-        console.print(f"and {len(rows) - ROWS_SHOWN:,} more: --json lists them all")
     if len(shown) < len(columns):
         left = ", ".join(each.name for i, each in enumerate(columns) if i not in shown)
         console.print(

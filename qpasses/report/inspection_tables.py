@@ -127,8 +127,8 @@ def _print_tables(console: Console, row: Row) -> None:
     values = row.constants[name]
     across = 16 if console.width >= _SIXTEEN else 8
     if values.size == _PAIRS:
-        step = 256 // across
-        console.print(f"every {step}th entry of the table: bytes of a down, of b across:")
+        step, which = (16, "16th") if across == 16 else (32, "32nd")
+        console.print(f"every {which} entry of the table: bytes of a down, of b across:")
         _print_rows(console, values.reshape(256, 256)[::step, ::step], step)
         return
     channels = values.reshape(-1, 256)

@@ -211,6 +211,29 @@ def test_two_float_models_are_compared_too():
     assert qpasses.diff(cnn(), cnn()).is_same
 
 
+PARTS = """g (float[2, 4] x) => (float[2, 2] y, float[2, 2] z) {
+    [split] a, b = Split <axis = 1, num_outputs = 2> (x)
+    [up] y = Relu (FIRST)
+    [down] z = Neg (SECOND)
+}"""
+
+
+def parts(first, second, text=PARTS):
+    return model(text.replace("FIRST", first).replace("SECOND", second), opset=18)
+
+
+def test_the_other_part_of_a_split_is_another_input():
+    found = qpasses.diff(parts("a", "b"), parts("b", "a"))
+    assert whats(found) == {"up": ["reads"], "down": ["reads"]}
+    assert found.nodes[0].unlike[0].other == ["split:1"]
+
+
+def test_an_output_that_another_node_writes_is_named():
+    other = PARTS.replace("y = Relu", "z = Relu").replace("z = Neg", "y = Neg")
+    found = qpasses.diff(parts("a", "b"), parts("a", "b", other))
+    assert [each.what for each in found.ends] == ["output y is of", "output z is of"]
+
+
 FILLED = """g (float[2, 4] x) => (float[2, 4] y) {
     n = Shape (x)
     [fill] c = ConstantOfShape <value = float[1] {VALUE}> (n)
