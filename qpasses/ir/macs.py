@@ -45,6 +45,8 @@ def measure(graph: Graph, context: Context) -> None:
     context.sizes = {name: dims for name, dims in found.items() if dims is not None}
     known = _Known({}, {}).inside(sized)
     known = _Known({**known.sizes, **context.sizes}, known.scalars)
+    if _carry_sizes(model, known):
+        sized = infer_shapes(model).graph
     counts = {node.name: _count(node, known) for node in _multiplying(sized)}
     context.record.macs = {n: count for n, count in counts.items() if count is not None}
 
@@ -137,7 +139,27 @@ def _of_branches(node: onnx.NodeProto, known: _Known) -> int | None:
 
 def _of_loop(node: onnx.NodeProto, known: _Known) -> int | None:
     body = _attributes(node)["body"]
+    inner = known.inside(body).sizes
+    carried = zip(body.input[2:], body.output[1:], strict=False)
+    if any(inner.get(a.name) != inner.get(b.name) for a, b in carried):
+        return None  # sizes that grow
     return _times(_of_graph(body, known), _trips(node, body, known))
+
+
+def _carry_sizes(model: onnx.ModelProto, known: _Known) -> bool:
+    """Say in the bodies of Loops how large what they carry is at first; whether any are."""
+    loops = [node for node in model.graph.node if node.op_type == "Loop"]
+    for node in loops:
+        for value, name in zip(
+            _attributes(node)["body"].input[2:], node.input[2:], strict=True
+        ):
+            if (sizes := known.sizes.get(name)) is not None:
+                kind = value.type.tensor_type
+                kind.shape.CopyFrom(onnx.TensorShapeProto())
+                kind.shape.dim.extend(
+                    onnx.TensorShapeProto.Dimension(dim_value=size) for size in sizes
+                )
+    return bool(loops)
 
 
 def _of_scan(node: onnx.NodeProto, known: _Known) -> int | None:

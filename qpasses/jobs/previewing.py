@@ -158,7 +158,8 @@ def _foreseen(source: Source) -> Foreseen:
     }
     known = {*excluded}
     state = calibrated(state)
-    if leave_joined(state.graph, state.plan, state.plan.tensors, state.context):
+    open_ = state.plan.tensors.keys() - state.kept.keys()
+    if leave_joined(state.graph, state.plan, open_, state.context):
         joined = excluded.keys() - known
         excluded.update(dict.fromkeys(joined, _JOINED))
         state = calibrated(state)

@@ -114,6 +114,14 @@ def test_where_ranges_decide_is_said_and_true():
         assert set(names(made.report["summary"]["float_nodes"])) == left
 
 
+def test_scales_that_a_model_says_itself_leave_ranges_nothing_to_decide():
+    stored = qpasses.quantize(joined(1.0), numbers(8, 4), emit="qdq").model
+    found = qpasses.preview(stored)
+    assert found.quantized_before and not found.unknown
+    assert not found.foreseen.by_ranges and not found.foreseen.float_nodes
+    assert {"join", "out"} <= {*names(found.foreseen.integer_nodes)}
+
+
 def test_a_quantized_model_says_which_scales_samples_must_give():
     found = qpasses.preview(net("y = Sigmoid (x)", outputs="float[N, 2, 6, 6] y"))
     assert not found.quantized_before

@@ -116,6 +116,23 @@ def test_a_loop_runs_as_often_as_it_collects():
     assert (summary["macs"], summary["macs_not_counted"]) == ((1 + 3) * 16, [])
 
 
+CARRYING = """g (float[N, 4] x) => (float[N, k] y) {
+    a = MatMul (x, m)
+    y = Loop (trips, "", a) <body = b (int64 i, bool go, float v) =>
+        (bool on, float w) { on = Identity (go) u = MatMul (v, m) w = WHOLE }>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("whole", "macs", "named"),
+    [("Identity (u)", 6 * 16, []), ("Concat <axis = 0> (u, u)", 16, ["Loop"])],
+)
+def test_what_a_loop_carries_is_as_large_as_at_first_unless_it_grows(whole, macs, named):
+    text = CARRYING.replace("WHOLE", whole).replace("float v", "float[A, B] v")
+    summary = loop("", text=text.replace("float w", "float[C, D] w"))
+    assert (summary["macs"], summary["macs_not_counted"]) == (macs, named)
+
+
 def test_a_loop_without_products_is_none_that_cannot_be_counted():
     text = LOOP.replace("w = MatMul (v, m)", "w = Add (v, v)")
     summary = loop("on = Not (go)", text=text)
