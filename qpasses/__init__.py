@@ -7,7 +7,16 @@ from opsets.errors import DataError, ModelError, QPassesError, UsageError, Verif
 if TYPE_CHECKING:
     from calibration import Preprocessing
     from calibration.presets import preprocessing
-    from qpasses.api import bench, export, inspect, integerize, quantize, verify
+    from qpasses.api import (
+        bench,
+        diff,
+        export,
+        inspect,
+        integerize,
+        preview,
+        quantize,
+        verify,
+    )
     from qpasses.emit.tosa.emit import TosaProgram
     from qpasses.ir.native_sessions import native_library, register, session
     from qpasses.ir.record import Quantization
@@ -35,12 +44,14 @@ __all__ = [
     "bench",
     "calibrate",
     "convert_table",
+    "diff",
     "export",
     "inspect",
     "integerize",
     "merge_tables",
     "native_library",
     "preprocessing",
+    "preview",
     "quantize",
     "register",
     "session",

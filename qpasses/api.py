@@ -12,6 +12,7 @@ from calibration.held_weights import holding, materialized, released
 from opsets.errors import ModelError, UsageError
 from qpasses.checking.accuracy import rated
 from qpasses.checking.beside.other_programs import check_with, runner_of
+from qpasses.checking.difference import Difference, difference
 from qpasses.checking.inspection import Inspection, inspect_model
 from qpasses.checking.reference import EarlyRuns
 from qpasses.checking.verification import recorded_preprocessing, verify_integer
@@ -27,6 +28,7 @@ from qpasses.ir.commands import (
     ExportOptions,
     IntegerizeOptions,
     OptOptions,
+    PreviewOptions,
     QuantizeOptions,
     VerifyOptions,
 )
@@ -40,13 +42,16 @@ from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
+from qpasses.jobs.annotating import annotated
 from qpasses.jobs.benching import Model, contenders_of, measured, sized_specs
 from qpasses.jobs.judging import judged, sized_as
 from qpasses.jobs.pass_names import pass_called
+from qpasses.jobs.previewing import Preview, previewed
 from qpasses.jobs.reporting import reported, to_compare
 from qpasses.jobs.resolving import Job, resolved
 from qpasses.jobs.result import Result, files_of
 from qpasses.load.arguments import (
+    Shapes,
     Source,
     given_model,
     given_paths,
@@ -58,7 +63,8 @@ from qpasses.load.arguments import (
 from qpasses.load.external_data import external_files
 from qpasses.load.graph_text import read_graph_file
 from qpasses.load.input_sizes import with_input_shapes
-from qpasses.load.integer_model import read_integer_model
+from qpasses.load.integer_model import claims_integers, read_integer_model
+from qpasses.load.reading import check_not_ours
 from qpasses.pipeline import Stage, State, placed, quantized
 from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
 from qpasses.report.text import declined_lines, whole_text
@@ -302,6 +308,50 @@ def inspect(integer: str | Path | onnx.ModelProto) -> Inspection:
     """The nodes of an integer model with their numbers, and their evidence recomputed."""
     model, path = given_model(integer)
     return inspect_model(model, path)
+
+
+@takes(PreviewOptions)
+@holding()
+def preview(asked: PreviewOptions) -> Preview:
+    """A float model, or one that another tool quantized, before it is made integer.
+
+    What it holds, and which nodes would become integer, and which not and why, as far as
+    made-up numbers tell: docs/inspect.md. Raises UsageError, or ModelError for a model that is
+    integer already or no valid ONNX.
+    """
+    model, path = given_model(asked.model, lenient=True)
+    check_not_ours(model, path)
+    return previewed(model, path, asked.input_shape)
+
+
+@takes(PreviewOptions)
+@holding()
+def look(asked: PreviewOptions) -> Inspection | Preview:
+    """``inspect`` of a model that is integer, ``preview`` of any other."""
+    model, path = given_model(asked.model, lenient=True)
+    if not claims_integers(model):
+        return previewed(model, path, asked.input_shape)
+    if asked.input_shape:
+        raise UsageError(
+            f"{path}: is integer, input_shape (--input-shape) is for other models"
+        )
+    return inspect(asked.model)
+
+
+@holding()
+def annotate(model: str | Path, output: Path, *, input_shape: Shapes = ()) -> None:
+    """Write ``model`` to ``output`` with what ``look`` finds in the metadata of its nodes."""
+    made = annotated(look(model, input_shape=input_shape))
+    write_together(model_files(made, output, weights_place(made, output, apart=False)))
+
+
+@holding()
+def diff(one: str | Path | onnx.ModelProto, other: str | Path | onnx.ModelProto) -> Difference:
+    """Where two integer models differ, or a float model and an integer one, node by node.
+
+    Raises UsageError if they have no node in common, ModelError for what cannot be read.
+    """
+    return difference(*(given_model(each, lenient=True) for each in (one, other)))
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _verified(
     if original is None:
         result.unchecked.append("not compared with a float model (--against)")
         counts = {key: entry.macs for key, entry in record.nodes.items()}
-        result.record = replace(record, macs=counts)
+        result.record = replace(record, macs={**record.macs, **counts})
     else:
         _check_sizes(record)
         advance = progress("compare with the float graph", len(graph.nodes) + 1)
@@ -177,6 +177,7 @@ def _compare(
             "the record has no sizes that fit the float model's inputs"
         ) from error
     result.record = replace(read.record, macs=context.record.macs)
+    found += _unlike_macs(read, context.record.macs)
     left = context.selection.excluded, context.selection.unlisted
     known = Known.of(real, context.given)
     checked = check(
@@ -196,6 +197,17 @@ def _compare(
         "rules": checked.coverage,
     }
     return found + differences[:MOST_DIFFERENCES]
+
+
+def _unlike_macs(read: IntegerModel, measured: Mapping[str, int]) -> list[str]:
+    """Whether the record has other multiply-accumulates of float nodes than they do."""
+    left = {node.name for node in read.graph.nodes} - read.record.nodes.keys()
+    wanted = {name: macs for name, macs in measured.items() if name in left}
+    if read.record.macs == wanted:
+        return []
+    return [
+        "the recorded multiply-accumulates of float nodes are not those of the float model"
+    ]
 
 
 def _check_sizes(record: Record) -> None:

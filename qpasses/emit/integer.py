@@ -70,6 +70,9 @@ def emit_integer(
         inputs=edge_entries(model.graph.input, record),
         outputs=edge_entries(model.graph.output, record),
     )
+    left = {node.name for node in graph.nodes} - record.nodes.keys()
+    if float_macs := {name: macs for name, macs in record.macs.items() if name in left}:
+        note(model.metadata_props, float_macs=float_macs)
     if record.orders:
         note(model.metadata_props, orders=orders_entry(record))
     if record.kept:

@@ -11,7 +11,7 @@ from qpasses.evidence.bodies import form
 from qpasses.evidence.node_evidence import PROVED, NodeEvidence
 from qpasses.ir.elementwise import ELEMENTWISE
 from qpasses.ir.graph import Graph, Node, constant, producer
-from qpasses.ir.macs import COUNTED, MULTIPLYING
+from qpasses.ir.macs import MULTIPLYING
 from qpasses.ir.moving import MOVING, moves
 from qpasses.ir.record import Record
 from qpasses.ir.stages import CLAMPING, LOCATING, LOOKUPS, Kind, kind
@@ -50,14 +50,13 @@ def summarize(
         "fast_mac_share": _share(fast_macs, macs) if macs else _share(fast, len(evidence)),
         "portable_nodes": [e.name for e in evidence if e.body.startswith("portable")],
         "macs": macs,
-        "macs_not_counted": sorted({node.op for node in floats} & MULTIPLYING - COUNTED),
+        "macs_not_counted": sorted(
+            {n.op for n in floats if n.op in MULTIPLYING and n.name not in record.macs}
+        ),
         "nodes": dict(sorted(by_op.items())),
         "channels": sum(each.channels for each in evidence),
         "channels_moved": sum(len(each.moved_channels) for each in evidence),
-        "float_nodes": [
-            {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
-            for node in floats
-        ],
+        "float_nodes": float_nodes(graph, record, unfinished),
         "tables": _tables(graph, record),
         "undefined_codes": {
             name: list(entry.undefined)
@@ -66,6 +65,15 @@ def summarize(
         },
         "raised_weight_scales": record.raised_weight_scales,
     }
+
+
+def float_nodes(graph: Graph, record: Record, unfinished: str = "") -> list[dict[str, str]]:
+    """Name, op type and reason of each node that stays in float."""
+    return [
+        {"name": node.name, "op_type": node.op, "reason": reason(node, record, unfinished)}
+        for node in graph.nodes
+        if kind(node) is Kind.FLOAT
+    ]
 
 
 def _tables(graph: Graph, record: Record) -> dict[str, Any]:

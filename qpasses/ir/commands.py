@@ -378,15 +378,44 @@ class BenchCommand(TerminalOptions, PictureOptions, BenchOptions):
     """``qpasses bench``."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InspectCommand(Options):
+@dataclass(frozen=True)
+class PreviewOptions(ShapeOptions):
+    """``qpasses.preview``."""
+
+    model: "str | Path | onnx.ModelProto"
+
+
+@dataclass(frozen=True)
+class InspectCommand(PreviewOptions):
     """``qpasses inspect``."""
 
+    _: KW_ONLY
     node: str | None = option(
-        None, "One node: its formula and all its numbers.", OUTPUT, metavar="NAME"
+        None,
+        "One node of an integer model: its formula and all its numbers.",
+        OUTPUT,
+        metavar="NAME",
     )
     text: bool = option(False, "The graph in ONNX's text syntax.", OUTPUT)
     as_json: bool = option(False, "Everything as JSON.", OUTPUT, flag="json")
+    diff: "str | Path | None" = option(
+        None,
+        "Where MODEL and this one differ, node by node; exit code 0 if nowhere, else 1.",
+        OUTPUT,
+        metavar="OTHER",
+        kind=FILE,
+    )
+    view: bool = option(
+        False, "Show the graph in a browser, by Netron (pip install qpasses[view]).", OUTPUT
+    )
+    serve: int | None = option(
+        None,
+        "As --view, but open nothing: print the address, for a machine without a browser.",
+        OUTPUT,
+        metavar="PORT",
+        least=1,
+        most=65_535,
+    )
 
 
 @dataclass(frozen=True)

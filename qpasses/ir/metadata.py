@@ -15,6 +15,7 @@ from qpasses.ir.record import (
     NodeRecord,
     Quantization,
     Record,
+    are_counts,
 )
 
 PREFIX = "qpasses."
@@ -68,8 +69,11 @@ def read_record(model: onnx.ModelProto) -> tuple[Record, dict[str, Any]]:
         raise ModelError(f"the record in the model's metadata is damaged: {error}") from error
     if not isinstance(about.get("configuration", {}), dict):
         raise ModelError("the record in the model's metadata is damaged: its configuration")
+    if not are_counts(about.get("float_macs", {})):
+        raise ModelError("the record in the model's metadata is damaged: float_macs")
     record.declined = about.get("declined", {})
     record.sizes = about.get("sizes", {})
+    record.macs = about.get("float_macs", {})
     record.kept = about.get("kept", [])
     record.orders = _orders(about.get("orders", {}))
     record.raised_weight_scales = about.get("raised_weight_scales", {})

@@ -314,9 +314,10 @@ class NodeRecord:
 class Record:
     """Everything the emitted model says of itself, by name.
 
-    ``sizes``: those of the inputs for which ``macs`` are counted. ``kept``: the stored tensors
-    whose scale the model gave itself. ``orders``: of tensors of the file whose axes do not lie
-    in memory as ONNX has them, which does first, second and so on.
+    ``macs``: multiply-accumulates of the float graph, in a model that was read those of its
+    float nodes alone; ``sizes``: those of the inputs for which they are counted. ``kept``: the
+    stored tensors whose scale the model gave itself. ``orders``: of tensors of the file whose
+    axes do not lie in memory as ONNX has them, which does first, second and so on.
     """
 
     tensors: dict[str, AnyQuantization] = field(default_factory=dict)
@@ -346,6 +347,12 @@ _NEAR_A_TIE = 1e-6
 
 _MANY = 1 << 53
 """Counts below are numbers of JSON everywhere."""
+
+
+def are_counts(values: Any) -> bool:
+    """Whether it is an object of JSON that says how many, by name."""
+    counts = values.values() if isinstance(values, dict) else [None]
+    return all(type(each) is int and 0 <= each < _MANY for each in counts)
 
 
 def _are_scales(values: Any) -> bool:

@@ -127,7 +127,11 @@ def given_source(model: str | Path | onnx.ModelProto) -> Source:
 
     Raises ModelError for what cannot be treated.
     """
-    given, path = given_model(model, lenient=True)
+    return source_of(*given_model(model, lenient=True))
+
+
+def source_of(given: onnx.ModelProto, path: Path) -> Source:
+    """``given_source`` of a model that was read, leniently, from ``path``."""
     with naming(path):
         return _source(given, path)
 

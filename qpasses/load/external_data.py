@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from calibration.held_weights import is_held
+from calibration.held_weights import is_held, serialized_size
 from opsets.errors import ModelError, UsageError
 from opsets.ordinary_files import check_ordinary
 from qpasses.ir.model_nodes import nested_graphs
@@ -34,6 +34,13 @@ def external_files(path: Path) -> list[Path]:
         return []  # read_model says what is wrong
     places = {_entries(tensor).get("location", "") for tensor in _external(model)}
     return sorted(path.parent / place for place in places if place)
+
+
+def file_bytes(model: onnx.ModelProto, path: Path) -> int:
+    """The bytes of the files of ``model``, read from ``path``; without any, of the model."""
+    if not path.is_file():
+        return serialized_size(model)
+    return sum(each.stat().st_size for each in (path, *external_files(path)))
 
 
 def check_external(model: onnx.ModelProto, path: Path) -> None:

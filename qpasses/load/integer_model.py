@@ -1,5 +1,6 @@
 """Reading an emitted integer model: its graph, its record, and whether they are whole."""
 
+import json
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
@@ -16,7 +17,7 @@ from qpasses.evidence.prove import PROOFS
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at
 from qpasses.ir.interchange import import_graph
-from qpasses.ir.metadata import read_record
+from qpasses.ir.metadata import PREFIX, read_record
 from qpasses.ir.model_nodes import nested_graphs
 from qpasses.ir.record import BYTES, NodeRecord, Record, scales_of
 from qpasses.ir.settings import Settings
@@ -59,6 +60,21 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     except ModelError as error:
         raise ModelError(f"{name}: {error}") from error
     return IntegerModel(model, graph, record, settings, about)
+
+
+def claims_integers(model: onnx.ModelProto) -> bool:
+    """Whether this tool made ``model`` and what it stores integers for is known to it alone.
+
+    Its record may be damaged or gone; what ``--emit qdq`` writes is any tool's.
+    """
+    if any(node.domain == DOMAIN for node in model.graph.node):
+        return True
+    entries = {each.key: each.value for each in model.metadata_props}
+    try:
+        made = json.loads(entries.get(f"{PREFIX}configuration", "null"))
+    except ValueError:
+        return True
+    return made is not None and not (isinstance(made, dict) and made.get("emit") == "qdq")
 
 
 def _imported(model: onnx.ModelProto) -> Graph:

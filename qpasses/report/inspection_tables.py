@@ -10,6 +10,7 @@ from rich.table import Table
 
 from qpasses.checking.inspection import Inspection, Row, StoredTensor
 from qpasses.ir.record import code_limits
+from qpasses.report.fitted_tables import Column, folded, print_fitted
 
 SHOWN_CHANNELS = 64
 """So many channels of a node are listed; --json has all."""
@@ -21,6 +22,10 @@ SHOWN_TABLES = 4
 _PAIRS = 1 << 16
 
 
+_LABELS = 15
+"""Columns that what stands before a value takes."""
+
+
 def print_inspection(console: Console, found: Inspection) -> None:
     """One line per node, and what the model says of itself."""
     about = found.about
@@ -29,7 +34,8 @@ def print_inspection(console: Console, found: Inspection) -> None:
     made.add_row("target", escape(str(configuration["target"]["name"])))
     made.add_row("bodies", escape(str(configuration["bodies"])))
     made.add_row("calibrated on", f"{configuration.get('samples')} samples")
-    made.add_row("float model", f"sha256 {escape(str(about.get('float_sha256')))}")
+    sha256 = folded(f"sha256 {about.get('float_sha256')}", console.width - _LABELS)
+    made.add_row("float model", escape(sha256))
     made.add_row("made by", f"qpasses {escape(str(about.get('version')))}")
     if kept := about.get("kept"):
         made.add_row("scales kept", f"{len(kept)} tensors are stored as the model has them")
@@ -40,44 +46,28 @@ def print_inspection(console: Console, found: Inspection) -> None:
     console.print()
     if configuration.get("random_data"):
         console.print("[yellow]warning[/]: calibrated on random numbers", highlight=False)
-    if console.width < _WIDE:
-        _print_blocks(console, found.rows)
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in ("node", "from", *_CELLS):
-        table.add_column(name, overflow="fold")
-    for row in found.rows:
-        table.add_row(escape(row.name), escape(", ".join(row.source)), *_cells(row))
-    console.print(table)
+    print_fitted(console, _COLUMNS, list(map(_cells, found.rows)))
 
 
-def _print_blocks(console: Console, rows: Sequence[Row]) -> None:
-    """What the table holds, a few lines per node, for narrow terminals."""
-    for row in rows:
-        console.print(f"[bold]{escape(row.name)}[/] from {escape(', '.join(row.source))}")
-        for name, cell in zip(_CELLS, _cells(row), strict=True):
-            if cell:
-                console.print(f"    {name}: {cell.replace(chr(10), '; ')}", highlight=False)
-
-
-_WIDE = 160
-"""Columns from which on the table is readable."""
-
-_CELLS = (
-    "op",
-    "in: scale, zero",
-    "out: scale, zero",
-    "multiplier",
-    "shift",
-    "clamp",
-    "evidence",
-    "body",
+_COLUMNS = (
+    Column("node", folds=True),
+    Column("from", rank=7, folds=True),
+    Column("op"),
+    Column("in: scale, zero", rank=6),
+    Column("out: scale, zero", rank=1),
+    Column("multiplier", rank=2),
+    Column("shift", rank=4),
+    Column("clamp", rank=5),
+    Column("evidence", wraps=True),
+    Column("body", rank=3, folds=True),
 )
 
 
 def _cells(row: Row) -> list[str]:
-    """One text for each of ``_CELLS``."""
+    """One text for each of ``_COLUMNS``."""
     return [
+        row.name,
+        ", ".join(row.source),
         row.op,
         "\n".join(map(_parameters, row.inputs)),
         "\n".join(map(_parameters, row.outputs)),
@@ -125,7 +115,7 @@ def print_node(console: Console, row: Row) -> None:
             )
     console.print(facts)
     if row.multiplier:
-        console.print(_channels(row))
+        _print_channels(console, row)
     _print_tables(console, row)
 
 
@@ -135,17 +125,23 @@ def _print_tables(console: Console, row: Row) -> None:
     if name is None:
         return
     values = row.constants[name]
+    across = 16 if console.width >= _SIXTEEN else 8
     if values.size == _PAIRS:
-        console.print("every 16th entry of the table: bytes of a down, of b across:")
-        _print_rows(console, values.reshape(256, 256)[::16, ::16], step=16)
+        step, which = (16, "16th") if across == 16 else (32, "32nd")
+        console.print(f"every {which} entry of the table: bytes of a down, of b across:")
+        _print_rows(console, values.reshape(256, 256)[::step, ::step], step)
         return
     channels = values.reshape(-1, 256)
     for channel, table in enumerate(channels[:SHOWN_TABLES]):
         which = f"table of channel {channel}" if name == "tables" else "table"
         console.print(f"{which}, by the byte of x:")
-        _print_rows(console, table.reshape(16, 16), step=16)
+        _print_rows(console, table.reshape(-1, across), across)
     if len(channels) > SHOWN_TABLES:
         console.print(f"and {len(channels) - SHOWN_TABLES} more: --json has all")
+
+
+_SIXTEEN = 85
+"""Columns that a row of sixteen entries takes."""
 
 
 def _print_rows(console: Console, rows: Any, step: int) -> None:
@@ -163,7 +159,7 @@ def _considered(costs: Mapping[str, int | None]) -> str:
     )
 
 
-def _channels(row: Row) -> Table:
+def _print_channels(console: Console, row: Row) -> None:
     """Multiplier and shift beside the real scale they stand for, channel by channel.
 
     The record has none of normalizations: gamma is the float model's.
@@ -174,17 +170,16 @@ def _channels(row: Row) -> Table:
         names = ["a", "b", "sum"][: len(names)]
     if "slope_multiplier" in row.constants:
         names = ["above zero", *(f"slope {i}" for i in range(len(names) - 1))]
-    table = Table(box=None, pad_edge=False)
     columns = [
-        "channel",
-        "multiplier",
-        "shift",
-        "multiplier / 2**shift",
-        "real scale",
-        "change",
+        Column("channel", right=True),
+        Column("multiplier", right=True),
+        Column("shift", right=True),
+        Column("multiplier / 2**shift", rank=2, right=True),
+        Column("real scale", right=True),
+        Column("change", rank=1, right=True),
+        *([Column("bias", right=True)] if bias is not None else []),
     ]
-    for column in [*columns, *(["bias"] if bias is not None else [])]:
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = []
     shifts = np.broadcast_to(row.shift, len(row.multiplier)).tolist()
     for i, name in enumerate(names[:SHOWN_CHANNELS]):
         value = row.multiplier[i] / 2 ** shifts[i]
@@ -192,11 +187,11 @@ def _channels(row: Row) -> Table:
         change = f"{value / real - 1:+.1e}" if real else "-"
         cells = [name, f"{row.multiplier[i]}", f"{shifts[i]}", f"{value:.9g}"]
         cells.append("-" if real is None else f"{real:.9g}")
-        extra = [f"{bias[i]}"] if bias is not None and len(bias) == len(names) else []
-        table.add_row(*cells, change, *extra)
+        extra = [] if bias is None else [f"{bias[i]}" if len(bias) == len(names) else ""]
+        rows.append([*cells, change, *extra])
+    print_fitted(console, columns, rows)
     if len(names) > SHOWN_CHANNELS:
-        table.caption = f"and {len(names) - SHOWN_CHANNELS} more: --json has all"
-    return table
+        console.print(f"and {len(names) - SHOWN_CHANNELS} more: --json has all")
 
 
 def _edge(stored: dict[str, Any] | None) -> str:
@@ -209,7 +204,7 @@ def _edge(stored: dict[str, Any] | None) -> str:
 def _proof(row: Row) -> tuple[str, str]:
     """The evidence in a word, and the body."""
     if row.proof is None:
-        return ("float", escape(row.reason)) if row.reason else ("-", "-")
+        return ("float", row.reason) if row.reason else ("-", "-")
     wrong = row.proof.problem or f"{row.proof.mismatches} mismatches"
     return row.proof.kind if row.proof.proved else wrong, row.proof.body
 

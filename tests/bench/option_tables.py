@@ -1,6 +1,6 @@
 """The tables of docs/options.md, read off the declared options."""
 
-from qpasses.ir.commands import COMMANDS, InspectCommand
+from qpasses.ir.commands import COMMANDS, InspectCommand, PreviewOptions
 from qpasses.ir.declared import SWITCH, TEXTS, Declared, declared
 from qpasses.ir.options import HEADINGS
 from qpasses.ir.terminal_options import PictureOptions, PrintOptions, TerminalOptions
@@ -57,5 +57,6 @@ def _keyword(found: Declared, options: type) -> str:
     if found.name == "print_after":
         return "`after`"
     of_terminals = {*declared(TerminalOptions), *declared(PrintOptions)}
-    is_printing = found.name in of_terminals or options is InspectCommand
+    of_preview = options is InspectCommand and found.name not in declared(PreviewOptions)
+    is_printing = found.name in of_terminals or of_preview
     return "" if is_printing else f"`{found.name}`"

@@ -384,8 +384,6 @@ def stripped(made):
 
 
 FOREIGN = {
-    "a float model": cnn,
-    "a Q/DQ model": lambda: emitted("qdq"),
     "a standard model": lambda: emitted("standard"),
     "a stripped model": lambda: stripped(emitted("integer")),
 }
@@ -466,14 +464,44 @@ def test_a_reader_that_stops_reading_is_no_error(inspected):
     process.wait()
 
 
-def test_a_narrow_terminal_gets_a_few_lines_per_node(inspected):
+def printed(found, width, **console):
     written = io.StringIO()
+    print_inspection(Console(file=written, width=width, **console), found)
+    return written.getvalue()
+
+
+def table_in(text):
+    """The lines from the head of the table on."""
+    lines = text.splitlines()
+    return lines[next(i for i, line in enumerate(lines) if line.startswith("node ")) :]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_a_narrow_terminal_gets_a_line_for_each_input_and_no_broken_cell(inspected, width):
     found = qpasses.inspect(inspected.path)
-    print_inspection(Console(file=written, width=90), found)
-    lines = written.getvalue().splitlines()
-    for row in found.rows:
-        start = lines.index(f"{row.name} from {', '.join(row.source)}")
-        assert lines[start + 1] == f"    op: {row.op}"
-        if row.multiplier:
-            spans = [line for line in lines[start + 2 : start + 6] if "multiplier: " in line]
-            assert str(min(row.multiplier)) in spans[0]
+    text = printed(found, width)
+    assert max(map(len, text.splitlines())) <= width
+    head, *lines = table_in(text)
+    starts = [line for line in lines if line.split(" ")[0] in {row.name for row in found.rows}]
+    assert [line.split()[0] for line in starts] == [row.name for row in found.rows]
+    for row, line in zip(found.rows, starts, strict=True):
+        assert row.op in line
+        assert row.proof is None or row.proof.kind in line
+    left = {name for name in ("multiplier", "shift", "clamp", "body") if name not in head}
+    assert all(name in " ".join(lines[-2:]) for name in left)
+
+
+def test_a_wide_terminal_shows_every_column(inspected):
+    head, *lines = table_in(printed(qpasses.inspect(inspected.path), 200))
+    for name in ("from", "in: scale", "out: scale", "multiplier", "shift", "clamp", "body"):
+        assert name in head
+    assert "not shown" not in "".join(lines)
+
+
+def test_a_terminal_without_colour_gets_none(inspected):
+    found = qpasses.inspect(inspected.path)
+    found.about["configuration"]["random_data"] = True
+    colour = "\x1b[33m"
+    assert colour in printed(found, 80, force_terminal=True, _environ={"TERM": "xterm"})
+    plain = {"TERM": "xterm", "NO_COLOR": "1"}
+    assert colour not in printed(found, 80, force_terminal=True, _environ=plain)

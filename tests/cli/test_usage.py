@@ -40,7 +40,7 @@ MISTAKES = {
         "--data",
     ),
     "an option of quantize for verify": (["verify", "MODEL", "--symmetric"], "--symmetric"),
-    "inspect nothing": (["inspect"], "INTEGER"),
+    "inspect nothing": (["inspect"], "MODEL"),
     "inspect with samples": (["inspect", "MODEL", "--data", "DATA"], "--data"),
     "passes of a model": (["passes", "MODEL"], "float.onnx"),
 }

@@ -111,6 +111,12 @@ def test_inspect_prints_what_is_shown(desk):
     assert "\n".join(lines_of(output)) in text("verification.md")
 
 
+def test_inspect_prints_of_a_float_model_what_is_shown(desk):
+    output = invoked("inspect", desk[0] / "model.onnx")
+    shown = output.replace(str(desk[0] / "model.onnx"), "model.onnx")
+    assert "\n".join(lines_of(shown)) in text("inspect.md")
+
+
 # What examples give
 
 

@@ -1,0 +1,58 @@
+"""What is foreseen of real networks is what becomes of them."""
+
+import pytest
+
+import qpasses
+from qpasses.evidence.summary import float_nodes
+from qpasses.ir.commands import QuantizeOptions
+from qpasses.jobs.resolving import resolved
+from qpasses.load.arguments import given_source
+from qpasses.pipeline import STAGES, integerized
+from tests.support import zoo_models
+
+UP_TO_INTEGERS = STAGES[: STAGES.index(integerized) + 1]
+SAMPLES = 4
+
+WITH_FLOAT = {
+    "dtln_1": (["LSTM"], []),
+    "g2pm_bilstm": (["LSTM"], ["ids:1,12"]),
+    "nsnet2_gru": (["GRU"], ["input:1,20,161"]),
+}
+"""Networks with layers that stay in float, and the sizes that they leave free."""
+
+
+def integer_graph(name):
+    """The graph, the record and the sizes of its inputs, from samples."""
+    entry = zoo_models.ENTRIES[name]
+    asked = QuantizeOptions(
+        entry.model,
+        entry.calibration,
+        samples=SAMPLES,
+        preprocessing=entry.preprocessing,
+        accuracy="fast",
+    )
+    state = resolved("quantize", asked, given_source).start
+    for stage in UP_TO_INTEGERS:
+        state = stage(state)
+    return state.graph, state.record
+
+
+@pytest.mark.parametrize(
+    "name", zoo_models.networks(n for n, e in zoo_models.ENTRIES.items() if e.zoo)
+)
+def test_the_float_nodes_are_those_that_were_foreseen(name):
+    graph, record = integer_graph(name)
+    found = qpasses.preview(zoo_models.path(name), input_shape=record.sizes)
+    open_ = {each["name"] for each in found.foreseen.by_ranges}
+    left = [each for each in float_nodes(graph, record) if each["name"] not in open_]
+    assert left == list(found.foreseen.float_nodes)
+    assert found.foreseen.macs == sum(record.macs.values())
+
+
+@pytest.mark.parametrize("name", zoo_models.networks(WITH_FLOAT))
+def test_recurrent_layers_are_foreseen_in_float_and_count(name):
+    ops, sizes = WITH_FLOAT[name]
+    foreseen = qpasses.preview(zoo_models.path(name), input_shape=sizes).foreseen
+    assert {*ops} <= {each["op_type"] for each in foreseen.float_nodes}
+    assert foreseen.macs_not_counted == []
+    assert 0.05 < foreseen.integer_macs / foreseen.macs < 0.5
