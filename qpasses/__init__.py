@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from calibration import Preprocessing
     from calibration.presets import preprocessing
     from qpasses.api import (
+        analyze,
         bench,
         diff,
         export,
@@ -41,6 +42,7 @@ __all__ = [
     "UsageError",
     "VerificationError",
     "WideTables",
+    "analyze",
     "bench",
     "calibrate",
     "convert_table",

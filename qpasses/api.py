@@ -23,7 +23,9 @@ from qpasses.emit.report_file import described, layout_in, report_head, size_in,
 from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
 from qpasses.emit.tosa.profile import Profile
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
+from qpasses.evidence.summary import summarize
 from qpasses.ir.commands import (
+    AnalyzeOptions,
     BenchOptions,
     ExportOptions,
     IntegerizeOptions,
@@ -42,6 +44,7 @@ from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
+from qpasses.jobs.analyzing import analyzed, as_json, is_wanted, look_into
 from qpasses.jobs.annotating import annotated
 from qpasses.jobs.benching import Model, contenders_of, measured, sized_specs
 from qpasses.jobs.judging import judged, sized_as
@@ -64,9 +67,10 @@ from qpasses.load.external_data import external_files
 from qpasses.load.graph_text import read_graph_file
 from qpasses.load.input_sizes import with_input_shapes
 from qpasses.load.integer_model import claims_integers, read_integer_model
-from qpasses.load.reading import check_not_ours
+from qpasses.load.reading import check_not_ours, digest
 from qpasses.pipeline import Stage, State, placed, quantized
 from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
+from qpasses.report.page import as_html, check_packages
 from qpasses.report.text import declined_lines, whole_text
 
 
@@ -111,6 +115,8 @@ def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
 
 
 def _run(job: Job, asked: QuantizeOptions) -> Result:
+    if asked.html_file is not None:
+        check_packages()
     with naming(job.source.path), EarlyRuns(job.source) as early:
 
         def behind(stage: Stage, state: State) -> None:
@@ -120,16 +126,21 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
         made = quantized(job.start, behind)
         model = made.model
         weights = weights_place(model, asked.output, asked.save_as_external_data)
-        written = given_paths(asked.output, job.evidence, asked.json_file, weights)
+        written = given_paths(
+            *(asked.output, job.evidence, asked.json_file, asked.html_file, weights)
+        )
         check_outputs(written, job.inputs)
         remarks = too_large(weights, asked.save_as_external_data)
         result = reported(job, made, early, remarks)
         files = files_of(model, asked.output, weights, job.start.settings.emit)
+        samples = to_compare(made)[0]
     write_outputs(files, result.certificate, job.evidence)
     del made  # its graph has the weights too
+    if is_wanted(asked.analyze, result):
+        look_into(result, job.source, samples, asked)
     released(model)
     done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
-    write_report(asked.json_file, result.report, done)
+    write_report(asked.json_file, result.report, done, asked.html_file, as_html)
     return result
 
 
@@ -216,6 +227,47 @@ def verify(asked: VerifyOptions) -> Result:
     }
     write_report(asked.json_file, report, f"the verdict is {summary['verdict']}")
     return Result(None, report, found.evidence, recomputed)
+
+
+@takes(AnalyzeOptions)
+@holding()
+def analyze(asked: AnalyzeOptions) -> Result:
+    """Where an integer model loses accuracy, tensor by tensor, and what may help.
+
+    The report has ``analysis``: of each stored tensor how far it is off the float model's and
+    by what, what it costs at the outputs, and findings in words. Samples come one after the
+    other. Raises UsageError, ModelError, or VerificationError where ``against`` is not the
+    float model that ``integer`` was made from.
+    """
+    if asked.html_file is not None:
+        check_packages()
+    model, path = given_model(asked.integer)
+    original = given_source(asked.against)
+    read = read_integer_model(model, str(path))
+    original = sized_as(read, original)
+    how, usual = given_preprocessing(asked.preprocessing), recorded_preprocessing(read)
+    names = as_pairs(asked.inputs)
+    feeds = open_samples(asked.data, original.specs, asked.samples, how, usual, names)
+    inputs = [path, original.path, *external_files(path), *feeds.paths]
+    check_outputs(given_paths(asked.json_file, asked.html_file), inputs)
+    with naming(path):
+        found = analyzed(read, original, feeds, asked.seconds, asked.progress, str(path))
+    looked = inspect_model(model, path)
+    evidence = [row.proof for row in looked.rows if row.proof is not None]
+    summary = summarize(read.graph, read.record, evidence)
+    report = report_head("analyze", original, {"samples": len(feeds)}) | {
+        "target": read.settings.target.name,
+        "integer_model": {"path": str(path), "sha256": digest(model)},
+        "samples": described(feeds) | {"accuracy": found.walked},
+        "summary": summary | {"problems": []},
+        "evidence": {"nodes": [each.as_json() for each in evidence]},
+        "analysis": as_json(found, read, looked, asked.seconds),
+        "warnings": data_warnings(
+            feeds, read.about["configuration"]["random_data"], feeds.random
+        ),
+    }
+    write_report(asked.json_file, report, "", asked.html_file, as_html)
+    return Result(None, report, evidence, {})
 
 
 @takes(BenchOptions)

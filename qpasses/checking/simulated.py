@@ -33,11 +33,67 @@ class Simulated:
     codes: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Stored:
+    """A float tensor that the integer graph stores.
+
+    ``name``: of the tensor there; ``written``: the float tensor before it is rounded.
+    """
+
+    name: str
+    how: AnyQuantization
+    written: str
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A float graph in pieces: who reads a tensor that is stored reads ``given`` of it.
+
+    Which nothing in ``model`` writes. ``stored``: by float tensor. ``narrow``: by tensor of
+    the integer graph, what is stored a second time, from ``given`` of the float tensor it
+    stands for, and read as ``given`` of its own name.
+    """
+
+    model: onnx.ModelProto
+    stored: Mapping[str, Stored]
+    narrow: Mapping[str, AnyQuantization]
+
+
 def simulated(pair: Pair) -> Simulated:
     """The float graph of ``pair`` in float arithmetic, on the numbers that integers stand for.
 
     Each tensor that is stored is rounded and saturated behind what writes it, at the first of
     its scales; constants that are stored are those of the integer graph.
+    """
+    cut = cut_at_stored(pair)
+    graph = cut.model.graph
+    before: list[onnx.NodeProto] = []
+    behind: list[onnx.NodeProto] = []
+    for real, stored in cut.stored.items():
+        kind = helper.np_dtype_to_tensor_dtype(stored.how.zero.dtype)
+        graph.input.append(helper.make_tensor_value_info(_codes(given_name(real)), kind, None))
+        graph.output.append(helper.make_tensor_value_info(_codes(real), kind, None))
+        before += _meaning(real, stored.how)
+        behind += _rounding(stored.written, real, stored.how)
+    for ours, how in cut.narrow.items():
+        kind = helper.np_dtype_to_tensor_dtype(how.zero.dtype)
+        graph.input.append(helper.make_tensor_value_info(_codes(given_name(ours)), kind, None))
+        before += _meaning(ours, how)
+    nodes = [*before, *graph.node, *behind]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return Simulated(
+        cut.model,
+        {stored.name: _codes(given_name(real)) for real, stored in cut.stored.items()}
+        | {ours: _codes(given_name(ours)) for ours in cut.narrow},
+        {stored.name: _codes(real) for real, stored in cut.stored.items()},
+    )
+
+
+def cut_at_stored(pair: Pair, of_integers: bool = True) -> Cut:
+    """The float graph of ``pair``, cut wherever the integer graph stores a tensor.
+
+    Constants that are stored are those of the integer graph, or ``of_integers`` is false.
     """
     model = prepared_model(pair.real)
     graph = model.graph
@@ -48,7 +104,8 @@ def simulated(pair: Pair) -> Simulated:
         for ours, meaning in reversed(pair.meanings.items())
         if meaning.stored and ours in pair.record.tensors and meaning.real in known
     }
-    _take_constants(graph, pair)
+    if of_integers:
+        _take_constants(graph, pair)
     sources = {ours: real for real, (ours, _) in stored.items()}
     narrow = {**_narrowed(pair), **_stored_anew(pair, sources)}
     _read_narrow(graph, pair, narrow)
@@ -60,29 +117,17 @@ def simulated(pair: Pair) -> Simulated:
         else:
             _read_codes(proto, stored)
     _write_out_norms(graph, pair)
-    own = {name for node in apart for name in node.output}
-    before: list[onnx.NodeProto] = []
-    behind: list[onnx.NodeProto] = []
-    for real, (_, how) in stored.items():
-        kind = helper.np_dtype_to_tensor_dtype(how.zero.dtype)
-        graph.input.append(helper.make_tensor_value_info(_codes(_given(real)), kind, None))
-        graph.output.append(helper.make_tensor_value_info(_codes(real), kind, None))
-        before += _meaning(real, how)
-        behind += _rounding(_own(real) if _own(real) in own else real, real, how)
-    for ours, how in narrow.items():
-        kind = helper.np_dtype_to_tensor_dtype(how.zero.dtype)
-        graph.input.append(helper.make_tensor_value_info(_codes(_given(ours)), kind, None))
-        before += _meaning(ours, how)
-    nodes = [*before, *graph.node, *apart, *behind]
-    del graph.node[:]
+    graph.node.extend(apart)
     del graph.value_info[:]
-    graph.node.extend(nodes)
     _leave_out_unread(graph)
-    return Simulated(
+    own = {name for node in apart for name in node.output}
+    return Cut(
         model,
-        {ours: _codes(_given(real)) for ours, real in sources.items()}
-        | {ours: _codes(_given(ours)) for ours in narrow},
-        {ours: _codes(real) for ours, real in sources.items()},
+        {
+            real: Stored(ours, how, _own(real) if _own(real) in own else real)
+            for real, (ours, how) in stored.items()
+        },
+        narrow,
     )
 
 
@@ -178,7 +223,7 @@ def _read_ways(
             ways = [chosen[0]] * len(places)
         for place, ours in zip(places, ways, strict=True):
             if ours in narrow:
-                node.input[place] = _given(ours)
+                node.input[place] = given_name(ours)
 
 
 def _is_left(node: Node, pair: Pair) -> bool:
@@ -207,7 +252,7 @@ def _read_dequantized(
                 inner.add(meaning.real)
             else:
                 ours = view.stored.name
-                proto.input[place] = _given(ours if ours in narrow else meaning.real)
+                proto.input[place] = given_name(ours if ours in narrow else meaning.real)
     for attribute in proto.attribute:
         for branch in attribute.g.node:
             _read_codes(branch, inner)
@@ -223,14 +268,14 @@ def _within(node: Node) -> Iterator[Node]:
 
 def _read_codes(node: onnx.NodeProto, names: Container[str]) -> None:
     """Let a node, and those of its branches, read ``names`` as the integer graph has them."""
-    node.input[:] = [_given(name) if name in names else name for name in node.input]
+    node.input[:] = [given_name(name) if name in names else name for name in node.input]
     for attribute in node.attribute:
         for inner in attribute.g.node:
             _read_codes(inner, names)
 
 
-def _given(name: str) -> str:
-    """A stored tensor as who reads it has it."""
+def given_name(name: str) -> str:
+    """The name of a stored tensor as who reads it has it."""
     return f"{name}::given"
 
 
@@ -261,7 +306,9 @@ def _apart(
     for each in chain:
         copy = onnx.NodeProto.FromString(protos[each.name].SerializeToString())
         copy.name = f"{real}::{each.name}"
-        copy.input[:] = [_given(n) if n in stored else renamed.get(n, n) for n in copy.input]
+        copy.input[:] = [
+            given_name(n) if n in stored else renamed.get(n, n) for n in copy.input
+        ]
         copy.output[:] = [renamed.get(name, name) for name in copy.output]
         found.append(copy)
     return found
@@ -271,8 +318,8 @@ def _meaning(real: str, how: AnyQuantization) -> Iterator[onnx.NodeProto]:
     """What the codes of the integer graph stand for."""
     yield _constant(f"{real}::scale", np.array(how.factors(how.zero.ndim), np.float32))
     yield _constant(f"{real}::zero", how.zero)
-    ends = [_codes(_given(real)), f"{real}::scale", f"{real}::zero"]
-    yield helper.make_node("DequantizeLinear", ends, [_given(real)], **_axis(how))
+    ends = [_codes(given_name(real)), f"{real}::scale", f"{real}::zero"]
+    yield helper.make_node("DequantizeLinear", ends, [given_name(real)], **_axis(how))
 
 
 def _axis(how: AnyQuantization) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from the float graph. Nothing of what made the graph is asked.
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from qpasses.checking.known import NOTHING, Known
@@ -41,7 +41,6 @@ from qpasses.checking.rules.check_edges import (
 )
 from qpasses.checking.rules.check_kept import stored_otherwise
 from qpasses.checking.rules.check_moving import what_is_moved
-from qpasses.checking.simulated import Simulated, simulated
 from qpasses.checking.whole import (
     counted,
     misshapen,
@@ -60,12 +59,14 @@ from qpasses.ir.settings import Settings
 class Checked:
     """What differs, one sentence each, and how much was checked: by rule, nodes and macs.
 
-    ``simulated``: the Q/DQ graph, if nothing differs.
+    ``pair``: both graphs, with what the tensors of the integer one stand for. ``macs``: by
+    float node, its multiply-accumulates, where they were counted.
     """
 
+    pair: Pair
     differences: list[str]
     coverage: list[dict[str, Any]]
-    simulated: Simulated | None
+    macs: dict[str, int] = field(default_factory=dict)
 
 
 def check(
@@ -128,7 +129,7 @@ def check(
     found += unmeant(pair)
     found += unlike_metadata(pair, about)
     found = found or unknown
-    return Checked(found, counted(nodes, macs), None if found else simulated(pair))
+    return Checked(pair, found, counted(nodes, macs))
 
 
 def _called(node: Node) -> str:

@@ -23,8 +23,8 @@ from qpasses.checking.rules.check_bodies import proved_fast, unlike_bodies
 from qpasses.checking.rules.check_file import unlike_file
 from qpasses.checking.sample_runs import BothBodies, Simulation, differences
 from qpasses.checking.side_by_side import SideBySide
-from qpasses.checking.simulated import Simulated
-from qpasses.checking.translation import check
+from qpasses.checking.simulated import Simulated, simulated
+from qpasses.checking.translation import Checked, check
 from qpasses.emit.overloads import changed_bodies
 from qpasses.evidence.compiled_probe import probe_compiled
 from qpasses.evidence.kernel_probe import probe_kernels, probe_saturation, saturating
@@ -162,6 +162,39 @@ def _compare(
     found = []
     if read.about["float_sha256"] != original.sha256:
         found.append("the integer model was made from another float model")
+    checked = compared(read, original, sample, name, advance)
+    real = checked.pair.real
+    result.record = replace(read.record, macs=checked.macs)
+    found += _unlike_macs(read, checked.macs)
+    if not checked.differences:
+        result.simulated = simulated(checked.pair)
+    differences = [*checked.differences, *unlike_file(read.model, real.opset)]
+    result.checks["float_graph"] = {
+        "nodes": len(read.graph.nodes),
+        "float_nodes": len(real.nodes),
+        "differences": len(differences),
+        "chosen_weights": sum(
+            each.weights not in ("", "nearest", "sum-preserving")
+            for each in read.record.nodes.values()
+        ),
+        "corrected_biases": sum(bool(each.correction) for each in read.record.nodes.values()),
+        "rules": checked.coverage,
+    }
+    return found + differences[:MOST_DIFFERENCES]
+
+
+def compared(
+    read: IntegerModel,
+    original: Source,
+    sample: Arrays | None,
+    name: str,
+    advance: Advance = lambda: None,
+) -> Checked:
+    """The integer graph, called ``name``, beside ``original`` as it is prepared now.
+
+    ``advance`` is called for each node. Raises VerificationError where it is certain to be of
+    another model.
+    """
     context = Context(read.settings)
     try:
         real = prepare(original.model, sample, context)
@@ -176,27 +209,12 @@ def _compare(
         raise VerificationError(
             "the record has no sizes that fit the float model's inputs"
         ) from error
-    result.record = replace(read.record, macs=context.record.macs)
-    found += _unlike_macs(read, context.record.macs)
     left = context.selection.excluded, context.selection.unlisted
     known = Known.of(real, context.given)
     checked = check(
         read.graph, read.record, read.settings, read.about, real, *left, known, advance
     )
-    result.simulated = checked.simulated
-    differences = [*checked.differences, *unlike_file(read.model, real.opset)]
-    result.checks["float_graph"] = {
-        "nodes": len(read.graph.nodes),
-        "float_nodes": len(real.nodes),
-        "differences": len(differences),
-        "chosen_weights": sum(
-            each.weights not in ("", "nearest", "sum-preserving")
-            for each in read.record.nodes.values()
-        ),
-        "corrected_biases": sum(bool(each.correction) for each in read.record.nodes.values()),
-        "rules": checked.coverage,
-    }
-    return found + differences[:MOST_DIFFERENCES]
+    return replace(checked, macs=context.record.macs)
 
 
 def _unlike_macs(read: IntegerModel, measured: Mapping[str, int]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import NoReturn
 import click
 
 from opsets.errors import ModelError, QPassesError
+from qpasses.cli.analyze import analyze
 from qpasses.cli.bench import bench
 from qpasses.cli.calibrate import calibrate
 from qpasses.cli.export import export
@@ -23,7 +24,7 @@ from qpasses.cli.targets import targets
 from qpasses.cli.verify import verify
 
 _COMMANDS: tuple[click.Command, ...] = (
-    *(quantize, verify, bench, inspect, export),
+    *(quantize, verify, analyze, bench, inspect, export),
     *(integerize, calibrate, targets, passes, opt),
 )
 """Those that are used most come first."""

@@ -57,4 +57,5 @@ def run_through(
     wanted = (options[key] for key in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)
     watch = printing(print_after, graph_format)
+    options["analyze"] = options["analyze"] or "short"
     run(name, shown, options | {"model": model}, command, watch)

@@ -44,7 +44,7 @@ def run(
     from qpasses.report.watching import progress_bars, timings
 
     config = click.get_current_context().meta.get(CONFIG)
-    for name in ("output", "evidence_file", "json_file"):
+    for name in ("output", "evidence_file", "json_file", "html_file"):
         if config and options.get(name) and options[name].resolve() == config.resolve():
             raise UsageError(f"{config}: is an input: choose another name")
     quiet, verbose = options.pop("quiet"), options.pop("verbose")

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from opsets.errors import UsageError
 from opsets.native import KERNELS
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
-from qpasses.emit.whole_files import write_whole
+from qpasses.emit.whole_files import Content, write_together
 from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.load.arguments import Source, tool_version
@@ -105,15 +106,23 @@ def described(feeds: Samples | None) -> dict[str, Any]:
     return {"source": feeds.description, "preprocessing": None if how is None else str(how)}
 
 
-def write_report(path: str | Path | None, report: dict[str, Any], done: str = "") -> None:
-    """Write ``report`` as JSON, if a path is given.
+def write_report(
+    path: str | Path | None,
+    report: dict[str, Any],
+    done: str = "",
+    html_file: str | Path | None = None,
+    as_html: Callable[[dict[str, Any]], str] = str,
+) -> None:
+    """Write ``report`` as JSON, if a path is given, and the page it makes, both or none.
 
     Raises UsageError if the disk refuses; it says what is ``done`` all the same.
     """
-    if path is None:
-        return
-    text = json.dumps(report, indent=2, allow_nan=False) + "\n"
+    files: dict[Path, Content] = {}
+    if path is not None:
+        files[Path(path)] = [(json.dumps(report, indent=2, allow_nan=False) + "\n").encode()]
+    if html_file is not None:
+        files[Path(html_file)] = [as_html(report).encode()]
     try:
-        write_whole(Path(path), text.encode())
+        write_together(files)
     except UsageError as error:
         raise UsageError(f"{error}{done and f'; {done}'}") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opsets.argument_kinds import shown
 from opsets.errors import UsageError
-from qpasses.ir.choices import ExportFormat, ForeignFormat, OtherProgram, TableFormat
+from qpasses.ir.choices import Analyze, ExportFormat, ForeignFormat, OtherProgram, TableFormat
 from qpasses.ir.declared import FILE, FILE_OR_NAME, THREADS, Kind, Options, described, option
 from qpasses.ir.options import (
     ARITHMETIC,
@@ -92,8 +92,22 @@ class ReportOptions(Options):
     progress: Progress = no_progress
 
 
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(ReportOptions):
+    """A page for people besides."""
+
+    html_file: "str | Path | None" = option(
+        None,
+        "Write the report as one HTML page too (docs/report-page.md): pip install "
+        "qpasses[report].",
+        OUTPUT,
+        metavar="FILE",
+        kind=FILE,
+    )
+
+
 @dataclass(frozen=True)
-class QuantizeOptions(ReportOptions, RunOptions, GraphOptions, TargetOptions, SampleOptions):
+class QuantizeOptions(PageOptions, RunOptions, GraphOptions, TargetOptions, SampleOptions):
     """``qpasses.quantize``. ``after`` is called with name and graph after each pass."""
 
     model: "str | Path | onnx.ModelProto"
@@ -141,6 +155,13 @@ class QuantizeOptions(ReportOptions, RunOptions, GraphOptions, TargetOptions, Sa
         "Write the weights beside the model, to OUT.onnx.data, as is done anyway where both "
         "would be larger than 2 GB.",
         OUTPUT,
+    )
+    analyze: Analyze | None = option(
+        None,
+        "Look where accuracy goes, as `qpasses analyze` does: for ten seconds if outputs have "
+        "less than 20 dB, for a minute in any case, or not.",
+        RUN,
+        unset="short, in Python no",
     )
     after: "Callable[[str, Graph], None]" = no_watch
 
@@ -309,6 +330,39 @@ class ExportOptions(TosaOptions, ShapeOptions):
     check: bool = option(False, "Say whether it can be exported, and write nothing.", OUTPUT)
 
 
+@dataclass(frozen=True)
+class AnalyzeOptions(PageOptions, SampleOptions):
+    """``qpasses analyze`` and ``qpasses.analyze``."""
+
+    integer: "str | Path | onnx.ModelProto"
+    against: "str | Path | onnx.ModelProto" = field(
+        metadata=described(
+            "The float model INTEGER was made from.", SAMPLES, metavar="MODEL", kind=FILE
+        )
+    )
+    data: Data = field(
+        metadata=described(_DATA, SAMPLES, metavar=_DATA_METAVAR, kind=FILE_OR_NAME)
+    )
+    _: KW_ONLY
+    seconds: float = option(
+        60.0,
+        "So long what tensors cost is measured; what there was no time for is said.",
+        RUN,
+        unit="seconds",
+        metavar="S",
+        least=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalyzeCommand(TerminalOptions, PictureOptions, AnalyzeOptions):
+    """``qpasses analyze``."""
+
+    tensors: int = option(
+        10, "So many of the costliest tensors are shown.", OUTPUT, metavar="N", least=0
+    )
+
+
 def _threads(given: Any) -> tuple[int, ...]:
     """Numbers of threads, from "1,2" or a sequence of them."""
     parts = given.split(",") if isinstance(given, str) else given
@@ -465,6 +519,7 @@ COMMANDS: Mapping[str, type[Options]] = {
     "calibrate merge": MergeOptions,
     "calibrate convert": ConvertOptions,
     "verify": VerifyCommand,
+    "analyze": AnalyzeCommand,
     "bench": BenchCommand,
     "export": ExportOptions,
     "inspect": InspectCommand,

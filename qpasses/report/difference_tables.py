@@ -6,7 +6,7 @@ from rich.console import Console
 
 from qpasses.checking.difference import Difference, Unlike
 from qpasses.report.fitted_tables import Column, print_fitted
-from qpasses.report.terminal import counted
+from qpasses.report.wording import counted
 
 
 def print_difference(console: Console, found: Difference) -> None:

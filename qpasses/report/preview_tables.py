@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from qpasses.report.fitted_tables import Column, listed, print_fitted
-from qpasses.report.terminal import counted
+from qpasses.report.wording import counted
 
 _MEGABYTE = 1e6
 

@@ -131,15 +131,18 @@ def print_how_to_gain(
     if report["summary"]["accuracy"]["word"] not in ("fair", "poor"):
         return
     analysis = report.get("analysis") or {}
-    if costly := analysis.get("tensors", [])[:_COSTLY_SHOWN]:
+    rows = [row for row in analysis.get("tensors", []) if row["cost"] and row["cost"]["share"]]
+    rows.sort(key=lambda row: -row["cost"]["share"])
+    if costly := rows[:_COSTLY_SHOWN]:
         shown = (
             f"{fitting(console, each['tensor'], 4)} ({each['cost']['share']:.0%})"
             for each in costly
         )
         _print_line(console, f"costs most: {', '.join(shown)}")
-    if findings := analysis.get("findings"):
+    findings = [each for each in analysis.get("findings", []) if each["option"]]
+    if findings:
         _print_line(console, f"try: {findings[0]['option']}: {findings[0]['text']}")
-    elif output and _has_bodies(report):
+    if not rows and output and _has_bodies(report):
         given = () if data is None else ("--data", data)
         command = "analyze", output, "--against", model, *given
         _print_command(console, "where it is lost", *command)

@@ -14,6 +14,7 @@ from calibration.held_weights import hold, holding, is_held, serialized_parts, w
 from opsets import row_blocks
 from opsets.errors import ModelError
 from qpasses.checking.known import Known
+from qpasses.checking.simulated import simulated
 from qpasses.checking.translation import check
 from qpasses.ir.graph import constant
 from qpasses.ir.rewriting import Context
@@ -98,8 +99,7 @@ def test_weights_of_a_quantized_original_are_there_once_for_its_simulation(limit
     context = Context(read.settings)
     real = prepare(with_held(qdq), feed, context)
     known, about = Known.of(real, context.given), (read.record, read.settings, read.about)
-    found = check(read.graph, *about, real, known=known).simulated
-    assert found is not None
+    found = simulated(check(read.graph, *about, real, known=known).pair)
     weights = [
         constant(node.inputs[1])
         for node in real.nodes

@@ -1,6 +1,5 @@
 """What a page shows of the node that is chosen in its drawing."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -22,11 +21,11 @@ _CHANNELS_DRAWN = 256
 """Of more, neighbours are drawn as one: the largest value, the least SQNR."""
 
 
-def details(analysis: dict[str, Any], configuration: dict[str, Any]) -> list[dict[str, Any]]:
+def details(analysis: dict[str, Any]) -> list[dict[str, Any]]:
     """An entry per node of the graph: name, op, kind, texts in rows, and its tensors."""
     of_node = defaultdict(list)
     for tensor in analysis["tensors"]:
-        of_node[tensor["node"]].append(_tensor(tensor, configuration.get("activation_bits")))
+        of_node[tensor["node"]].append(_tensor(tensor))
     return [
         {
             "name": node["name"],
@@ -80,9 +79,9 @@ def _moved(evidence: dict[str, Any]) -> str:
     return number(moved) + by
 
 
-def _tensor(tensor: dict[str, Any], bits: int | None) -> dict[str, Any]:
+def _tensor(tensor: dict[str, Any]) -> dict[str, Any]:
     """A tensor's numbers in rows, and what charts are drawn of."""
-    limits = _thresholds(tensor, bits)
+    limits = tensor.get("range")
     return {
         "name": tensor["tensor"],
         "kind": tensor["kind"],
@@ -128,19 +127,6 @@ def _db(value: float | None) -> str:
 def _extremes(tensor: dict[str, Any]) -> str:
     least, largest = number(tensor.get("smallest")), number(tensor.get("largest"))
     return MISSING if least == largest == MISSING else f"{least} to {largest}"
-
-
-def _thresholds(tensor: dict[str, Any], bits: int | None) -> list[float] | None:
-    """The real values of the lowest and the highest code, if the tensor has one scale."""
-    scale, zero = tensor.get("scale"), tensor.get("zero_point")
-    found = re.fullmatch(r"(u?)int(\d+)", tensor.get("type") or "")
-    if not found or not isinstance(scale, float | int) or not isinstance(zero, float | int):
-        return None
-    width = int(found[2])
-    if bits is not None and width == 8 and tensor["kind"] == "activation":
-        width = bits
-    lowest = 0 if found[1] else -(2 ** (width - 1))
-    return [scale * (lowest - zero), scale * (lowest + 2**width - 1 - zero)]
 
 
 def _split(split: dict[str, Any] | None) -> dict[str, float | None] | None:

@@ -18,21 +18,28 @@ _SCRIPTS = ("page.js", "tables.js", "charts.js", "details.js", "graph.js")
 """In the order in which they run, as one module."""
 
 
+def check_packages() -> None:
+    """Raise UsageError if the packages of ``qpasses[report]`` are missing."""
+    try:
+        import igraph  # noqa: F401
+        import jinja2  # noqa: F401
+        import vl_convert  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f"an HTML report needs {error.name}: pip install 'qpasses[report]'"
+        ) from error
+
+
 def as_html(report: dict[str, Any]) -> str:
     """``report`` as one HTML page that loads nothing else: the same text for the same report.
 
     ``report`` is what ``--json`` writes (docs/report.md) with ``analysis``; what it does not
     have is not shown. Raises UsageError if the packages of ``qpasses[report]`` are missing.
     """
-    try:
-        import igraph  # noqa: F401
-        import jinja2
-        import vl_convert  # noqa: F401
-        from markupsafe import Markup
-    except ImportError as error:
-        raise UsageError(
-            f"an HTML report needs {error.name}: pip install 'qpasses[report]'"
-        ) from error
+    check_packages()
+    import jinja2
+    from markupsafe import Markup
+
     report = json.loads(json.dumps(report), parse_constant=lambda _: None)  # NaN becomes null
     analysis = {"graph": [], "tensors": [], **(report.get("analysis") or {})}
     evidence = report.get("evidence", {}).get("nodes", [])
@@ -53,7 +60,7 @@ def as_html(report: dict[str, Any]) -> str:
         evidence=Counter(node["kind"] for node in evidence),
         drawing=drawn(analysis["graph"], analysis["tensors"]),
         box_of={each["tensor"]: node_of.get(each["node"]) for each in analysis["tensors"]},
-        data=_packed(details(analysis, report.get("configuration", {}))),
+        data=_packed(details(analysis)),
         style=Markup(_text("style.css")),
         chart_library=Markup(_chart_library()),
         script=Markup("\n".join(map(_text, _SCRIPTS))),

@@ -1,0 +1,1 @@
+"""Analysis: where accuracy goes, tensor by tensor, and what helps."""

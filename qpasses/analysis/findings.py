@@ -1,0 +1,348 @@
+"""Findings: in words with numbers, why tensors cost what they cost, and what may help."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from math import isfinite
+from statistics import median
+from typing import Any
+
+from qpasses.analysis.observed import Observed
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of a tensor, or of the samples.
+
+    ``share``: of the noise that all tensors cause; ``option``: of the command line, that may
+    help, or None where none does.
+    """
+
+    kind: str
+    text: str
+    tensor: str | None = None
+    share: float = 0.0
+    option: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A tensor that costs something: its row, all rows, the configuration of the model."""
+
+    row: Row
+    rows: Sequence[Row]
+    configuration: Mapping[str, Any]
+
+    @property
+    def share(self) -> float:
+        """Of the noise."""
+        cost = self.row["cost"]
+        return 0.0 if cost is None else cost["share"] or 0.0
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether what it alone does to the outputs is worth a word."""
+        alone = self.row["cost"]["alone_db"]
+        return alone is not None and alone < _QUIET
+
+    def found(self, kind: str, text: str, option: str | None = None) -> Finding:
+        """A finding of this tensor."""
+        return Finding(
+            kind, f"{self.row['real']}: {text}", self.row["tensor"], self.share, option
+        )
+
+
+_QUIET = 35.0
+"""What alone leaves the outputs so many decibels is left alone."""
+
+Rule = Callable[[Case], Iterator[Finding]]
+
+_COSTLY = 0.02
+"""A tensor of a smaller share of the noise is not looked at."""
+
+_MOST = 12
+"""So many tensors are looked at, the costliest first."""
+
+
+def findings(
+    rows: Sequence[Row],
+    observed: Mapping[str, Observed],
+    samples: Sequence[tuple[str, float | None]],
+    configuration: Mapping[str, Any],
+) -> list[Finding]:
+    """Of samples first, then of tensors, the costliest first.
+
+    ``samples``: names, and how far the outputs of each are off, in decibels.
+    """
+    found = [*_bad_samples(observed, samples), *_too_few(rows, configuration)]
+    cases = [Case(row, rows, configuration) for row in rows]
+    cases = [case for case in cases if case.share >= _COSTLY and case.is_heard]
+    for case in sorted(cases, key=lambda case: -case.share)[:_MOST]:
+        rules = _OF_WEIGHTS if case.row["kind"] == "weights" else _OF_ACTIVATIONS
+        found += next(filter(None, ([*rule(case)] for rule in rules)), [])
+    return [*found, *_dead(rows)]
+
+
+def _beyond_samples(seen: Observed) -> tuple[int, float]:
+    """The sample that reaches farthest, and how many times as far as the next one."""
+    reach = [max(abs(low), abs(high)) for low, high in seen.extremes]
+    order = sorted(range(len(reach)), key=reach.__getitem__)
+    first, second = order[-1], order[-2]
+    return first, reach[first] / reach[second] if reach[second] else 1.0
+
+
+def _bad_samples(
+    observed: Mapping[str, Observed], samples: Sequence[tuple[str, float | None]]
+) -> Iterator[Finding]:
+    """One sample that alone makes many ranges wider."""
+    tensors = [seen for seen in observed.values() if len(seen.extremes) == len(samples)]
+    if len(samples) < _ENOUGH or not tensors:
+        return
+    beyond = [_beyond_samples(seen) for seen in tensors]
+    far = [(place, times) for place, times in beyond if times >= _FAR]
+    places = [place for place, _ in far]
+    worst = max({*places}, key=places.count, default=None)
+    if worst is None or places.count(worst) < len(tensors) / 4:
+        return
+    times = median(times for place, times in far if place == worst)
+    yield Finding(
+        "bad sample",
+        f"sample {samples[worst][0]} reaches {times:.3g} times as far as any other in "
+        f"{places.count(worst)} of {len(tensors)} tensors: where it is calibrated on, ranges "
+        "are too wide for the rest. Leave it out if it is unlike what the model is to see, or "
+        "take ranges that a single sample does not make",
+        share=1.0,
+        option="--calibration-method mse",
+    )
+
+
+_ENOUGH = 4
+_FAR = 2.0
+
+
+def _too_few(rows: Sequence[Row], configuration: Mapping[str, Any]) -> Iterator[Finding]:
+    """Ranges that many tensors go beyond, on samples that are like those they are of."""
+    kept = [row for row in rows if row["clipped"] is not None]
+    beyond = [row for row in kept if row["clipped"] > _SOME]
+    count = configuration["samples"]
+    if (
+        count
+        and configuration["calibration_method"] == "minmax"
+        and len(beyond) > len(kept) / 4
+    ):
+        yield Finding(
+            "too few samples",
+            f"{len(beyond)} of {len(kept)} tensors go beyond their ranges, which are of "
+            f"{count} samples: calibrate on more, or on others that are like these",
+            share=1.0,
+        )
+
+
+_SOME = 1e-4
+
+
+def _masks(case: Case) -> Iterator[Finding]:
+    """Numbers that only say that something is left out."""
+    row = case.row
+    if (
+        row["smallest"] is not None
+        and row["smallest"] < -_MASKED
+        and row["largest"] < _MASKED / 10
+    ):
+        yield case.found(
+            "mask",
+            f"reaches down to {row['smallest']:.3g}, a mask as it seems: one step of its "
+            f"codes is {_step(row):.3g}",
+            _range(row, -100.0, row["largest"]),
+        )
+
+
+_MASKED = 1e3
+
+
+def _wide(case: Case) -> Iterator[Finding]:
+    """A range of which the values take a small part."""
+    row = case.row
+    if row["smallest"] is None or isinstance(row["scale"], list):
+        return
+    low, high = row["range"]
+    smallest, largest = min(row["smallest"], 0.0), max(row["largest"], 0.0)
+    used = (largest - smallest) / (high - low)
+    if not 0 < used < _USED:
+        return
+    text = (
+        f"uses {max(2, round(used * 256))} of its 256 codes: values are from {smallest:.4g} "
+        f"to {largest:.4g}, the range from {low:.4g} to {high:.4g}"
+    )
+    joined = [
+        other
+        for other in case.rows
+        if other is not row
+        and other["kind"] == "activation"
+        and (other["scale"], other["zero_point"]) == (row["scale"], row["zero_point"])
+        and other["smallest"] is not None
+        and max(-other["smallest"], other["largest"]) > 2 * max(-smallest, largest)
+    ]
+    if joined:
+        text += f", which it shares with {joined[0]['real']}"
+        yield case.found("unlike ranges joined", text, "--activation-scales per-channel")
+    else:
+        yield case.found("wide range", text, _range(row, smallest, largest))
+
+
+_USED = 1 / 3
+
+
+def _clipped(case: Case) -> Iterator[Finding]:
+    """Tails that the range cuts off."""
+    row = case.row
+    if not row["split"] or row["split"]["clipping"] < _MUCH or not row["clipped"]:
+        return
+    low, high = row["range"]
+    yield case.found(
+        "clipped tails",
+        f"{row['clipped']:.2%} of its numbers are beyond its range from {low:.4g} to "
+        f"{high:.4g} (they reach from {row['smallest']:.4g} to {row['largest']:.4g}), which "
+        f"makes {row['split']['clipping']:.0%} of its own error",
+        _range(row, min(row["smallest"], 0.0), max(row["largest"], 0.0)),
+    )
+
+
+_MUCH = 0.3
+
+
+def _outlier_channels(case: Case) -> Iterator[Finding]:
+    """Channels that are much larger than the rest, and have one scale with them."""
+    row, channels = case.row, case.row["channels"]
+    if channels is None or isinstance(row["scale"], list):
+        return
+    reach = channels["largest"]
+    if not all(map(isfinite, reach)) or not (middle := median(reach)):
+        return
+    widest = max(range(len(reach)), key=reach.__getitem__)
+    if reach[widest] < _OUTLYING * middle:
+        return
+    is_free = row["free_channels"] and row["kind"] == "activation"
+    codes = max(1, round(256 * middle / (case.row["range"][1] - case.row["range"][0])))
+    yield case.found(
+        "outlier channels",
+        f"channel {widest} reaches {reach[widest]:.4g}, the median one {middle:.4g}: that has "
+        f"{codes} codes on either side of the one scale that all have",
+        "--activation-scales per-channel" if is_free else None,
+    )
+
+
+_OUTLYING = 4.0
+
+
+def _divisors(case: Case) -> Iterator[Finding]:
+    """Quotients, roots and logarithms of what is small in steps of its codes."""
+    row, local = case.row, case.row["local_sqnr_db"]
+    steep = _STEEP.intersection(row["function"])
+    if steep and local is not None and local < _LOW:
+        yield case.found(
+            "small divisors",
+            f"its table ({', '.join(row['function'])}) has {local:.1f} dB alone: it is steep "
+            "where what it reads is a few steps of the codes from zero",
+            f"--nodes-to-exclude {_exact(row['real'])}",
+        )
+
+
+_STEEP = frozenset({"Div", "Reciprocal", "Pow", "Log", "Sqrt"})
+_LOW = 15.0
+
+
+def _coarse(case: Case) -> Iterator[Finding]:
+    """Values that are small in steps of the codes: few reach far."""
+    row = case.row
+    counts, edges = row["histogram"]["counts"], row["histogram"]["edges"]
+    total = sum(counts)
+    if not total or isinstance(row["scale"], list):
+        return
+    centres = [(a + b) / 2 for a, b in pairwise(edges)]
+    mean = sum(c * n for c, n in zip(centres, counts, strict=True)) / total
+    deviation = sum((c - mean) ** 2 * n for c, n in zip(centres, counts, strict=True)) / total
+    steps = deviation**0.5 / _step(row)
+    if steps < _FEW_STEPS:
+        is_mse = case.configuration["calibration_method"] in ("mse", "auto")
+        yield case.found(
+            "long tails",
+            f"its standard deviation is {steps:.1f} of 256 steps: few numbers reach as far as "
+            f"{row['range'][1]:.4g}, most lie close together",
+            None if is_mse else f"--calibration-overrides {_exact(row['real'])}=mse",
+        )
+
+
+_FEW_STEPS = 12.0
+
+
+def _rounded(case: Case) -> Iterator[Finding]:
+    """Nothing but that it has eight bits."""
+    row = case.row
+    is_fast = case.configuration["accuracy"] == "fast"
+    yield case.found(
+        "eight bits",
+        f"rounding it to 256 codes alone leaves the outputs {_db(row['cost']['alone_db'])}",
+        "--accuracy balanced" if is_fast else f"--nodes-to-exclude {_exact(row['real'])}",
+    )
+
+
+def _weights(case: Case) -> Iterator[Finding]:
+    """Weights in 8 bits."""
+    configuration = case.configuration
+    if not configuration["per_channel"]:
+        option, why = "--per-channel", ": all output channels share a scale"
+    elif configuration["weight_rounding"] in ("nearest", "sum-preserving"):
+        option, why = "--weight-rounding second-order", ": they are the nearest codes"
+    else:
+        option, why = f"--nodes-to-exclude {_exact(case.row['real'])}", ""
+    alone = _db(case.row["cost"]["alone_db"])
+    yield case.found("weights", f"its weights alone leave the outputs {alone}{why}", option)
+
+
+def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Channels that hold one number on all samples."""
+    for row in rows:
+        channels = row["channels"]
+        if channels is None or row["kind"] != "activation":
+            continue
+        ends = [*zip(channels["low"], channels["high"], strict=True)]
+        dead = [place for place, (low, high) in enumerate(ends) if low == high]
+        if len(dead) > len(ends) / 4:
+            yield Finding(
+                "dead channels",
+                f"{row['real']}: {len(dead)} of {len(ends)} channels hold one number on all "
+                "samples: they could be pruned",
+                row["tensor"],
+            )
+
+
+_OF_ACTIVATIONS: Sequence[Rule] = (
+    *(_masks, _wide, _clipped, _outlier_channels, _divisors, _coarse, _rounded),
+)
+_OF_WEIGHTS: Sequence[Rule] = (_weights,)
+"""The first that finds something says it."""
+
+
+def _step(row: Row) -> float:
+    scale = row["scale"]
+    return max(scale) if isinstance(scale, list) else float(scale)
+
+
+def _exact(name: str) -> str:
+    """A pattern that matches this name alone."""
+    return "".join(f"\\{each}" if each in r".^$*+?{}[]|()\\" else each for each in name)
+
+
+def _range(row: Row, low: float, high: float) -> str:
+    return f"--calibration-overrides {_exact(row['real'])}={low:.6g},{high:.6g}"
+
+
+def _db(value: float | None) -> str:
+    return "without signal" if value is None else f"at {value:.1f} dB"

@@ -1,0 +1,282 @@
+"""Two worlds: a float graph in pieces, each of which may compute as the integer graph does.
+
+A step is a region of float nodes, which has its own constants or those of the integer graph,
+or the rounding of one stored tensor, which is done or not. With all of them off that is the
+float graph, with all of them on the Q/DQ graph. One that is switched tells what it alone costs
+or gains: what it changes is computed anew, and nothing else.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from calibration import Session
+from calibration.inputs import Feed
+from calibration.large_weights import names_read
+from qpasses.analysis.regions import regions_of
+from qpasses.checking.meaning import Pair
+from qpasses.checking.simulated import Cut, cut_at_stored, given_name
+from qpasses.ir.record import AnyQuantization, ChannelQuantization
+
+Values = Mapping[str, Any]
+"""By name: arrays, in the order of axes that ONNX has."""
+
+
+class Piece:
+    """Some nodes in a session of their own, on one thread, loaded when they first run."""
+
+    def __init__(
+        self, model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], writes: Sequence[str]
+    ) -> None:
+        self._model, self._nodes, self._writes = model, nodes, writes
+        self._session: Session | None = None
+        self._lock = Lock()
+
+    def run(self, values: Values) -> list[Any]:
+        """What is written, for what is read. Raises ModelError."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._loaded(values)
+        return self._session.run(self._writes, values)
+
+    def _loaded(self, values: Values) -> Session:
+        inputs = [
+            helper.make_tensor_value_info(
+                name,
+                helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype),
+                [None] * np.ndim(value),
+            )
+            for name, value in values.items()
+        ]
+        outputs = [onnx.ValueInfoProto(name=name) for name in self._writes]
+        read = set(names_read(self._nodes))
+        weights = [each for each in self._model.graph.initializer if each.name in read]
+        made = onnx.ModelProto(
+            ir_version=self._model.ir_version,
+            opset_import=self._model.opset_import,
+            functions=self._model.functions,
+            graph=helper.make_graph(self._nodes, "piece", inputs, outputs, weights),
+        )
+        config = {"session.disable_quant_qdq": "1"}
+        return Session(made, threads=1, arena=False, config=config)
+
+
+class Rounding:
+    """Storing: a tensor to codes, and what these mean, as onnxruntime computes both."""
+
+    def __init__(self, how: AnyQuantization, sessions: "_Sessions") -> None:
+        self._session = sessions.of(how)
+        scale = np.array(how.factors(how.zero.ndim), np.float32)
+        self._parameters = {"scale": scale, "zero": how.zero}
+
+    def run(self, values: Values) -> list[Any]:
+        """The one tensor that is read, as who reads its codes has it."""
+        return [self._session.run(["y"], self._feed(values))[0]]
+
+    def codes(self, values: Values) -> Any:
+        """Its codes."""
+        return self._session.run(["codes"], self._feed(values))[0]
+
+    def _feed(self, values: Values) -> Values:
+        (x,) = values.values()
+        return {"x": x, **self._parameters}
+
+
+class _Sessions:
+    """Of roundings: one for all tensors of the same kind."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._model, self._known = model, dict[Any, Session]()
+
+    def of(self, how: AnyQuantization) -> Session:
+        axis = how.axis if isinstance(how, ChannelQuantization) else None
+        key = how.dtype, axis, how.limits
+        if key not in self._known:
+            self._known[key] = self._loaded(how, {} if axis is None else {"axis": axis})
+        return self._known[key]
+
+    def _loaded(self, how: AnyQuantization, axis: Mapping[str, int]) -> Session:
+        kind = helper.np_dtype_to_tensor_dtype(how.zero.dtype)
+        real = onnx.TensorProto.FLOAT
+        ends = [numpy_helper.from_array(np.array(n, how.dtype), str(n)) for n in how.limits]
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["levels"]),
+            helper.make_node("Clip", ["levels", *(end.name for end in ends)], ["codes"]),
+            helper.make_node("DequantizeLinear", ["codes", "scale", "zero"], ["y"]),
+        ]
+        for node in nodes[::2]:
+            node.attribute.extend(helper.make_attribute(*each) for each in axis.items())
+        graph = helper.make_graph(
+            nodes,
+            "rounding",
+            [
+                helper.make_tensor_value_info("x", real, None),
+                helper.make_tensor_value_info("scale", real, [None] * how.zero.ndim),
+                helper.make_tensor_value_info("zero", kind, [None] * how.zero.ndim),
+            ],
+            [onnx.ValueInfoProto(name=name) for name in ("codes", "y")],
+            ends,
+        )
+        if how.limits == how.type_limits:
+            del graph.node[1], graph.initializer[:]
+            graph.node[0].output[0] = "codes"
+        opsets, version = self._model.opset_import, self._model.ir_version
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=version)
+        return Session(model, threads=1, optimize=False)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is computed at once: ``off`` as in float, ``on`` as in integers.
+
+    ``off`` is None for the rounding of a tensor, ``stored`` in the integer graph: what it
+    reads is read as it is. ``nodes``: the names of a region's float nodes.
+    """
+
+    reads: Sequence[str]
+    writes: Sequence[str]
+    off: Piece | None
+    on: "Piece | Rounding"
+    nodes: Sequence[str] = ()
+    stored: str = ""
+
+    def run(self, values: Values, is_on: bool) -> list[Any]:
+        """What is written, for ``values`` of all that is read, and maybe more."""
+        piece = self.on if is_on else self.off
+        read = {name: values[name] for name in self.reads}
+        return [*read.values()] if piece is None else piece.run(read)
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether it is a region with constants that the integer graph stores."""
+        return not self.stored and self.on is not self.off
+
+
+class Worlds:
+    """The steps of a pair of graphs, in an order in which they run.
+
+    ``outputs``: of the float tensors that are looked at, under which name their values are.
+    ``roundings``: the place of each stored tensor's step.
+    """
+
+    def __init__(self, pair: Pair, outputs: Sequence[str]) -> None:
+        ours, theirs = cut_at_stored(pair), cut_at_stored(pair, of_integers=False)
+        self.outputs = {n: given_name(n) if n in ours.stored else n for n in outputs}
+        self.steps = [*_steps(pair, ours, theirs, {*self.outputs.values()})]
+        self.roundings = {step.stored: k for k, step in enumerate(self.steps) if step.stored}
+        self._writer = {name: k for k, step in enumerate(self.steps) for name in step.writes}
+        self._readers: dict[str, list[int]] = {}
+        for place, step in enumerate(self.steps):
+            for name in step.reads:
+                self._readers.setdefault(name, []).append(place)
+
+    def writer(self, name: str) -> int | None:
+        """The place of the step that writes a tensor; None for inputs."""
+        return self._writer.get(name)
+
+    def walk(self, feed: Feed, is_on: bool) -> dict[str, Any]:
+        """All that regions read and outputs are, in one of the worlds.
+
+        Of arrays no region reads only those that are also something else are kept.
+        """
+        values: dict[str, Any] = dict(feed)
+        for place, step in enumerate(self.steps):
+            values.update(zip(step.writes, step.run(values, is_on), strict=True))
+            for name in step.reads:
+                if self._is_passing(name) and self._readers[name][-1] == place:
+                    del values[name]
+        return values
+
+    def _is_passing(self, name: str) -> bool:
+        """Whether roundings alone read what a region writes."""
+        known = self._writer.get(name)
+        return (
+            known is not None
+            and name not in self.outputs.values()
+            and all(self.steps[place].stored for place in self._readers[name])
+        )
+
+    def switched(self, place: int, values: Values, is_on: bool) -> dict[str, Any]:
+        """The outputs that change where one step is of the other world.
+
+        ``values``: what ``walk`` gave in its own, to which ``is_on`` belongs.
+        """
+        step = self.steps[place]
+        read = {name: self._value(name, values, is_on) for name in step.reads}
+        changed = dict(zip(step.writes, step.run(read, not is_on), strict=True))
+        waiting = sorted({k for name in changed for k in self._readers.get(name, ())})
+        seen = set(waiting)
+        while waiting:
+            now = heappop(waiting)
+            step = self.steps[now]
+            made = step.run(_Over(changed, values), is_on)
+            for name, value in zip(step.writes, made, strict=True):
+                changed[name] = value
+                for reader in self._readers.get(name, ()):
+                    if reader not in seen:
+                        seen.add(reader)
+                        heappush(waiting, reader)
+            for name in step.reads:
+                if self._readers[name][-1] == now and name not in self.outputs.values():
+                    changed.pop(name, None)
+        return {real: changed[name] for real, name in self.outputs.items() if name in changed}
+
+    def _value(self, name: str, values: Values, is_on: bool) -> Any:
+        """A value, computed again where ``walk`` did not keep it."""
+        if name in values:
+            return values[name]
+        writer = self.steps[self._writer[name]]
+        made = writer.run(values, is_on)
+        return made[writer.writes.index(name)]
+
+
+class _Over(dict[str, Any]):
+    """What has changed, over all else."""
+
+    def __init__(self, changed: Values, values: Values) -> None:
+        super().__init__(changed)
+        self._values = values
+
+    def __missing__(self, name: str) -> Any:
+        return self._values[name]
+
+
+def _steps(pair: Pair, ours: Cut, theirs: Cut, outputs: AbstractSet[str]) -> Iterator[Step]:
+    """Regions with their two kinds of constants, and roundings behind what they are of."""
+    graph, other = ours.model.graph, theirs.model.graph
+    sessions = _Sessions(ours.model)
+    behind: dict[str, list[tuple[str, AnyQuantization, str]]] = {}
+    for real, stored in ours.stored.items():
+        behind.setdefault(stored.written, []).append((real, stored.how, stored.name))
+    for name, how in ours.narrow.items():
+        wide = given_name(pair.meanings[name].real)
+        behind.setdefault(wide, []).append((name, how, name))
+    given = {value.name for value in graph.input}
+    given |= {given_name(each) for each in (*ours.stored, *ours.narrow)}
+    ends = {*outputs, *behind} - given
+
+    def roundings(written: str) -> Iterator[Step]:
+        for name, how, stored in behind.get(written, ()):
+            made = given_name(name)
+            yield Step([written], [made], None, Rounding(how, sessions), stored=stored)
+            yield from roundings(made)
+
+    for value in graph.input:
+        yield from roundings(value.name)
+    for region in regions_of(graph, ends, given):
+        on, off = (
+            Piece(cut.model, [cut.model.graph.node[k] for k in region.places], region.writes)
+            for cut in (ours, theirs)
+        )
+        is_same = all(graph.node[k] == other.node[k] for k in region.places)
+        names = [graph.node[k].name for k in region.places]
+        yield Step(region.reads, region.writes, off, off if is_same else on, names)
+        for name in region.writes:
+            yield from roundings(name)

@@ -1,0 +1,134 @@
+"""``analysis`` of a report: an integer model beside its float model, on samples."""
+
+from pathlib import Path
+from typing import Any
+
+from calibration import Samples
+from opsets.errors import ModelError, VerificationError
+from qpasses.analysis.findings import findings
+from qpasses.analysis.rows import left_out, rows_of
+from qpasses.analysis.walking import Analysis, analyze
+from qpasses.checking.inspection import Inspection, Row, inspect_model
+from qpasses.checking.verification import compared
+from qpasses.ir.choices import Analyze
+from qpasses.ir.commands import QuantizeOptions
+from qpasses.ir.edges import Edges
+from qpasses.ir.graph import Node, varies
+from qpasses.ir.progress import Progress
+from qpasses.ir.stages import Kind, kind
+from qpasses.jobs.judging import sized_as
+from qpasses.jobs.result import Result
+from qpasses.load.arguments import Source
+from qpasses.load.integer_model import IntegerModel, read_integer_model
+
+
+def analyzed(
+    read: IntegerModel,
+    original: Source,
+    feeds: Samples,
+    seconds: float,
+    progress: Progress,
+    name: str,
+) -> Analysis:
+    """The integer model, called ``name``, tensor by tensor on ``feeds``.
+
+    Raises VerificationError where it is not that of ``original``.
+    """
+    try:
+        edges = Edges.between(original.model, read.model, read.record)
+    except ValueError as error:
+        raise VerificationError(
+            f"{name} was not made from {original.path}: they have other inputs or outputs"
+        ) from error
+    checked = compared(read, original, feeds.first(), name)
+    if checked.differences:
+        raise VerificationError(
+            f"{name} is not what {original.path} becomes, so what its tensors lose cannot be "
+            f"told: {checked.differences[0]} (`qpasses verify` says more)"
+        )
+    return analyze(read, checked.pair, edges, feeds, seconds, progress)
+
+
+def as_json(
+    found: Analysis, read: IntegerModel, looked: Inspection, seconds: float
+) -> dict[str, Any]:
+    """``analysis`` of a report (docs/report.md). ``looked``: into the same model."""
+    rows = rows_of(found)
+    told = findings(rows, found.observed, found.by_sample, read.about["configuration"])
+    pairs = zip(looked.rows, read.graph.nodes, strict=True)
+    return {
+        "samples": {"walked": found.walked, "costed": found.costed},
+        "seconds": {"asked": seconds, "used": round(found.seconds, 1)},
+        "sqnr_db": found.whole.sqnr_db,
+        "outputs": [
+            {"name": name, "sqnr_db": each.sqnr_db, "cosine": each.cosine}
+            for name, each in found.outputs.items()
+        ],
+        "tensors": rows,
+        "left_out": left_out(rows),
+        "findings": [each.as_json() for each in told],
+        "by_sample": [{"name": name, "sqnr_db": db} for name, db in found.by_sample],
+        "graph": [_drawn(row, node) for row, node in pairs],
+    }
+
+
+SHORT, FULL = 10.0, 60.0
+"""So many seconds costs are measured."""
+
+_FEW = 4
+"""Samples of a short look."""
+
+
+def is_wanted(extent: Analyze | None, made: Result) -> bool:
+    """Whether what was made is to be looked into: short looks are for poor outputs."""
+    if extent in (None, "no") or made.certificate is None:
+        return False
+    is_whole = made.report["configuration"]["emit"] == "integer"
+    worst = made.report["summary"]["accuracy"]["word"]
+    return is_whole and (extent == "full" or worst in ("fair", "poor"))
+
+
+def look_into(
+    made: Result, original: Source, samples: Samples, asked: QuantizeOptions
+) -> None:
+    """Add ``analysis`` to the report of what was just made; where that fails, a warning."""
+    assert made.model is not None
+    is_full = asked.analyze == "full"
+    seconds = FULL if is_full else SHORT
+    some = samples if is_full else samples.spread(_FEW)
+    name = str(asked.output or original.path)
+    try:
+        read = read_integer_model(made.model, name)
+        found = analyzed(read, sized_as(read, original), some, seconds, asked.progress, name)
+        looked = inspect_model(made.model, Path(name))
+        made.report["analysis"] = as_json(found, read, looked, seconds)
+    except (ModelError, VerificationError) as error:
+        made.report["warnings"].append(f"where accuracy goes could not be told: {error}")
+
+
+def _drawn(row: Row, node: Node) -> dict[str, Any]:
+    """A node as a drawing of the graph has it."""
+    return {
+        "name": row.name,
+        "op": row.op,
+        "inputs": [tensor.name for tensor in node.inputs if varies(tensor)],
+        "outputs": [*row.writes],
+        "kind": _KINDS[kind(node)],
+        "formula": row.formula,
+        "reason": row.reason,
+        "multiplier": [*row.multiplier[:_SHOWN]],
+        "shift": [*row.shift[:_SHOWN]],
+        "rule": row.rule,
+        "evidence": row.proof and row.proof.as_json(),
+    }
+
+
+_SHOWN = 8
+"""So many multipliers are in a drawing; `qpasses inspect` has all."""
+
+_KINDS = {
+    Kind.INTEGER: "integer",
+    Kind.EDGE: "boundary",
+    Kind.FLOAT: "float",
+    Kind.SHAPE: "other",
+}

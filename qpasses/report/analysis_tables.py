@@ -1,0 +1,85 @@
+"""An analysis as tables in a terminal: what costs most, what was found, what to try."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from qpasses.report.terminal import print_samples, print_warnings
+
+
+def print_analysis(console: Console, report: dict[str, Any], tensors: int) -> None:
+    """The costliest ``tensors`` and the findings."""
+    print_samples(console, report)
+    found = report["analysis"]
+    rows = [row for row in found["tensors"] if row["cost"] and row["cost"]["samples"]]
+    rows.sort(key=lambda row: -(row["cost"]["share"] or 0.0))
+    _print_costs(console, rows[:tensors])
+    _print_measured(console, found)
+    _print_findings(console, found["findings"])
+    print_warnings(console, report)
+    outputs = ", ".join(f"{each['name']} {_db(each['sqnr_db'])}" for each in found["outputs"])
+    console.print(f"outputs: {escape(outputs)}", highlight=False)
+
+
+def _print_costs(console: Console, rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    table = Table(
+        title="What costs most at the outputs", title_justify="left", box=None, pad_edge=False
+    )
+    table.add_column("tensor", overflow="fold")
+    table.add_column("op")
+    for name in ("share", "alone dB", "gain dB", "local dB", "dB", "made by"):
+        table.add_column(name, justify="right" if name != "made by" else "left", no_wrap=True)
+    for row in rows:
+        cost = row["cost"]
+        table.add_row(
+            escape(row["real"]),
+            "weights" if row["kind"] == "weights" else escape(row["op"]),
+            "" if cost["share"] is None else f"{cost['share']:.1%}",
+            *(_number(cost[key]) for key in ("alone_db", "gain_db")),
+            *(_number(row[key]) for key in ("local_sqnr_db", "sqnr_db")),
+            _made_by(row),
+        )
+    console.print(table)
+    console.print()
+
+
+def _made_by(row: dict[str, Any]) -> str:
+    """What most of a node's own error is."""
+    if row["kind"] == "weights":
+        return "weights"
+    if not row["split"]:
+        return ""
+    part, share = max(row["split"].items(), key=lambda each: each[1])
+    return f"{part} {share:.0%}"
+
+
+def _print_measured(console: Console, found: dict[str, Any]) -> None:
+    """On how many samples, and what was left out."""
+    samples, left = found["samples"], len(found["left_out"])
+    text = f"costs measured on {samples['costed']} of {samples['walked']} samples"
+    if left:
+        text += f", those of {left} tensors not at all: --seconds gives more time"
+    console.print(f"{text}\n", highlight=False)
+
+
+def _print_findings(console: Console, findings: list[dict[str, Any]]) -> None:
+    for each in findings:
+        console.print(
+            f"[bold]{each['kind']}[/]: {escape(each['text'])}", highlight=False, soft_wrap=True
+        )
+        if each["option"]:
+            console.print(f"  try: {escape(each['option'])}", highlight=False, soft_wrap=True)
+    if findings:
+        console.print()
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _db(value: float | None) -> str:
+    return "without signal" if value is None else f"{value:.1f} dB"

@@ -1,0 +1,69 @@
+"""What tensors cost: beside a float model that rounds one tensor, written by hand."""
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import qpasses
+from tests.support.spoiled import straight, straight_feeds, with_rounding
+from tests.support.zoo_models import ENTRIES, feeds, networks, quantized
+
+
+def outputs_db(made, other, samples):
+    """Signal over noise of the outputs of another model, the mean over outputs."""
+    plain, rounded = (_session(each) for each in (made, other))
+    signal, noise = 0.0, 0.0
+    for feed in samples:
+        real, found = (
+            [np.float64(each) for each in one.run(None, feed)] for one in (plain, rounded)
+        )
+        signal = signal + np.array([np.square(each).sum() for each in real])
+        apart = zip(real, found, strict=True)
+        noise = noise + np.array([np.square(a - b).sum() for a, b in apart])
+    return -10 * np.log10(np.mean(noise / signal))
+
+
+def _session(made):
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    return ort.InferenceSession(made.SerializeToString(), options)
+
+
+def activations(report):
+    """Rows of tensors with one scale whose costs were measured."""
+    return [
+        row
+        for row in report["analysis"]["tensors"]
+        if row["kind"] == "activation"
+        and row["cost"]
+        and row["cost"]["samples"]
+        and not isinstance(row["scale"], list)
+    ]
+
+
+def test_alone_in_integers_is_what_one_rounded_tensor_does():
+    made, samples = straight(), straight_feeds()
+    integer = qpasses.quantize(made, samples, accuracy="fast").model
+    rows = activations(qpasses.analyze(integer, made, samples[:4]).report)
+    assert len(rows) > 5
+    for row in rows:
+        other = with_rounding(made, row["real"], row["scale"], row["zero_point"])
+        expected = outputs_db(made, other, samples[:4])
+        assert row["cost"]["alone_db"] == pytest.approx(expected, abs=0.05), row["real"]
+
+
+@pytest.mark.parametrize(
+    "name", networks(["squeezenet1.1_fp32_from_fp16", "magika", "digits_vit"])
+)
+def test_costs_of_real_models_rank_as_single_roundings_do(name):
+    made, samples = onnx.load(ENTRIES[name].model), feeds(name, "test")[:2]
+    report = qpasses.analyze(quantized(name).model, made, samples, seconds=600).report
+    known = {each for node in made.graph.node for each in node.output}
+    rows = [row for row in activations(report) if row["real"] in known]
+    assert len(rows) > 10
+    found = [row["cost"]["alone_db"] for row in rows]
+    others = [with_rounding(made, r["real"], r["scale"], r["zero_point"]) for r in rows]
+    expected = [outputs_db(made, other, samples) for other in others]
+    ranks = [np.argsort(np.argsort(each)) for each in (found, expected)]
+    assert np.corrcoef(*ranks)[0, 1] > 0.9
