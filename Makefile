@@ -31,7 +31,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz methods costs bench detections losses targets gains ablation clean
+.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz methods costs bench detections targets gains ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -103,9 +103,6 @@ bench: $(VENV)/bench  ## latency, tables, calibration's time and memory beside o
 
 detections: $(VENV)/test  ## draw what the zoo's detectors find, float beside integers
 	@$(BIN)/python -m tests.bench.detections
-
-losses: $(VENV)/test  ## the SQNR of every stored tensor: make losses MODEL=yolox_nano
-	@$(BIN)/python -m tests.bench.losses $(MODEL)
 
 targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targets MODEL=squeezenet
 	@$(BIN)/python -m tests.bench.targets $(MODEL)

@@ -1,6 +1,7 @@
 """Samples: feeds for a model, from wherever they are, read one at a time and checked."""
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -105,6 +106,25 @@ class Samples:
         kept = [index for index in self.chosen if self.source.name(index) not in names]
         return replace(self, chosen=kept)
 
+    def excluding(self, patterns: Sequence[str]) -> "Samples":
+        """All but those whose whole name matches one of ``patterns``, regular expressions.
+
+        Raises UsageError for a pattern that matches none, or if none is left.
+        """
+        found = {each: [n for n in self.names if re.fullmatch(each, n)] for each in patterns}
+        for pattern, names in found.items():
+            if not names:
+                raise UsageError(
+                    f"samples_to_exclude (--samples-to-exclude): no sample is called "
+                    f"{pattern!r}; the first is {re.escape(self.name(0))}"
+                )
+        kept = self.without({name for names in found.values() for name in names})
+        if not len(kept):
+            raise UsageError(
+                "samples_to_exclude (--samples-to-exclude): all samples are: leave some"
+            )
+        return kept
+
     def between(self, start: int, end: int) -> "Samples":
         """Those at the positions from ``start`` up to, but without, ``end``."""
         return replace(self, chosen=self.chosen[start:end])
@@ -163,10 +183,12 @@ def open_samples(
     preprocessing: Preprocessing | None = None,
     usual: Preprocessing | None = None,
     names: Mapping[str, str] | None = None,
+    excluded: Sequence[str] = (),
 ) -> Samples:
     """The samples that ``data`` holds or gives; at most ``limit``, spread evenly over all.
 
-    ``names``: by input, what its array is called, where that is something else.
+    ``names``: by input, what its array is called, where that is something else. ``excluded``:
+    patterns of the names of samples that are left out.
 
     ``data`` is one of:
 
@@ -195,7 +217,7 @@ def open_samples(
     if len(source) == 0:
         where = data if isinstance(data, str | os.PathLike) else "data"
         raise DataError(f"{where}: holds no samples")
-    samples = Samples(source, specs, range(len(source)), naming=naming)
+    samples = Samples(source, specs, range(len(source)), naming=naming).excluding(excluded)
     return samples if limit is None else samples.spread(limit)
 
 

@@ -44,7 +44,7 @@ from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
-from qpasses.jobs.analyzing import analyzed, as_json, is_wanted, look_into
+from qpasses.jobs.analyzing import analyzed, as_json, is_wanted, look_into, tried
 from qpasses.jobs.annotating import annotated
 from qpasses.jobs.benching import Model, contenders_of, measured, sized_specs
 from qpasses.jobs.judging import judged, sized_as
@@ -53,6 +53,7 @@ from qpasses.jobs.previewing import Preview, previewed
 from qpasses.jobs.reporting import reported, to_compare
 from qpasses.jobs.resolving import Job, resolved
 from qpasses.jobs.result import Result, files_of
+from qpasses.jobs.trying import Trials
 from qpasses.load.arguments import (
     Shapes,
     Source,
@@ -175,7 +176,9 @@ def verify(asked: VerifyOptions) -> Result:
         usual = recorded_preprocessing(read)
         specs = original.sized(asked.input_shape).specs
         names = as_pairs(asked.inputs)
-        feeds = open_samples(data, specs, asked.samples, how, usual, names)
+        feeds = open_samples(
+            data, specs, asked.samples, how, usual, names, asked.samples_to_exclude
+        )
     source = None if original is None else original.path
     models = [each for each in (path, source) if each is not None]
     files = [file for each in models for file in external_files(each)]
@@ -247,12 +250,21 @@ def analyze(asked: AnalyzeOptions) -> Result:
     original = sized_as(read, original)
     how, usual = given_preprocessing(asked.preprocessing), recorded_preprocessing(read)
     names = as_pairs(asked.inputs)
-    feeds = open_samples(asked.data, original.specs, asked.samples, how, usual, names)
+    feeds = open_samples(
+        asked.data, original.specs, asked.samples, how, usual, names, asked.samples_to_exclude
+    )
+    if asked.config_output is not None and not asked.try_options:
+        raise UsageError("config_output (--config-output) is what --try finds: give it too")
     inputs = [path, original.path, *external_files(path), *feeds.paths]
-    check_outputs(given_paths(asked.json_file, asked.html_file), inputs)
+    places = asked.json_file, asked.html_file, asked.config_output
+    check_outputs(given_paths(*places), inputs)
+    trials = Trials(original, read.settings, asked.data, feeds) if asked.try_options else None
     with naming(path):
         found = analyzed(read, original, feeds, asked.seconds, asked.progress, str(path))
     looked = inspect_model(model, path)
+    analysis = as_json(found, read, looked, asked.seconds)
+    if trials is not None:
+        analysis |= tried(trials, found, read, asked.progress)
     evidence = [row.proof for row in looked.rows if row.proof is not None]
     summary = summarize(read.graph, read.record, evidence)
     report = report_head("analyze", original, {"samples": len(feeds)}) | {
@@ -261,11 +273,14 @@ def analyze(asked: AnalyzeOptions) -> Result:
         "samples": described(feeds) | {"accuracy": found.walked},
         "summary": summary | {"problems": []},
         "evidence": {"nodes": [each.as_json() for each in evidence]},
-        "analysis": as_json(found, read, looked, asked.seconds),
+        "analysis": analysis,
         "warnings": data_warnings(
             feeds, read.about["configuration"]["random_data"], feeds.random
         ),
     }
+    if asked.config_output is not None:
+        text = f"# of {path}, by qpasses analyze --try\n{analysis['configuration']}"
+        write_whole(Path(asked.config_output), text.encode())
     write_report(asked.json_file, report, "", asked.html_file, as_html)
     return Result(None, report, evidence, {})
 
@@ -294,7 +309,9 @@ def bench(asked: BenchOptions) -> Result:
     how = given_preprocessing(asked.preprocessing)
     names = as_pairs(asked.inputs)
     usual = recorded_preprocessing(read)
-    feeds = open_samples(asked.data or "random:1", specs, 1, how, usual, names)
+    feeds = open_samples(
+        asked.data or "random:1", specs, 1, how, usual, names, asked.samples_to_exclude
+    )
     feed = feeds.first()
     edges = Edges.between(original.model, model, read.record) if original else None
     is_sized = bool(asked.input_shape)

@@ -1,7 +1,9 @@
 """Findings: in words with numbers, why tensors cost what they cost, and what may help."""
 
+import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
 from statistics import median
@@ -13,22 +15,47 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class Change:
+    """An option of ``quantize`` by its name in Python, and what it becomes.
+
+    ``is_more``: what comes before the values that it has.
+    """
+
+    name: str
+    value: str | bool
+    is_more: bool = False
+
+    @property
+    def text(self) -> str:
+        """As it is on the command line."""
+        flag = f"--{self.name.replace('_', '-')}"
+        return flag if self.value is True else shlex.join([flag, str(self.value)])
+
+    def applied_to(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """``options`` with it."""
+        known = options.get(self.name, ())
+        value = (self.value, *known) if self.is_more else self.value
+        return {**options, self.name: value}
+
+
+@dataclass(frozen=True)
 class Finding:
     """What was found of a tensor, or of the samples.
 
-    ``share``: of the noise that all tensors cause; ``option``: of the command line, that may
-    help, or None where none does.
+    ``share``: of the noise that all tensors cause; ``change``: that may help, or None where no
+    option does.
     """
 
     kind: str
     text: str
     tensor: str | None = None
     share: float = 0.0
-    option: str | None = None
+    change: Change | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The fields."""
-        return asdict(self)
+        """The fields, the change as an ``option`` of the command line."""
+        fields = {name: value for name, value in vars(self).items() if name != "change"}
+        return fields | {"option": self.change and self.change.text}
 
 
 @dataclass(frozen=True)
@@ -51,11 +78,10 @@ class Case:
         alone = self.row["cost"]["alone_db"]
         return alone is not None and alone < _QUIET
 
-    def found(self, kind: str, text: str, option: str | None = None) -> Finding:
+    def found(self, kind: str, text: str, change: Change | None = None) -> Finding:
         """A finding of this tensor."""
-        return Finding(
-            kind, f"{self.row['real']}: {text}", self.row["tensor"], self.share, option
-        )
+        text = f"{self.row['real']}: {text}"
+        return Finding(kind, text, self.row["tensor"], self.share, change)
 
 
 _QUIET = 35.0
@@ -82,7 +108,7 @@ def findings(
     """
     found = [*_bad_samples(observed, samples), *_too_few(rows, configuration)]
     cases = [Case(row, rows, configuration) for row in rows]
-    cases = [case for case in cases if case.share >= _COSTLY and case.is_heard]
+    cases = [case for case in cases if case.share >= _COSTLY]
     for case in sorted(cases, key=lambda case: -case.share)[:_MOST]:
         rules = _OF_WEIGHTS if case.row["kind"] == "weights" else _OF_ACTIVATIONS
         found += next(filter(None, ([*rule(case)] for rule in rules)), [])
@@ -115,10 +141,9 @@ def _bad_samples(
         "bad sample",
         f"sample {samples[worst][0]} reaches {times:.3g} times as far as any other in "
         f"{places.count(worst)} of {len(tensors)} tensors: where it is calibrated on, ranges "
-        "are too wide for the rest. Leave it out if it is unlike what the model is to see, or "
-        "take ranges that a single sample does not make",
+        "are too wide for the rest. Leave it out if it is unlike what the model is to see",
         share=1.0,
-        option="--calibration-method mse",
+        change=Change("samples_to_exclude", re.escape(samples[worst][0]), is_more=True),
     )
 
 
@@ -191,7 +216,7 @@ def _wide(case: Case) -> Iterator[Finding]:
     ]
     if joined:
         text += f", which it shares with {joined[0]['real']}"
-        yield case.found("unlike ranges joined", text, "--activation-scales per-channel")
+        yield case.found("unlike ranges joined", text)
     else:
         yield case.found("wide range", text, _range(row, smallest, largest))
 
@@ -233,8 +258,8 @@ def _outlier_channels(case: Case) -> Iterator[Finding]:
     yield case.found(
         "outlier channels",
         f"channel {widest} reaches {reach[widest]:.4g}, the median one {middle:.4g}: that has "
-        f"{codes} codes on either side of the one scale that all have",
-        "--activation-scales per-channel" if is_free else None,
+        f"{codes} codes on either side of zero in the one scale that all have",
+        Change("activation_scales", "per-channel") if is_free else _around_in_float(row),
     )
 
 
@@ -250,7 +275,7 @@ def _divisors(case: Case) -> Iterator[Finding]:
             "small divisors",
             f"its table ({', '.join(row['function'])}) has {local:.1f} dB alone: it is steep "
             "where what it reads is a few steps of the codes from zero",
-            f"--nodes-to-exclude {_exact(row['real'])}",
+            _in_float(row),
         )
 
 
@@ -269,13 +294,13 @@ def _coarse(case: Case) -> Iterator[Finding]:
     mean = sum(c * n for c, n in zip(centres, counts, strict=True)) / total
     deviation = sum((c - mean) ** 2 * n for c, n in zip(centres, counts, strict=True)) / total
     steps = deviation**0.5 / _step(row)
-    if steps < _FEW_STEPS:
+    if steps < _FEW_STEPS and case.is_heard:
         is_mse = case.configuration["calibration_method"] in ("mse", "auto")
         yield case.found(
             "long tails",
             f"its standard deviation is {steps:.1f} of 256 steps: few numbers reach as far as "
             f"{row['range'][1]:.4g}, most lie close together",
-            None if is_mse else f"--calibration-overrides {_exact(row['real'])}=mse",
+            None if is_mse else _override(row, "mse"),
         )
 
 
@@ -285,25 +310,29 @@ _FEW_STEPS = 12.0
 def _rounded(case: Case) -> Iterator[Finding]:
     """Nothing but that it has eight bits."""
     row = case.row
+    if not case.is_heard:
+        return
     is_fast = case.configuration["accuracy"] == "fast"
     yield case.found(
         "eight bits",
         f"rounding it to 256 codes alone leaves the outputs {_db(row['cost']['alone_db'])}",
-        "--accuracy balanced" if is_fast else f"--nodes-to-exclude {_exact(row['real'])}",
+        Change("accuracy", "balanced") if is_fast else _in_float(row),
     )
 
 
 def _weights(case: Case) -> Iterator[Finding]:
     """Weights in 8 bits."""
     configuration = case.configuration
+    if not case.is_heard:
+        return
     if not configuration["per_channel"]:
-        option, why = "--per-channel", ": all output channels share a scale"
+        change, why = Change("per_channel", True), ": all output channels share a scale"
     elif configuration["weight_rounding"] in ("nearest", "sum-preserving"):
-        option, why = "--weight-rounding second-order", ": they are the nearest codes"
+        change, why = Change("weight_rounding", "second-order"), ": they are the nearest codes"
     else:
-        option, why = f"--nodes-to-exclude {_exact(case.row['real'])}", ""
+        change, why = _in_float(case.row), ""
     alone = _db(case.row["cost"]["alone_db"])
-    yield case.found("weights", f"its weights alone leave the outputs {alone}{why}", option)
+    yield case.found("weights", f"its weights alone leave the outputs {alone}{why}", change)
 
 
 def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -335,13 +364,23 @@ def _step(row: Row) -> float:
     return max(scale) if isinstance(scale, list) else float(scale)
 
 
-def _exact(name: str) -> str:
-    """A pattern that matches this name alone."""
-    return "".join(f"\\{each}" if each in r".^$*+?{}[]|()\\" else each for each in name)
+def _in_float(row: Row) -> Change:
+    """The node that writes it, by the name of the tensor."""
+    return Change("nodes_to_exclude", re.escape(row["real"]), is_more=True)
 
 
-def _range(row: Row, low: float, high: float) -> str:
-    return f"--calibration-overrides {_exact(row['real'])}={low:.6g},{high:.6g}"
+def _around_in_float(row: Row) -> Change:
+    """The nodes that write and read it."""
+    pattern = "|".join(map(re.escape, row["around"]))
+    return Change("nodes_to_exclude", pattern, is_more=True)
+
+
+def _override(row: Row, rule: str) -> Change:
+    return Change("calibration_overrides", f"{re.escape(row['real'])}={rule}", is_more=True)
+
+
+def _range(row: Row, low: float, high: float) -> Change:
+    return _override(row, f"{low:.6g},{high:.6g}")
 
 
 def _db(value: float | None) -> str:

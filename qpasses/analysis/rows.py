@@ -92,6 +92,7 @@ def _of_weights(found: Analysis, place: int, by_source: Mapping[str, Node]) -> R
         "histogram": None,
         "channels": None,
         "free_channels": False,
+        "around": [source],
     }
 
 
@@ -123,13 +124,32 @@ def _of_activation(found: Analysis, stored: str, node: Node) -> Row:
         "histogram": {"edges": seen.edges, "counts": seen.counts.tolist()},
         "channels": _channels(seen),
         "free_channels": _has_free_channels(found, stored),
+        "around": _around(found, stored, node),
     }
+
+
+def _around(found: Analysis, stored: str, node: Node) -> list[str]:
+    """The float nodes of those that write and read it."""
+    record, names = found.pair.record, list[str]()
+    for each in (node, *_readers(found, stored)):
+        entry = record.nodes.get(each.name)
+        names += [each.name] if entry is None else entry.source
+    return [*dict.fromkeys(names)]
+
+
+def _readers(found: Analysis, stored: str) -> list[Node]:
+    (tensor,) = (
+        tensor
+        for node in found.pair.integer.nodes
+        for tensor in node.outputs
+        if tensor.name == stored
+    )
+    return [*tensor.outputs]
 
 
 def _has_free_channels(found: Analysis, stored: str) -> bool:
     """Whether nothing that reads a tensor sums its channels: they could have own scales."""
-    graph = found.pair.integer
-    readers = [node for node in graph.nodes if any(t.name == stored for t in node.inputs)]
+    readers = _readers(found, stored)
     return bool(readers) and all(
         node.op in LOOKUPS
         or (

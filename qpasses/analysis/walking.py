@@ -18,7 +18,7 @@ from qpasses.analysis.observed import Alone, Likeness, Observed, channel_axis
 from qpasses.analysis.worlds import Rounding, Values, Worlds
 from qpasses.checking.meaning import Pair, is_integer
 from qpasses.ir.edges import Edges, dequantize
-from qpasses.ir.graph import is_float
+from qpasses.ir.graph import is_float, producer
 from qpasses.ir.progress import Progress
 from qpasses.load.integer_model import IntegerModel
 from qpasses.recover.judge import judged
@@ -34,7 +34,7 @@ class Analysis:
     ``observed``: by stored tensor; ``constants``: by step that has some, what its result loses
     by them alone; ``costs``: by step. ``outputs``: by float output, ``whole`` and
     ``by_sample``: the integer graph. ``walked``: samples that were run; ``costed``: those of
-    them that all costs were measured on; ``seconds``: it took.
+    them that all costs were measured on.
     """
 
     pair: Pair
@@ -47,7 +47,6 @@ class Analysis:
     by_sample: list[tuple[str, float | None]] = field(default_factory=list)
     walked: int = 0
     costed: int = 0
-    seconds: float = 0.0
 
 
 def analyze(
@@ -66,14 +65,28 @@ def analyze(
     return _Walk(read, pair, edges, seconds).over(samples, progress)
 
 
+def looked_at(pair: Pair) -> list[str]:
+    """The float outputs; in place of distributions and probabilities what these are made of.
+
+    A Softmax that is sure of itself hides all noise.
+    """
+    stored = {meaning.real for meaning in pair.meanings.values() if meaning.stored}
+    found = []
+    for tensor in filter(is_float, pair.real.outputs):
+        node = producer(tensor)
+        is_sure = node is not None and node.op in ("Softmax", "LogSoftmax", "Sigmoid")
+        before = node.inputs[0].name if node is not None and is_sure else ""
+        found.append(before if before in stored else tensor.name)
+    return [*dict.fromkeys(found)]
+
+
 class _Walk:
     """A walk in progress. Each step is run on one thread, several of them at once."""
 
     def __init__(self, read: IntegerModel, pair: Pair, edges: Edges, seconds: float) -> None:
         self._began, self._seconds = monotonic(), seconds
         self._ends = [tensor.name for tensor in pair.real.outputs]
-        real = [tensor.name for tensor in pair.real.outputs if is_float(tensor)]
-        worlds = Worlds(pair, real or judged(pair.real, pair.sizes))
+        worlds = Worlds(pair, looked_at(pair) or judged(pair.real, pair.sizes))
         self._writers = {t.name: node for node in pair.integer.nodes for t in node.outputs}
         self._inside = Inside(read, edges, [*worlds.roundings])
         kept = [place for place, step in enumerate(worlds.steps) if step.has_constants]
@@ -109,7 +122,6 @@ class _Walk:
             for name, feed in samples:
                 self._take(name, feed)
                 advance()
-        found.seconds = monotonic() - self._began
         return found
 
     def _each(self, run: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:

@@ -11,7 +11,12 @@ from qpasses.cli.running import run
 
 
 @click.command(
-    cls=Command, params=[click.Argument(["integer"], type=PATH), *parameters("analyze")]
+    cls=Command,
+    params=[click.Argument(["integer"], type=PATH), *parameters("analyze")],
+    examples=(
+        "qpasses analyze model.int8.onnx --against model.onnx --data samples/ --html r.html",
+        "qpasses analyze model.int8.onnx --against model.onnx --data samples/ --try",
+    ),
 )
 def analyze(integer: Path, tensors: int, **options: Any) -> None:
     """Say where the integer model INTEGER loses accuracy against its float model.

@@ -352,6 +352,20 @@ class AnalyzeOptions(PageOptions, SampleOptions):
         metavar="S",
         least=0,
     )
+    try_options: bool = option(
+        False,
+        "Quantize again with the options that findings name, and usual ones, one by one on "
+        "three quarters of the samples; keep what gains on the others.",
+        RUN,
+        flag="try",
+    )
+    config_output: "str | Path | None" = option(
+        None,
+        "With --try: write the options that are left as a configuration file.",
+        OUTPUT,
+        metavar="FILE.toml",
+        kind=FILE,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

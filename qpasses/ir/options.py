@@ -8,6 +8,7 @@ docs/options.md. Which command has which class: qpasses.ir.commands.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from opsets.errors import UsageError
@@ -85,14 +86,12 @@ def _overrides(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
-def _patterns(texts: Sequence[str]) -> Sequence[str]:
+def _patterns(name: str, texts: Sequence[str]) -> Sequence[str]:
     for text in texts:
         try:
             re.compile(text)
         except (re.error, OverflowError, RecursionError) as error:
-            raise UsageError(
-                f"nodes_to_exclude: {text!r} is no regular expression: {error}"
-            ) from error
+            raise UsageError(f"{name}: {text!r} is no regular expression: {error}") from error
     return texts
 
 
@@ -197,7 +196,7 @@ class TensorOptions(RangeOptions, ShapeOptions):
         "be repeated.",
         SELECTION,
         metavar="REGEX",
-        kept=_patterns,
+        kept=partial(_patterns, "nodes_to_exclude"),
     )
     op_types_to_quantize: Sequence[str] = option(
         (),
@@ -355,6 +354,13 @@ class SampleOptions(Options):
         unset="all",
         metavar="N",
         least=1,
+    )
+    samples_to_exclude: Sequence[str] = option(
+        (),
+        "Leave out samples whose whole name matches (reports name them so); may be repeated.",
+        SAMPLES,
+        metavar="REGEX",
+        kept=partial(_patterns, "samples_to_exclude"),
     )
     inputs: "Sequence[str] | Mapping[str, str]" = option(
         (),

@@ -1,11 +1,12 @@
 """``analysis`` of a report: an integer model beside its float model, on samples."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from calibration import Samples
 from opsets.errors import ModelError, VerificationError
-from qpasses.analysis.findings import findings
+from qpasses.analysis.findings import Finding, findings
 from qpasses.analysis.rows import left_out, rows_of
 from qpasses.analysis.walking import Analysis, analyze
 from qpasses.checking.inspection import Inspection, Row, inspect_model
@@ -18,6 +19,7 @@ from qpasses.ir.progress import Progress
 from qpasses.ir.stages import Kind, kind
 from qpasses.jobs.judging import sized_as
 from qpasses.jobs.result import Result
+from qpasses.jobs.trying import Trials, as_toml
 from qpasses.load.arguments import Source
 from qpasses.load.integer_model import IntegerModel, read_integer_model
 
@@ -54,11 +56,11 @@ def as_json(
 ) -> dict[str, Any]:
     """``analysis`` of a report (docs/report.md). ``looked``: into the same model."""
     rows = rows_of(found)
-    told = findings(rows, found.observed, found.by_sample, read.about["configuration"])
+    told = _told(found, read, rows)
     pairs = zip(looked.rows, read.graph.nodes, strict=True)
     return {
         "samples": {"walked": found.walked, "costed": found.costed},
-        "seconds": {"asked": seconds, "used": round(found.seconds, 1)},
+        "seconds": seconds,
         "sqnr_db": found.whole.sqnr_db,
         "outputs": [
             {"name": name, "sqnr_db": each.sqnr_db, "cosine": each.cosine}
@@ -69,6 +71,23 @@ def as_json(
         "findings": [each.as_json() for each in told],
         "by_sample": [{"name": name, "sqnr_db": db} for name, db in found.by_sample],
         "graph": [_drawn(row, node) for row, node in pairs],
+    }
+
+
+def _told(
+    found: Analysis, read: IntegerModel, rows: Sequence[dict[str, Any]]
+) -> list[Finding]:
+    return findings(rows, found.observed, found.by_sample, read.about["configuration"])
+
+
+def tried(
+    trials: Trials, found: Analysis, read: IntegerModel, progress: Progress
+) -> dict[str, Any]:
+    """What of an analysis is of options that were tried."""
+    options = trials.run(_told(found, read, rows_of(found)), progress)
+    return {
+        "tried": [each.as_json() for each in trials.tried],
+        "configuration": as_toml(options),
     }
 
 

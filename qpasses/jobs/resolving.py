@@ -88,7 +88,9 @@ def resolved(
         _check_samples_needed(settings)
     wanted = "random:1" if asked.data is None else asked.data
     names = as_pairs(asked.inputs)
-    feeds = open_samples(wanted, source.specs, asked.samples, how, usual, names)
+    feeds = open_samples(
+        wanted, source.specs, asked.samples, how, usual, names, asked.samples_to_exclude
+    )
     if given is not None:
         given.check_preprocessing(feeds.preprocessing)
     inputs = [path, *external_files(path), *feeds.paths, *_files(asked)]

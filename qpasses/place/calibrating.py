@@ -92,7 +92,15 @@ def calibrate(asked: CalibrateOptions) -> CalibrationResult:
     how = given_preprocessing(asked.preprocessing)
     names = as_pairs(asked.inputs)
     feeds = _shard(
-        open_samples(asked.data, float_model.specs, asked.samples, how, names=names), shard
+        open_samples(
+            asked.data,
+            float_model.specs,
+            asked.samples,
+            how,
+            names=names,
+            excluded=asked.samples_to_exclude,
+        ),
+        shard,
     )
     file = None if output is None else Path(f"{output}.checkpoint")
     check_outputs(

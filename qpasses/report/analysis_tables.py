@@ -18,6 +18,7 @@ def print_analysis(console: Console, report: dict[str, Any], tensors: int) -> No
     _print_costs(console, rows[:tensors])
     _print_measured(console, found)
     _print_findings(console, found["findings"])
+    _print_tried(console, found)
     print_warnings(console, report)
     outputs = ", ".join(f"{each['name']} {_db(each['sqnr_db'])}" for each in found["outputs"])
     console.print(f"outputs: {escape(outputs)}", highlight=False)
@@ -75,6 +76,24 @@ def _print_findings(console: Console, findings: list[dict[str, Any]]) -> None:
             console.print(f"  try: {escape(each['option'])}", highlight=False, soft_wrap=True)
     if findings:
         console.print()
+
+
+def _print_tried(console: Console, found: dict[str, Any]) -> None:
+    """What was tried, and the options that are left."""
+    if not found.get("tried"):
+        return
+    table = Table(title="Tried", title_justify="left", box=None, pad_edge=False)
+    table.add_column("option", overflow="fold")
+    table.add_column("gain dB", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("price", overflow="fold")
+    for each in found["tried"]:
+        kept = "[green]kept[/]" if each["kept"] else ""
+        gain = _number(each["gain_db"])
+        table.add_row(escape(each["option"]), gain, kept, escape(each["price"]))
+    console.print(table)
+    console.print()
+    console.print(escape(found["configuration"]), highlight=False)
 
 
 def _number(value: float | None) -> str:

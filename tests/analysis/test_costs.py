@@ -21,7 +21,15 @@ def outputs_db(made, other, samples):
         signal = signal + np.array([np.square(each).sum() for each in real])
         apart = zip(real, found, strict=True)
         noise = noise + np.array([np.square(a - b).sum() for a, b in apart])
-    return -10 * np.log10(np.mean(noise / signal))
+    return -10 * np.log10(max(np.mean(noise / signal), 1e-20))
+
+
+def giving(made, names):
+    """A model with these outputs."""
+    copy = onnx.ModelProto.FromString(made.SerializeToString())
+    del copy.graph.output[:]
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    return copy
 
 
 def _session(made):
@@ -54,16 +62,19 @@ def test_alone_in_integers_is_what_one_rounded_tensor_does():
 
 
 @pytest.mark.parametrize(
-    "name", networks(["squeezenet1.1_fp32_from_fp16", "magika", "digits_vit"])
+    "name", networks(["mtcnn_rnet", "magika_standard_v2_1", "cifar10_resnet20", "nanodet_m"])
 )
 def test_costs_of_real_models_rank_as_single_roundings_do(name):
-    made, samples = onnx.load(ENTRIES[name].model), feeds(name, "test")[:2]
-    report = qpasses.analyze(quantized(name).model, made, samples, seconds=600).report
+    made = onnx.load(ENTRIES[name].model)
+    samples = feeds(name, "test")[:2]
+    report = qpasses.analyze(quantized(name).model, ENTRIES[name].model, samples).report
+    outputs = [each["name"] for each in report["analysis"]["outputs"]]
     known = {each for node in made.graph.node for each in node.output}
     rows = [row for row in activations(report) if row["real"] in known]
-    assert len(rows) > 10
+    assert len(rows) > 4
     found = [row["cost"]["alone_db"] for row in rows]
-    others = [with_rounding(made, r["real"], r["scale"], r["zero_point"]) for r in rows]
-    expected = [outputs_db(made, other, samples) for other in others]
+    plain = giving(made, outputs)
+    others = [with_rounding(plain, r["real"], r["scale"], r["zero_point"]) for r in rows]
+    expected = [outputs_db(plain, other, samples) for other in others]
     ranks = [np.argsort(np.argsort(each)) for each in (found, expected)]
     assert np.corrcoef(*ranks)[0, 1] > 0.9

@@ -47,6 +47,10 @@ def configured(desk, text, *options, command="quantize"):
 PLAIN = {
     "samples": ("3", ["--samples", "3"]),
     "input-shape": ('["x:1,1,8,8"]', ["--input-shape", "x:1,1,8,8"]),
+    "samples-to-exclude": (
+        '["data.npy\\\\[3\\\\]"]',
+        ["--samples-to-exclude", r"data.npy\[3\]"],
+    ),
     "inputs": ('["x=x"]', ["--inputs", "x=x"]),
     "target": ('"exact"', ["--target", "exact"]),
     "bodies": ('"portable"', ["--bodies", "portable"]),
@@ -101,6 +105,7 @@ PLAIN = {
         ["--format", "mlir", "--print-after", "place"],
     ),
     "stop-after": ('"place"', ["--stop-after", "place"]),
+    "analyze": ('"no"', ["--analyze", "no"]),
     "quiet": ("true", ["--quiet"]),
     "verbose": ("true", ["--verbose"]),
 }
@@ -130,7 +135,7 @@ OF_PICTURES = {
 
 GIVEN = {
     *("data", "output", "evidence", "json", "against", "calibration-table", "ray-address"),
-    *("with", "all-tensors", "tosa-profile"),
+    *("with", "all-tensors", "tosa-profile", "html"),
 }
 """What test_paths_may_stand_in_the_file_too gives, and tests of their own."""
 

@@ -67,7 +67,7 @@ def test_nothing_says_as_before():
 def test_every_option_may_stand_in_the_file(path, tmp_path):
     file = tmp_path / "options.toml"
     for each in declared(COMMANDS[path]).values():
-        if each.name == "config":
+        if each.name == "config" or each.flag in COMMANDS:  # a table is of the command
             continue
         for name in (each.flag, each.flag.replace("-", "_")):
             file.write_text(f"{name} = {{}}")

@@ -21,7 +21,7 @@ def full_disk(monkeypatch):
     def refuse(path, _content):
         raise UsageError(f"{path}: cannot be written: No space left on device")
 
-    monkeypatch.setattr(report_file, "write_whole", refuse)
+    monkeypatch.setattr(report_file, "write_together", refuse)
 
 
 @pytest.mark.usefixtures("full_disk")

@@ -207,8 +207,9 @@ def test_quantize_ends_with_the_command_where_accuracy_is_not_good(tmp_path):
     rows = np.array([[1e4, -1e4], [1, -1]], np.float32)
     made = model("g (float[N, 2] x) => (float[N, 2] y) { y = MatMul (x, w) }", w=rows.T @ rows)
     desk = Desk(tmp_path, made, numbers(20, 2) * 1e-3 + 1)
-    *_, before, last = desk.quantize().out.splitlines()
-    assert before.startswith("for latency: qpasses bench ")
+    *_, first, before, last = desk.quantize().out.splitlines()
+    assert first.startswith("for latency: qpasses bench ")
+    assert before.startswith("costs most: x_quantized (100%)")
     assert last.startswith(f"where it is lost: qpasses analyze {desk.output} --against ")
     assert last.endswith(f" --data {desk.data}")
 

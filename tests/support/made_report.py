@@ -67,7 +67,7 @@ def made_report(nodes=500, name=lambda text: text, channels=256):
         },
         "analysis": {
             "samples": {"walked": 20, "costed": 12},
-            "seconds": {"asked": 60, "used": 41.2},
+            "seconds": 60,
             "outputs": [{"name": name("logits"), "sqnr_db": 21.64, "cosine": 0.99654321}],
             "tensors": tensors,
             "left_out": [{"tensor": name("constant"), "reason": name("never changes")}],
@@ -121,6 +121,7 @@ def _tensor(index, kind, name, nodes, channels):
         "type": "int8" if weights else "uint8",
         "scale": [0.01 + each / 7e4 for each in range(channels)] if weights else 0.0312,
         "zero_point": [0] * channels if weights else 110,
+        "range": None if weights else [-3.432, 4.524],
         "axis": 0 if weights else None,
         "sqnr_db": None if weights else sqnr,
         "cosine": None if weights else 1 - 10 ** (-sqnr / 10) / 2,

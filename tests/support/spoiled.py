@@ -7,16 +7,14 @@ from onnx import helper, numpy_helper
 from tests.support.small_models import model, numbers
 
 STRAIGHT = """
-straight (float[N, 3, 12, 12] x) => (float[N, 5] y) {
+straight (float[N, 3, 12, 12] x) => (float[N, 5, 12, 12] y) {
     [one] a = Conv <pads = [1, 1, 1, 1]> (x, w1, b1)
     [two] b = Relu (a)
     [three] c = Conv <pads = [1, 1, 1, 1]> (b, w2, b2)
     [four] d = Relu (c)
     [five] e = Conv <pads = [1, 1, 1, 1], group = 8> (d, w3, b3)
     [six] f = HardSwish (e)
-    [seven] g = GlobalAveragePool (f)
-    [eight] h = Flatten (g)
-    [nine] y = Gemm (h, w4, b4)
+    [seven] y = Conv (f, w4, b4)
 }"""
 
 
@@ -29,8 +27,8 @@ def straight(**weights):
         "b2": numbers(8) / 5,
         "w3": numbers(8, 1, 3, 3) / 3,
         "b3": numbers(8) / 5,
-        "w4": numbers(8, 5) / 3,
-        "b4": numbers(5),
+        "w4": numbers(5, 8, 1, 1) / 3,
+        "b4": numbers(5) / 5,
     }
     return model(STRAIGHT, **own | weights)
 

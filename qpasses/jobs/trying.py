@@ -1,0 +1,203 @@
+"""Trying: options that findings name, one after the other, on samples that are held back."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import onnx
+
+from calibration import Samples
+from calibration.pieces import loaded
+from opsets.errors import ModelError, UsageError
+from opsets.target import load_target, target_names
+from qpasses.analysis.findings import Change, Finding
+from qpasses.analysis.noise import Outputs
+from qpasses.checking.reference import reference_runs
+from qpasses.evidence.summary import summarize
+from qpasses.ir.commands import QuantizeOptions
+from qpasses.ir.edges import Edges, RealSession
+from qpasses.ir.native_sessions import has_kernels
+from qpasses.ir.options import GraphOptions
+from qpasses.ir.progress import Progress, no_progress
+from qpasses.ir.settings import Settings, usual_options
+from qpasses.jobs.benching import BODIES, KERNELS, Contender, measured
+from qpasses.jobs.resolving import resolved
+from qpasses.load.arguments import Source
+from qpasses.pipeline import State, quantized
+from qpasses.recover.judge import NOISE_DB, Decibels, gains
+
+USUAL = (
+    Change("accuracy", "balanced"),
+    Change("activation_scales", "per-channel"),
+    Change("calibration_method", "mse"),
+    Change("weight_rounding", "second-order"),
+    Change("residual_type", "int16"),
+)
+"""What is tried besides, behind what findings name."""
+
+_MOST = 8
+"""So many options are tried."""
+
+ENOUGH_DB = 20.0
+"""Nodes go back to float, last of all, where outputs have less."""
+
+_LEAST = 8
+"""So many samples there have to be: a quarter of them judges."""
+
+_SECONDS = 0.4
+"""So long latencies are measured."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An option, what the outputs gain by it in decibels, and at what price."""
+
+    option: str
+    gain_db: float | None
+    price: str
+    kept: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What came of some options: the model, how near its outputs are to float, its cost."""
+
+    options: Mapping[str, Any]
+    state: State
+    decibels: Decibels
+    floats: int
+
+
+class Trials:
+    """Options on top of those that a model was made with; what gains is kept.
+
+    ``source``: the float model; ``data``: that can be read again and again, of which
+    ``samples`` are used. Raises UsageError for too few of them.
+    """
+
+    def __init__(
+        self, source: Source, settings: Settings, data: Any, samples: Samples
+    ) -> None:
+        if len(samples) < _LEAST:
+            raise UsageError(
+                f"--try needs {_LEAST} samples at least, of which a quarter judges: there are "
+                f"{len(samples)}"
+            )
+        if not isinstance(data, str | Sequence) and not hasattr(data, "__fspath__"):
+            raise UsageError("--try reads samples again and again: give a path or a list")
+        self._source, self._data = source, data
+        self._judging = samples.spread(len(samples) // 4)
+        others = samples.without(self._judging.names)
+        self._kept_out = [*({*_all_names(samples)} - {*others.names})]
+        self._expected = [
+            Outputs(dict(zip(self._names, found, strict=True)))
+            for _, _, found in reference_runs(source, self._judging)
+        ]
+        self.base = _options_of(settings)
+        self.tried: list[Tried] = []
+
+    @property
+    def _names(self) -> list[str]:
+        return [value.name for value in self._source.reference.graph.output]
+
+    def run(self, found: Sequence[Finding], progress: Progress) -> Mapping[str, Any]:
+        """Try what ``found`` names, then what is usual; the options that are left."""
+        named = [each.change for each in found if each.change]
+        floats = [each for each in named if each.name == "nodes_to_exclude"]
+        others = [each for each in (*named, *USUAL) if each not in floats]
+        others = [each for each in others if each.applied_to(self.base) != self.base]
+        wanted = [*list(dict.fromkeys(others))[: _MOST - 1], *dict.fromkeys(floats)]
+        advance = progress("try options", len(wanted[:_MOST]) + 1)
+        best = self._made(self.base)
+        advance()
+        for change in wanted[:_MOST]:
+            if change not in floats or best.decibels.mean() < ENOUGH_DB:
+                best = self._try(change, best)
+            advance()
+        return best.options
+
+    def _try(self, change: Change, best: _Made) -> _Made:
+        """The better of two: as it is, or with ``change``."""
+        options = change.applied_to(best.options)
+        if options == best.options:
+            return best
+        try:
+            made = self._made(options)
+        except (UsageError, ModelError) as error:
+            self.tried.append(Tried(change.text, None, f"cannot be: {error}", kept=False))
+            return best
+        if np.array_equal(made.decibels, best.decibels):
+            self.tried.append(Tried(change.text, 0.0, "changes nothing", kept=False))
+            return best
+        kept, price = gains(best.decibels, made.decibels), self._price(best, made)
+        gain = float((made.decibels - best.decibels).mean())
+        if not kept and gain >= NOISE_DB:
+            price += f"; on {len(self._judging)} samples that may be chance"
+        self.tried.append(Tried(change.text, gain, price, kept))
+        return made if kept else best
+
+    def _made(self, options: Mapping[str, Any]) -> _Made:
+        names = (*options.get("samples_to_exclude", ()), *map(re.escape, self._kept_out))
+        asked = QuantizeOptions(
+            self._source.reference, self._data, **{**options, "samples_to_exclude": names}
+        )
+        job = resolved("quantize", asked, lambda _: self._source)
+        state = quantized(job.start, lambda *_: None)
+        edges = Edges.between(state.source, state.model, state.record)
+        session = RealSession(loaded(state.model), edges)
+        rows = []
+        for (name, feed), outputs in zip(self._judging, self._expected, strict=True):
+            found = dict(zip(self._names, session.run(None, feed, name), strict=True))
+            rows.append(outputs.sqnr_db(outputs.noise(found)) or 0.0)
+        floats = summarize(state.graph, state.record, state.evidence)["float_nodes"]
+        return _Made(options, state, np.array(rows), len(floats))
+
+    def _price(self, before: _Made, made: _Made) -> str:
+        """Latency beside what was, and what more is left in float."""
+        kind = KERNELS if has_kernels() else BODIES
+        _, feed = next(iter(self._judging))
+        pair = [
+            Contender(kind, each.state.model, self._edges(each.state.model, each).feed(feed))
+            for each in (before, made)
+        ]
+        latency = measured(pair, [1], _SECONDS, 0, no_progress).latencies[-1].ratio
+        more = made.floats - before.floats
+        text = f"{latency:.2f} times the latency"
+        return f"{text}, {more} nodes more in float" if more > 0 else text
+
+    def _edges(self, model: onnx.ModelProto, made: _Made) -> Edges:
+        return Edges.between(made.state.source, model, made.state.record)
+
+
+def _all_names(samples: Samples) -> list[str]:
+    """Those of samples that are not used too."""
+    return [samples.source.name(place) for place in range(len(samples.source))]
+
+
+def _options_of(settings: Settings) -> dict[str, Any]:
+    """What a model was made with, as ``quantize`` takes it: what is unlike the defaults."""
+    usual = vars(GraphOptions()) | usual_options(settings.target, settings.accuracy or "fast")
+    given = {each.name: getattr(settings, each.name) for each in fields(GraphOptions)}
+    own = {name: value for name, value in given.items() if value != usual[name]}
+    return {**own, "target": settings.target}
+
+
+def as_toml(options: Mapping[str, Any]) -> str:
+    """A configuration file for ``qpasses quantize --config``, deterministic."""
+    lines = ["[quantize]"]
+    for name, value in sorted(options.items()):
+        if name == "target":
+            shipped = value.name in target_names() and load_target(value.name) == value
+            lines.append(f'target = "{value.name}"' if shipped else "# target: your own file")
+        elif not isinstance(value, float) or isfinite(value):
+            shown = list(value) if isinstance(value, tuple) else value
+            lines.append(f"{name} = {json.dumps(shown, ensure_ascii=False)}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,131 @@
+"""One layer is spoiled: it comes first in the list, and the option named repairs it."""
+
+import numpy as np
+import pytest
+
+import qpasses
+from qpasses.analysis.findings import Change
+from tests.support.small_models import numbers
+from tests.support.spoiled import straight, straight_feeds
+
+FEEDS = straight_feeds(12)
+
+
+def analyzed(integer, made, feeds=FEEDS, **options):
+    return qpasses.analyze(integer, made, feeds, **options).report["analysis"]
+
+
+def integers(made=None, feeds=FEEDS, **options):
+    return qpasses.quantize(made or straight(), feeds, accuracy="fast", **options).model
+
+
+def outputs_db(integer, made, feeds=FEEDS):
+    return analyzed(integer, made, feeds, seconds=0)["sqnr_db"]
+
+
+@pytest.mark.parametrize("tensor", ["b", "d", "f"])
+def test_a_range_that_is_fifty_times_too_wide(tensor):
+    made = straight()
+    plain = analyzed(integers(), made, seconds=0)
+    (row,) = [row for row in plain["tensors"] if row["real"] == tensor]
+    low, high = (50 * each for each in row["range"])
+    spoiled = integers(calibration_overrides=[f"{tensor}={low},{high}"])
+    found = analyzed(spoiled, made)["findings"][0]
+    assert (found["kind"], found["tensor"]) == ("wide range", row["tensor"])
+    flag, override = found["option"].split(" ")
+    assert flag == "--calibration-overrides"
+    mended = integers(calibration_overrides=[override.strip("'")])
+    assert outputs_db(spoiled, made) < plain["sqnr_db"] - 10
+    assert outputs_db(mended, made) == pytest.approx(plain["sqnr_db"], abs=1)
+
+
+def test_the_weights_of_one_channel_are_fifty_times_as_large():
+    w1, b1, w2 = (
+        np.array(each)
+        for each in (numbers(8, 3, 3, 3) / 5, numbers(8) / 5, numbers(8, 8, 3, 3) / 8)
+    )
+    w1[3], b1[3], w2[:, 3] = 50 * w1[3], 50 * b1[3], w2[:, 3] / 50
+    made = straight(w1=w1, b1=b1, w2=w2)
+    spoiled = integers(made)
+    found = analyzed(spoiled, made)["findings"][0]
+    assert found["kind"] == "outlier channels"
+    assert found["text"].startswith("b: channel 3 reaches ")
+    assert found["option"] == "--nodes-to-exclude 'one|two|three|four'"
+    mended = integers(made, nodes_to_exclude=["one|two|three|four"])
+    assert outputs_db(mended, made) > outputs_db(spoiled, made) + 10
+
+
+def test_channels_that_nothing_sums_can_have_scales_of_their_own():
+    w2, b2 = np.array(numbers(8, 8, 3, 3) / 8), np.array(numbers(8) / 5)
+    w3 = np.array(numbers(8, 1, 3, 3) / 3)
+    w2[5], b2[5], w3[5] = 50 * w2[5], 50 * b2[5], w3[5] / 50
+    made = straight(w2=w2, b2=b2, w3=w3)
+    found = analyzed(integers(made), made)["findings"][0]
+    assert (found["kind"], found["option"]) == (
+        "outlier channels",
+        "--activation-scales per-channel",
+    )
+    mended = integers(made, activation_scales="per-channel")
+    assert outputs_db(mended, made) > outputs_db(integers(made), made) + 6
+
+
+def test_one_bad_sample():
+    feeds = [dict(each) for each in FEEDS]
+    feeds[5] = {"x": 60 * feeds[5]["x"]}
+    made = straight()
+    spoiled = integers(feeds=feeds)
+    found = analyzed(spoiled, made, feeds)["findings"][0]
+    assert found["kind"] == "bad sample"
+    assert found["text"].startswith("sample data[5] reaches ")
+    assert found["option"] == r"--samples-to-exclude 'data\[5\]'"
+    mended = integers(feeds=feeds, samples_to_exclude=[r"data\[5\]"])
+    good = [each for place, each in enumerate(feeds) if place != 5]
+    assert outputs_db(mended, made, good) > outputs_db(spoiled, made, good) + 10
+
+
+def test_ranges_that_are_too_narrow():
+    made = straight()
+    clipped = integers(calibration_overrides=["d=0,0.8"])
+    found = analyzed(clipped, made)["findings"][0]
+    assert (found["kind"], found["tensor"]) == ("clipped tails", "d_quantized")
+    mended = integers(calibration_overrides=[found["option"].split(" ")[1]])
+    assert outputs_db(mended, made) > outputs_db(clipped, made) + 10
+
+
+def test_ranges_of_too_few_samples():
+    made = straight()
+    few = integers(feeds=FEEDS[:1])
+    kinds = [each["kind"] for each in analyzed(few, made)["findings"]]
+    assert kinds[0] == "too few samples"
+    assert "too few samples" not in [e["kind"] for e in analyzed(integers(), made)["findings"]]
+
+
+def test_channels_that_are_dead():
+    b1 = np.array(numbers(8) / 5)
+    b1[:4] = -100
+    made = straight(b1=b1)
+    found = analyzed(integers(made), made)["findings"]
+    assert [each["text"] for each in found if each["kind"] == "dead channels"] == [
+        "b: 4 of 8 channels hold one number on all samples: they could be pruned"
+    ]
+
+
+def test_options_that_are_tried_are_kept_if_they_gain(tmp_path):
+    made, feeds = straight(), straight_feeds(24)
+    spoiled = integers(feeds=feeds, calibration_overrides=["d=-100,100"])
+    config = tmp_path / "tried.toml"
+    found = analyzed(spoiled, made, feeds, try_options=True, config_output=config)
+    first = found["tried"][0]
+    assert first["option"].startswith("--calibration-overrides d=0,")
+    assert first["kept"]
+    assert first["gain_db"] > 15
+    assert 'calibration_overrides = ["d=0,' in config.read_text()
+    assert config.read_text().endswith(found["configuration"])
+
+
+def test_a_change_is_an_option_of_the_command_line():
+    assert Change("per_channel", True).text == "--per-channel"
+    more = Change("nodes_to_exclude", "a|b", is_more=True)
+    assert more.text == "--nodes-to-exclude 'a|b'"
+    assert more.applied_to({"nodes_to_exclude": ["c"]}) == {"nodes_to_exclude": ("a|b", "c")}
+    assert more.applied_to({}) == {"nodes_to_exclude": ("a|b",)}
