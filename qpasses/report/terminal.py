@@ -142,7 +142,7 @@ def print_how_to_gain(
     findings = [each for each in analysis.get("findings", []) if each["option"]]
     if findings:
         _print_line(console, f"try: {findings[0]['option']}: {findings[0]['text']}")
-    if not rows and output and _has_bodies(report):
+    elif output and _has_bodies(report):
         given = () if data is None else ("--data", data)
         command = "analyze", output, "--against", model, *given
         _print_command(console, "where it is lost", *command)

@@ -7,7 +7,7 @@ import pytest
 
 import qpasses
 from tests.support.spoiled import straight, straight_feeds, with_rounding
-from tests.support.zoo_models import ENTRIES, feeds, networks, quantized
+from tests.support.zoo_models import ENTRIES, networks, quantized
 
 
 def outputs_db(made, other, samples):
@@ -62,11 +62,11 @@ def test_alone_in_integers_is_what_one_rounded_tensor_does():
 
 
 @pytest.mark.parametrize(
-    "name", networks(["mtcnn_rnet", "magika_standard_v2_1", "cifar10_resnet20", "nanodet_m"])
+    "name", networks(["mtcnn_rnet", "digits_vit", "cifar10_resnet20", "nanodet_m"])
 )
 def test_costs_of_real_models_rank_as_single_roundings_do(name):
     made = onnx.load(ENTRIES[name].model)
-    samples = feeds(name, "test")[:2]
+    samples = ENTRIES[name].test_feeds[:2]
     report = qpasses.analyze(quantized(name).model, ENTRIES[name].model, samples).report
     outputs = [each["name"] for each in report["analysis"]["outputs"]]
     known = {each for node in made.graph.node for each in node.output}

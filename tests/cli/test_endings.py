@@ -18,7 +18,8 @@ def desk(tmp_path):
 
 @pytest.fixture
 def full_disk(monkeypatch):
-    def refuse(path, _content):
+    def refuse(files):
+        (path,) = files
         raise UsageError(f"{path}: cannot be written: No space left on device")
 
     monkeypatch.setattr(report_file, "write_together", refuse)

@@ -203,15 +203,14 @@ def test_good_news_need_nothing_else(report, word):
     assert gained(report | {"analysis": ANALYSIS}, word=word) == []
 
 
-def test_quantize_ends_with_the_command_where_accuracy_is_not_good(tmp_path):
+def test_quantize_ends_with_what_costs_most_and_what_to_try(tmp_path):
     rows = np.array([[1e4, -1e4], [1, -1]], np.float32)
     made = model("g (float[N, 2] x) => (float[N, 2] y) { y = MatMul (x, w) }", w=rows.T @ rows)
     desk = Desk(tmp_path, made, numbers(20, 2) * 1e-3 + 1)
     *_, first, before, last = desk.quantize().out.splitlines()
     assert first.startswith("for latency: qpasses bench ")
     assert before.startswith("costs most: x_quantized (100%)")
-    assert last.startswith(f"where it is lost: qpasses analyze {desk.output} --against ")
-    assert last.endswith(f" --data {desk.data}")
+    assert last.startswith("try: --calibration-overrides x=mse: x: its standard deviation ")
 
 
 # Colors, pipes, quiet
