@@ -251,9 +251,9 @@ def _outlier_channels(case: Case) -> Iterator[Finding]:
     if not all(map(isfinite, reach)) or not (middle := median(reach)):
         return
     widest = max(range(len(reach)), key=reach.__getitem__)
-    if reach[widest] < _OUTLYING * middle:
+    is_free = row["free_channels"]
+    if reach[widest] < (_OUTLYING if is_free else 2 * _OUTLYING) * middle:
         return
-    is_free = row["free_channels"] and row["kind"] == "activation"
     codes = max(1, round(256 * middle / (case.row["range"][1] - case.row["range"][0])))
     yield case.found(
         "outlier channels",
@@ -336,20 +336,26 @@ def _weights(case: Case) -> Iterator[Finding]:
 
 
 def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Channels that hold one number on all samples."""
+    """Channels that hold one number on all samples, of the tensor that has most of them."""
+    found = []
     for row in rows:
-        channels = row["channels"]
-        if channels is None or row["kind"] != "activation":
-            continue
-        ends = [*zip(channels["low"], channels["high"], strict=True)]
-        dead = [place for place, (low, high) in enumerate(ends) if low == high]
-        if len(dead) > len(ends) / 4:
-            yield Finding(
-                "dead channels",
-                f"{row['real']}: {len(dead)} of {len(ends)} channels hold one number on all "
-                "samples: they could be pruned",
-                row["tensor"],
-            )
+        low, high = ((row["channels"] or {}).get(end, []) for end in ("low", "high"))
+        dead = sum(a == b for a, b in zip(low, high, strict=True))
+        if len(low) >= _MANY and len(low) / 4 < dead < len(low):
+            found.append((dead, len(low), row))
+    if not found:
+        return
+    dead, channels, row = max(found, key=lambda each: each[0])
+    others = f", and many of {len(found) - 1} other tensors," if len(found) > 1 else ""
+    yield Finding(
+        "dead channels",
+        f"{row['real']}: {dead} of {channels} channels{others} hold one number on all samples: "
+        "they could be pruned",
+        row["tensor"],
+    )
+
+
+_MANY = 8
 
 
 _OF_ACTIVATIONS: Sequence[Rule] = (

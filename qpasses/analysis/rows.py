@@ -134,7 +134,7 @@ def _around(found: Analysis, stored: str, node: Node) -> list[str]:
     for each in (node, *_readers(found, stored)):
         entry = record.nodes.get(each.name)
         names += [each.name] if entry is None else entry.source
-    return [*dict.fromkeys(names)]
+    return [name for name in dict.fromkeys(names) if name in found.pair.float_nodes]
 
 
 def _readers(found: Analysis, stored: str) -> list[Node]:

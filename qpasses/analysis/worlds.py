@@ -169,7 +169,7 @@ class Worlds:
     def __init__(self, pair: Pair, outputs: Sequence[str]) -> None:
         ours, theirs = cut_at_stored(pair), cut_at_stored(pair, of_integers=False)
         self.outputs = {n: given_name(n) if n in ours.stored else n for n in outputs}
-        self.steps = [*_steps(pair, ours, theirs, {*self.outputs.values()})]
+        self.steps = _in_order([*_steps(pair, ours, theirs, {*self.outputs.values()})])
         self.roundings = {step.stored: k for k, step in enumerate(self.steps) if step.stored}
         self._writer = {name: k for k, step in enumerate(self.steps) for name in step.writes}
         self._readers: dict[str, list[int]] = {}
@@ -246,6 +246,26 @@ class _Over(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         return self._values[name]
+
+
+def _in_order(steps: Sequence[Step]) -> list[Step]:
+    """What writes a tensor before what reads it: nodes that stand apart come last at first."""
+    written = {name for step in steps for name in step.writes}
+    missing = [len(written.intersection(step.reads)) for step in steps]
+    readers: dict[str, list[int]] = {}
+    for place, step in enumerate(steps):
+        for name in written.intersection(step.reads):
+            readers.setdefault(name, []).append(place)
+    ready = [place for place, count in enumerate(missing) if not count]
+    found = []
+    while ready:
+        step = steps[heappop(ready)]
+        found.append(step)
+        for place in [place for name in step.writes for place in readers.get(name, ())]:
+            missing[place] -= 1
+            if not missing[place]:
+                heappush(ready, place)
+    return found
 
 
 def _steps(pair: Pair, ours: Cut, theirs: Cut, outputs: AbstractSet[str]) -> Iterator[Step]:

@@ -102,11 +102,11 @@ def test_ranges_of_too_few_samples():
 
 def test_channels_that_are_dead():
     b1 = np.array(numbers(8) / 5)
-    b1[:4] = -100
+    b1[:5] = -100
     made = straight(b1=b1)
     found = analyzed(integers(made), made)["findings"]
     assert [each["text"] for each in found if each["kind"] == "dead channels"] == [
-        "b: 4 of 8 channels hold one number on all samples: they could be pruned"
+        "b: 5 of 8 channels hold one number on all samples: they could be pruned"
     ]
 
 
