@@ -349,8 +349,8 @@ def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
     others = f", and many of {len(found) - 1} other tensors," if len(found) > 1 else ""
     yield Finding(
         "dead channels",
-        f"{row['real']}: {dead} of {channels} channels{others} hold one number on all samples: "
-        "they could be pruned",
+        f"{row['real']}: {dead} of {channels} channels{others} hold one number on all "
+        "samples: they could be pruned",
         row["tensor"],
     )
 
