@@ -1,7 +1,7 @@
 """The Python interface: what the command line calls and users import."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -266,13 +266,15 @@ def analyze(asked: AnalyzeOptions) -> Result:
     if trials is not None:
         analysis |= tried(trials, found, read, asked.progress)
     evidence = [row.proof for row in looked.rows if row.proof is not None]
-    summary = summarize(read.graph, read.record, evidence)
+    summary = summarize(read.graph, replace(read.record, macs=found.macs), evidence)
+    outputs = analysis["outputs"]
     report = report_head("analyze", original, {"samples": len(feeds)}) | {
         "target": read.settings.target.name,
         "integer_model": {"path": str(path), "sha256": digest(model)},
         "samples": described(feeds) | {"accuracy": found.walked},
-        "summary": summary | {"problems": []},
+        "summary": summary | {"problems": [], "accuracy": rated(outputs)},
         "evidence": {"nodes": [each.as_json() for each in evidence]},
+        "accuracy": {"outputs": outputs},
         "analysis": analysis,
         "warnings": data_warnings(
             feeds, read.about["configuration"]["random_data"], feeds.random

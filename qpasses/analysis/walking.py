@@ -16,6 +16,7 @@ from qpasses.analysis.inside import Codes, Inside
 from qpasses.analysis.noise import Cost, Noise, Outputs
 from qpasses.analysis.observed import Alone, Likeness, Observed, channel_axis
 from qpasses.analysis.worlds import Rounding, Values, Worlds
+from qpasses.checking.accuracy import Accuracy
 from qpasses.checking.meaning import Pair, is_integer
 from qpasses.ir.edges import Edges, dequantize
 from qpasses.ir.graph import is_float, producer
@@ -32,9 +33,9 @@ class Analysis:
     """What was found of a pair of graphs.
 
     ``observed``: by stored tensor; ``constants``: by step that has some, what its result loses
-    by them alone; ``costs``: by step. ``outputs``: by float output, ``whole`` and
-    ``by_sample``: the integer graph. ``walked``: samples that were run; ``costed``: those of
-    them that all costs were measured on.
+    by them alone; ``costs``: by step. ``accuracy``, ``whole`` and ``by_sample``: the integer
+    graph, at what is looked at. ``walked``: samples that were run; ``costed``: those of them
+    that all costs were measured on; ``macs``: by float node.
     """
 
     pair: Pair
@@ -42,9 +43,10 @@ class Analysis:
     observed: dict[str, Observed]
     constants: dict[int, Likeness]
     costs: dict[int, Cost]
-    outputs: dict[str, Likeness]
+    accuracy: Accuracy
     whole: Noise
     by_sample: list[tuple[str, float | None]] = field(default_factory=list)
+    macs: dict[str, int] = field(default_factory=dict)
     walked: int = 0
     costed: int = 0
 
@@ -97,7 +99,7 @@ class _Walk:
             {name: self._observed(pair, name) for name in self._inside.names},
             {place: Likeness() for place in kept if worlds.steps[place].has_constants},
             {place: Cost.of(len(worlds.outputs)) for place in kept},
-            {name: Likeness() for name in worlds.outputs},
+            Accuracy([*worlds.outputs]),
             Noise(len(worlds.outputs)),
         )
         self._names = {
@@ -168,9 +170,7 @@ class _Walk:
         noise = outputs.noise(ours)
         found.whole.add(outputs.signal, noise)
         found.by_sample.append((sample, outputs.sqnr_db(noise)))
-        for name, likeness in found.outputs.items():
-            if np.shape(ours[name]) == np.shape(outputs.real[name]):
-                likeness.add(outputs.real[name], np.subtract(ours[name], outputs.real[name]))
+        found.accuracy.update([*outputs.real.values()], [*ours.values()])
 
     @property
     def _worlds(self) -> Worlds:

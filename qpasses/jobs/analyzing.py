@@ -48,7 +48,9 @@ def analyzed(
             f"{name} is not what {original.path} becomes, so what its tensors lose cannot be "
             f"told: {checked.differences[0]} (`qpasses verify` says more)"
         )
-    return analyze(read, checked.pair, edges, feeds, seconds, progress)
+    found = analyze(read, checked.pair, edges, feeds, seconds, progress)
+    found.macs = checked.macs
+    return found
 
 
 def as_json(
@@ -62,10 +64,7 @@ def as_json(
         "samples": {"walked": found.walked, "costed": found.costed},
         "seconds": seconds,
         "sqnr_db": found.whole.sqnr_db,
-        "outputs": [
-            {"name": name, "sqnr_db": each.sqnr_db, "cosine": each.cosine}
-            for name, each in found.outputs.items()
-        ],
+        "outputs": found.accuracy.as_json(),
         "tensors": rows,
         "left_out": left_out(rows),
         "findings": [each.as_json() for each in told],

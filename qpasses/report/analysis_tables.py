@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from qpasses.report.terminal import print_samples, print_warnings
+from qpasses.report.terminal import print_samples, print_verdict, print_warnings
 
 
 def print_analysis(console: Console, report: dict[str, Any], tensors: int) -> None:
@@ -20,8 +20,7 @@ def print_analysis(console: Console, report: dict[str, Any], tensors: int) -> No
     _print_findings(console, found["findings"])
     _print_tried(console, found)
     print_warnings(console, report)
-    outputs = ", ".join(f"{each['name']} {_db(each['sqnr_db'])}" for each in found["outputs"])
-    console.print(f"outputs: {escape(outputs)}", highlight=False)
+    print_verdict(console, report)
 
 
 def _print_costs(console: Console, rows: list[dict[str, Any]]) -> None:
@@ -98,7 +97,3 @@ def _print_tried(console: Console, found: dict[str, Any]) -> None:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
-
-
-def _db(value: float | None) -> str:
-    return "without signal" if value is None else f"{value:.1f} dB"

@@ -77,10 +77,10 @@ def print_report(console: Console, report: dict[str, Any], verbose: bool = False
     print_skipped(console, report)
     print_warnings(console, report)
     print_problems(console, report)
-    _print_verdict(console, report)
+    print_verdict(console, report)
 
 
-def _print_verdict(console: Console, report: Mapping[str, Any]) -> None:
+def print_verdict(console: Console, report: Mapping[str, Any]) -> None:
     """What is proved, and apart from that how near the outputs are."""
     summary = report["summary"]
     verdict, accuracy = summary["verdict"], summary["accuracy"]
