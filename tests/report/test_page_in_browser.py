@@ -1,81 +1,21 @@
 """The HTML report in Chromium, without a network: what a click, a key and a theme do."""
 
-import shutil
-
 import pytest
 
 from qpasses.report.page import as_html
 from qpasses.report.page.shown_values import MISSING
+from tests.support.browsing import NEEDS_CHROMIUM, column, shown
 from tests.support.made_report import made_report, without_entries, without_numbers
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = NEEDS_CHROMIUM
 
 REPORT = made_report(60, channels=300)
 ANALYSIS = REPORT["analysis"]
 
 
 @pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
 def usual():
     return as_html(REPORT)
-
-
-@pytest.fixture
-def opened(browser, tmp_path):
-    """Opens a page; fails on anything in the console and on any request but for the file."""
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, offline=True)
-    wrong = []
-
-    def open_page(text, **media):
-        path = tmp_path / "report.html"
-        path.write_text(text, encoding="utf-8")
-        page = context.new_page()
-        page.emulate_media(**media)
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on(
-            "request",
-            lambda sent: (
-                sent.url == path.as_uri()
-                or sent.url.startswith("data:")
-                or wrong.append(sent.url)
-            ),
-        )
-        page.goto(path.as_uri())
-        page.wait_for_function("document.documentElement.dataset.ready !== undefined")
-        return page
-
-    yield open_page
-    context.close()
-    assert wrong == []
-
-
-def column(page, number):
-    """The cells of a column of the layers in sight."""
-    rows = "#layer-table tbody tr:not([hidden])"
-    return page.locator(f"{rows} > :nth-child({number})").all_inner_texts()
-
-
-def shown(page):
-    """What the panel says of a node: its labels with their texts, in order."""
-    rows = page.locator("#details dl.rows")
-    return list(
-        zip(
-            rows.locator("dt").all_inner_texts(),
-            rows.locator("dd").all_inner_texts(),
-            strict=True,
-        )
-    )
 
 
 def tensor(name):
