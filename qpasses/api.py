@@ -262,7 +262,8 @@ def analyze(asked: AnalyzeOptions) -> Result:
     with naming(path):
         found = analyzed(read, original, feeds, asked.seconds, asked.progress, str(path))
     looked = inspect_model(model, path)
-    analysis = as_json(found, read, looked, asked.seconds)
+    is_page = asked.html_file is not None
+    analysis = as_json(found, read, looked, asked.seconds, pictures=is_page)
     if trials is not None:
         analysis |= tried(trials, found, read, asked.progress)
     evidence = [row.proof for row in looked.rows if row.proof is not None]

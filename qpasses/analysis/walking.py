@@ -1,6 +1,6 @@
 """Analyze: one walk over samples, and what came of it tensor by tensor."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import monotonic
@@ -28,6 +28,20 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
+@dataclass(frozen=True)
+class Example:
+    """A sample, and of it what float and the integer graph give where it is looked."""
+
+    sample: str
+    feed: Feed
+    real: Mapping[str, Any]
+    found: Mapping[str, Any]
+
+
+_EXAMPLES = 3
+"""So many samples are kept."""
+
+
 @dataclass
 class Analysis:
     """What was found of a pair of graphs.
@@ -46,6 +60,7 @@ class Analysis:
     accuracy: Accuracy
     whole: Noise
     by_sample: list[tuple[str, float | None]] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
     macs: dict[str, int] = field(default_factory=dict)
     walked: int = 0
     costed: int = 0
@@ -170,6 +185,8 @@ class _Walk:
         noise = outputs.noise(ours)
         found.whole.add(outputs.signal, noise)
         found.by_sample.append((sample, outputs.sqnr_db(noise)))
+        if len(found.examples) < _EXAMPLES:
+            found.examples.append(Example(sample, feed, outputs.real, ours))
         found.accuracy.update([*outputs.real.values()], [*ours.values()])
 
     @property

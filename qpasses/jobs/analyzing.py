@@ -17,6 +17,7 @@ from qpasses.ir.edges import Edges
 from qpasses.ir.graph import Node, varies
 from qpasses.ir.progress import Progress
 from qpasses.ir.stages import Kind, kind
+from qpasses.jobs.examples import example_json
 from qpasses.jobs.judging import sized_as
 from qpasses.jobs.result import Result
 from qpasses.jobs.trying import Trials, as_toml
@@ -54,9 +55,16 @@ def analyzed(
 
 
 def as_json(
-    found: Analysis, read: IntegerModel, looked: Inspection, seconds: float
+    found: Analysis,
+    read: IntegerModel,
+    looked: Inspection,
+    seconds: float,
+    pictures: bool,
 ) -> dict[str, Any]:
-    """``analysis`` of a report (docs/report.md). ``looked``: into the same model."""
+    """``analysis`` of a report (docs/report.md). ``looked``: into the same model.
+
+    ``pictures``: with a few samples and their outputs, as a page shows them.
+    """
     rows = rows_of(found)
     told = _told(found, read, rows)
     pairs = zip(looked.rows, read.graph.nodes, strict=True)
@@ -69,6 +77,7 @@ def as_json(
         "left_out": left_out(rows),
         "findings": [each.as_json() for each in told],
         "by_sample": [{"name": name, "sqnr_db": db} for name, db in found.by_sample],
+        "examples": [example_json(each) for each in found.examples] if pictures else [],
         "graph": [_drawn(row, node) for row, node in pairs],
     }
 
@@ -119,7 +128,9 @@ def look_into(
         read = read_integer_model(made.model, name)
         found = analyzed(read, sized_as(read, original), some, seconds, asked.progress, name)
         looked = inspect_model(made.model, Path(name))
-        made.report["analysis"] = as_json(found, read, looked, seconds)
+        made.report["analysis"] = as_json(
+            found, read, looked, seconds, pictures=asked.html_file is not None
+        )
     except (ModelError, VerificationError) as error:
         made.report["warnings"].append(f"where accuracy goes could not be told: {error}")
 
