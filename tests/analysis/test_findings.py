@@ -7,6 +7,7 @@ import qpasses
 from qpasses.analysis.findings import Change
 from tests.support.small_models import numbers
 from tests.support.spoiled import straight, straight_feeds
+from tests.support.thoroughness import only_thorough
 
 FEEDS = straight_feeds(12)
 
@@ -110,6 +111,7 @@ def test_channels_that_are_dead():
     ]
 
 
+@only_thorough
 def test_options_that_are_tried_are_kept_if_they_gain(tmp_path):
     made, feeds = straight(), straight_feeds(24)
     spoiled = integers(feeds=feeds, calibration_overrides=["d=-100,100"])

@@ -6,6 +6,7 @@ from qpasses.report.page import as_html
 from qpasses.report.page.shown_values import MISSING
 from tests.support.browsing import NEEDS_CHROMIUM, column, shown
 from tests.support.made_report import made_report, without_entries, without_numbers
+from tests.support.thoroughness import only_thorough, slow
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -39,6 +40,7 @@ def test_layers_are_sorted_by_cost_and_by_what_is_clicked(opened, usual):
     assert page.locator("#layer-table th[aria-sort=none]").count() == 10
 
 
+@only_thorough
 def test_names_are_sorted_by_the_numbers_in_them(opened, usual):
     page = opened(usual)
     page.get_by_role("columnheader", name="tensor").get_by_role("button").press("Enter")
@@ -94,6 +96,7 @@ def test_a_click_on_a_node_shows_its_numbers(opened, usual):
     ]
 
 
+@only_thorough
 def test_the_histogram_has_the_counts_and_the_ends_of_the_range(opened, usual):
     page = opened(usual)
     page.get_by_role("button", name="t13", exact=True).click()
@@ -107,6 +110,7 @@ def test_the_histogram_has_the_counts_and_the_ends_of_the_range(opened, usual):
     assert chart.locator("[aria-roledescription='rule mark']").count() == 2
 
 
+@only_thorough
 def test_each_activation_has_two_points_by_depth(opened, usual):
     points = opened(usual).locator("#depth-chart [aria-roledescription='point']")
     points.first.wait_for()
@@ -115,6 +119,7 @@ def test_each_activation_has_two_points_by_depth(opened, usual):
     assert f"SQNR dB: {tensor('t1')['sqnr_db']:.4g}" in label
 
 
+@only_thorough
 def test_a_name_in_the_table_leads_to_its_node(opened, usual):
     page = opened(usual)
     page.get_by_role("button", name="w40", exact=True).click()
@@ -154,6 +159,7 @@ def test_keys_walk_along_edges_and_zoom(opened, usual):
     assert float(page.locator("#drawing").get_attribute("viewBox").split()[3]) > 60 * 78
 
 
+@only_thorough
 def test_the_wheel_zooms_where_it_points_once_a_node_has_the_focus(opened, usual):
     page = opened(usual)
     drawing = page.locator("#drawing")
@@ -172,6 +178,7 @@ def test_the_wheel_zooms_where_it_points_once_a_node_has_the_focus(opened, usual
     )
 
 
+@only_thorough
 def test_dragging_moves_the_drawing_and_chooses_nothing(opened, usual):
     page = opened(usual)
     chosen = page.locator("#drawing .node[aria-pressed='true']")
@@ -187,7 +194,7 @@ def test_dragging_moves_the_drawing_and_chooses_nothing(opened, usual):
     assert chosen.get_attribute("data-node") == name
 
 
-@pytest.mark.parametrize(("scheme", "first"), [("light", "false"), ("dark", "true")])
+@pytest.mark.parametrize(("scheme", "first"), [slow("light", "false"), ("dark", "true")])
 def test_the_theme_follows_the_system_until_it_is_switched(opened, usual, scheme, first):
     page = opened(usual, color_scheme=scheme)
     switch = page.locator("#theme")
@@ -204,6 +211,7 @@ def test_the_theme_follows_the_system_until_it_is_switched(opened, usual, scheme
     assert ground() == before
 
 
+@only_thorough
 def test_the_first_tab_skips_to_the_report(opened, usual):
     page = opened(usual)
     page.keyboard.press("Tab")
@@ -212,6 +220,7 @@ def test_the_first_tab_skips_to_the_report(opened, usual):
     assert page.evaluate("document.activeElement.id") == "main"
 
 
+@only_thorough
 def test_every_control_has_a_name(opened, usual):
     page = opened(usual)
     names = page.locator("button, a, input, select, svg[role], [tabindex]").evaluate_all(
@@ -229,13 +238,14 @@ def test_nothing_leads_out_of_the_page(opened, usual):
     assert page.locator(".vega-actions").count() == 0
 
 
-@pytest.mark.parametrize("width", [360, 1300])
+@pytest.mark.parametrize("width", [360, slow(1300)])
 def test_nothing_reaches_beyond_the_side(opened, usual, width):
     page = opened(usual)
     page.set_viewport_size({"width": width, "height": 700})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.wait_for_function("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+@only_thorough
 def test_on_paper_it_is_light_and_without_controls(opened, usual):
     page = opened(usual, color_scheme="dark", media="print")
     ground = "getComputedStyle(document.documentElement).backgroundColor"
@@ -265,6 +275,7 @@ def test_odd_reports_open_without_an_error(opened, report):
     assert page.locator("img[onerror]").count() == 0
 
 
+@only_thorough
 def test_a_page_of_500_nodes_opens(opened):
     page = opened(as_html(made_report(channels=16)))
     page.get_by_role("button", name="t499", exact=True).click()

@@ -6,14 +6,18 @@ import pytest
 
 import qpasses
 from tests.support.browsing import NEEDS_CHROMIUM, column, shown
-from tests.support.zoo_models import ENTRIES, networks, quantized
+from tests.support.thoroughness import only_thorough
+from tests.support.zoo_models import ENTRIES, NEEDS_ZOO, quantized
 
 pytestmark = NEEDS_CHROMIUM
 
-NAMES = ["squeezenet1.1_fp32_from_fp16", "yolox_nano"]
+OF_THE_ZOO = [
+    pytest.param(name, marks=[*NEEDS_ZOO, only_thorough])
+    for name in ("squeezenet1.1_fp32_from_fp16", "yolox_nano")
+]
 
 
-@pytest.mark.parametrize("name", ["digits_vit", *networks(NAMES)])
+@pytest.mark.parametrize("name", ["digits_vit", *OF_THE_ZOO])
 def test_the_page_shows_what_the_json_report_says(name, opened, tmp_path):
     entry, page_file, report = ENTRIES[name], tmp_path / "r.html", tmp_path / "r.json"
     qpasses.analyze(
