@@ -7,6 +7,7 @@ import pytest
 
 import qpasses
 from tests.support.spoiled import straight, straight_feeds, with_rounding
+from tests.support.thoroughness import slow
 from tests.support.zoo_models import ENTRIES, networks, quantized
 
 
@@ -62,7 +63,7 @@ def test_alone_in_integers_is_what_one_rounded_tensor_does():
 
 
 @pytest.mark.parametrize(
-    "name", networks(["mtcnn_rnet", "digits_vit", "cifar10_resnet20", "nanodet_m"])
+    "name", [*networks(["mtcnn_rnet", "cifar10_resnet20", "nanodet_m"]), slow("digits_vit")]
 )
 def test_costs_of_real_models_rank_as_single_roundings_do(name):
     made = onnx.load(ENTRIES[name].model)
