@@ -261,8 +261,12 @@ def _transpose(lying: _Lying, node: Node) -> None:
     moved = node.attrs.get("perm", list(reversed(range(len(before)))))
     perm = _permutation(before, after, moved)
     if perm == list(range(len(perm))) and node.name not in lying.record.nodes:
-        if lying.sizes(node.inputs[0]) != lying.sizes(node.outputs[0]):
-            raise _MeaninglessError(f"{node.outputs[0].name!r} is said to have other sizes")
+        given, copy = node.inputs[0], node.outputs[0]
+        meanings = lying.record.tensors
+        if lying.sizes(given) != lying.sizes(copy):
+            raise _MeaninglessError(f"{copy.name!r} is said to have other sizes")
+        if meanings.get(given.name) != meanings.get(copy.name):
+            raise _MeaninglessError(f"{copy.name!r} is recorded to mean something else")
         lying.copies(node)
     node.attrs["perm"] = perm
 
