@@ -9,6 +9,7 @@ from qpasses.jobs.resolving import resolved
 from qpasses.load.arguments import given_source
 from qpasses.pipeline import STAGES, integerized
 from tests.support import zoo_models
+from tests.support.thoroughness import only_thorough
 
 UP_TO_INTEGERS = STAGES[: STAGES.index(integerized) + 1]
 SAMPLES = 4
@@ -37,8 +38,20 @@ def integer_graph(name):
     return state.graph, state.record
 
 
+SOON = ("mtcnn_rnet", "super_resolution_x3", "magika_standard_v2_1")
+"""Networks that take no time."""
+
+
 @pytest.mark.parametrize(
-    "name", zoo_models.networks(n for n, e in zoo_models.ENTRIES.items() if e.zoo)
+    "name",
+    [
+        *zoo_models.networks(SOON),
+        *(
+            pytest.param(name, marks=[*zoo_models.NEEDS_ZOO, only_thorough])
+            for name, entry in zoo_models.ENTRIES.items()
+            if entry.zoo and name not in SOON
+        ),
+    ],
 )
 def test_the_float_nodes_are_those_that_were_foreseen(name):
     graph, record = integer_graph(name)
