@@ -137,7 +137,7 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
         samples = to_compare(made)[0]
     write_outputs(files, result.certificate, job.evidence)
     del made  # its graph has the weights too
-    if is_wanted(asked.analyze, result):
+    if is_wanted(asked, result):
         look_into(result, job.source, samples, asked)
     released(model)
     done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
@@ -281,10 +281,11 @@ def analyze(asked: AnalyzeOptions) -> Result:
             feeds, read.about["configuration"]["random_data"], feeds.random
         ),
     }
+    others = {}
     if asked.config_output is not None:
         text = f"# of {path}, by qpasses analyze --try\n{analysis['configuration']}"
-        write_whole(Path(asked.config_output), text.encode())
-    write_report(asked.json_file, report, "", asked.html_file, as_html)
+        others[Path(asked.config_output)] = [text.encode()]
+    write_report(asked.json_file, report, "", asked.html_file, as_html, others)
     return Result(None, report, evidence, {})
 
 

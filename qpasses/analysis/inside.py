@@ -69,7 +69,7 @@ def _giving(
 def _cut(
     model: onnx.ModelProto, names: Collection[str], known: Mapping[str, onnx.ValueInfoProto]
 ) -> onnx.ModelProto:
-    """``model`` whose nodes read these tensors from inputs."""
+    """``model`` whose nodes read these tensors from inputs, of any sizes."""
     made = _giving(model, names, known)
     types = {value.name: value.type for value in made.graph.output}
     cut = {name: given_name(name) for name in names}
@@ -78,4 +78,7 @@ def _cut(
     made.graph.input.extend(
         onnx.ValueInfoProto(name=given, type=types[name]) for name, given in cut.items()
     )
+    for value in made.graph.input[len(model.graph.input) :]:
+        for size in value.type.tensor_type.shape.dim:
+            size.Clear()
     return made

@@ -199,6 +199,7 @@ class Worlds:
         known = self._writer.get(name)
         return (
             known is not None
+            and not self.steps[known].stored
             and name not in self.outputs.values()
             and all(self.steps[place].stored for place in self._readers[name])
         )

@@ -57,5 +57,7 @@ def run_through(
     wanted = (options[key] for key in ("evidence_file", "output", "emit", "stop_after"))
     shown["evidence_file"] = place_to_write(*wanted)
     watch = printing(print_after, graph_format)
-    options["analyze"] = options["analyze"] or "short"
+    is_told = not options["quiet"] or options["json_file"]
+    if options["analyze"] is None and options["html_file"] is None and is_told:
+        options["analyze"] = "short"
     run(name, shown, options | {"model": model}, command, watch)

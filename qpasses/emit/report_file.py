@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import onnx
@@ -112,12 +113,13 @@ def write_report(
     done: str = "",
     html_file: str | Path | None = None,
     as_html: Callable[[dict[str, Any]], str] = str,
+    others: Mapping[Path, Content] = MappingProxyType({}),
 ) -> None:
-    """Write ``report`` as JSON, if a path is given, and the page it makes, both or none.
+    """Write ``report`` as JSON, if a path is given, the page it makes and ``others``, or none.
 
     Raises UsageError if the disk refuses; it says what is ``done`` all the same.
     """
-    files: dict[Path, Content] = {}
+    files = dict(others)
     if path is not None:
         files[Path(path)] = [(json.dumps(report, indent=2, allow_nan=False) + "\n").encode()]
     if html_file is not None:

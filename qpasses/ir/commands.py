@@ -161,7 +161,7 @@ class QuantizeOptions(PageOptions, RunOptions, GraphOptions, TargetOptions, Samp
         "Look where accuracy goes, as `qpasses analyze` does: for ten seconds if outputs have "
         "less than 20 dB, for a minute in any case, or not.",
         RUN,
-        unset="short, in Python no",
+        unset="full with --html, else short, in Python no",
     )
     after: "Callable[[str, Graph], None]" = no_watch
 

@@ -35,8 +35,14 @@ def analyzed(
 ) -> Analysis:
     """The integer model, called ``name``, tensor by tensor on ``feeds``.
 
-    Raises VerificationError where it is not that of ``original``.
+    Raises ModelError where ``original`` was quantized before, VerificationError where it is
+    not what ``read`` was made from.
     """
+    if original.is_quantized:
+        raise ModelError(
+            f"{original.path}: is quantized already, and its own rounding cannot be told from "
+            "ours: tensors are analyzed beside float models (`qpasses verify` compares both)"
+        )
     try:
         edges = Edges.between(original.model, read.model, read.record)
     except ValueError as error:
@@ -106,9 +112,20 @@ _FEW = 4
 """Samples of a short look."""
 
 
-def is_wanted(extent: Analyze | None, made: Result) -> bool:
-    """Whether what was made is to be looked into: short looks are for poor outputs."""
-    if extent in (None, "no") or made.certificate is None:
+def extent_of(asked: QuantizeOptions) -> Analyze:
+    """What is wanted where nobody says it: all that a page shows, or nothing."""
+    return asked.analyze or ("no" if asked.html_file is None else "full")
+
+
+def is_wanted(asked: QuantizeOptions, made: Result) -> bool:
+    """Whether what was made is to be looked into: short looks are for poor outputs.
+
+    Those of models that were quantized before have nothing to be told from.
+    """
+    extent = extent_of(asked)
+    if extent == "no" or made.certificate is None:
+        return False
+    if extent == "short" and made.report["quantized_before"]:
         return False
     is_whole = made.report["configuration"]["emit"] == "integer"
     worst = made.report["summary"]["accuracy"]["word"]
@@ -120,7 +137,7 @@ def look_into(
 ) -> None:
     """Add ``analysis`` to the report of what was just made; where that fails, a warning."""
     assert made.model is not None
-    is_full = asked.analyze == "full"
+    is_full = extent_of(asked) == "full"
     seconds = FULL if is_full else SHORT
     some = samples if is_full else samples.spread(_FEW)
     name = str(asked.output or original.path)

@@ -101,6 +101,12 @@ def test_quantize_looks_where_it_is_asked_to(files, tmp_path):
         assert ("costs most: d_quantized (" in ended.out) == (samples is not None)
 
 
+def test_a_page_has_an_analysis_if_nothing_else_is_said(files, tmp_path):
+    output = "-o", tmp_path / "o.onnx", "--html", tmp_path / "r.html"
+    assert run("quantize", files[0], "--data", files[2], *output).code == 0
+    assert "f_quantized" in (tmp_path / "r.html").read_text()
+
+
 # What is refused
 
 
@@ -124,6 +130,16 @@ def test_another_float_model(files):
     changed = save(files[0].parent, "changed.onnx", straight(b1=np.ones(8, np.float32)))
     ended = analyzed([changed, *files[1:]])
     assert_refused(ended, VERIFICATION, "int.onnx is not what", "qpasses verify")
+
+
+def test_a_model_that_was_quantized_before(files, made, tmp_path):
+    qdq = qpasses.quantize(straight(), straight_feeds(4), emit="qdq").model
+    integer = save(tmp_path, "again.onnx", qpasses.integerize(qdq).model)
+    ended = analyzed([save(tmp_path, "qdq.onnx", qdq), integer, files[2]])
+    assert_refused(ended, MODEL, "qdq.onnx", "quantized already")
+    output = "-o", tmp_path / "o.onnx", "--json", tmp_path / "r.json"
+    assert run("integerize", files[0].parent / "qdq.onnx", *output).code == 0
+    assert "analysis" not in json.loads((tmp_path / "r.json").read_text())
 
 
 @pytest.mark.parametrize("option", ["--json", "--html"])

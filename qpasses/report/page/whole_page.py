@@ -5,7 +5,7 @@ import gzip
 import json
 from collections import Counter
 from functools import cache
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import PurePath
 from typing import Any
 
@@ -21,9 +21,8 @@ _SCRIPTS = ("page.js", "tables.js", "charts.js", "details.js", "graph.js")
 def check_packages() -> None:
     """Raise UsageError if the packages of ``qpasses[report]`` are missing."""
     try:
-        import igraph  # noqa: F401
-        import jinja2  # noqa: F401
-        import vl_convert  # noqa: F401
+        for name in ("igraph", "jinja2", "vl_convert"):
+            import_module(name)
     except ImportError as error:
         raise UsageError(
             f"an HTML report needs {error.name}: pip install 'qpasses[report]'"
