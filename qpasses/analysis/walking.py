@@ -213,10 +213,11 @@ class _Walk:
         worlds = self._worlds
         step = worlds.steps[worlds.roundings[stored]]
         (raw,) = step.reads
-        expected = real[step.writes[0]]
-        wanted = constants = expected
-        if (place := worlds.writer(raw)) is not None:
+        place = worlds.writer(raw)
+        if place is not None and not worlds.steps[place].stored:
             wanted, constants = self._by_region(place, raw, real)
+        else:  # an input, or a tensor that is stored a second time
+            wanted = constants = self._as_stored(raw, real)
         (rounded,) = step.run({raw: constants}, is_on=True)
         alone = Alone(wanted, constants, rounded, self._real(stored, apart))
         self._found.observed[stored].take_apart(alone)

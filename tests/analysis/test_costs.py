@@ -79,3 +79,27 @@ def test_costs_of_real_models_rank_as_single_roundings_do(name):
     expected = [outputs_db(plain, other, samples) for other in others]
     ranks = [np.argsort(np.argsort(each)) for each in (found, expected)]
     assert np.corrcoef(*ranks)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"residual_type": "int16"},
+        {"activation_scales": "per-channel"},
+        {"target": "tflite"},
+        {"activation_bits": 4},
+        {"integer_io": True},
+    ],
+    ids=str,
+)
+def test_outputs_are_as_far_off_as_verify_says(options):
+    entry = ENTRIES["digits_cnn"]
+    made = qpasses.quantize(
+        entry.model, entry.calibration, samples=8, accuracy="fast", **options
+    ).model
+    samples = entry.test_feeds[:3]
+    found = qpasses.analyze(made, entry.model, samples, seconds=0).report
+    expected = qpasses.verify(made, entry.model, samples).report
+    ours, theirs = (each["accuracy"]["outputs"][0]["sqnr_db"] for each in (found, expected))
+    assert ours == pytest.approx(theirs, abs=1e-3)  # float is fused otherwise, in pieces
+    assert all(row["local_sqnr_db"] is not None for row in found["analysis"]["tensors"])
