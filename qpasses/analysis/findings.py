@@ -78,6 +78,13 @@ class Case:
         alone = self.row["cost"]["alone_db"]
         return alone is not None and alone < _QUIET
 
+    @property
+    def codes(self) -> int:
+        """How many the tensor has."""
+        return 1 << (
+            16 if self.row["type"] == "int16" else self.configuration["activation_bits"]
+        )
+
     def found(self, kind: str, text: str, change: Change | None = None) -> Finding:
         """A finding of this tensor."""
         text = f"{self.row['real']}: {text}"
@@ -202,8 +209,8 @@ def _wide(case: Case) -> Iterator[Finding]:
     if not 0 < used < _USED:
         return
     text = (
-        f"uses {max(2, round(used * 256))} of its 256 codes: values are from {smallest:.4g} "
-        f"to {largest:.4g}, the range from {low:.4g} to {high:.4g}"
+        f"uses {max(2, round(used * case.codes)):,} of its {case.codes:,} codes: values are "
+        f"from {smallest:.4g} to {largest:.4g}, the range from {low:.4g} to {high:.4g}"
     )
     joined = [
         other
@@ -254,7 +261,8 @@ def _outlier_channels(case: Case) -> Iterator[Finding]:
     is_free = row["free_channels"]
     if reach[widest] < (_OUTLYING if is_free else 2 * _OUTLYING) * middle:
         return
-    codes = max(1, round(256 * middle / (case.row["range"][1] - case.row["range"][0])))
+    low, high = row["range"]
+    codes = max(1, round(case.codes * middle / (high - low)))
     yield case.found(
         "outlier channels",
         f"channel {widest} reaches {reach[widest]:.4g}, the median one {middle:.4g}: that has "
@@ -298,8 +306,8 @@ def _coarse(case: Case) -> Iterator[Finding]:
         is_mse = case.configuration["calibration_method"] in ("mse", "auto")
         yield case.found(
             "long tails",
-            f"its standard deviation is {steps:.1f} of 256 steps: few numbers reach as far as "
-            f"{row['range'][1]:.4g}, most lie close together",
+            f"its standard deviation is {steps:.1f} of {case.codes:,} steps: few numbers reach "
+            f"as far as {row['range'][1]:.4g}, most lie close together",
             None if is_mse else _override(row, "mse"),
         )
 
@@ -313,9 +321,10 @@ def _rounded(case: Case) -> Iterator[Finding]:
     if not case.is_heard:
         return
     is_fast = case.configuration["accuracy"] == "fast"
+    alone = _db(row["cost"]["alone_db"])
     yield case.found(
         "eight bits",
-        f"rounding it to 256 codes alone leaves the outputs {_db(row['cost']['alone_db'])}",
+        f"rounding it to {case.codes:,} codes alone leaves the outputs {alone}",
         Change("accuracy", "balanced") if is_fast else _in_float(row),
     )
 
