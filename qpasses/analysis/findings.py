@@ -306,8 +306,8 @@ def _coarse(case: Case) -> Iterator[Finding]:
         is_mse = case.configuration["calibration_method"] in ("mse", "auto")
         yield case.found(
             "long tails",
-            f"its standard deviation is {steps:.1f} of {case.codes:,} steps: few numbers reach "
-            f"as far as {row['range'][1]:.4g}, most lie close together",
+            f"its standard deviation is {steps:.1f} of {case.codes:,} steps: few numbers "
+            f"reach as far as {row['range'][1]:.4g}, most lie close together",
             None if is_mse else _override(row, "mse"),
         )
 
