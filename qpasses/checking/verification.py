@@ -120,7 +120,7 @@ def _verified(
     probed = beside.submit(probe_kernels, graph, record)
     result = Verification(graph, record, settings, evidence, Accuracy(ends), fast=fast)
     result.random_data = about["configuration"].get("random_data", False)
-    result.problems += _unlike_settings(record, settings)
+    result.problems += [*read.unlike, *_unlike_settings(record, settings)]
     if original is None:
         result.unchecked.append("not compared with a float model (--against)")
         counts = {key: entry.macs for key, entry in record.nodes.items()}

@@ -1,6 +1,7 @@
 """Reading an emitted integer model: its graph, its record, and whether they are whole."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
@@ -28,7 +29,8 @@ from qpasses.load.restore_order import restore_order
 class IntegerModel:
     """An emitted model with its graph, its record, the settings it was made with.
 
-    ``about`` holds all that the model says of itself.
+    ``about`` holds all that the model says of itself; ``unlike``: what is wrong with the
+    record of tensors that only lie otherwise, which the graph is without.
     """
 
     model: onnx.ModelProto
@@ -36,6 +38,7 @@ class IntegerModel:
     record: Record
     settings: Settings
     about: dict[str, Any]
+    unlike: Sequence[str] = ()
 
 
 def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
@@ -45,10 +48,11 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
     """
     try:
         record, about = read_record(model)
+        unlike: Sequence[str] = ()
         graph = _imported(model)
         problem = _unrecorded(about) or _other_version(model) or _without(graph, record)
         if not problem:
-            restore_order(graph, record)
+            unlike = restore_order(graph, record)
             problem = _problem(graph, record)
         if problem:
             raise ModelError(
@@ -59,7 +63,7 @@ def read_integer_model(model: onnx.ModelProto, name: str) -> IntegerModel:
         settings = Settings.from_json(about["configuration"])
     except ModelError as error:
         raise ModelError(f"{name}: {error}") from error
-    return IntegerModel(model, graph, record, settings, about)
+    return IntegerModel(model, graph, record, settings, about, unlike)
 
 
 def claims_integers(model: onnx.ModelProto) -> bool:

@@ -41,13 +41,14 @@ class _MeaninglessError(Exception):
     """Why the orders of a node's tensors cannot be."""
 
 
-def restore_order(graph: Graph, record: Record) -> None:
+def restore_order(graph: Graph, record: Record) -> list[str]:
     """Rewrite ``graph``, as it was read, to tensors whose axes lie as ONNX has them.
 
-    Raises ModelError, naming the node, where orders contradict each other.
+    Gives what is wrong with the record of copies, which are no part of it then. Raises
+    ModelError, naming the node, where orders contradict each other.
     """
     if not record.orders and not any(entry.layout for entry in record.nodes.values()):
-        return
+        return []
     for node in graph.nodes:
         if any(map(is_graph, node.attrs.values())):
             raise ModelError(
@@ -62,6 +63,7 @@ def restore_order(graph: Graph, record: Record) -> None:
                 f"node {node.name!r} ({node.op}) has tensors in orders that cannot be: {error}"
             ) from error
     lying.finish()
+    return lying.unlike
 
 
 class _Lying:
@@ -72,6 +74,7 @@ class _Lying:
         self._constants: dict[int, tuple[Tensor, Order]] = {}
         self._read: Counter[int] = Counter()
         self._copies: list[Node] = []
+        self.unlike: list[str] = []
         for tensor in (*graph.inputs, *graph.outputs):
             if tensor.name in record.orders:
                 raise ModelError(f"{tensor.name!r} does not lie as inputs and outputs do")
@@ -151,6 +154,11 @@ class _Lying:
     def copies(self, node: Node) -> None:
         """``node`` only gives a tensor another order in memory."""
         self._copies.append(node)
+        given, copy = node.inputs[0].name, node.outputs[0].name
+        if self.record.tensors.get(given) != self.record.tensors.get(copy):
+            self.unlike.append(
+                f"tensor {copy!r} is recorded unlike {given!r}, which it copies"
+            )
 
     def finish(self) -> None:
         """Let all tensors have the sizes that ONNX has them in, each of them once."""
@@ -262,11 +270,8 @@ def _transpose(lying: _Lying, node: Node) -> None:
     perm = _permutation(before, after, moved)
     if perm == list(range(len(perm))) and node.name not in lying.record.nodes:
         given, copy = node.inputs[0], node.outputs[0]
-        meanings = lying.record.tensors
         if lying.sizes(given) != lying.sizes(copy):
             raise _MeaninglessError(f"{copy.name!r} is said to have other sizes")
-        if meanings.get(given.name) != meanings.get(copy.name):
-            raise _MeaninglessError(f"{copy.name!r} is recorded to mean something else")
         lying.copies(node)
     node.attrs["perm"] = perm
 

@@ -251,13 +251,13 @@ def test_a_convolution_that_does_not_say_its_layout_is_refused(laid):
 
 
 @pytest.mark.parametrize("key", ["qpasses.scale", "qpasses.zero_point"])
-def test_a_copy_that_is_said_to_mean_something_else_is_refused(key):
+def test_a_copy_that_is_said_to_mean_something_else_is_found(key):
     made = both("pools")[1]
     copies = [v for v in made.graph.value_info if v.name.endswith("_transposed")]
     (entry,) = [each for each in copies[0].metadata_props if each.key == key]
     entry.value = json.dumps(json.loads(entry.value) + 1)
-    with pytest.raises(qpasses.ModelError, match="recorded to mean something else"):
-        qpasses.verify(made, net("pools"), feeds())
+    problems = problems_of(made, "pools")
+    assert any(f"{copies[0].name!r} is recorded unlike " in each for each in problems)
 
 
 def test_a_copy_that_is_said_to_have_other_sizes_is_refused():
