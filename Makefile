@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 
 BIN = $(VENV)/bin
-INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check --editable
+# compiled when first imported: most of it never is
+INSTALL = $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable
 # its programs alone: what it pins does not go with onnx
 TOSA = $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps tosa-tools \
 	|| echo "no tosa-tools for this machine: tests that run TOSA programs skip"
@@ -49,7 +50,7 @@ demo: $(VENV)/package  ## quantize the digits model, verify it, print both repor
 test: $(VENV)/test  ## run all tests
 	@$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
-thorough: $(VENV)/test  ## run all tests on three times as many random examples, and all products
+thorough: $(VENV)/test  ## run all tests on five times as many random examples, and all products
 	@THOROUGH=1 $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 check: $(VENV)/dev  ## lint, format, types, layers

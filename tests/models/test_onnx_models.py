@@ -36,7 +36,7 @@ CLASSICS = {
 }
 """The tensor to end with: behind both kinds of block and what is between them, all repeats."""
 
-LONG = ("inception_v2", "densenet121")
+LONG = ("inception_v2", "densenet121", "shufflenet")
 
 
 def given(folder):

@@ -17,10 +17,8 @@ EVERY = tuple(FORMS)
 SHORT = {
     "mlperf_tiny_dscnn_kws": (f"QOperator {CHANNELS}", f"QDQ {TENSORS}"),
     "mtcnn_rnet": EVERY,
-    "squeezenet1.1_fp32_from_fp16": (f"QDQ {CHANNELS}",),
-    "pfld": (f"QOperator {TENSORS}",),
 }
-"""Forms that do not take long, each of them more than once."""
+"""Forms that do not take long."""
 
 LONG = {
     "mlperf_tiny_dscnn_kws": EVERY,

@@ -16,8 +16,8 @@ only_thorough = pytest.mark.skipif(not THOROUGH, reason="takes long: `make thoro
 
 
 def some(examples):
-    """So many for ``make thorough``, else a third of them, but no fewer than 5."""
-    return examples if THOROUGH else min(examples, max(examples // 3, 5))
+    """So many for ``make thorough``, else a fifth of them, but no fewer than 5."""
+    return examples if THOROUGH else min(examples, max(examples // 5, 5))
 
 
 def exactly(examples):

@@ -24,7 +24,8 @@ NEEDS_ZOO = [
 
 LONG = {
     *("candy_op13_224", "cifar10_resnet20", "cifar10_resnet44", "fsanet_1x1", "mnist-8"),
-    *("kwt1_transformer", "mtcnn_onet", "nanodet_m", "yolox_nano"),
+    *("kwt1_transformer", "mtcnn_onet", "nanodet_m", "pfld", "squeezenet1.1_fp32_from_fp16"),
+    "yolox_nano",
 }
 """Networks that take long in most tests."""
 
