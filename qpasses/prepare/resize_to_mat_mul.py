@@ -47,9 +47,7 @@ class ResizeToMatMul(Pass):
             axis: _matrix(node, graph.opset, axis, scale) for axis, scale in axes.items()
         }
         if not matrices:
-            node.op, node.inputs = "Identity", [first]
-            node.attrs.clear()
-            return REWRITTEN
+            return NOT_MINE
         made, x = Expansion(graph, node, context), first
         for number, axis in enumerate(sorted(matrices, reverse=True)):
             y = made.y if number == len(matrices) - 1 else None
@@ -73,7 +71,10 @@ def _product(
 
 
 def _axes(node: Node) -> dict[int, float | None] | None:
-    """The axes that change, with their scales where these are given; None if not known."""
+    """The axes that change, with their scales where these are given; None if not known.
+
+    Where no size changes none does: onnxruntime copies, whatever the scales are.
+    """
     factors, sizes = (constant(input_at(node, index)) for index in (2, 3))
     given = factors if factors is not None and factors.size else None
     before, after = node.inputs[0].shape, node.outputs[0].shape
@@ -82,6 +83,8 @@ def _axes(node: Node) -> dict[int, float | None] | None:
         return None
     if policy != "stretch":
         return None
+    if list(before) == list(after) and all(isinstance(size, int) for size in before):
+        return {}
     listed = node.attrs.get("axes") or range(len(before))
     scales = {} if given is None else dict(zip(listed, given.tolist(), strict=True))
     found: dict[int, float | None] = {}
@@ -96,24 +99,27 @@ def _axes(node: Node) -> dict[int, float | None] | None:
 
 
 def _matrix(node: Node, opset: int, axis: int, scale: float | None) -> NDArray[np.float32]:
-    """[before, after]: what Resize makes of each unit vector along the axis."""
+    """[before, after]: what Resize makes of each unit vector along the axis.
+
+    Beside an axis that is doubled: without any that changes, onnxruntime would copy.
+    """
     before, after = (int(each.shape[axis]) for each in (node.inputs[0], node.outputs[0]))
     attributes = {key: value for key, value in node.attrs.items() if key != "axes"}
     if scale is None:
-        name, value = "sizes", np.array([1, 1, before, after], np.int64)
+        name, value = "sizes", np.array([before, 1, 2, after], np.int64)
     else:
-        name, value = "scales", np.array([1, 1, 1, scale], np.float32)
+        name, value = "scales", np.array([1, 1, 2, scale], np.float32)
     inputs = ["x", "", name] if name == "scales" else ["x", "", "", name]
-    unit, kind = np.eye(before, dtype=np.float32)[None, None], TensorProto.FLOAT
+    unit, kind = np.eye(before, dtype=np.float32)[:, None, None], TensorProto.FLOAT
     resize = helper.make_node("Resize", inputs, ["y"], **attributes)
     graph = helper.make_graph(
         [resize],
         "resize",
         [helper.make_tensor_value_info("x", kind, unit.shape)],
-        [helper.make_tensor_value_info("y", kind, [1, 1, before, None])],
+        [helper.make_tensor_value_info("y", kind, [before, 1, None, None])],
         [numpy_helper.from_array(value, name)],
     )
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
     (found,) = Session(model, optimize=False, threads=1).run(None, {"x": unit})
-    return np.asarray(found[0, 0], np.float32)
+    return np.asarray(found[:, 0, 0], np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opsets.op import DOMAIN
@@ -25,6 +25,7 @@ ATTRIBUTES = 'mode = "linear", coordinate_transformation_mode = '
 
 @thoroughly(100)
 @given(before=sizes, factor=st.integers(1, 40), mode=modes, seed=seeds)
+@example(before=2, factor=9, mode="asymmetric", seed=0)  # of two again two: copied
 def test_taps_mix_the_places_that_onnxruntime_mixes(before, factor, mode, seed):
     scales = np.array([1, 1, max(factor / 8, 1 / before), 1], np.float32)
     made = net(
@@ -60,6 +61,14 @@ def test_a_network_that_enlarges_is_integer_and_verified(activation_type, bodies
     (proof,) = (each for each in result.evidence if each.op == "IntResize")
     assert proof.body.startswith(bodies) and proof.mismatches == 0
     assert verify(result.model, made, feeds).verdict == result.verdict == "ok"
+
+
+def test_sizes_that_a_scale_leaves_as_they_are_are_copied():
+    made, feeds = enlarging("1", factor=1.125, mode="asymmetric"), [{"x": numbers(1, 3, 5, 4)}]
+    result = quantize(made, feeds * 3)
+    assert "IntResize" not in result.report["summary"]["nodes"]
+    summary = verify(result.model, made, feeds).report["summary"]
+    assert summary["verdict"] == "ok" and summary["accuracy"]["sqnr_db"] > 30
 
 
 def test_onnxruntime_fuses_no_scale_into_the_product(tmp_path):
@@ -137,5 +146,22 @@ def test_a_resize_of_more_than_two_places_is_a_product_for_each_axis(attributes,
     assert result.verdict == "ok"
     ops = [node.op_type for node in result.model.graph.node]
     assert ops.count("IntGemm") == 2 and "Resize" not in ops
+    assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 30
+    assert verify(result.model, made, feeds[:2]).verdict == "ok"
+
+
+@pytest.mark.parametrize(("factors", "products"), [((1.1, 2), 2), ((1.1, 1.1), 0)])
+@pytest.mark.parametrize("mode", ["cubic", "linear"])
+def test_an_axis_of_the_same_size_is_mixed_beside_one_that_changes(mode, factors, products):
+    made = net(
+        [1, 3, 6, 8],
+        f'a = Conv (x, w) y = Resize <mode = "{mode}"> (a, , scales)',
+        w=numbers(3, 3, 1, 1),
+        scales=np.array([1, 1, *factors], np.float32),
+    )
+    feeds = [{"x": numbers(1, 3, 6, 8, seed=seed)} for seed in range(4)]
+    result = quantize(made, feeds)
+    ops = [node.op_type for node in result.model.graph.node]
+    assert ops.count("IntGemm") == (products if mode == "cubic" else 0)
     assert result.report["accuracy"]["outputs"][0]["sqnr_db"] > 30
     assert verify(result.model, made, feeds[:2]).verdict == "ok"

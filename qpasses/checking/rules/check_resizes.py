@@ -1,7 +1,7 @@
 """IntResize: linear interpolation, its taps computed again as exact fractions."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor, lcm
 
@@ -92,6 +92,8 @@ def _lines(node: Node) -> list[Line]:
         isinstance(s, int) for line in lines[first:] for s in (line.before, line.after)
     ):
         raise DifferenceError(f"the sizes of {node.name!r} are not known")
+    if all(line.before == line.after for line in lines[first:]):  # onnxruntime copies
+        return [replace(line, factor=Fraction(1)) for line in lines[first:]]
     return lines[first:]
 
 

@@ -1,7 +1,7 @@
 """Linear interpolation in fractions: which two places ONNX's Resize mixes, and how."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm, prod
 
@@ -67,7 +67,12 @@ class Taps:
 
 
 def taps_of(axes: Sequence[Axis], mode: str) -> Taps:
-    """The taps of three axes, one after the other; in front of ``axes`` those of size 1."""
+    """The taps of three axes, one after the other; in front of ``axes`` those of size 1.
+
+    Where no size changes onnxruntime copies, whatever the scales are.
+    """
+    if all(axis.before == axis.after for axis in axes):
+        axes = [replace(axis, scale=Fraction(1)) for axis in axes]
     missing = [Axis(1, 1, Fraction(1))] * (3 - len(axes))
     found = [_taps(axis, COORDINATES[mode]) for axis in [*missing, *axes]]
     return Taps(
