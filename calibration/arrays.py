@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calibration.archives import archived, let_go
 from calibration.array_names import ArrayNames
 from calibration.files import has_suffix
 from calibration.inputs import Arrays, InputSpec, check_names, only_input
@@ -63,7 +64,13 @@ class Stack(Source):
 
     def read(self, index: int) -> Arrays:
         """A copy of one row of each array."""
-        return {name: np.array(array[index], order="C") for name, array in self.arrays.items()}
+        rows: Arrays = {
+            name: np.array(array[index], order="C") for name, array in self.arrays.items()
+        }
+        if self.path:  # views of others are theirs, and may have been written to
+            for array in self.arrays.values():
+                let_go(array)
+        return rows
 
 
 def stacked_file(path: Path, specs: Sequence[InputSpec], naming: ArrayNames) -> Stack:
@@ -123,7 +130,7 @@ def _load(path: Path, specs: Sequence[InputSpec]) -> dict[str, NDArray[Any]]:
 
 
 def _content(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
-    """The array of a .npy, read as it is needed; the arrays of a .npz, read whole."""
+    """The array of a .npy, the arrays of a .npz; what is large is read as it is needed."""
     try:
         check_ordinary(path)
         with _PARSING:
@@ -131,7 +138,7 @@ def _content(path: Path) -> NDArray[Any] | dict[str, NDArray[Any]]:
             if isinstance(content, np.ndarray):
                 return content
             with content:
-                return {name: np.asarray(content[name]) for name in content.files}
+                return archived(path, content)
     except Exception as error:  # numpy raises whatever it stumbles over
         raise DataError(
             f"{path}: cannot be read as numpy.save or numpy.savez write it: {_reason(error)}"

@@ -40,5 +40,10 @@ def give_back(weight_bytes: int) -> None:
         return
     gc.collect()
     unmap()
+    trim()
+
+
+def trim() -> None:
+    """Return what is free in the C library to the system, where it can do so."""
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)

@@ -138,14 +138,13 @@ class Parts:
         self._model = model
         self._weights = {tensor.name: tensor for tensor in model.graph.initializer}
         self._known = {value.name: value for value in _values(model.graph)}
-        self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
 
     def of(self, draft: Draft) -> onnx.ModelProto:
         """What is drafted."""
         known = self._known
         made = onnx.ModelProto(ir_version=self._model.ir_version)
         made.opset_import.extend(self._model.opset_import)
-        made.functions.extend(_called(draft.nodes, self._functions))
+        made.functions.extend(called(draft.nodes, self._model.functions))
         graph = made.graph
         graph.name = self._model.graph.name
         graph.node.extend(draft.nodes)
@@ -158,10 +157,11 @@ class Parts:
         return made
 
 
-def _called(
-    nodes: Iterable[onnx.NodeProto], functions: Mapping[_Key, onnx.FunctionProto]
+def called(
+    nodes: Iterable[onnx.NodeProto], functions: Iterable[onnx.FunctionProto]
 ) -> Iterable[onnx.FunctionProto]:
     """Those of ``functions`` that ``nodes`` call, their subgraphs, or what is called so."""
+    known = {(each.domain, each.name, each.overload): each for each in functions}
     found, waiting = dict[_Key, onnx.FunctionProto](), list(nodes)
     while waiting:
         node = waiting.pop()
@@ -170,9 +170,9 @@ def _called(
                 for graph in [attribute.g, *attribute.graphs]:
                     waiting += graph.node
         key = node.domain, node.op_type, node.overload
-        if key in functions and key not in found:
-            found[key] = functions[key]
-            waiting += functions[key].node
+        if key in known and key not in found:
+            found[key] = known[key]
+            waiting += known[key].node
     return found.values()
 
 

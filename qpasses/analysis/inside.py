@@ -1,6 +1,6 @@
 """The integer graph, looked into: all its stored tensors, by themselves and on given codes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from calibration import Session
 from calibration.inputs import Feed
+from qpasses.analysis.piece import Piece
+from qpasses.analysis.regions import Region, regions_of
 from qpasses.checking.simulated import given_name
 from qpasses.ir.edges import Edges
 from qpasses.load.integer_model import IntegerModel
@@ -20,8 +22,8 @@ Codes = dict[str, NDArray[Any]]
 class Inside:
     """An integer graph that gives the codes of the stored tensors ``names``.
 
-    In ``run`` as it is; in ``run_apart`` each node reads the codes that it is given, so that
-    what it writes is its own doing.
+    In ``run`` as it is; in ``alone`` a node reads the codes that it is given, so that what it
+    writes is its own doing.
     """
 
     def __init__(self, read: IntegerModel, edges: Edges, names: Collection[str]) -> None:
@@ -31,7 +33,8 @@ class Inside:
         self.names = [name for name in names if name in written]
         self._outputs = [value.name for value in read.model.graph.output]
         self._whole = Session(_giving(read.model, self.names, known), optimize=False)
-        self._apart = Session(_cut(read.model, self.names, known), optimize=False)
+        self._given = {given_name(name): name for name in self.names}
+        self._apart = _apart(read.model, self.names)
 
     def run(self, feed: Feed, sample: str) -> tuple[Codes, list[Any]]:
         """On ``feed`` of the float model; and its outputs in real numbers."""
@@ -40,11 +43,22 @@ class Inside:
         count = len(self._outputs)
         return self._as_onnx(found[count:]), self._edges.real(found[:count])
 
-    def run_apart(self, feed: Feed, codes: Mapping[str, NDArray[Any]], sample: str) -> Codes:
-        """Of each node alone, on ``codes`` of all that is stored."""
-        given = {given_name(n): self._as_in_file(n, codes[n]) for n in self.names}
-        found = self._apart.run(self.names, {**self._edges.feed(feed), **given}, sample)
-        return self._as_onnx(found)
+    def alone(self, name: str, feed: Feed, codes: Callable[[str], NDArray[Any]]) -> Any:
+        """What the node that writes ``name`` makes of the ``codes`` of what is stored."""
+        return self._record.as_onnx(name, self._written(name, self._edges.feed(feed), codes))
+
+    def _written(
+        self, name: str, inputs: Feed, codes: Callable[[str], NDArray[Any]]
+    ) -> NDArray[Any]:
+        region, piece = self._apart[name]
+        values: dict[str, Any] = {}
+        for read in region.reads:
+            if stored := self._given.get(read):
+                values[read] = self._as_in_file(stored, codes(stored))
+            else:
+                known = read in inputs
+                values[read] = inputs[read] if known else self._written(read, inputs, codes)
+        return np.asarray(piece.run(values)[piece.writes.index(name)])
 
     def _as_onnx(self, found: list[NDArray[Any]]) -> Codes:
         pairs = zip(self.names, found, strict=True)
@@ -66,19 +80,16 @@ def _giving(
     return made
 
 
-def _cut(
-    model: onnx.ModelProto, names: Collection[str], known: Mapping[str, onnx.ValueInfoProto]
-) -> onnx.ModelProto:
-    """``model`` whose nodes read these tensors from inputs, of any sizes."""
-    made = _giving(model, names, known)
-    types = {value.name: value.type for value in made.graph.output}
-    cut = {name: given_name(name) for name in names}
-    for node in made.graph.node:
+def _apart(model: onnx.ModelProto, names: Collection[str]) -> dict[str, tuple[Region, Piece]]:
+    """By tensor, the nodes that write it from stored ones, which they are given."""
+    cut, graph = {name: given_name(name) for name in names}, onnx.GraphProto()
+    graph.node.extend(model.graph.node)
+    for node in graph.node:
         node.input[:] = [cut.get(name, name) for name in node.input]
-    made.graph.input.extend(
-        onnx.ValueInfoProto(name=given, type=types[name]) for name, given in cut.items()
-    )
-    for value in made.graph.input[len(model.graph.input) :]:
-        for size in value.type.tensor_type.shape.dim:
-            size.Clear()
-    return made
+    given = {value.name for value in model.graph.input} | {*cut.values()}
+    found = {}
+    for region in regions_of(graph, {*names}, given):
+        nodes = [graph.node[place] for place in region.places]
+        piece = Piece(model, nodes, region.writes, optimize=False)
+        found.update(dict.fromkeys(region.writes, (region, piece)))
+    return found

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from calibration import Samples
 from calibration.collect import cores
 from calibration.inputs import Feed
+from calibration.memory import trim
 from qpasses.analysis.inside import Codes, Inside
 from qpasses.analysis.noise import Cost, Noise, Outputs
 from qpasses.analysis.observed import Alone, Likeness, Observed, channel_axis
-from qpasses.analysis.worlds import Rounding, Values, Worlds
+from qpasses.analysis.piece import Values
+from qpasses.analysis.worlds import Rounding, Worlds
 from qpasses.checking.accuracy import Accuracy
 from qpasses.checking.meaning import Pair, is_integer
 from qpasses.ir.edges import Edges, dequantize
@@ -142,7 +144,10 @@ class _Walk:
         return found
 
     def _each(self, run: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
-        return [*self._threads.map(run, items)]
+        """Of each item; what was freed then goes back to the system."""
+        found = [*self._threads.map(run, items)]
+        trim()
+        return found
 
     def _take(self, sample: str, feed: Feed) -> None:
         """One sample, in one world after the other: of each all tensors are held."""
@@ -154,22 +159,27 @@ class _Walk:
     def _in_float(self, sample: str, feed: Feed) -> Outputs:
         """All that starts from float's numbers."""
         worlds, found = self._worlds, self._found
-        real = worlds.walk(feed, is_on=False)
-        outputs = Outputs({name: real[key] for name, key in worlds.outputs.items()})
-        self._compare_whole(sample, feed, real, outputs)
-        self._take_apart(sample, feed, real)
-        self._each(lambda place: self._compare_constants(place, real), found.constants)
-        if all(self._each(lambda k: self._alone(k, real, outputs), self._by_loss())):
-            found.costed += 1
+        with worlds.walk(feed, is_on=False) as real:
+            outputs = Outputs({name: real[key] for name, key in worlds.outputs.items()})
+            self._compare_whole(sample, feed, real, outputs)
+            self._take_apart(feed, real)
+            self._each(lambda place: self._compare_constants(place, real), found.constants)
+            if all(self._each(lambda k: self._alone(k, real, outputs), self._by_loss())):
+                found.costed += 1
         return outputs
 
-    def _take_apart(self, sample: str, feed: Feed, real: Values) -> None:
+    def _take_apart(self, feed: Feed, real: Values) -> None:
         """Each node by itself."""
-        places = self._worlds.roundings
-        codes = self._each(lambda place: self._codes(place, real), places.values())
-        apart = self._inside.run_apart(feed, dict(zip(places, codes, strict=True)), sample)
-        del codes
-        self._each(lambda name: self._observe(name, real, apart), self._found.observed)
+
+        def codes(stored: str) -> NDArray[Any]:
+            return self._codes(self._worlds.roundings[stored], real)
+
+        def observe(stored: str) -> None:
+            apart = {stored: self._inside.alone(stored, feed, codes)}
+            self._observe(stored, real, apart)
+            _trim_behind(apart[stored])
+
+        self._each(observe, self._found.observed)
 
     def _compare_whole(self, sample: str, feed: Feed, real: Values, outputs: Outputs) -> None:
         """The integer graph as it is."""
@@ -179,6 +189,7 @@ class _Walk:
         def compare(stored: str) -> None:
             expected = real[worlds.steps[worlds.roundings[stored]].writes[0]]
             found.observed[stored].add(expected, self._real(stored, whole))
+            _trim_behind(expected)
 
         self._each(compare, found.observed)
         ours = self._outputs(whole, dict(zip(self._ends, ends, strict=True)))
@@ -259,17 +270,18 @@ class _Walk:
     def _in_integers(self, feed: Feed, outputs: Outputs) -> None:
         """Measure the costliest steps alone as in float, as far as there is time."""
         worlds, costs = self._worlds, self._found.costs
-        stored = worlds.walk(feed, is_on=True)
-        ours = {name: stored[key] for name, key in worlds.outputs.items()}
-        noise = outputs.noise(ours)
+        with worlds.walk(feed, is_on=True) as stored:
+            ours = {name: stored[key] for name, key in worlds.outputs.items()}
+            noise = outputs.noise(ours)
 
-        def gain(place: int) -> None:
-            if not self._is_over(1):
-                changed = worlds.switched(place, stored, is_on=True)
-                costs[place].without.add(outputs.signal, outputs.noise({**ours, **changed}))
-                costs[place].whole.add(outputs.signal, noise)
+            def gain(place: int) -> None:
+                if not self._is_over(1):
+                    changed = worlds.switched(place, stored, is_on=True)
+                    without = outputs.noise({**ours, **changed})
+                    costs[place].without.add(outputs.signal, without)
+                    costs[place].whole.add(outputs.signal, noise)
 
-        self._each(gain, self._by_cost()[:_GAINING])
+            self._each(gain, self._by_cost()[:_GAINING])
 
     def _is_over(self, share: float) -> bool:
         """Whether this share of the time is."""
@@ -292,6 +304,14 @@ class _Walk:
         known = {place: ratio for place, ratio in ratios.items() if ratio is not None}
         return sorted(known, key=known.__getitem__, reverse=True)
 
+
+def _trim_behind(values: NDArray[Any]) -> None:
+    """Give back what computing on a tensor left free, where that is much."""
+    if values.size >= _LARGE:
+        trim()
+
+
+_LARGE = 1 << 18
 
 _ALONE = 0.8
 """The share of the time in which steps are measured alone in integers."""

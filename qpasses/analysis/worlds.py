@@ -8,9 +8,9 @@ or gains: what it changes is computed anew, and nothing else.
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,53 +19,12 @@ from onnx import helper, numpy_helper
 
 from calibration import Session
 from calibration.inputs import Feed
-from calibration.large_weights import names_read
+from qpasses.analysis.kept import Kept
+from qpasses.analysis.piece import Piece, Values
 from qpasses.analysis.regions import regions_of
 from qpasses.checking.meaning import Pair
 from qpasses.checking.simulated import Cut, cut_at_stored, given_name
 from qpasses.ir.record import AnyQuantization, ChannelQuantization
-
-Values = Mapping[str, Any]
-"""By name: arrays, in the order of axes that ONNX has."""
-
-
-class Piece:
-    """Some nodes in a session of their own, on one thread, loaded when they first run."""
-
-    def __init__(
-        self, model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], writes: Sequence[str]
-    ) -> None:
-        self._model, self._nodes, self._writes = model, nodes, writes
-        self._session: Session | None = None
-        self._lock = Lock()
-
-    def run(self, values: Values) -> list[Any]:
-        """What is written, for what is read. Raises ModelError."""
-        with self._lock:
-            if self._session is None:
-                self._session = self._loaded(values)
-        return self._session.run(self._writes, values)
-
-    def _loaded(self, values: Values) -> Session:
-        inputs = [
-            helper.make_tensor_value_info(
-                name,
-                helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype),
-                [None] * np.ndim(value),
-            )
-            for name, value in values.items()
-        ]
-        outputs = [onnx.ValueInfoProto(name=name) for name in self._writes]
-        read = set(names_read(self._nodes))
-        weights = [each for each in self._model.graph.initializer if each.name in read]
-        made = onnx.ModelProto(
-            ir_version=self._model.ir_version,
-            opset_import=self._model.opset_import,
-            functions=self._model.functions,
-            graph=helper.make_graph(self._nodes, "piece", inputs, outputs, weights),
-        )
-        config = {"session.disable_quant_qdq": "1"}
-        return Session(made, threads=1, arena=False, config=config)
 
 
 class Rounding:
@@ -181,18 +140,20 @@ class Worlds:
         """The place of the step that writes a tensor; None for inputs."""
         return self._writer.get(name)
 
-    def walk(self, feed: Feed, is_on: bool) -> dict[str, Any]:
-        """All that regions read and outputs are, in one of the worlds.
-
-        Of arrays no region reads only those that are also something else are kept.
-        """
-        values: dict[str, Any] = dict(feed)
-        for place, step in enumerate(self.steps):
-            values.update(zip(step.writes, step.run(values, is_on), strict=True))
-            for name in step.reads:
-                if self._is_passing(name) and self._readers[name][-1] == place:
-                    del values[name]
-        return values
+    @contextmanager
+    def walk(self, feed: Feed, is_on: bool) -> Iterator[Values]:
+        """All that regions read and outputs are, in one of the worlds."""
+        with closing(Kept()) as values:
+            values.update(feed)
+            for place, step in enumerate(self.steps):
+                if step.off is None and not is_on:
+                    values.same(step.writes[0], step.reads[0])
+                else:
+                    values.update(zip(step.writes, step.run(values, is_on), strict=True))
+                for name in step.reads:
+                    if self._is_passing(name) and self._readers[name][-1] == place:
+                        del values[name]
+            yield values
 
     def _is_passing(self, name: str) -> bool:
         """Whether roundings alone read what a region writes."""

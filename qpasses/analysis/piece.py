@@ -1,0 +1,64 @@
+"""A piece of a graph: some of its nodes, loaded when they first run."""
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from calibration import Session
+from calibration.large_weights import names_read
+from calibration.pieces import called
+
+Values = Mapping[str, Any]
+"""By name: arrays, in the order of axes that the graph has them in."""
+
+
+class Piece:
+    """Some nodes in a session of their own, on one thread.
+
+    ``optimize``: let onnxruntime do so.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        nodes: Sequence[onnx.NodeProto],
+        writes: Sequence[str],
+        *,
+        optimize: bool = True,
+    ) -> None:
+        self._model, self._nodes, self.writes = model, nodes, writes
+        self._optimize = optimize
+        self._session: Session | None = None
+        self._lock = Lock()
+
+    def run(self, values: Values) -> list[Any]:
+        """What is written, for what is read. Raises ModelError."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._loaded(values)
+        return self._session.run(self.writes, values)
+
+    def _loaded(self, values: Values) -> Session:
+        inputs = [
+            helper.make_tensor_value_info(
+                name,
+                helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype),
+                [None] * np.ndim(value),
+            )
+            for name, value in values.items()
+        ]
+        outputs = [onnx.ValueInfoProto(name=name) for name in self.writes]
+        read = set(names_read(self._nodes))
+        weights = [each for each in self._model.graph.initializer if each.name in read]
+        made = onnx.ModelProto(
+            ir_version=self._model.ir_version,
+            opset_import=self._model.opset_import,
+            functions=called(self._nodes, self._model.functions),
+            graph=helper.make_graph(self._nodes, "piece", inputs, outputs, weights),
+        )
+        config = {"session.disable_quant_qdq": "1"}
+        return Session(made, threads=1, arena=False, config=config, optimize=self._optimize)
