@@ -84,6 +84,30 @@ PRESET_NOTES: dict[str, str] = {name: note for name, (note, _) in _TABLE.items()
 """What each is, in a line."""
 
 
+def parts_of(made: Preprocessing) -> dict[str, Any]:
+    """What ``preprocessing`` is called with for ``made``: the nearest preset, other parts.
+
+    Its name is under ``preprocess``. What is None, and so follows from a model's input, is
+    left out.
+    """
+
+    def others(name: str) -> dict[str, Any]:
+        usual = dict(vars(preprocessing(name, channels=made.channels)))
+        if PRESETS[name].channels != made.channels:
+            usual["channels"] = None
+        parts = vars(made).items()
+        return {part: value for part, value in parts if value not in (None, usual[part])}
+
+    def distance(name: str) -> tuple[bool, int]:
+        own = {part for part, value in vars(PRESETS[name]).items() if value is not None}
+        free = {part for part, value in vars(made).items() if value is None}
+        parts = others(name)
+        return bool(own & free) or "crop_fraction" in parts, len(parts)
+
+    nearest = min(PRESETS, key=distance)
+    return {"preprocess": nearest, **others(nearest)}
+
+
 def preprocessing(
     name: str | None = None,
     *,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
         look_into(result, job.source, samples, asked)
     released(model)
     done = f"{asked.output} is written and whole, with its evidence" if asked.output else ""
-    write_report(asked.json_file, result.report, done, asked.html_file, as_html)
+    page = partial(as_html, command_line=asked.command_line)
+    write_report(asked.json_file, result.report, done, asked.html_file, page)
     return result
 
 
@@ -258,7 +260,9 @@ def analyze(asked: AnalyzeOptions) -> Result:
     inputs = [path, original.path, *external_files(path), *feeds.paths]
     places = asked.json_file, asked.html_file, asked.config_output
     check_outputs(given_paths(*places), inputs)
-    trials = Trials(original, read.settings, asked.data, feeds) if asked.try_options else None
+    trials = None
+    if asked.try_options:
+        trials = Trials(original, read.settings, asked, feeds, how or usual)
     with naming(path):
         found = analyzed(read, original, feeds, asked.seconds, asked.progress, str(path))
     looked = inspect_model(model, path)
@@ -281,11 +285,11 @@ def analyze(asked: AnalyzeOptions) -> Result:
             feeds, read.about["configuration"]["random_data"], feeds.random
         ),
     }
-    others = {}
+    page, others = partial(as_html, command_line=asked.command_line), {}
     if asked.config_output is not None:
         text = f"# of {path}, by qpasses analyze --try\n{analysis['configuration']}"
         others[Path(asked.config_output)] = [text.encode()]
-    write_report(asked.json_file, report, "", asked.html_file, as_html, others)
+    write_report(asked.json_file, report, "", asked.html_file, page, others)
     return Result(None, report, evidence, {})
 
 

@@ -1,5 +1,6 @@
 """What quantize, calibrate and verify have in common: echo, run under progress bars, show."""
 
+import shlex
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -59,6 +60,8 @@ def run(
         changed = _entries(path, _unlike_usual(path, shown, options))
         print_changed(report_to, f"{title} {subject}", changed, config)
     options["preprocessing"] = _taken_preprocessing(options)
+    if "html_file" in options:
+        options["command_line"] = shlex.join(["qpasses", *sys.argv[1:]])
     errors = Console(stderr=True, quiet=quiet)
     with timings(errors) if verbose else progress_bars(errors) as (progress, after_pass):
         if "stop_after" in options:

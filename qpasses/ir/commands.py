@@ -94,7 +94,9 @@ class ReportOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions(ReportOptions):
-    """A page for people besides."""
+    """A page for people besides. ``command_line``: what was typed, which the page shows."""
+
+    command_line: str = ""
 
     html_file: "str | Path | None" = option(
         None,

@@ -101,7 +101,7 @@ def tried(
     options = trials.run(_told(found, read, rows_of(found)), progress)
     return {
         "tried": [each.as_json() for each in trials.tried],
-        "configuration": as_toml(options),
+        "configuration": as_toml(options, trials.preprocessing),
     }
 
 

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import onnx
 
-from calibration import Samples
+from calibration import Preprocessing, Samples
 from calibration.pieces import loaded
+from calibration.presets import parts_of
 from opsets.errors import ModelError, UsageError
 from opsets.target import load_target, target_names
 from qpasses.analysis.findings import Change, Finding
 from qpasses.analysis.noise import Outputs
 from qpasses.checking.reference import reference_runs
 from qpasses.evidence.summary import summarize
-from qpasses.ir.commands import QuantizeOptions
+from qpasses.ir.commands import AnalyzeOptions, QuantizeOptions
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.options import GraphOptions
@@ -79,13 +80,19 @@ class _Made:
 class Trials:
     """Options on top of those that a model was made with; what gains is kept.
 
-    ``source``: the float model; ``data``: that can be read again and again, of which
-    ``samples`` are used. Raises UsageError for too few of them.
+    ``source``: the float model; ``asked``: with data that can be read again and again, of
+    which ``samples`` are used; ``preprocessing``: of pictures. Raises UsageError for too few.
     """
 
     def __init__(
-        self, source: Source, settings: Settings, data: Any, samples: Samples
+        self,
+        source: Source,
+        settings: Settings,
+        asked: AnalyzeOptions,
+        samples: Samples,
+        preprocessing: Preprocessing | None,
     ) -> None:
+        data = asked.data
         if len(samples) < _LEAST:
             raise UsageError(
                 f"--try needs {_LEAST} samples at least, of which a quarter judges: there are "
@@ -94,6 +101,8 @@ class Trials:
         if not isinstance(data, str | Sequence) and not hasattr(data, "__fspath__"):
             raise UsageError("--try reads samples again and again: give a path or a list")
         self._source, self._data = source, data
+        self._reading = {"inputs": asked.inputs, "preprocessing": preprocessing}
+        self.preprocessing = preprocessing
         self._judging = samples.spread(len(samples) // 4)
         others = samples.without(self._judging.names)
         self._kept_out = [*({*_all_names(samples)} - {*others.names})]
@@ -147,7 +156,9 @@ class Trials:
     def _made(self, options: Mapping[str, Any]) -> _Made:
         names = (*options.get("samples_to_exclude", ()), *map(re.escape, self._kept_out))
         asked = QuantizeOptions(
-            self._source.reference, self._data, **{**options, "samples_to_exclude": names}
+            self._source.reference,
+            self._data,
+            **{**options, **self._reading, "samples_to_exclude": names},
         )
         job = resolved("quantize", asked, lambda _: self._source)
         state = quantized(job.start, lambda *_: None)
@@ -190,9 +201,16 @@ def _options_of(settings: Settings) -> dict[str, Any]:
     return {**own, "target": settings.target}
 
 
-def as_toml(options: Mapping[str, Any]) -> str:
+def as_toml(options: Mapping[str, Any], preprocessing: Preprocessing | None) -> str:
     """A configuration file for ``qpasses quantize --config``, deterministic."""
     lines = ["[quantize]"]
+    if preprocessing is not None:
+        parts = parts_of(preprocessing)
+        if "layout" in parts:
+            parts["picture_layout"] = parts.pop("layout")
+        if "crop_fraction" in parts:
+            lines.append(f"# crop_fraction {parts.pop('crop_fraction')}: in Python alone")
+        options = {**options, **parts}
     for name, value in sorted(options.items()):
         if name == "target":
             shipped = value.name in target_names() and load_target(value.name) == value

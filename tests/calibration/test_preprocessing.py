@@ -14,7 +14,7 @@ from calibration import (
     Preprocessing,
     open_samples,
 )
-from calibration.presets import preprocessing
+from calibration.presets import parts_of, preprocessing
 from opsets.errors import DataError, UsageError
 from tests.support.picture_files import (
     ANY_GRAY,
@@ -352,3 +352,21 @@ def test_what_the_input_says_can_be_put_in():
     made = PRESETS["unit"].resolved(spec)
     assert (made.channels, made.layout, made.size) == ("RGB", "NHWC", (8, 9))
     assert made.resolved(spec) == made
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"mean": 0.25},
+        {"channels": "gray", "mean": 3.0, "std": 2.0},
+        {"channels": "BGR"},
+        {"layout": "NHWC", "size": (9, 7), "resize": "pad", "scale": 0.5},
+        {"crop_fraction": 0.5},
+    ],
+)
+def test_parts_make_the_preprocessing_that_they_are_of(name, parts):
+    made = preprocessing(name, **parts)
+    found = parts_of(made)
+    assert preprocessing(found.pop("preprocess"), **found) == made

@@ -6,10 +6,11 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from PIL import Image
 
 import qpasses
 from tests.support.commands import MODEL, USAGE, assert_refused, run
-from tests.support.small_models import cnn, save
+from tests.support.small_models import cnn, numbers, save
 from tests.support.spoiled import straight, straight_feeds
 
 VERIFICATION = 1
@@ -60,13 +61,12 @@ def test_so_many_tensors_are_shown(files):
 
 
 def test_the_same_samples_give_the_same_bytes(files, tmp_path):
-    reports = [tmp_path / f"{name}.json" for name in "ab"]
-    pages = [tmp_path / f"{name}.html" for name in "ab"]
-    for report, page in zip(reports, pages, strict=True):
-        assert analyzed(files, "--json", report, "--html", page).code == 0
-    for one, other in (reports, pages):
-        assert one.read_bytes() == other.read_bytes()
-    found = json.loads(reports[0].read_text())
+    places, written = (tmp_path / "r.json", tmp_path / "r.html"), []
+    for _ in range(2):
+        assert analyzed(files, "--json", places[0], "--html", places[1]).code == 0
+        written.append([place.read_bytes() for place in places])
+    assert written[0] == written[1]
+    found = json.loads(written[0][0])
     assert found["command"] == "analyze"
     assert found["summary"]["accuracy"]["word"] == "fair"
     assert found["summary"]["macs"] > 0
@@ -74,7 +74,7 @@ def test_the_same_samples_give_the_same_bytes(files, tmp_path):
     assert sum(row["cost"]["share"] for row in tensors if row["cost"]) == pytest.approx(1)
     for row in tensors:
         assert row["split"] is None or sum(row["split"].values()) == pytest.approx(1)
-    assert "wide range" in pages[0].read_text().lower()
+    assert b"wide range" in written[0][1].lower()
 
 
 def test_without_time_costs_are_listed_as_left_out(files, tmp_path):
@@ -190,3 +190,27 @@ def test_samples_are_left_out_by_name(files, tmp_path):
     ended = analyzed(files, "--samples-to-exclude", "data")
     assert_refused(ended, USAGE, "no sample is called 'data'")
     assert_refused(analyzed(files, "--samples-to-exclude", ".*"), USAGE, "leave some")
+
+
+def test_pictures_are_tried_as_they_were_seen_and_the_file_says_how(tmp_path):
+    folder, config = tmp_path / "pictures", tmp_path / "tried.toml"
+    folder.mkdir()
+    for number, picture in enumerate(128 + 60 * numbers(12, 9, 7)):
+        Image.fromarray(picture.astype(np.uint8)).save(folder / f"{number}.png")
+    original, integer = save(tmp_path, "float.onnx", cnn()), tmp_path / "int.onnx"
+    pictures = ("--data", folder, "--preprocess", "mnist", "--mean", 0.2, "--resize", "pad")
+    assert run("quantize", original, *pictures, "--accuracy", "fast", "-o", integer).code == 0
+    some = ("--data", folder, "--seconds", 1, "--config-output", config)
+    assert run("analyze", integer, "--against", original, *some, "--try").code == 0
+    text = config.read_text()
+    assert 'preprocess = "mnist"' in text and "mean = [0.2]" in text and "resize" in text
+    own = ("--data", folder, "--config", config, "-o", tmp_path / "again.onnx")
+    assert run("quantize", original, *own).code == 0
+
+
+def test_a_page_has_the_command_that_makes_it_again(files, tmp_path):
+    pytest.importorskip("vl_convert")
+    page = tmp_path / "it is.html"
+    assert analyzed(files, "--seconds", 0, "--html", page).code == 0
+    assert f"qpasses analyze {files[1]} --against" in page.read_text()
+    assert "it is.html&#39;</code>" in page.read_text()

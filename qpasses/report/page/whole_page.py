@@ -29,8 +29,10 @@ def check_packages() -> None:
         ) from error
 
 
-def as_html(report: dict[str, Any]) -> str:
+def as_html(report: dict[str, Any], command_line: str = "") -> str:
     """``report`` as one HTML page that loads nothing else: the same text for the same report.
+
+    ``command_line``: what makes it again.
 
     ``report`` is what ``--json`` writes (docs/report.md) with ``analysis``; what it does not
     have is not shown. Raises UsageError if the packages of ``qpasses[report]`` are missing.
@@ -54,6 +56,7 @@ def as_html(report: dict[str, Any]) -> str:
     environment.filters.update(FILTERS)
     page = environment.get_template("page.html").render(
         report=report,
+        command_line=command_line,
         analysis=analysis,
         title=_title(report),
         evidence=Counter(node["kind"] for node in evidence),
