@@ -45,9 +45,17 @@ from qpasses.ir.native_sessions import has_kernels
 from qpasses.ir.record import Record
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
-from qpasses.jobs.analyzing import analyzed, as_json, is_wanted, look_into, tried
+from qpasses.jobs.analyzing import (
+    analyzed,
+    as_json,
+    given_detector,
+    is_wanted,
+    look_into,
+    tried,
+)
 from qpasses.jobs.annotating import annotated
 from qpasses.jobs.benching import Model, contenders_of, measured, sized_specs
+from qpasses.jobs.detecting import check_detections
 from qpasses.jobs.judging import judged, sized_as
 from qpasses.jobs.pass_names import pass_called
 from qpasses.jobs.previewing import Preview, previewed
@@ -119,6 +127,7 @@ def _quantized_source(model: str | Path | onnx.ModelProto) -> Source:
 def _run(job: Job, asked: QuantizeOptions) -> Result:
     if asked.html_file is not None:
         check_packages()
+    check_detections(asked)
     with naming(job.source.path), EarlyRuns(job.source) as early:
 
         def behind(stage: Stage, state: State) -> None:
@@ -246,6 +255,7 @@ def analyze(asked: AnalyzeOptions) -> Result:
     """
     if asked.html_file is not None:
         check_packages()
+    check_detections(asked)
     model, path = given_model(asked.integer)
     original = given_source(asked.against)
     read = read_integer_model(model, str(path))
@@ -260,14 +270,14 @@ def analyze(asked: AnalyzeOptions) -> Result:
     inputs = [path, original.path, *external_files(path), *feeds.paths]
     places = asked.json_file, asked.html_file, asked.config_output
     check_outputs(given_paths(*places), inputs)
-    trials = None
+    detector, trials = given_detector(asked, original), None
     if asked.try_options:
         trials = Trials(original, read.settings, asked, feeds, how or usual)
     with naming(path):
         found = analyzed(read, original, feeds, asked.seconds, asked.progress, str(path))
     looked = inspect_model(model, path)
     is_page = asked.html_file is not None
-    analysis = as_json(found, read, looked, asked.seconds, pictures=is_page)
+    analysis = as_json(found, read, looked, asked.seconds, is_page, detector)
     if trials is not None:
         analysis |= tried(trials, found, read, asked.progress)
     evidence = [row.proof for row in looked.rows if row.proof is not None]

@@ -32,12 +32,16 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Example:
-    """A sample, and of it what float and the integer graph give where it is looked."""
+    """A sample, and of it what float and the integer graph give where it is looked.
+
+    ``ends``: the outputs of the integer graph, in real numbers.
+    """
 
     sample: str
     feed: Feed
     real: Mapping[str, Any]
     found: Mapping[str, Any]
+    ends: Mapping[str, Any]
 
 
 _EXAMPLES = 3
@@ -192,12 +196,13 @@ class _Walk:
             _trim_behind(expected)
 
         self._each(compare, found.observed)
-        ours = self._outputs(whole, dict(zip(self._ends, ends, strict=True)))
+        named = dict(zip(self._ends, ends, strict=True))
+        ours = self._outputs(whole, named)
         noise = outputs.noise(ours)
         found.whole.add(outputs.signal, noise)
         found.by_sample.append((sample, outputs.sqnr_db(noise)))
         if len(found.examples) < _EXAMPLES:
-            found.examples.append(Example(sample, feed, outputs.real, ours))
+            found.examples.append(Example(sample, feed, outputs.real, ours, named))
         found.accuracy.update([*outputs.real.values()], [*ours.values()])
 
     @property

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from opsets.argument_kinds import shown
 from opsets.errors import UsageError
 from qpasses.ir.choices import Analyze, ExportFormat, ForeignFormat, OtherProgram, TableFormat
-from qpasses.ir.declared import FILE, FILE_OR_NAME, THREADS, Kind, Options, described, option
+from qpasses.ir.declared import (
+    FILE,
+    FILE_OR_NAME,
+    TEXT,
+    THREADS,
+    Kind,
+    Options,
+    described,
+    option,
+)
 from qpasses.ir.options import (
     ARITHMETIC,
     OUTPUT,
@@ -97,6 +106,14 @@ class PageOptions(ReportOptions):
     """A page for people besides. ``command_line``: what was typed, which the page shows."""
 
     command_line: str = ""
+    detections: Any = option(
+        None,
+        "With --html, of a detector: draw over pictures the rows x1, y1, x2, y2, score, class "
+        "that a function of your own makes of the outputs by name.",
+        OUTPUT,
+        metavar="MODULE:FUNCTION",
+        kind=TEXT,
+    )
 
     html_file: "str | Path | None" = option(
         None,

@@ -5,18 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from calibration import Samples
-from opsets.errors import ModelError, VerificationError
+from opsets.errors import ModelError, UsageError, VerificationError
 from qpasses.analysis.findings import Finding, findings
 from qpasses.analysis.rows import left_out, rows_of
 from qpasses.analysis.walking import Analysis, analyze
 from qpasses.checking.inspection import Inspection, Row, inspect_model
 from qpasses.checking.verification import compared
 from qpasses.ir.choices import Analyze
-from qpasses.ir.commands import QuantizeOptions
+from qpasses.ir.commands import PageOptions, QuantizeOptions
 from qpasses.ir.edges import Edges
 from qpasses.ir.graph import Node, varies
 from qpasses.ir.progress import Progress
 from qpasses.ir.stages import Kind, kind
+from qpasses.jobs.detecting import Detector
 from qpasses.jobs.examples import example_json
 from qpasses.jobs.judging import sized_as
 from qpasses.jobs.result import Result
@@ -66,10 +67,12 @@ def as_json(
     looked: Inspection,
     seconds: float,
     pictures: bool,
+    detector: Detector | None = None,
 ) -> dict[str, Any]:
     """``analysis`` of a report (docs/report.md). ``looked``: into the same model.
 
-    ``pictures``: with a few samples and their outputs, as a page shows them.
+    ``pictures``: with a few samples and their outputs, as a page shows them, and what
+    ``detector`` finds. Raises UsageError where that cannot.
     """
     rows = rows_of(found)
     told = _told(found, read, rows)
@@ -83,7 +86,7 @@ def as_json(
         "left_out": left_out(rows),
         "findings": [each.as_json() for each in told],
         "by_sample": [{"name": name, "sqnr_db": db} for name, db in found.by_sample],
-        "examples": [example_json(each) for each in found.examples] if pictures else [],
+        "examples": [example_json(each, detector) for each in found.examples if pictures],
         "graph": [_drawn(row, node) for row, node in pairs],
     }
 
@@ -132,6 +135,13 @@ def is_wanted(asked: QuantizeOptions, made: Result) -> bool:
     return is_whole and (extent == "full" or worst in ("fair", "poor"))
 
 
+def given_detector(asked: PageOptions, original: Source) -> Detector | None:
+    """What draws detections, if one is asked for. Raises UsageError."""
+    if asked.detections is None:
+        return None
+    return Detector(asked.detections, original)
+
+
 def look_into(
     made: Result, original: Source, samples: Samples, asked: QuantizeOptions
 ) -> None:
@@ -142,13 +152,14 @@ def look_into(
     some = samples if is_full else samples.spread(_FEW)
     name = str(asked.output or original.path)
     try:
+        detector = given_detector(asked, original)
         read = read_integer_model(made.model, name)
         found = analyzed(read, sized_as(read, original), some, seconds, asked.progress, name)
         looked = inspect_model(made.model, Path(name))
         made.report["analysis"] = as_json(
-            found, read, looked, seconds, pictures=asked.html_file is not None
+            *(found, read, looked, seconds, asked.html_file is not None, detector)
         )
-    except (ModelError, VerificationError) as error:
+    except (ModelError, UsageError, VerificationError) as error:
         made.report["warnings"].append(f"where accuracy goes could not be told: {error}")
 
 

@@ -12,7 +12,8 @@ from tests.support.small_models import numbers
 
 
 def shown(real, found, feed=None):
-    made = Example("a sample", feed or {"x": numbers(1, 4)}, {"y": real}, {"y": found})
+    real, found = {"y": real}, {"y": found}
+    made = Example("a sample", feed or {"x": numbers(1, 4)}, real, found, ends=found)
     return example_json(made)
 
 
@@ -51,3 +52,10 @@ def test_of_other_outputs_the_first_numbers_are_shown():
     assert found["picture"] is None
     assert found["outputs"][0]["kind"] == "values"
     assert found["outputs"][0]["float"] == real.ravel()[:8].astype(float).tolist()
+
+
+def test_a_picture_may_have_its_channels_last():
+    feed = {"x": np.linspace(0, 1, 10 * 9 * 3, dtype=np.float32).reshape(1, 10, 9, 3)}
+    found = shown(feed["x"][..., :1], feed["x"][..., :1], feed)
+    assert pixels(found["picture"]).shape == (10, 9, 3)
+    assert pixels(found["outputs"][0]["integer"]).shape == (10, 9)

@@ -135,7 +135,7 @@ OF_PICTURES = {
 
 GIVEN = {
     *("data", "output", "evidence", "json", "against", "calibration-table", "ray-address"),
-    *("with", "all-tensors", "tosa-profile", "html"),
+    *("with", "all-tensors", "tosa-profile", "html", "detections"),
 }
 """What test_paths_may_stand_in_the_file_too gives, and tests of their own."""
 

@@ -1,0 +1,38 @@
+"""Functions of users, named as MODULE:FUNCTION where they are no objects of Python."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from opsets.argument_kinds import shown
+from opsets.errors import UsageError
+
+
+def given_function(given: Any, option: str) -> Callable[..., Any]:
+    """It, or what a text names; modules are looked for in the folder one is in too.
+
+    Raises UsageError, naming ``option``.
+    """
+    if callable(given):
+        return given  # type: ignore[no-any-return]
+    module, colon, name = given.partition(":") if isinstance(given, str) else ("", "", "")
+    if not (module and colon and name):
+        raise UsageError(f"{option}: MODULE:FUNCTION is needed, got {shown(given)}")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # whatever a user's module raises
+        raise UsageError(
+            f"{option} {given}: {type(error).__name__}: {error} (modules are looked for in "
+            f"{here} and where Python has its own)"
+        ) from error
+    finally:
+        sys.path.remove(here)
+    if not callable(found):
+        raise UsageError(f"{option} {given}: {shown(found)} cannot be called")
+    return found  # type: ignore[no-any-return]
