@@ -68,7 +68,7 @@ def test_kernels_stay_inside_of_their_buffers_and_of_int64(library, preloaded):
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=3600,
             check=False,
         )
         if "QPASSES_ISA names" in done.stderr:

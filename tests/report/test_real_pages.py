@@ -24,7 +24,7 @@ def test_the_page_shows_what_the_json_report_says(name, opened, tmp_path):
         quantized(name, 8).model,
         entry.model,
         entry.test_feeds[:2],
-        seconds=5,
+        seconds=60,
         html_file=page_file,
         json_file=report,
     )
