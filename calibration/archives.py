@@ -3,6 +3,7 @@
 import mmap
 import struct
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
@@ -56,13 +57,15 @@ def _view(path: Path, archive: ZipFile, entry: ZipInfo) -> NDArray[Any] | None:
     if entry.compress_type != ZIP_STORED or entry.file_size < LARGE or entry.flag_bits & 1:
         return None
     with archive.open(entry) as stream:
-        read = _HEADERS.get(numpy_format.read_magic(stream))
-        if read is None:
+        magic = stream.read(numpy_format.MAGIC_LEN)
+        read = _HEADERS.get((magic[-2], magic[-1]))
+        if not magic.startswith(numpy_format.MAGIC_PREFIX) or read is None:
             return None
         shape, is_fortran, dtype = read(stream)
-        if dtype.hasobject:
-            return None
         behind = stream.tell()
+        size = prod(map(int, shape)) * dtype.itemsize
+        if dtype.hasobject or behind + size > entry.file_size:  # numpy says what is wrong
+            return None
         while stream.read(_CHUNK):  # zipfile raises at the end if the checksum is another one
             pass
     with path.open("rb") as file:

@@ -3,9 +3,9 @@
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, prod
 from statistics import median
 from typing import Any
 
@@ -86,10 +86,16 @@ class Case:
         )
 
     def found(self, kind: str, text: str, change: Change | None = None) -> Finding:
-        """A finding of this tensor."""
+        """A finding of this tensor; without a change if nothing that it alone is helps."""
+        gain = self.row["cost"]["gain_db"]
+        if change is not None and change.is_more and gain is not None and gain < _GAINING:
+            change = None
         text = f"{self.row['real']}: {text}"
         return Finding(kind, text, self.row["tensor"], self.share, change)
 
+
+_GAINING = 0.2
+"""What the outputs gain at least where a change of one tensor is worth a try, in decibels."""
 
 _QUIET = 35.0
 """What alone leaves the outputs so many decibels is left alone."""
@@ -119,7 +125,28 @@ def findings(
     for case in sorted(cases, key=lambda case: -case.share)[:_MOST]:
         rules = _OF_WEIGHTS if case.row["kind"] == "weights" else _OF_ACTIVATIONS
         found += next(filter(None, ([*rule(case)] for rule in rules)), [])
-    return [*found, *_dead(rows)]
+    return [*_each_once(found), *_dead(rows, len(samples))]
+
+
+def costly_in_float(rows: Sequence[Row]) -> list[Change]:
+    """The nodes that write the costliest tensors, each left in float."""
+    gaining = [
+        (cost["share"], row)
+        for row in rows
+        if (cost := row["cost"]) and cost["share"] and (cost["gain_db"] or 0.0) >= _GAINING
+    ]
+    return [_in_float(row) for _, row in sorted(gaining, key=lambda each: -each[0])[:_FEW]]
+
+
+_FEW = 3
+
+
+def _each_once(found: Sequence[Finding]) -> Iterator[Finding]:
+    """With each change where it is named first."""
+    named = set[Change]()
+    for each in found:
+        yield replace(each, change=None) if each.change in named else each
+        named |= {each.change} if each.change else set()
 
 
 def _beyond_samples(seen: Observed) -> tuple[int, float]:
@@ -160,11 +187,13 @@ _FAR = 2.0
 
 def _too_few(rows: Sequence[Row], configuration: Mapping[str, Any]) -> Iterator[Finding]:
     """Ranges that many tensors go beyond, on samples that are like those they are of."""
-    kept = [row for row in rows if row["clipped"] is not None]
+    kept = [row for row in rows if row["clipped"] is not None and not _is_cut(row)]
     beyond = [row for row in kept if row["clipped"] > _SOME]
     count = configuration["samples"]
     if (
         count
+        and len(kept) >= _ENOUGH
+        and not configuration["calibration_overrides"]
         and configuration["calibration_method"] == "minmax"
         and len(beyond) > len(kept) / 4
     ):
@@ -182,20 +211,28 @@ _SOME = 1e-4
 def _masks(case: Case) -> Iterator[Finding]:
     """Numbers that only say that something is left out."""
     row = case.row
-    if (
-        row["smallest"] is not None
-        and row["smallest"] < -_MASKED
-        and row["largest"] < _MASKED / 10
-    ):
+    counts, edges = row["histogram"]["counts"], row["histogram"]["edges"]
+    low, high = row["range"]
+    between = [
+        count
+        for count, (begin, end) in zip(counts, pairwise(edges), strict=True)
+        if 0.9 * low < begin and end < 0.1 * low
+    ]
+    is_read = _DISTRIBUTIONS.intersection(row["read_by"])
+    if low < -_MASKED and high < _MASKED / 10 and is_read and not any(between):
         yield case.found(
             "mask",
             f"reaches down to {row['smallest']:.3g}, a mask as it seems: one step of its "
             f"codes is {_step(row):.3g}",
-            _range(row, -100.0, row["largest"]),
+            _range(row, min(row["largest"], 0.0) - 100, max(row["largest"], 0.0)),
         )
 
 
 _MASKED = 1e3
+
+_DISTRIBUTIONS = frozenset(
+    {"TableSoftmax", "IntLogSoftmax", "Shiftmax", "IBertSoftmax", "Softmax", "LogSoftmax"}
+)
 
 
 def _wide(case: Case) -> Iterator[Finding]:
@@ -236,13 +273,15 @@ def _clipped(case: Case) -> Iterator[Finding]:
     row = case.row
     if not row["split"] or row["split"]["clipping"] < _MUCH or not row["clipped"]:
         return
+    if _is_cut(row):  # what is beyond may be what nobody reads
+        return
     low, high = row["range"]
     yield case.found(
         "clipped tails",
         f"{row['clipped']:.2%} of its numbers are beyond its range from {low:.4g} to "
         f"{high:.4g} (they reach from {row['smallest']:.4g} to {row['largest']:.4g}), which "
         f"makes {row['split']['clipping']:.0%} of its own error",
-        _range(row, min(row["smallest"], 0.0), max(row["largest"], 0.0)),
+        _range(row, min(row["smallest"], low), max(row["largest"], high)),
     )
 
 
@@ -284,6 +323,16 @@ def _divisors(case: Case) -> Iterator[Finding]:
             f"its table ({', '.join(row['function'])}) has {local:.1f} dB alone: it is steep "
             "where what it reads is a few steps of the codes from zero",
             _in_float(row),
+        )
+        return
+    steep = _STEEP.intersection(row["read_by"])
+    if steep and case.is_heard:
+        alone = _db(row["cost"]["alone_db"])
+        yield case.found(
+            "small divisors",
+            f"is read by {', '.join(sorted(steep))}, which is steep near zero: its rounding "
+            f"alone leaves the outputs {alone}",
+            _around_in_float(row),
         )
 
 
@@ -344,12 +393,14 @@ def _weights(case: Case) -> Iterator[Finding]:
     yield case.found("weights", f"its weights alone leave the outputs {alone}{why}", change)
 
 
-def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
+def _dead(rows: Sequence[Row], samples: int) -> Iterator[Finding]:
     """Channels that hold one number on all samples, of the tensor that has most of them."""
     found = []
     for row in rows:
         low, high = ((row["channels"] or {}).get(end, []) for end in ("low", "high"))
         dead = sum(a == b for a, b in zip(low, high, strict=True))
+        if samples * prod(row["shape"]) < _SEEN * max(len(low), 1) and samples < _TOLD:
+            continue
         if len(low) >= _MANY and len(low) / 4 < dead < len(low):
             found.append((dead, len(low), row))
     if not found:
@@ -364,7 +415,8 @@ def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
     )
 
 
-_MANY = 8
+_MANY, _TOLD, _SEEN = 8, 16, 1000
+"""Channels; samples, or numbers of each channel, from which on these are told of."""
 
 
 _OF_ACTIVATIONS: Sequence[Rule] = (
@@ -380,8 +432,18 @@ def _step(row: Row) -> float:
 
 
 def _in_float(row: Row) -> Change:
-    """The node that writes it, by the name of the tensor."""
+    """The node that writes it, by the name of the tensor; of an input those that read it."""
+    if row["op"] == "QuantizeLinear":
+        return _around_in_float(row)
     return Change("nodes_to_exclude", re.escape(row["real"]), is_more=True)
+
+
+def _is_cut(row: Row) -> bool:
+    """Whether only parts of it are read."""
+    return bool(row["read_by"]) and _CUTTING.issuperset(row["read_by"])
+
+
+_CUTTING = frozenset({"Slice", "Pad", "Gather", "GatherND", "GatherElements", "Split"})
 
 
 def _around_in_float(row: Row) -> Change:
@@ -390,11 +452,15 @@ def _around_in_float(row: Row) -> Change:
     return Change("nodes_to_exclude", pattern, is_more=True)
 
 
-def _override(row: Row, rule: str) -> Change:
-    return Change("calibration_overrides", f"{re.escape(row['real'])}={rule}", is_more=True)
+def _override(row: Row, rule: str) -> Change | None:
+    """None where several tensors have its range."""
+    if row["range_of"] is None:
+        return None
+    name = re.escape(row["range_of"])
+    return Change("calibration_overrides", f"{name}={rule}", is_more=True)
 
 
-def _range(row: Row, low: float, high: float) -> Change:
+def _range(row: Row, low: float, high: float) -> Change | None:
     return _override(row, f"{low:.6g},{high:.6g}")
 
 

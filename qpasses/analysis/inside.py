@@ -1,6 +1,7 @@
 """The integer graph, looked into: all its stored tensors, by themselves and on given codes."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibration import Session
 from calibration.inputs import Feed
+from qpasses.analysis.kept import Kept
 from qpasses.analysis.piece import Piece
 from qpasses.analysis.regions import Region, regions_of
 from qpasses.checking.simulated import given_name
@@ -22,7 +24,7 @@ Codes = dict[str, NDArray[Any]]
 class Inside:
     """An integer graph that gives the codes of the stored tensors ``names``.
 
-    In ``run`` as it is; in ``alone`` a node reads the codes that it is given, so that what it
+    In ``run`` as it is; ``apart`` each node reads the codes that it is given, so that what it
     writes is its own doing.
     """
 
@@ -34,7 +36,7 @@ class Inside:
         self._outputs = [value.name for value in read.model.graph.output]
         self._whole = Session(_giving(read.model, self.names, known), optimize=False)
         self._given = {given_name(name): name for name in self.names}
-        self._apart = _apart(read.model, self.names)
+        self._pieces = _apart(read.model, self.names)
 
     def run(self, feed: Feed, sample: str) -> tuple[Codes, list[Any]]:
         """On ``feed`` of the float model; and its outputs in real numbers."""
@@ -43,22 +45,34 @@ class Inside:
         count = len(self._outputs)
         return self._as_onnx(found[count:]), self._edges.real(found[:count])
 
-    def alone(self, name: str, feed: Feed, codes: Callable[[str], NDArray[Any]]) -> Any:
-        """What the node that writes ``name`` makes of the ``codes`` of what is stored."""
-        return self._record.as_onnx(name, self._written(name, self._edges.feed(feed), codes))
+    @contextmanager
+    def apart(
+        self, feed: Feed, codes: Callable[[str], NDArray[Any]]
+    ) -> Iterator[Callable[[str], NDArray[Any]]]:
+        """What the node that writes a tensor makes of the ``codes`` of what is stored."""
+        with closing(Kept()) as others:
+            others.update(self._edges.feed(feed))
 
-    def _written(
-        self, name: str, inputs: Feed, codes: Callable[[str], NDArray[Any]]
-    ) -> NDArray[Any]:
-        region, piece = self._apart[name]
-        values: dict[str, Any] = {}
-        for read in region.reads:
-            if stored := self._given.get(read):
-                values[read] = self._as_in_file(stored, codes(stored))
-            else:
-                known = read in inputs
-                values[read] = inputs[read] if known else self._written(read, inputs, codes)
-        return np.asarray(piece.run(values)[piece.writes.index(name)])
+            def run(region: Region, piece: Piece) -> list[Any]:
+                given = self._given
+                return piece.run(
+                    {
+                        name: self._as_in_file(given[name], codes(given[name]))
+                        if name in given
+                        else others[name]
+                        for name in region.reads
+                    }
+                )
+
+            def written(name: str) -> NDArray[Any]:
+                region, piece = self._pieces[name]
+                found = run(region, piece)[piece.writes.index(name)]
+                return self._record.as_onnx(name, found)
+
+            for region, piece in {id(each): each for each in self._pieces.values()}.values():
+                if not set(self.names).issuperset(region.writes):  # others read what is float
+                    others.update(zip(region.writes, run(region, piece), strict=True))
+            yield written
 
     def _as_onnx(self, found: list[NDArray[Any]]) -> Codes:
         pairs = zip(self.names, found, strict=True)
@@ -87,7 +101,7 @@ def _apart(model: onnx.ModelProto, names: Collection[str]) -> dict[str, tuple[Re
     for node in graph.node:
         node.input[:] = [cut.get(name, name) for name in node.input]
     given = {value.name for value in model.graph.input} | {*cut.values()}
-    found = {}
+    found: dict[str, tuple[Region, Piece]] = {}
     for region in regions_of(graph, {*names}, given):
         nodes = [graph.node[place] for place in region.places]
         piece = Piece(model, nodes, region.writes, optimize=False)

@@ -20,7 +20,10 @@ class Kept(MutableMapping[str, Any]):
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="qpasses-", buffering=0)  # noqa: SIM115
+        try:
+            self._file = tempfile.TemporaryFile(prefix="qpasses-", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise UsageError(f"no folder for temporary files: {error}") from error
         self._end, self._lock = 0, Lock()
         self._known: dict[str, Any] = {}
 
@@ -60,8 +63,9 @@ class Kept(MutableMapping[str, Any]):
         content = found.reshape(-1).view(np.uint8).data
         with self._lock:
             self._file.seek(value.begin)
-            while content:
-                content = content[self._file.readinto(content) :]
+            while content and (count := self._file.readinto(content)):
+                content = content[count:]
+        assert not content, "a temporary file was cut"
         return found
 
     def __delitem__(self, name: str) -> None:

@@ -66,15 +66,18 @@ class Cost:
 class Outputs:
     """What is looked at of one sample, by name as float has it: noise is measured against it.
 
-    ``signal`` [outputs] is that of each.
+    ``signal`` [outputs] is that of each. Numbers that float has not are no part of either.
     """
 
     def __init__(self, real: Mapping[str, Any]) -> None:
         self.real = real
-        self.signal = np.array([_energy(values) for values in real.values()])
+        self.signal = np.array([_energy(values, values) for values in real.values()])
 
     def noise(self, found: Mapping[str, Any]) -> NDArray[np.float64]:
-        """[outputs] where those in ``found`` are otherwise; other sizes are all noise."""
+        """[outputs] where those in ``found`` are otherwise; other sizes are all noise.
+
+        So much as 100 dB above the signal where numbers are infinite, or none.
+        """
         pairs = zip(self.real, self.signal.tolist(), strict=True)
         return np.array([self._noise(name, signal, found) for name, signal in pairs])
 
@@ -82,7 +85,11 @@ class Outputs:
         real, other = self.real[name], found.get(name, self.real[name])
         if np.shape(other) != np.shape(real):
             return signal
-        return 0.0 if other is real else _energy(np.subtract(other, real))
+        if other is real:
+            return 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            noise = _energy(np.subtract(other, real, dtype=np.float64), real)
+        return noise if np.isfinite(noise) else _ENDLESS * signal
 
     def sqnr_db(self, noise: NDArray[np.float64]) -> float | None:
         """Of this sample alone."""
@@ -91,8 +98,12 @@ class Outputs:
         return found.sqnr_db
 
 
-def _energy(values: NDArray[Any]) -> float:
-    """The sum of squares; nothing where it is not finite."""
-    flat = values.reshape(-1).astype(np.float64)
-    energy = float(np.dot(flat, flat))
-    return energy if np.isfinite(energy) else 0.0
+def _energy(values: NDArray[Any], real: NDArray[Any]) -> float:
+    """The sum of squares, where ``real`` is finite."""
+    flat, known = values.reshape(-1).astype(np.float64), np.isfinite(real).reshape(-1)
+    if not known.all():
+        flat = flat[known]
+    return float(np.dot(flat, flat))
+
+
+_ENDLESS = 1e10

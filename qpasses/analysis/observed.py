@@ -22,6 +22,16 @@ _COUNTED = 1 << 16
 """So many numbers of a sample are counted in it, spread evenly."""
 
 
+def _dot(a: Array, b: Array) -> float:
+    """The sum of products; in float64 where float32 has not the range."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = float(np.dot(a.reshape(-1), b.reshape(-1)))
+        if np.isfinite(found) or a.dtype == np.float64:
+            return found
+        wide = (each.reshape(-1).astype(np.float64) for each in (a, b))
+        return float(np.dot(*wide))
+
+
 class Likeness:
     """Signal and noise, added up over samples."""
 
@@ -30,8 +40,9 @@ class Likeness:
 
     def add(self, real: Array, error: Array) -> None:
         """``error``: what was found less what is ``real``, of one shape."""
-        r, e = real.reshape(-1), error.reshape(-1)
-        signal, noise, both = (float(np.dot(a, b)) for a, b in ((r, r), (e, e), (r, e)))
+        signal, noise, both = (
+            _dot(*pair) for pair in ((real, real), (error, error), (real, error))
+        )
         self._sums += signal, noise, signal + both, signal + 2 * both + noise
 
     @property
@@ -101,7 +112,8 @@ class Observed:
         self.seen += real.size
         step = max(1, real.size // _COUNTED)
         begin, width = self._bins()
-        places = np.floor((real.reshape(-1)[::step] - begin) / width)
+        shown = real.reshape(-1)[::step].astype(np.float64)
+        places = np.nan_to_num(np.floor((shown - begin) / width))
         places = np.clip(places, 0, _BINS - 1).astype(np.int64)
         self.counts += np.bincount(places, minlength=_BINS)
 
@@ -130,10 +142,9 @@ class Observed:
         clipped = np.clip(alone.constants, *self._limits(alone.real.ndim))
         error = alone.found - alone.real
         self.local.add(alone.real, error)
-        flat = error.reshape(-1)
-        noise = float(np.dot(flat, flat))
+        noise = _dot(error, error)
         weights, clipping, rounding = (
-            float(np.dot((after - before).reshape(-1), flat))
+            _dot(after - before, error)
             for before, after in pairwise(
                 (alone.real, alone.constants, clipped, alone.rounded)
             )
@@ -142,9 +153,13 @@ class Observed:
         self.parts += clipping, rounding, weights, rest
         self.noise += noise
         if self.axis is not None:
+            count = alone.real.shape[self.axis]
             if self.channels is None:
-                self.channels = _Channels(alone.real.shape[self.axis])
-            self.channels.add(alone.real, error, self.axis)
+                self.channels = _Channels(count)
+            if self.channels.count == count:
+                self.channels.add(alone.real, error, self.axis)
+            else:  # a free size, and no channels
+                self.axis = self.channels = None
 
     @property
     def split(self) -> dict[str, float] | None:
@@ -152,7 +167,7 @@ class Observed:
 
         Each is how much of its error lies along the whole one: it may be negative.
         """
-        if self.noise <= 0:
+        if not 0 < self.noise < np.inf:
             return None
         return dict(zip(PARTS, (self.parts / self.noise).tolist(), strict=True))
 
@@ -175,8 +190,8 @@ class _Channels:
         others = tuple(k for k in range(real.ndim) if k != axis % real.ndim)
         self.low = np.minimum(self.low, real.min(axis=others))
         self.high = np.maximum(self.high, real.max(axis=others))
-        self.signal += np.square(real).sum(axis=others)
-        self.noise += np.square(error).sum(axis=others)
+        self.signal += np.square(real, dtype=np.float64).sum(axis=others)
+        self.noise += np.square(error, dtype=np.float64).sum(axis=others)
 
     @property
     def sqnr_db(self) -> list[float | None]:
@@ -189,4 +204,15 @@ def channel_axis(how: AnyQuantization, op: str, rank: int) -> int | None:
         return how.axis
     if rank < 2:
         return None
-    return 1 if rank > 3 or op.startswith("IntConv") else rank - 1
+    if op.startswith("IntConv"):
+        return 1
+    return 1 if rank > 3 and op not in _OF_ROWS else rank - 1
+
+
+_OF_ROWS = frozenset(
+    {
+        *("IntGemm", "IntMatMul", "IntLayerNorm", "ILayerNorm", "TableSoftmax"),
+        *("IntLogSoftmax", "Shiftmax", "IBertSoftmax"),
+    }
+)
+"""What is computed along the last axis."""

@@ -43,14 +43,7 @@ class Piece:
         return self._session.run(self.writes, values)
 
     def _loaded(self, values: Values) -> Session:
-        inputs = [
-            helper.make_tensor_value_info(
-                name,
-                helper.np_dtype_to_tensor_dtype(np.asarray(value).dtype),
-                [None] * np.ndim(value),
-            )
-            for name, value in values.items()
-        ]
+        inputs = [_info(*each) for each in values.items()]
         outputs = [onnx.ValueInfoProto(name=name) for name in self.writes]
         read = set(names_read(self._nodes))
         weights = [each for each in self._model.graph.initializer if each.name in read]
@@ -62,3 +55,13 @@ class Piece:
         )
         config = {"session.disable_quant_qdq": "1"}
         return Session(made, threads=1, arena=False, config=config, optimize=self._optimize)
+
+
+def _info(name: str, value: Any) -> onnx.ValueInfoProto:
+    """Of a tensor, or a sequence of tensors, as ``value`` is one."""
+    is_sequence = isinstance(value, list)
+    first = np.asarray(value[0] if is_sequence and value else value)
+    kind = helper.np_dtype_to_tensor_dtype(first.dtype)
+    if not is_sequence:
+        return helper.make_tensor_value_info(name, kind, [None] * first.ndim)
+    return helper.make_tensor_sequence_value_info(name, kind, None)

@@ -93,6 +93,8 @@ def _of_weights(found: Analysis, place: int, by_source: Mapping[str, Node]) -> R
         "channels": None,
         "free_channels": False,
         "around": [source],
+        "read_by": [],
+        "range_of": None,
     }
 
 
@@ -125,6 +127,8 @@ def _of_activation(found: Analysis, stored: str, node: Node) -> Row:
         "channels": _channels(seen),
         "free_channels": _has_free_channels(found, stored),
         "around": _around(found, stored, node),
+        "read_by": _read_by(found, stored),
+        "range_of": _range_of(found, stored),
     }
 
 
@@ -137,26 +141,48 @@ def _around(found: Analysis, stored: str, node: Node) -> list[str]:
     return [name for name in dict.fromkeys(names) if name in found.pair.float_nodes]
 
 
+def _read_by(found: Analysis, stored: str) -> list[str]:
+    """The ops that read it, those of float in place of tables."""
+    record, names = found.pair.record, list[str]()
+    for node in _readers(found, stored):
+        entry = record.nodes.get(node.name)
+        is_table = entry is not None and entry.function
+        names += Function.from_text(entry.function).ops if entry and is_table else [node.op]
+    return [*dict.fromkeys(names)]
+
+
+def _range_of(found: Analysis, stored: str) -> str | None:
+    """The float tensor whose range it has: where it is but moved about, what others read.
+
+    None where several have.
+    """
+    meanings = found.pair.meanings
+    while (readers := _readers(found, stored)) and not any(map(is_integer, readers)):
+        behind = [tensor.name for node in readers for tensor in node.outputs]
+        behind = [name for name in behind if name in meanings and meanings[name].stored]
+        if len(behind) != 1 or behind[0] not in found.tensors or len(readers) != 1:
+            return None if behind else meanings[stored].real
+        (stored,) = behind
+    return meanings[stored].real
+
+
 def _readers(found: Analysis, stored: str) -> list[Node]:
-    (tensor,) = (
-        tensor
-        for node in found.pair.integer.nodes
-        for tensor in node.outputs
-        if tensor.name == stored
-    )
-    return [*tensor.outputs]
+    return [*found.tensors[stored].outputs]
 
 
 def _has_free_channels(found: Analysis, stored: str) -> bool:
     """Whether nothing that reads a tensor sums its channels: they could have own scales."""
-    readers = _readers(found, stored)
-    return bool(readers) and all(
-        node.op in LOOKUPS
-        or (
-            node.op == "IntConv"
-            and node.attrs.get("group", 1) == found.observed[stored].shape[1]
+    readers, shape = _readers(found, stored), found.observed[stored].shape
+    (writer,) = found.tensors[stored].inputs
+    return (
+        len(shape) > 1
+        and writer.op != "QuantizeLinear"  # an input has one scale
+        and bool(readers)
+        and all(
+            node.op in LOOKUPS
+            or (node.op == "IntConv" and node.attrs.get("group", 1) == shape[1])
+            for node in readers
         )
-        for node in readers
     )
 
 

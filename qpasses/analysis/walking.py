@@ -21,7 +21,7 @@ from qpasses.analysis.worlds import Rounding, Worlds
 from qpasses.checking.accuracy import Accuracy
 from qpasses.checking.meaning import Pair, is_integer
 from qpasses.ir.edges import Edges, dequantize
-from qpasses.ir.graph import is_float, producer
+from qpasses.ir.graph import Tensor, is_float, producer
 from qpasses.ir.progress import Progress
 from qpasses.load.integer_model import IntegerModel
 from qpasses.recover.judge import judged
@@ -32,16 +32,12 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Example:
-    """A sample, and of it what float and the integer graph give where it is looked.
-
-    ``ends``: the outputs of the integer graph, in real numbers.
-    """
+    """A sample, and the outputs that float and the integer graph give, in real numbers."""
 
     sample: str
     feed: Feed
     real: Mapping[str, Any]
     found: Mapping[str, Any]
-    ends: Mapping[str, Any]
 
 
 _EXAMPLES = 3
@@ -53,9 +49,10 @@ class Analysis:
     """What was found of a pair of graphs.
 
     ``observed``: by stored tensor; ``constants``: by step that has some, what its result loses
-    by them alone; ``costs``: by step. ``accuracy``, ``whole`` and ``by_sample``: the integer
-    graph, at what is looked at. ``walked``: samples that were run; ``costed``: those of them
-    that all costs were measured on; ``macs``: by float node.
+    by them alone; ``costs``: by step that what is ``looked`` at depends on. ``accuracy``: of
+    the integer graph's outputs; ``whole`` and ``by_sample``: at what is looked at.
+    ``walked``: samples that were run; ``costed``: those of them that all costs were measured
+    on; ``macs``: by float node; ``tensors``: of the integer graph.
     """
 
     pair: Pair
@@ -65,11 +62,17 @@ class Analysis:
     costs: dict[int, Cost]
     accuracy: Accuracy
     whole: Noise
+    looked: list[str]
     by_sample: list[tuple[str, float | None]] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
     macs: dict[str, int] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(init=False)
     walked: int = 0
     costed: int = 0
+
+    def __post_init__(self) -> None:
+        nodes = self.pair.integer.nodes
+        self.tensors = {tensor.name: tensor for node in nodes for tensor in node.outputs}
 
 
 def analyze(
@@ -89,18 +92,21 @@ def analyze(
 
 
 def looked_at(pair: Pair) -> list[str]:
-    """The float outputs; in place of distributions and probabilities what these are made of.
+    """The float outputs, and of distributions and probabilities what these are made of too.
 
-    A Softmax that is sure of itself hides all noise.
+    A Softmax that is sure of itself hides all noise. In their place, where no output is float,
+    what they are made of.
     """
     stored = {meaning.real for meaning in pair.meanings.values() if meaning.stored}
     found = []
     for tensor in filter(is_float, pair.real.outputs):
+        found.append(tensor.name)
         node = producer(tensor)
-        is_sure = node is not None and node.op in ("Softmax", "LogSoftmax", "Sigmoid")
-        before = node.inputs[0].name if node is not None and is_sure else ""
-        found.append(before if before in stored else tensor.name)
-    return [*dict.fromkeys(found)]
+        if node is not None and node.op in ("Softmax", "LogSoftmax", "Sigmoid"):
+            found.append(node.inputs[0].name)
+    ends = {tensor.name for tensor in pair.real.outputs}
+    kept = [name for name in dict.fromkeys(found) if name in ends or name in stored]
+    return kept or judged(pair.real, pair.sizes)
 
 
 class _Walk:
@@ -109,19 +115,24 @@ class _Walk:
     def __init__(self, read: IntegerModel, pair: Pair, edges: Edges, seconds: float) -> None:
         self._began, self._seconds = monotonic(), seconds
         self._ends = [tensor.name for tensor in pair.real.outputs]
-        worlds = Worlds(pair, looked_at(pair) or judged(pair.real, pair.sizes))
+        worlds = Worlds(pair, [*looked_at(pair), *self._ends])
+        self._looked = [name for name in looked_at(pair) if name in worlds.outputs]
         self._writers = {t.name: node for node in pair.integer.nodes for t in node.outputs}
         self._inside = Inside(read, edges, [*worlds.roundings])
         kept = [place for place, step in enumerate(worlds.steps) if step.has_constants]
-        kept += [k for name, k in worlds.roundings.items() if self._computes(name)]
+        costly = {*kept, *(k for n, k in worlds.roundings.items() if self._computes(n))}
         self._found = Analysis(
             pair,
             worlds,
             {name: self._observed(pair, name) for name in self._inside.names},
-            {place: Likeness() for place in kept if worlds.steps[place].has_constants},
-            {place: Cost.of(len(worlds.outputs)) for place in kept},
-            Accuracy([*worlds.outputs]),
-            Noise(len(worlds.outputs)),
+            {place: Likeness() for place in kept},
+            {
+                place: Cost.of(len(self._looked))
+                for place in sorted(costly & worlds.heard(self._looked))
+            },
+            Accuracy([name for name in self._ends if name in worlds.outputs]),
+            Noise(len(self._looked)),
+            self._looked,
         )
         self._names = {
             pair.meanings[name].real: name for name in reversed([*worlds.roundings])
@@ -164,7 +175,7 @@ class _Walk:
         """All that starts from float's numbers."""
         worlds, found = self._worlds, self._found
         with worlds.walk(feed, is_on=False) as real:
-            outputs = Outputs({name: real[key] for name, key in worlds.outputs.items()})
+            outputs = Outputs({name: real[worlds.outputs[name]] for name in self._looked})
             self._compare_whole(sample, feed, real, outputs)
             self._take_apart(feed, real)
             self._each(lambda place: self._compare_constants(place, real), found.constants)
@@ -178,12 +189,14 @@ class _Walk:
         def codes(stored: str) -> NDArray[Any]:
             return self._codes(self._worlds.roundings[stored], real)
 
-        def observe(stored: str) -> None:
-            apart = {stored: self._inside.alone(stored, feed, codes)}
-            self._observe(stored, real, apart)
-            _trim_behind(apart[stored])
+        with self._inside.apart(feed, codes) as written:
 
-        self._each(observe, self._found.observed)
+            def observe(stored: str) -> None:
+                apart = {stored: written(stored)}
+                self._observe(stored, real, apart)
+                _trim_behind(apart[stored])
+
+            self._each(observe, self._found.observed)
 
     def _compare_whole(self, sample: str, feed: Feed, real: Values, outputs: Outputs) -> None:
         """The integer graph as it is."""
@@ -201,9 +214,11 @@ class _Walk:
         noise = outputs.noise(ours)
         found.whole.add(outputs.signal, noise)
         found.by_sample.append((sample, outputs.sqnr_db(noise)))
+        kept = [name for name in self._ends if name in worlds.outputs]
+        expected = {name: real[worlds.outputs[name]] for name in kept}
+        found.accuracy.update([*expected.values()], [named[name] for name in kept])
         if len(found.examples) < _EXAMPLES:
-            found.examples.append(Example(sample, feed, outputs.real, ours, named))
-        found.accuracy.update([*outputs.real.values()], [*ours.values()])
+            found.examples.append(Example(sample, feed, expected, named))
 
     @property
     def _worlds(self) -> Worlds:
@@ -218,7 +233,7 @@ class _Walk:
         """What the integer graph has for the tensors that are looked at."""
         return {
             name: ends[name] if name in ends else self._real(self._names[name], codes)
-            for name in self._worlds.outputs
+            for name in self._looked
         }
 
     def _real(self, stored: str, codes: Codes) -> NDArray[Any]:
@@ -276,7 +291,7 @@ class _Walk:
         """Measure the costliest steps alone as in float, as far as there is time."""
         worlds, costs = self._worlds, self._found.costs
         with worlds.walk(feed, is_on=True) as stored:
-            ours = {name: stored[key] for name, key in worlds.outputs.items()}
+            ours = {name: stored[worlds.outputs[name]] for name in self._looked}
             noise = outputs.noise(ours)
 
             def gain(place: int) -> None:

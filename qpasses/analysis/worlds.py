@@ -6,7 +6,7 @@ float graph, with all of them on the Q/DQ graph. One that is switched tells what
 or gains: what it changes is computed anew, and nothing else.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -121,20 +121,34 @@ class Step:
 class Worlds:
     """The steps of a pair of graphs, in an order in which they run.
 
-    ``outputs``: of the float tensors that are looked at, under which name their values are.
-    ``roundings``: the place of each stored tensor's step.
+    ``outputs``: of the float tensors that are looked at, under which name their values are;
+    what nothing computes, as a constant, is left out. ``roundings``: the place of each stored
+    tensor's step.
     """
 
     def __init__(self, pair: Pair, outputs: Sequence[str]) -> None:
         ours, theirs = cut_at_stored(pair), cut_at_stored(pair, of_integers=False)
         self.outputs = {n: given_name(n) if n in ours.stored else n for n in outputs}
         self.steps = _in_order([*_steps(pair, ours, theirs, {*self.outputs.values()})])
+        known = {name for step in self.steps for name in step.writes}
+        known |= {tensor.name for tensor in pair.real.inputs}
+        self.outputs = {real: name for real, name in self.outputs.items() if name in known}
         self.roundings = {step.stored: k for k, step in enumerate(self.steps) if step.stored}
         self._writer = {name: k for k, step in enumerate(self.steps) for name in step.writes}
         self._readers: dict[str, list[int]] = {}
         for place, step in enumerate(self.steps):
             for name in step.reads:
                 self._readers.setdefault(name, []).append(place)
+
+    def heard(self, names: Iterable[str]) -> set[int]:
+        """The places of the steps that these float tensors depend on."""
+        found, waiting = set[int](), [self.outputs[name] for name in names]
+        while waiting:
+            place = self.writer(waiting.pop())
+            if place is not None and place not in found:
+                found.add(place)
+                waiting += self.steps[place].reads
+        return found
 
     def writer(self, name: str) -> int | None:
         """The place of the step that writes a tensor; None for inputs."""

@@ -1,12 +1,13 @@
 """``analysis`` of a report: an integer model beside its float model, on samples."""
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from calibration import Samples
-from opsets.errors import ModelError, UsageError, VerificationError
-from qpasses.analysis.findings import Finding, findings
+from opsets.errors import ModelError, QPassesError, VerificationError
+from qpasses.analysis.findings import Finding, costly_in_float, findings
 from qpasses.analysis.rows import left_out, rows_of
 from qpasses.analysis.walking import Analysis, analyze
 from qpasses.checking.inspection import Inspection, Row, inspect_model
@@ -77,10 +78,11 @@ def as_json(
     rows = rows_of(found)
     told = _told(found, read, rows)
     pairs = zip(looked.rows, read.graph.nodes, strict=True)
-    return {
+    made = {
         "samples": {"walked": found.walked, "costed": found.costed},
         "seconds": seconds,
         "sqnr_db": found.whole.sqnr_db,
+        "looked_at": found.looked,
         "outputs": found.accuracy.as_json(),
         "tensors": rows,
         "left_out": left_out(rows),
@@ -89,6 +91,16 @@ def as_json(
         "examples": [example_json(each, detector) for each in found.examples if pictures],
         "graph": [_drawn(row, node) for row, node in pairs],
     }
+    return dict(_finite(made))
+
+
+def _finite(value: Any) -> Any:
+    """``value`` with None for numbers that JSON has not."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return [*map(_finite, value)] if isinstance(value, list | tuple) else value
 
 
 def _told(
@@ -101,7 +113,8 @@ def tried(
     trials: Trials, found: Analysis, read: IntegerModel, progress: Progress
 ) -> dict[str, Any]:
     """What of an analysis is of options that were tried."""
-    options = trials.run(_told(found, read, rows_of(found)), progress)
+    rows = rows_of(found)
+    options = trials.run(_told(found, read, rows), costly_in_float(rows), progress)
     return {
         "tried": [each.as_json() for each in trials.tried],
         "configuration": as_toml(options, trials.preprocessing),
@@ -159,7 +172,7 @@ def look_into(
         made.report["analysis"] = as_json(
             *(found, read, looked, seconds, asked.html_file is not None, detector)
         )
-    except (ModelError, UsageError, VerificationError) as error:
+    except QPassesError as error:
         made.report["warnings"].append(f"where accuracy goes could not be told: {error}")
 
 

@@ -43,7 +43,7 @@ class Detector:
         real = self._session.run(self._names, example.feed, example.sample)
         pairs = {
             "float": dict(zip(self._names, real, strict=True)),
-            "integer": {name: example.ends[name] for name in self._names},
+            "integer": {name: example.found[name] for name in self._names},
         }
         rows = {whose: self._rows(outputs, example) for whose, outputs in pairs.items()}
         return {"name": "detections", "kind": "detections", **rows}

@@ -24,7 +24,11 @@ def example_json(example: Example, detector: Detector | None = None) -> dict[str
     Where there is a ``detector``, what it finds comes first. Raises UsageError.
     """
     pictures = [each for each in map(_channels_first, example.feed.values()) if _is_one(each)]
-    outputs = [_output(name, real, example.found[name]) for name, real in example.real.items()]
+    outputs = [
+        _output(name, real, example.found[name])
+        for name, real in example.real.items()
+        if isinstance(real, np.ndarray) and real.dtype.kind in "fiub"
+    ]
     if detector is not None and pictures:
         factor = min(1.0, _LARGEST / max(pictures[0].shape[2:]))
         outputs.insert(0, _shrunk(detector.found(example), factor))
@@ -98,8 +102,10 @@ def _picture(values: Any, like: NDArray[Any] | None = None) -> str | None:
     except ImportError:
         return None
     known = values if like is None else like
-    low, high = float(known.min()), float(known.max())
-    levels = (values[0].astype(np.float64) - low) * (255 / max(high - low, 1e-9))
+    finite = known[np.isfinite(known)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    shown = np.nan_to_num(values[0].astype(np.float64), nan=low, posinf=high, neginf=low)
+    levels = (shown - low) * (255 / max(high - low, 1e-9))
     pixels = np.moveaxis(np.clip(levels, 0, 255).astype(np.uint8), 0, -1)
     image = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     image.thumbnail((_LARGEST, _LARGEST))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from calibration import Preprocessing, Samples
 from calibration.pieces import loaded
@@ -40,8 +41,8 @@ USUAL = (
 )
 """What is tried besides, behind what findings name."""
 
-_MOST = 8
-"""So many options are tried."""
+_MOST, _FLOATS = 8, 3
+"""So many options are tried, and so many of them are nodes in float."""
 
 ENOUGH_DB = 20.0
 """Nodes go back to float, last of all, where outputs have less."""
@@ -98,18 +99,13 @@ class Trials:
                 f"--try needs {_LEAST} samples at least, of which a quarter judges: there are "
                 f"{len(samples)}"
             )
-        if not isinstance(data, str | Sequence) and not hasattr(data, "__fspath__"):
+        is_read_again = isinstance(data, str | Sequence | np.ndarray)
+        if not is_read_again and not hasattr(data, "__fspath__"):
             raise UsageError("--try reads samples again and again: give a path or a list")
         self._source, self._data = source, data
         self._reading = {"inputs": asked.inputs, "preprocessing": preprocessing}
         self.preprocessing = preprocessing
-        self._judging = samples.spread(len(samples) // 4)
-        others = samples.without(self._judging.names)
-        self._kept_out = [*({*_all_names(samples)} - {*others.names})]
-        self._expected = [
-            Outputs(dict(zip(self._names, found, strict=True)))
-            for _, _, found in reference_runs(source, self._judging)
-        ]
+        self._samples = samples
         self.base = _options_of(settings)
         self.tried: list[Tried] = []
 
@@ -117,21 +113,43 @@ class Trials:
     def _names(self) -> list[str]:
         return [value.name for value in self._source.reference.graph.output]
 
-    def run(self, found: Sequence[Finding], progress: Progress) -> Mapping[str, Any]:
-        """Try what ``found`` names, then what is usual; the options that are left."""
+    def run(
+        self, found: Sequence[Finding], costly: Sequence[Change], progress: Progress
+    ) -> Mapping[str, Any]:
+        """Try what ``found`` names, then what is usual; the options that are left.
+
+        Last, nodes in float: those that are named, then ``costly``.
+        """
         named = [each.change for each in found if each.change]
+        self._choose_judges(named)
         floats = [each for each in named if each.name == "nodes_to_exclude"]
         others = [each for each in (*named, *USUAL) if each not in floats]
         others = [each for each in others if each.applied_to(self.base) != self.base]
-        wanted = [*list(dict.fromkeys(others))[: _MOST - 1], *dict.fromkeys(floats)]
-        advance = progress("try options", len(wanted[:_MOST]) + 1)
+        floats = [*dict.fromkeys((*floats, *costly))][:_FLOATS]
+        wanted = [*[*dict.fromkeys(others)][: _MOST - len(floats)], *floats]
+        advance = progress("try options", len(wanted) + 1)
         best = self._made(self.base)
         advance()
-        for change in wanted[:_MOST]:
+        for change in wanted:
             if change not in floats or best.decibels.mean() < ENOUGH_DB:
                 best = self._try(change, best)
             advance()
         return best.options
+
+    def _choose_judges(self, named: Sequence[Change]) -> None:
+        """A quarter of the samples, of which none is named as a bad one."""
+        bad = [str(each.value) for each in named if each.name == "samples_to_exclude"]
+        names = [
+            name for name in self._samples.names if any(re.fullmatch(b, name) for b in bad)
+        ]
+        good = self._samples.without(names)
+        self._judging = good.spread(len(self._samples) // 4)
+        others = self._samples.without(self._judging.names)
+        self._kept_out = [*({*_all_names(self._samples)} - {*others.names})]
+        self._expected = [
+            dict(zip(self._names, outputs, strict=True))
+            for _, _, outputs in reference_runs(self._source, self._judging)
+        ]
 
     def _try(self, change: Change, best: _Made) -> _Made:
         """The better of two: as it is, or with ``change``."""
@@ -165,9 +183,9 @@ class Trials:
         edges = Edges.between(state.source, state.model, state.record)
         session = RealSession(loaded(state.model), edges)
         rows = []
-        for (name, feed), outputs in zip(self._judging, self._expected, strict=True):
+        for (name, feed), expected in zip(self._judging, self._expected, strict=True):
             found = dict(zip(self._names, session.run(None, feed, name), strict=True))
-            rows.append(outputs.sqnr_db(outputs.noise(found)) or 0.0)
+            rows.append(_nearness(expected, found))
         floats = summarize(state.graph, state.record, state.evidence)["float_nodes"]
         return _Made(options, state, np.array(rows), len(floats))
 
@@ -186,6 +204,25 @@ class Trials:
 
     def _edges(self, model: onnx.ModelProto, made: _Made) -> Edges:
         return Edges.between(made.state.source, model, made.state.record)
+
+
+def _nearness(expected: Mapping[str, Any], found: Mapping[str, Any]) -> float:
+    """In decibels: of outputs in float; of the share of equal labels where none is."""
+    arrays = {name: each for name, each in expected.items() if isinstance(each, np.ndarray)}
+    real = {name: each for name, each in arrays.items() if each.dtype.kind == "f"}
+    if not real:
+        same = {name: _same(found[name], each) for name, each in arrays.items() if each.size}
+        real = {name: np.ones(each.shape) for name, each in same.items()}
+        found = {name: each.astype(np.float64) for name, each in same.items()}
+    outputs = Outputs(real)
+    return outputs.sqnr_db(outputs.noise(found)) or 0.0
+
+
+def _same(found: Any, expected: NDArray[Any]) -> NDArray[Any]:
+    """Which labels are; none where there are more or fewer."""
+    if np.shape(found) != expected.shape:
+        return np.zeros(expected.shape, bool)
+    return np.asarray(found == expected)
 
 
 def _all_names(samples: Samples) -> list[str]:
@@ -217,5 +254,9 @@ def as_toml(options: Mapping[str, Any], preprocessing: Preprocessing | None) -> 
             lines.append(f'target = "{value.name}"' if shipped else "# target: your own file")
         elif not isinstance(value, float) or isfinite(value):
             shown = list(value) if isinstance(value, tuple) else value
-            lines.append(f"{name} = {json.dumps(shown, ensure_ascii=False)}")
+            lines.append(f"{name} = {_as_toml(shown)}")
     return "\n".join(lines) + "\n"
+
+
+def _as_toml(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

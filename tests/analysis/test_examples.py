@@ -13,7 +13,7 @@ from tests.support.small_models import numbers
 
 def shown(real, found, feed=None):
     real, found = {"y": real}, {"y": found}
-    made = Example("a sample", feed or {"x": numbers(1, 4)}, real, found, ends=found)
+    made = Example("a sample", feed or {"x": numbers(1, 4)}, real, found)
     return example_json(made)
 
 

@@ -1,5 +1,7 @@
 """Large arrays of a .npz are read as they are needed, and are what numpy reads."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,18 @@ def test_a_file_with_a_bit_that_was_lost_is_refused(tmp_path):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"all\.npz: cannot be read.*CRC"):
         open_samples(path, FREE_BATCH)
+
+
+def test_an_entry_that_is_cut_or_no_array_is_what_numpy_makes_of_it(tmp_path):
+    whole, path = tmp_path / "whole.npz", tmp_path / "all.npz"
+    np.savez(whole, x=np.ones((4, LARGE), np.uint8))
+    with zipfile.ZipFile(whole) as archive, zipfile.ZipFile(path, "w") as made:
+        made.writestr("x.npy", archive.read("x.npy")[:-1000])
+        made.writestr("other.npy", archive.read("x.npy"))
+        made.writestr("labels.json", b"[0]" * LARGE)
+    with np.load(path) as content:
+        with pytest.raises(ValueError, match="EOF"):
+            archived(path, content)
+        assert archived(path, {"labels.json": content["labels.json"]}) == {
+            "labels.json": b"[0]" * LARGE
+        }
