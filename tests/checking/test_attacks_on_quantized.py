@@ -50,6 +50,12 @@ def test_no_fault_in_what_is_made_of_quantized_models_survives():
     assert [str(each) for each in outcomes if each.result not in campaign.RESULTS[:2]] == []
 
 
+def test_a_kept_scale_of_a_constant_in_float_that_is_an_ulp_off_is_found():
+    (target,) = campaign.targets(["built_32"])
+    outcome = campaign.judge(target, *target.mutant("scale", 0, 150))
+    assert outcome.result == campaign.RESULTS[0]
+
+
 def float32(*values):
     return np.array(values, np.float32)
 

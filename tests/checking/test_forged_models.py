@@ -203,6 +203,21 @@ def test_settings_that_the_graph_contradicts_are_found(body, made_with, recorded
     assert "recorded settings" in refused(made, original)
 
 
+def test_weights_with_one_scale_behind_channels_with_their_own_are_no_crash():
+    original = model(
+        "g (float[1, 3, 5, 4] x) => (float[1, 3, 5, 4] y) {"
+        "a = Conv (x, v) y = Conv <group = 3> (a, w) }",
+        v=numbers(3, 3, 1, 1),
+        w=numbers(3, 1, 1, 1),
+    )
+    feeds = [{"x": numbers(1, 3, 5, 4, seed=seed)} for seed in range(4)]
+    made = copy_of(quantize(original, feeds, activation_scales="per-channel").model)
+    entry = entry_of(made, "configuration")
+    recorded = {"per_channel": False, "activation_scales": "auto"}
+    entry.value = json.dumps(json.loads(entry.value) | recorded)
+    assert "scales of its channels" in refused(made, original)
+
+
 def test_a_branch_without_nodes_is_compared():
     body = """
         [mean] m = ReduceMean <keepdims = 0> (c)

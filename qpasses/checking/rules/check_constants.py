@@ -105,8 +105,13 @@ def stored_matrix(
     The largest weight is 127, unless ``rule`` says else, or the bias needs a wider scale to
     stay below 2**30. A channel of zeros stores its bias in 24 bits. The step of a bias is
     2**-120 at least. ``keeps_sums``: weights are not the nearest levels, see check_rounding.
+    Raises DifferenceError.
     """
     channels = weights.shape[axis]
+    if not per_channel and np.size(x_scale) > 1:
+        raise DifferenceError(
+            "channels of what it reads have scales of their own, its weights one for all"
+        )
     others = tuple(k for k in range(weights.ndim) if k != axis % weights.ndim)
     tops = weights.max(axis=others, initial=0.0), -weights.min(axis=others, initial=0.0)
     largest = np.maximum(*tops).astype(np.float64)
@@ -241,5 +246,6 @@ def stores_nearest(
     if scale.ndim:
         column[axis] = -1
         scale, zero = scale.reshape(column), zero.reshape(column)
-    levels = np.rint(real.astype(np.float64) / scale.astype(np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a scale of 0 stores nothing
+        levels = np.rint(real.astype(np.float64) / scale.astype(np.float64))
     return bool(np.array_equal(stored.astype(np.int64) - zero.astype(np.int64), levels))

@@ -75,7 +75,8 @@ def _unlike_input(
         if given is not None:
             is_same = same(given, value)
         else:
-            is_same = _is_kept(ours, theirs, pair) or _dequantizes(ours, value, pair)
+            kept = _is_kept(ours, theirs, pair)
+            is_same = _dequantizes(ours, value, pair) if kept is None else kept
         return "" if is_same else f"{ours.name!r} is not the constant {theirs.name!r}"
     if ours.name in inside:
         return "" if inside[ours.name] == theirs.name else f"reads {ours.name!r}"
@@ -87,21 +88,24 @@ def _unlike_input(
     return ""
 
 
-def _is_kept(ours: Tensor, theirs: Tensor, pair: Pair) -> bool:
-    """Whether ``ours`` is stored in the integers that the original has for ``theirs``."""
+def _is_kept(ours: Tensor, theirs: Tensor, pair: Pair) -> bool | None:
+    """Whether ``ours``, in the integers that the original has for ``theirs``, means the same.
+
+    None where it is in others, or has a record.
+    """
     view, codes = dequantized(ours), pair.known.codes.get(theirs.name)
     stored = constant(view.stored) if view else None
     if view is None or stored is None or codes is None or stored.shape != codes.levels.shape:
-        return False
+        return None
     column = [1] * stored.ndim
     if view.scale.size > 1:
         column[view.axis] = -1
     zero, scale = (each.reshape(column) for each in (view.zero_point, view.scale))
     if not np.array_equal(stored.astype(np.int64) - zero.astype(np.int64), codes.stored):
-        return False
+        return None
     if view.stored.name in pair.record.tensors:
-        return False
-    return bool(np.allclose(scale.astype(np.float64), codes.scale, rtol=1e-6, atol=0))
+        return None
+    return bool(np.all(scale == np.asarray(codes.scale, np.float32)))
 
 
 def _dequantizes(ours: Tensor, value: NDArray[Any], pair: Pair) -> bool:
