@@ -88,8 +88,11 @@ class Case:
     def found(self, kind: str, text: str, change: Change | None = None) -> Finding:
         """A finding of this tensor; without a change if nothing that it alone is helps."""
         gain = self.row["cost"]["gain_db"]
-        if change is not None and change.is_more and gain is not None and gain < _GAINING:
-            change = None
+        if change is not None and change.is_more:
+            is_float = change.name == "nodes_to_exclude"  # which is said where it was measured
+            least = 0.0 if is_float else _GAINING
+            if (least if gain is None else gain) < _GAINING:
+                change = None
         text = f"{self.row['real']}: {text}"
         return Finding(kind, text, self.row["tensor"], self.share, change)
 

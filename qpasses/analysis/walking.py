@@ -130,7 +130,7 @@ class _Walk:
                 place: Cost.of(len(self._looked))
                 for place in sorted(costly & worlds.heard(self._looked))
             },
-            Accuracy([name for name in self._ends if name in worlds.outputs]),
+            Accuracy(self._ends),
             Noise(len(self._looked)),
             self._looked,
         )
@@ -214,9 +214,9 @@ class _Walk:
         noise = outputs.noise(ours)
         found.whole.add(outputs.signal, noise)
         found.by_sample.append((sample, outputs.sqnr_db(noise)))
-        kept = [name for name in self._ends if name in worlds.outputs]
-        expected = {name: real[worlds.outputs[name]] for name in kept}
-        found.accuracy.update([*expected.values()], [named[name] for name in kept])
+        keys = worlds.outputs  # constants are in neither world, and the same
+        expected = {n: real[keys[n]] if n in keys else each for n, each in named.items()}
+        found.accuracy.update([*expected.values()], ends)
         if len(found.examples) < _EXAMPLES:
             found.examples.append(Example(sample, feed, expected, named))
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isfinite
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from qpasses.jobs.benching import BODIES, KERNELS, Contender, measured
 from qpasses.jobs.resolving import resolved
 from qpasses.load.arguments import Source
 from qpasses.pipeline import State, quantized
-from qpasses.recover.judge import NOISE_DB, Decibels, gains
+from qpasses.recover.judge import NOISE_DB, Decibels
 
 USUAL = (
     Change("accuracy", "balanced"),
@@ -50,8 +51,14 @@ ENOUGH_DB = 20.0
 _LEAST = 8
 """So many samples there have to be: a quarter of them judges."""
 
-_SECONDS = 0.4
+_SECONDS = 1.0
 """So long latencies are measured."""
+
+_ALIKE = 0.1
+"""Latencies that differ by a smaller share are the same: runs of one model do."""
+
+_CERTAIN = 0.05
+"""So likely may it be that chance alone makes one of the options that are tried look good."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,12 @@ class Trials:
         self._samples = samples
         self.base = _options_of(settings)
         self.tried: list[Tried] = []
+        self.begin_db = 0.0
+
+    @property
+    def judges(self) -> int:
+        """How many samples judge."""
+        return len(self._judging)
 
     @property
     def _names(self) -> list[str]:
@@ -129,6 +142,7 @@ class Trials:
         wanted = [*[*dict.fromkeys(others)][: _MOST - len(floats)], *floats]
         advance = progress("try options", len(wanted) + 1)
         best = self._made(self.base)
+        self.begin_db = float(best.decibels.mean())
         advance()
         for change in wanted:
             if change not in floats or best.decibels.mean() < ENOUGH_DB:
@@ -164,8 +178,8 @@ class Trials:
         if np.array_equal(made.decibels, best.decibels):
             self.tried.append(Tried(change.text, 0.0, "changes nothing", kept=False))
             return best
-        kept, price = gains(best.decibels, made.decibels), self._price(best, made)
-        gain = float((made.decibels - best.decibels).mean())
+        gained, price = made.decibels - best.decibels, self._price(best, made)
+        gain, kept = float(gained.mean()), is_beyond_chance(gained, _MOST)
         if not kept and gain >= NOISE_DB:
             price += f"; on {len(self._judging)} samples that may be chance"
         self.tried.append(Tried(change.text, gain, price, kept))
@@ -199,11 +213,25 @@ class Trials:
         ]
         latency = measured(pair, [1], _SECONDS, 0, no_progress).latencies[-1].ratio
         more = made.floats - before.floats
-        text = f"{latency:.2f} times the latency"
+        is_same = abs(latency - 1) < _ALIKE
+        text = "the same latency" if is_same else f"{latency:.2f} times the latency"
         return f"{text}, {more} nodes more in float" if more > 0 else text
 
     def _edges(self, model: onnx.ModelProto, made: _Made) -> Edges:
         return Edges.between(made.state.source, model, made.state.record)
+
+
+def is_beyond_chance(gained: Decibels, tries: int) -> bool:
+    """Whether a gain [samples] is one, of the best of so many ``tries`` that gain nothing.
+
+    By half a dB, and by Student's t of so few samples, one of ``tries`` at a time.
+    """
+    if gained.size < 2:
+        return False
+    z, free = NormalDist().inv_cdf(1 - _CERTAIN / tries), gained.size - 1
+    t = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+    error = float(gained.std(ddof=1)) / gained.size**0.5
+    return bool(gained.mean() >= max(NOISE_DB, t * error))
 
 
 def _nearness(expected: Mapping[str, Any], found: Mapping[str, Any]) -> float:

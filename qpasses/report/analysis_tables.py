@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from qpasses.report.fitted_tables import Column, print_fitted
 from qpasses.report.terminal import print_samples, print_verdict, print_warnings
 
 
@@ -26,24 +27,27 @@ def print_analysis(console: Console, report: dict[str, Any], tensors: int) -> No
 def _print_costs(console: Console, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
-    table = Table(
-        title="What costs most at the outputs", title_justify="left", box=None, pad_edge=False
-    )
-    table.add_column("tensor", overflow="fold")
-    table.add_column("op")
-    for name in ("share", "alone dB", "gain dB", "local dB", "dB", "made by"):
-        table.add_column(name, justify="right" if name != "made by" else "left", no_wrap=True)
-    for row in rows:
-        cost = row["cost"]
-        table.add_row(
-            escape(row["real"]),
-            "weights" if row["kind"] == "weights" else escape(row["op"]),
-            "" if cost["share"] is None else f"{cost['share']:.1%}",
-            *(_number(cost[key]) for key in ("alone_db", "gain_db")),
+    numbers = [Column(name, right=True) for name in ("share", "alone dB", "gain dB")]
+    others = [Column(name, rank=1, right=True) for name in ("local dB", "dB")]
+    columns = [
+        Column("tensor", folds=True),
+        Column("op"),
+        *numbers,
+        *others,
+        Column("made by"),
+    ]
+    cells = [
+        [
+            row["real"],
+            "weights" if row["kind"] == "weights" else row["op"],
+            "" if row["cost"]["share"] is None else f"{row['cost']['share']:.1%}",
+            *(_number(row["cost"][key]) for key in ("alone_db", "gain_db")),
             *(_number(row[key]) for key in ("local_sqnr_db", "sqnr_db")),
             _made_by(row),
-        )
-    console.print(table)
+        ]
+        for row in rows
+    ]
+    print_fitted(console, columns, cells, "What costs most at the outputs")
     console.print()
 
 
@@ -60,7 +64,9 @@ def _made_by(row: dict[str, Any]) -> str:
 def _print_measured(console: Console, found: dict[str, Any]) -> None:
     """On how many samples, and what was left out."""
     samples, left = found["samples"], len(found["left_out"])
-    text = f"costs measured on {samples['costed']} of {samples['walked']} samples"
+    is_some = any(row["cost"] and row["cost"]["samples"] for row in found["tensors"])
+    some = samples["costed"] or ("a part of one" if is_some else 0)
+    text = f"costs measured on {some} of {samples['walked']} samples"
     if left:
         text += f", those of {left} tensors not at all: --seconds gives more time"
     console.print(f"{text}\n", highlight=False)
@@ -81,7 +87,9 @@ def _print_tried(console: Console, found: dict[str, Any]) -> None:
     """What was tried, and the options that are left."""
     if not found.get("tried"):
         return
-    table = Table(title="Tried", title_justify="left", box=None, pad_edge=False)
+    on = found["tried_on"]
+    title = f"Tried on {on['samples']} samples that are held back, from {on['sqnr_db']:.1f} dB"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("option", overflow="fold")
     table.add_column("gain dB", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
@@ -92,6 +100,8 @@ def _print_tried(console: Console, found: dict[str, Any]) -> None:
         table.add_row(escape(each["option"]), gain, kept, escape(each["price"]))
     console.print(table)
     console.print()
+    if not any(each["kept"] for each in found["tried"]):
+        console.print("nothing was kept: these options are those of the model")
     console.print(escape(found["configuration"]), highlight=False)
 
 

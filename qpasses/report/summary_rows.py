@@ -90,7 +90,8 @@ def _left_in_float(report: Report, detail: Detail) -> Rows:
         yield f"left in float: {len(names)} {op}", f"{detail.names(names)}: {reason}"
     if shown is not None and len(left) > shown:
         rest = [len(names) for names in [*left.values()][shown:]]
-        yield f"left in float: {sum(rest)}", f"for {len(rest)} other reasons: see --verbose"
+        others = "another reason" if len(rest) == 1 else f"{len(rest)} other reasons"
+        yield f"left in float: {sum(rest)}", f"for {others}: see --verbose"
 
 
 def _not_tried(report: Report, _detail: Detail) -> Rows:

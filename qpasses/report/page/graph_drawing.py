@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-_ACROSS, _DOWN = 206, 78
+_ACROSS, _DOWN = 226, 78
 """From one node to the next."""
 
-WIDTH, HEIGHT = 180, 48
+WIDTH, HEIGHT = 200, 48
 """Of a node."""
 
 

@@ -1,5 +1,6 @@
 """How values are shown on a page; what is no number where one should be is a dash."""
 
+from math import floor
 from typing import Any
 
 MISSING = "\N{EN DASH}"
@@ -21,6 +22,11 @@ def plain(value: Any) -> Any:
 def decibels(value: Any) -> str:
     """With one digit behind the point, without the unit."""
     return f"{value:.1f}" if isinstance(value, float | int) else MISSING
+
+
+def decibels_at_least(value: Any) -> str:
+    """The same, cut: a verdict says no more than there is, as in a terminal."""
+    return f"{floor(10 * value) / 10:.1f}" if isinstance(value, float | int) else MISSING
 
 
 def gain(value: Any) -> str:
@@ -80,6 +86,17 @@ def setting(value: Any) -> str:
     return MISSING if value is None else str(value)
 
 
-_FILTERS = (decibels, gain, percent, milliseconds, ratio, number, cosine, numbers, setting)
+_FILTERS = (
+    decibels,
+    decibels_at_least,
+    gain,
+    percent,
+    milliseconds,
+    ratio,
+    number,
+    cosine,
+    numbers,
+    setting,
+)
 FILTERS = {each.__name__: each for each in _FILTERS}
 """By the name that templates call them."""
