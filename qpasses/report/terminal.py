@@ -135,10 +135,12 @@ def print_how_to_gain(
     rows.sort(key=lambda row: -row["cost"]["share"])
     if costly := rows[:_COSTLY_SHOWN]:
         shown = (
-            f"{fitting(console, each['tensor'], 4)} ({each['cost']['share']:.0%})"
+            f"{fitting(console, _named(each), 4)} ({each['cost']['share']:.0%})"
             for each in costly
         )
-        _print_line(console, f"costs most: {', '.join(shown)}")
+        left = len(analysis.get("left_out", []))
+        among = f" of {len(rows)} tensors that there was time for" if left else ""
+        _print_line(console, f"costs most{among}: {', '.join(shown)}")
     findings = [each for each in analysis.get("findings", []) if each["option"]]
     if findings:
         _print_line(console, f"try: {findings[0]['option']}: {findings[0]['text']}")
@@ -146,6 +148,11 @@ def print_how_to_gain(
         given = () if data is None else ("--data", data)
         command = "analyze", output, "--against", model, *given
         _print_command(console, "where it is lost", *command)
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    """As the float model calls it, or the node that has the weights."""
+    return f"{row['real']} weights" if row["kind"] == "weights" else str(row["real"])
 
 
 _COSTLY_SHOWN = 3

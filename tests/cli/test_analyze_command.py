@@ -98,7 +98,7 @@ def test_quantize_looks_where_it_is_asked_to(files, tmp_path):
         assert ended.code == 0
         found = json.loads(report.read_text()).get("analysis")
         assert (found and found["samples"]["walked"]) == samples
-        assert ("costs most: d_quantized (" in ended.out) == (samples is not None)
+        assert ("costs most: d (" in ended.out) == (samples is not None)
 
 
 def test_a_page_has_an_analysis_if_nothing_else_is_said(files, tmp_path):

@@ -167,7 +167,7 @@ def test_failed_proofs_name_their_nodes_and_incomplete_ones_say_why(report):
 
 ANALYSIS = {
     "tensors": [
-        {"tensor": name, "cost": {"share": share}}
+        {"real": name, "kind": "activation", "cost": {"share": share}}
         for name, share in (("stem", 0.414), ("head[0]", 0.12), ("neck", 0.09), ("no", 0.01))
     ],
     "findings": [
@@ -188,6 +188,10 @@ def test_where_accuracy_is_lost_is_said_with_what_to_try(report):
         "costs most: stem (41%), head[0] (12%), neck (9%)",
         "try: --residual-type int16: keep the stem in int16",
     ]
+    weights = [{"real": "conv", "kind": "weights", "cost": {"share": 0.9}}]
+    some = {"tensors": weights, "left_out": [{}], "findings": []}
+    first = gained(report | {"analysis": some})[0]
+    assert first == "costs most of 1 tensors that there was time for: conv weights (90%)"
 
 
 def test_without_an_analysis_the_command_that_makes_it_is_said(report):
@@ -209,7 +213,7 @@ def test_quantize_ends_with_what_costs_most_and_what_to_try(tmp_path):
     desk = Desk(tmp_path, made, numbers(20, 2) * 1e-3 + 1)
     *_, first, before, last = desk.quantize().out.splitlines()
     assert first.startswith("for latency: qpasses bench ")
-    assert before.startswith("costs most: x_quantized (100%)")
+    assert before.startswith("costs most: x (100%)")
     assert last.startswith("try: --calibration-overrides x=mse: x: its standard deviation ")
 
 
