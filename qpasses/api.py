@@ -173,7 +173,9 @@ def verify(asked: VerifyOptions) -> Result:
     against, data = asked.against, asked.data
     original = None if against is None else given_source(against)
     if original is None and data is not None:
-        raise UsageError("data are for the float model too: give it (--against, against)")
+        raise UsageError(
+            "samples are compared with the float model: say where it is (--against, against)"
+        )
     if data is None and (asked.samples is not None or asked.preprocessing is not None):
         raise UsageError("samples and preprocessing are about data: give them (--data, data)")
     for name in ("input_shape", "inputs"):

@@ -40,7 +40,12 @@ def _print_slowest(console: Console, found: dict[str, Any]) -> None:
     if not found["slowest"]:
         return
     of = found["latencies"][-1]["graph"]
-    table = Table(title=f"Slowest nodes: {of}", title_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title=f"Slowest nodes, in onnxruntime's profile: {of}",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
     table.add_column("node")
     table.add_column("op", no_wrap=True)
     for name in ("ms a run", "share"):
