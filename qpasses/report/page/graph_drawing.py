@@ -89,10 +89,14 @@ def drawn(graph: list[dict[str, Any]], tensors: list[dict[str, Any]]) -> Drawing
 
 
 def _move_apart(places: list[list[float]]) -> None:
-    """Move to the right what overlaps in its layer; igraph keeps the order, not the gap."""
+    """Move to the right what overlaps in its layer; igraph keeps the order, not the gap.
+
+    The leftmost is at 0 then: igraph begins anywhere.
+    """
     free: dict[float, float] = {}
+    begin = min((left for left, _ in places), default=0)
     for place in sorted(places):
-        left, top = place
+        left, top = place[0] - begin, place[1]
         place[0] = max(left, free.get(top, left))
         free[top] = place[0] + _ACROSS
 

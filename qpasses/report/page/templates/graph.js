@@ -17,7 +17,7 @@ function show(index, scroll = true) {
 }
 
 const boxes = drawing ? [...drawing.querySelectorAll(".node")] : [];
-const places = boxes.map(box => box.transform.baseVal[0].matrix).map(({e, f}) => ({x: e + 90, y: f + 24}));
+const places = boxes.map(box => box.transform.baseVal[0].matrix).map(({e, f}) => ({x: e + 100, y: f + 24}));
 const edges = drawing ? [...drawing.querySelectorAll(".edges path")].map(element => ({element, ends: element.dataset.ends.split(" ").map(Number)})) : [];
 const whole = drawing?.viewBox.baseVal;
 const all = whole && {width: whole.width, height: whole.height};
@@ -79,7 +79,7 @@ function startGraph() {
     const part = svg("rect");
     part.setAttribute("class", "part");
     part.setAttribute("style", box.getAttribute("style") ?? "");
-    for (const [name, value] of Object.entries({x: places[index].x - 90, y: places[index].y - 24, width: 180, height: 48})) part.setAttribute(name, value);
+    for (const [name, value] of Object.entries({x: places[index].x - 100, y: places[index].y - 24, width: 200, height: 48})) part.setAttribute(name, value);
     overview.append(part);
   });
   frame = svg("rect");
