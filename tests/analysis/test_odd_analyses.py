@@ -110,3 +110,27 @@ def test_a_gain_of_few_samples_may_be_chance():
     rng = np.random.default_rng(0)
     best = [max(rng.normal(size=(8, 6)), key=np.mean) * 9 for _ in range(400)]
     assert np.mean([is_beyond_chance(each, 8) for each in best]) < 0.08
+
+
+def test_ranges_have_the_names_that_overrides_take(tmp_path):
+    """A range that only moves on to others is theirs: quantize observes the last of them."""
+    text = """g (float[1, 4, 6, 6] x) => (float[1, 4, 2, 2] y, float[1, 4, 2, 2] z) {
+        a = Conv (x, w) b = MaxPool <kernel_shape = [2, 2]> (a) c = Conv (b, w)
+        d = Slice (c, begin, end) t = Transpose <perm = [0, 1, 3, 2]> (d) y = Conv (t, w)
+        e = Slice (c, zeros, ends) z = Conv (e, w) }"""
+    places = {
+        "begin": [0, 0, 1, 1],
+        "end": [1, 4, 3, 3],
+        "zeros": [0] * 4,
+        "ends": [1, 4, 2, 2],
+    }
+    constants = {name: np.array(each, np.int64) for name, each in places.items()}
+    original = model(text, w=W, **constants)
+    feeds = [{"x": numbers(1, 4, 6, 6, seed=seed)} for seed in range(4)]
+    found = analysis(original, feeds, tmp_path)
+    assert {row_of(found, name)["range_of"] for name in "ab"} == {"b"}
+    assert row_of(found, "c")["range_of"] is None
+    assert row_of(found, "d")["range_of"] == row_of(found, "t")["range_of"]
+    names = {row["range_of"] for row in found["tensors"]} - {None}
+    wanted = [f"{name}=mse" for name in names if row_of(found, name)["kind"] == "activation"]
+    assert qpasses.quantize(original, feeds, calibration_overrides=wanted).verdict == "ok"
