@@ -44,7 +44,10 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Entry:
-    """A node: what it stands for, what it says, its numbers, who writes what it reads."""
+    """A node: what it stands for, what it says, its numbers, who writes what it reads.
+
+    ``writes``: tensors, as a float model calls them.
+    """
 
     name: str
     op: str
@@ -52,6 +55,7 @@ class Entry:
     facts: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
     reads: Sequence[Place]
+    writes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,8 @@ def _entry(node: Node, record: Record) -> Entry:
     arrays = {name: each for name, each in arrays.items() if not _is_said(name, arrays)}
     source = [node.name] if known is None else [node.name, *known.source]
     reads = [_place(tensor) for tensor in node.inputs if constant(tensor) is None]
-    return Entry(node.name, node.op, source, facts, arrays, reads)
+    writes = [tensor.name.removesuffix("_quantized") for tensor in node.outputs]
+    return Entry(node.name, node.op, source, facts, arrays, reads, writes)
 
 
 def _is_said(name: str, arrays: Mapping[str, Any]) -> bool:

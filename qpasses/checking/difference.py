@@ -219,7 +219,22 @@ def _alone(
 ) -> Iterator[Alone]:
     """The nodes of a side that have none on the other."""
     computing = {source: name for name, each in others.items() for source in each.source}
+    writing = {
+        written: name
+        for name, each in others.items()
+        for written in each.writes
+        if each.op not in QUANTIZING
+    }
+    readers: dict[str, list[str]] = {}
+    for name, entry in entries.items():
+        for place, _ in entry.reads:
+            readers.setdefault(place, []).append(name)
     for name, entry in entries.items():
         if name not in paired:
-            within = next((computing[each] for each in entry.source if each in computing), "")
-            yield Alone(side, name, entry.op, within)
+            within = [computing[each] for each in entry.source if each in computing]
+            if entry.op not in QUANTIZING:  # what a node took in before has lost its name
+                within += [writing[each] for each in entry.writes if each in writing]
+                before = {computing.get(place) for place, _ in entry.reads}
+                behind = {computing.get(place) for place in readers.get(name, ())}
+                within += [each for each in before & behind if each]
+            yield Alone(side, name, entry.op, next(iter(within), ""))

@@ -172,6 +172,16 @@ def test_float_nodes_are_found_by_name_or_within_what_computes_them(made):
     assert "pool" not in alone and "pool" not in ops
 
 
+def test_a_bias_is_within_the_product_that_took_it_in_before_it_had_a_record():
+    text = """net (float[2, 3] x) => (float[2, 3] y) {
+        [product] a = MatMul (x, w) [bias] b = Add (a, c) [clamp] y = Relu (b) }"""
+    original = model(text, w=numbers(3, 3), c=numbers(3))
+    integer = qpasses.quantize(original, [{"x": numbers(2, 3)}] * 2).model
+    alone = {each.name: each.within for each in qpasses.diff(original, integer).alone}
+    assert alone["bias"] == alone["clamp"] == "product"
+    assert alone["y_dequantize"] == ""
+
+
 def test_either_may_come_first(made):
     forth, back = qpasses.diff(named(), made), qpasses.diff(made, named())
     assert {each.one for each in forth.nodes} == {each.other for each in back.nodes}
