@@ -236,5 +236,5 @@ def _alone(
                 within += [writing[each] for each in entry.writes if each in writing]
                 before = {computing.get(place) for place, _ in entry.reads}
                 behind = {computing.get(place) for place in readers.get(name, ())}
-                within += [each for each in before & behind if each]
+                within += sorted(each for each in before & behind if each)
             yield Alone(side, name, entry.op, next(iter(within), ""))
