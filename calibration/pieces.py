@@ -40,14 +40,13 @@ def loaded(model: onnx.ModelProto, **options: Any) -> "Session | Pieces":
 
 @dataclass(frozen=True)
 class Draft:
-    """Nodes of a piece: what it reads of others, its weights, and what it hands on or gives.
+    """Nodes of a piece: what it reads of others, and what it hands on or gives.
 
     ``ended``: what it reads and no later piece does.
     """
 
     nodes: Sequence[onnx.NodeProto]
     read: Sequence[str]
-    weights: Sequence[str]
     handed_on: Sequence[str]
     given: Sequence[str]
     ended: Sequence[str]
@@ -108,8 +107,7 @@ def drafted(model: onnx.ModelProto, cuts: Sequence[range]) -> list[Draft]:
         handed_on = [name for name in written if last.get(name, place) > place]
         given = [name for name in written if name in ends and name not in set(handed_on)]
         ended = [name for name in read if last[name] == place]
-        own = [name for name in names if name in weights]
-        drafts.append(Draft(nodes, read, own, handed_on, given, ended))
+        drafts.append(Draft(nodes, read, handed_on, given, ended))
         there.update(written)
     return drafts
 
@@ -132,36 +130,51 @@ def _cuts(model: onnx.ModelProto) -> list[range]:
 
 
 class Parts:
-    """What is drafted of ``model``, as models."""
+    """Parts of ``model``, as models."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model
         self._weights = {tensor.name: tensor for tensor in model.graph.initializer}
         self._known = {value.name: value for value in _values(model.graph)}
+        self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
 
     def of(self, draft: Draft) -> onnx.ModelProto:
         """What is drafted."""
         known = self._known
+        ends = dict.fromkeys([*draft.handed_on, *draft.given])
+        inputs = [known[name] for name in draft.read]
+        made = self.model_of(draft.nodes, inputs, [known.get(n, _named(n)) for n in ends])
+        inner = (name for node in draft.nodes for name in node.output if name not in ends)
+        made.graph.value_info.extend(known[name] for name in inner if name in known)
+        return made
+
+    def model_of(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        inputs: Iterable[onnx.ValueInfoProto],
+        outputs: Iterable[onnx.ValueInfoProto],
+    ) -> onnx.ModelProto:
+        """These nodes, with the weights that they read and the functions that they call."""
         made = onnx.ModelProto(ir_version=self._model.ir_version)
         made.opset_import.extend(self._model.opset_import)
-        made.functions.extend(called(draft.nodes, self._model.functions))
-        graph = made.graph
+        made.functions.extend(_called(nodes, self._functions))
+        graph, weights = made.graph, self._weights
         graph.name = self._model.graph.name
-        graph.node.extend(draft.nodes)
-        graph.initializer.extend(self._weights[name] for name in draft.weights)
-        graph.input.extend(known[name] for name in draft.read)
-        ends = dict.fromkeys([*draft.handed_on, *draft.given])
-        graph.output.extend(known.get(n, onnx.ValueInfoProto(name=n)) for n in ends)
-        inner = (name for node in draft.nodes for name in node.output if name not in ends)
-        graph.value_info.extend(known[name] for name in inner if name in known)
+        graph.node.extend(nodes)
+        graph.initializer.extend(weights[n] for n in names_read(nodes) if n in weights)
+        graph.input.extend(inputs)
+        graph.output.extend(outputs)
         return made
 
 
-def called(
-    nodes: Iterable[onnx.NodeProto], functions: Iterable[onnx.FunctionProto]
+def _named(name: str) -> onnx.ValueInfoProto:
+    return onnx.ValueInfoProto(name=name)
+
+
+def _called(
+    nodes: Iterable[onnx.NodeProto], functions: Mapping[_Key, onnx.FunctionProto]
 ) -> Iterable[onnx.FunctionProto]:
     """Those of ``functions`` that ``nodes`` call, their subgraphs, or what is called so."""
-    known = {(each.domain, each.name, each.overload): each for each in functions}
     found, waiting = dict[_Key, onnx.FunctionProto](), list(nodes)
     while waiting:
         node = waiting.pop()
@@ -170,9 +183,9 @@ def called(
                 for graph in [attribute.g, *attribute.graphs]:
                     waiting += graph.node
         key = node.domain, node.op_type, node.overload
-        if key in known and key not in found:
-            found[key] = known[key]
-            waiting += known[key].node
+        if key in functions and key not in found:
+            found[key] = functions[key]
+            waiting += functions[key].node
     return found.values()
 
 

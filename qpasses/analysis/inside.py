@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calibration import Session
 from calibration.inputs import Feed
+from calibration.pieces import Parts
 from qpasses.analysis.kept import Kept
 from qpasses.analysis.piece import Piece
 from qpasses.analysis.regions import Region, regions_of
@@ -36,7 +37,10 @@ class Inside:
         self._outputs = [value.name for value in read.model.graph.output]
         self._whole = Session(_giving(read.model, self.names, known), optimize=False)
         self._given = {given_name(name): name for name in self.names}
-        self._pieces = _apart(read.model, self.names)
+        pairs, stored = _apart(read.model, self.names), {*self.names}
+        self._pieces = {name: pair for pair in pairs for name in pair[0].writes}
+        # what others read in float
+        self._between = [pair for pair in pairs if not stored.issuperset(pair[0].writes)]
 
     def run(self, feed: Feed, sample: str) -> tuple[Codes, list[Any]]:
         """On ``feed`` of the float model; and its outputs in real numbers."""
@@ -69,9 +73,8 @@ class Inside:
                 found = run(region, piece)[piece.writes.index(name)]
                 return self._record.as_onnx(name, found)
 
-            for region, piece in {id(each): each for each in self._pieces.values()}.values():
-                if not set(self.names).issuperset(region.writes):  # others read what is float
-                    others.update(zip(region.writes, run(region, piece), strict=True))
+            for region, piece in self._between:
+                others.update(zip(region.writes, run(region, piece), strict=True))
             yield written
 
     def _as_onnx(self, found: list[NDArray[Any]]) -> Codes:
@@ -94,16 +97,15 @@ def _giving(
     return made
 
 
-def _apart(model: onnx.ModelProto, names: Collection[str]) -> dict[str, tuple[Region, Piece]]:
-    """By tensor, the nodes that write it from stored ones, which they are given."""
+def _apart(model: onnx.ModelProto, names: Collection[str]) -> list[tuple[Region, Piece]]:
+    """The nodes between stored tensors, which they are given, in an order to run them in."""
     cut, graph = {name: given_name(name) for name in names}, onnx.GraphProto()
     graph.node.extend(model.graph.node)
     for node in graph.node:
         node.input[:] = [cut.get(name, name) for name in node.input]
     given = {value.name for value in model.graph.input} | {*cut.values()}
-    found: dict[str, tuple[Region, Piece]] = {}
+    parts, found = Parts(model), []
     for region in regions_of(graph, {*names}, given):
         nodes = [graph.node[place] for place in region.places]
-        piece = Piece(model, nodes, region.writes, optimize=False)
-        found.update(dict.fromkeys(region.writes, (region, piece)))
+        found.append((region, Piece(parts, nodes, region.writes, optimize=False)))
     return found

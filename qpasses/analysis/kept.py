@@ -21,9 +21,10 @@ class Kept(MutableMapping[str, Any]):
 
     def __init__(self) -> None:
         try:
-            self._file = tempfile.TemporaryFile(prefix="qpasses-", buffering=0)  # noqa: SIM115
+            file = tempfile.TemporaryFile(prefix="qpasses-", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise UsageError(f"no folder for temporary files: {error}") from error
+        self._file = file  # which `close` closes
         self._end, self._lock = 0, Lock()
         self._known: dict[str, Any] = {}
 

@@ -9,28 +9,27 @@ import onnx
 from onnx import helper
 
 from calibration import Session
-from calibration.large_weights import names_read
-from calibration.pieces import called
+from calibration.pieces import Parts
 
 Values = Mapping[str, Any]
 """By name: arrays, in the order of axes that the graph has them in."""
 
 
 class Piece:
-    """Some nodes in a session of their own, on one thread.
+    """Some nodes of ``parts`` in a session of their own, on one thread.
 
     ``optimize``: let onnxruntime do so.
     """
 
     def __init__(
         self,
-        model: onnx.ModelProto,
+        parts: Parts,
         nodes: Sequence[onnx.NodeProto],
         writes: Sequence[str],
         *,
         optimize: bool = True,
     ) -> None:
-        self._model, self._nodes, self.writes = model, nodes, writes
+        self._parts, self._nodes, self.writes = parts, nodes, writes
         self._optimize = optimize
         self._session: Session | None = None
         self._lock = Lock()
@@ -45,14 +44,7 @@ class Piece:
     def _loaded(self, values: Values) -> Session:
         inputs = [_info(*each) for each in values.items()]
         outputs = [onnx.ValueInfoProto(name=name) for name in self.writes]
-        read = set(names_read(self._nodes))
-        weights = [each for each in self._model.graph.initializer if each.name in read]
-        made = onnx.ModelProto(
-            ir_version=self._model.ir_version,
-            opset_import=self._model.opset_import,
-            functions=called(self._nodes, self._model.functions),
-            graph=helper.make_graph(self._nodes, "piece", inputs, outputs, weights),
-        )
+        made = self._parts.model_of(self._nodes, inputs, outputs)
         config = {"session.disable_quant_qdq": "1"}
         return Session(made, threads=1, arena=False, config=config, optimize=self._optimize)
 

@@ -115,8 +115,9 @@ class _Walk:
     def __init__(self, read: IntegerModel, pair: Pair, edges: Edges, seconds: float) -> None:
         self._began, self._seconds = monotonic(), seconds
         self._ends = [tensor.name for tensor in pair.real.outputs]
-        worlds = Worlds(pair, [*looked_at(pair), *self._ends])
-        self._looked = [name for name in looked_at(pair) if name in worlds.outputs]
+        looked = looked_at(pair)
+        worlds = Worlds(pair, [*looked, *self._ends])
+        self._looked = [name for name in looked if name in worlds.outputs]
         self._writers = {t.name: node for node in pair.integer.nodes for t in node.outputs}
         self._inside = Inside(read, edges, [*worlds.roundings])
         kept = [place for place, step in enumerate(worlds.steps) if step.has_constants]

@@ -19,6 +19,7 @@ from onnx import helper, numpy_helper
 
 from calibration import Session
 from calibration.inputs import Feed
+from calibration.pieces import Parts
 from qpasses.analysis.kept import Kept
 from qpasses.analysis.piece import Piece, Values
 from qpasses.analysis.regions import regions_of
@@ -266,10 +267,11 @@ def _steps(pair: Pair, ours: Cut, theirs: Cut, outputs: AbstractSet[str]) -> Ite
 
     for value in graph.input:
         yield from roundings(value.name)
+    kinds = [(cut, Parts(cut.model)) for cut in (ours, theirs)]
     for region in regions_of(graph, ends, given):
         on, off = (
-            Piece(cut.model, [cut.model.graph.node[k] for k in region.places], region.writes)
-            for cut in (ours, theirs)
+            Piece(parts, [cut.model.graph.node[k] for k in region.places], region.writes)
+            for cut, parts in kinds
         )
         is_same = all(graph.node[k] == other.node[k] for k in region.places)
         names = [graph.node[k].name for k in region.places]
