@@ -1,6 +1,7 @@
 """Detections: what a user's function finds in outputs, to be drawn over pictures."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,18 @@ def check_detections(asked: PageOptions) -> None:
         given_function(asked.detections, "detections")
 
 
+def check_pictures(source: Source) -> None:
+    """Raise UsageError if there is nothing that detections could be drawn over."""
+    if find_spec("PIL") is None:
+        raise UsageError("detections are drawn over pictures: pip install 'qpasses[images]'")
+    shapes = [spec.shape for spec in source.specs]
+    if not any(len(shape) == 4 and {shape[1], shape[3]} & {1, 3, None} for shape in shapes):
+        raise UsageError(
+            f"detections are drawn over pictures [1, 1 or 3, H, W] or [1, H, W, 1 or 3]: "
+            f"{source.path} takes none"
+        )
+
+
 class Detector:
     """``function`` takes the outputs of a sample by name, and gives rows of ``_ROW``.
 
@@ -35,6 +48,7 @@ class Detector:
 
     def __init__(self, function: Any, source: Source) -> None:
         self._function = given_function(function, "detections")
+        check_pictures(source)
         self._session = Session(source.reference)
         self._names = [value.name for value in source.reference.graph.output]
 

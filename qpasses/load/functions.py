@@ -15,8 +15,9 @@ def given_function(given: Any, option: str) -> Callable[..., Any]:
 
     Raises UsageError, naming ``option``.
     """
+    function: Callable[..., Any] = given
     if callable(given):
-        return given  # type: ignore[no-any-return]
+        return function
     module, colon, name = given.partition(":") if isinstance(given, str) else ("", "", "")
     if not (module and colon and name):
         raise UsageError(f"{option}: MODULE:FUNCTION is needed, got {shown(given)}")
@@ -26,13 +27,15 @@ def given_function(given: Any, option: str) -> Callable[..., Any]:
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
+        function = found
     except Exception as error:  # whatever a user's module raises
         raise UsageError(
             f"{option} {given}: {type(error).__name__}: {error} (modules are looked for in "
             f"{here} and where Python has its own)"
         ) from error
     finally:
-        sys.path.remove(here)
-    if not callable(found):
-        raise UsageError(f"{option} {given}: {shown(found)} cannot be called")
-    return found  # type: ignore[no-any-return]
+        if here in sys.path:  # unless that module took it out
+            sys.path.remove(here)
+    if not callable(function):
+        raise UsageError(f"{option} {given}: {shown(function)} cannot be called")
+    return function

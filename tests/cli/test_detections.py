@@ -8,7 +8,7 @@ import pytest
 import qpasses
 from opsets.errors import UsageError
 from tests.support.commands import USAGE, assert_refused, run
-from tests.support.small_models import cnn, pictures, save
+from tests.support.small_models import cnn, model, numbers, pictures, save
 
 FUNCTIONS = """
 import numpy as np
@@ -117,3 +117,16 @@ def test_quantize_refuses_what_is_no_function_and_warns_of_one_that_fails(files,
 def test_without_a_page_nothing_is_drawn(files):
     with pytest.raises(UsageError, match="--html"):
         qpasses.quantize(files[0], np.load(files[2]), detections=len)
+
+
+def test_a_model_without_pictures_is_refused_and_without_pillow_any(
+    files, tmp_path, monkeypatch
+):
+    pytest.importorskip("vl_convert")
+    vectors = model("g (float[2, 4] x) => (float[2, 4] y) { y = Relu (x) }")
+    data = [{"x": numbers(2, 4, seed=seed)} for seed in range(3)]
+    made = qpasses.quantize(vectors, data).model
+    with pytest.raises(UsageError, match="takes none"):
+        qpasses.analyze(made, vectors, data, html_file=tmp_path / "p.html", detections=len)
+    monkeypatch.setattr("qpasses.jobs.detecting.find_spec", lambda _: None)
+    assert_refused(analyzed(files, "own_boxes:found"), USAGE, "pip install 'qpasses[images]'")
