@@ -7,6 +7,7 @@ import pytest
 
 from qpasses import quantize
 from tests.bench.large_graphs import SHAPE, SHAPES
+from tests.support.thoroughness import THOROUGH
 
 FEED = {"x": np.linspace(-1, 1, np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)}
 
@@ -24,8 +25,9 @@ def calls(shape, count, **options):
 
 @pytest.mark.parametrize("shape", ["wide_join", "shared_joins"])
 def test_the_work_up_to_the_qdq_graph_is_linear_in_the_nodes(shape):
+    counts = (80, 160, 320) if THOROUGH else (40, 80, 160)
     quantize(SHAPES[shape](30), [FEED], emit="qdq")  # what is done once is done
-    few, more, many = (calls(shape, count, emit="qdq") for count in (40, 80, 160))
+    few, more, many = (calls(shape, count, emit="qdq") for count in counts)
     assert many - more <= 2 * SLACK * (more - few)
 
 
