@@ -171,7 +171,7 @@ def _bad_samples(
     far = [(place, times) for place, times in beyond if times >= _FAR]
     places = [place for place, _ in far]
     worst = max({*places}, key=places.count, default=None)
-    if worst is None or places.count(worst) < len(tensors) / 4:
+    if worst is None or places.count(worst) < max(2, len(tensors) / 4):
         return
     times = median(times for place, times in far if place == worst)
     yield Finding(
@@ -442,8 +442,9 @@ def _in_float(row: Row) -> Change:
 
 
 def _is_cut(row: Row) -> bool:
-    """Whether only parts of it are read."""
-    return bool(row["read_by"]) and _CUTTING.issuperset(row["read_by"])
+    """Whether only parts of it are read, or it is a mask whose range leaves it out."""
+    is_mask = row["smallest"] is not None and row["smallest"] < -_MASKED < row["range"][0]
+    return is_mask or (bool(row["read_by"]) and _CUTTING.issuperset(row["read_by"]))
 
 
 _CUTTING = frozenset({"Slice", "Pad", "Gather", "GatherND", "GatherElements", "Split"})

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import qpasses
-from qpasses.analysis.findings import Change
-from tests.support.small_models import numbers
+from qpasses.analysis.findings import Change, costly_in_float, findings
+from tests.support.small_models import model, numbers
 from tests.support.spoiled import straight, straight_feeds
 from tests.support.thoroughness import only_thorough
 
@@ -131,3 +131,116 @@ def test_a_change_is_an_option_of_the_command_line():
     assert more.text == "--nodes-to-exclude 'a|b'"
     assert more.applied_to({"nodes_to_exclude": ["c"]}) == {"nodes_to_exclude": ("a|b", "c")}
     assert more.applied_to({}) == {"nodes_to_exclude": ("a|b",)}
+
+
+VECTORS = [{"x": numbers(2, 8, seed=seed)} for seed in range(20)]
+CONFIGURATION = {
+    "activation_bits": 8,
+    "accuracy": "balanced",
+    "calibration_method": "minmax",
+    "calibration_overrides": [],
+    "samples": 8,
+}
+
+
+def row(name, share, low=-1.0, high=1.0, counts=(1,) * 8, gain=1.0, **more):
+    """Of an activation with such a range, whose numbers fill eight bins of it."""
+    step = (high - low) / len(counts)
+    usual = {
+        "tensor": f"{name}_quantized",
+        "real": name,
+        "range_of": name,
+        "kind": "activation",
+        "op": "IntGemm",
+        "type": "uint8",
+        "shape": [1, 8],
+        "function": [],
+        "read_by": ["IntGemm"],
+        "around": [name, f"behind_{name}"],
+        "free_channels": False,
+        "scale": (high - low) / 255,
+        "zero_point": 128,
+        "range": [low, high],
+        "smallest": low,
+        "largest": high,
+        "clipped": 0.0,
+        "split": {"clipping": 0.0},
+        "local_sqnr_db": 40.0,
+        "channels": None,
+        "histogram": {
+            "counts": [*counts],
+            "edges": [low + step * place for place in range(len(counts) + 1)],
+        },
+        "cost": {"share": share, "alone_db": 20.0, "gain_db": gain, "samples": 1},
+    }
+    return usual | more
+
+
+def found_in(*rows):
+    return [(each.kind, each.change) for each in findings(rows, {}, [], CONFIGURATION)]
+
+
+def test_a_mask_has_a_gap_and_a_softmax_behind_it():
+    masked = {"low": -1e4, "high": 5.0, "read_by": ["TableSoftmax"]}
+    ((kind, change),) = found_in(row("m", 1, counts=(9, 0, 0, 0, 0, 0, 0, 9), **masked))
+    assert kind == "mask" and change == Change("calibration_overrides", "m=-100,5", True)
+    kinds = {
+        kind for kind, _ in found_in(row("m", 1, counts=(9, 0, 5, 3, 0, 0, 0, 9), **masked))
+    }
+    assert "mask" not in kinds
+    elsewhere = masked | {"read_by": ["IntAdd"]}
+    assert "mask" not in {kind for kind, _ in found_in(row("m", 1, **elsewhere))}
+
+
+@pytest.mark.parametrize("read_by", [["IntGemm"], ["Slice"]])
+@pytest.mark.parametrize("smallest", [-2.0, -1e4])
+def test_tails_that_nobody_reads_and_masks_that_are_cut_are_left_alone(read_by, smallest):
+    tails = {"smallest": smallest, "clipped": 0.1, "split": {"clipping": 0.9}}
+    kinds = [kind for kind, _ in found_in(row("t", 1, read_by=read_by, **tails))]
+    is_worth_it = read_by == ["IntGemm"] and smallest == -2
+    assert ("clipped tails" in kinds) == is_worth_it
+
+
+def test_a_range_is_widened_and_no_side_of_it_cut():
+    tails = {"smallest": -2.0, "largest": 0.5, "clipped": 0.1, "split": {"clipping": 0.9}}
+    assert found_in(row("t", 1, **tails)) == [
+        ("clipped tails", Change("calibration_overrides", "t=-2,1", True))
+    ]
+
+
+def test_an_option_is_named_once_and_only_if_what_it_is_of_gains():
+    tails = {"smallest": -2.0, "clipped": 0.1, "split": {"clipping": 0.9}}
+    assert [change for _, change in found_in(row("t", 0.5, gain=0.0, **tails))] == [None]
+    twice = row("t", 0.6, **tails), row("u", 0.4, range_of="t", **tails)
+    assert [change is None for _, change in found_in(*twice)] == [False, True]
+    divided = {"read_by": ["Div"]}
+    for gain, is_named in ((1.0, True), (None, False)):
+        ((kind, change),) = found_in(row("d", 1, gain=gain, **divided))
+        assert kind == "small divisors" and (change is not None) == is_named
+
+
+def test_what_costs_most_and_gains_may_go_back_to_float():
+    rows = [row("a", 0.5), row("b", 0.3, gain=0.0), row("x", 0.1, op="QuantizeLinear")]
+    changes = [Change("nodes_to_exclude", name, True) for name in ("a", "x|behind_x")]
+    assert costly_in_float(rows) == changes
+
+
+def test_a_mask_that_quantize_leaves_out_of_the_range_is_no_finding():
+    text = """g (float[2, 8] x, float[2, 8] m) => (float[2, 8] y) {
+        a = MatMul (x, v) b = Add (a, m) s = Softmax <axis = 1> (b) y = MatMul (s, v) }"""
+    made = model(text, v=numbers(8, 8))
+    feeds = [
+        {**feed, "m": np.where(numbers(2, 8, seed=place + 50) > 1, np.float32(-1e4), 0)}
+        for place, feed in enumerate(VECTORS)
+    ]
+    kinds = {each["kind"] for each in analyzed(integers(made, feeds), made, feeds)["findings"]}
+    assert not kinds & {"clipped tails", "too few samples", "mask"}
+
+
+def test_what_is_divided_by_is_told_of():
+    text = """g (float[2, 8] x) => (float[2, 8] y) {
+        a = MatMul (x, v) b = Abs (a) d = Add (b, small) [inverse] y = Reciprocal (d) }"""
+    made = model(text, v=numbers(8, 8), small=np.float32(0.03))
+    first = analyzed(integers(made, VECTORS), made, VECTORS)["findings"][0]
+    assert first["kind"] == "small divisors" and "Reciprocal" in first["text"]
+    assert "inverse" in first["option"]
