@@ -374,7 +374,7 @@ class AnalyzeOptions(PageOptions, SampleOptions):
     try_options: bool = option(
         False,
         "Quantize again with the options that findings name, and usual ones, one by one on "
-        "three quarters of the samples; keep what gains on the others.",
+        "three quarters of the samples; keep what gains on those that are held back.",
         RUN,
         flag="try",
     )

@@ -117,7 +117,7 @@ def tried(
     options = trials.run(_told(found, read, rows), costly_in_float(rows), progress)
     return {
         "tried": [each.as_json() for each in trials.tried],
-        "tried_on": {"samples": trials.judges, "sqnr_db": trials.begin_db},
+        "tried_on": trials.begin,
         "configuration": as_toml(options, trials.preprocessing),
     }
 

@@ -51,6 +51,12 @@ ENOUGH_DB = 20.0
 _LEAST = 8
 """So many samples there have to be: a quarter of them judges."""
 
+_FOLDS = 4
+"""Quarters that judge what the others make, one after the other, where samples are few."""
+
+_MANY = 64
+"""Of so many samples one quarter is enough."""
+
 _SECONDS = 1.0
 """So long latencies are measured."""
 
@@ -63,10 +69,14 @@ _CERTAIN = 0.05
 
 @dataclass(frozen=True)
 class Tried:
-    """An option, what the outputs gain by it in decibels, and at what price."""
+    """An option, what the outputs gain by it in decibels, and at what price.
+
+    ``samples``: so many judged, the first quarter alone where nothing is gained there.
+    """
 
     option: str
     gain_db: float | None
+    samples: int
     price: str
     kept: bool
 
@@ -76,13 +86,30 @@ class Tried:
 
 
 @dataclass(frozen=True)
+class _Fold:
+    """Samples that judge, what float makes of them, and those that take no part in making."""
+
+    judging: Samples
+    expected: Sequence[Mapping[str, Any]]
+    kept_out: Sequence[str]
+
+
+@dataclass
 class _Made:
-    """What came of some options: the model, how near its outputs are to float, its cost."""
+    """What came of some options: the model, how near its outputs are to float, its cost.
+
+    ``state`` and ``floats``: of the first fold; ``decibels``: of each fold so far.
+    """
 
     options: Mapping[str, Any]
     state: State
-    decibels: Decibels
     floats: int
+    decibels: list[Decibels]
+
+    @property
+    def mean_db(self) -> float:
+        """Of all samples that judged."""
+        return float(np.concatenate(self.decibels).mean())
 
 
 class Trials:
@@ -115,12 +142,13 @@ class Trials:
         self._samples = samples
         self.base = _options_of(settings)
         self.tried: list[Tried] = []
-        self.begin_db = 0.0
+        self._begun: Sequence[Decibels] = []
 
     @property
-    def judges(self) -> int:
-        """How many samples judge."""
-        return len(self._judging)
+    def begin(self) -> dict[str, Any]:
+        """How many samples judged the model as it was, and how near float it was on them."""
+        found = np.concatenate(self._begun)
+        return {"samples": found.size, "sqnr_db": float(found.mean())}
 
     @property
     def _names(self) -> list[str]:
@@ -142,28 +170,33 @@ class Trials:
         wanted = [*[*dict.fromkeys(others)][: _MOST - len(floats)], *floats]
         advance = progress("try options", len(wanted) + 1)
         best = self._made(self.base)
-        self.begin_db = float(best.decibels.mean())
+        self._begun = best.decibels
         advance()
         for change in wanted:
-            if change not in floats or best.decibels.mean() < ENOUGH_DB:
+            if change not in floats or best.mean_db < ENOUGH_DB:
                 best = self._try(change, best)
             advance()
         return best.options
 
     def _choose_judges(self, named: Sequence[Change]) -> None:
-        """A quarter of the samples, of which none is named as a bad one."""
+        """Quarters of the samples, without those that are named as bad ones."""
         bad = [str(each.value) for each in named if each.name == "samples_to_exclude"]
         names = [
             name for name in self._samples.names if any(re.fullmatch(b, name) for b in bad)
         ]
         good = self._samples.without(names)
-        self._judging = good.spread(len(self._samples) // 4)
-        others = self._samples.without(self._judging.names)
-        self._kept_out = [*({*_all_names(self._samples)} - {*others.names})]
-        self._expected = [
+        count = 1 if len(good) >= _MANY else _FOLDS
+        parts = [good.names[start::_FOLDS] for start in range(count)]
+        self._folds = [self._fold(good, part) for part in parts if part]
+
+    def _fold(self, good: Samples, part: Sequence[str]) -> _Fold:
+        judging = good.without({*good.names} - {*part})
+        makers = good.without(part).names
+        expected = [
             dict(zip(self._names, outputs, strict=True))
-            for _, _, outputs in reference_runs(self._source, self._judging)
+            for _, _, outputs in reference_runs(self._source, judging)
         ]
+        return _Fold(judging, expected, [*({*_all_names(self._samples)} - {*makers})])
 
     def _try(self, change: Change, best: _Made) -> _Made:
         """The better of two: as it is, or with ``change``."""
@@ -172,21 +205,40 @@ class Trials:
             return best
         try:
             made = self._made(options)
+            gained = self._gained(made, best)
         except (UsageError, ModelError) as error:
-            self.tried.append(Tried(change.text, None, f"cannot be: {error}", kept=False))
+            text = f"cannot be: {error}"
+            self.tried.append(Tried(change.text, None, 0, text, kept=False))
             return best
-        if np.array_equal(made.decibels, best.decibels):
-            self.tried.append(Tried(change.text, 0.0, "changes nothing", kept=False))
+        if not gained.any():
+            text = "changes nothing"
+            self.tried.append(Tried(change.text, 0.0, gained.size, text, kept=False))
             return best
-        gained, price = made.decibels - best.decibels, self._price(best, made)
         gain, kept = float(gained.mean()), is_beyond_chance(gained, _MOST)
+        price = self._price(best, made)
         if not kept and gain >= NOISE_DB:
-            price += f"; on {len(self._judging)} samples that may be chance"
-        self.tried.append(Tried(change.text, gain, price, kept))
+            price += f"; on {gained.size} samples that may be chance"
+        self.tried.append(Tried(change.text, gain, gained.size, price, kept))
         return made if kept else best
 
+    def _gained(self, made: _Made, best: _Made) -> Decibels:
+        """Of each sample; those of other folds judge only what gains on the first one."""
+        gained = made.decibels[0] - best.decibels[0]
+        if gained.mean() < NOISE_DB:
+            return gained
+        for each in (best, made):
+            for fold in self._folds[len(each.decibels) :]:
+                each.decibels.append(self._judged(each.options, fold)[1])
+        return np.concatenate(made.decibels) - np.concatenate(best.decibels)
+
     def _made(self, options: Mapping[str, Any]) -> _Made:
-        names = (*options.get("samples_to_exclude", ()), *map(re.escape, self._kept_out))
+        state, decibels = self._judged(options, self._folds[0])
+        floats = summarize(state.graph, state.record, state.evidence)["float_nodes"]
+        return _Made(options, state, len(floats), [decibels])
+
+    def _judged(self, options: Mapping[str, Any], fold: _Fold) -> tuple[State, Decibels]:
+        """What comes of ``options`` without the samples of ``fold``, and how near on these."""
+        names = (*options.get("samples_to_exclude", ()), *map(re.escape, fold.kept_out))
         asked = QuantizeOptions(
             self._source.reference,
             self._data,
@@ -197,16 +249,15 @@ class Trials:
         edges = Edges.between(state.source, state.model, state.record)
         session = RealSession(loaded(state.model), edges)
         rows = []
-        for (name, feed), expected in zip(self._judging, self._expected, strict=True):
+        for (name, feed), expected in zip(fold.judging, fold.expected, strict=True):
             found = dict(zip(self._names, session.run(None, feed, name), strict=True))
             rows.append(_nearness(expected, found))
-        floats = summarize(state.graph, state.record, state.evidence)["float_nodes"]
-        return _Made(options, state, np.array(rows), len(floats))
+        return state, np.array(rows)
 
     def _price(self, before: _Made, made: _Made) -> str:
         """Latency beside what was, and what more is left in float."""
         kind = KERNELS if has_kernels() else BODIES
-        _, feed = next(iter(self._judging))
+        _, feed = next(iter(self._folds[0].judging))
         pair = [
             Contender(kind, each.state.model, self._edges(each.state.model, each).feed(feed))
             for each in (before, made)

@@ -92,12 +92,14 @@ def _print_tried(console: Console, found: dict[str, Any]) -> None:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("option", overflow="fold")
     table.add_column("gain dB", justify="right", no_wrap=True)
+    table.add_column("on", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("price", overflow="fold")
     for each in found["tried"]:
         kept = "[green]kept[/]" if each["kept"] else ""
         gain = _number(each["gain_db"])
-        table.add_row(escape(each["option"]), gain, kept, escape(each["price"]))
+        on = str(each["samples"] or "")
+        table.add_row(escape(each["option"]), gain, on, kept, escape(each["price"]))
     console.print(table)
     console.print()
     if not any(each["kept"] for each in found["tried"]):

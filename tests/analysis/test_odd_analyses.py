@@ -134,3 +134,18 @@ def test_ranges_have_the_names_that_overrides_take(tmp_path):
     names = {row["range_of"] for row in found["tensors"]} - {None}
     wanted = [f"{name}=mse" for name in names if row_of(found, name)["kind"] == "activation"]
     assert qpasses.quantize(original, feeds, calibration_overrides=wanted).verdict == "ok"
+
+
+def test_each_quarter_of_few_samples_judges_what_the_others_make():
+    text = "g (float[2, 8] x) => (float[2, 8] y) { a = Sigmoid (x) y = MatMul (a, v) }"
+    original = model(text, v=V)
+    wrong = {"calibration_overrides": ["a=-40,40"], "accuracy": "fast"}
+    integer = qpasses.quantize(original, VECTORS, **wrong).model
+    found = qpasses.analyze(integer, original, VECTORS, seconds=2, try_options=True)
+    analysis = found.report["analysis"]
+    kept = [each for each in analysis["tried"] if each["kept"]]
+    assert [each["samples"] for each in kept] == [len(VECTORS)]
+    others = {each["samples"] for each in analysis["tried"] if not each["kept"]}
+    assert others <= {len(VECTORS) // 4, len(VECTORS), 0}
+    assert len(VECTORS) // 4 in others
+    assert analysis["tried_on"]["samples"] == len(VECTORS)

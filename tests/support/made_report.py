@@ -82,7 +82,13 @@ def made_report(nodes=500, name=lambda text: text, channels=256):
             "by_sample": [{"name": name("0.png"), "sqnr_db": 20.04}],
             "graph": graph,
             "tried": [
-                {"option": "--exact", "gain_db": -0.25, "price": name("slow"), "kept": False}
+                {
+                    "option": "--exact",
+                    "gain_db": -0.25,
+                    "samples": 5,
+                    "price": name("slow"),
+                    "kept": False,
+                }
             ],
             "examples": [_example(name)],
         },
