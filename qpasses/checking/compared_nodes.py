@@ -114,7 +114,11 @@ def _ends(graph: Graph, record: Record) -> Iterator[tuple[str, Any]]:
 
 def _entry(node: Node, record: Record) -> Entry:
     known, is_op = record.nodes.get(node.name), node.domain == DOMAIN
-    inputs = OPS[node.op].inputs if is_op else map("input {}".format, range(len(node.inputs)))
+    inputs = (
+        [*OPS[node.op].inputs]
+        if is_op
+        else [f"input {place}" for place, _ in enumerate(node.inputs)]
+    )
     outputs = (
         OPS[node.op].outputs if is_op else map("output {}".format, range(len(node.outputs)))
     )
@@ -134,6 +138,10 @@ def _entry(node: Node, record: Record) -> Entry:
             facts[f"type of {name}"] = stored.dtype
             arrays |= _meaning(name, stored)
     arrays = {name: each for name, each in arrays.items() if not _is_said(name, arrays)}
+    for name, tensor in zip(inputs, node.inputs, strict=True):
+        if producer(tensor) is not None:  # who writes it says what it means
+            for what in _MEANINGS:
+                arrays.pop(f"{what} of {name}", None)
     source = [node.name] if known is None else [node.name, *known.source]
     reads = [_place(tensor) for tensor in node.inputs if constant(tensor) is None]
     writes = [tensor.name.removesuffix("_quantized") for tensor in node.outputs]
@@ -146,11 +154,11 @@ def _is_said(name: str, arrays: Mapping[str, Any]) -> bool:
 
 
 def _meaning(name: str, stored: AnyQuantization) -> dict[str, NDArray[Any]]:
-    return {
-        f"scale of {name}": np.ravel(stored.factors(1)),
-        f"zero point of {name}": np.ravel(stored.zero),
-        f"ends of {name}": np.array(stored.limits),
-    }
+    parts = np.ravel(stored.factors(1)), np.ravel(stored.zero), np.array(stored.limits)
+    return {f"{what} of {name}": each for what, each in zip(_MEANINGS, parts, strict=True)}
+
+
+_MEANINGS = "scale", "zero point", "ends"
 
 
 def _place(tensor: Tensor) -> Place:

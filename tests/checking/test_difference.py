@@ -111,10 +111,11 @@ def test_a_clamp_a_multiplier_a_shift_and_a_table_are_named(made):
         assert {what for each in whats(found).values() for what in each} == {name}
 
 
-def test_other_scales_of_a_tensor_are_shown_on_both_sides_of_it(made):
+def test_other_scales_of_a_tensor_are_shown_where_it_is_written(made):
     found = qpasses.diff(made, integers(calibration_overrides=["r=0,3"]))
     assert "scale of y" in whats(found)["conv"]
-    assert "scale of a" in whats(found)["sum"]
+    assert "a_multiplier" in whats(found)["sum"]
+    assert not {"scale of a", "a_zero"} & {*whats(found)["sum"]}
     assert "ends of y" not in whats(found)["conv"]
     scales = {each.what: each for each in found.nodes[0].unlike}["scale of y"]
     assert scales.other == pytest.approx(3 / 255)
