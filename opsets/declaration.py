@@ -40,11 +40,11 @@ SIGNALS = (*BYTES, "int16")
 
 CLASSES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys("TUW", BYTES),
-    **dict.fromkeys("YS", SIGNALS),
+    **dict.fromkeys("XYS", SIGNALS),
 }
 """The types that a letter stands for; all other types stand for themselves."""
 
-SHARED = ("T", "U", "Y")
+SHARED = ("T", "U", "X", "Y")
 """Letters that are one type throughout a node; of S and W each is a type of its own."""
 
 LARGEST_RANK = 64

@@ -134,6 +134,12 @@ def _shifts_as_usual(target: Target) -> bool:
     return (target.min_shift, target.max_shift) == (1, LARGEST_SHIFT)
 
 
+def takes_words(target: Target) -> bool:
+    """Whether its multipliers fit accumulators of codes of 16 bits, which are rounded once."""
+    is_nearest = target.multiplier == "nearest" and _shifts_as_usual(target)
+    return is_nearest and target.rounding in ROUNDINGS
+
+
 def searched(target: Target) -> bool:
     """Whether multipliers of sums and slopes are searched among the neighbours of the nearest.
 

@@ -19,6 +19,7 @@ from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 from opsets.window_sums import SUMS
+from opsets.words import ENDS_FIT, of_codes_alone, sums_of_planes, word_bodies
 
 _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
         group: int = @group, kernel_shape: ints = @kernel_shape, pads: ints = @pads,
@@ -34,7 +35,15 @@ convolution <geometry>
 }
 """).having(geometry=_GEOMETRY)
 
-_ONNXRUNTIME = WEIGHT_SCALE + _CONVOLUTION
+_OF_CODES = with_rests(
+    [
+        *float32_bodies(WEIGHT_SCALE + _CONVOLUTION),
+        *accumulator_bodies(_SUMS, AFTER_CHANNELS),
+        *portable_bodies(_SUMS, AFTER_CHANNELS),
+    ],
+    _SUMS,
+    AFTER_CHANNELS,
+)
 
 
 @in_either_layout
@@ -82,16 +91,16 @@ def _zero_input_gives_the_bias(
 INT_CONV = Op(
     name="IntConv",
     inputs={
-        "x": Data("T"),
-        "x_zero": Constant("T"),
+        "x": Data("X"),
+        "x_zero": Constant("X"),
         "w": Constant("W", ("M", "C", "K", ...)),
         "w_zero": Constant("W"),
         "bias": Constant("int32", ("M",)),
         "multiplier": Constant("int32", PER_CHANNEL),
         "shift": Shift(dims=PER_CHANNEL),
-        **ends("T"),
+        **ends("Y"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "auto_pad": Text(required=False),
         "dilations": STEPS,
@@ -104,21 +113,18 @@ INT_CONV = Op(
         "channels_last": CHANNELS_LAST,
     },
     reference=reference,
-    bodies=with_rests(
-        [
-            *float32_bodies(_ONNXRUNTIME),
-            *accumulator_bodies(_SUMS, AFTER_CHANNELS),
-            *portable_bodies(_SUMS, AFTER_CHANNELS),
-        ],
-        _SUMS,
-        AFTER_CHANNELS,
-    ),
+    bodies=[
+        *of_codes_alone(_OF_CODES),
+        *word_bodies(_SUMS, sums_of_planes(_SUMS), AFTER_CHANNELS),
+    ],
     evidence="thresholds",
+    evidence_of_words="bounded",
     scaling=Scaling.RATIO,
-    constraints=[RESTS_FIT, WINDOWS_FIT],
+    constraints=[RESTS_FIT, WINDOWS_FIT, ENDS_FIT],
     probe=Probe.FILTERS,
     laws={"a silent input gives the bias": _zero_input_gives_the_bias},
-    formula="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32; y = "
+    formula="acc = sum((x - x_zero) * (w - w_zero)) + bias, exact in int32, of x with 16 bits "
+    "in int64; y = "
     "clamp(round((acc * multiplier + bias_rests) / 2**shift) + y_zero, y_min, y_max), without "
     "`bias_rests` 0. Geometry as in ONNX Conv; 1D, 2D and 3D.",
     source="Source: ONNX QLinearConv, the scale as multiplier and shift.",

@@ -16,6 +16,7 @@ from opsets.fragments import fragment
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
+from opsets.words import ENDS_FIT, of_codes_alone, sums_of_planes, word_bodies
 
 NOT_KNOWN = [0]
 """In place of the leading sizes of x, where not even their number is known."""
@@ -89,6 +90,19 @@ def _has_sizes(_constants: Constants, attributes: Attributes) -> bool:
     return len(leading) > 1 and all(leading) and min(leading) >= -1 and leading.count(-1) < 2
 
 
+_OF_CODES = with_rests(
+    [
+        *float32_bodies(_MATRIX, "onnxruntime_matrix", _is_matrix),
+        *float32_bodies(_ROWS, "onnxruntime_rows", _has_sizes),
+        *float32_bodies(_ANY_RANK),
+        *accumulator_bodies(_SUMS, LAST_AXIS),
+        *portable_bodies(_SUMS, LAST_AXIS),
+    ],
+    _SUMS,
+    LAST_AXIS,
+)
+
+
 def reference(
     x: NDArray[Any],
     x_zero: NDArray[Any],
@@ -137,40 +151,34 @@ def _identity_weights_keep_the_levels(
 INT_GEMM = Op(
     name="IntGemm",
     inputs={
-        "x": Data("T"),
-        "x_zero": Constant("T"),
+        "x": Data("X"),
+        "x_zero": Constant("X"),
         "w": Constant("W", ("K", "N")),
         "w_zero": Constant("W"),
         "bias": Constant("int32", ("N",)),
         "multiplier": Constant("int32", PER_CHANNEL),
         "shift": Shift(dims=PER_CHANNEL),
-        **ends("T"),
+        **ends("Y"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "leading": Integers(-MANY),
         "rounding": TWICE,
         "bias_rests": BIAS_RESTS,
     },
     reference=reference,
-    bodies=with_rests(
-        [
-            *float32_bodies(_MATRIX, "onnxruntime_matrix", _is_matrix),
-            *float32_bodies(_ROWS, "onnxruntime_rows", _has_sizes),
-            *float32_bodies(_ANY_RANK),
-            *accumulator_bodies(_SUMS, LAST_AXIS),
-            *portable_bodies(_SUMS, LAST_AXIS),
-        ],
-        _SUMS,
-        LAST_AXIS,
-    ),
+    bodies=[
+        *of_codes_alone(_OF_CODES),
+        *word_bodies(_SUMS, sums_of_planes(_SUMS), LAST_AXIS),
+    ],
     evidence="thresholds",
+    evidence_of_words="bounded",
     scaling=Scaling.RATIO,
-    constraints=[RESTS_FIT],
+    constraints=[RESTS_FIT, ENDS_FIT],
     probe=Probe.COLUMNS,
     laws={"identity weights keep the levels": _identity_weights_keep_the_levels},
     formula="acc = sum over k of (x[..., k] - x_zero) * (w[k, n] - w_zero) + bias[n], exact "
-    "in int32; y = clamp(round((acc * multiplier + bias_rests) / 2**shift) + y_zero, y_min, "
-    "y_max), without `bias_rests` 0. x has any rank >= 2.",
+    "in int32, of x with 16 bits in int64; y = clamp(round((acc * multiplier + bias_rests) / "
+    "2**shift) + y_zero, y_min, y_max), without `bias_rests` 0. x has any rank >= 2.",
     source="Source: ONNX MatMulInteger and onnxruntime's QGemm.",
 )

@@ -16,13 +16,16 @@ from opsets.qpasses_v1 import OPS
 from opsets.rounding import requantize
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.prove import accumulator_interval, rests_of
-from qpasses.evidence.thresholds import end_levels, levels, meaning_thresholds
+from qpasses.evidence.prove_words import some_steps
+from qpasses.evidence.thresholds import end_levels, meaning_thresholds
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.record import NodeRecord, Record
 from qpasses.ir.runtime import OPSET, run_op
 
 _CHUNK = 1 << 16
 """So many accumulators are probed in one run."""
+
+_INT32 = -(1 << 31), (1 << 31) - 1
 
 _CELLS = 1 << 22
 """So many cells of windows are, at most."""
@@ -60,11 +63,11 @@ def probe_node(
         np.broadcast_to(given[name].astype(np.int64), (channels,))
         for name in ("multiplier", "shift")
     )
-    steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
     rounding, rest = node.attrs["rounding"], rests_of(node)
-    thresholds = meaning_thresholds(multiplier, shift, steps, rounding, rest)
+    thresholds = meaning_thresholds(multiplier, shift, some_steps(given), rounding, rest)
     points = np.concatenate([thresholds, thresholds - 1], axis=1)
     points = np.clip(points, reachable.low[:, None], reachable.high[:, None])
+    points = np.clip(points, *_INT32)  # those of words go beyond, and come as biases
     columns = [points.astype(np.int32).ravel()]
     numbers = [multiplier, shift] if rest is None else [multiplier, shift, rest]
     columns += [np.repeat(v.astype(np.int32), points.shape[1]) for v in numbers]

@@ -33,6 +33,7 @@ from qpasses.evidence.prove_rows import log_softmax, normalized, softmax
 from qpasses.evidence.prove_slopes import slope_differences
 from qpasses.evidence.prove_streams import rescale, stream_sum
 from qpasses.evidence.prove_windows import differing_means, window_sizes
+from qpasses.evidence.prove_words import word_sums
 from qpasses.evidence.tables_together import ANSWERS
 from qpasses.evidence.taps import total_of
 from qpasses.evidence.thresholds import (
@@ -107,7 +108,12 @@ def prove_node(node: Node, record: Record) -> NodeEvidence:
 
 
 def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """Every step of every channel, over the accumulators that the weights allow."""
+    """Every step of every channel, over the accumulators that the weights allow.
+
+    But for nodes with 16 bits at an end.
+    """
+    if any(each.dtype == np.int16 for name, each in given.items() if name.endswith("_zero")):
+        return word_sums(node, given, record, accumulator_interval(node, given))
     entry = record.nodes[node.name]
     reachable = accumulator_interval(node, given)
     channels = len(reachable.low)

@@ -18,7 +18,13 @@ from qpasses.ir.patterns import (
     stored_output,
     value_of,
 )
-from qpasses.ir.record import AnyQuantization, ChannelQuantization, in_channels, scales_of
+from qpasses.ir.record import (
+    SIGNALS,
+    AnyQuantization,
+    ChannelQuantization,
+    in_channels,
+    scales_of,
+)
 from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.settings import Settings
 from qpasses.lowering.requantized import (
@@ -126,20 +132,20 @@ def matrix_operands(
     x: AnyStored | None
     found: tuple[AnyStored, list[Node]] | None
     if node.op == "Conv":
-        x = any_stored_input(node.inputs[0], settings)
-        found = any_stored_output(graph, node, settings)
+        x = any_stored_input(node.inputs[0], settings, SIGNALS)
+        found = any_stored_output(graph, node, settings, SIGNALS)
     else:
-        x = stored_input(node.inputs[0], settings)
-        found = stored_output(graph, node, settings)
+        x = stored_input(node.inputs[0], settings, SIGNALS)
+        found = stored_output(graph, node, settings, SIGNALS)
     view = dequantized(node.inputs[1])
     if x is None:
         return Declined(
-            f"the input {node.inputs[0].name!r} is not quantized per tensor to 8 bits"
+            f"the input {node.inputs[0].name!r} is not quantized per tensor to 8 or 16 bits"
         )
     if found is None:
         return Declined(
             f"the output {node.outputs[0].name!r} is not quantized per tensor to "
-            "8 bits, or is read before it is"
+            "8 or 16 bits, or is read before it is"
         )
     weights = constant(view.stored) if view else None
     if view is None or weights is None or weights.dtype.itemsize > 1:
@@ -150,6 +156,10 @@ def matrix_operands(
         return Declined("the weights' scales are not per output channel")
     scale = np.broadcast_to(view.scale.reshape(-1), (weights.shape[axis],))
     y, behind = found
+    if "int16" in (x.quantization.dtype, y.quantization.dtype) and any(
+        isinstance(each.quantization, ChannelQuantization) for each in (x, y)
+    ):
+        return Declined("one of its ends has 16 bits, the other scales of channels")
     x_scales = np.array(scales_of(x.quantization))
     if x_scales.size > 1 and not _is_depthwise(node, weights, x_scales.size):
         return Declined("its input has scales of channels, which it sums")

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.multipliers import Scale, ScaleError
-from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
-from opsets.realised import node_rounding
+from opsets.realised import node_rounding, takes_words
 from opsets.row_blocks import rows_along
 from opsets.scales import SCALES
 from opsets.target import Target
@@ -21,10 +20,12 @@ from qpasses.ir.patterns import AnyStored, clamp, clamps_all
 from qpasses.ir.record import AnyQuantization, NodeRecord, Quantization, in_channels, scales_of
 from qpasses.ir.rewriting import Context, Declined, Outcome
 from qpasses.lowering.numbers.multiplier_search import (
+    Choice,
     choose_multipliers,
     derive_multipliers,
     unlike_target,
     with_most_real_sums,
+    word_multipliers,
 )
 from qpasses.lowering.put_integer_node import (
     constants_of,
@@ -102,7 +103,12 @@ def emit_requantized(
     node, y, target = replaced.node, replaced.y.quantization, context.target
     if not all(0 < each < np.inf for values in acc.scales.values() for each in values):
         return Declined(f"{node.op} with a scale that is no number of float32")
-    bits = min(target.accumulator_bits, 32)
+    given = constants_of(op, inputs)
+    reads_words = any(each.dtype == np.int16 for each in given.values())
+    has_words = reads_words or y.dtype == "int16"
+    if has_words and not takes_words(target):
+        return Declined(f"{node.op} with 16 bits: target {target.name!r} has none")
+    bits = WORD_SUM_BITS if reads_words else min(target.accumulator_bits, 32)
     if not acc.reachable.fits(bits):
         channel, amount = acc.reachable.farthest()
         return Declined(
@@ -117,11 +123,8 @@ def emit_requantized(
     else:
         return Declined(f"{node.op} with clamps inside of the codes of some channels")
     ends = output_codes(y, bounds, context)
-    known = constants_of(op, inputs) | {"y_min": ends[1].values, "y_max": ends[2].values}
+    known = given | {"y_min": ends[1].values, "y_max": ends[2].values}
     attributes = {**attributes, "rounding": node_rounding(target)}
-    judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
-    kernel = OPS[op].body(judged, known, attributes).kernel
-    assert kernel is not None, op
     record = NodeRecord(
         source=sources(node, *replaced.added, *replaced.absorbed),
         scales={**{name: list(each) for name, each in acc.scales.items()}, "y": scales_of(y)},
@@ -129,30 +132,58 @@ def emit_requantized(
         macs=context.record.macs.get(node.name, 0),
         bias=context.given.biases.get(node.name, ()),
     )
-    steps = levels(y.zero_point, *bounds)
-    if target.fast_kernels:
-        choice = choose_multipliers(record.real_scales(), steps, acc.reachable, kernel, target)
+    if has_words:
+        choice = word_multipliers(record.real_scales(), acc.reachable, target)
     else:
+        steps = levels(y.zero_point, *bounds)
         try:
-            choice = derive_multipliers(
-                _scales(op, acc, scales_of(y), target), target, op not in MATRICES
-            )
+            choice = _choice(op, acc, record, known, attributes, steps, target)
         except ScaleError as error:
             return Declined(f"{node.op}: {error}")
-        if target.seeks_real_sums:
-            real, stored = record.real_scales(), known.get("bias")
-            rests = record.bias_rests(stored) if stored is not None else []
-            choice = with_most_real_sums(choice, real, rests, steps, acc.reachable, target)
-            if choice.rest is not None and choice.rest.any():
-                attributes["bias_rests"] = choice.rest.tolist()
-    if problem := unlike_target(choice.multiplier, choice.shift, steps, acc.reachable, target):
-        return Declined(f"{node.op}: {problem}")
+        if choice.rest is not None and choice.rest.any():
+            attributes["bias_rests"] = choice.rest.tolist()
+        pair = choice.multiplier, choice.shift
+        if problem := unlike_target(*pair, steps, acc.reachable, target):
+            return Declined(f"{node.op}: {problem}")
     numbers = {"multiplier": choice.multiplier, "shift": choice.shift}
     scaling = {name: value.astype(np.int32) for name, value in numbers.items()}
-    given = [*inputs, *own_constants(node.name, scaling, context), *ends]
     return put_integer_node(
-        graph, op, node.name, given, replaced.y.tensor, attributes, record, context
+        graph,
+        op,
+        node.name,
+        [*inputs, *own_constants(node.name, scaling, context), *ends],
+        replaced.y.tensor,
+        attributes,
+        record,
+        context,
     )
+
+
+WORD_SUM_BITS = 38
+"""Of sums of words: each of their planes fits int32, and 16 bits are left for multipliers."""
+
+
+def _choice(
+    op: str,
+    acc: Accumulation,
+    record: NodeRecord,
+    known: Mapping[str, NDArray[Any]],
+    attributes: Mapping[str, Any],
+    steps: Int64,
+    target: Target,
+) -> Choice:
+    """The multipliers of codes of 8 bits. Raises ScaleError where the target has none."""
+    if target.fast_kernels:
+        kernel = OPS[op].body("onnxruntime", known, attributes).kernel
+        assert kernel is not None, op
+        return choose_multipliers(record.real_scales(), steps, acc.reachable, kernel, target)
+    derived = _scales(op, acc, record.scales["y"], target)
+    choice = derive_multipliers(derived, target, op not in MATRICES)
+    if not target.seeks_real_sums:
+        return choice
+    real, stored = record.real_scales(), known.get("bias")
+    rests = record.bias_rests(stored) if stored is not None else []
+    return with_most_real_sums(choice, real, rests, steps, acc.reachable, target)
 
 
 MATRICES = ("IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul")

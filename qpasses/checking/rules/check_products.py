@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64
+from opsets.fixed_point import ROUNDINGS, Int64
 from opsets.real_scales import RealScales
 from opsets.row_blocks import rows_along
+from opsets.target import Target
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.meaning import (
     DifferenceError,
@@ -31,6 +32,7 @@ from qpasses.checking.rules.check_constants import (
 )
 from qpasses.checking.rules.check_multipliers import (
     check_computes,
+    expected_pair,
     expected_pairs,
     expected_rounding,
     nearest_to_sums,
@@ -336,10 +338,16 @@ def check_requantized(
     yield from unlike_attributes(stated, attributes)
     yield from check_end(site, clamps)
     yield from check_record(site, {**scales, "y": y}, cells, macs)
-    bits = min(target.accumulator_bits, 32)
+    zeros = [each for name, each in site.given.items() if name in _ZEROS]
+    reads_words = any(each.dtype == np.int16 for each in zeros)
+    has_words = reads_words or site.given["y_zero"].dtype == np.int16
+    bits = 38 if reads_words else min(target.accumulator_bits, 32)
     if not reachable.fits(bits):
         raise DifferenceError(f"its accumulator can leave int{bits}")
-    if target.fast_kernels:
+    if has_words:
+        multiplier, shift = _beside_words(scales, y, cells, reachable, target)
+        lacking = []
+    elif target.fast_kernels:
         kernel = judged_kernel(site.node.op, _known(site), attributes, target)
         ratios = _ratios(scales, y, cells)
         rule = ruled_multipliers(ratios, _steps(site), reachable, kernel, target)
@@ -359,7 +367,32 @@ def check_requantized(
         yield "its rests of biases are not those of the real ones"
     for name, value in (("multiplier", multiplier), ("shift", shift)):
         yield from unlike(name, site.given[name], value.astype(np.int32))
-    check_computes(multiplier, shift, _steps(site), reachable, target)
+    if not has_words:
+        check_computes(multiplier, shift, _steps(site), reachable, target)
+
+
+_ZEROS = "x_zero", "a_zero", "b_zero"
+
+
+def _beside_words(
+    scales: Mapping[str, Sequence[float]],
+    y: Sequence[float],
+    cells: int,
+    reachable: Interval,
+    target: Target,
+) -> tuple[Int64, Int64]:
+    """The nearest multipliers whose products with any sum have 53 bits at most."""
+    if target.multiplier != "nearest" or target.rounding not in ROUNDINGS:
+        raise DifferenceError("its target has no sums with 16 bits")
+    largest = max(-int(reachable.low.min()), int(reachable.high.max()))
+    narrow = replace(
+        target, multiplier_bits=min(target.multiplier_bits, 53 - largest.bit_length())
+    )
+    channels = in_channels([*scales.values(), y])
+    real = [prod(map(Fraction, each)) / Fraction(one) / cells for *each, one in channels]
+    pairs = [expected_pair(each, narrow, elementwise=False) for each in real]
+    multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    return multiplier, shift
 
 
 def _rests(site: Site) -> list[Fraction]:
