@@ -135,7 +135,7 @@ def _shifts_as_usual(target: Target) -> bool:
 
 
 def takes_words(target: Target) -> bool:
-    """Whether its multipliers fit accumulators of codes of 16 bits, which are rounded once."""
+    """Whether its multipliers fit sums of codes of 16 bits, which are rounded once."""
     is_nearest = target.multiplier == "nearest" and _shifts_as_usual(target)
     return is_nearest and target.rounding in ROUNDINGS
 

@@ -23,21 +23,25 @@ from opsets.portable import STORE, columns, portable_overload, rescaled, rounds
 
 def of_codes(constants: Constants, _attributes: Attributes) -> bool:
     """Whether x and y have 8 bits."""
-    return not _is_word(constants, "x") and not _is_word(constants, "y")
+    return not _reads(constants) and not _writes(constants)
 
 
 def to_words(constants: Constants, _attributes: Attributes) -> bool:
     """Whether x has 8 bits and y 16."""
-    return not _is_word(constants, "x") and _is_word(constants, "y")
+    return not _reads(constants) and _writes(constants)
 
 
 def from_words(constants: Constants, _attributes: Attributes) -> bool:
     """Whether x has 16 bits."""
-    return _is_word(constants, "x")
+    return _reads(constants)
 
 
-def _is_word(constants: Constants, name: str) -> bool:
-    return constants[f"{name}_zero"].dtype == np.int16
+def _reads(constants: Constants) -> bool:
+    return constants["x_zero"].dtype == np.int16
+
+
+def _writes(constants: Constants) -> bool:
+    return constants["y_min"].dtype == np.int16
 
 
 def _ends_fit(constants: Constants, attributes: Attributes, _shape: Shape) -> bool:

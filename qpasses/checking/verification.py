@@ -285,7 +285,7 @@ def _unlike_settings(record: Record, settings: Settings) -> list[str]:
             problems.append(f"the scale of tensor {name!r} is {stored.scale!r}, no float32")
         if name in record.kept:
             continue  # as the model that was integerized says, which is asked elsewhere
-        is_stream = stored.dtype == settings.residual_type
+        is_stream = stored.dtype == "int16" and settings.has_words
         if not is_stream and (stored.dtype, stored.bits, stored.narrow) != wanted:
             problems.append(
                 f"tensor {name!r} is {stored.dtype} from {stored.limits[0]} to "

@@ -86,6 +86,14 @@ def _overrides(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
+def _tensor_types(texts: Sequence[str]) -> Sequence[str]:
+    from qpasses.ir.tensor_types import TensorType
+
+    for text in texts:
+        TensorType.parsed(text)
+    return texts
+
+
 def _patterns(name: str, texts: Sequence[str]) -> Sequence[str]:
     for text in texts:
         try:
@@ -253,6 +261,14 @@ class GraphOptions(TensorOptions):
         "What residual streams, sums that a branch joins again, are stored as: as other "
         "activations are, or in 16 bits.",
         TYPES,
+    )
+    tensor_types: Sequence[str] = option(
+        (),
+        "What tensors are stored in whose whole name matches: 16 bits, with all that moving "
+        "nodes make of them, or 8; may be repeated, the first that matches counts.",
+        TYPES,
+        metavar="REGEX=int16|int8",
+        kept=_tensor_types,
     )
     per_channel: bool | None = option(
         None,

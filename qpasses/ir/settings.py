@@ -10,12 +10,13 @@ from calibration.rules import Override, Rules
 from opsets.errors import ModelError, UsageError
 from opsets.forms import LEFT_SHIFTS
 from opsets.op import Flavour
-from opsets.realised import check_realised
+from opsets.realised import check_realised, takes_words
 from opsets.target import Target
 from qpasses.ir.choices import Accuracy, Alignment, GeluForm, LayerNormForm, SoftmaxForm
 from qpasses.ir.declared import Options
 from qpasses.ir.options import GraphOptions
 from qpasses.ir.record import BYTES, Quantization, code_limits, middle_code
+from qpasses.ir.tensor_types import asks_for_words
 
 LEAST_STREAM_BITS = 12
 """Of multipliers that share a shift, for sums of 8 and 16 bits."""
@@ -82,6 +83,11 @@ class Settings(GraphOptions):
 
     def _check_streams(self) -> None:
         """Raise UsageError for residual streams in 16 bits that the target cannot sum."""
+        if asks_for_words(self.tensor_types) and not takes_words(self.target):
+            raise UsageError(
+                f"tensor_types with int16 (--tensor-types) with target {self.target.name!r}, "
+                "which has no sums of 16 bits: leave the option away, or take another target"
+            )
         if self.residual_type != "int16":
             return
         if LEFT_SHIFTS.get(self.target.add):
@@ -121,6 +127,11 @@ class Settings(GraphOptions):
     def flavour(self) -> Flavour:
         """The wanted bodies."""
         return self.bodies or ("portable" if self.emit == "standard" else "onnxruntime")
+
+    @property
+    def has_words(self) -> bool:
+        """Whether tensors may have 16 bits."""
+        return self.residual_type == "int16" or asks_for_words(self.tensor_types)
 
     @property
     def channels_last(self) -> bool:

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from opsets.declaration import Scaling
+from opsets.declaration import SIGNALS, Scaling
 from opsets.errors import ModelError
 from opsets.op import DOMAIN
 from opsets.qpasses_v1 import OPS
@@ -59,10 +59,8 @@ def kind(node: Node) -> Kind:
         return Kind.EDGE if found else Kind.FLOAT
     if node.op in ("Shape", "Size"):
         return Kind.SHAPE
-    if (node.op in MOVING or node.op in CLAMPING) and node.outputs[0].dtype in (
-        "uint8",
-        "int8",
-    ):
+    is_moved = node.op in MOVING or node.op in CLAMPING
+    if is_moved and str(node.outputs[0].dtype) in SIGNALS:
         return Kind.INTEGER  # though the factors of a Resize are float
     if any(is_float(tensor) for tensor in [*node.inputs, *node.outputs]):
         return Kind.FLOAT

@@ -12,7 +12,8 @@ from qpasses.ir.rewriting import Context
 from qpasses.ir.stages import CLAMPING
 from qpasses.place.planning import Plan, plan
 from qpasses.place.ranges import Ranges
-from qpasses.place.residuals import stored_end, takes_words
+from qpasses.place.residuals import stored_end
+from qpasses.place.words import takes_streams
 
 MODEL = "model"
 """In place of a method: the model says how the tensor is stored."""
@@ -109,7 +110,7 @@ def planned(graph: Graph, context: Context) -> Plan:
 def _too_wide(node: Node, chosen: Plan, wide: Mapping[str, Quantization]) -> str:
     """What ``node`` does with a tensor of ``wide`` that it cannot, or nothing."""
     read = [wide[tensor.name] for tensor in activations(node) if tensor.name in wide]
-    if not all(takes_words(node, each) for each in read):
+    if not all(takes_streams(node, each) for each in read):
         return "reads"
     return "writes" if stored_end(node, chosen) in wide and node.op != "Add" else ""
 

@@ -33,7 +33,8 @@ from qpasses.ir.settings import Settings
 from qpasses.place.fusing import keep_apart
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import quantize_and_back, store_anew, unlike_edges
-from qpasses.place.residuals import empty_operands, narrowed_edges, residual_streams
+from qpasses.place.residuals import empty_operands
+from qpasses.place.words import NO_WORDS, Words, narrowed_edges, words_of
 
 BIAS_LIMIT = 1 << 30
 """Stored biases leave half of int32 to the products."""
@@ -48,24 +49,25 @@ def place(
     ranges: Mapping[str, Range],
     context: Context,
     kept: Mapping[str, Quantization] | None = None,
-) -> None:
+) -> Words:
     """Insert QuantizeLinear and DequantizeLinear: standard Q/DQ that other tools can read.
 
     ``kept``: by tensor, the parameters that the model has for it; others follow from ranges.
+    The tensors that have 16 bits.
     """
     settings, given = context.settings, kept or {}
     parameters = {
         name: given.get(name) or activation_parameters(ranges[name], settings)
         for name in chosen.tensors
     }
-    wide = residual_streams(graph, chosen) if settings.residual_type == "int16" else set()
-    wide -= given.keys()
-    narrow = {name: meaning for name, meaning in parameters.items() if name in wide}
-    parameters |= {name: stream_parameters(ranges[name], settings) for name in narrow}
+    words = words_of(graph, chosen, settings, given.keys())
+    narrow = {name: meaning for name, meaning in parameters.items() if name in words}
+    parameters |= {name: word_parameters(ranges[name], settings) for name in narrow}
     parameters |= empty_operands(chosen, narrow, ranges)
     stored = [chosen.stored[name] for name in chosen.tensors if name in given]
     context.record.kept = [*stored, *context.given.edges]
-    place_parameters(graph, chosen, parameters, narrow, context)
+    place_parameters(graph, chosen, parameters, narrow, context, words)
+    return words
 
 
 def real_weights(chosen: Plan, context: Context) -> dict[str, NDArray[Any]]:
@@ -85,14 +87,15 @@ def place_parameters(
     parameters: Mapping[str, Quantization],
     narrow: Mapping[str, Quantization],
     context: Context,
+    words: Words = NO_WORDS,
 ) -> None:
     """``place`` with the parameters of each activation already decided.
 
     A moving node whose tensors differ in them moves tensors that are stored anew; so are those
     of 16 bits for nodes that read 8, as ``narrow`` says.
     """
-    unlike = unlike_edges(graph, chosen, parameters, narrow)
-    unlike += narrowed_edges(graph, chosen, narrow, parameters)
+    unlike = unlike_edges(graph, chosen, parameters, narrow, words.wanted)
+    unlike += narrowed_edges(graph, chosen, words, narrow, parameters, context.settings)
     places: Places = {}
     for name, tensor in chosen.tensors.items():
         _quantize_activation(graph, tensor, chosen, parameters[name], places, context)
@@ -185,11 +188,15 @@ def step_of(real: Range, settings: Settings) -> float:
     return _normal(real.width / (high - low), settings.target.float_type)
 
 
-def stream_parameters(real: Range, settings: Settings) -> Quantization:
-    """Those of a residual stream in 16 bits: symmetric, scale = max(-low, high) / 32767."""
+def word_parameters(real: Range, settings: Settings) -> Quantization:
+    """Those of 16 bits: symmetric, scale = HEADROOM * max(-low, high) / 32767."""
     real = real.with_zero()
-    scale = _normal(max(-real.low, real.high) / 32767, settings.target.float_type)
-    return Quantization(scale, 0, "int16")
+    largest = HEADROOM * max(-real.low, real.high)
+    return Quantization(_normal(largest / 32767, settings.target.float_type), 0, "int16")
+
+
+HEADROOM = 1.5
+"""Samples that were not seen reach farther, which 16 bits show and 8 do not."""
 
 
 _LEAST_NORMAL = float(np.finfo(np.float32).tiny)

@@ -29,11 +29,13 @@ def unlike_edges(
     chosen: Plan,
     parameters: Mapping[str, Quantization],
     narrow: Mapping[str, Quantization],
+    words: Container[str] = (),
 ) -> list[Edge]:
     """The inputs and outputs of moving nodes that are stored in another way than is moved.
 
     A node moves what its results are stored as; if these differ, what it reads is stored as,
-    8 bits of it, which ``narrow`` says, where it has 16.
+    8 bits of it, which ``narrow`` says, where it has 16; but what is among ``words`` is moved
+    as it is.
     """
     found = []
     for node in graph.nodes:
@@ -43,7 +45,8 @@ def unlike_edges(
         written = [tensor.name for tensor in results(graph, node)]
         one = len({parameters[name] for name in written}) == 1
         first = written[0] if one or not read else data_inputs(node)[0].name
-        meaning = narrow.get(first, parameters[first])
+        moves_narrow = first in narrow and first not in words
+        meaning = narrow[first] if moves_narrow else parameters[first]
         found += [
             Edge(node, is_input, index, tensor.name, meaning)
             for is_input, ends in ((True, node.inputs), (False, node.outputs))

@@ -1,18 +1,13 @@
 """Residual streams: sums that a branch joins again, which may be stored in 16 bits."""
 
 from collections.abc import Mapping
-from math import prod
 
 from calibration import Range
 from qpasses.ir.graph import Graph, Node, Tensor, producer
 from qpasses.ir.moving import moves
 from qpasses.ir.patterns import activations, data_inputs
 from qpasses.ir.record import Quantization
-from qpasses.ir.stages import NORMS
-from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
-from qpasses.lowering.numbers.norm_numbers import holds_words
 from qpasses.place.planning import Plan
-from qpasses.place.rescaling import Edge
 
 LONGEST_BRANCH = 2000
 """So many tensors of a branch are looked at, behind the place where it leaves."""
@@ -89,33 +84,3 @@ def empty_operands(
             if real is not None and real.low == real.high == 0 and tensor.name not in narrow:
                 found[tensor.name] = narrow[end]
     return found
-
-
-def narrowed_edges(
-    graph: Graph,
-    chosen: Plan,
-    narrow: Mapping[str, Quantization],
-    streams: Mapping[str, Quantization],
-) -> list[Edge]:
-    """Where integer nodes that take no 16 bits read one of the residual ``streams``.
-
-    ``narrow``: by the name of each stream, what 8 bits of it mean. Moving nodes are left out:
-    what they move is asked for elsewhere.
-    """
-    computing = {id(node) for node in chosen.computing}
-    return [
-        Edge(node, True, index, tensor.name, narrow[tensor.name])
-        for node in graph.nodes
-        if id(node) in chosen.integer and not moves(node)
-        for index, tensor in enumerate(node.inputs)
-        if tensor.name in narrow
-        and not (id(node) in computing and takes_words(node, streams[tensor.name]))
-    ]
-
-
-def takes_words(node: Node, stream: Quantization) -> bool:
-    """Whether ``node`` computes with the 16 bits: of a norm, if doubles hold its sums."""
-    row = row_of(node) if node.op in NORMS else None
-    if row is None:
-        return bool(node.op == "Add")
-    return holds_words(stream, prod(row), epsilon_of(node))

@@ -90,7 +90,7 @@ def _through(
     numbers_as_tensors(plain)
     wanted = context.settings
     newest, oldest = OPSET, OLDEST_WANTED
-    if wanted.residual_type == "int16":
+    if wanted.has_words:
         oldest = OPSET_INT16
     elif wanted.activation_type == "int8":
         newest = OPSET_INT8
@@ -98,8 +98,8 @@ def _through(
     graph = import_graph(true_shapes(upgraded, sample))
     if graph.opset < oldest == OPSET_INT16:
         raise ModelError(
-            f"residual streams in int16 need opset {OPSET_INT16}, to which this model cannot "
-            "be raised: leave --residual-type away"
+            f"tensors in int16 need opset {OPSET_INT16}, to which this model cannot be "
+            "raised: leave --residual-type and --tensor-types away"
         )
     context.selection = select(
         graph, wanted.nodes_to_exclude, wanted.op_types_to_quantize, context.quantizable

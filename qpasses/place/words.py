@@ -1,0 +1,173 @@
+"""Words: which tensors are stored in 16 bits, and which nodes read and write these."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from qpasses.ir.elementwise import differing_axes, made_of, takes_multipliers
+from qpasses.ir.graph import Graph, Node, Tensor, producer
+from qpasses.ir.moving import moves, moves_words, results
+from qpasses.ir.patterns import data_inputs, multiplies_stacks
+from qpasses.ir.record import Quantization
+from qpasses.ir.settings import Settings
+from qpasses.ir.stages import NORMS
+from qpasses.ir.tensor_types import BYTE, WORD, types_of
+from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
+from qpasses.lowering.numbers.norm_numbers import holds_words
+from qpasses.place.planning import Plan
+from qpasses.place.rescaling import Edge
+from qpasses.place.residuals import residual_streams, stored_end
+from qpasses.place.ties import Ties
+
+MATRICES = frozenset({"Conv", "Gemm", "MatMul"})
+"""Sums of products with constant weights, where they are no MatMul of two tensors."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """The tensors of 16 bits, by name.
+
+    ``streams``: residual streams that only sums and norms read so. ``wanted``: the others,
+    which every node reads so that can. ``refused``: those that were asked for and have 8 bits,
+    and why.
+    """
+
+    streams: frozenset[str] = frozenset()
+    wanted: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.wanted or name in self.streams
+
+
+NO_WORDS = Words()
+
+
+def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[str]) -> Words:
+    """Which tensors of a plan have 16 bits; ``given``: those of which the model says it.
+
+    What a moving node moves has 16 bits on both sides, if onnxruntime can move them. Raises
+    UsageError for a rule of the user that matches no tensor.
+    """
+    types = types_of(settings.tensor_types, [*chosen.tensors])
+    is_stream = settings.residual_type == WORD
+    streams = residual_streams(graph, chosen) if is_stream else set[str]()
+    streams = {name for name in streams if name not in given}
+    streams -= {name for name, asked in types.items() if asked == BYTE}
+    asked = [name for name, asked in types.items() if asked == WORD]
+    if not asked:
+        return Words(frozenset(streams))
+    able = _Able(chosen, settings)
+    groups = _groups(graph, chosen)
+    refused, wanted = dict[str, str](), set[str]()
+    for members in {id(groups[name]): groups[name] for name in asked}.values():
+        reasons = [_refused(chosen.tensors[name], able, given, types) for name in members]
+        if reason := next(filter(None, reasons), ""):
+            refused |= {name: reason for name in members if types.get(name) == WORD}
+        else:
+            wanted.update(members)
+    return Words(frozenset(streams - wanted), frozenset(wanted), refused)
+
+
+def _groups(graph: Graph, chosen: Plan) -> dict[str, list[str]]:
+    """By stored tensor, those that moving nodes make of it, or it of them, in order."""
+    moved = Ties()
+    for node in graph.nodes:
+        if id(node) in chosen.integer and moves_words(node):
+            names = [t.name for t in (*data_inputs(node), *results(graph, node))]
+            for name in names[1:]:
+                moved.tie(names[0], name)
+    groups: dict[str, list[str]] = {}
+    for name in chosen.tensors:
+        groups.setdefault(moved.of(name), []).append(name)
+    return {name: groups[moved.of(name)] for name in chosen.tensors}
+
+
+def _refused(
+    tensor: Tensor, able: "_Able", given: Container[str], types: Mapping[str, str]
+) -> str:
+    """Why a tensor cannot have 16 bits, or nothing."""
+    if tensor.name in given:
+        return "the model says itself how it is stored"
+    if types.get(tensor.name) == BYTE:
+        return f"{tensor.name!r}, which holds the same, is wanted in 8 bits"
+    return able.why_not_written(tensor)
+
+
+class _Able:
+    """Which nodes of a plan read and write 16 bits."""
+
+    def __init__(self, chosen: Plan, settings: Settings) -> None:
+        self._computing = {id(node) for node in chosen.computing}
+        self._integer = chosen.integer
+        self._ends = {stored_end(node, chosen): node for node in chosen.computing}
+        self._tables = set[int]()
+        for source, end in chosen.chains:
+            nodes, _ = made_of(end, (), {source.name})
+            if settings.target.tables and _is_one_table(nodes, settings):
+                self._tables.update(map(id, nodes))
+
+    def why_not_written(self, tensor: Tensor) -> str:
+        """Why what writes ``tensor`` writes no 16 bits, or nothing."""
+        node = self._ends.get(tensor.name) or producer(tensor)
+        if node is None or id(node) not in self._integer or moves_words(node):
+            return ""
+        if id(node) in self._tables or (id(node) in self._computing and _writes(node)):
+            return ""
+        return f"{node.op} writes no 16 bits"
+
+    def reads_stream(self, node: Node, meaning: Quantization) -> bool:
+        """Whether an integer ``node`` computes with a residual stream of that ``meaning``."""
+        return id(node) in self._computing and takes_streams(node, meaning)
+
+    def reads(self, node: Node, meaning: Quantization) -> bool:
+        """Whether an integer ``node`` computes with words of such a ``meaning``."""
+        is_matrix = node.op in MATRICES and not multiplies_stacks(node)
+        is_able = id(node) in self._tables or (is_matrix and id(node) in self._computing)
+        return is_able or self.reads_stream(node, meaning)
+
+
+def _is_one_table(nodes: Sequence[Node], settings: Settings) -> bool:
+    form, target = settings.activation_form, settings.target
+    return not differing_axes(nodes) and not takes_multipliers(nodes, form, target)
+
+
+def _writes(node: Node) -> bool:
+    """Whether a computing ``node`` writes 16 bits."""
+    return node.op == "Add" or (node.op in MATRICES and not multiplies_stacks(node))
+
+
+def takes_streams(node: Node, stream: Quantization) -> bool:
+    """Whether ``node`` computes with 16 bits for any target: a sum, a norm that holds them."""
+    row = row_of(node) if node.op in NORMS else None
+    if row is None:
+        return bool(node.op == "Add")
+    return holds_words(stream, prod(row), epsilon_of(node))
+
+
+def narrowed_edges(
+    graph: Graph,
+    chosen: Plan,
+    words: Words,
+    narrow: Mapping[str, Quantization],
+    parameters: Mapping[str, Quantization],
+    settings: Settings,
+) -> list[Edge]:
+    """Where integer nodes that take no 16 bits read one of the ``words``.
+
+    ``narrow``: by the name of each, what 8 bits of it mean. Moving nodes are left out: what
+    they move is asked for elsewhere.
+    """
+    able = _Able(chosen, settings)
+
+    def takes(node: Node, name: str) -> bool:
+        reads = able.reads if name in words.wanted else able.reads_stream
+        return reads(node, parameters[name])
+
+    return [
+        Edge(node, True, index, tensor.name, narrow[tensor.name])
+        for node in graph.nodes
+        if id(node) in chosen.integer and not moves(node)
+        for index, tensor in enumerate(node.inputs)
+        if tensor.name in narrow and not takes(node, tensor.name)
+    ]
