@@ -7,6 +7,7 @@
 #include "matrices.h"
 #include "prepared.h"
 #include "transposed.h"
+#include "word_filters.h"
 
 #include <algorithm>
 #include <memory>
@@ -27,6 +28,7 @@ struct Filters {
     std::vector<Requantized> after;
     std::vector<std::vector<int32_t>> offsets; /* of each output */
     std::unique_ptr<Depthwise> depthwise;
+    std::unique_ptr<WordFilters> words; /* all there is of a node with 16 bits at an end */
 };
 
 /* What the windows of a part lie on, channels last: unsigned codes, padded. */
@@ -51,6 +53,10 @@ struct Convolution {
     Filters made(const Inputs &input) const {
         Filters found;
         const Tensor x_zero = input(1), w = input(2), bias = input(4);
+        if (has_words(x_zero, input(7))) {
+            found.words = std::make_unique<WordFilters>(input, windows, group, rounding);
+            return found;
+        }
         must_be_codes(w, "a convolution: w");
         must_be_codes(x_zero, "a convolution: x_zero");
         must_be_codes(input(3), "a convolution: w_zero");
@@ -133,6 +139,8 @@ struct Convolution {
     }
 
     void run(const Context &context, const Filters &filters) const {
+        if (filters.words)
+            return filters.words->run(context);
         const Tensor x = context.input(0);
         const size_t rank = windows.kernel.size() + 2;
         const int64_t channels = filters.inputs * group;
@@ -358,8 +366,8 @@ struct IntAveragePool {
 
 } // namespace
 
-const Kernel INT_CONV = shaping<IntConv>("IntConv", 10, 0);
-const Kernel INT_CONV_PER_CHANNEL = shaping<IntConv>("IntConvPerChannel", 10, 0);
+const Kernel INT_CONV = shaping<IntConv>("IntConv", 10, 7);
+const Kernel INT_CONV_PER_CHANNEL = shaping<IntConv>("IntConvPerChannel", 10, 7);
 const Kernel INT_AVERAGE_POOL = shaping<IntAveragePool>("IntAveragePool", 7, 4);
 
 } // namespace qpasses

@@ -3,8 +3,10 @@
 #include "kernels.h"
 #include "matrices.h"
 #include "prepared.h"
+#include "word_sums.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace qpasses {
 namespace {
@@ -17,14 +19,33 @@ struct Weights {
     int64_t zero;                /* of weights, less what they were shifted by */
 };
 
+/* The same of a node with 16 bits at an end. */
+struct WordWeights {
+    WordSums sums;
+    int64_t length, x_zero;
+    size_t bytes; /* of a result */
+};
+
+struct Prepacked {
+    std::unique_ptr<Weights> codes;
+    std::unique_ptr<WordWeights> words;
+};
+
 struct IntGemm {
     Requantization rounding;
     Integers rests;
-    Prepared<Weights> prepared;
+    Prepared<Prepacked> prepared;
 
     explicit IntGemm(const Attributes &given)
         : rounding(given.text("rounding")), rests(given.integers_or_none("bias_rests")),
-          prepared(given, 10, [this](const Inputs &inputs) { return made(inputs); }) {}
+          prepared(given, 10, [this](const Inputs &inputs) {
+              Prepacked found;
+              if (has_words(inputs(1), inputs(7)))
+                  found.words = std::make_unique<WordWeights>(made_of_words(inputs));
+              else
+                  found.codes = std::make_unique<Weights>(made(inputs));
+              return found;
+          }) {}
 
     static void shape(const Inference &given, Sizes &sizes) {
         const Sizes weights = given.input(2);
@@ -60,11 +81,58 @@ struct IntGemm {
         return {std::move(matrix), std::move(after), std::move(offset), w_from};
     }
 
+    WordWeights made_of_words(const Inputs &input) const {
+        const Tensor w = input(2), bias = input(4);
+        if (w.shape.size() != 2 || bias.type != INT32 ||
+            static_cast<int64_t>(bias.size()) != w.shape[1])
+            throw std::runtime_error("IntGemm: weights are no matrix, or not of their biases");
+        const int64_t length = w.shape[0], columns = w.shape[1], zero = input(3).number();
+        std::vector<int16_t> turned(w.size());
+        of_codes(w.type, "IntGemm: w", [&](auto code) {
+            const auto *from = w.as<decltype(code)>();
+            for (int64_t k = 0; k < length; k++)
+                for (int64_t n = 0; n < columns; n++)
+                    turned[n * length + k] = static_cast<int16_t>(from[k * columns + n] - zero);
+        });
+        const std::vector<int64_t> start(bias.as<int32_t>(), bias.as<int32_t>() + columns);
+        return {WordSums(turned, length, start, numbers_of(input(5), columns),
+                         numbers_of(input(6), columns), rounding, input(7).number(),
+                         input(8).number(), input(9).number(), input(7).type),
+                length, input(1).number(), input(7).type == INT16 ? size_t{2} : size_t{1}};
+    }
+
+    static void run(const Context &context, const WordWeights &weights) {
+        const Tensor x = context.input(0);
+        const int64_t length = weights.length, columns = weights.sums.outputs();
+        if (x.shape.empty() || x.shape.back() != length)
+            throw std::runtime_error("IntGemm: x has not as many columns as there are weights");
+        Shape shape = x.shape;
+        shape.back() = columns;
+        char *y = static_cast<char *>(context.output(0, shape));
+        int64_t count = 1;
+        for (size_t k = 0; k + 1 < shape.size(); k++)
+            count *= shape[k];
+        if (count == 0 || columns == 0)
+            return;
+        const int64_t deep = weights.sums.deep();
+        const int64_t least = WORK / ((length + OUTPUT) * columns) / 8 + 1;
+        context.parallel((count + least - 1) / least, [&](size_t part) {
+            const int64_t begin = static_cast<int64_t>(part) * least;
+            const int64_t some = std::min(least, count - begin);
+            std::vector<int16_t> rows(some * deep);
+            for (int64_t r = 0; r < some; r++)
+                to_words(x, (begin + r) * length, length, weights.x_zero, rows.data() + r * deep);
+            weights.sums.run(rows.data(), some, y + begin * columns * weights.bytes, columns);
+        });
+    }
+
     void run(const Context &context) const {
+        const auto known = prepared.of(context);
+        if (known->words)
+            return run(context, *known->words);
         const Tensor x = context.input(0);
         must_be_codes(x, "IntGemm: x");
-        const auto known = prepared.of(context);
-        const Weights &weights = *known;
+        const Weights &weights = *known->codes;
         const RightMatrix &matrix = weights.matrix;
         const int64_t length = matrix.length;
         if (x.shape.empty() || x.shape.back() != length)
@@ -95,6 +163,6 @@ struct IntGemm {
 
 } // namespace
 
-const Kernel INT_GEMM = shaping<IntGemm>("IntGemm", 10, 0);
+const Kernel INT_GEMM = shaping<IntGemm>("IntGemm", 10, 7);
 
 } // namespace qpasses

@@ -1,0 +1,36 @@
+/* Convolutions with 16 bits at an end: windows as rows of words. */
+
+#pragma once
+
+#include "geometry.h"
+#include "prepared.h"
+#include "word_sums.h"
+
+#include <vector>
+
+namespace qpasses {
+
+class WordFilters {
+  public:
+    /* From the inputs 1 to 9 of a convolution. */
+    WordFilters(const Inputs &input, const Windows &windows, int64_t group,
+                const Requantization &rounding);
+
+    void run(const Context &context) const;
+
+  private:
+    Windows windows_;
+    int64_t group_, inputs_, outputs_; /* channels of one group; outputs of all */
+    int64_t x_zero_;
+    Type result_;
+    std::vector<WordSums> groups_;   /* one, of all outputs, where each reads one channel */
+    std::vector<int16_t> each_cell_; /* [cells, channels], of such ones */
+
+    std::vector<int16_t> channels_last(const Context &context, const Tensor &x) const;
+    void windows_of(const Geometry &given, const int16_t *picture, int64_t first, int64_t count,
+                    char *y) const;
+    template <typename Work>
+    void cells_of(const Geometry &given, int64_t window, Work work) const;
+};
+
+} // namespace qpasses
