@@ -166,15 +166,16 @@ def any_quantization(
     zero_point: NDArray[Any],
     axis: int,
     settings: Settings,
+    types: Container[str] = BYTES,
 ) -> AnyQuantization | None:
-    """Parameters of a tensor or of its channels, along axis 1.
+    """Parameters of a tensor, of one of the ``types``, or of its channels, along axis 1.
 
     None if they are along another, or of another type.
     """
     dtype = type_name(zero_point.dtype)
     of_channels = scale.ndim == 1 and scale.size > 1 and axis == 1
     if not of_channels or scale.shape != zero_point.shape or dtype not in BYTES:
-        return quantization(scale, zero_point, settings)
+        return quantization(scale, zero_point, settings, types)
     scales, zeros = tuple(scale.tolist()), tuple(zero_point.tolist())
     return ChannelQuantization(scales, zeros, dtype, axis)
 
@@ -206,12 +207,14 @@ def stored_input(
     return Stored(view.stored, parameters) if view and parameters else None
 
 
-def any_stored_input(tensor: Tensor, settings: Settings) -> AnyStored | None:
-    """The same of bytes, also of channels that have their own parameters."""
+def any_stored_input(
+    tensor: Tensor, settings: Settings, types: Container[str] = BYTES
+) -> AnyStored | None:
+    """The same, also of bytes whose channels have their own parameters."""
     view = dequantized(tensor)
     if view is None:
         return None
-    found = any_quantization(view.scale, view.zero_point, view.axis, settings)
+    found = any_quantization(view.scale, view.zero_point, view.axis, settings, types)
     return AnyStored(view.stored, found) if found else None
 
 
@@ -239,14 +242,16 @@ def any_stored_output(
     return (view, chain) if view else None
 
 
-def any_quantized_by(reader: Node | None, settings: Settings) -> AnyStored | None:
-    """The output of a QuantizeLinear to bytes with constant parameters."""
+def any_quantized_by(
+    reader: Node | None, settings: Settings, types: Container[str] = BYTES
+) -> AnyStored | None:
+    """The output of a QuantizeLinear with constant parameters, of one of the ``types``."""
     if reader is None or reader.op != "QuantizeLinear":
         return None
     scale, zero = constant(reader.inputs[1]), constant(input_at(reader, 2))
     if scale is None or zero is None:
         return None
-    found = any_quantization(scale, zero, reader.attrs.get("axis", 1), settings)
+    found = any_quantization(scale, zero, reader.attrs.get("axis", 1), settings, types)
     return AnyStored(reader.outputs[0], found) if found else None
 
 
