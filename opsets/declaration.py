@@ -39,12 +39,12 @@ SIGNALS = (*BYTES, "int16")
 """With that of residual streams in 16 bits."""
 
 CLASSES: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys("TUW", BYTES),
+    **dict.fromkeys("TW", BYTES),
     **dict.fromkeys("XYS", SIGNALS),
 }
 """The types that a letter stands for; all other types stand for themselves."""
 
-SHARED = ("T", "U", "X", "Y")
+SHARED = ("T", "X", "Y")
 """Letters that are one type throughout a node; of S and W each is a type of its own."""
 
 LARGEST_RANK = 64
@@ -137,7 +137,10 @@ class Scaling(Enum):
 
 
 OF_ENDS = frozenset(
-    {Scaling.TABLE, Scaling.SOFTMAX, Scaling.LOGARITHM, Scaling.NORM, Scaling.ALGORITHM}
+    {
+        *(Scaling.TABLE, Scaling.WIDE_TABLE, Scaling.SOFTMAX, Scaling.LOGARITHM),
+        *(Scaling.NORM, Scaling.ALGORITHM),
+    }
 )
 """Of these a record has the scales of the stored tensors around the node, and those alone."""
 

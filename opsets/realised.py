@@ -8,6 +8,7 @@ import numpy as np
 
 from opsets.errors import UsageError
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS, Int64, Rounding, saturating_multiplier
+from opsets.forms import LEFT_SHIFTS
 from opsets.kernels import Kernel, float32_kernel
 from opsets.multipliers import Pair, Scale, ScaleError
 from opsets.real_scales import near_scales, nearest_of
@@ -138,6 +139,13 @@ def takes_words(target: Target) -> bool:
     """Whether its multipliers fit sums of codes of 16 bits, which are rounded once."""
     is_nearest = target.multiplier == "nearest" and _shifts_as_usual(target)
     return is_nearest and target.rounding in ROUNDINGS
+
+
+def has_wide_tables(target: Target) -> bool:
+    """Whether its tables of 16 bits follow its rules for those of 8; TFLite's and TOSA's have
+    a form of their own, which no pass follows yet.
+    """
+    return target.tables and not LEFT_SHIFTS.get(target.add)
 
 
 def searched(target: Target) -> bool:

@@ -33,3 +33,7 @@ class TableRules:
 
 USUAL = TableRules()
 """Of a target that names none."""
+
+NEAR = {"int16": 4, "int8": 0, "uint8": 0}
+"""By the type of y: a table of 16 bits is 513 knots with lines between them where these are
+so many steps of it, at most, from all 65,536 entries."""

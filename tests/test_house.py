@@ -12,8 +12,8 @@ from qpasses.pipeline import passes_by_name
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("qpasses", "calibration", "opsets")
 
-FOR_PYTHON_ALONE = {"Requantize", "Lut16", "LutInterpolated"}
-"""Ops that no pass makes: the step that others share, and tables of 16 bits."""
+FOR_PYTHON_ALONE = {"Requantize"}
+"""The op that no pass makes: the step that others share."""
 
 
 def test_a_module_name_occurs_once():

@@ -1,6 +1,7 @@
 /* Lut, LutPerChannel and LutPair: what a table holds for each code. */
 
 #include "broadcast.h"
+#include "codes.h"
 #include "kernel.h"
 #include "kernels.h"
 #include "lookups.h"
@@ -211,17 +212,44 @@ void look_up_by_channel(const Context &context, const uint8_t *tables, size_t ax
 
 namespace {
 
+/* Entries of 16 bits: their low bytes are one table, their high bytes another. */
+void look_up(const Context &context, const uint16_t *table, const Tensor &x, uint16_t *y) {
+    constexpr int64_t BLOCK = 1024;
+    uint8_t low[ENTRIES], high[ENTRIES];
+    for (int64_t code = 0; code < ENTRIES; code++) {
+        low[code] = static_cast<uint8_t>(table[code]);
+        high[code] = static_cast<uint8_t>(table[code] >> 8);
+    }
+    const Look look = look_of(chosen_set());
+    const int64_t count = static_cast<int64_t>(x.size());
+    context.parallel((count + PART - 1) / PART, [&](size_t part) {
+        const int64_t begin = static_cast<int64_t>(part) * PART;
+        const int64_t end = std::min(count, begin + PART);
+        uint8_t lower[BLOCK], higher[BLOCK];
+        for (int64_t from = begin; from < end; from += BLOCK) {
+            const int64_t some = std::min(BLOCK, end - from);
+            look(low, x.as<uint8_t>() + from, lower, some);
+            look(high, x.as<uint8_t>() + from, higher, some);
+            for (int64_t k = 0; k < some; k++)
+                y[from + k] = static_cast<uint16_t>(lower[k] | higher[k] << 8);
+        }
+    });
+}
+
 struct Lut {
     explicit Lut(const Attributes &) {}
 
     void run(const Context &context) const {
         const Tensor x = context.input(0), table = context.input(1);
-        uint8_t *y = static_cast<uint8_t *>(context.output(0, x.shape));
+        void *y = context.output(0, x.shape);
         must_be_codes(x, "Lut: x");
-        must_be_codes(table, "Lut: its table");
+        of_stored(table.type, "Lut: its table", [](auto) {});
         if (table.size() != ENTRIES)
             throw std::runtime_error("Lut: its table has not 256 entries");
-        look_up(context, table.as<uint8_t>(), x, y);
+        if (is_byte(table.type))
+            look_up(context, table.as<uint8_t>(), x, static_cast<uint8_t *>(y));
+        else
+            look_up(context, table.as<uint16_t>(), x, static_cast<uint16_t *>(y));
     }
 };
 

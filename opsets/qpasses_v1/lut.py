@@ -1,4 +1,4 @@
-"""Lut: any function of one stored integer, as a table of its 256 values."""
+"""Lut: any function of one stored byte, as a table of its 256 values."""
 
 from typing import Any
 
@@ -43,9 +43,9 @@ LUT = Op(
     name="Lut",
     inputs={
         "x": Data("T"),
-        "table": Constant("U", (256,)),
+        "table": Constant("Y", (256,)),
     },
-    outputs={"y": Data("U")},
+    outputs={"y": Data("Y")},
     attributes={},
     reference=reference,
     bodies=[

@@ -260,6 +260,13 @@ def bytes_of(meaning: Quantization) -> NDArray[Any]:
     return np.frombuffer(bytes(range(256)), meaning.dtype)
 
 
+def codes_of(meaning: Quantization) -> NDArray[Any]:
+    """All codes in the order of their bits: negative ones behind the others."""
+    if meaning.dtype != "int16":
+        return bytes_of(meaning)
+    return np.roll(np.arange(-(1 << 15), 1 << 15, dtype=np.int16), 1 << 15)
+
+
 def real_values(codes: NDArray[Any], meaning: Quantization, target: Target) -> Floats:
     """What codes mean, as DequantizeLinear computes it, or in double for such a target."""
     steps = codes.astype(np.int32) - np.int32(meaning.zero_point)

@@ -17,7 +17,7 @@ from qpasses.evidence.bodies import form
 from qpasses.ir.graph import Graph, Node, Tensor, constant, is_graph, producer
 from qpasses.ir.interchange import export_graph, import_graph
 from qpasses.ir.record import AnyQuantization, Record
-from qpasses.ir.stages import LOOKUPS
+from qpasses.ir.stages import TABULATED
 from qpasses.load.arguments import source_of
 from qpasses.load.external_data import file_bytes
 from qpasses.load.integer_model import claims_integers, read_integer_model
@@ -93,8 +93,9 @@ def read_side(model: onnx.ModelProto, path: Path) -> Side:
 
 def _constant_bytes(graph: Graph) -> tuple[int, int]:
     """Of weights and of tables, each counted once."""
-    lookups = [node.inputs[-1] for node in graph.nodes if node.op in LOOKUPS]
-    tables = {id(tensor) for tensor in lookups if constant(tensor) is not None}
+    lookups = [node for node in graph.nodes if node.op in TABULATED]
+    read = [node.inputs[len(OPS[node.op].data)] for node in lookups]
+    tables = {id(tensor) for tensor in read if constant(tensor) is not None}
     sums = [0, 0]
     for tensor in graph.tensors().values():
         value = constant(tensor)

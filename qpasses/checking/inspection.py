@@ -189,7 +189,7 @@ def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
         left = int(constants_of(node)["left_shift"])
         middle = 2 * max(a, b) if left else y
         return [a / middle, b / middle, middle / (2**left * y)]
-    if scaling in (Scaling.TABLE, Scaling.NORM, Scaling.ALGORITHM):
+    if scaling in (Scaling.TABLE, Scaling.WIDE_TABLE, Scaling.NORM, Scaling.ALGORITHM):
         return []
     scales = [float(scale) for scale in entry.real_scales()]
     if scaling is Scaling.SLOPES:
@@ -201,7 +201,7 @@ def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
 def _rule(node: Node, entry: NodeRecord, given: Mapping[str, NDArray[Any]]) -> str:
     """How the multipliers or the table of a node follow from its scales."""
     scaling = OPS[node.op].scaling if node.domain == DOMAIN else None
-    if scaling is Scaling.TABLE:
+    if scaling in (Scaling.TABLE, Scaling.WIDE_TABLE):
         ops = Function.from_text(entry.function).ops if entry.function else []
         return f"{', '.join(ops) or 'another scale'} of every code"
     if scaling is Scaling.NORM:

@@ -22,7 +22,7 @@ from qpasses.ir.record import (
     Record,
 )
 from qpasses.ir.settings import Settings
-from qpasses.ir.stages import LOOKUPS, SLOPED
+from qpasses.ir.stages import LOOKUPS, SLOPED, TABULATED
 
 
 class DifferenceError(Exception):
@@ -202,7 +202,7 @@ def check_record(
 
 def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
     """The entries of a record that say something which a node like this one never has."""
-    tabulated = is_integer(node) and node.op in LOOKUPS
+    tabulated = is_integer(node) and node.op in TABULATED
     empty: list[tuple[str, bool]] = [
         ("function", bool(entry.function) and not (tabulated or node.op in SLOPED)),
         ("undefined", bool(entry.undefined) and not (tabulated and entry.function)),
@@ -214,7 +214,7 @@ def unasked(node: Node, entry: NodeRecord) -> Iterator[str]:
             "requantizes",
             bool(entry.requantizes) and (node.op != "Lut" or bool(entry.function)),
         ),
-        ("costs", bool(entry.costs) and not tabulated),
+        ("costs", bool(entry.costs) and not (is_integer(node) and node.op in LOOKUPS)),
         ("bias", bool(entry.bias) and node.op not in ("IntConv", "IntGemm")),
         ("weights", bool(entry.weights) and node.op not in _ROUNDED),
         ("correction", bool(entry.correction) and node.op not in _ROUNDED),

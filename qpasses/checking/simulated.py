@@ -178,8 +178,16 @@ def _write_out_norms(graph: onnx.GraphProto, pair: Pair) -> None:
 
 
 def _narrowed(pair: Pair) -> Mapping[str, AnyQuantization]:
-    """By stored tensor: what the 8 bits of residual streams mean that some nodes read."""
-    ends = [n.outputs[0].name for n in pair.integer.nodes if n.op == "IntRescale"]
+    """By stored tensor: what the 8 bits of residual streams mean that some nodes read.
+
+    An IntRescale of clamps writes a float tensor of its own.
+    """
+    ends = [
+        node.outputs[0].name
+        for node in pair.integer.nodes
+        if node.op == "IntRescale"
+        and not pair.float_nodes.keys() & {*pair.record.nodes[node.name].source}
+    ]
     return {name: pair.record.tensors[name] for name in ends}
 
 

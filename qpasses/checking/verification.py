@@ -465,7 +465,7 @@ def _allowed(read: IntegerModel, evidence: Sequence[NodeEvidence]) -> Mapping[st
     farthest = {each.name: each.reference_max_lsb for each in evidence}
     undefined = {name for name, entry in read.record.nodes.items() if entry.undefined}
     return {
-        tensor.name: 255 if node.name in undefined else 1 + farthest.get(node.name, 0)
+        tensor.name: 65535 if node.name in undefined else 1 + farthest.get(node.name, 0)
         for node in read.graph.nodes
         for tensor in node.outputs
     }

@@ -9,7 +9,7 @@ import numpy as np
 from qpasses.checking.meaning import Pair, is_integer
 from qpasses.ir.graph import STORE, Node, Tensor
 from qpasses.ir.interchange import is_tensor
-from qpasses.ir.stages import LOOKUPS
+from qpasses.ir.stages import TABULATED
 from qpasses.ir.unknown_sizes import declared_sizes
 
 
@@ -22,7 +22,7 @@ def unplaced(pair: Pair, claims: Mapping[str, list[Node]]) -> Iterator[str]:
         found = claims.get(name, [])
         if not found and node.op != STORE:
             yield f"node {name!r} ({node.op}) of the float model is computed nowhere"
-        elif len(found) > 1 and sum(each.op not in LOOKUPS for each in found) > 1:
+        elif len(found) > 1 and sum(each.op not in TABULATED for each in found) > 1:
             places = ", ".join(repr(each.name) for each in found)
             yield f"node {name!r} ({node.op}) of the float model is computed by {places}"
 

@@ -19,7 +19,12 @@ from opsets.row_blocks import rows_along
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond, headroom, problem_of
-from qpasses.evidence.prove_lookups import asked_about, lookup, lookup_pair
+from qpasses.evidence.prove_lookups import (
+    asked_about,
+    lookup,
+    lookup_interpolated,
+    lookup_pair,
+)
 from qpasses.evidence.prove_pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.prove_products import mul_inputs, real_product
 from qpasses.evidence.prove_published import (
@@ -392,6 +397,8 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IBertGelu": i_bert_gelu,
     "ILayerNorm": i_layer_norm,
     "Lut": lookup,
+    "Lut16": lookup,
+    "LutInterpolated": lookup_interpolated,
     "LutPerChannel": lookup,
     "LutPair": lookup_pair,
 }

@@ -16,30 +16,62 @@ from qpasses.evidence.problems import beyond
 from qpasses.evidence.prove_pairs import half_to_even
 from qpasses.evidence.prove_tables import differences
 from qpasses.evidence.table_places import Asked, asked_of
-from qpasses.ir.edges import byte_codes, dequantize, in_rows, quantize, rows_of
+from qpasses.ir.edges import byte_codes, codes, dequantize, in_rows, quantize, rows_of
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node
 from qpasses.ir.record import AnyQuantization, ChannelQuantization, Quantization, Record
+from qpasses.ir.runtime import run_op
 
 
 def lookup(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 256 codes, of every channel: the body against the table, the table against real."""
-    table = given["table" if node.op == "Lut" else "tables"]
-    entry = record.nodes[node.name]
-    x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
-    codes = byte_codes(x)
-    if entry.function:
-        expected = real_function(Function.from_text(entry.function), x, y, codes)
-    elif isinstance(x, ChannelQuantization) or isinstance(y, ChannelQuantization):
-        raise ModelError(f"node {node.name!r}: channels are stored anew without a function")
-    else:
-        low, high = entry.bounds
-        expected = real_rescaling(x, y, codes)
-        expected = np.maximum(expected, y.limits[0] if low is None else y.store(low))
-        expected = np.minimum(expected, y.limits[1] if high is None else y.store(high))
+    """All codes, of every channel: the body against the table, the table against real."""
+    table = given["tables" if node.op == "LutPerChannel" else "table"]
+    expected = _real_entries(node, record)
     if expected.shape != table.shape:
         raise ModelError(f"node {node.name!r}: its recorded function has other channels")
     return _looked_up(node, record, table, expected)
+
+
+def lookup_interpolated(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """All 65,536 codes: the body against the meaning, the meaning against real arithmetic."""
+    body, expected = body_of(node, record), _real_entries(node, record)
+    attributes = {"rounding": node.attrs["rounding"]}
+    x = codes(record.tensors[node.inputs[0].name])
+    meaning = OPS[node.op].reference(x, **given, **attributes)
+    inputs = [{**given, "x": x}[name] for name in OPS[node.op].inputs]
+    problem = beyond(node, record, int(given["y_min"]), int(given["y_max"]))
+    if not body.accepts(given, node.attrs):
+        problem = f"body {body.overload!r} does not compute such a node"
+    runs = [
+        run_op(node.op, body, inputs, attributes, optimize=each)
+        for each in ((False, True) if not problem else ())
+    ]
+    gaps = np.abs(meaning.astype(np.int64) - expected)
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=len(x),
+        mismatches=int(np.any([found != meaning for found in runs], axis=0).sum()),
+        body=body.overload,
+        reference_moved=int((gaps > 0).sum()),
+        reference_max_lsb=int(gaps.max()),
+        problem=problem,
+    )
+
+
+def _real_entries(node: Node, record: Record) -> Int64:
+    """What is stored for each code, [N] or [channels, N], in real arithmetic."""
+    entry = record.nodes[node.name]
+    x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
+    if entry.function:
+        return real_function(Function.from_text(entry.function), x, y, codes(x))
+    if isinstance(x, ChannelQuantization) or isinstance(y, ChannelQuantization):
+        raise ModelError(f"node {node.name!r}: channels are stored anew without a function")
+    low, high = entry.bounds
+    expected = real_rescaling(x, y, codes(x))
+    expected = np.maximum(expected, y.limits[0] if low is None else y.store(low))
+    return np.minimum(expected, y.limits[1] if high is None else y.store(high))
 
 
 def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
@@ -49,16 +81,16 @@ def lookup_pair(node: Node, given: Constants, record: Record) -> NodeEvidence:
     column, row = (byte_codes(each) for each in (a, b))
     pair = column[:, None], row[None, :]
     real = Function.from_text(entry.function).real(
-        *np.broadcast_arrays(*(_real(codes, q) for codes, q in zip(pair, (a, b), strict=True)))
+        *np.broadcast_arrays(*(_real(each, q) for each, q in zip(pair, (a, b), strict=True)))
     )
     levels = quantize(np.where(np.isnan(real), 0, real), y, floats=np.float64)
     expected = levels.reshape(-1).astype(np.int64)
     return _looked_up(node, record, table, expected)
 
 
-def _real(codes: NDArray[Any], meaning: AnyQuantization) -> NDArray[np.float64]:
+def _real(stored: NDArray[Any], meaning: AnyQuantization) -> NDArray[np.float64]:
     """What stored integers mean, in float64."""
-    return dequantize(codes, meaning, np.float64)
+    return dequantize(stored, meaning, np.float64)
 
 
 def asked_about(node: Node, record: Record, table: NDArray[Any]) -> Asked:
@@ -91,28 +123,28 @@ def _looked_up(
     )
 
 
-def real_rescaling(x: Quantization, y: Quantization, codes: NDArray[Any]) -> Int64:
+def real_rescaling(x: Quantization, y: Quantization, stored: NDArray[Any]) -> Int64:
     """The stored y of each stored x in real arithmetic, rounded half to even."""
     ratio = Fraction(x.scale) / Fraction(y.scale)
-    total = (codes.astype(object) - x.zero_point) * ratio.numerator
+    total = (stored.astype(object) - x.zero_point) * ratio.numerator
     levels = half_to_even(total, ratio.denominator)
     return np.asarray(np.clip(levels + y.zero_point, *y.limits), np.int64)
 
 
 def real_function(
-    function: Function, x: AnyQuantization, y: AnyQuantization, codes: NDArray[Any]
+    function: Function, x: AnyQuantization, y: AnyQuantization, given: NDArray[Any]
 ) -> Int64:
     """The stored y of each stored x, [N] or [channels, N], the function in float64.
 
-    ``codes`` [N] are all of x. Where it is not defined, that of the nearest stored x for which
+    ``given`` [N] are all of x. Where it is not defined, that of the nearest stored x for which
     it is, the smaller of two.
     """
-    order = np.argsort(codes)
-    stored = function.inputs(codes, rows_of(x, y))
+    order = np.argsort(given)
+    stored = function.inputs(given, rows_of(x, y))
     real = function.real(_real(stored, in_rows(x)))
     known = np.empty_like(real)
     for row, own in zip(
-        real.reshape(-1, codes.size), known.reshape(-1, codes.size), strict=True
+        real.reshape(-1, given.size), known.reshape(-1, given.size), strict=True
     ):
         own[order] = _spread(row[order])
     if np.isnan(known).any():

@@ -83,7 +83,8 @@ def _stored(
     if op == "LutPerChannel":
         axis = int(given["axis"])
         places = _laid_out(places, axis, max(rank, axis + 1, 2))
-    return [places.astype(np.uint8).view(types[0])], places  # modulo 256
+    bits = f"uint{np.iinfo(types[0]).bits}"  # modulo 256, of channels
+    return [places.astype(bits).view(types[0])], places
 
 
 def _laid_out(places: Places, axis: int, rank: int) -> Places:
@@ -125,4 +126,9 @@ def _pairs(shape: Sequence[int], computed: bool) -> Iterator[Places]:
             yield everything[start : start + 9973]
 
 
-_PLACES = {"Lut": code_places, "LutPerChannel": _channel_places, "LutPair": _pairs}
+_PLACES = {
+    "Lut": code_places,
+    "Lut16": code_places,
+    "LutPerChannel": _channel_places,
+    "LutPair": _pairs,
+}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from opsets.op import DOMAIN
+from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import form
 from qpasses.evidence.node_evidence import PROVED, NodeEvidence
 from qpasses.ir.elementwise import ELEMENTWISE
@@ -14,7 +15,7 @@ from qpasses.ir.graph import Graph, Node, constant, producer
 from qpasses.ir.macs import MULTIPLYING
 from qpasses.ir.moving import MOVING, moves
 from qpasses.ir.record import Record
-from qpasses.ir.stages import CLAMPING, LOCATING, LOOKUPS, Kind, kind
+from qpasses.ir.stages import CLAMPING, LOCATING, TABULATED, Kind, kind
 
 
 def summarize(
@@ -78,14 +79,14 @@ def float_nodes(graph: Graph, record: Record, unfinished: str = "") -> list[dict
 
 def _tables(graph: Graph, record: Record) -> dict[str, Any]:
     """How many lookups there are, how many tables, and their bytes; shared and not shared."""
-    lookups = [n for n in graph.nodes if n.op in LOOKUPS and n.name in record.nodes]
-    used = [node.inputs[-1] for node in lookups]
+    lookups = [n for n in graph.nodes if n.op in TABULATED and n.name in record.nodes]
+    used = [node.inputs[len(OPS[node.op].data)] for node in lookups]
     stored = {id(tensor): tensor for tensor in used}
     return {
         "lookups": len(used),
         "stored": len(stored),
-        "bytes": sum(tensor.values.size for tensor in stored.values()),
-        "bytes_unshared": sum(tensor.values.size for tensor in used),
+        "bytes": sum(tensor.values.nbytes for tensor in stored.values()),
+        "bytes_unshared": sum(tensor.values.nbytes for tensor in used),
         "bodies": dict(Counter(sorted(form(record.nodes[n.name].overload) for n in lookups))),
     }
 

@@ -55,7 +55,7 @@ def asked_of(
 
 
 def code_places(shape: Sequence[int], computed: bool) -> Iterator[Places]:
-    """Places of a table of 256.
+    """Places of a table of all codes.
 
     If they are ``computed``, each at every place of a vector and in every remainder.
     """

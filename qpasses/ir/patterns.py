@@ -168,7 +168,7 @@ def any_quantization(
     settings: Settings,
     types: Container[str] = BYTES,
 ) -> AnyQuantization | None:
-    """Parameters of a tensor or, of bytes, of its channels along axis 1.
+    """Parameters of a tensor, of one of the ``types``, or of its channels, along axis 1.
 
     None if they are along another, or of another type.
     """
@@ -210,7 +210,7 @@ def stored_input(
 def any_stored_input(
     tensor: Tensor, settings: Settings, types: Container[str] = BYTES
 ) -> AnyStored | None:
-    """The same, also of channels that have their own parameters."""
+    """The same, also of bytes whose channels have their own parameters."""
     view = dequantized(tensor)
     if view is None:
         return None
@@ -245,7 +245,7 @@ def any_stored_output(
 def any_quantized_by(
     reader: Node | None, settings: Settings, types: Container[str] = BYTES
 ) -> AnyStored | None:
-    """The output of a QuantizeLinear with constant parameters."""
+    """The output of a QuantizeLinear with constant parameters, of one of the ``types``."""
     if reader is None or reader.op != "QuantizeLinear":
         return None
     scale, zero = constant(reader.inputs[1]), constant(input_at(reader, 2))

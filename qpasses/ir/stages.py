@@ -17,6 +17,9 @@ CLAMPING = frozenset({"Relu", "Clip"})
 LOOKUPS = frozenset(op.name for op in OPS.values() if op.scaling is Scaling.TABLE)
 """Ops of domain qpasses that look their result up in their last input."""
 
+TABULATED = LOOKUPS | {op.name for op in OPS.values() if op.scaling is Scaling.WIDE_TABLE}
+"""With those that interpolate: their table is the first input behind what flows in."""
+
 SLOPED = frozenset(op.name for op in OPS.values() if op.scaling is Scaling.SLOPES)
 """Ops of domain qpasses for LeakyRelu and PRelu, which record their slopes."""
 

@@ -20,7 +20,7 @@ from qpasses.ir.graph import Graph, Node, Tensor, constant, input_at
 from qpasses.ir.interchange import import_graph
 from qpasses.ir.metadata import PREFIX, read_record
 from qpasses.ir.model_nodes import nested_graphs
-from qpasses.ir.record import BYTES, NodeRecord, Record, scales_of
+from qpasses.ir.record import NodeRecord, Record, scales_of
 from qpasses.ir.settings import Settings
 from qpasses.load.restore_order import restore_order
 
@@ -178,8 +178,8 @@ def _node_problem(node: Node, record: Record) -> str:
             f"node {node.name!r} shifts by {shift}: shifts are {shifts.start} to "
             f"{shifts.stop - 1}"
         )
-    if wide := _too_wide(node, record):
-        return f"node {node.name!r} ({node.op}) takes no 16 bits, which {wide!r} has"
+    if problem := _of_other_type(node, record):
+        return f"node {node.name!r} ({node.op}) {problem}"
     try:
         inputs = len(Function.from_text(entry.function).model.graph.input)
     except ValueError:
@@ -201,14 +201,18 @@ def _is_unlike(node: Node, op: Op) -> bool:
     return any(faults(op, constants_of(node), node.attrs, node.inputs[0].shape))
 
 
-def _too_wide(node: Node, record: Record) -> str:
-    """A tensor of more than 8 bits that a node reads or writes where it takes no more."""
+def _of_other_type(node: Node, record: Record) -> str:
+    """A tensor of 16 bits that a node reads or writes where it takes 8 alone, or of 8."""
     op = OPS[node.op]
     declared = [*op.inputs.values(), *op.outputs.values()]
     for each, tensor in zip(declared, [*node.inputs, *node.outputs], strict=True):
         stored = record.tensors.get(tensor.name)
-        if each.type == "T" and stored is not None and stored.dtype not in BYTES:
-            return str(tensor.name)
+        if stored is None or stored.dtype in each.types:
+            continue
+        if each.type == "T":
+            return f"takes no 16 bits, which {tensor.name!r} has"
+        if each.type == "int16":
+            return f"takes 16 bits, which {tensor.name!r} has not"
     return ""
 
 

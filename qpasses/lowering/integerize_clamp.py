@@ -14,10 +14,10 @@ from qpasses.ir.patterns import (
     stored_output,
     value_of,
 )
-from qpasses.ir.record import NodeRecord
+from qpasses.ir.record import SIGNALS, NodeRecord
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 from qpasses.ir.stages import CLAMPING
-from qpasses.lowering.integerize_rescaling import rescaling_pair, rescaling_table
+from qpasses.lowering.integerize_rescaling import rescaled, rescaling_pair, rescaling_table
 from qpasses.lowering.put_integer_node import (
     put_integer_node,
     scales,
@@ -30,8 +30,10 @@ class IntegerizeClamp(Pass):
     """Clamp stored integers: a Clip where the scale stays, else a table.
 
     before: ``y = Q(Relu(DQ(x)))``
-    after:  ``y = Clip(x, y_min, y_max)``, or ``y = qpasses.Lut(x, table)``
-    **Exact:** QuantizeLinear is monotone: clamping the value is clamping what is stored.
+    after:  ``y = Clip(x, y_min, y_max)``, or ``y = qpasses.Lut(x, table)``; of 16 bits
+            ``y = qpasses.IntRescale(x, ..., y_min, y_max)``
+    **Exact:** QuantizeLinear is monotone: clamping the value is clamping what is stored. Of 16
+    bits up to the multiplier.
     """
 
     op_types: ClassVar = CLAMPING
@@ -48,15 +50,17 @@ class IntegerizeClamp(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put Clip or Lut between the two stored tensors."""
         settings = context.settings
-        x = stored_input(node.inputs[0], settings)
-        found = stored_output(graph, node, settings)
+        x = stored_input(node.inputs[0], settings, SIGNALS)
+        found = stored_output(graph, node, settings, SIGNALS)
         if x is None and found is None:
             return NOT_MINE  # a float tensor on both sides
         if x is None or found is None:
-            return Declined("its input or output is not quantized to 8 bits")
+            return Declined("its input or output is not quantized per tensor")
         y, behind = found
         nodes = [node, *behind]
         low, high = clamp(nodes, y.quantization)
+        if "int16" in (x.quantization.dtype, y.quantization.dtype):
+            return rescaled(graph, nodes, x, y, (low, high), context)
         try:
             pair = rescaling_pair(x.quantization, y.quantization, context.target)
         except ScaleError as error:

@@ -1,5 +1,6 @@
 """IntegerizeRescaling: a tensor stored anew at another scale: a table lookup or IntRescale."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from qpasses.lowering.put_integer_node import (
     put_integer_node,
     scales,
     shared_tables,
+    sources,
     with_zero,
 )
 
@@ -55,7 +57,7 @@ class IntegerizeRescaling(Pass):
                         reader.inputs[index] = x.tensor
             return REWRITTEN
         if "int16" in (x.quantization.dtype, y.quantization.dtype):
-            return _rescaled(graph, node, x, y, context)
+            return rescaled(graph, [node], x, y, y.quantization.limits, context)
         if not context.target.tables:
             return Declined(
                 f"another scale for {x.tensor.name!r} needs a table: target "
@@ -86,9 +88,16 @@ def _become(graph: Graph, x: Tensor, y: Tensor) -> bool:
     return True
 
 
-def _rescaled(graph: Graph, node: Node, x: Stored, y: Stored, context: Context) -> Outcome:
-    """Put IntRescale between the two stored tensors."""
-    meaning = y.quantization
+def rescaled(
+    graph: Graph,
+    nodes: Sequence[Node],
+    x: Stored,
+    y: Stored,
+    bounds: tuple[int, int],
+    context: Context,
+) -> Outcome:
+    """Put IntRescale, which clamps codes to ``bounds``, in the place of ``nodes``."""
+    node, meaning = nodes[0], y.quantization
     try:
         numbers = rescale_numbers(x.quantization, meaning, context.target)
     except UsageError as error:
@@ -97,9 +106,11 @@ def _rescaled(graph: Graph, node: Node, x: Stored, y: Stored, context: Context) 
     inputs = [
         *with_zero(x, context),
         *own_constants(node.name, numbers, context),
-        *output_codes(meaning, meaning.limits, context),
+        *output_codes(meaning, bounds, context),
     ]
-    record = NodeRecord([node.name], scales(x=x, y=y))
+    for each in nodes[1:]:
+        each.outputs.clear()
+    record = NodeRecord(sources(*nodes), scales(x=x, y=y))
     return put_integer_node(
         graph, "IntRescale", node.name, inputs, y.tensor, attributes, record, context
     )

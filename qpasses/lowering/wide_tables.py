@@ -5,7 +5,7 @@ Their errors are counted on all 65,536 codes, never estimated.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -17,10 +17,9 @@ from opsets.errors import ModelError, UsageError
 from opsets.fixed_point import ROUNDINGS, Rounding
 from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
-from opsets.qpasses_v1.lut_interpolated import SEGMENT
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.prove_lookups import real_function
-from qpasses.ir.edges import codes, dequantize, quantize
+from qpasses.ir.edges import codes
 from qpasses.ir.elementwise import ELEMENTWISE, UNARY
 from qpasses.ir.folding import fold_constants
 from qpasses.ir.function import Function
@@ -28,10 +27,8 @@ from qpasses.ir.graph import Graph
 from qpasses.ir.interchange import import_graph, numbers_as_tensors
 from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import IR_VERSION, OPSET, run_op
-from qpasses.lowering.integerize_chain import tabulate
-
-Knots = Literal["plain", "adjusted"]
-Stored = NDArray[Any]
+from qpasses.lowering.numbers.knots import Knots, Stored, knotted
+from qpasses.lowering.numbers.table_entries import tabulate
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,7 @@ def wide_table(
     judge = _Judge(
         ", ".join(given.ops), codes(x), table, real_function(given, x, y, codes(x)), bodies
     )
-    line = _line(given, x, y, knots)
+    line = knotted(given, x, y, knots)
     return WideTables(
         judge.measured("Lut16", {"table": table}, {}),
         judge.measured("LutInterpolated", line, {"rounding": rounding}),
@@ -182,42 +179,6 @@ class _Judge:
         )
         against_full = Gap.between(meaning, self.full)
         return WideTable(op, constants, attributes, against_full, against_real, evidence)
-
-
-def _line(
-    function: Function, x: Quantization, y: Quantization, knots: Knots
-) -> dict[str, Stored]:
-    """The constants of a LutInterpolated.
-
-    Entries are int16: those of y of 8 bits have 8 fraction bits, and are about ``y_zero``.
-    """
-    low, high = y.type_limits
-    fraction, middle = 8 * (2 - y.zero.itemsize), (low + high + 1) // 2
-    zero_point = (y.zero_point - middle) << fraction
-    finer = Quantization(y.scale / (1 << fraction), zero_point, "int16")
-    entries = _entries(function, x, finer, knots)
-    numbers = {"y_zero": middle, "y_min": y.limits[0], "y_max": y.limits[1]}
-    shift = np.array(SEGMENT.bit_length() - 1 + fraction, np.int32)
-    ends = {name: np.array(value, y.dtype) for name, value in numbers.items()}
-    return {"table": entries, "shift": shift, **ends}
-
-
-def _entries(
-    function: Function, x: Quantization, y: Quantization, knots: Knots
-) -> NDArray[np.int16]:
-    """The stored y of every 128th x, and of the first x that is no code any more, 32768."""
-    by_bits, _ = tabulate(function, x, y)
-    in_order = by_bits[np.argsort(codes(x))]
-    beyond = function.run(dequantize(np.array([1 << 15]), x))
-    last = in_order[-1:] if np.isnan(beyond).any() else quantize(beyond, y)
-    plain = np.concatenate([in_order[::SEGMENT], last])
-    if knots == "plain":
-        return plain
-    middles = in_order[SEGMENT // 2 :: SEGMENT]
-    wrong = (plain[:-1].astype(np.int64) + plain[1:]) / 2 - middles
-    around = np.pad(wrong, 1, mode="edge")
-    moved = np.rint(plain - (around[:-1] + around[1:]) / 4)
-    return np.asarray(np.clip(moved, *y.limits), np.int16)
 
 
 def _as_function(given: str | onnx.ModelProto) -> Function:

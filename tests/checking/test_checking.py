@@ -49,7 +49,7 @@ PREPARE = {"qpasses.prepare.canonical"}
 """The stage before the rewriting, which is shared: what it imports is not looked at."""
 
 NAMES = {
-    "qpasses.ir.stages": {"LOOKUPS", "SLOPED"},
+    "qpasses.ir.stages": {"LOOKUPS", "SLOPED", "TABULATED"},
     "qpasses.evidence.prove_pairs": {
         *("add_inputs", "all_pairs", "fast_overload", "kernel_agrees", "real_sum")
     },

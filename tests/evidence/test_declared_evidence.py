@@ -27,7 +27,7 @@ def function_of(op, tensors):
     """What a record says of a node with slopes or a table: a sum, or a factor per channel."""
     if op.scaling is Scaling.SLOPES:
         return SLOPES
-    if op.scaling is not Scaling.TABLE:
+    if op.scaling not in (Scaling.TABLE, Scaling.WIDE_TABLE):
         return ""
     real, y = [gs.Variable(name, np.float32) for name in op.data], gs.Variable("y", np.float32)
     if len(real) == 2:

@@ -289,6 +289,9 @@ def lookups(rng):
         for count in [*range(71), 127, 129, 256]:
             x = codes[:count].view(dtype)
             yield f"{count} {dtype}", Case([x, table.view(dtype)], {})
+            yield f"{count} {dtype} to words", Case([x, words(rng, 256)], {})
+    for count in (1023, 1024, 1025, 70000):
+        yield f"{count} to words", Case([bytes_of(rng, count), words(rng, 256)], {})
 
 
 def lookups_by_channel(rng):

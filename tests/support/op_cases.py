@@ -123,6 +123,8 @@ def lut(draw):
     rng, dtype = draw(generator), draw(stored_type)
     shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
     table = rng.permutation(256).astype(np.uint8).view(dtype)
+    if draw(st.booleans()):
+        table = rng.integers(-32768, 32767, 256, np.int16, endpoint=True)
     return Case([codes(rng, shape, zero_point(rng, dtype)), table], {})
 
 

@@ -93,7 +93,11 @@ def ends_of_rows(w, w_zero, dtype):
 
 def lut(rng, dtype, _rounding):
     table = rng.permutation(256).astype(np.uint8).view(dtype)
-    return {"all codes": Case([all_codes(dtype).reshape(2, 128), table], {})}
+    words = rng.integers(-32768, 32768, 256).astype(np.int16)
+    return {
+        "all codes": Case([all_codes(dtype).reshape(2, 128), table], {}),
+        "to 16 bits": Case([all_codes(dtype), words], {}),
+    }
 
 
 def lut_per_channel(rng, dtype, _rounding):

@@ -28,7 +28,13 @@ from qpasses.checking.rules.check_rescaled import int_rescale, int_rescaled_add
 from qpasses.checking.rules.check_resizes import int_resize
 from qpasses.checking.rules.check_slopes import int_p_relu
 from qpasses.checking.rules.check_softmax import log_softmax, table_softmax
-from qpasses.checking.rules.check_tables import lut, lut_pair, lut_per_channel, no_tables
+from qpasses.checking.rules.check_tables import (
+    lut,
+    lut_pair,
+    lut_per_channel,
+    no_tables,
+    wide_lut,
+)
 
 Rule = Callable[[Site], Iterator[str]]
 
@@ -52,6 +58,8 @@ RULES: Mapping[str, Rule] = {
     "IntResize": int_resize,
     "IntSub": int_add,
     "Lut": lut,
+    "Lut16": wide_lut,
+    "LutInterpolated": wide_lut,
     "LutPair": lut_pair,
     "LutPerChannel": lut_per_channel,
     "TableSoftmax": table_softmax,
@@ -73,7 +81,12 @@ EDGES: Mapping[str, Rule] = {
 RECORDED: Mapping[str, Rule] = {"Clip": clip}
 """Standard ops on stored integers that a record says the source of; others only move."""
 
-TABLES = frozenset({"Lut", "LutPair", "LutPerChannel", "TableSoftmax", "IntLogSoftmax"})
+TABLES = frozenset(
+    {
+        *("Lut", "Lut16", "LutInterpolated", "LutPair", "LutPerChannel"),
+        *("TableSoftmax", "IntLogSoftmax"),
+    }
+)
 """Ops that only targets with tables have; for others the rule is ``NO_TABLES``."""
 
 NO_TABLES: Rule = no_tables

@@ -38,18 +38,17 @@ def int_rescaled_add(site: Site) -> Iterator[str]:
 
 
 def int_rescale(site: Site) -> Iterator[str]:
-    """A residual stream of 16 bits at another scale: 8 bits for nodes that read no more."""
-    if site.chain:
-        raise DifferenceError("its record names a node of the float model")
-    source, y = site.inputs["x"], site.y
-    x = site.stored(source)
+    """A tensor of 16 bits, at one end at least, at another scale; clamps may lie between."""
+    source, y, chain = site.inputs["x"], site.y, site.chain
+    clamps_behind(site)
+    x = site.operand(source, chain[0].inputs[0]) if chain else site.stored(source)
     target = site.settings.target
     if "int16" not in (x.dtype, y.dtype):
         yield "neither end has 16 bits: it would be a table"
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     yield from unlike_attributes(site.node.attrs, {"rounding": expected_rounding(target)})
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
-    yield from check_end(site, ())
+    yield from check_end(site, chain)
     pair = expected_pair(Fraction(x.scale) / Fraction(y.scale), target, elementwise=True)
     for name, value in zip(("multiplier", "shift"), pair, strict=True):
         yield from unlike(name, site.given[name], np.array(value, np.int32))

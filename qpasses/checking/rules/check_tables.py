@@ -1,4 +1,4 @@
-"""Tables: Lut, LutPerChannel and LutPair, every entry computed again."""
+"""Tables: those of bytes, of channels, of pairs and of 16 bits, every entry computed again."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -7,11 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import ROUNDINGS
+from opsets.fixed_point import ROUNDINGS, Int64, Rounding
 from opsets.hard_swish import hard_swish_levels
+from opsets.realised import has_wide_tables, quotient_rounding
 from opsets.rounding import requantize
+from opsets.table_rules import NEAR
 from opsets.target import Target
-from qpasses.checking.arithmetic import Floats, bytes_of, real_values, shifted, stored_values
+from qpasses.checking.arithmetic import (
+    Floats,
+    bytes_of,
+    codes_of,
+    real_values,
+    shifted,
+    stored_values,
+)
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
@@ -49,6 +58,8 @@ def lut(site: Site) -> Iterator[str]:
     bounds = [None if np.isinf(end) else end for end in (low, high)]
     yield from unlike("the recorded bounds", [*site.entry.bounds], bounds)
     yield from check_record(site, {"x": [x.scale], "y": [site.y.scale]})
+    if "int16" in (x.dtype, site.y.dtype):
+        raise DifferenceError("an end has 16 bits: it would be an IntRescale")
     first, last = stored_bounds(site.y, chain)
     target, numbers = site.settings.target, list[int]()
     levels = [_rescaled(int(code), x, site.y) for code in bytes_of(x)]
@@ -98,15 +109,111 @@ def lut_per_channel(site: Site) -> Iterator[str]:
     yield from _function(site, "tables")
 
 
-def _function(site: Site, name: str) -> Iterator[str]:
+def wide_lut(site: Site) -> Iterator[str]:
+    """One function of one tensor of 16 bits: 513 knots where they are near, else all."""
+    function, x, y = _recorded(site)
+    if not (isinstance(x, Quantization) and isinstance(y, Quantization)) or function.channels:
+        raise DifferenceError("one table for channels that differ")
+    if x.dtype != "int16":
+        raise DifferenceError("reads 8 bits: it would be a Lut")
+    yield from _has_words(site)
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
+    codes = codes_of(x)
+    real, undefined = _filled_results(function, x, site)
+    yield from unlike("the recorded undefined codes", *_lists(site, undefined))
+    table = _stored(real, site, y)
+    rounding = quotient_rounding(site.settings.target)
+    knots = _knots(function, real[np.argsort(codes)], x, y, site)
+    gaps = np.abs(_between(codes, knots, y, rounding) - table.astype(np.int64))
+    if gaps.max() > NEAR[y.dtype]:
+        yield from _is(site, "Lut16")
+        yield from unlike_attributes(site.node.attrs, {})
+        yield from unlike("table", site.given["table"], table)
+        return
+    yield from _is(site, "LutInterpolated")
+    yield from unlike_attributes(site.node.attrs, {"rounding": rounding})
+    yield from unlike("table", site.given["table"], knots)
+    yield from unlike("shift", site.given["shift"], np.array(7 + _finer(y), np.int32))
+    for end, code in zip(("y_zero", "y_min", "y_max"), (_middle(y), *y.limits), strict=True):
+        yield from unlike(end, site.given[end], np.array(code, y.dtype))
+
+
+def _is(site: Site, op: str) -> Iterator[str]:
+    if site.node.op != op:
+        raise DifferenceError(f"should be a {op}, for what lines between knots are wrong by")
+    yield from ()
+
+
+def _has_words(site: Site) -> Iterator[str]:
+    target = site.settings.target
+    if not has_wide_tables(target):
+        yield f"is a table of 16 bits: target {target.name!r} has none"
+
+
+def _finer(y: Quantization) -> int:
+    """How many fraction bits of y knots have."""
+    return 0 if y.dtype == "int16" else 8
+
+
+def _middle(y: Quantization) -> int:
+    """The code about which knots of y lie."""
+    return 128 if y.dtype == "uint8" else 0
+
+
+def _knots(
+    function: Function, real: Floats, x: Quantization, y: Quantization, site: Site
+) -> NDArray[Any]:
+    """[513]: ``real``, by code, at every 128th, and the function where no code is any more."""
+    zero = (y.zero_point - _middle(y)) * 2 ** _finer(y)
+    meaning = Quantization(y.scale / 2 ** _finer(y), zero, "int16")
+    target = site.settings.target
+    beyond = real_values(np.array([1 << 15]), x, target)
+    last = function.computed_by(target.table_rules, beyond)
+    last = real[-1:] if np.isnan(last).any() else last
+    return _stored(np.concatenate([real[::128], last]), site, meaning)
+
+
+def _between(
+    codes: NDArray[Any], knots: NDArray[Any], y: Quantization, rounding: Rounding
+) -> Int64:
+    """What lies on the lines between ``knots`` at each of ``codes``, stored."""
+    place = codes.astype(np.int64) + (1 << 15)
+    before, part = place >> 7, place & 127
+    ends = knots.astype(np.int64)
+    total = ends[before] * (128 - part) + ends[before + 1] * part
+    level = shifted(total, 7 + _finer(y), rounding)
+    return np.asarray(np.clip(level + _middle(y), *y.limits))
+
+
+def _recorded(site: Site) -> tuple[Function, AnyQuantization, AnyQuantization]:
+    """The function of a node of one tensor, and how its ends are stored."""
     source = site.inputs["x"]
     real = site.pair.float_tensors.get(site.pair.meaning(source).real)
     if real is None or not site.chain:
         raise DifferenceError(f"the float model has no {source.name!r} behind its nodes")
-    x, y = site.any_operand(source, real), site.any_y
+    ends = site.any_operand(source, real), site.any_y
+    return recorded_function(site, [real]), *ends
+
+
+def _filled_results(
+    function: Function, x: Quantization, site: Site
+) -> tuple[Floats, NDArray[Any]]:
+    """The result for each code of x, and the codes that have none of their own."""
+    codes, target = codes_of(x), site.settings.target
+    found = function.computed_by(target.table_rules, real_values(codes, x, target))
+    low, high = x.limits
+    missing = np.isnan(found) & (low <= codes) & (codes <= high)
+    return _filled(found, codes), codes[missing]
+
+
+def _function(site: Site, name: str) -> Iterator[str]:
+    function, x, y = _recorded(site)
     if name == "table" and not (isinstance(x, Quantization) and isinstance(y, Quantization)):
         raise DifferenceError("one table for channels with scales of their own")
-    function = recorded_function(site, [real])
+    if "int16" in (x.dtype, y.dtype):
+        yield from _has_words(site)
+        if x.dtype == "int16" or name == "tables":
+            raise DifferenceError("its table is one of 8 bits")
     yield from check_record(site, {"x": scales_of(x), "y": scales_of(y)})
     expected = _hard_swish(function, x, y, site.settings.target)
     if expected is not None:
@@ -187,10 +294,13 @@ def _filled(row: Floats, codes: NDArray[Any]) -> Floats:
     if not len(defined):
         raise DifferenceError("its function is not defined for any code")
     known = codes[defined].astype(np.int64)
+    missing, order = np.isnan(row), np.argsort(known)
+    levels, wanted = known[order], codes[missing].astype(np.int64)
+    above = np.searchsorted(levels, wanted)
+    below, above = np.maximum(above - 1, 0), np.minimum(above, len(levels) - 1)
+    is_lower = np.abs(wanted - levels[below]) <= np.abs(levels[above] - wanted)
     result = row.copy()
-    for place in np.flatnonzero(np.isnan(row)):
-        away = np.abs(known - int(codes[place]))
-        result[place] = row[defined[np.lexsort((known, away))[0]]]
+    result[missing] = row[defined[order[np.where(is_lower, below, above)]]]
     return result
 
 

@@ -1,0 +1,87 @@
+"""Knots: a table of 16 bits as 513 entries with lines between them, or as all of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.lut_interpolated import SEGMENT
+from opsets.realised import quotient_rounding
+from opsets.table_rules import NEAR, USUAL, TableRules
+from opsets.target import Target
+from qpasses.ir.edges import codes, dequantize, quantize_by
+from qpasses.ir.function import Function
+from qpasses.ir.record import Quantization
+from qpasses.lowering.numbers.table_entries import tabulate
+
+Knots = Literal["plain", "adjusted"]
+Stored = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The op that looks codes up, what stands on its node, and which codes lack a result."""
+
+    op: str
+    constants: Mapping[str, Stored]
+    attributes: Mapping[str, Any]
+    undefined: Sequence[int]
+
+
+def wide_lookup(
+    function: Function, x: Quantization, y: Quantization, target: Target
+) -> Lookup:
+    """Knots where they are ``NEAR`` the full table on all 65,536 codes of x, else that.
+
+    Raises ModelError where onnx cannot evaluate the function.
+    """
+    table, undefined = tabulate(function, x, y, target.table_rules)
+    constants = knotted(function, x, y, rules=target.table_rules)
+    attributes = {"rounding": quotient_rounding(target)}
+    found = OPS["LutInterpolated"].reference(codes(x), **constants, **attributes)
+    if np.abs(found.astype(np.int64) - table).max() <= NEAR[y.dtype]:
+        return Lookup("LutInterpolated", constants, attributes, undefined)
+    return Lookup("Lut16", {"table": table}, {}, undefined)
+
+
+def knotted(
+    function: Function,
+    x: Quantization,
+    y: Quantization,
+    knots: Knots = "plain",
+    rules: TableRules = USUAL,
+) -> dict[str, Stored]:
+    """The constants of a LutInterpolated.
+
+    Entries are int16: those of y of 8 bits have 8 fraction bits, and are about ``y_zero``.
+    """
+    low, high = y.type_limits
+    fraction, middle = 8 * (2 - y.zero.itemsize), (low + high + 1) // 2
+    zero_point = (y.zero_point - middle) << fraction
+    finer = Quantization(y.scale / (1 << fraction), zero_point, "int16")
+    entries = _entries(function, x, finer, knots, rules)
+    numbers = {"y_zero": middle, "y_min": y.limits[0], "y_max": y.limits[1]}
+    shift = np.array(SEGMENT.bit_length() - 1 + fraction, np.int32)
+    ends = {name: np.array(value, y.dtype) for name, value in numbers.items()}
+    return {"table": entries, "shift": shift, **ends}
+
+
+def _entries(
+    function: Function, x: Quantization, y: Quantization, knots: Knots, rules: TableRules
+) -> NDArray[np.int16]:
+    """The stored y of every 128th x, and of the first x that is no code any more, 32768."""
+    by_bits, _ = tabulate(function, x, y, rules)
+    in_order = by_bits[np.argsort(codes(x))]
+    beyond = function.computed_by(rules, dequantize(np.array([1 << 15]), x, rules.floats))
+    last = in_order[-1:] if np.isnan(beyond).any() else quantize_by(rules, beyond, y)
+    plain = np.concatenate([in_order[::SEGMENT], last])
+    if knots == "plain":
+        return plain
+    middles = in_order[SEGMENT // 2 :: SEGMENT]
+    wrong = (plain[:-1].astype(np.int64) + plain[1:]) / 2 - middles
+    around = np.pad(wrong, 1, mode="edge")
+    moved = np.rint(plain - (around[:-1] + around[1:]) / 4)
+    return np.asarray(np.clip(moved, *y.limits), np.int16)

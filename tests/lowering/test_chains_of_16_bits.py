@@ -1,0 +1,232 @@
+"""Chains and clamps of tensors of 8 and 16 bits: what they become, and what is refused."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from opsets.table_rules import NEAR
+from qpasses import quantize, verify
+from qpasses.api import export
+from qpasses.ir.edges import codes, dequantize
+from qpasses.ir.edges import quantize as store
+from qpasses.ir.record import Quantization
+from tests.support.small_models import model, numbers, session
+
+FEEDS = [{"x": numbers(2, 3, 4, seed=seed)} for seed in range(2)]
+ENDS = {
+    "uint8": Quantization(6 / 128, 128, "uint8"),
+    "int8": Quantization(6 / 128, -3, "int8"),
+    "int16": Quantization(6 / 32768, 0, "int16"),
+}
+TO_WORDS = [(x, y) for x in ENDS for y in ENDS if "int16" in (x, y)]
+every_end = pytest.mark.parametrize(("x", "y"), TO_WORDS)
+
+CURVES = {
+    "Sigmoid": "[f] b = Sigmoid (d)",
+    "Gelu": "[f] b = Gelu (d)",
+    "LeakyRelu": "[f] b = LeakyRelu (d)",
+    "HardSwish": "[f] b = HardSwish (d)",
+    "SiLU": "s = Sigmoid (d) [f] b = Mul (d, s)",
+    "Exp": "[f] b = Exp (d)",
+    "Sqrt": "[f] b = Sqrt (d)",
+    "Log": "[f] b = Log (d)",
+    "none": "m = Sub (d, far) [f] b = Log (m)",
+}
+KNOTS = {"Sigmoid", "Gelu", "LeakyRelu", "HardSwish", "SiLU"}
+
+
+def between(x, y, body, **constants):
+    """A model that is quantized already, of one node between stored x and y."""
+    ends = {"x": ENDS[x], "y": ENDS[y]}
+    numbers_of = {f"{n}_scale": np.float32(q.scale) for n, q in ends.items()}
+    numbers_of |= {f"{n}_zero": q.zero for n, q in ends.items()}
+    text = f"""g (float[N, 3, 4] x) => (float[N, 3, 4] y) {{
+        q = QuantizeLinear (x, x_scale, x_zero) d = DequantizeLinear (q, x_scale, x_zero)
+        {body}
+        r = QuantizeLinear (b, y_scale, y_zero) y = DequantizeLinear (r, y_scale, y_zero)
+    }}"""
+    return model(text, opset=21, **numbers_of, **constants)
+
+
+def middle(made):
+    """The node that computes, and its constants by name."""
+    (node,) = [each for each in made.graph.node if each.domain == "qpasses"]
+    return node, {each.name: each for each in made.graph.initializer}
+
+
+def on_all_codes(made, x):
+    """What is stored for each code of x."""
+    real = dequantize(codes(x), x).reshape(-1, 1, 1)
+    real = np.broadcast_to(real, (real.size, 3, 4))
+    (found,) = session(made).run(None, {"x": np.ascontiguousarray(real)})
+    return found[:, 0, 0]
+
+
+@every_end
+@pytest.mark.parametrize("curve", CURVES.keys() - {"none"})
+def test_a_chain_is_one_table_that_holds_what_float_computes(x, y, curve):
+    original = between(x, y, CURVES[curve])
+    result = quantize(original, FEEDS)
+    node, constants = middle(result.model)
+    (evidence,) = result.evidence
+    assert result.verdict == "ok" and evidence.kind == "exhaustive"
+    assert evidence.domain == (65536 if x == "int16" else 256)
+    assert verify(result.model, original, FEEDS).verdict == "ok"
+    wanted = {"Lut"} if x != "int16" else {"Lut16", "LutInterpolated"}
+    assert node.op_type in wanted
+    if x == y == "int16":
+        assert (node.op_type == "LutInterpolated") == (curve in KNOTS)
+    real, meaning = dequantize(codes(ENDS[x]), ENDS[x]), ENDS[y]
+    stored = store(on_all_codes(result.model, ENDS[x]), meaning).astype(int)
+    expected = on_all_codes(original, ENDS[x])
+    near = NEAR[y] if node.op_type == "LutInterpolated" else 0
+    known = np.ones(real.size, bool) if curve not in ("Sqrt", "Log") else real > 0
+    assert np.abs(stored - store(expected, meaning))[known].max() <= near
+    assert constants[node.input[1]].dims == [
+        {"Lut": 256, "Lut16": 65536, "LutInterpolated": 513}[node.op_type]
+    ]
+
+
+@every_end
+@pytest.mark.parametrize(
+    ("body", "low", "high"),
+    [
+        ("[f] b = Relu (d)", 0, 9),
+        ("[f] b = Clip (d, , top)", -9, 2.5),
+    ],
+)
+def test_clamps_are_a_multiplier_and_ends_of_codes(x, y, body, low, high):
+    constants = {"top": np.float32(2.5)} if "top" in body else {}
+    original = between(x, y, body, **constants)
+    result = quantize(original, FEEDS)
+    node, _ = middle(result.model)
+    assert node.op_type == "IntRescale" and result.verdict == "ok"
+    (evidence,) = result.evidence
+    assert (evidence.kind, evidence.mismatches) == ("exhaustive", 0)
+    assert verify(result.model, original, FEEDS).verdict == "ok"
+    real = np.clip(dequantize(codes(ENDS[x]), ENDS[x]), low, high)
+    stored = store(on_all_codes(result.model, ENDS[x]), ENDS[y])
+    assert np.abs(stored.astype(int) - store(real, ENDS[y])).max() <= 1
+
+
+def test_nodes_of_one_function_share_a_table():
+    body = "[f] b = Sigmoid (d) [g] c = Sigmoid (d)"
+    original = between("int16", "int16", body)
+    ends = [original.graph.node[-2], original.graph.node[-1]]
+    for end, read, written in ((ends[0], "c", "r_2"), (ends[1], "r_2", "z")):
+        copy = original.graph.node.add()
+        copy.CopyFrom(end)
+        copy.input[0], copy.output[0] = read, written
+        copy.name = ""
+    other = original.graph.output.add()
+    other.CopyFrom(original.graph.output[0])
+    other.name = "z"
+    result = quantize(original, FEEDS)
+    tables = [n.input[1] for n in result.model.graph.node if n.op_type == "LutInterpolated"]
+    assert len(tables) == 2 and len(set(tables)) == 1
+    assert result.report["summary"]["tables"]["bytes"] == 1026
+
+
+@every_end
+def test_a_function_that_differs_by_channel_stays_in_float_and_says_why(x, y):
+    original = between(x, y, "[f] b = Mul (d, factors)", factors=numbers(3, 1))
+    result = quantize(original, FEEDS)
+    (left,) = result.report["summary"]["float_nodes"]
+    assert left["name"] == "f" and "differs by channel" in left["reason"]
+    assert verify(result.model, original, FEEDS).verdict == "incomplete"
+
+
+@pytest.mark.parametrize("target", ["tflite", "tflite-single", "tosa"])
+def test_targets_with_a_form_of_their_own_have_no_tables_of_16_bits(target):
+    result = quantize(between("int16", "int16", CURVES["Sigmoid"]), FEEDS, target=target)
+    (left,) = result.report["summary"]["float_nodes"]
+    assert left["name"] == "f" and f"{target!r} has no tables of 16 bits" in left["reason"]
+
+
+@pytest.mark.parametrize("target", ["exact", "bm1684x"])
+@every_end
+def test_other_targets_have_them_by_their_own_rules(target, x, y):
+    original = between(x, y, CURVES["SiLU"])
+    result = quantize(original, FEEDS, target=target)
+    assert result.verdict == "ok" and middle(result.model)[0].op_type.startswith("Lut")
+    assert verify(result.model, original, FEEDS).verdict == "ok"
+
+
+def test_a_function_of_no_code_at_all_is_declined():
+    far = {"far": np.float32(1000)}
+    result = quantize(between("int16", "int16", CURVES["none"], **far), FEEDS)
+    assert "not defined for any code" in result.report["summary"]["float_nodes"][0]["reason"]
+
+
+# The checker
+
+
+def forged(made, change):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(made)
+    change(*middle(copy))
+    return copy
+
+
+def with_values(name, change):
+    """What changes the constant at this input of the node."""
+
+    def apply(node, constants):
+        tensor = constants[node.input[name]]
+        values = numpy_helper.to_array(tensor).copy()
+        tensor.CopyFrom(numpy_helper.from_array(np.asarray(change(values)), tensor.name))
+
+    return apply
+
+
+def with_one_entry_more(values):
+    values[200] += 1
+    return values
+
+
+FORGERIES = [
+    ("uint8", "int16", "Sigmoid", with_values(1, with_one_entry_more)),
+    ("uint8", "int16", "Sigmoid", with_values(1, lambda table: (table >> 8).astype(np.int8))),
+    ("int16", "uint8", "Sqrt", with_values(1, with_one_entry_more)),
+    ("int16", "int16", "Sqrt", with_values(1, with_one_entry_more)),
+    ("int16", "int16", "Sigmoid", with_values(1, with_one_entry_more)),
+    ("int16", "int16", "Sigmoid", with_values(2, lambda shift: shift + 1)),
+    ("int16", "int16", "Sigmoid", with_values(3, lambda zero: zero + 1)),
+    ("int16", "int16", "Sigmoid", with_values(5, lambda last: last - 1)),
+]
+
+
+@pytest.mark.parametrize(("x", "y", "curve", "change"), FORGERIES)
+def test_a_forged_table_is_refused(x, y, curve, change):
+    original = between(x, y, CURVES[curve])
+    made = quantize(original, FEEDS).model
+    found = verify(forged(made, change), original)
+    assert found.verdict == "failed" and found.report["summary"]["problems"]
+
+
+@pytest.mark.parametrize("place", [2, 3, 5, 6])
+def test_a_forged_clamp_is_refused(place):
+    original = between("int16", "int16", "[f] b = Clip (d, , top)", top=np.float32(2.5))
+    made = quantize(original, FEEDS).model
+    found = verify(forged(made, with_values(place, lambda number: number - 1)), original)
+    assert found.verdict == "failed"
+
+
+@pytest.mark.parametrize(("curve", "bound"), [("Sigmoid", 0), ("Exp", 1 << 16)])
+def test_the_other_of_both_tables_is_refused(monkeypatch, curve, bound):
+    original = between("int16", "int16", CURVES[curve])
+    right = middle(quantize(original, FEEDS).model)[0].op_type
+    monkeypatch.setattr("qpasses.lowering.numbers.knots.NEAR", dict.fromkeys(ENDS, bound))
+    result = quantize(original, FEEDS)
+    assert {middle(result.model)[0].op_type, right} == {"Lut16", "LutInterpolated"}
+    assert result.verdict == "ok"  # the table itself is sound
+    found = verify(result.model, original)
+    assert found.verdict == "failed"
+    assert f"should be a {right}" in found.report["summary"]["problems"][0]
+
+
+def test_tosa_has_tables_of_16_bits_as_gathered_numbers():
+    for x, y in TO_WORDS:
+        made = quantize(between(x, y, CURVES["Sigmoid"]), FEEDS, integer_io=True)
+        assert export(made.model, input_shape=["2,3,4"]).operations["gather"] > 0
