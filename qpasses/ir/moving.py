@@ -33,34 +33,36 @@ class Movement:
 
     ``condition`` tells which nodes of the op move only, where others compute something. The
     other outputs are positions, which stored integers give as real numbers do, since
-    DequantizeLinear is monotone and one to one.
+    DequantizeLinear is monotone and one to one. ``words``: whether onnxruntime has a kernel
+    for int16.
     """
 
     data: Span = _FIRST
     results: Span = _FIRST
     condition: Callable[[Node], bool] = _always
+    words: bool = True
 
 
 MOVING: Mapping[str, Movement] = {
     "Compress": Movement(),
     "Concat": Movement(data=_ALL),
-    "DepthToSpace": Movement(),
+    "DepthToSpace": Movement(words=False),
     "Expand": Movement(),
     "Flatten": Movement(),
     "Gather": Movement(),
     "GatherElements": Movement(),
     "GatherND": Movement(),
-    "MaxPool": Movement(),
-    "Pad": Movement(),
-    "ReduceMax": Movement(),
-    "ReduceMin": Movement(),
+    "MaxPool": Movement(words=False),
+    "Pad": Movement(words=False),
+    "ReduceMax": Movement(words=False),
+    "ReduceMin": Movement(words=False),
     "Reshape": Movement(),
-    "Resize": Movement(condition=_only_picks),
+    "Resize": Movement(condition=_only_picks, words=False),
     "ReverseSequence": Movement(),
     "ScatterElements": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "ScatterND": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "Slice": Movement(),
-    "SpaceToDepth": Movement(),
+    "SpaceToDepth": Movement(words=False),
     "Split": Movement(results=_ALL),
     "Squeeze": Movement(),
     STORE: Movement(),
@@ -69,7 +71,7 @@ MOVING: Mapping[str, Movement] = {
     "TopK": Movement(),
     "Transpose": Movement(),
     "Unsqueeze": Movement(),
-    "Where": Movement(data=(1, 3)),
+    "Where": Movement(data=(1, 3), words=False),
 }
 """By op type, of domain ai.onnx, but for STORE."""
 
@@ -77,6 +79,11 @@ MOVING: Mapping[str, Movement] = {
 def moves(node: Node) -> bool:
     """Whether a node only moves values."""
     return node.op in MOVING and MOVING[node.op].condition(node)
+
+
+def moves_words(node: Node) -> bool:
+    """Whether a node only moves values, and onnxruntime runs it on codes of 16 bits."""
+    return moves(node) and MOVING[node.op].words
 
 
 def moved(node: Node) -> Sequence[Tensor]:

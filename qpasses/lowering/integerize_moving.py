@@ -14,7 +14,7 @@ from qpasses.ir.graph import (
     new_tensor,
     sole_consumer,
 )
-from qpasses.ir.moving import MOVING, moved, moves, results
+from qpasses.ir.moving import MOVING, moved, moves, moves_words, results
 from qpasses.ir.patterns import (
     Stored,
     data_inputs,
@@ -23,7 +23,7 @@ from qpasses.ir.patterns import (
     stored_input,
     value_of,
 )
-from qpasses.ir.record import NodeRecord
+from qpasses.ir.record import SIGNALS, NodeRecord
 from qpasses.ir.rewriting import NOT_MINE, REWRITTEN, Context, Declined, Outcome, Pass
 
 
@@ -33,7 +33,8 @@ class IntegerizeMoving(Pass):
     before: ``y, z = Split(DQ(x))``, both quantized
     after:  ``y, z = Split(x)``
     **Exact:** dequantization is monotone and one to one; Pad fills with the stored value, and
-    constant operands are stored like the others.
+    constant operands are stored like the others. Codes of 16 bits are moved by the ops that
+    onnxruntime has kernels for.
     """
 
     op_types: ClassVar = frozenset(MOVING) - {STORE}
@@ -59,9 +60,9 @@ class IntegerizeMoving(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Read and write the stored tensors."""
         settings = context.settings
-        inputs = [stored_input(tensor, settings) for tensor in data_inputs(node)]
+        inputs = [stored_input(tensor, settings, SIGNALS) for tensor in data_inputs(node)]
         used = results(graph, node)
-        outputs = [quantized_by(sole_consumer(graph, t), settings) for t in used]
+        outputs = [quantized_by(sole_consumer(graph, t), settings, SIGNALS) for t in used]
         found = [each for each in [*inputs, *outputs] if each is not None]
         if not found:
             return NOT_MINE  # float on both sides, or no float at all
@@ -69,6 +70,8 @@ class IntegerizeMoving(Pass):
             return Declined("not all of its inputs and its output are quantized to 8 bits")
         if len({each.quantization for each in found}) > 1:
             return Declined("its inputs and output have different scales")
+        if found[0].quantization.dtype == "int16" and not moves_words(node):
+            return Declined(f"onnxruntime has no {node.op} of 16 bits")
         stored = {
             id(tensor): _stored(tensor, f"{node.name}.operand_{index}", found[0], context)
             for index, tensor in enumerate(moved(node))
@@ -97,7 +100,7 @@ def _stored(tensor: Tensor, name: str, like: Stored, context: Context) -> Tensor
     """What a moved ``tensor`` is stored as; a constant, as ``name``, ``like`` the others."""
     value = real_value_of(tensor)
     if value is None:
-        stored = stored_input(tensor, context.settings)
+        stored = stored_input(tensor, context.settings, SIGNALS)
         assert stored is not None, tensor.name
         return stored.tensor
     meaning = like.quantization
