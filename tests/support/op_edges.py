@@ -608,6 +608,8 @@ def int_layer_norm(rng, dtype, rounding):
         "planes, by channels": norm(rng, x, dtype, rounding, -1, 1, channels=True),
         "root mean square": norm(rng, x, dtype, rounding, -2, 0),
         "words": norm(rng, words, dtype, rounding, -1, 1),
+        "words to words": norm(rng, words, INT16, rounding, -1, 1),
+        "to words, by channels": norm(rng, x, INT16, rounding, -1, 1, channels=True),
     }
 
 
