@@ -5,8 +5,8 @@ import onnxruntime as ort
 import pytest
 
 from qpasses.ir.graph import STORE
-from qpasses.ir.moving import MOVING, moves_words
 from qpasses.ir.interchange import import_graph
+from qpasses.ir.moving import MOVING, moves_words
 from tests.support.standard_nodes import STANDARD, standard_model
 
 MOVED = sorted(MOVING.keys() - {STORE})
