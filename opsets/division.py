@@ -89,8 +89,8 @@ LARGEST_PRODUCT = 1 << 53
 LARGEST_DIVISOR_IN_INT64 = 1 << 62
 """Below it twice a remainder fits int64: ``divided``."""
 
-LARGEST_DIVISOR_IN_DOUBLE = 1 << 44
-"""Below it no quotient is rounded to a tie that it is not: ``fits_double``."""
+LEVEL_BITS = {1: 9, 2: 16}
+"""Of what is not saturated, by the bytes of a code: ``fits_double``."""
 
 
 def divided(rounding: Rounding) -> Fragment:
@@ -106,17 +106,19 @@ DIVIDED_IN_DOUBLE = (_DIVISOR + _DOUBLES + STORE_DOUBLE).only("y")
 """``divided("half_to_even")`` in double, right where ``fits_double``."""
 
 
-def fits_double(multiplier: int, shift: int, largest_sum: int, most_cells: int) -> bool:
+def fits_double(
+    multiplier: int, shift: int, largest_sum: int, most_cells: int, itemsize: int = 1
+) -> bool:
     """Whether ``DIVIDED_IN_DOUBLE`` rounds as integers do.
 
     Let a = acc * multiplier and b = cells * 2**shift, integers with |a| <= 2**53 and
-    b < 2**44: doubles hold both. The quotient is rounded correctly, so monotonically, and
-    every h = k + 1/2 with |k| < 2**9 is a double: a quotient never passes to the other side
-    of h. Could it become h without being it? If a / b is not h, then |a / b - h| =
-    |2 a - (2 k + 1) b| / (2 b) >= 1 / (2 b) > 2**-45; doubles next to h, |h| < 2**9, are at
-    most 2**-44 apart, so another is nearer to a / b. Round is half to even, as wanted.
-    Beyond 2**9 every output saturates, and the quotient is no smaller than 2**9.
+    b < 2**(53 - n), where codes of ``itemsize`` bytes saturate from 2**n on, n being 9 or 16:
+    doubles hold both. The quotient is rounded correctly, so monotonically, and every
+    h = k + 1/2 with |k| < 2**n is a double: a quotient never passes to the other side of h.
+    Could it become h without being it? If a / b is not h, then |a / b - h| =
+    |2 a - (2 k + 1) b| / (2 b) >= 1 / (2 b) > 2**(n - 54); doubles next to h, |h| < 2**n, are
+    at most 2**(n - 53) apart, so another is nearer to a / b. Round is half to even, as wanted.
+    Beyond 2**n every output saturates, and the quotient is no smaller than 2**n.
     """
-    product = largest_sum * multiplier
-    divisor = most_cells << shift
-    return product <= LARGEST_PRODUCT and divisor < LARGEST_DIVISOR_IN_DOUBLE
+    product, divisor = largest_sum * multiplier, most_cells << shift
+    return product <= LARGEST_PRODUCT and divisor < LARGEST_PRODUCT >> LEVEL_BITS[itemsize]

@@ -59,6 +59,16 @@ def of_words(constants: Constants, attributes: Attributes) -> bool:
     return not of_bytes(constants, attributes)
 
 
+def reads_bytes(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether what it reads has 8 bits."""
+    return constants["x_zero"].dtype.itemsize == 1
+
+
+def reads_words(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether what it reads has 16 bits."""
+    return constants["x_zero"].dtype.itemsize == 2
+
+
 _ENDS = ("_zero", "_min", "_max")
 
 

@@ -39,10 +39,18 @@ template <typename X>
 void sum_columns(const X *x, int64_t rows, int64_t step, int32_t start, int64_t count,
                  int32_t *sums) {
     constexpr int64_t WIDE = 32, MOST = 128; /* rows whose sums 16 bits hold */
-    typedef X Codes __attribute__((vector_size(WIDE)));
-    typedef int16_t Words __attribute__((vector_size(2 * WIDE)));
     for (int64_t k = 0; k < count; k++)
         sums[k] = start;
+    if constexpr (sizeof(X) > 1) {
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t k = 0; k < count; k++)
+                sums[k] += x[row * step + k];
+        return;
+    }
+    typedef uint8_t Bytes __attribute__((vector_size(WIDE)));
+    typedef int8_t SignedBytes __attribute__((vector_size(WIDE)));
+    using Codes = std::conditional_t<std::is_signed_v<X>, SignedBytes, Bytes>;
+    typedef int16_t Words __attribute__((vector_size(2 * WIDE)));
     if (count < WIDE)
         for (int64_t row = 0; row < rows; row++)
             for (int64_t k = 0; k < count; k++)

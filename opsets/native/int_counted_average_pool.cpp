@@ -6,6 +6,8 @@
 #include "transposed.h"
 #include "windows.h"
 
+#include <type_traits>
+
 namespace qpasses {
 namespace {
 

@@ -4,6 +4,8 @@
 #include "kernels.h"
 #include "requantize.h"
 
+#include <type_traits>
+
 namespace qpasses {
 namespace {
 

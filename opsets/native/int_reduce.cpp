@@ -6,11 +6,12 @@
 #include "rounding.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace qpasses {
 namespace {
 
-constexpr int64_t DIVIDES = 1, MOST = 0x7fffffff / 255;
+constexpr int64_t DIVIDES = 1, MOST = 0x7fffffff / 255, MOST_WORDS = 0x7fffffff / 65535;
 
 #define LOOPS "code_sums.h"
 #include "each_set.h"
@@ -56,8 +57,8 @@ struct IntReduce {
         const size_t rank = x.shape.size();
         for (int64_t axis : axes)
             must_be_from(axis, -static_cast<int64_t>(rank), -1, "IntReduce: an axis");
-        if (numbers.type(context, 4) != x.type)
-            throw std::runtime_error("IntReduce: results of another type");
+        if (numbers.type(context, 1) != x.type)
+            throw std::runtime_error("IntReduce: its numbers are not those of x");
         Shape found;
         for (size_t k = 0; k < rank; k++)
             if (keepdims || !is_summed(axes, k, rank))
@@ -73,7 +74,7 @@ struct IntReduce {
             (goes ? cells : sums) *= x.shape[k];
         }
         void *y = context.output(0, found);
-        if (cells > MOST) /* int32 does not hold the sum of so many */
+        if (cells > (x.type == INT16 ? MOST_WORDS : MOST)) /* int32 does not hold the sum of so many */
             reduce<int64_t>(context, x, groups, cells, sums, y);
         else
             reduce<int32_t>(context, x, groups, cells, sums, y);
@@ -83,12 +84,13 @@ struct IntReduce {
     void reduce(const Context &context, const Tensor &x, const std::vector<Group> &groups,
                 int64_t cells, int64_t sums, void *y) const {
         std::vector<Sum> totals(static_cast<size_t>(sums), 0);
-        of_codes(x.type, "IntReduce: x", [&](auto code) {
-            using T = decltype(code);
-            const T *from = x.as<T>();
+        of_stored(x.type, "IntReduce: x", [&](auto code) {
+            const auto *from = x.as<decltype(code)>();
             if (x.size())
                 add(groups, groups.size(), from, totals.data());
-            round<T>(context, totals, cells, static_cast<T *>(y));
+        });
+        of_stored(numbers.type(context, 4), "IntReduce: y_zero", [&](auto code) {
+            round(context, totals, cells, static_cast<decltype(code) *>(y));
         });
     }
 
@@ -132,7 +134,7 @@ struct IntReduce {
         const auto number = [&](size_t place) { return numbers(context, place); };
         const int64_t x_zero = number(1), m = number(2), shift = number(3), zero = number(4);
         const int64_t least = number(5), most = number(6);
-        must_be_from(x_zero, -128, 255, "IntReduce: a zero point");
+        must_be_from(x_zero, -32768, 32767, "IntReduce: a zero point");
         must_be_from(shift, rounding.is_twice ? 0 : 1, 62, "IntReduce: a shift");
         const Twice twice = {m, shift, rounding.last, zero, least, most};
         if (mean == DIVIDES)

@@ -429,9 +429,9 @@ INT_LAYER_NORM = Op(
         "bias": Constant("int64", (...,)),
         "shift": Shift(),
         "epsilon": Constant("int64", (...,), limits=range(1 << 62)),
-        **ends("T"),
+        **ends("Y"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "axis": Axis(),
         "cells": Integer(1),

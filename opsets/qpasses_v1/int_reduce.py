@@ -13,7 +13,7 @@ from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
-from opsets.op import Attributes, Body, Constants, Op, all_of
+from opsets.op import Attributes, Body, Constants, Op, all_of, reads_bytes
 from opsets.portable import bodies_of_product, portable_overload, rounds
 from opsets.rounding import NodeRounding, requantize
 
@@ -91,8 +91,8 @@ DIVIDES, FOLDED = 1, 2
 """Values of ``mean``: divided by its cells, or 1 / cells is in the multiplier; 0 is a sum."""
 
 LARGEST_SUM = 1 << 31
-MOST_CELLS = LARGEST_SUM // 255
-"""The sum of 8-bit integers fits int32."""
+MOST_CELLS = {1: LARGEST_SUM // 255, 2: LARGEST_SUM // 65535}
+"""The sum of so many codes fits int32, by the bytes of a code."""
 
 DOUBLE_MULTIPLIER = 1 << 22
 DOUBLE_SHIFTS = 42, 20
@@ -101,9 +101,10 @@ DOUBLE_SHIFTS = 42, 20
 
 def _is_exact_in_double(constants: Constants, attributes: Attributes) -> bool:
     """Whether double holds every product and quotient, of any size."""
-    cells = MOST_CELLS if attributes["mean"] == DIVIDES else 1
+    read, written = (constants[f"{end}_zero"].dtype.itemsize for end in "xy")
+    cells = MOST_CELLS[read] if attributes["mean"] == DIVIDES else 1
     multiplier, shift = int(constants["multiplier"]), int(constants["shift"])
-    return fits_double(multiplier, shift, LARGEST_SUM, cells)
+    return fits_double(multiplier, shift, LARGEST_SUM, cells, written)
 
 
 def _reduces_the_last(_constants: Constants, attributes: Attributes) -> bool:
@@ -134,7 +135,7 @@ def _bodies() -> Sequence[Body]:
                 f"onnxruntime{name.removeprefix('portable')}",
                 "onnxruntime",
                 _AXES + _MATRIX_SUM + after,
-                accepts=all_of(rounds(rounding), _reduces_the_last),
+                accepts=all_of(rounds(rounding), _reduces_the_last, reads_bytes),
             ),
             Body(name, "portable", _AXES + _SUM + after, accepts=rounds(rounding)),
         ]
@@ -189,13 +190,13 @@ def _order_is_irrelevant(
 INT_REDUCE = Op(
     name="IntReduce",
     inputs={
-        "x": Data("T"),
-        "x_zero": Constant("T"),
+        "x": Data("S"),
+        "x_zero": Constant("S"),
         "multiplier": Constant("int32"),
         "shift": Shift(),
-        **ends("T"),
+        **ends("Y"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "axes": Axes(),
         "keepdims": SWITCH,
@@ -205,6 +206,7 @@ INT_REDUCE = Op(
     reference=reference,
     bodies=_bodies(),
     evidence="thresholds",
+    evidence_of_words="bounded",
     scaling=Scaling.RATIO,
     laws={"the order along the axes is irrelevant": _order_is_irrelevant},
     formula="acc = sum over `axes` (counted from the end) of (x - x_zero); cells = their "

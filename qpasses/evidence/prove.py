@@ -11,7 +11,7 @@ import numpy as np
 from opsets.errors import ModelError, UsageError
 from opsets.fixed_point import Int64
 from opsets.kernels import RESTED
-from opsets.op import DOMAIN, Constants
+from opsets.op import DOMAIN, Constants, of_words
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
@@ -33,7 +33,12 @@ from qpasses.evidence.prove_published import (
     published_softmax,
     shift_gelu,
 )
-from qpasses.evidence.prove_reductions import differing_sums, reduced_thresholds, sums
+from qpasses.evidence.prove_reductions import (
+    differing_sums,
+    multiplier_error,
+    reduced_thresholds,
+    sums,
+)
 from qpasses.evidence.prove_rows import log_softmax, normalized, softmax
 from qpasses.evidence.prove_slopes import slope_differences
 from qpasses.evidence.prove_streams import rescale, stream_sum
@@ -285,7 +290,10 @@ def rectified(node: Node, given: Constants, record: Record) -> NodeEvidence:
 
 
 def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """Every step of the output, for as many cells as on the first sample."""
+    """Every step of the output, for as many cells as on the first sample.
+
+    Where some have 16 bits, a bound for all of them, and as many steps as run soon.
+    """
     entry, body = record.nodes[node.name], body_of(node, record)
     rounding, cells = node.attrs["rounding"], entry.cells if node.attrs["mean"] else 1
     reachable = sums(entry.cells, int(given["x_zero"]), given["x_zero"].dtype.name)
@@ -297,13 +305,15 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
             given[name].astype(np.int64).reshape(1) for name in ("multiplier", "shift")
         )
         ours = meaning_thresholds(multiplier, shift, steps, rounding)
-    real = np.array(real_thresholds(replace(entry, cells=cells).real_scales(), steps))
+    scales = replace(entry, cells=cells).real_scales()
+    real = np.array(real_thresholds(scales, steps))
     attributes = {name: node.attrs[name] for name in OPS["IntReduce"].attributes}
+    is_wide, parts = of_words(given, attributes), cells if node.attrs["mean"] == DIVIDES else 1
     low, high = int(reachable.low[0]), int(reachable.high[0])
     return NodeEvidence(
         name=node.name,
         op=node.op,
-        kind="thresholds",
+        kind="bounded" if is_wide else "thresholds",
         domain=reachable.count(),
         mismatches=differing_sums(body, given, entry.cells, attributes, ours, reachable),
         body=body.overload,
@@ -312,6 +322,7 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
         channels=1,
         accumulator=(low, high),
         headroom_bits=headroom(low, high),
+        bound=multiplier_error(given, parts, scales[0], reachable) if is_wide else None,
         problem=problem_of(node, given, record)
         or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
     )

@@ -42,7 +42,7 @@ def differing_sums(
 
     ``count`` stored integers are summed along the last of the node's axes; optimized and not.
     """
-    points, steps = around(thresholds, reachable)
+    points, steps = around(thresholds, reachable, count)
     expected = int(given["y_min"]) + steps
     zero = given["x_zero"]
     rows = max(1, _CHUNK // count)
@@ -62,11 +62,36 @@ CONSTANTS = ("x_zero", "multiplier", "shift", "y_zero", "y_min", "y_max")
 """Of an average, in the order of its inputs."""
 
 
-def around(thresholds: Int64, reachable: Interval) -> tuple[Int64, Int64]:
-    """The reachable sums at the thresholds [1, K] and one below, and how many each is past."""
-    points = np.unique(np.concatenate([thresholds[0], thresholds[0] - 1]))
+_CODES = 1 << 24
+"""So many stored integers are summed, at most, for the steps of results of 16 bits."""
+
+_LEAST, _STEPS_OF_BYTES = 256, 255
+
+
+def around(thresholds: Int64, reachable: Interval, count: int) -> tuple[Int64, Int64]:
+    """The reachable sums at the thresholds [1, K] and one below, and how many each is past.
+
+    Of ``count`` codes each; of the steps of words so many as run soon, the ends among them.
+    """
+    chosen, most = thresholds[0], max(_LEAST, _CODES // (2 * count))
+    if len(chosen) > max(most, _STEPS_OF_BYTES):
+        some = np.random.default_rng(count).choice(len(chosen), most, replace=False)
+        chosen = chosen[[0, *some, -1]]
+    points = np.unique(np.concatenate([chosen, chosen - 1]))
     points = np.unique(np.clip(points, reachable.low[0], reachable.high[0]))
     return points, np.searchsorted(thresholds[0], points, side="right")
+
+
+def multiplier_error(
+    given: Mapping[str, NDArray[Any]], cells: int, real: Fraction, reachable: Interval
+) -> float:
+    """How far the quotient of a sum is from the real one at most, in steps of y.
+
+    ``real`` is what a sum is to be multiplied with, ``cells`` what it is divided by.
+    """
+    stored = Fraction(int(given["multiplier"]), cells << int(given["shift"]))
+    farthest = max(-int(reachable.low[0]), int(reachable.high[0]))
+    return float(abs(stored - real) * farthest)
 
 
 def summing_to(points: Int64, count: int, zero_point: int) -> Int64:

@@ -38,7 +38,7 @@ def differing_means(
     The one window of a row of ``cells`` cells is as large as those of the node; optimized and
     not.
     """
-    points, steps = around(thresholds, reachable)
+    points, steps = around(thresholds, reachable, cells)
     zero, widest = given["x_zero"], prod(attributes["kernel_shape"])
     x = summing_to(points, cells, int(zero)).astype(zero.dtype)[:, None, :]
     behind = [0, widest - 1]

@@ -70,7 +70,7 @@ class IntegerizeLayerNorm(Pass):
         x: AnyStored | None = stored_input(node.inputs[0], context.settings, SIGNALS)
         if x is None and node.op == "InstanceNormalization":
             x = any_stored_input(node.inputs[0], context.settings)
-        found = stored_output(graph, node, context.settings)
+        found = stored_output(graph, node, context.settings, SIGNALS)
         if x is None and found is None:
             return NOT_MINE  # in float, or I-ViT's already
         if x is None or found is None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from qpasses.ir.graph import Graph, Node, constant, input_at, is_float, rank
 from qpasses.ir.patterns import stored_input, stored_output
+from qpasses.ir.record import SIGNALS
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.lowering.reduction import put_reduction
 
@@ -34,8 +35,8 @@ class IntegerizeReduce(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntReduce in place."""
         x, found = (
-            stored_input(node.inputs[0], context.settings),
-            stored_output(graph, node, context.settings),
+            stored_input(node.inputs[0], context.settings, SIGNALS),
+            stored_output(graph, node, context.settings, SIGNALS),
         )
         if x is None and found is None:
             return NOT_MINE  # all in float

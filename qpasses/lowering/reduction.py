@@ -67,6 +67,10 @@ def _numbers(
     target = context.target
     forms = {"GlobalAveragePool": target.average_pool, "ReduceMean": target.mean}
     form = forms.get(node.op, "requantized")
+    if "int16" in (x.quantization.dtype, y.dtype) and not (
+        form == "requantized" and is_usual(target)
+    ):
+        raise ScaleError(f"target {target.name!r} has none of 16 bits in this version")
     if form == "divided":
         return pool_numbers(x.quantization, y, count, reachable, target), DIVIDES
     if form == "requantized" and is_usual(target):

@@ -16,25 +16,26 @@ from qpasses.ir.record import Quantization
 from qpasses.lowering.numbers.norm_numbers import Norm, norm_numbers
 from tests.support.thoroughness import thoroughly
 
-Y = Quantization(0.05, 100, "uint8")
+Y, WORDS = Quantization(0.05, 100, "uint8"), Quantization(0.0002, 0, "int16")
 
 
-def site_of(constants, attributes, x):
-    ends = {"x_zero": x.zero, "y_zero": Y.zero, "y_min": np.uint8(0), "y_max": np.uint8(255)}
+def site_of(constants, attributes, x, y=Y):
+    low, high = (np.array(end, y.dtype) for end in y.limits)
+    ends = {"x_zero": x.zero, "y_zero": y.zero, "y_min": low, "y_max": high}
     given = {name: {**ends, **constants}[name] for name in [*OPS["IntLayerNorm"].inputs][1:]}
     node = SimpleNamespace(op="IntLayerNorm", attrs=attributes)
     return SimpleNamespace(given=given, node=node, inputs=OPS["IntLayerNorm"].inputs)
 
 
-def real_of(x, norm):
-    factors = (check_norms._in_steps(each, Y) for each in (norm.gamma, norm.beta))
+def real_of(x, norm, y=Y):
+    factors = (check_norms._in_steps(each, y) for each in (norm.gamma, norm.beta))
     epsilon = np.array(Fraction(norm.epsilon) * (norm.cells / Fraction(x.scale)) ** 2, object)
     return check_norms._Real([norm.cells], norm.centered, *factors, epsilon)
 
 
-def problems(constants, attributes, x, real):
+def problems(constants, attributes, x, real, y):
     """What is found but for the distance; numbers that no type holds count."""
-    site = site_of(constants, attributes, x)
+    site = site_of(constants, attributes, x, y)
     try:
         found = [*check_norms._widths(site, real, x), *check_norms._numbers(site, real)]
     except OverflowError as error:
@@ -59,27 +60,29 @@ def made(seed, cells, dtype, power):
     st.sampled_from([1, 2, 3, 7, 64, 197, 768]),
     st.sampled_from(["uint8", "int8", "int16"]),
     st.integers(-6, 4),
+    st.sampled_from([Y, WORDS]),
 )
-@thoroughly(40)
+@thoroughly(80)
 def test_the_numbers_of_a_norm_are_right_and_their_neighbours_are_not(
-    seed, cells, dtype, power
+    seed, cells, dtype, power, y
 ):
     x, norm = made(seed, cells, dtype, power)
     try:
-        constants, attributes = norm_numbers(x, Y, norm)
+        constants, attributes = norm_numbers(x, y, norm)
     except (ScaleError, ValueError):  # none for such rows
         return
-    real = real_of(x, norm)
-    assert problems(constants, attributes, x, real) == []
+    real = real_of(x, norm, y)
+    assert problems(constants, attributes, x, real, y) == []
     for step in (-1, 1):
         changed = {**constants, "shift": constants["shift"] + np.int32(step)}
-        assert problems(changed, attributes, x, real)
+        assert problems(changed, attributes, x, real, y)
         for name in ("root_bits", "factor_bits"):
             if attributes[name] + step >= 0:
                 changed = {**attributes, name: attributes[name] + step}
-                assert problems(constants, changed, x, real)
+                assert problems(constants, changed, x, real, y)
 
 
+@pytest.mark.parametrize("y", [Y, WORDS], ids=["bytes", "words"])
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
@@ -89,12 +92,12 @@ def test_the_numbers_of_a_norm_are_right_and_their_neighbours_are_not(
         ("centered", lambda real: not real.centered),
     ],
 )
-def test_a_meaning_that_is_far_from_the_real_one_is_found_on_rows(name, wrong):
+def test_a_meaning_that_is_far_from_the_real_one_is_found_on_rows(name, wrong, y):
     x = Quantization(0.02, 90, "uint8")
     norm = Norm(-1, 16, np.linspace(1, 2, 16, dtype=np.float32), np.ones(16, np.float32), 1e-5)
-    constants, attributes = norm_numbers(x, Y, norm)
-    site = site_of(constants, {**attributes, "rounding": "half_to_even"}, x)
-    real = real_of(x, norm)
+    constants, attributes = norm_numbers(x, y, norm)
+    site = site_of(constants, {**attributes, "rounding": "half_to_even"}, x, y)
+    real = real_of(x, norm, y)
     assert [*check_norms._distance(site, real)] == []
     (found,) = check_norms._distance(site, replace(real, **{name: wrong(real)}))
     assert "steps from the real one" in found

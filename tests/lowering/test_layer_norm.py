@@ -59,6 +59,8 @@ def norms(draw):
         Quantization(float(np.float32(10.0**power)), int(rng.integers(low, high + 1)), dtype)
         for power in (draw(st.integers(-5, 4)), draw(st.integers(-3, 0)))
     )
+    if draw(st.booleans()):
+        y = Quantization(float(np.float32(y.scale / 256)), 0, "int16")
     gamma = (rng.standard_normal(cells) * 10.0 ** rng.integers(-2, 2)).astype(np.float32)
     beta = rng.standard_normal(cells).astype(np.float32) * rng.choice([0, 1, 10])
     epsilon = float(np.float32(rng.choice([0, 1e-12, 1e-5, 0.1])))
@@ -92,7 +94,7 @@ def test_no_code_is_further_from_real_arithmetic_than_the_bound(case):
     off = np.abs(found - np.clip(steps, *y.limits))
     assert off.max() <= 0.5 + bound + 1e-6
     furthest = float(np.abs(norm.beta).max()) / y.scale
-    if np.abs(norm.gamma).max() < 1000 * y.scale:
+    if np.abs(norm.gamma).max() < 1000 * y.scale and y.dtype != "int16":
         assert bound < 6e-5 * (257 + furthest)
 
 

@@ -637,6 +637,14 @@ def reductions(rng):
             attributes = {"axes": axes, "keepdims": count % 2, "mean": 1}
             inputs = [x, *numbers, *ends(np.uint8, 5)]
             yield f"{count} {axes}", Case(inputs, {**attributes, "rounding": "half_to_even"})
+            for read, written in ENDS_OF_WORDS:
+                numbers = [array(0, read), array(1 << 20, np.int32), array(22, np.int32)]
+                inputs = [words(rng, 2, 3, count, dtype=read), *numbers, *ends(written, 0)]
+                case = Case(inputs, {**attributes, "rounding": "half_to_even"})
+                yield f"{count} {axes} {read} {written}", case
+
+
+ENDS_OF_WORDS = (np.int16, np.int16), (np.int16, np.uint8), (np.int8, np.int16)
 
 
 def products_of_matrices(rng):

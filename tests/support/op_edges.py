@@ -43,6 +43,22 @@ def middle(rng, dtype):
     return np.array(rng.integers(limits.min + 100, limits.max - 99), dtype)
 
 
+WIDER = {
+    "words to words": (INT16, INT16),
+    "words to bytes": (INT16, None),
+    "bytes to words": (None, INT16),
+}
+"""What a node reads and writes; None: codes of 8 bits."""
+
+
+def whole_codes(rng, shape, dtype):
+    """Anywhere in the type, some at its ends."""
+    ends = np.iinfo(dtype)
+    found = rng.integers(ends.min, ends.max, shape, dtype, endpoint=True)
+    found.flat[: found.size // 4] = rng.choice([ends.min, ends.max], found.size // 4)
+    return found
+
+
 def output(rng, dtype):
     """y_zero, y_min, y_max."""
     if dtype == INT16 or rng.random() < 0.7:
@@ -473,6 +489,14 @@ def int_reduce(rng, dtype, rounding):
             attributes = {"axes": axes, "keepdims": keepdims, "mean": mean}
             attributes["rounding"] = rounding
             found[f"{name}, axes {axes}"] = Case(inputs, attributes)
+        for which, types in WIDER.items():
+            read, written = (np.dtype(each or dtype) for each in types)
+            numbers = scale(rng, 65535 * 3 if read == INT16 else 255 * 3, rounding)
+            x_zero = np.zeros((), read)
+            x = whole_codes(rng, (4, 3, 5), read)
+            inputs = [x, x_zero, *numbers, *output(rng, written)]
+            attributes = {"axes": [-2], "keepdims": 1, "mean": mean, "rounding": rounding}
+            found[f"{name}, {which}"] = Case(inputs, attributes)
     return found
 
 
@@ -612,6 +636,8 @@ def int_layer_norm(rng, dtype, rounding):
         "planes, by channels": norm(rng, x, dtype, rounding, -1, 1, channels=True),
         "root mean square": norm(rng, x, dtype, rounding, -2, 0),
         "words": norm(rng, words, dtype, rounding, -1, 1),
+        "words to words": norm(rng, words, INT16, rounding, -1, 1),
+        "to words, by channels": norm(rng, x, INT16, rounding, -1, 1, channels=True),
     }
 
 

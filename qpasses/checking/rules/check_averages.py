@@ -284,6 +284,8 @@ def int_reduce(site: Site) -> Iterator[str]:
     cells = max(1, prod(sizes))
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, cells)
     form = _form(node, target)
+    if "int16" in (x.dtype, y.dtype) and not (form == "requantized" and _is_usual(target)):
+        raise DifferenceError("its target has no such sums of 16 bits")
     if form == "divided":
         yield from _divided(site, clamps, x, expected)
         return

@@ -50,6 +50,9 @@ _NORM_BITS, _MULTIPLIER_BITS, _BIAS_BITS, _LARGEST_SHIFT = 20, 24, 50, 61
 _DOUBLE_BITS, _INT64_BITS, _ENOUGH_BITS = 52, 62, 10
 """What doubles and int64 hold; with so many root bits the root is taken in double."""
 
+_MORE_FOR_WORDS = 8
+"""Root bits that are asked for beyond those where the result has 16 bits."""
+
 _ROWS = 8
 """Groups of rows of the proof, one of each kind, on which the meaning runs."""
 
@@ -185,7 +188,8 @@ def _widths(site: Site, real: _Real, x: AnyQuantization) -> Iterator[str]:
         int(site.given["shift"]),
         _largest_variance(real, x) + int(real.epsilon.max()),
     )
-    in_double = largest + 2 << 2 * _ENOUGH_BITS < 1 << _DOUBLE_BITS
+    more = _MORE_FOR_WORDS if site.given["y_zero"].dtype == np.int16 else 0
+    in_double = largest + 2 << 2 * (_ENOUGH_BITS + more) < 1 << _DOUBLE_BITS
     most = _DOUBLE_BITS if in_double else _INT64_BITS
 
     def holds_root(bits: int, above: int) -> bool:

@@ -21,6 +21,9 @@ MULTIPLIER_BITS, LARGEST_SHIFT = 24, 61
 ENOUGH_ROOT_BITS = 10
 """Fraction bits of a root that is taken in double; with fewer it has all that fit int64."""
 
+ENOUGH_FOR_WORDS = ENOUGH_ROOT_BITS + 8
+"""The same where the result has 16 bits."""
+
 _LEAST_ROOT_BITS = 4
 """With fewer fraction bits the root of a stream of 16 bits would not be worth them."""
 
@@ -72,7 +75,7 @@ def norm_numbers(
     epsilons = [real / Fraction(scale) ** 2 for scale in scales_of(x)]
     largest += int(max(epsilons)) + 1
     in_double = (_DOUBLE_BITS - largest.bit_length()) // 2
-    is_enough = in_double >= ENOUGH_ROOT_BITS
+    is_enough = in_double >= (ENOUGH_FOR_WORDS if y.dtype == "int16" else ENOUGH_ROOT_BITS)
     root_bits = in_double if is_enough else (_INT64_BITS - largest.bit_length()) // 2
     if root_bits < 0:
         raise ScaleError(

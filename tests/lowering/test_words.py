@@ -1,0 +1,79 @@
+"""Reductions, norms and moves of 16 bits: integer, proved, verified, as precise as that."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from calibration import Session
+from tests.support.fault_finding import one_off
+from tests.support.small_models import model, numbers
+from tests.support.word_models import of_words
+
+CHANNELS = {"g": numbers(4), "b": numbers(4, seed=1)}
+ROWS = {"g": numbers(6), "b": numbers(6, seed=1)}
+NODES = {
+    "layer norm": ("IntLayerNorm", "LayerNormalization (x, g, b)", ROWS),
+    "root mean square": ("IntLayerNorm", "RMSNormalization (x, g)", {"g": numbers(6)}),
+    "instance norm": ("IntLayerNorm", "InstanceNormalization (x, g, b)", CHANNELS),
+    "group norm": ("IntLayerNorm", "GroupNormalization <num_groups = 2> (x, g, b)", CHANNELS),
+    "mean": ("IntReduce", "ReduceMean <keepdims = 0> (x, a)", {"a": np.array([-1, 1])}),
+    "sum": ("IntReduce", "ReduceSum (x, a)", {"a": np.array([-1])}),
+}
+"""By name: the op, a node that reads x, float[2, 4, 5, 6], and the weights of it."""
+
+LEAST_SQNR = 70
+"""In dB, of random normal numbers stored in 16 bits, before and behind; 8 bits have 40."""
+
+ENDS = {"words to words": (), "words to bytes": ("y",), "bytes to words": ("x",)}
+FEED = {"x": numbers(2, 4, 5, 6)}
+
+every_node = pytest.mark.parametrize("name", NODES)
+
+
+def float_model(name):
+    _op, node, weights = NODES[name]
+    text = f"g (float[2, 4, 5, 6] x) => (float[] y) {{ [it] y = {node} }}"
+    opset = 23 if "RMS" in node else 21
+    return model(text, opset=opset, ir_version=10, **weights)
+
+
+@cache
+def made(name, in_bytes=(), **options):
+    return of_words(float_model(name), FEED, in_bytes, **options)
+
+
+def outputs(of):
+    return Session(of, optimize=False).run(None, FEED)
+
+
+@every_node
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("bodies", ["portable", "onnxruntime"])
+def test_a_node_is_integer_proved_and_verified(name, ends, bodies):
+    found = made(name, ENDS[ends], bodies=bodies)
+    assert found.declined == {}
+    assert NODES[name][0] in [node.op_type for node in found.integer.graph.node]
+    assert {each.problem for each in found.evidence.values()} == {""}
+    assert all(each.proved and each.mismatches == 0 for each in found.evidence.values())
+    assert found.floats.differences(found.integer) == []
+    scale = max(each.reference_max_lsb for each in found.evidence.values())
+    for ours, theirs in zip(outputs(found.integer), outputs(found.placed), strict=True):
+        step = np.min(np.diff(np.unique(theirs)))
+        assert np.abs(ours - theirs).max() <= scale * step * 1.001
+
+
+@every_node
+def test_words_are_as_precise_as_16_bits(name):
+    (real,) = Session(float_model(name), optimize=False).run(None, FEED)
+    (ours,) = outputs(made(name).integer)
+    noise = np.square(real.astype(np.float64) - ours).mean()
+    assert 10 * np.log10(np.square(real.astype(np.float64)).mean() / noise) > LEAST_SQNR
+
+
+@every_node
+@pytest.mark.parametrize("ends", ENDS)
+def test_a_number_that_is_one_off_is_found(name, ends):
+    found = made(name, ENDS[ends])
+    for constant in found.integer.graph.initializer:
+        assert found.floats.differences(one_off(found.integer, constant.name)), constant.name
