@@ -19,7 +19,7 @@ from opsets.op import Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 from opsets.window_sums import SUMS
-from opsets.words import ENDS_FIT, of_codes_alone, sums_of_planes, word_bodies
+from opsets.word_sums import ENDS_FIT, of_codes_alone, sums_of_planes, word_bodies
 
 _GEOMETRY = """auto_pad: string = @auto_pad, dilations: ints = @dilations,
         group: int = @group, kernel_shape: ints = @kernel_shape, pads: ints = @pads,

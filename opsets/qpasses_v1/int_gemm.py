@@ -16,7 +16,7 @@ from opsets.fragments import fragment
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
-from opsets.words import ENDS_FIT, of_codes_alone, sums_of_planes, word_bodies
+from opsets.word_sums import ENDS_FIT, of_codes_alone, sums_of_planes, word_bodies
 
 NOT_KNOWN = [0]
 """In place of the leading sizes of x, where not even their number is known."""

@@ -16,7 +16,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.rounding import requantize
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.prove import accumulator_interval, rests_of
-from qpasses.evidence.prove_words import some_steps
+from qpasses.evidence.prove_word_sums import some_steps
 from qpasses.evidence.thresholds import end_levels, meaning_thresholds
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.record import NodeRecord, Record

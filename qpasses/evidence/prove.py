@@ -43,7 +43,7 @@ from qpasses.evidence.prove_rows import log_softmax, normalized, softmax
 from qpasses.evidence.prove_slopes import slope_differences
 from qpasses.evidence.prove_streams import rescale, stream_sum
 from qpasses.evidence.prove_windows import differing_means, window_sizes
-from qpasses.evidence.prove_words import word_sums
+from qpasses.evidence.prove_word_sums import word_sums
 from qpasses.evidence.tables_together import ANSWERS
 from qpasses.evidence.taps import total_of
 from qpasses.evidence.thresholds import (

@@ -15,7 +15,7 @@ from opsets.real_scales import near_scales
 from opsets.realised import float_kernel, node_multiplier, node_multipliers, node_rounding
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
-from opsets.words import multiplier_bits
+from opsets.word_sums import multiplier_bits
 from qpasses.evidence.thresholds import (
     Interval,
     kernel_mismatches,
