@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import UsageError
 from opsets.fixed_point import Int64
 from opsets.multipliers import Scale, ScaleError
-from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_rounding
 from opsets.row_blocks import rows_along
 from opsets.scales import SCALES
 from opsets.target import Target
+from opsets.words import has_words
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.graph import Graph, Node, Tensor
 from qpasses.ir.patterns import AnyStored, clamp, clamps_all
@@ -26,6 +27,7 @@ from qpasses.lowering.numbers.multiplier_search import (
     unlike_target,
     with_most_real_sums,
 )
+from qpasses.lowering.numbers.word_numbers import word_multipliers
 from qpasses.lowering.put_integer_node import (
     constants_of,
     output_codes,
@@ -103,7 +105,8 @@ def emit_requantized(
     if not all(0 < each < np.inf for values in acc.scales.values() for each in values):
         return Declined(f"{node.op} with a scale that is no number of float32")
     bits = min(target.accumulator_bits, 32)
-    if not acc.reachable.fits(bits):
+    of_words = has_words({**constants_of(op, inputs), "y_zero": y.zero}, attributes)
+    if not of_words and not acc.reachable.fits(bits):
         channel, amount = acc.reachable.farthest()
         return Declined(
             f"{node.op} could overflow its int{bits} accumulator: channel {channel} reaches "
@@ -119,9 +122,6 @@ def emit_requantized(
     ends = output_codes(y, bounds, context)
     known = constants_of(op, inputs) | {"y_min": ends[1].values, "y_max": ends[2].values}
     attributes = {**attributes, "rounding": node_rounding(target)}
-    judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
-    kernel = OPS[op].body(judged, known, attributes).kernel
-    assert kernel is not None, op
     record = NodeRecord(
         source=sources(node, *replaced.added, *replaced.absorbed),
         scales={**{name: list(each) for name, each in acc.scales.items()}, "y": scales_of(y)},
@@ -130,7 +130,19 @@ def emit_requantized(
         bias=context.given.biases.get(node.name, ()),
     )
     steps = levels(y.zero_point, *bounds)
-    if target.fast_kernels:
+    if of_words:
+        try:
+            choice = word_multipliers(
+                _scales(op, acc, scales_of(y), target),
+                acc.reachable,
+                target,
+                op not in MATRICES,
+            )
+        except UsageError as error:
+            return Declined(f"{node.op}: {error}")
+    elif target.fast_kernels:
+        kernel = OPS[op].body("onnxruntime", known, attributes).kernel
+        assert kernel is not None, op
         choice = choose_multipliers(record.real_scales(), steps, acc.reachable, kernel, target)
     else:
         try:
