@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from opsets.fixed_point import Int64
 from opsets.real_scales import RealScales
+from opsets.rounding import LAST_STEP
 from opsets.row_blocks import rows_along
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.meaning import (
@@ -34,6 +35,7 @@ from qpasses.checking.rules.check_multipliers import (
     expected_pairs,
     expected_rounding,
     nearest_to_sums,
+    word_pairs,
 )
 from qpasses.checking.rules.check_rounding import count_far
 from qpasses.checking.sizes import products_of
@@ -337,9 +339,15 @@ def check_requantized(
     yield from check_end(site, clamps)
     yield from check_record(site, {**scales, "y": y}, cells, macs)
     bits = min(target.accumulator_bits, 32)
-    if not reachable.fits(bits):
+    has_words = any(value.dtype == np.int16 for value in site.given.values())
+    if not has_words and not reachable.fits(bits):
         raise DifferenceError(f"its accumulator can leave int{bits}")
-    if target.fast_kernels:
+    if has_words:
+        if attributes["rounding"] in LAST_STEP:
+            raise DifferenceError("its target rounds twice, which takes sums of 32 bits")
+        reach = max(-int(reachable.low.min()), int(reachable.high.max()))
+        multiplier, shift = word_pairs(site.node.op, scales, y, reach, target)
+    elif target.fast_kernels:
         kernel = judged_kernel(site.node.op, _known(site), attributes, target)
         ratios = _ratios(scales, y, cells)
         rule = ruled_multipliers(ratios, _steps(site), reachable, kernel, target)
