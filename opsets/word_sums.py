@@ -96,18 +96,6 @@ def sums_of_planes(sums: Fragment) -> Fragment:
     return (PLANES + _NO_BIAS + high + low + _JOINED).only("acc")
 
 
-DOUBLE_BITS, LEAST_BITS = 53, 16
-"""Double holds products of so many bits, and multipliers have as many at least."""
-
-
-def multiplier_bits(largest: int, most: int) -> int:
-    """How many bits a multiplier may have beside accumulators up to ``largest`` by size.
-
-    ``most``: those of the target. Less than LEAST_BITS stand for none.
-    """
-    return min(most, DOUBLE_BITS - largest.bit_length())
-
-
 _IN_DOUBLE = fragment("""
 in_double (acc, m_column, s_column) => (value) {
     # a product of 53 bits at most, and its quotient by a power of two: exact

@@ -10,6 +10,7 @@
 #include "kernel.h"
 #include "kernels.h"
 #include "lookups.h"
+#include "rescaling.h"
 #include "rounding.h"
 
 #include <cmath>
@@ -23,6 +24,9 @@ namespace {
 
 /* Less than 2**31 more than this is rounded to an integer, ties to even. */
 constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51 */
+
+/* Products of levels and a multiplier below it, and halves of their last bit, are doubles. */
+constexpr double MOST_IN_DOUBLE = 4503599627370496.0; /* 2**52 */
 
 /* Factors in steps of the result, and where its codes end, as levels. */
 struct Steps {
@@ -155,6 +159,22 @@ void narrow(const int16_t *words, int64_t count, Type type, void *y, int64_t to)
     });
 }
 
+/* Operands of any types as words, a block at a time: work(a, b, y, run). */
+template <typename Work>
+void in_words(const Tensor &a, const Tensor &b, Type type, void *y, Run run, Work work) {
+    int16_t first[BLOCK], second[BLOCK], found[BLOCK];
+    for (int64_t left = run.count; left > 0; left -= run.count) {
+        run.count = std::min(left, BLOCK);
+        widen(a, run.a, run.a_step ? run.count : 1, first);
+        widen(b, run.b, run.b_step ? run.count : 1, second);
+        work(first, second, found, run);
+        narrow(found, run.count, type, y, run.y);
+        run.a += run.a_step * run.count;
+        run.b += run.b_step * run.count;
+        run.y += run.count;
+    }
+}
+
 /* All but the multipliers; the ends of codes are inputs from ``ends`` on. */
 template <typename Number>
 ByteSums byte_sums_of(const Steps &steps, Rounding rounding, int64_t shift, Number number,
@@ -243,24 +263,12 @@ struct Sum {
                     some<T>(given, a.as<T>() + run.a, b.as<T>() + run.b,
                             static_cast<T *>(y) + run.y, run, bytes);
                 else
-                    mixed(given, a, b, type, y, run);
+                    in_words(a, b, type, y, run, [&](const int16_t *first, const int16_t *second,
+                                                     int16_t *found, const Run &part) {
+                        some<int16_t>(given, first, second, found, part, {});
+                    });
             });
         });
-    }
-
-    static void mixed(const Steps &given, const Tensor &a, const Tensor &b, Type type, void *y,
-                      Run run) {
-        int16_t first[BLOCK], second[BLOCK], found[BLOCK];
-        for (int64_t left = run.count; left > 0; left -= run.count) {
-            run.count = std::min(left, BLOCK);
-            widen(a, run.a, run.a_step ? run.count : 1, first);
-            widen(b, run.b, run.b_step ? run.count : 1, second);
-            some<int16_t>(given, first, second, found, run, {});
-            narrow(found, run.count, type, y, run.y);
-            run.a += run.a_step * run.count;
-            run.b += run.b_step * run.count;
-            run.y += run.count;
-        }
     }
 
     /* For sums of bytes in int32; their shift is 0 where they have too many bits. */
@@ -339,22 +347,62 @@ struct Product {
     explicit Product(const Attributes &given)
         : rounding(given.text("rounding")), numbers(given, 9) {}
 
+    /* What stands on a node. ``fits``: doubles hold all that comes of it. */
+    struct Numbers {
+        Steps steps;
+        ByteSums bytes;
+        Twice twice;
+        Rescaling exact;
+        Ends ends;
+        bool is_twice, fits;
+    };
+
     void run(const Context &context) const {
-        const auto number = [&](size_t place) { return numbers(context, place); };
         const auto code_at = [&](size_t place) { return numbers.code(context, place); };
         const Tensor a = context.input(0), b = context.input(2);
         const Broadcast both(a.shape, b.shape);
         void *y = context.output(0, both.shape);
-        const int64_t shift = number(5), m = numbers.multiplier(context, 4);
-        Steps given = steps_of(rounding.last, shift, code_at(6), code_at(7), code_at(8));
-        given.a = std::ldexp(m, -shift);
-        given.a_zero = static_cast<double>(code_at(1));
-        given.b_zero = static_cast<double>(code_at(3));
-        const Twice twice = {m, shift, rounding.last, code_at(6), code_at(7), code_at(8)};
-        if (b.type != a.type || numbers.type(context, 1) != a.type ||
-            numbers.type(context, 3) != a.type || numbers.type(context, 6) != a.type)
+        const Type type = numbers.type(context, 6);
+        const int64_t shift = numbers(context, 5), m = numbers.multiplier(context, 4);
+        if (numbers.type(context, 1) != a.type || numbers.type(context, 3) != b.type)
             throw std::runtime_error("IntMul: operands of different types");
-        ByteSums bytes = {};
+        const Ends ends(code_at(6), code_at(7), code_at(8));
+        Numbers given = {steps_of(rounding.last, shift, ends.zero, ends.low, ends.high),
+                         {},
+                         {m, shift, rounding.last, ends.zero, ends.low, ends.high},
+                         {AnyRounding(rounding), m, shift},
+                         ends,
+                         rounding.is_twice,
+                         true};
+        given.steps.a = std::ldexp(m, -shift);
+        given.steps.a_zero = static_cast<double>(code_at(1));
+        given.steps.b_zero = static_cast<double>(code_at(3));
+        const int64_t reach = furthest(a.type, code_at(1)) * furthest(b.type, code_at(3));
+        given.fits = static_cast<double>(reach) * std::fabs(static_cast<double>(m)) < MOST_IN_DOUBLE;
+        const bool is_alike = a.type == b.type && a.type == type;
+        if (is_alike && is_byte(type))
+            given.bytes = bytes_of(context, given.steps, m, shift);
+        of_stored(is_alike ? type : INT16, "IntMul", [&](auto code) {
+            using T = decltype(code);
+            const auto alike = [&](const T *first, const T *second, const Run &run) {
+                some<T>(given, first, second, static_cast<T *>(y) + run.y, run);
+            };
+            if (is_alike && over_rows(context, both, a.as<T>(), b.as<T>(), alike))
+                return;
+            both.runs(context, [&](const Run &run) {
+                if (is_alike)
+                    alike(a.as<T>() + run.a, b.as<T>() + run.b, run);
+                else
+                    in_words(a, b, type, y, run, [&](const int16_t *first, const int16_t *second,
+                                                     int16_t *found, const Run &part) {
+                        some<int16_t>(given, first, second, found, part);
+                    });
+            });
+        });
+    }
+
+    ByteSums bytes_of(const Context &context, const Steps &steps, int64_t m, int64_t shift) const {
+        ByteSums found = {};
 #if QPASSES_SETS > 1
         const int64_t largest = 65025 * ((m >> 15) + 1), half = int64_t{1} << ((shift - 16) & 63);
         if (!rounding.is_twice && chosen_set() != PLAIN && m >= 0 && shift >= 16 &&
@@ -363,31 +411,38 @@ struct Product {
             const int zeros = __builtin_ctzll(static_cast<uint64_t>(m | 1ll << 62));
             const bool ties = shift - 1 - zeros <= 16;
             const Rounding how = ties ? rounding.last : Rounding::HALF_UP;
-            bytes = byte_sums_of(given, how, shift, number, 7);
-            bytes.high = static_cast<int32_t>(m >> 15);
-            bytes.low = static_cast<int32_t>(m & 0x7fff);
-            bytes.sure = sure_of(65025 * given.a + std::abs(given.zero));
+            found = byte_sums_of(steps, how, shift, [&](size_t place) {
+                return numbers(context, place);
+            }, 7);
+            found.high = static_cast<int32_t>(m >> 15);
+            found.low = static_cast<int32_t>(m & 0x7fff);
+            found.sure = sure_of(65025 * steps.a + std::abs(steps.zero));
         }
+#else
+        (void)context, (void)steps, (void)m, (void)shift;
 #endif
-        of_codes(a.type, "IntMul", [&](auto code) {
-            using T = decltype(code);
-            const auto work = [&](const T *first, const T *second, const Run &run) {
-                T *found = static_cast<T *>(y) + run.y;
-                if (bytes.shift && run.a_step && run.b_step)
-                    best_products<T>(bytes, first, second, found, run.count);
-                else if (rounding.is_twice)
-                    for (int64_t k = 0; k < run.count; k++)
-                        found[k] = static_cast<T>(
-                            twice((first[k * run.a_step] - static_cast<int64_t>(given.a_zero)) *
-                                  (second[k * run.b_step] - static_cast<int64_t>(given.b_zero))));
-                else
-                    some<T>(given, first, second, found, run);
-            };
-            if (!over_rows(context, both, a.as<T>(), b.as<T>(), work))
-                both.runs(context, [&](const Run &run) {
-                    work(a.as<T>() + run.a, b.as<T>() + run.b, run);
-                });
-        });
+        return found;
+    }
+
+    template <typename T>
+    static void some(const Numbers &given, const T *a, const T *b, T *y, const Run &run) {
+        const auto product = [&](int64_t k) {
+            return (a[k * run.a_step] - static_cast<int64_t>(given.steps.a_zero)) *
+                   (b[k * run.b_step] - static_cast<int64_t>(given.steps.b_zero));
+        };
+        if constexpr (sizeof(T) == 1)
+            if (given.bytes.shift && run.a_step && run.b_step) {
+                best_products<T>(given.bytes, a, b, y, run.count);
+                return;
+            }
+        if (given.is_twice)
+            for (int64_t k = 0; k < run.count; k++)
+                y[k] = static_cast<T>(given.twice(product(k)));
+        else if (!given.fits)
+            for (int64_t k = 0; k < run.count; k++)
+                y[k] = static_cast<T>(given.ends(given.exact(product(k))));
+        else
+            some<T>(given.steps, a, b, y, run);
     }
 
     template <typename T>

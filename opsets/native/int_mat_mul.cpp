@@ -1,7 +1,9 @@
 /* IntMatMul: products of stored matrices, the right ones packed as they come. */
 
+#include "codes.h"
 #include "kernels.h"
 #include "matrices.h"
+#include "word_matrices.h"
 
 #include <algorithm>
 #include <map>
@@ -13,6 +15,7 @@ namespace qpasses {
 namespace {
 
 constexpr size_t MOST_KNOWN = 64;
+constexpr int64_t MOST_PRODUCTS = 1 << 30; /* more of words are beyond double all the same */
 
 /* Matrices of two operands that are broadcast together: where each begins. */
 struct Batches {
@@ -106,10 +109,14 @@ struct IntMatMul {
         const auto number = [&](size_t place) { return constants(context, place); };
         const auto tensor = [&](size_t place) { return context.input(place); };
         const Tensor a = tensor(0), b = tensor(2);
-        must_be_codes(a, "IntMatMul: a");
-        must_be_codes(b, "IntMatMul: b");
-        must_be_codes(constants.tensor(context, 1), "IntMatMul: a_zero");
-        must_be_codes(constants.tensor(context, 3), "IntMatMul: b_zero");
+        const Type type = constants.type(context, 6);
+        if (constants.type(context, 1) != a.type || constants.type(context, 3) != b.type)
+            throw std::runtime_error("IntMatMul: an operand has not the type of its zero point");
+        const bool has_words = a.type == INT16 || b.type == INT16 || type == INT16;
+        if (!has_words) {
+            must_be_codes(a, "IntMatMul: a");
+            must_be_codes(b, "IntMatMul: b");
+        }
         if (a.shape.size() < 2 || b.shape.size() < 2 ||
             a.shape.back() != b.shape[b.shape.size() - 2])
             throw std::runtime_error("IntMatMul: operands that do not multiply");
@@ -119,6 +126,10 @@ struct IntMatMul {
         Shape shape = batches.shape;
         shape.push_back(count);
         shape.push_back(columns);
+        if (has_words) {
+            words(context, batches, context.output(0, shape), count, inner, columns);
+            return;
+        }
         uint8_t *y = static_cast<uint8_t *>(context.output(0, shape));
         const bool a_signed = a.type == INT8, b_signed = b.type == INT8;
         const int64_t a_zero = number(1) + (a_signed ? 128 : 0);
@@ -145,10 +156,38 @@ struct IntMatMul {
             }
         });
     }
+
+    /* The same where one of the types has 16 bits. */
+    void words(const Context &context, const Batches &batches, void *y, int64_t count,
+               int64_t inner, int64_t columns) const {
+        const auto code_at = [&](size_t place) { return constants.code(context, place); };
+        const auto first_of = [&](size_t place) {
+            return numbers_of(constants.tensor(context, place), 1)[0];
+        };
+        const Tensor a = context.input(0), b = context.input(2);
+        const int64_t a_zero = code_at(1), b_zero = code_at(3);
+        must_be_from(inner, 0, INT32_MAX, "IntMatMul: its products");
+        const int64_t largest = furthest(a.type, a_zero) * furthest(b.type, b_zero);
+        const WordCodes codes(rounding, first_of(4), first_of(5),
+                              {code_at(6), code_at(7), code_at(8)}, constants.type(context, 6),
+                              largest * std::min<int64_t>(inner, MOST_PRODUCTS));
+        const int64_t all = static_cast<int64_t>(batches.a.size());
+        const int64_t least = WORK / (count * columns * (inner + OUTPUT) + 1) + 1;
+        context.parallel((all + least - 1) / least, [&](size_t part) {
+            const int64_t begin = static_cast<int64_t>(part) * least;
+            for (int64_t batch = begin; batch < std::min(all, begin + least); batch++) {
+                const int64_t from_a = batches.a[batch] * count * inner;
+                const int64_t from_b = batches.b[batch] * inner * columns;
+                multiply(left_levels(a, from_a, a_zero, count, inner),
+                         right_levels(b, from_b, b_zero, inner, columns), count, inner, columns,
+                         codes, y, batch * count * columns);
+            }
+        });
+    }
 };
 
 } // namespace
 
-const Kernel INT_MAT_MUL = shaping<IntMatMul>("IntMatMul", 9, 0);
+const Kernel INT_MAT_MUL = shaping<IntMatMul>("IntMatMul", 9, 6);
 
 } // namespace qpasses

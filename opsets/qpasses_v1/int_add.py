@@ -11,7 +11,7 @@ from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.double import STORE_DOUBLE, overload, rounded_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_shift, saturate
 from opsets.float32 import CLIPPED
-from opsets.fragments import fragment
+from opsets.fragments import Fragment, fragment
 from opsets.op import (
     Body,
     Op,
@@ -55,7 +55,7 @@ fast_sum
 }
 """)
 
-_IN_DOUBLE = fragment("""
+SUM_IN_DOUBLE = fragment("""
 in_double
     (a, a_zero, b, b_zero, a_multiplier, b_multiplier, shift) => (value) {
     # codes of 16 bits and multipliers of 31: double holds all these products and sums
@@ -81,12 +81,13 @@ in_double
 """)
 
 
-def _in_double() -> Sequence[Body]:
+def bodies_in_double(in_double: Fragment) -> Sequence[Body]:
+    """For each rounding a body of words; ``in_double`` writes the sum, a double ``value``."""
     return [
         Body(
             overload(rounding),
             "onnxruntime",
-            _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE,
+            in_double + rounded_double("value", "level", rounding) + STORE_DOUBLE,
             accepts=all_of(rounds(rounding), of_words),
         )
         for rounding in ROUNDINGS
@@ -160,7 +161,7 @@ INT_ADD = Op(
             FAST_SUM(y="saturated") + CLIPPED,
             accepts=all_of(of_bytes, clamps_inside),
         ),
-        *_in_double(),
+        *bodies_in_double(SUM_IN_DOUBLE),
         *pair_bodies(bodies_of_one_rounding(_PORTABLE, "shift")),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],

@@ -1,19 +1,41 @@
 """IntMatMul: stacks of matrices of stored integers multiplied, as numpy.matmul does it."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opsets.attribute_kinds import TWICE, Integer
-from opsets.declaration import PER_CHANNEL, Constant, Data, Probe, Scaling, Shift, ends
-from opsets.double import accumulator_bodies
-from opsets.fixed_point import saturate
+from opsets.declaration import (
+    PER_CHANNEL,
+    Constant,
+    Constraint,
+    Data,
+    Probe,
+    Scaling,
+    Shape,
+    Shift,
+    ends,
+)
+from opsets.double import accumulator_bodies, overload
+from opsets.fixed_point import ROUNDINGS, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies, is_unsigned
 from opsets.fragments import fragment
-from opsets.op import Op
-from opsets.portable import LAST_AXIS, portable_bodies
-from opsets.rounding import NodeRounding, requantize
+from opsets.op import Attributes, Body, Constants, Op, all_of
+from opsets.portable import LAST_AXIS, bodies_of_product, portable_bodies, rounds
+from opsets.rounding import LAST_STEP, NodeRounding, requantize
+from opsets.words import (
+    BYTES_ALIKE,
+    EXACT,
+    LARGEST,
+    has_no_words,
+    has_words,
+    largest_multiplier,
+    reach_of_product,
+    stored_in_double,
+)
 
 _SUMS = fragment("""
 sums (a, a_zero, b, b_zero) => (acc) {
@@ -43,6 +65,101 @@ product (a_u8, a_zero_u8, b_u8, b_zero_u8, scale, one, y_zero_u8) => (y_u8) {
     y_u8    = QLinearMatMul (a_u8, scale, a_zero_u8, b_u8, one, b_zero_u8, one, y_zero_u8)
 }
 """)
+
+_WORD_SUMS = fragment("""
+word_sums (a, a_zero, b, b_zero, multiplier) => (acc, m) {
+    wide_a  = Cast <to = 7> (a)                                            # 7 is INT64
+    wide_b  = Cast <to = 7> (b)
+    zero_a  = Cast <to = 7> (a_zero)
+    zero_b  = Cast <to = 7> (b_zero)
+    level_a = Sub (wide_a, zero_a)
+    level_b = Sub (wide_b, zero_b)
+    acc     = MatMul (level_a, level_b)
+    m       = Cast <to = 7> (multiplier)
+}
+""")
+
+_DOUBLE_SUMS = fragment("""
+double_sums (a, a_zero, b, b_zero) => (acc) {
+    # faster than MatMulInteger of two planes of bytes of each operand
+    wide_a  = Cast <to = 11> (a)                                           # 11 is DOUBLE
+    wide_b  = Cast <to = 11> (b)
+    zero_a  = Cast <to = 11> (a_zero)
+    zero_b  = Cast <to = 11> (b_zero)
+    level_a = Sub (wide_a, zero_a)
+    level_b = Sub (wide_b, zero_b)
+    product = MatMul (level_a, level_b)
+    # onnxruntime makes one op for float of MatMul and a Mul behind it
+    lowest  = Constant <value = double {-9007199254740992.0}> ()           # -2**53
+    acc     = Max (product, lowest)
+}
+""")
+
+_INTEGER_SUMS = fragment("""
+integer_sums (real_acc, multiplier) => (acc, m) {
+    acc     = Cast <to = 7> (real_acc)                                     # 7 is INT64
+    m       = Cast <to = 7> (multiplier)
+}
+""")
+
+
+def _reach(constants: Constants, attributes: Attributes) -> int:
+    return reach_of_product(constants, attributes["inner"])
+
+
+def _fits_double(constants: Constants, attributes: Attributes) -> bool:
+    """Whether double holds all sums times the multiplier, less than 2**53."""
+    return _reach(constants, attributes) * largest_multiplier(constants) <= EXACT
+
+
+def _sums_fit_double(constants: Constants, attributes: Attributes) -> bool:
+    """Whether double holds all sums, less than 2**53."""
+    return _reach(constants, attributes) <= EXACT
+
+
+def _fit_words(constants: Constants, attributes: Attributes, _shape: Shape) -> bool:
+    if has_no_words(constants, attributes):
+        return True
+    largest = _reach(constants, attributes) * largest_multiplier(constants)
+    return attributes["rounding"] not in LAST_STEP and largest <= LARGEST
+
+
+def _of_bytes(bodies: Sequence[Body]) -> Sequence[Body]:
+    return [replace(each, accepts=all_of(each.accepts, has_no_words)) for each in bodies]
+
+
+def _word_bodies() -> Sequence[Body]:
+    """In double, in double but for the rounding, in int64: the first that is exact."""
+    wide = _DOUBLE_SUMS(acc="real_acc") + _INTEGER_SUMS
+    rounded = zip(ROUNDINGS, bodies_of_product(wide, "shift", ("acc", "m")), strict=False)
+    return [
+        *(
+            Body(
+                overload(rounding, "words"),
+                "onnxruntime",
+                _DOUBLE_SUMS + stored_in_double(rounding),
+                all_of(rounds(rounding), has_words, _fits_double),
+            )
+            for rounding in ROUNDINGS
+        ),
+        *(
+            Body(
+                overload(rounding, "wide"),
+                "onnxruntime",
+                body.statements,
+                all_of(rounds(rounding), has_words, _sums_fit_double),
+            )
+            for rounding, body in rounded
+        ),
+        *(
+            replace(
+                body,
+                overload=body.overload.replace("portable", "portable_words"),
+                accepts=all_of(body.accepts, has_words),
+            )
+            for body in bodies_of_product(_WORD_SUMS, "shift", ("acc", "m"))[: len(ROUNDINGS)]
+        ),
+    ]
 
 
 def reference(
@@ -88,31 +205,41 @@ def _transposes(
 INT_MAT_MUL = Op(
     name="IntMatMul",
     inputs={
-        "a": Data("T"),
-        "a_zero": Constant("T"),
-        "b": Data("T"),
-        "b_zero": Constant("T"),
+        "a": Data("S"),
+        "a_zero": Constant("S"),
+        "b": Data("S"),
+        "b_zero": Constant("S"),
         "multiplier": Constant("int32", PER_CHANNEL),
         "shift": Shift(dims=PER_CHANNEL),
-        **ends("T"),
+        **ends("S"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("S")},
     attributes={
         "inner": Integer(),
         "rounding": TWICE,
     },
     reference=reference,
     bodies=[
-        *float32_bodies(_ONNXRUNTIME),
-        *accumulator_bodies(_FAST_SUMS, LAST_AXIS, also=is_unsigned),
-        *portable_bodies(_SUMS, LAST_AXIS),
+        *float32_bodies(_ONNXRUNTIME, also=has_no_words),
+        *accumulator_bodies(_FAST_SUMS, LAST_AXIS, also=all_of(is_unsigned, has_no_words)),
+        *_of_bytes(portable_bodies(_SUMS, LAST_AXIS)),
+        *_word_bodies(),
     ],
     evidence="thresholds",
+    evidence_of_words="bounded",
     scaling=Scaling.RATIO,
     probe=Probe.OPERANDS,
     laws={"the transposed product is that of the transposed": _transposes},
+    constraints=[
+        BYTES_ALIKE,
+        Constraint(
+            "words are rounded once, `inner` products times the multiplier below 2**62",
+            _fit_words,
+        ),
+    ],
     formula="acc = sum over k of (a[..., m, k] - a_zero) * (b[..., k, n] - b_zero), exact in "
-    "int32 for `inner` products and fewer; y = clamp(round(acc * multiplier / 2**shift) + "
-    "y_zero, y_min, y_max). Ranks are 2 and more, leading dimensions broadcast.",
+    "int32 for `inner` products of bytes and fewer, in int64 of words; y = clamp(round(acc * "
+    "multiplier / 2**shift) + y_zero, y_min, y_max). Ranks are 2 and more, leading dimensions "
+    "broadcast.",
     source="Source: ONNX MatMul and QLinearMatMul.",
 )

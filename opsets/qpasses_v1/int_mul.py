@@ -7,13 +7,31 @@ from numpy.typing import NDArray
 
 from opsets.attribute_kinds import TWICE
 from opsets.declaration import Constant, Data, Scaling, Shift, ends
-from opsets.fixed_point import saturate
+from opsets.double import overload
+from opsets.fixed_point import ROUNDINGS, saturate
 from opsets.float32 import CLIPPED
 from opsets.fragments import fragment
-from opsets.op import Body, Op, clamps_inside, saturates_at_type_ends
-from opsets.portable import bodies_of_product
+from opsets.op import (
+    Attributes,
+    Body,
+    Constants,
+    Op,
+    all_of,
+    clamps_inside,
+    of_bytes,
+    saturates_at_type_ends,
+)
+from opsets.portable import bodies_of_product, rounds
 from opsets.rounding import NodeRounding, requantize
 from opsets.tabulated import pair_bodies
+from opsets.words import (
+    BYTES_ALIKE,
+    EXACT,
+    has_words,
+    largest_multiplier,
+    reach_of_product,
+    stored_in_double,
+)
 
 _PORTABLE = fragment("""
 product (a, a_zero, b, b_zero, multiplier) => (product, m) {
@@ -39,6 +57,23 @@ fast_product (a, a_zero, b, b_zero, multiplier, shift, y_zero) => (y) {
     y      = com.microsoft.QLinearMul (a, scale, a_zero, b, one, b_zero, one, y_zero)
 }
 """)
+
+_IN_DOUBLE = fragment("""
+in_double (a, a_zero, b, b_zero) => (acc) {
+    wide_a   = Cast <to = 11> (a)                                          # 11 is DOUBLE
+    wide_b   = Cast <to = 11> (b)
+    zero_a   = Cast <to = 11> (a_zero)
+    zero_b   = Cast <to = 11> (b_zero)
+    level_a  = Sub (wide_a, zero_a)
+    level_b  = Sub (wide_b, zero_b)
+    acc      = Mul (level_a, level_b)
+}
+""")
+
+
+def _fits_double(constants: Constants, _attributes: Attributes) -> bool:
+    """Whether double holds all products, less than 2**53."""
+    return reach_of_product(constants) * largest_multiplier(constants) <= EXACT
 
 
 def reference(
@@ -77,15 +112,15 @@ def _commutes(
 INT_MUL = Op(
     name="IntMul",
     inputs={
-        "a": Data("T"),
-        "a_zero": Constant("T"),
-        "b": Data("T"),
-        "b_zero": Constant("T"),
+        "a": Data("S"),
+        "a_zero": Constant("S"),
+        "b": Data("S"),
+        "b_zero": Constant("S"),
         "multiplier": Constant("int32"),
         "shift": Shift(),
-        **ends("T"),
+        **ends("S"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("S")},
     attributes={
         "rounding": TWICE,
     },
@@ -95,19 +130,30 @@ INT_MUL = Op(
             "onnxruntime",
             "onnxruntime",
             _ONNXRUNTIME,
-            accepts=saturates_at_type_ends,
+            accepts=all_of(of_bytes, saturates_at_type_ends),
         ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
             _ONNXRUNTIME(y="saturated") + CLIPPED,
-            accepts=clamps_inside,
+            accepts=all_of(of_bytes, clamps_inside),
+        ),
+        *(
+            Body(
+                overload(rounding),
+                "onnxruntime",
+                _IN_DOUBLE + stored_in_double(rounding),
+                accepts=all_of(rounds(rounding), has_words, _fits_double),
+            )
+            for rounding in ROUNDINGS
         ),
         *pair_bodies(bodies_of_product(_PORTABLE, "shift", ("product", "m"))),
         *bodies_of_product(_PORTABLE, "shift", ("product", "m")),
     ],
     evidence="exhaustive",
+    evidence_of_words="bounded",
     scaling=Scaling.RATIO,
+    constraints=[BYTES_ALIKE],
     laws={"commutes": _commutes},
     formula="product = (a - a_zero) * (b - b_zero) * multiplier, exact in int64; y = "
     "clamp(round(product / 2**shift) + y_zero, y_min, y_max), with ONNX broadcasting and one "

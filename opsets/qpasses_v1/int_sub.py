@@ -10,9 +10,9 @@ from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.fixed_point import Rounding, rounding_shift, saturate
 from opsets.float32 import CLIPPED
 from opsets.fragments import fragment
-from opsets.op import Body, Op, clamps_inside, saturates_at_type_ends
+from opsets.op import Body, Op, all_of, clamps_inside, of_bytes, saturates_at_type_ends
 from opsets.portable import bodies_of_one_rounding
-from opsets.qpasses_v1.int_add import FAST_SUM
+from opsets.qpasses_v1.int_add import FAST_SUM, SUM_IN_DOUBLE, bodies_in_double
 from opsets.tabulated import pair_bodies
 
 _PORTABLE = fragment("""
@@ -40,6 +40,13 @@ turned (b, b_zero) => (turned, zero) {
 """)
 
 _ONNXRUNTIME = _TURNED + FAST_SUM(b="turned", b_zero="zero")
+
+_NEGATIVE = fragment("""
+negative (b_multiplier) => (minus_b) {
+    real_m   = Cast <to = 11> (b_multiplier)                               # 11 is DOUBLE
+    minus_b  = Neg (real_m)
+}
+""")
 
 
 def reference(
@@ -82,16 +89,16 @@ def _nothing_is_left_of_equals(
 INT_SUB = Op(
     name="IntSub",
     inputs={
-        "a": Data("T"),
-        "a_zero": Constant("T"),
-        "b": Data("T"),
-        "b_zero": Constant("T"),
+        "a": Data("S"),
+        "a_zero": Constant("S"),
+        "b": Data("S"),
+        "b_zero": Constant("S"),
         "a_multiplier": Constant("int32"),
         "b_multiplier": Constant("int32"),
         "shift": Shift(),
-        **ends("T"),
+        **ends("S"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("S")},
     attributes={
         "rounding": ONCE,
     },
@@ -101,18 +108,20 @@ INT_SUB = Op(
             "onnxruntime",
             "onnxruntime",
             _ONNXRUNTIME,
-            accepts=saturates_at_type_ends,
+            accepts=all_of(of_bytes, saturates_at_type_ends),
         ),
         Body(
             "onnxruntime_clamped",
             "onnxruntime",
             _ONNXRUNTIME(y="saturated") + CLIPPED,
-            accepts=clamps_inside,
+            accepts=all_of(of_bytes, clamps_inside),
         ),
+        *bodies_in_double(_NEGATIVE + SUM_IN_DOUBLE(b_multiplier="minus_b")),
         *pair_bodies(bodies_of_one_rounding(_PORTABLE, "shift")),
         *bodies_of_one_rounding(_PORTABLE, "shift"),
     ],
     evidence="exhaustive",
+    evidence_of_words="bounded",
     scaling=Scaling.SUM,
     laws={"nothing is left of equals": _nothing_is_left_of_equals},
     formula="total = (a - a_zero) * a_multiplier - (b - b_zero) * b_multiplier, exact in "

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from opsets.declaration import Probe
 from opsets.either_layout import ATTRIBUTE, LAYOUTS, split
-from opsets.fixed_point import Int64, saturate
+from opsets.fixed_point import saturate
 from opsets.op import DOMAIN, Body, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import requantize
+from opsets.words import has_words
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.prove import accumulator_interval, rests_of
 from qpasses.evidence.prove_word_sums import some_steps
-from qpasses.evidence.thresholds import end_levels, meaning_thresholds
+from qpasses.evidence.prove_words import operands_of, spread
+from qpasses.evidence.thresholds import meaning_thresholds
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.record import NodeRecord, Record
 from qpasses.ir.runtime import OPSET, run_op
@@ -35,13 +37,18 @@ def probe_kernels(graph: Graph, record: Record) -> dict[str, tuple[int, int]]:
     """Per node that declares a probe: (accumulators probed, results unlike the meaning).
 
     Each node's body runs in onnxruntime, optimized and not, at every reachable threshold and
-    its predecessor, which its probe brings to the kernel.
+    its predecessor, which its probe brings to the kernel. Not those of words, whose evidence
+    runs them.
     """
     return {
         node.name: _probed(node, record.nodes[node.name])
         for node in graph.nodes
-        if node.domain == DOMAIN and OPS[node.op].probe is not None
+        if node.domain == DOMAIN and OPS[node.op].probe is not None and not _of_words(node)
     }
+
+
+def _of_words(node: Node) -> bool:
+    return has_words(constants_of(node), node.attrs)
 
 
 def _probed(node: Node, entry: NodeRecord) -> tuple[int, int]:
@@ -149,7 +156,7 @@ def _run_window(
         attributes |= {"dilations": [1] * dims, "pads": [0] * 2 * dims, "strides": [1] * dims}
     found = []
     for acc in np.array_split(columns[0], -(-columns[0].size * prod(window) // _CELLS)):
-        codes = (_spread(acc.astype(np.int64), prod(window)) + zero).astype(zero.dtype)
+        codes = (spread(acc.astype(np.int64), prod(window)) + zero).astype(zero.dtype)
         x, channels = codes.T.reshape(1, acc.size, *window), {"channels": acc.size}
         inputs = [x, zero, *rest]
         found.append(_of_pictures(node, body, inputs, attributes | channels, optimize))
@@ -215,33 +222,6 @@ def _given_rests(rests: Columns) -> dict[str, list[int]]:
 
 def _ends(given: Constants) -> list[NDArray[Any]]:
     return [given[name] for name in ("y_zero", "y_min", "y_max")]
-
-
-def operands_of(
-    acc: NDArray[np.int32], a_zero: NDArray[Any], b_zero: NDArray[Any], inner: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Stored a [1, K] and b [K, N] whose product, less zero points, is ``acc`` [N].
-
-    All of ``acc`` have one sign and are reached by ``inner`` products: by so many of the
-    largest level of a, of those that give this sign, and more of its unit for the remainder.
-    """
-    sign = -1 if (acc < 0).any() else 1
-    corners = sorted(
-        (sign * a * b, a, b) for a in end_levels(a_zero) for b in end_levels(b_zero)
-    )
-    _, a, b = corners[-1]
-    step = max(abs(a), 1)
-    whole, remainder = np.divmod(np.abs(acc.astype(np.int64)), step)
-    units = -(-(step - 1) // max(abs(b), 1))
-    row = np.repeat([a, np.sign(a)], [inner, units])
-    columns = np.sign(b) * np.concatenate([_spread(whole, inner), _spread(remainder, units)])
-    return (row + a_zero).astype(a_zero.dtype)[None], (columns + b_zero).astype(b_zero.dtype)
-
-
-def _spread(totals: Int64, count: int) -> Int64:
-    """[count, N]: numbers as equal as they can be whose sums are ``totals``."""
-    base, more = np.divmod(totals, max(count, 1))
-    return base + (np.arange(count)[:, None] < more)
 
 
 def _column(coefficients: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

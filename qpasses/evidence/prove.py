@@ -16,6 +16,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
 from opsets.row_blocks import rows_along
+from opsets.words import has_words
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond, headroom, problem_of
@@ -44,6 +45,7 @@ from qpasses.evidence.prove_slopes import slope_differences
 from qpasses.evidence.prove_streams import rescale, stream_sum
 from qpasses.evidence.prove_windows import differing_means, window_sizes
 from qpasses.evidence.prove_word_sums import word_sums
+from qpasses.evidence.prove_words import word_matrix, word_product
 from qpasses.evidence.tables_together import ANSWERS
 from qpasses.evidence.taps import total_of
 from qpasses.evidence.thresholds import (
@@ -166,6 +168,12 @@ def thresholds(node: Node, given: Constants, record: Record) -> NodeEvidence:
     )
 
 
+def matrix(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """Every step over the accumulators of ``inner`` products; of words a bound."""
+    prover = word_matrix if has_words(given, node.attrs) else thresholds
+    return prover(node, given, record)
+
+
 def rests_of(node: Node) -> Int64 | None:
     """[C]: what a node adds to the products of its accumulators; None for nothing."""
     rests = node.attrs.get("bias_rests")
@@ -236,7 +244,9 @@ def add_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
 
 
 def mul_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 65,536 pairs, in both orders, through onnxruntime itself."""
+    """All 65,536 pairs, in both orders, through onnxruntime itself; of words a bound."""
+    if has_words(given, node.attrs):
+        return word_product(node, given, record)
     entry, rounding = record.nodes[node.name], node.attrs["rounding"]
     a, b, y = (
         Quantization(
@@ -385,7 +395,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntConv": thresholds,
     "IntConvPerChannel": thresholds,
     "IntGemm": thresholds,
-    "IntMatMul": thresholds,
+    "IntMatMul": matrix,
     "IntAveragePool": thresholds,
     "IntGlobalAveragePool": thresholds,
     "IntCountedAveragePool": counted_means,

@@ -1,4 +1,4 @@
-"""Residual streams of 16 bits: sums and the way back to 8, which have more pairs than run."""
+"""Sums of words, which have more pairs than run, differences, and the way back to 8 bits."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -14,7 +14,7 @@ from opsets.rounding import LAST_STEP
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import problem_of
-from qpasses.evidence.prove_pairs import half_to_even
+from qpasses.evidence.prove_pairs import SUBTRACTING, half_to_even
 from qpasses.ir.edges import codes
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Quantization, Record
@@ -28,7 +28,9 @@ def stream_sum(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """A bound for every pair, and the body on pairs that were made to find it wrong."""
     entry, body = record.nodes[node.name], body_of(node, record)
     ratios = [Fraction(entry.scales[n][0]) / Fraction(entry.scales["y"][0]) for n in "ab"]
-    pairs = stream_pairs(given, [float(each) for each in ratios])
+    signs = 1, -1 if node.op in SUBTRACTING else 1
+    signed = [sign * ratio for sign, ratio in zip(signs, ratios, strict=True)]
+    pairs = stream_pairs(given, [float(each) for each in signed])
     inputs = [{**given, **pairs}[name] for name in OPS[node.op].inputs]
     attributes = {"rounding": node.attrs["rounding"]}
     problem = problem_of(node, given, record)
@@ -37,7 +39,7 @@ def stream_sum(node: Node, given: Constants, record: Record) -> NodeEvidence:
         run_op(node.op, body, inputs, attributes, optimize=each)
         for each in ((False, True) if not problem else ())
     )
-    gaps = np.abs(meaning - _real(given, pairs, ratios))
+    gaps = np.abs(meaning - _real(given, pairs, signed))
     bound = sum_bound(given, ratios, node.attrs["rounding"])
     return NodeEvidence(
         name=node.name,
@@ -106,7 +108,7 @@ def stream_pairs(given: Constants, ratios: list[float]) -> dict[str, NDArray[Any
 def _real(
     given: Constants, pairs: Mapping[str, NDArray[Any]], ratios: list[Fraction]
 ) -> Int64:
-    """The stored sums of real arithmetic, in double."""
+    """The stored sums of real arithmetic, in double; ``ratios`` have the signs of terms."""
     total = sum(
         (pairs[name].astype(np.float64) - float(given[f"{name}_zero"])) * float(ratio)
         for name, ratio in zip("ab", ratios, strict=True)

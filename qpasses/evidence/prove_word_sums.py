@@ -8,7 +8,7 @@ from opsets.fixed_point import Int64
 from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import requantize
-from opsets.word_sums import DOUBLE_BITS
+from opsets.words import EXACT, LARGEST, largest_multiplier
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import problem_of
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds
@@ -37,7 +37,8 @@ def word_sums(
         for name in ("multiplier", "shift")
     )
     points = _points(node, given, reachable, multiplier, shift)
-    kernel = OPS[node.op].overload(entry.overload).kernel
+    body = OPS[node.op].overload(entry.overload)
+    kernel = body.kernel
     assert kernel is not None, entry.overload
     pair = multiplier[:, None], shift[:, None]
     meaning = requantize(points, *pair, rounding)
@@ -62,7 +63,8 @@ def word_sums(
         channels=channels,
         accumulator=(low, high),
         bound=bound,
-        problem=problem_of(node, given, record) or _too_large(given, reachable, multiplier),
+        problem=problem_of(node, given, record)
+        or _too_large(given, reachable, body.flavour == "portable"),
     )
 
 
@@ -97,15 +99,12 @@ def _bound(
     return float(max(errors, default=Fraction(0)))
 
 
-def _too_large(given: Constants, reachable: Interval, multiplier: Int64) -> str:
-    """What no double or no plane holds, or nothing."""
-    reads = [each.dtype for name, each in given.items() if name.endswith("_zero")]
-    is_wide = reads.count(np.dtype(np.int16)) > (given["y_zero"].dtype == np.int16)
-    if not reachable.fits(_PLANES_BITS if is_wide else 32):
-        return (
-            "the accumulator can leave its planes"
-            if is_wide
-            else ("the accumulator can leave int32")
-        )
-    products = np.maximum(np.abs(reachable.low), np.abs(reachable.high)) * multiplier
-    return "" if (products < 1 << DOUBLE_BITS).all() else "products can leave double"
+def _too_large(given: Constants, reachable: Interval, is_portable: bool) -> str:
+    """What no plane, or no number of the body, holds, or nothing."""
+    reads_words = given["x_zero"].dtype == np.int16
+    if not reachable.fits(_PLANES_BITS if reads_words else 32):
+        return "the accumulator can leave int32" + " in its planes" * reads_words
+    products = abs(reachable.farthest()[1]) * largest_multiplier(given)
+    return (
+        "" if products <= (LARGEST if is_portable else EXACT) else "its products are too large"
+    )

@@ -32,7 +32,7 @@ class IntegerizeAdd(Pass):
     before: ``y = Q(Relu(Add(DQ(a), DQ(b))))``
     after:  ``y = qpasses.IntAdd(a, a_zero, b, b_zero, a_multiplier, b_multiplier, ...)``
     **Exact** up to the multipliers: the pairs that differ from real arithmetic are counted in
-    the evidence. Of residual streams in int16 there are too many: the evidence is a bound.
+    the evidence. Of int16 there are too many: the evidence is a bound.
     Targets that round each operand get IntRescaledAdd and IntRescaledSub.
     """
 
@@ -60,8 +60,6 @@ class IntegerizeAdd(Pass):
             return Declined("an operand or the result is not quantized per tensor")
         y, absorbed = found
         kinds = {each.quantization.dtype for each in (a, b, y)}
-        if node.op == "Sub" and kinds & {"int16"}:
-            return Declined("a difference of 16 bits has no integer form in this version")
         if len(kinds - {"int16"}) > 1:
             return Declined("operands and result are stored in different types")
         bounds = clamp(absorbed, y.quantization)
@@ -100,7 +98,7 @@ def _numbers(
     if target.add != "one_rounding":
         return f"IntRescaled{op}", rescaled_numbers(a, b, y, target)
     if "int16" in (a.dtype, b.dtype, y.dtype):
-        return "IntAdd", stream_multipliers(a, b, y, target)
+        return f"Int{op}", stream_multipliers(a, b, y, target)
     choice = choose_add(a, b, y, bounds, target, f"Int{op}")
     names = "a_multiplier", "b_multiplier", "shift"
     return f"Int{op}", {name: getattr(choice, name) for name in names}

@@ -14,6 +14,7 @@ from qpasses.ir.patterns import (
     stored_output,
     value_of,
 )
+from qpasses.ir.record import SIGNALS
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.lowering.requantized import Accumulation, Replaced, emit_requantized
 
@@ -45,14 +46,15 @@ class IntegerizeMatMul(Pass):
         """Collect the stored operands, choose the multiplier, put IntMatMul in place."""
         if not multiplies_stacks(node):
             return NOT_MINE
-        a, b = (stored_input(tensor, context.settings) for tensor in node.inputs)
-        found = stored_output(graph, node, context.settings)
+        a, b = (stored_input(tensor, context.settings, SIGNALS) for tensor in node.inputs)
+        found = stored_output(graph, node, context.settings, SIGNALS)
         if a is None and b is None and found is None:
             return NOT_MINE  # all in float
         if a is None or b is None or found is None:
-            return Declined("an operand or the product is not quantized per tensor to 8 bits")
+            return Declined("an operand or the product is not quantized per tensor")
         y, absorbed = found
-        if len({each.quantization.dtype for each in (a, b, y)}) > 1:
+        kinds = {each.quantization.dtype for each in (a, b, y)}
+        if len(kinds - {"int16"}) > 1:
             return Declined("operands and product are stored in different types")
         inner = _inner_size(a, b, context)
         if inner is None:

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import UsageError
 from opsets.fixed_point import Int64
 from opsets.multipliers import Scale, ScaleError
 from opsets.qpasses_v1 import OPS
-from opsets.realised import node_rounding, takes_words
+from opsets.realised import node_rounding
 from opsets.row_blocks import rows_along
 from opsets.scales import SCALES
 from opsets.target import Target
+from opsets.words import has_words
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.graph import Graph, Node, Tensor
 from qpasses.ir.patterns import AnyStored, clamp, clamps_all
@@ -25,8 +27,8 @@ from qpasses.lowering.numbers.multiplier_search import (
     derive_multipliers,
     unlike_target,
     with_most_real_sums,
-    word_multipliers,
 )
+from qpasses.lowering.numbers.word_numbers import word_multipliers
 from qpasses.lowering.put_integer_node import (
     constants_of,
     output_codes,
@@ -104,11 +106,8 @@ def emit_requantized(
     if not all(0 < each < np.inf for values in acc.scales.values() for each in values):
         return Declined(f"{node.op} with a scale that is no number of float32")
     given = constants_of(op, inputs)
-    reads_words = any(each.dtype == np.int16 for each in given.values())
-    has_words = reads_words or y.dtype == "int16"
-    if has_words and not takes_words(target):
-        return Declined(f"{node.op} with 16 bits: target {target.name!r} has none")
-    bits = WORD_SUM_BITS if reads_words else min(target.accumulator_bits, 32)
+    of_words = has_words({**given, "y_zero": y.zero}, attributes)
+    bits = _sum_bits(op, given, target)
     if not acc.reachable.fits(bits):
         channel, amount = acc.reachable.farthest()
         return Declined(
@@ -132,8 +131,12 @@ def emit_requantized(
         macs=context.record.macs.get(node.name, 0),
         bias=context.given.biases.get(node.name, ()),
     )
-    if has_words:
-        choice = word_multipliers(record.real_scales(), acc.reachable, target)
+    if of_words:
+        try:
+            scales = _scales(op, acc, scales_of(y), target)
+            choice = word_multipliers(scales, acc.reachable, target, op not in MATRICES)
+        except UsageError as error:
+            return Declined(f"{node.op}: {error}")
     else:
         steps = levels(y.zero_point, *bounds)
         try:
@@ -159,8 +162,16 @@ def emit_requantized(
     )
 
 
-WORD_SUM_BITS = 38
-"""Of sums of words: each of their planes fits int32, and 16 bits are left for multipliers."""
+WORD_SUM_BITS, MATRIX_BITS = 38, 62
+"""Of sums of words with constant weights, each of whose planes int32 has to hold; of those of
+two tensors, which their own multipliers bound."""
+
+
+def _sum_bits(op: str, given: Mapping[str, NDArray[Any]], target: Target) -> int:
+    """How many bits a sum of so ``given`` operands has at most."""
+    if not has_words(given, {}):
+        return min(target.accumulator_bits, 32)
+    return MATRIX_BITS if op == "IntMatMul" else WORD_SUM_BITS
 
 
 def _choice(

@@ -12,8 +12,9 @@ from opsets.errors import ModelError
 from opsets.target import load_target
 from qpasses import inspect, quantize, verify
 from qpasses.evidence.bodies import constants_of
-from qpasses.evidence.kernel_probe import operands_of, probe_node
+from qpasses.evidence.kernel_probe import probe_node
 from qpasses.evidence.prove import prove
+from qpasses.evidence.prove_words import operands_of
 from qpasses.evidence.thresholds import products
 from qpasses.ir.interchange import import_graph, prepared_model
 from qpasses.ir.metadata import read_record

@@ -307,6 +307,15 @@ def lookups_by_channel(rng):
 ALL_PAIRS = [each.reshape(-1).astype(np.uint8) for each in np.indices((256, 256))]
 
 
+KINDS = [
+    kinds
+    for byte in (np.uint8, np.int8)
+    for kinds in itertools.product((byte, np.int16), repeat=3)
+    if np.int16 in kinds
+]
+"""Of two operands and a result: some have 16 bits."""
+
+
 def shaped(rng, of_pair):
     """Every pair of codes, every length to 70, and operands that are broadcast."""
     for dtype in (np.uint8, np.int8):
@@ -334,6 +343,7 @@ def pairs(rng):
 
 def sums(rng):
     yield from shaped(rng, sum_of)
+    yield from of_words(rng, sum_of_words)
     far = -(1 << 31), -(1 << 30) - 1, -(1 << 30), (1 << 30) - 1, (1 << 31) - 1
     for pair, dtype, shift in itertools.product(
         [*itertools.product(far, (1, 3)), *itertools.product((1, 3), far)],
@@ -367,11 +377,59 @@ def sum_of(rng, a, b):
 
 def products(rng):
     yield from shaped(rng, product_of)
+    yield from of_words(rng, product_of_words)
     for dtype, rounding, shift in itertools.product((np.uint8, np.int8), ROUNDINGS, (23, 27)):
         a, b = (each.view(dtype) for each in ALL_PAIRS)  # an 8th and a 128th: many are ties
         numbers = [array(1 << 20, np.int32), array(shift, np.int32), *ends(dtype, 17)]
         inputs = [a, array(3, dtype), b, array(40, dtype), *numbers]
         yield f"ties {dtype} {rounding} {shift}", Case(inputs, {"rounding": rounding})
+
+
+def of_words(rng, of_pair):
+    """Operands and results of which some have 16 bits: lengths, and shapes that broadcast."""
+    for kinds in KINDS:
+        shapes = [((count,), (count,)) for count in (1, 7, 64, 1025)]
+        shapes += [((3, 1, 70), (1, 5, 1)), ((3, 4, 70), (70,)), ((), (9,)), ((4097,), ())]
+        for one, other in shapes:
+            pair = words(rng, *one, dtype=kinds[0]), words(rng, *other, dtype=kinds[1])
+            yield f"{kinds} {one} and {other}", of_pair(rng, *pair, kinds[2])
+
+
+def sum_of_words(rng, a, b, result):
+    """As many bits of multipliers as nodes may have, ties among them."""
+    bits = int(rng.integers(3, 31))
+    pair = (
+        1 << rng.integers(0, bits, 2) if rng.random() < 0.4 else rng.integers(1, 1 << bits, 2)
+    )
+    shift = int(np.clip(bits + rng.integers(-3, 9), 1, 61))
+    zeros = [
+        words(rng, dtype=each.dtype) if each.itemsize == 1 else array(0, np.int16)
+        for each in (a, b)
+    ]
+    numbers = [array(each, np.int32) for each in (*pair, shift)]
+    inputs = [a, zeros[0], b, zeros[1], *numbers, *ends(result, 0, *rng.integers(0, 9, 2))]
+    return Case(inputs, {"rounding": str(rng.choice(ROUNDINGS))})
+
+
+def product_of_words(rng, a, b, result):
+    """As double holds its products, and as it does not; many are ties."""
+    bits = int(rng.choice([rng.integers(1, 24), 22, 23, 31]))
+    m = int(rng.choice([1 << (bits - 1), (1 << bits) - 1, rng.integers(1, 1 << bits)]))
+    least = 30 - 16 if result == np.int16 else 30 - 8
+    shift = int(np.clip(bits + rng.integers(least - 8, least + 4), 1, 61))
+    zeros = [
+        words(rng, dtype=each.dtype) if each.itemsize == 1 else array(0, np.int16)
+        for each in (a, b)
+    ]
+    if rng.random() < 0.3:  # powers of two, which make ties
+        a, b = (
+            np.sign(each).astype(each.dtype) * (1 << rng.integers(0, 7, each.shape))
+            for each in (a, b)
+        )
+        a, b = (each.astype(zero.dtype) for each, zero in zip((a, b), zeros, strict=True))
+    inputs = [a, zeros[0], b, zeros[1], *(array(n, np.int32) for n in (m, shift))]
+    inputs += ends(result, 0, *rng.integers(0, 9, 2))
+    return Case(inputs, {"rounding": str(rng.choice(NODE_ROUNDINGS))})
 
 
 def product_of(rng, a, b):
@@ -762,6 +820,28 @@ def products_of_two(rng):
             attributes |= {"rounding": NODE_ROUNDINGS[number % len(NODE_ROUNDINGS)]}
             inputs = [a, zeros[0], b, zeros[1], m, shift, *ends(dtype, int(zeros[2]))]
             yield f"{one} {other} {dtype}", Case(inputs, attributes)
+    for one, other in sizes[::7] + sizes[-6:] + [((1, 3000), (3000, 2))]:
+        for kinds in KINDS:
+            yield f"{one} {other} {kinds}", product_of_word_matrices(rng, one, other, kinds)
+
+
+def product_of_word_matrices(rng, one, other, kinds):
+    """Multipliers up to those with which int64 holds the products."""
+    a, b = words(rng, *one, dtype=kinds[0]), words(rng, *other, dtype=kinds[1])
+    zeros = [
+        array(0, np.int16) if each.itemsize == 2 else words(rng, dtype=each.dtype)
+        for each in (a, b)
+    ]
+    reach = one[-1] * 2 ** (8 * (a.itemsize + b.itemsize))
+    most = min(62 - reach.bit_length(), 31)
+    bits = int(rng.choice([most, max(min(most, 52 - reach.bit_length()), 4)]))
+    m = int(rng.choice([1 << (bits - 1), rng.integers(1, 1 << bits)]))
+    least = reach.bit_length() - (16 if kinds[2] == np.int16 else 8)
+    shift = int(np.clip(bits + least - rng.integers(0, 5), 1, 61))
+    numbers = [np.array([each], np.int32) for each in (m, shift)]
+    inputs = [a, zeros[0], b, zeros[1], *numbers, *ends(kinds[2], 0, *rng.integers(0, 9, 2))]
+    attributes = {"inner": one[-1], "rounding": str(rng.choice(ROUNDINGS))}
+    return Case(inputs, attributes)
 
 
 EVERY = {

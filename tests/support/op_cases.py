@@ -12,6 +12,7 @@ from opsets.attribute_kinds import Axis
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
 from opsets.op import Op
 from opsets.rounding import NODE_ROUNDINGS
+from opsets.words import LARGEST, furthest, multiplier_bits
 from qpasses.ir.runtime import run_op
 
 
@@ -132,6 +133,11 @@ wide_type = st.sampled_from([np.dtype(t) for t in (np.uint8, np.int8, np.int16)]
 byte_types = stored_type.map(lambda dtype: (dtype,) * 3)
 """Of two operands and their result: one of 8 bits for all."""
 
+word_types = stored_type.flatmap(
+    lambda dtype: st.tuples(*[st.sampled_from([dtype, dtype, np.dtype(np.int16)])] * 3)
+)
+"""Each of them that one, or of 16 bits."""
+
 stream_types = byte_types | st.tuples(*[wide_type] * 3)
 """That, or any for each."""
 
@@ -204,10 +210,23 @@ def lut_pair(draw):
 
 @st.composite
 def int_mul(draw):
-    rng, dtype = draw(generator), draw(stored_type)
-    pair = operands(draw, rng, dtype)
-    scale = [each.reshape(()) for each in multiplier_and_shift(rng, 1, 255 * 255)]
-    return Case([*pair, *scale, *output_ends(rng, dtype)], {"rounding": draw(node_rounding)})
+    rng, (a, b, y) = draw(generator), draw(word_types)
+    pair = operands(draw, rng, a, b)
+    scale = [each.reshape(()) for each in product_scale(rng, pair, y)]
+    return Case([*pair, *scale, *output_ends(rng, y)], {"rounding": draw(node_rounding)})
+
+
+def product_scale(rng, pair, y, count=1):
+    """What takes ``count`` products of levels of both to as few bits as y can tell apart."""
+    reach = count * prod(furthest(zero) for zero in pair[1::2])
+    multiplier, shift = multiplier_and_shift(rng, 1, int(rng.choice([16, reach, reach])))
+    if np.int16 in [each.dtype for each in pair]:  # as a pass makes them, or of all bits
+        bits = multiplier_bits(reach, 31)
+        few = np.minimum(multiplier, (1 << bits) - 1).astype(np.int32)
+        fits = reach * int(multiplier[0]) <= LARGEST and rng.random() < 0.5
+        multiplier = multiplier if fits else few
+    spare = 8 if y == np.int16 else 0
+    return multiplier, np.maximum(shift - spare, 1).astype(np.int32)
 
 
 @st.composite
@@ -307,18 +326,18 @@ def int_gemm(draw):
 @st.composite
 def int_mat_mul(draw):
     """Stacks that broadcast: one has every leading dimension, the other the last few."""
-    rng, dtype = draw(generator), draw(stored_type)
+    rng, (a_type, b_type, y) = draw(generator), draw(word_types)
     full = draw(st.lists(st.integers(1, 3), max_size=2))
     small = [draw(st.sampled_from([1, n])) for n in full][draw(st.integers(0, len(full))) :]
     stacks = draw(st.permutations([full, small]))
     inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
-    zeros = zero_point(rng, dtype), zero_point(rng, dtype)
+    zeros = zero_point(rng, a_type), zero_point(rng, b_type)
     a = codes(rng, (*stacks[0], draw(st.integers(1, 5)), inner), zeros[0])
     b = codes(rng, (*stacks[1], inner, draw(st.integers(1, 9) | st.just(32))), zeros[1])
-    reach = int(rng.choice([16, 256 * inner, 255 * 255 * inner]))
-    scale = multiplier_and_shift(rng, 1, reach)
-    inputs = [a, zeros[0], b, zeros[1], *scale, *output_ends(rng, dtype)]
-    return Case(inputs, {"inner": inner, "rounding": draw(node_rounding)})
+    pair, has_words = [a, zeros[0], b, zeros[1]], np.int16 in (a_type, b_type, y)
+    inputs = [*pair, *product_scale(rng, pair, y, inner), *output_ends(rng, y)]
+    how = draw(rounding if has_words else node_rounding)
+    return Case(inputs, {"inner": inner, "rounding": how})
 
 
 @st.composite
@@ -614,7 +633,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
     "IntRescale": int_rescale(),
-    "IntSub": int_add(byte_types),
+    "IntSub": int_add(),
     "IntRescaledAdd": int_rescaled_add(),
     "IntRescaledSub": int_rescaled_add(),
     "IntReduce": int_reduce(),

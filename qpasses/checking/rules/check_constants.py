@@ -198,13 +198,25 @@ def meaning_of_constant(values: NDArray[Any], settings: Settings) -> Quantizatio
     return settings.quantization(scale, middle, settings.activation_type)
 
 
+def meaning_of_words(values: NDArray[Any], settings: Settings) -> Quantization:
+    """Of 16 bits, as far on both sides of 0."""
+    span = max(-min(float(values.min()), 0.0), max(float(values.max()), 0.0))
+    in_double = settings.target.scale_type == "double"
+    scale = span / 32767 if in_double else float(np.float32(span / 32767))
+    return Quantization(scale if scale >= _TINY else 1.0, 0, "int16")
+
+
 def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
     """How an operand is stored, constants included. Raises DifferenceError, UnknownError."""
     values = constant(theirs)
     if values is None:
         return site.operand(ours, theirs)
-    kept = _kept_operand(site, theirs)
-    meaning = meaning_of_constant(values, site.settings) if kept is None else kept[0]
+    recorded = site.pair.record.tensors.get(ours.name)
+    if recorded is not None and recorded.dtype == "int16":
+        kept, meaning = None, meaning_of_words(values, site.settings)
+    else:
+        kept = _kept_operand(site, theirs)
+        meaning = meaning_of_constant(values, site.settings) if kept is None else kept[0]
     levels = np.rint(values.astype(np.float64) / meaning.scale) + meaning.zero_point
     expected = np.clip(levels, *meaning.limits).astype(meaning.dtype)
     if kept is not None:
@@ -212,7 +224,7 @@ def operand(site: Site, ours: Tensor, theirs: Tensor) -> Quantization:
     found = constant(ours)
     if found is None or found.dtype != expected.dtype or not np.array_equal(found, expected):
         raise DifferenceError(f"{ours.name!r} does not store the constant {theirs.name!r}")
-    if site.pair.record.tensors.get(ours.name) != meaning:
+    if recorded != meaning:
         raise DifferenceError(f"the record of {ours.name!r} is not that of its constant")
     site.pair.operands.add(ours.name)
     return meaning

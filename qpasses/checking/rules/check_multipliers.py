@@ -8,6 +8,7 @@ import numpy as np
 from opsets.fixed_point import Int64
 from opsets.rounding import NODE_ROUNDINGS, NodeRounding
 from opsets.target import Target
+from qpasses.checking.arithmetic import nearest
 from qpasses.checking.meaning import DifferenceError
 from qpasses.evidence.thresholds import Interval, meaning_thresholds
 from qpasses.ir.record import in_channels
@@ -37,6 +38,40 @@ def expected_pairs(
     real = [_scale(op, each, one, cells, target) for *each, one in channels]
     pairs = [expected_pair(each, target, op not in _MATRICES) for each in real]
     multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    return multiplier, shift
+
+
+def word_pairs(
+    op: str,
+    scales: Mapping[str, Sequence[float]],
+    y: Sequence[float],
+    cells: int,
+    reach: int,
+    target: Target,
+) -> tuple[Int64, Int64]:
+    """The same of products with 16 bits, whose sums are ``reach`` in size at most.
+
+    The nearest of so many bits, of those of the target, that no product with such a sum is
+    beyond 2**53, but 16 at least; by a rule of its own, unless a product is beyond 2**62.
+    """
+    if target.multiplier in ("quantize_multiplier", "quantize_multiplier_single", "tosa"):
+        raise DifferenceError("its target multiplies 16 bits in another form")
+    own = op not in _MATRICES and target.elementwise is not None
+    if target.multiplier != "nearest" or _shifts(target) != range(1, 62) or own:
+        multiplier, shift = expected_pairs(op, scales, y, cells, target)
+        if reach * int(np.abs(multiplier).max()) > 1 << 62:
+            raise DifferenceError("its products with the multiplier can leave 62 bits")
+        return multiplier, shift
+    bits = min(target.multiplier_bits, 53)
+    while bits > 16 and reach << bits > 1 << 53:
+        bits -= 1
+    real = [
+        _scale(op, each, one, cells, target)
+        for *each, one in in_channels([*scales.values(), y])
+    ]
+    if bits < 18 and max(real) >= 1 << bits - 2:
+        raise DifferenceError(f"its scale is beyond multipliers of {bits} bits")
+    multiplier, shift = np.array([nearest(each, bits) for each in real], np.int64).T
     return multiplier, shift
 
 

@@ -25,6 +25,7 @@ from qpasses.checking.rules.check_multipliers import (
     check_computes,
     expected_pairs,
     expected_rounding,
+    word_pairs,
 )
 from qpasses.evidence.prove_pairs import (
     add_inputs,
@@ -55,11 +56,15 @@ def int_add(site: Site) -> Iterator[str]:
 def int_mul(site: Site) -> Iterator[str]:
     """Mul of two tensors, or of a tensor and a constant."""
     site.is_op("Mul")
-    if len(site.chain) > 1:
+    has_words = any(value.dtype == np.int16 for value in site.given.values())
+    if len(site.chain) > 1 and not has_words:
         raise DifferenceError("its record names nodes behind the product")
-    yield from check_end(site, ())
+    yield from check_end(site, clamps_behind(site))
     a, b, y = yield from operands(site)
-    expected = _product_multiplier(a, b, y, site.settings.target)
+    if has_words:
+        expected = _word_multiplier(site, a, b, y)
+    else:
+        expected = _product_multiplier(a, b, y, site.settings.target)
     yield from _unlike_numbers(site, ("multiplier", "shift"), expected)
 
 
@@ -83,8 +88,6 @@ def operands(
         rounding = quotient_rounding(target)
     yield from unlike_attributes(site.node.attrs, {"rounding": rounding})
     types = {each.dtype for each in (a, b, site.y)}
-    if "int16" in types and site.node.op not in ("IntAdd", "IntRescaledAdd"):
-        raise DifferenceError(f"{site.node.op} has no form for 16 bits")
     if len(types - {"int16"}) > 1:
         raise DifferenceError("its operands and its result are stored in different types")
     return a, b, site.y
@@ -221,6 +224,19 @@ def _product_multiplier(
         if kernel_agrees(given, fast_overload(given), rounding, "IntMul"):
             return multiplier, shift
     return near[0], shift
+
+
+def _word_multiplier(
+    site: Site, a: Quantization, b: Quantization, y: Quantization
+) -> tuple[int, int]:
+    """By the rule of products with 16 bits; the target computes what the node means."""
+    target, scales = site.settings.target, {"a": [a.scale], "b": [b.scale]}
+    ends = [p * q for p in _ends(a) for q in _ends(b)]
+    numbers = word_pairs("IntMul", scales, [y.scale], 1, max(map(abs, ends)), target)
+    reachable = Interval(np.array([min(ends)]), np.array([max(ends)]))
+    steps = levels(*(int(site.given[name]) for name in ("y_zero", "y_min", "y_max")))
+    check_computes(*numbers, steps, reachable, target)
+    return int(numbers[0][0]), int(numbers[1][0])
 
 
 def _may_differ(steps: NDArray[np.float64], width: Fraction) -> NDArray[np.bool_]:

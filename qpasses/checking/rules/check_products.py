@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opsets.fixed_point import ROUNDINGS, Int64
+from opsets.fixed_point import Int64
 from opsets.real_scales import RealScales
+from opsets.rounding import LAST_STEP
 from opsets.row_blocks import rows_along
-from opsets.target import Target
 from qpasses.checking.arithmetic import judged_kernel, ruled_multipliers
 from qpasses.checking.meaning import (
     DifferenceError,
@@ -32,10 +32,10 @@ from qpasses.checking.rules.check_constants import (
 )
 from qpasses.checking.rules.check_multipliers import (
     check_computes,
-    expected_pair,
     expected_pairs,
     expected_rounding,
     nearest_to_sums,
+    word_pairs,
 )
 from qpasses.checking.rules.check_rounding import count_far
 from qpasses.checking.sizes import products_of
@@ -338,15 +338,15 @@ def check_requantized(
     yield from unlike_attributes(stated, attributes)
     yield from check_end(site, clamps)
     yield from check_record(site, {**scales, "y": y}, cells, macs)
-    zeros = [each for name, each in site.given.items() if name in _ZEROS]
-    reads_words = any(each.dtype == np.int16 for each in zeros)
-    has_words = reads_words or site.given["y_zero"].dtype == np.int16
-    bits = 38 if reads_words else min(target.accumulator_bits, 32)
+    has_words = any(value.dtype == np.int16 for value in site.given.values())
+    bits = _sum_bits(site)
     if not reachable.fits(bits):
         raise DifferenceError(f"its accumulator can leave int{bits}")
     if has_words:
-        multiplier, shift = _beside_words(scales, y, cells, reachable, target)
-        lacking = []
+        if attributes["rounding"] in LAST_STEP:
+            raise DifferenceError("its target rounds twice, which takes sums of 32 bits")
+        reach = max(-int(reachable.low.min()), int(reachable.high.max()))
+        multiplier, shift = word_pairs(site.node.op, scales, y, cells, reach, target)
     elif target.fast_kernels:
         kernel = judged_kernel(site.node.op, _known(site), attributes, target)
         ratios = _ratios(scales, y, cells)
@@ -371,28 +371,14 @@ def check_requantized(
         check_computes(multiplier, shift, _steps(site), reachable, target)
 
 
-_ZEROS = "x_zero", "a_zero", "b_zero"
-
-
-def _beside_words(
-    scales: Mapping[str, Sequence[float]],
-    y: Sequence[float],
-    cells: int,
-    reachable: Interval,
-    target: Target,
-) -> tuple[Int64, Int64]:
-    """The nearest multipliers whose products with any sum have 53 bits at most."""
-    if target.multiplier != "nearest" or target.rounding not in ROUNDINGS:
-        raise DifferenceError("its target has no sums with 16 bits")
-    largest = max(-int(reachable.low.min()), int(reachable.high.max()))
-    narrow = replace(
-        target, multiplier_bits=min(target.multiplier_bits, 53 - largest.bit_length())
-    )
-    channels = in_channels([*scales.values(), y])
-    real = [prod(map(Fraction, each)) / Fraction(one) / cells for *each, one in channels]
-    pairs = [expected_pair(each, narrow, elementwise=False) for each in real]
-    multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
-    return multiplier, shift
+def _sum_bits(site: Site) -> int:
+    """How many bits the sums of a node may have: those of words are sums of two of int32."""
+    read = [
+        each for name, each in site.given.items() if name in ("x_zero", "a_zero", "b_zero")
+    ]
+    if all(each.dtype.itemsize == 1 for each in read):
+        return min(site.settings.target.accumulator_bits, 32)
+    return 62 if site.node.op == "IntMatMul" else 38
 
 
 def _rests(site: Site) -> list[Fraction]:

@@ -15,7 +15,6 @@ from opsets.real_scales import near_scales
 from opsets.realised import float_kernel, node_multiplier, node_multipliers, node_rounding
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
-from opsets.word_sums import multiplier_bits
 from qpasses.evidence.thresholds import (
     Interval,
     kernel_mismatches,
@@ -69,19 +68,6 @@ def derive_multipliers(
             where = f"channel {channel}: " if len(scales) > 1 else ""
             raise ScaleError(f"{where}{error}") from error
     multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
-    return Choice(multiplier, shift, np.ones(len(multiplier), bool))
-
-
-def word_multipliers(
-    scales: Sequence[Fraction], reachable: Interval, target: Target
-) -> Choice:
-    """For each scale the nearest multiplier that has no more than exact products in double.
-
-    Of sums that ``reachable`` holds, with 16 bits at an end of a node.
-    """
-    _, largest = reachable.farthest()
-    bits = multiplier_bits(abs(largest), target.multiplier_bits)
-    multiplier, shift = node_multipliers(scales, replace(target, multiplier_bits=bits))
     return Choice(multiplier, shift, np.ones(len(multiplier), bool))
 
 

@@ -1,0 +1,77 @@
+"""Products with 16 bits: their multiplier and shift."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from opsets.errors import UsageError
+from opsets.fixed_point import LARGEST_SHIFT, saturating_multiplier
+from opsets.multipliers import Pair, Scale, ScaleError
+from opsets.realised import node_multiplier
+from opsets.rounding import LAST_STEP
+from opsets.target import Target
+from opsets.words import LARGEST, multiplier_bits
+from qpasses.evidence.thresholds import Interval
+from qpasses.lowering.numbers.multiplier_search import Choice
+
+_SATURATING = 18
+"""From so many bits on, a scale beyond multipliers takes each sum but 0 beyond 16 bits."""
+OTHER_FORMS = ("quantize_multiplier", "quantize_multiplier_single", "tosa")
+"""Rules of TFLite and TOSA, which take 16 bits of the multipliers of 16-bit products."""
+
+
+def word_multiplier(
+    scale: Scale, reach: int, target: Target, elementwise: bool = False
+) -> Pair:
+    """Multiplier and shift for sums up to ``reach``.
+
+    The nearest of so few bits that double holds all products, as no kernel need be found that
+    rounds them; those of a target with a rule of its own are by the rule. Raises UsageError,
+    or ScaleError, which is one, for what no node computes.
+    """
+    if target.multiplier in OTHER_FORMS:
+        raise UsageError(
+            f"target {target.name!r} multiplies 16-bit integers in another form than 8-bit "
+            "ones, which no node computes in this version"
+        )
+    if is_nearest(target, elementwise):
+        bits = multiplier_bits(reach, target.multiplier_bits)
+        if bits < _SATURATING and scale >= Fraction(2) ** (bits - 2):
+            raise ScaleError(
+                f"the scale {float(scale):.6g} of sums of 16 bits is beyond multipliers of "
+                f"{bits} bits"
+            )
+        return saturating_multiplier(scale, bits)
+    multiplier, shift = node_multiplier(scale, target, elementwise)
+    if reach * abs(multiplier) > LARGEST:
+        raise ScaleError(
+            f"sums of 16 bits up to {reach} times {multiplier}, the multiplier of target "
+            f"{target.name!r}, leave 62 bits"
+        )
+    return multiplier, shift
+
+
+def is_nearest(target: Target, elementwise: bool) -> bool:
+    """Whether multipliers are the nearest, whatever shift they need."""
+    usual = (target.min_shift, target.max_shift) == (1, LARGEST_SHIFT)
+    own = elementwise and target.elementwise is not None
+    return target.multiplier == "nearest" and usual and not own
+
+
+def word_multipliers(
+    scales: Sequence[Scale], reachable: Interval, target: Target, elementwise: bool
+) -> Choice:
+    """The same for sums of products, one for each scale, all of as many bits.
+
+    Raises UsageError where the target rounds twice, which takes sums of 32 bits.
+    """
+    if target.multiplier not in OTHER_FORMS and target.rounding in LAST_STEP:
+        raise UsageError(
+            f"rounding = {target.rounding!r} of target {target.name!r} takes sums of 32 bits, "
+            "those of 16-bit integers have more"
+        )
+    reach = abs(reachable.farthest()[1])
+    pairs = [word_multiplier(scale, reach, target, elementwise) for scale in scales]
+    multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Choice(multiplier, shift, np.ones(len(pairs), bool))
