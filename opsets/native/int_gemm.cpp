@@ -60,6 +60,8 @@ struct IntGemm {
         must_be_codes(w, "IntGemm: w");
         must_be_codes(x_zero, "IntGemm: x_zero");
         must_be_codes(input(3), "IntGemm: w_zero");
+        if (x_zero.type != input(7).type)
+            throw std::runtime_error("IntGemm: x and its results differ in type");
         if (w.shape.size() != 2 || bias.type != INT32 ||
             static_cast<int64_t>(bias.size()) != w.shape[1])
             throw std::runtime_error("IntGemm: weights are no matrix, or not of their biases");

@@ -4,13 +4,18 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from qpasses.ir.elementwise import differing_axes, made_of, takes_multipliers
+from qpasses.ir.elementwise import (
+    differing_axes,
+    made_of,
+    pair_objection,
+    takes_multipliers,
+)
 from qpasses.ir.graph import Graph, Node, Tensor, producer
 from qpasses.ir.moving import moves, moves_words, results
-from qpasses.ir.patterns import data_inputs, multiplies_stacks
+from qpasses.ir.patterns import data_inputs
 from qpasses.ir.record import Quantization
 from qpasses.ir.settings import Settings
-from qpasses.ir.stages import NORMS
+from qpasses.ir.stages import CLAMPING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
 from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
 from qpasses.lowering.numbers.norm_numbers import holds_words
@@ -19,8 +24,11 @@ from qpasses.place.rescaling import Edge
 from qpasses.place.residuals import residual_streams, stored_end
 from qpasses.place.ties import Ties
 
-MATRICES = frozenset({"Conv", "Gemm", "MatMul"})
-"""Sums of products with constant weights, where they are no MatMul of two tensors."""
+COMPUTING = frozenset({"Conv", "Gemm", "MatMul", "ReduceMean", "ReduceSum"})
+"""Ops that read and write 16 bits."""
+
+PAIRS = frozenset({"Add", "Mul", "Sub"})
+"""Those that do so where no table of two tensors holds them."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,7 @@ class _Able:
     def __init__(self, chosen: Plan, settings: Settings) -> None:
         self._computing = {id(node) for node in chosen.computing}
         self._integer = chosen.integer
+        self._norms = settings.layernorm == "exact"
         self._ends = {stored_end(node, chosen): node for node in chosen.computing}
         self._tables = set[int]()
         for source, end in chosen.chains:
@@ -112,9 +121,9 @@ class _Able:
         node = self._ends.get(tensor.name) or producer(tensor)
         if node is None or id(node) not in self._integer or moves_words(node):
             return ""
-        if id(node) in self._tables or (id(node) in self._computing and _writes(node)):
-            return ""
-        return f"{node.op} writes no 16 bits"
+        is_norm = node.op in NORMS and self._norms
+        is_able = self._takes(node) or (id(node) in self._computing and is_norm)
+        return "" if is_able else f"{node.op} writes no 16 bits"
 
     def reads_stream(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with a residual stream of that ``meaning``."""
@@ -122,19 +131,19 @@ class _Able:
 
     def reads(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with words of such a ``meaning``."""
-        is_matrix = node.op in MATRICES and not multiplies_stacks(node)
-        is_able = id(node) in self._tables or (is_matrix and id(node) in self._computing)
-        return is_able or self.reads_stream(node, meaning)
+        return self._takes(node) or self.reads_stream(node, meaning)
+
+    def _takes(self, node: Node) -> bool:
+        """Whether ``node`` takes 16 bits at any of its ends."""
+        if id(node) in self._computing:
+            return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
+        is_clamp = node.op in CLAMPING and id(node) in self._integer
+        return is_clamp or id(node) in self._tables
 
 
 def _is_one_table(nodes: Sequence[Node], settings: Settings) -> bool:
     form, target = settings.activation_form, settings.target
     return not differing_axes(nodes) and not takes_multipliers(nodes, form, target)
-
-
-def _writes(node: Node) -> bool:
-    """Whether a computing ``node`` writes 16 bits."""
-    return node.op == "Add" or (node.op in MATRICES and not multiplies_stacks(node))
 
 
 def takes_streams(node: Node, stream: Quantization) -> bool:
