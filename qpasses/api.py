@@ -63,6 +63,7 @@ from qpasses.jobs.reporting import reported, to_compare
 from qpasses.jobs.resolving import Job, resolved
 from qpasses.jobs.result import Result, files_of
 from qpasses.jobs.trying import Trials
+from qpasses.jobs.widening import chooses_widths, widened
 from qpasses.load.arguments import (
     Shapes,
     Source,
@@ -134,7 +135,11 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
             if stage is placed:  # the samples are known, and what follows leaves a core idle
                 early.begin(to_compare(state)[0])
 
-        made = quantized(job.start, behind)
+        widths = None
+        if chooses_widths(asked):
+            job, made, widths = widened(job, asked, behind)
+        else:
+            made = quantized(job.start, behind)
         model = made.model
         weights = weights_place(model, asked.output, asked.save_as_external_data)
         written = given_paths(
@@ -142,7 +147,7 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
         )
         check_outputs(written, job.inputs)
         remarks = too_large(weights, asked.save_as_external_data)
-        result = reported(job, made, early, remarks)
+        result = reported(job, made, early, remarks, widths)
         files = files_of(model, asked.output, weights, job.start.settings.emit)
         samples = to_compare(made)[0]
     write_outputs(files, result.certificate, job.evidence)

@@ -88,7 +88,8 @@ class State:
     ``aligned``: what tensors get of it, and what was decided at joins. ``sharing``: what came
     of tying scales for tables, if that was asked for. ``few_codes``: by tensor, the codes it
     uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
-    into. ``weights``: by node, the real ones, until they are rounded for good; ``rounded``:
+    into. ``refused``: tensors that were wanted in 16 bits and have 8, and
+    why. ``weights``: by node, the real ones, until they are rounded for good; ``rounded``:
     how they were; ``expected``: what float sums are that have biases, ``corrected``: how these
     were. ``judge``: who tells how far off all is. ``seen``: what samples say of
     channels, ``scaled``: which got scales. ``unfinished``: why the graph does not become
@@ -112,6 +113,7 @@ class State:
     sharing: Sharing | None = None
     few_codes: Mapping[str, int] = field(default_factory=dict)
     clipped: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     rounded: Rounded = field(default_factory=Rounded)
     expected: Expected = field(default_factory=Expected)
@@ -256,7 +258,8 @@ def placed(state: State) -> State:
         made = replace(made, weights=real_weights(chosen, context))
     judge = Judge(graph, context.sizes, state.held_back, state.progress)
     made = replace(made, judge=judge, seen=_seen(made), expected=_expected(made))
-    place(graph, chosen, shared, context, state.kept)
+    words = place(graph, chosen, shared, context, state.kept)
+    made = replace(made, refused=words.refused)
     check_stage(PLACED, graph, _grounds(context))
     state.watch.after(PLACE, graph)
     advance()

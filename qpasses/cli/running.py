@@ -72,6 +72,8 @@ def run(
         places = options["output"], options["model"]
         print_how_to_measure(report_to, result.report, *places)
         print_how_to_gain(report_to, result.report, *places, options["data"])
+    if (result.report.get("widths") or {}).get("met") is False:
+        sys.exit(1)
     if result.report.get("summary", {}).get("verdict") == "failed":
         if quiet:
             print_problems(Console(stderr=True), result.report)

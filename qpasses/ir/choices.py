@@ -5,7 +5,7 @@ from typing import Literal
 Bodies = Literal["onnxruntime", "portable"]
 ActivationType = Literal["uint8", "int8"]
 ResidualType = Literal["activation", "int16"]
-Accuracy = Literal["fast", "balanced"]
+Accuracy = Literal["fast", "balanced", "best"]
 ActivationScales = Literal["per-tensor", "per-channel", "auto"]
 WeightType = Literal["int8"]
 Analyze = Literal["no", "short", "full"]

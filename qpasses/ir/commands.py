@@ -28,6 +28,7 @@ from qpasses.ir.options import (
     RUN,
     SAMPLES,
     SELECTION,
+    TYPES,
     GraphOptions,
     RangeOptions,
     RunOptions,
@@ -174,6 +175,17 @@ class QuantizeOptions(PageOptions, RunOptions, GraphOptions, TargetOptions, Samp
         "Write the weights beside the model, to OUT.onnx.data, as is done anyway where both "
         "would be larger than 2 GB.",
         OUTPUT,
+    )
+    min_sqnr: float | None = option(
+        None,
+        "Store so many tensors in 16 bits that each output has DB decibels of signal over "
+        "quantization noise on samples that are held back, those that cost least time.",
+        TYPES,
+        unset="none is asked for",
+        metavar="DB",
+        unit="decibels",
+        least=0,
+        kept=float,
     )
     analyze: Analyze | None = option(
         None,

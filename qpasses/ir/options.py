@@ -228,9 +228,9 @@ class GraphOptions(TensorOptions):
     )
     accuracy: Accuracy | None = option(
         None,
-        "How much is tried to lose less in 8 bits: nothing, or whatever costs a model little "
-        "time and gains on samples that are held back (--weight-rounding auto, "
-        "--bias-correction auto, --activation-scales auto).",
+        "How much is tried to lose less: nothing; whatever costs a model little time and "
+        "gains on samples that are held back (--weight-rounding auto, --bias-correction auto, "
+        "--activation-scales auto); or besides 16 bits for tensors that cost most.",
         TYPES,
         unset="balanced, but fast without samples and with random ones",
     )

@@ -83,10 +83,13 @@ class Settings(GraphOptions):
 
     def _check_streams(self) -> None:
         """Raise UsageError for residual streams in 16 bits that the target cannot sum."""
-        if asks_for_words(self.tensor_types) and not takes_words(self.target):
+        asked = ["accuracy 'best' (--accuracy)"] if self.accuracy == "best" else []
+        if asks_for_words(self.tensor_types):
+            asked.append("tensor_types with int16 (--tensor-types)")
+        if asked and not takes_words(self.target):
             raise UsageError(
-                f"tensor_types with int16 (--tensor-types) with target {self.target.name!r}, "
-                "which has no sums of 16 bits: leave the option away, or take another target"
+                f"{asked[0]} with target {self.target.name!r}, which has no sums of 16 bits: "
+                "leave the option away, or take another target"
             )
         if self.residual_type != "int16":
             return
@@ -236,7 +239,7 @@ def usual_accuracy(data: Any) -> Accuracy:
 
 def usual_options(target: Target, accuracy: Accuracy = "fast") -> dict[str, bool | str]:
     """The options that start from others, and what they are where nobody says more."""
-    tries = accuracy == "balanced"
+    tries = accuracy != "fast"
     return {name: start.usual for name, start in _starts(target).items()} | {
         "weight_rounding": "auto" if tries else "nearest",
         "bias_correction": "auto" if tries else "none",

@@ -17,16 +17,19 @@ from qpasses.evidence.summary import summarize
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.jobs.resolving import Job
 from qpasses.jobs.result import Result
+from qpasses.jobs.widening import Widths
 from qpasses.pipeline import State
 from qpasses.place.cautions import (
     code_warnings,
     constant_warnings,
     data_warnings,
     digit_warnings,
+    goal_warnings,
     graph_warnings,
     kept_warnings,
     range_warnings,
     translation_warnings,
+    width_warnings,
 )
 from qpasses.place.ranges import Ranges, ranges_as_json, skipped_as_json
 
@@ -34,8 +37,17 @@ ACCURACY_SAMPLES = 20
 """On so many samples ``quantize`` compares the integer with the float model."""
 
 
-def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) -> Result:
-    """The emitted model beside the float model, the report about both, the certificate."""
+def reported(
+    job: Job,
+    made: State,
+    early: EarlyRuns,
+    remarks: Sequence[str],
+    widths: Widths | None = None,
+) -> Result:
+    """The emitted model beside the float model, the report about both, the certificate.
+
+    ``widths``: how tensors got theirs, if they were chosen.
+    """
     settings, feeds = made.settings, made.samples
     give_back(weight_bytes(made.model))
     compared, bad = to_compare(made)
@@ -69,6 +81,7 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
         "weight_rounding": made.rounded.as_json(),
         "bias_correction": made.corrected.as_json(),
         "activation_scales": made.scaled.as_json(),
+        "widths": widths and widths.as_json(),
         "sharing": made.sharing and made.sharing.as_json(),
         "evidence": {"nodes": [each.as_json() for each in made.evidence]},
         "accuracy": {"outputs": accuracy},
@@ -78,6 +91,7 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
             *range_warnings(ranges, settings.rules),
             *code_warnings(made.few_codes, settings),
             *constant_warnings(made.clipped),
+            *_width_warnings(made, widths),
             *source.remarks,
             *translation_warnings(source.notes),
             *kept_warnings(made.context.given.lost),
@@ -97,6 +111,16 @@ def reported(job: Job, made: State, early: EarlyRuns, remarks: Sequence[str]) ->
             summary,
         )
     return Result(made.model, report, made.evidence, certified)
+
+
+def _width_warnings(made: State, widths: Widths | None) -> list[str]:
+    """What was asked for in 16 bits, or by decibels, and is not there."""
+    if widths is None:
+        return width_warnings(made.refused)
+    wanted = widths.min_sqnr_db
+    if wanted is None or widths.is_met:
+        return []
+    return goal_warnings(wanted, widths.reached_db, len(widths.tensors))
 
 
 def _calibrated_on(made: State, ranges: Ranges) -> int | None:

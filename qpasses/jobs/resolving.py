@@ -11,6 +11,7 @@ from calibration import Preprocessing, Samples, open_samples
 from calibration.inputs import InputSpec
 from calibration.table import Table
 from opsets.errors import UsageError
+from opsets.realised import takes_words
 from opsets.target import Target
 from qpasses.emit.evidence_file import place_to_write
 from qpasses.emit.model_file import expected_place
@@ -72,6 +73,8 @@ def resolved(
     source = read(asked.model).sized(settings.input_shape)
     if source.is_quantized:
         _check_free(settings)
+    if asked.min_sqnr is not None:
+        _check_goal(asked, settings, source)
     if settings.emit == "tosa":
         _check_fixed(source)
     how, sha256, path = given_preprocessing(asked.preprocessing), source.sha256, source.path
@@ -118,6 +121,16 @@ def resolved(
     return Job(command, start, source, configuration, evidence, inputs)
 
 
+def with_settings(job: Job, **changes: Any) -> Job:
+    """The same with other options of the graph. Raises UsageError for what cannot be."""
+    settings = replace(job.start.settings, **changes)
+    said = {name: value for name, value in settings.as_json().items() if name in changes}
+    start, configuration = job.start, job.configuration | said
+    provenance = replace(start.provenance, configuration=start.provenance.configuration | said)
+    start = replace(start, context=context_for(settings), provenance=provenance)
+    return replace(job, start=start, configuration=configuration)
+
+
 def _is_random(asked: QuantizeOptions, feeds: Samples, given: Given | None) -> bool:
     """Whether ranges come from made-up samples."""
     if given is not None:
@@ -159,8 +172,28 @@ def _check_samples_needed(settings: Settings) -> None:
             )
 
 
+def _check_goal(asked: QuantizeOptions, settings: Settings, source: Source) -> None:
+    """Raise UsageError where no tensors can be chosen for 16 bits."""
+    where = "min_sqnr (--min-sqnr)"
+    if source.is_quantized:
+        raise UsageError(f"{where}: the model is quantized already, its scales are kept")
+    if asked.data is None:
+        raise UsageError(f"{where} follows from samples: give --data too (in Python: data)")
+    if not takes_words(settings.target):
+        raise UsageError(
+            f"{where} with target {settings.target.name!r}, which has no sums of 16 bits"
+        )
+    if asked.stop_after is not None:
+        raise UsageError(f"{where}: a graph that ends behind a pass has no outputs")
+
+
 def _check_free(settings: Settings) -> None:
     """Raise UsageError for options on what a quantized model says itself."""
+    if settings.accuracy == "best":
+        raise UsageError(
+            "accuracy 'best' (--accuracy): the model is quantized already, its own scales and "
+            "codes are kept: leave the option away"
+        )
     usual = {"activation_bits": 8, "narrow_range": False, "share_tables": None}
     for name, value in usual.items():
         if getattr(settings, name) != value:

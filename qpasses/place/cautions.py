@@ -113,6 +113,20 @@ def constant_warnings(clipped: Mapping[str, float]) -> list[str]:
     ]
 
 
+def width_warnings(refused: Mapping[str, str]) -> list[str]:
+    """Which tensors were asked for in 16 bits and have 8."""
+    return [f"tensor {name!r} stays in 8 bits: {why}" for name, why in refused.items()]
+
+
+def goal_warnings(wanted: float, reached: float | None, count: int) -> list[str]:
+    """How far ``count`` tensors in 16 bits took the outputs, in dB, where more was wanted."""
+    has = "no signal" if reached is None else f"{reached:.1f} dB"
+    return [
+        f"min_sqnr (--min-sqnr) {wanted:g} dB cannot be met: outputs have {has} on samples "
+        f"that are held back, with {count} tensors in 16 bits"
+    ]
+
+
 def kept_warnings(not_kept: Mapping[str, str]) -> list[str]:
     """Which weights of a quantized model are not its own integers any more."""
     if not not_kept:

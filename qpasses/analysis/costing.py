@@ -1,0 +1,77 @@
+"""Costing: what the outputs lose by each stored tensor alone, and by weights, in one walk."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+
+from calibration import Samples
+from calibration.collect import cores
+from calibration.memory import trim
+from qpasses.analysis.noise import Noise, Outputs
+from qpasses.analysis.worlds import Worlds
+from qpasses.checking.meaning import Pair
+from qpasses.ir.progress import Progress
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Noise over signal at the outputs, the mean over them: these add up, if few saturate.
+
+    ``tensors``: of each stored activation alone, by its name in the integer graph;
+    ``constants``: of weights and biases; ``whole``: of all that is stored. ``samples``: on so
+    many.
+    """
+
+    tensors: Mapping[str, float]
+    constants: float
+    whole: float
+    samples: int
+
+    @property
+    def total(self) -> float:
+        """What all of them add up to."""
+        return self.constants + sum(self.tensors.values())
+
+
+def costs_of(
+    pair: Pair, looked: list[str], samples: Samples, seconds: float, progress: Progress
+) -> Costs:
+    """What is stored costs at the float tensors ``looked`` at.
+
+    Samples come one after the other for as many ``seconds``, one of them in any case. Raises
+    ModelError where a graph cannot be run.
+    """
+    began, worlds = monotonic(), Worlds(pair, looked)
+    names = [name for name in looked if name in worlds.outputs]
+    heard = worlds.heard(names)
+    places = [
+        place
+        for place, step in enumerate(worlds.steps)
+        if place in heard and (step.stored or step.has_constants)
+    ]
+    costs = {place: Noise(len(names)) for place in places}
+    whole, advance = Noise(len(names)), progress("measure what tensors cost", len(samples))
+    with ThreadPoolExecutor(cores()) as threads:
+        for number, (_, feed) in enumerate(samples):
+            if number and monotonic() - began > seconds:
+                advance()
+                continue
+            with worlds.walk(feed, is_on=False) as real:
+                outputs = Outputs({name: real[worlds.outputs[name]] for name in names})
+                switched = partial(worlds.switched, values=real, is_on=False)
+                for place, changed in zip(places, threads.map(switched, places), strict=True):
+                    costs[place].add(outputs.signal, outputs.noise(changed))
+            with worlds.walk(feed, is_on=True) as stored:
+                found = {name: stored[worlds.outputs[name]] for name in names}
+                whole.add(outputs.signal, outputs.noise(found))
+            trim()
+            advance()
+    steps = worlds.steps
+    return Costs(
+        {steps[k].stored: costs[k].ratio or 0.0 for k in places if steps[k].stored},
+        sum(costs[k].ratio or 0.0 for k in places if not steps[k].stored),
+        whole.ratio or 0.0,
+        whole.samples,
+    )
