@@ -203,6 +203,22 @@ def test_other_targets_have_them_by_their_own_rules(target, x, y):
     assert verify(result.model, original, FEEDS).verdict == "ok"
 
 
+def test_codes_without_a_result_are_recorded_as_runs():
+    original = between("int16", "int16", CURVES["Log"])
+    result = quantize(original, FEEDS)
+    assert result.report["summary"]["undefined_codes"] == {"f": [[-32768, -1]]}
+    entry = next(
+        each for each in middle(result.model)[0].metadata_props if "undefined" in each.key
+    )
+    assert entry.value == "[[-32768, -1]]"
+    for other in ("[[-32768, -2]]", "[]", "[-32768, -1]"):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(result.model)
+        for each in middle(copy)[0].metadata_props:
+            each.value = other if each.key == entry.key else each.value
+        assert verify(copy, original).verdict == "failed"
+
+
 def test_a_function_of_no_code_at_all_is_declined():
     far = {"far": np.float32(1000)}
     result = quantize(between("int16", "int16", CURVES["none"], **far), FEEDS)
