@@ -10,7 +10,7 @@
 namespace qpasses {
 namespace {
 
-constexpr int64_t ENTRIES = 256, MOST_TABLES = 1024;
+constexpr int64_t MOST_TABLES = 1024, MOST_ENTRIES = 1 << 20; /* of bytes, and of words */
 
 /* What is below zero becomes sign * scale(level * code). */
 struct Slope {
@@ -20,7 +20,7 @@ struct Slope {
 
 /* What stands on a node; slopes that are many have no tables. */
 struct Slopes {
-    Type type;
+    Type type, y_type;
     int64_t x_zero;
     Rescaling above;
     Ends ends;
@@ -28,18 +28,49 @@ struct Slopes {
     std::vector<Slope> all;
     std::vector<uint8_t> tables;
 
-    uint8_t of(const Slope &slope, uint8_t byte) const {
-        const int64_t code = type == INT8 ? static_cast<int8_t>(byte) : byte;
+    bool are_bytes() const { return is_byte(type) && is_byte(y_type); }
+
+    int64_t entries() const { return is_byte(type) ? 1 << 8 : 1 << 16; }
+
+    /* The code that becomes of the bits of another. */
+    int64_t of(const Slope &slope, int64_t bits) const {
+        const int64_t code = type == INT8    ? static_cast<int8_t>(bits)
+                             : type == INT16 ? static_cast<int16_t>(bits)
+                                             : bits;
         const int64_t level = code - x_zero;
         const Wide below = Wide{level} * slope.code;
-        return static_cast<uint8_t>(
-            ends(level < 0 ? slope.sign * slope.scale(below) : above(level)));
+        return ends(level < 0 ? slope.sign * slope.scale(below) : above(level));
     }
 
-    uint8_t at(int64_t slope, uint8_t byte) const {
-        return tables.empty() ? of(all[slope], byte) : tables[slope * ENTRIES + byte];
+    /* Y: the bits of a code of y. */
+    template <typename Y> Y at(int64_t slope, int64_t bits) const {
+        if (tables.empty())
+            return static_cast<Y>(of(all[slope], bits));
+        return reinterpret_cast<const Y *>(tables.data())[slope * entries() + bits];
     }
 };
+
+/* Each code by its bits; a slope goes on or stays along a run. */
+template <typename X, typename Y>
+void look_up_each(const Context &context, const Slopes &given, const Broadcast &both,
+                  const Tensor &x, void *y) {
+    both.runs(context, [&](const Run &run) {
+        for (int64_t k = 0; k < run.count; k++)
+            static_cast<Y *>(y)[run.y + k] =
+                given.at<Y>(run.b + k * run.b_step, x.as<X>()[run.a + k * run.a_step]);
+    });
+}
+
+/* The same where an end has 16 bits. */
+void look_up_words(const Context &context, const Slopes &given, const Broadcast &both,
+                   const Tensor &x, void *y) {
+    if (is_byte(given.type))
+        look_up_each<uint8_t, uint16_t>(context, given, both, x, y);
+    else if (is_byte(given.y_type))
+        look_up_each<uint16_t, uint8_t>(context, given, both, x, y);
+    else
+        look_up_each<uint16_t, uint16_t>(context, given, both, x, y);
+}
 
 /* The number at a place of a tensor that is broadcast to a shape. */
 int64_t number_at(const Tensor &given, const Shape &shape, int64_t place) {
@@ -67,10 +98,11 @@ template <bool IS_CODED> struct PRelu {
 
     Slopes slopes(const Inputs &inputs) const {
         const auto number = [&](size_t place) { return inputs(place).number(); };
-        must_be_codes(inputs(1), "a zero point");
-        Slopes found = {inputs(1).type, number(1), {rounding, number(2), number(3)},
+        of_stored(inputs(1).type, "a zero point", [](auto) {});
+        of_stored(inputs(END).type, "a zero point", [](auto) {});
+        Slopes found = {inputs(1).type, inputs(END).type, number(1), {rounding, number(2), number(3)},
                         {number(END), number(END + 1), number(END + 2)}, {}, {}, {}};
-        if (inputs(END).type != found.type)
+        if (found.y_type != found.type && (IS_CODED || found.are_bytes()))
             throw std::runtime_error("a slope changes the type of codes");
         const Tensor m = inputs(SLOPE), shift = inputs(SLOPE + 1), code = inputs(CODE);
         found.shape = Broadcast(Broadcast(m.shape, shift.shape).shape, code.shape).shape;
@@ -84,9 +116,13 @@ template <bool IS_CODED> struct PRelu {
                                   number_at(shift, found.shape, k)},
                                  IS_CODED ? number_at(code, found.shape, k) : 1, sign});
         }
-        for (int64_t k = 0; k < count && count <= MOST_TABLES; k++)
-            for (int64_t byte = 0; byte < ENTRIES; byte++)
-                found.tables.push_back(found.of(found.all[k], static_cast<uint8_t>(byte)));
+        const int64_t entries = found.entries();
+        if (count > MOST_TABLES || (!found.are_bytes() && count * entries > MOST_ENTRIES))
+            return found;
+        found.tables.resize(count * entries * (is_byte(found.y_type) ? 1 : 2));
+        for (int64_t place = 0; place < count * entries; place++)
+            store(found.y_type, found.of(found.all[place / entries], place % entries),
+                  found.tables.data(), place);
         return found;
     }
 
@@ -94,11 +130,13 @@ template <bool IS_CODED> struct PRelu {
         const Tensor x = context.input(0);
         const auto known = prepared.of(context);
         const Slopes &given = *known;
-        must_be_codes(x, "a slope");
         const Broadcast both(x.shape, given.shape);
         if (x.type != given.type || both.shape != x.shape)
             throw std::runtime_error("slopes that are not of x");
-        uint8_t *y = static_cast<uint8_t *>(context.output(0, x.shape));
+        void *output = context.output(0, x.shape);
+        if (!given.are_bytes())
+            return look_up_words(context, given, both, x, output);
+        uint8_t *y = static_cast<uint8_t *>(output);
         size_t wide = 0, axis = 0; /* axes along which slopes differ */
         for (size_t k = 0; k < given.shape.size(); k++)
             if (given.shape[k] != 1) {
@@ -106,11 +144,7 @@ template <bool IS_CODED> struct PRelu {
                 axis = x.shape.size() - given.shape.size() + k;
             }
         if (given.tables.empty() || wide > 1)
-            both.runs(context, [&](const Run &run) {
-                for (int64_t k = 0; k < run.count; k++)
-                    y[run.y + k] = given.at(run.b + k * run.b_step,
-                                            x.as<uint8_t>()[run.a + k * run.a_step]);
-            });
+            look_up_each<uint8_t, uint8_t>(context, given, both, x, y);
         else if (wide == 1)
             look_up_by_channel(context, given.tables.data(), axis, x, y);
         else

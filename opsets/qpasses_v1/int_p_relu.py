@@ -1,5 +1,7 @@
 """IntPRelu: LeakyRelu and PRelu as two multipliers, one on each side of zero."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,11 +9,12 @@ from numpy.typing import NDArray
 
 from opsets.attribute_kinds import ONCE
 from opsets.declaration import SLOPES_BROADCAST, Constant, Data, Scaling, Shift, ends
-from opsets.fixed_point import Rounding, saturate
+from opsets.double import STORE_DOUBLE, overload, rounded_double
+from opsets.fixed_point import ROUNDINGS, Rounding, saturate
 from opsets.float32 import WEIGHT_SCALE, float32_bodies
 from opsets.fragments import fragment
-from opsets.op import Op
-from opsets.portable import bodies_of_one_rounding
+from opsets.op import Body, Op, all_of, of_bytes, of_words
+from opsets.portable import bodies_of_one_rounding, rounds
 from opsets.rounding import requantize
 from opsets.tabulated import slope_bodies
 
@@ -49,6 +52,40 @@ both_sides (x_u8, x_zero_u8, slope_multiplier, slope_shift, scale, one, half, y_
 """)
 
 
+_IN_DOUBLE = fragment("""
+in_double (x, x_zero, multiplier, shift, slope_multiplier, slope_shift) => (value) {
+    # 17 bits times 31: exact; one of the two is zero
+    wide_x     = Cast <to = 11> (x)                                        # 11 is DOUBLE
+    zero_x     = Cast <to = 11> (x_zero)
+    distance   = Sub (wide_x, zero_x)
+    origin     = Sub (zero_x, zero_x)
+    half_1     = Constant <value = double {0.5}> ()
+    places     = Cast <to = 11> (shift)
+    step       = Pow (half_1, places)
+    real_m     = Cast <to = 11> (multiplier)
+    scale      = Mul (real_m, step)
+    slope_s    = Cast <to = 11> (slope_shift)
+    slope_step = Pow (half_1, slope_s)
+    slope_m    = Cast <to = 11> (slope_multiplier)
+    slope      = Mul (slope_m, slope_step)
+    above      = Max (distance, origin)
+    below      = Min (distance, origin)
+    upper      = Mul (above, scale)
+    lower      = Mul (below, slope)
+    value      = Add (upper, lower)
+}
+""")
+
+
+def _in_double(rounding: Rounding) -> Body:
+    stored = _IN_DOUBLE + rounded_double("value", "level", rounding) + STORE_DOUBLE
+    return Body(overload(rounding), "onnxruntime", stored, all_of(of_words, rounds(rounding)))
+
+
+def _of_bytes(bodies: Sequence[Body]) -> Sequence[Body]:
+    return [replace(body, accepts=all_of(of_bytes, body.accepts)) for body in bodies]
+
+
 def reference(
     x: NDArray[Any],
     x_zero: NDArray[Any],
@@ -81,9 +118,9 @@ def _zero_maps_to_zero_point(
 
 
 def _codes(x: NDArray[Any]) -> NDArray[Any]:
-    """All codes of the type of ``x`` in order, along a new first axis."""
+    """All codes of bytes in order, of words as many, along a new first axis."""
     limits = np.iinfo(x.dtype)
-    column = np.arange(limits.min, limits.max + 1).astype(x.dtype)
+    column = np.linspace(limits.min, limits.max, 256).astype(x.dtype)
     return column.reshape(-1, *[1] * x.ndim)
 
 
@@ -122,23 +159,26 @@ def _monotone_for_slopes_that_are_not_negative(
 INT_P_RELU = Op(
     name="IntPRelu",
     inputs={
-        "x": Data("T"),
-        "x_zero": Constant("T"),
+        "x": Data("S"),
+        "x_zero": Constant("S"),
         "multiplier": Constant("int32"),
         "shift": Shift(),
         "slope_multiplier": Constant("int32", (...,)),
         "slope_shift": Shift(dims=(...,)),
-        **ends("T"),
+        **ends("S"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("S")},
     attributes={
         "rounding": ONCE,
     },
     reference=reference,
     bodies=[
-        *float32_bodies(_ONNXRUNTIME),
-        *slope_bodies(
-            bodies_of_one_rounding(_PORTABLE, "s"), ("slope_multiplier", "slope_shift")
+        *map(_in_double, ROUNDINGS),
+        *float32_bodies(_ONNXRUNTIME, also=of_bytes),
+        *_of_bytes(
+            slope_bodies(
+                bodies_of_one_rounding(_PORTABLE, "s"), ("slope_multiplier", "slope_shift")
+            )
         ),
         *bodies_of_one_rounding(_PORTABLE, "s"),
     ],

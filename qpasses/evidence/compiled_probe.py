@@ -32,7 +32,7 @@ _FEW, _MOST = 4, 1 << 16
 """So many rows along an axis, and pairs, are drawn where not all inputs are run."""
 
 _MOST_SLOPES = 1024
-"""So many are run on all codes."""
+"""So many are run on all 256 codes, fewer on 65,536."""
 
 _ROWS, _COLUMNS = 7, 256
 """Of products of matrices: rows that are drawn, and columns that are looked at."""
@@ -200,10 +200,11 @@ def _sloped(
     """All codes beside each slope, or, of slopes that are very many, one."""
     slopes = [value.shape for name, value in given.items() if name.startswith("slope_")]
     shape = np.broadcast_shapes(*slopes)
-    if prod(shape) > _MOST_SLOPES:
+    codes = _codes(dtype)
+    if prod(shape) * codes.size > _MOST_SLOPES * 256:
         return [_drawn(dtype, [_FEW, *shape], rng)], False
-    codes = _codes(dtype).reshape(-1, *[1] * len(shape))
-    return [np.ascontiguousarray(np.broadcast_to(codes, (256, *shape)))], True
+    column = codes.reshape(-1, *[1] * len(shape))
+    return [np.ascontiguousarray(np.broadcast_to(column, (codes.size, *shape)))], True
 
 
 def _picture_sizes(node: Node) -> list[int]:

@@ -273,7 +273,7 @@ def mul_pairs(node: Node, given: Constants, record: Record) -> NodeEvidence:
 
 
 def rectified(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """All 256 codes under every slope, through onnxruntime itself."""
+    """All codes under every slope, through onnxruntime itself."""
     entry, body = record.nodes[node.name], body_of(node, record)
     x, y = (
         Quantization(
@@ -289,7 +289,7 @@ def rectified(node: Node, given: Constants, record: Record) -> NodeEvidence:
         name=node.name,
         op=node.op,
         kind="exhaustive",
-        domain=256 * slopes.size,
+        domain=(1 << 8 * given["x_zero"].itemsize) * slopes.size,
         mismatches=found.mismatches,
         body=entry.overload,
         reference_moved=found.moved,

@@ -13,21 +13,21 @@ from opsets.fixed_point import Int64
 from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.table_places import code_places
-from qpasses.ir.edges import byte_codes
+from qpasses.ir.edges import codes
 from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import op_runner
 
 BLOCK = 4096
-"""So many slopes are looked at together."""
+"""So many slopes are looked at together on 256 codes."""
 
 _SATURATING = 1 << 20
 """Levels beyond this are the same to every stored type."""
 
 
-def blocks(count: int) -> Iterator[slice]:
+def blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
     """Parts of ``count`` slopes."""
-    for start in range(0, count, BLOCK):
-        yield slice(start, start + BLOCK)
+    for start in range(0, count, size):
+        yield slice(start, start + size)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def slope_differences(
     y: Quantization,
     slopes: NDArray[np.float64],
 ) -> Differences:
-    """All 256 codes under each of ``slopes``: onnxruntime, the meaning, real arithmetic.
+    """All codes under each of ``slopes``: onnxruntime, the meaning, real arithmetic.
 
     Slopes of equal multipliers are looked at once and counted as often as they are there.
     """
@@ -78,14 +78,14 @@ def _differences(
     below = [np.broadcast_to(given[name], shape).ravel() for name in names]
     rows = np.stack([slopes, *(each.astype(np.float64) for each in below)])
     columns, counts = np.unique(rows, axis=1, return_counts=True)
-    codes, bounds = byte_codes(x), (int(given["y_min"]), int(given["y_max"]))
+    stored, bounds = codes(x), (int(given["y_min"]), int(given["y_max"]))
     mismatches, moved, max_lsb = 0, 0, 0
-    for part in blocks(counts.size):
+    for part in blocks(counts.size, BLOCK * 256 // stored.size):
         scales = {
             name: row[part].astype(np.int32)
             for name, row in zip(names, columns[1:], strict=True)
         }
-        inputs = {"x": np.tile(codes[:, None], counts[part].size), **given, **scales}
+        inputs = {"x": np.tile(stored[:, None], counts[part].size), **given, **scales}
         meaning = OPS[op].reference(*inputs.values(), rounding=rounding)
         real = np.clip(real_levels(x, y, columns[0, part]) + y.zero_point, *bounds)
         gaps = np.abs(meaning.astype(np.int64) - real)
@@ -103,9 +103,10 @@ def _wrong(
     meaning: NDArray[Any],
     rounding: str,
 ) -> NDArray[np.bool_]:
-    """[256, slopes]: where ``body`` differs, slopes across or down, optimized and not.
+    """[codes, slopes]: where ``body`` differs, slopes across or down, optimized and not.
 
-    The first slope also with each code at every place of a vector and in every remainder.
+    Of bytes the first slope also with each code at every place of a vector and in every
+    remainder.
     """
     attributes = {"rounding": rounding}
     wrong = np.zeros(meaning.shape, bool)
@@ -118,15 +119,16 @@ def _wrong(
         run = op_runner(op, body, [*inputs.values()], attributes, optimize=optimize)
         wrong |= run([*inputs.values()]) != meaning
         wrong |= meaning != run([*turned.values()]).T
-        for places in code_places((256,), body.flavour == "onnxruntime"):
+        is_short = len(meaning) == 256 and body.flavour == "onnxruntime"
+        for places in code_places(meaning.shape[:1], is_short):
             found = run([*{**inputs, **first, "x": inputs["x"][places, 0]}.values()])
             wrong[places[found != meaning[places, 0]], 0] = True
     return wrong
 
 
 def real_levels(x: Quantization, y: Quantization, slopes: NDArray[np.float64]) -> Int64:
-    """[256, slopes]: the level of y at each code, rounded half to even, in byte order."""
-    level = byte_codes(x).astype(np.int64)[:, None] - x.zero_point
+    """[codes, slopes]: the level of y at each code in the order of bits, half to even."""
+    level = codes(x).astype(np.int64)[:, None] - x.zero_point
     ratio = Fraction(x.scale) / Fraction(y.scale)
     scales = [ratio * Fraction(float(slope)) for slope in slopes]
     estimate = level * np.where(level < 0, [float(scale) for scale in scales], float(ratio))

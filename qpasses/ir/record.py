@@ -230,14 +230,15 @@ class NodeRecord:
     ``cells``: how many numbers an average divides by, or a row has; ``macs``: the
     multiply-accumulates of the float node for the recorded sizes.
     ``bounds``: the real interval to which a table clamps. ``function`` is what a table
-    tabulates (qpasses.ir.function), if it does more than that, and ``undefined`` the codes
-    (of ``a``) that lack a result of it. ``requantizes``: multiplier and total right shift of a
-    table that holds what these give. ``costs``: what bodies were estimated to cost in
-    nanoseconds, None for one that gives other entries. ``bias``: the real biases of a
-    quantized model, where they are no whole numbers in steps of the products. ``weights``: how
-    they were rounded, by name, or the digest of those that samples chose; nothing where only
-    the nearest could be. ``correction``: how many steps of the products each bias has more
-    than the nearest, for what samples say of the mean of the sum; nothing where none has.
+    tabulates (qpasses.ir.function), if it does more than that, and ``undefined`` the codes (of
+    ``a``) that lack a result of it, of 16 bits the first and the last of each run.
+    ``requantizes``: multiplier and total right shift of a table that holds what these give.
+    ``costs``: what bodies were estimated to cost in nanoseconds, None for one that gives other
+    entries. ``bias``: the real biases of a quantized model, where they are no whole numbers in
+    steps of the products. ``weights``: how they were rounded, by name, or the digest of those
+    that samples chose; nothing where only the nearest could be. ``correction``: how many steps
+    of the products each bias has more than the nearest, for what samples say of the mean of
+    the sum; nothing where none has.
     ``layout``: that of its tensors, if channels come last.
     """
 
@@ -248,7 +249,7 @@ class NodeRecord:
     macs: int = 0
     bounds: Sequence[float | None] = (None, None)
     function: str = ""
-    undefined: Sequence[int] = ()
+    undefined: Sequence[int] | Sequence[Sequence[int]] = ()
     requantizes: Sequence[int] = ()
     costs: dict[str, int | None] = field(default_factory=dict)
     bias: Sequence[float] = ()
@@ -268,7 +269,7 @@ class NodeRecord:
             "bounds": len(self.bounds) == 2
             and all(type(end) in (int, float, type(None)) for end in self.bounds),
             "function": isinstance(self.function, str),
-            "undefined": all(type(code) is int for code in self.undefined),
+            "undefined": _are_codes_or_runs(self.undefined),
             "requantizes": all(type(number) is int for number in self.requantizes),
             "costs": isinstance(self.costs, dict),
             "bias": isinstance(self.bias, Sequence)
@@ -353,6 +354,12 @@ def are_counts(values: Any) -> bool:
     """Whether it is an object of JSON that says how many, by name."""
     counts = values.values() if isinstance(values, dict) else [None]
     return all(type(each) is int and 0 <= each < _MANY for each in counts)
+
+
+def _are_codes_or_runs(values: Sequence[Any]) -> bool:
+    are_runs = all(isinstance(each, list) and len(each) == 2 for each in values)
+    codes = [code for run in values for code in run] if are_runs else values
+    return all(type(code) is int for code in codes)
 
 
 def _are_scales(values: Any) -> bool:

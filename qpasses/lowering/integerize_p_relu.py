@@ -10,14 +10,14 @@ from opsets.errors import UsageError
 from opsets.op import Flavour
 from opsets.qpasses_v1 import OPS
 from opsets.realised import slopes_are_coded
-from qpasses.ir.elementwise import made_of, slopes_of, takes_multipliers
+from qpasses.ir.elementwise import differing_axes, made_of, slopes_of, takes_multipliers
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import quantized_by, stored_input
-from qpasses.ir.record import NodeRecord, Quantization
+from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.lowering.numbers.coded_slope_numbers import coded_slopes
-from qpasses.lowering.numbers.slope_numbers import choose_slopes
+from qpasses.lowering.numbers.slope_numbers import choose_slopes, nearest_slopes
 from qpasses.lowering.put_integer_node import (
     output_codes,
     own_constants,
@@ -25,6 +25,9 @@ from qpasses.lowering.put_integer_node import (
     scales,
     with_zero,
 )
+
+MOST_WIDE_SLOPES = 1024
+"""So many slopes of 16 bits are run on all codes."""
 
 
 class IntegerizePRelu(Pass):
@@ -35,7 +38,8 @@ class IntegerizePRelu(Pass):
     **Exact** up to the multipliers: the codes that differ from real arithmetic are counted in
     the evidence. For a LeakyRelu or PRelu that is a chain of its own, with
     ``--activation-form multiplier``, slopes that differ along several axes, or a target with
-    a form of its own: IntCodedPRelu, or a table where that form has no number for a slope.
+    a form of its own: IntCodedPRelu, or a table where that form has no number for a slope. Of
+    16 bits also where slopes differ at all, as such tables are of one function.
     """
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
@@ -44,14 +48,15 @@ class IntegerizePRelu(Pass):
         """Choose the multipliers on all codes, put IntPRelu in place."""
         settings, end = context.settings, node.inputs[0]
         nodes, source = made_of(end, context.selection.excluded)
-        if source is None or not takes_multipliers(
-            nodes, settings.activation_form, settings.target
-        ):
+        if source is None or len(nodes) != 1 or slopes_of(nodes[0]) is None:
             return NOT_MINE
-        x, y = stored_input(source, settings), quantized_by(node, settings)
+        x, y = stored_input(source, settings, SIGNALS), quantized_by(node, settings, SIGNALS)
         if x is None or y is None:
             return NOT_MINE
-        if x.quantization.dtype != y.quantization.dtype:
+        kinds = {x.quantization.dtype, y.quantization.dtype}
+        has_no_table = "int16" in kinds and bool(differing_axes(nodes))
+        wanted = takes_multipliers(nodes, settings.activation_form, settings.target)
+        if not (wanted or has_no_table) or len(kinds - {"int16"}) > 1:
             return NOT_MINE
         meaning, name = y.quantization, nodes[0].name
         ends = output_codes(meaning, meaning.limits, context)
@@ -84,13 +89,23 @@ def _numbers(
     slopes, target = slopes_of(node), context.target
     assert slopes is not None, node.name
     slopes = slopes.reshape(() if slopes.size == 1 else slopes.shape)
+    has_words = "int16" in (x.dtype, y.dtype)
+    if has_words and slopes_are_coded(target):
+        raise UsageError(f"target {target.name!r} has multipliers of slopes for 8 bits alone")
+    if has_words and slopes.size > MOST_WIDE_SLOPES:
+        raise UsageError(
+            f"{slopes.size:,} slopes of 16 bits: no more than {MOST_WIDE_SLOPES:,} are proved"
+        )
     if slopes_are_coded(target):
         leaky = node.op == "LeakyRelu"
         return "IntCodedPRelu", coded_slopes(x, y, slopes, leaky, target)
-    judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
-    kernel = OPS["IntPRelu"].body(judged, clamps, {"rounding": target.rounding}).kernel
-    assert kernel is not None
-    choice = choose_slopes(x, y, slopes, kernel, target)
+    if has_words:
+        choice = nearest_slopes(x, y, slopes, target)
+    else:
+        judged: Flavour = "onnxruntime" if target.fast_kernels else "portable"
+        kernel = OPS["IntPRelu"].body(judged, clamps, {"rounding": target.rounding}).kernel
+        assert kernel is not None
+        choice = choose_slopes(x, y, slopes, kernel, target)
     numbers = {
         "multiplier": choice.multiplier[0],
         "shift": choice.shift[0],

@@ -147,9 +147,11 @@ def _repairs(report: Report, detail: Detail) -> Rows:
                 yield what, detail.names([*names])
         return
     for name, codes in undefined.items():
+        runs = [each if isinstance(each, list) else [each, each] for each in codes]
+        count = sum(last - first + 1 for first, last in runs)
         yield (
             f"not defined everywhere: {name}",
-            f"{len(codes)} codes, from {codes[0]} to {codes[-1]}, take the result of "
+            f"{count} codes, from {runs[0][0]} to {runs[-1][1]}, take the result of "
             "the nearest one that has one (of pairs: zero)",
         )
     for name, channels in raised.items():

@@ -110,6 +110,56 @@ def test_clamps_are_a_multiplier_and_ends_of_codes(x, y, body, low, high):
     assert np.abs(stored.astype(int) - store(real, ENDS[y])).max() <= 1
 
 
+SLOPES = [
+    ("[f] b = PRelu (d, slopes)", numbers(3, 1), {}),
+    ("[f] b = PRelu (d, slopes)", numbers(3, 4), {}),
+    ("[f] b = PRelu (d, slopes)", numbers(3, 1), {"target": "exact"}),
+    ("[f] b = LeakyRelu <alpha = 0.3> (d)", None, {"activation_form": "multiplier"}),
+]
+
+
+@every_end
+@pytest.mark.parametrize(("body", "slopes", "options"), SLOPES)
+def test_slopes_that_differ_are_the_nearest_multipliers(x, y, body, slopes, options):
+    original = between(x, y, body, **({} if slopes is None else {"slopes": slopes}))
+    result = quantize(original, FEEDS, **options)
+    node, constants = middle(result.model)
+    (evidence,) = result.evidence
+    count = 1 if slopes is None else slopes.size
+    assert node.op_type == "IntPRelu" and result.verdict == "ok"
+    assert evidence.domain == count * (65536 if x == "int16" else 256)
+    assert evidence.reference_max_lsb <= 1
+    assert quantize(original, FEEDS, bodies="portable", **options).verdict == "ok"
+    assert verify(result.model, original, FEEDS).verdict == "ok"
+    found = numpy_helper.to_array(constants[node.input[4]])
+    shifts = numpy_helper.to_array(constants[node.input[5]])
+    real = ENDS[x].scale / ENDS[y].scale * (0.3 if slopes is None else slopes)
+    np.testing.assert_allclose(np.ldexp(found.astype(float), -shifts), real, rtol=1e-7)
+
+
+@pytest.mark.parametrize("place", [1, 2, 3, 4, 5, 7])
+def test_a_forged_slope_is_refused(place):
+    original = between("int16", "int16", SLOPES[0][0], slopes=numbers(3, 1))
+    made = quantize(original, FEEDS).model
+    found = verify(forged(made, with_values(place, lambda number: number + 1)), original)
+    assert found.verdict == "failed"
+
+
+def test_slopes_of_16_bits_that_are_too_many_to_prove_stay_in_float(monkeypatch):
+    monkeypatch.setattr("qpasses.lowering.integerize_p_relu.MOST_WIDE_SLOPES", 11)
+    original = between("int16", "int16", SLOPES[1][0], slopes=numbers(3, 4))
+    (left,) = quantize(original, FEEDS).report["summary"]["float_nodes"]
+    assert "12 slopes of 16 bits: no more than 11" in left["reason"]
+
+
+@pytest.mark.parametrize("form", ["shift", "ibert"])
+def test_a_gelu_of_16_bits_is_a_table_whatever_form_is_wanted(form):
+    original = between("int16", "int16", CURVES["Gelu"])
+    result = quantize(original, FEEDS, gelu=form)
+    assert middle(result.model)[0].op_type == "LutInterpolated"
+    assert verify(result.model, original, FEEDS).verdict == "ok"
+
+
 def test_nodes_of_one_function_share_a_table():
     body = "[f] b = Sigmoid (d) [g] c = Sigmoid (d)"
     original = between("int16", "int16", body)
@@ -151,6 +201,22 @@ def test_other_targets_have_them_by_their_own_rules(target, x, y):
     result = quantize(original, FEEDS, target=target)
     assert result.verdict == "ok" and middle(result.model)[0].op_type.startswith("Lut")
     assert verify(result.model, original, FEEDS).verdict == "ok"
+
+
+def test_codes_without_a_result_are_recorded_as_runs():
+    original = between("int16", "int16", CURVES["Log"])
+    result = quantize(original, FEEDS)
+    assert result.report["summary"]["undefined_codes"] == {"f": [[-32768, -1]]}
+    entry = next(
+        each for each in middle(result.model)[0].metadata_props if "undefined" in each.key
+    )
+    assert entry.value == "[[-32768, -1]]"
+    for other in ("[[-32768, -2]]", "[]", "[-32768, -1]"):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(result.model)
+        for each in middle(copy)[0].metadata_props:
+            each.value = other if each.key == entry.key else each.value
+        assert verify(copy, original).verdict == "failed"
 
 
 def test_a_function_of_no_code_at_all_is_declined():

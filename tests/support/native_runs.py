@@ -521,6 +521,33 @@ SLOPED += [
 
 
 def sloped(rng, *, is_coded):
+    if not is_coded:
+        yield from slopes_of_words(rng)
+    yield from sloped_bytes(rng, is_coded=is_coded)
+
+
+def slopes_of_words(rng):
+    """All codes under one slope, and some under several or very many."""
+    shapes = [((65536,), ()), ((65536,), (1,)), ((2, 5, 3, 70), (3, 1)), ((2, 5, 70), (5, 70))]
+    shapes += [((n,), ()) for n in range(0, 71, 7)] + [((300, 40), (40,)), ((0, 3), (3,))]
+    types = list(itertools.product((np.uint8, np.int8, np.int16), repeat=2))
+    for (shape, of_slope), (dtype, y_type) in itertools.product(shapes, types):
+        if np.int16 not in (dtype, y_type):
+            continue
+        x = ALL_WORDS if shape == ALL_WORDS.shape else words(rng, *shape)
+        numbers = [
+            array(rng.integers(1, 1 << 30), np.int32),
+            array(rng.integers(24, 40), np.int32),
+            rng.integers(-(1 << 30), 1 << 30, of_slope).astype(np.int32),
+            rng.integers(24, 40, of_slope).astype(np.int32),
+        ]
+        zero = array(words(rng, dtype=dtype), dtype)
+        inputs = [x.astype(dtype), zero, *numbers, *ends(y_type, 7, 3, 5)]
+        attributes = {"rounding": str(rng.choice(ROUNDINGS))}
+        yield f"{shape} {of_slope} {dtype} {y_type}", Case(inputs, attributes)
+
+
+def sloped_bytes(rng, *, is_coded):
     """All codes, or each number of them to 70, with slopes of either sign."""
     for (shape, of_slope), dtype in itertools.product(SLOPED, (np.uint8, np.int8)):
         x = np.broadcast_to(np.arange(256), (*shape[:-1], 256))[..., : shape[-1]]

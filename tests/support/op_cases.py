@@ -229,10 +229,15 @@ def product_scale(rng, pair, y, count=1):
     return multiplier, np.maximum(shift - spare, 1).astype(np.int32)
 
 
+slope_types = st.tuples(wide_type, wide_type).filter(
+    lambda types: types[0] == types[1] or np.int16 in types
+)
+
+
 @st.composite
-def int_p_relu(draw):
+def int_p_relu(draw, types=slope_types):
     """Slopes of any shape that broadcasts to x, of any sign, some of them zero."""
-    rng, dtype = draw(generator), draw(stored_type)
+    rng, (dtype, y_type) = draw(generator), draw(types)
     shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     slope = [draw(st.sampled_from([1, n])) for n in shape][draw(st.integers(0, len(shape))) :]
     zero, count = zero_point(rng, dtype), prod(slope)
@@ -240,7 +245,7 @@ def int_p_relu(draw):
     slope_m, slope_s = multiplier_and_shift(rng, count, 256)
     slope_m = slope_m * rng.choice(np.array([-1, 0, 1, 1], np.int32), count)
     scale = m, s, slope_m.reshape(slope), np.broadcast_to(slope_s, count).reshape(slope)
-    inputs = [codes(rng, shape, zero), zero, *scale, *output_ends(rng, dtype)]
+    inputs = [codes(rng, shape, zero), zero, *scale, *output_ends(rng, y_type)]
     return Case(inputs, {"rounding": draw(rounding)})
 
 
@@ -379,7 +384,7 @@ def int_rescale(draw):
 @st.composite
 def int_coded_p_relu(draw):
     """Slope codes of any shape that broadcasts to x, with one pair or one for each."""
-    case, rng = draw(int_p_relu()), draw(generator)
+    case, rng = draw(int_p_relu(byte_types.map(lambda types: types[:2]))), draw(generator)
     x, zero, m, s, slope_m, slope_s, *ends = case.inputs
     codes = rng.integers(-255, 255, slope_m.shape, np.int32, endpoint=True)
     if draw(st.booleans()):

@@ -178,6 +178,16 @@ def int_p_relu(rng, dtype, rounding):
             {"rounding": rounding},
         )
         for name, x, given in slopes(rng, dtype, rounding, coded=False)
+    } | {
+        f"{x} to {y}": Case(
+            [
+                *(all_codes(x), middle(rng, x)),
+                *(number for _ in range(2) for number in scale(rng, 1 << 16, rounding)),
+                *output(rng, y),
+            ],
+            {"rounding": rounding},
+        )
+        for x, y in ((INT16, INT16), (INT16, dtype), (dtype, INT16))
     }
 
 

@@ -19,6 +19,7 @@ from qpasses.checking.meaning import (
 )
 from qpasses.checking.rules.check_clamps import check_end
 from qpasses.checking.rules.check_functions import recorded_function
+from qpasses.checking.rules.check_multipliers import expected_pair
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.record import Quantization
 
@@ -33,8 +34,12 @@ def int_p_relu(site: Site) -> Iterator[str]:
     x, slopes = yield from rectified(site)
     y, attributes = site.y, {"rounding": target.rounding}
     has_table = site.settings.activation_form == "table" and target.tables
-    if has_table and sum(n > 1 for n in slopes.shape) < 2:
+    has_words = "int16" in (x.dtype, y.dtype)
+    if has_table and sum(n > 1 for n in slopes.shape) < (1 if has_words else 2):
         yield "has multipliers, unlike the recorded settings"
+    if has_words:
+        yield from _nearest(site, x, slopes)
+        return
     kernel = judged_kernel("IntPRelu", site.given, attributes, target)
     ratio = Fraction(x.scale) / Fraction(y.scale)
     low, high = (end - x.zero_point for end in x.type_limits)
@@ -64,6 +69,19 @@ def int_p_relu(site: Site) -> Iterator[str]:
         yield from unlike(f"slope_{name}", site.given[f"slope_{name}"], below)
 
 
+def _nearest(site: Site, x: Quantization, slopes: NDArray[Any]) -> Iterator[str]:
+    """The multipliers of 16 bits, none of which is searched."""
+    target, ratio = site.settings.target, Fraction(x.scale) / Fraction(site.y.scale)
+    sides = [(ratio, 1)]
+    sides += [(ratio * abs(Fraction(float(s))), -1 if s < 0 else 1) for s in slopes.ravel()]
+    pairs = [(expected_pair(scale, target, elementwise=False), sign) for scale, sign in sides]
+    found = np.array([(sign * m, shift) for (m, shift), sign in pairs], np.int32)
+    for name, values in zip(("multiplier", "shift"), found.T, strict=True):
+        yield from unlike(name, site.given[name], values[0])
+        below = values[1:].reshape(slopes.shape)
+        yield from unlike(f"slope_{name}", site.given[f"slope_{name}"], below)
+
+
 def rectified(site: Site) -> Generator[str, None, tuple[Quantization, NDArray[Any]]]:
     """Check all but multipliers; how the input is stored, and the real slopes."""
     site.is_op("LeakyRelu", "PRelu")
@@ -72,7 +90,7 @@ def rectified(site: Site) -> Generator[str, None, tuple[Quantization, NDArray[An
         raise DifferenceError("its record names more than one node")
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
     recorded_function(site, [node.inputs[0]])
-    if x.dtype != y.dtype:
+    if len({x.dtype, y.dtype} - {"int16"}) > 1:
         raise DifferenceError("its input and output are stored in different types")
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, ())

@@ -120,7 +120,7 @@ def wide_lut(site: Site) -> Iterator[str]:
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     codes = codes_of(x)
     real, undefined = _filled_results(function, x, site)
-    yield from unlike("the recorded undefined codes", *_lists(site, undefined))
+    yield from unlike("the recorded undefined codes", site.entry.undefined, _runs(undefined))
     table = _stored(real, site, y)
     rounding = quotient_rounding(site.settings.target)
     knots = _knots(function, real[np.argsort(codes)], x, y, site)
@@ -148,6 +148,17 @@ def _has_words(site: Site) -> Iterator[str]:
     target = site.settings.target
     if not has_wide_tables(target):
         yield f"is a table of 16 bits: target {target.name!r} has none"
+
+
+def _runs(codes: NDArray[Any]) -> list[list[int]]:
+    """The first and the last of each run of them."""
+    found: list[list[int]] = []
+    for code in sorted(codes.tolist()):
+        if found and found[-1][1] == code - 1:
+            found[-1][1] = code
+        else:
+            found.append([code, code])
+    return found
 
 
 def _finer(y: Quantization) -> int:
@@ -284,7 +295,7 @@ def _stored(values: Floats, site: Site, y: Quantization) -> NDArray[Any]:
     return np.asarray(np.clip(levels, *y.limits), y.dtype)
 
 
-def _lists(site: Site, undefined: NDArray[Any]) -> tuple[list[int], list[int]]:
+def _lists(site: Site, undefined: NDArray[Any]) -> tuple[list[Any], list[int]]:
     return list(site.entry.undefined), sorted(undefined.tolist())
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.errors import ModelError
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.lut_interpolated import SEGMENT
 from opsets.realised import quotient_rounding
@@ -23,12 +24,15 @@ Stored = NDArray[Any]
 
 @dataclass(frozen=True)
 class Lookup:
-    """The op that looks codes up, what stands on its node, and which codes lack a result."""
+    """The op that looks codes up, what stands on its node, and which codes lack a result.
+
+    Of bytes these codes, of 16 bits the first and the last of each run of them.
+    """
 
     op: str
     constants: Mapping[str, Stored]
     attributes: Mapping[str, Any]
-    undefined: Sequence[int]
+    undefined: Sequence[int] | Sequence[Sequence[int]]
 
 
 def wide_lookup(
@@ -36,15 +40,24 @@ def wide_lookup(
 ) -> Lookup:
     """Knots where they are ``NEAR`` the full table on all 65,536 codes of x, else that.
 
-    Raises ModelError where onnx cannot evaluate the function.
+    Raises ModelError where onnx cannot evaluate the function, or it is defined nowhere.
     """
-    table, undefined = tabulate(function, x, y, target.table_rules)
+    table, missing = tabulate(function, x, y, target.table_rules)
+    if len(missing) == table.size:
+        raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
+    undefined = _runs(missing)
     constants = knotted(function, x, y, rules=target.table_rules)
     attributes = {"rounding": quotient_rounding(target)}
     found = OPS["LutInterpolated"].reference(codes(x), **constants, **attributes)
     if np.abs(found.astype(np.int64) - table).max() <= NEAR[y.dtype]:
         return Lookup("LutInterpolated", constants, attributes, undefined)
     return Lookup("Lut16", {"table": table}, {}, undefined)
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    """The first and the last of each run of ``numbers``, which are in order."""
+    ends = np.flatnonzero(np.diff(numbers) > 1) + 1
+    return [[int(run[0]), int(run[-1])] for run in np.split(numbers, ends) if run.size]
 
 
 def knotted(

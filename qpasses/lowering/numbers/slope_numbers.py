@@ -11,7 +11,25 @@ from opsets.target import Target
 from qpasses.evidence.prove_slopes import blocks
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.record import Quantization
-from qpasses.lowering.numbers.multiplier_search import Choice, choose_multipliers
+from qpasses.lowering.numbers.multiplier_search import (
+    Choice,
+    choose_multipliers,
+    derive_multipliers,
+)
+
+
+def nearest_slopes(
+    x: Quantization, y: Quantization, slopes: NDArray[Any], target: Target
+) -> Choice:
+    """The same of 16 bits, whose products double holds: the nearest, or by the rule.
+
+    Raises UsageError for what the target cannot express.
+    """
+    ratio = Fraction(x.scale) / Fraction(y.scale)
+    scales = [ratio, *(ratio * abs(Fraction(float(slope))) for slope in slopes.ravel())]
+    found = derive_multipliers(scales, target)
+    sign = np.append(1, np.where(slopes.ravel() < 0, -1, 1))
+    return Choice(sign * found.multiplier, found.shift, found.exact)
 
 
 def choose_slopes(

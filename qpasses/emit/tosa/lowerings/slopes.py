@@ -1,6 +1,6 @@
 """Ops of one tensor and constants: tables of what their meaning gives for all codes.
 
-Slopes of which there are many are multiplied by.
+Slopes of which there are many, or of 16 bits, are multiplied by.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def by_tables(to: Lowering, node: Node) -> None:
         rows.reshape(len(varying), int(np.prod(shape))), axis=1, return_inverse=True
     )
     tables = max(columns.shape[1], 1)
-    if tables > _MOST:
+    if tables > _MOST or np.int16 in (dtype, given["y_zero"].dtype):
         _by_products(to, node)
         return
     codes = np.arange(_CODES, dtype=np.uint8).view(dtype).reshape(1, _CODES)
