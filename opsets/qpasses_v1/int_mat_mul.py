@@ -233,7 +233,7 @@ INT_MAT_MUL = Op(
     constraints=[
         BYTES_ALIKE,
         Constraint(
-            "words are rounded once, `inner` products times the multiplier below 2**62",
+            "words are rounded once, `inner` products times the multiplier in 62 bits",
             _fit_words,
         ),
     ],

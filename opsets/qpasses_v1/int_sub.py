@@ -14,6 +14,7 @@ from opsets.op import Body, Op, all_of, clamps_inside, of_bytes, saturates_at_ty
 from opsets.portable import bodies_of_one_rounding
 from opsets.qpasses_v1.int_add import FAST_SUM, SUM_IN_DOUBLE, bodies_in_double
 from opsets.tabulated import pair_bodies
+from opsets.words import BYTES_ALIKE
 
 _PORTABLE = fragment("""
 total (a, a_zero, b, b_zero, a_multiplier, b_multiplier) => (scaled) {
@@ -123,6 +124,7 @@ INT_SUB = Op(
     evidence="exhaustive",
     evidence_of_words="bounded",
     scaling=Scaling.SUM,
+    constraints=[BYTES_ALIKE],
     laws={"nothing is left of equals": _nothing_is_left_of_equals},
     formula="total = (a - a_zero) * a_multiplier - (b - b_zero) * b_multiplier, exact in "
     "int64; y = clamp(round(total / 2**shift) + y_zero, y_min, y_max), with ONNX "

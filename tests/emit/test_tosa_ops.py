@@ -73,6 +73,10 @@ def has_long_squares(inputs, attributes):
     return attributes["cells"] << 16 * inputs["x"].itemsize >= 1 << 30
 
 
+def multiplies_words(inputs, _attributes):
+    return np.int16 in (inputs["a"].dtype, inputs["b"].dtype)
+
+
 def sums_beyond_31_bits(inputs, attributes):
     longest = inputs["x"].shape[attributes["axis"]]
     return int(inputs["denominators"].max()) * longest >= 1 << 31
@@ -82,6 +86,7 @@ WINDOWED = "IntConv", "IntConvPerChannel", "IntAveragePool", "IntCountedAverageP
 WRAPS = "its sums wrap as they are shifted to the left"
 REFUSED_AT_RANDOM = [
     (WRAPS, OPS, shifts_to_the_left),
+    ("it multiplies 16-bit integers", ["IntMatMul"], multiplies_words),
     ("an average over three dimensions", ["IntCountedAveragePool"], is_over_volumes),
     ("its windows read padding alone", WINDOWED, leaves_rows_behind_pads),
     ("a sum of exponentials that is neg", ["TableSoftmax"], sums_beyond_31_bits),

@@ -638,7 +638,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntMatMul": int_mat_mul(),
     "IntAdd": int_add(),
     "IntRescale": int_rescale(),
-    "IntSub": int_add(),
+    "IntSub": int_add(word_types),
     "IntRescaledAdd": int_rescaled_add(),
     "IntRescaledSub": int_rescaled_add(),
     "IntReduce": int_reduce(),

@@ -262,13 +262,22 @@ def int_add(rng, dtype, rounding):
     return found
 
 
-def int_sub(rng, dtype, rounding):
-    return {k: v for k, v in int_add(rng, dtype, rounding).items() if "words" not in k}
-
-
 def int_mul(rng, dtype, rounding):
     reach = 255 * 255
-    return with_numbers(rng, dtype, rounding, lambda rng: scale(rng, reach, rounding))
+    found = with_numbers(rng, dtype, rounding, lambda rng: scale(rng, reach, rounding))
+    words, word = all_codes(INT16), np.zeros((), INT16)
+    byte, zero = codes(rng, (), zero_point(rng, dtype)), zero_point(rng, dtype)
+    for name, other, y in (
+        ("words to bytes", (byte, zero), dtype),
+        ("words to words", (byte, zero), INT16),
+        ("squares", (words, word), INT16),
+        ("the ends", (words[::-1], word), dtype),
+    ):
+        reach = 1 << (15 + 8 * other[0].itemsize - (other[0].itemsize > 1))
+        numbers = scale(rng, reach, rounding, bits=8 * y.itemsize)
+        inputs = [words, word, *other, *numbers, *output(rng, y)]
+        found[name] = Case([*map(np.asarray, inputs)], {"rounding": rounding})
+    return found
 
 
 def int_rescaled_add(rng, dtype, rounding):
@@ -703,7 +712,7 @@ EDGES = {
     "IntGemm": int_gemm,
     "IntMatMul": int_mat_mul,
     "IntAdd": int_add,
-    "IntSub": int_sub,
+    "IntSub": int_add,
     "IntRescale": int_rescale,
     "IntRescaledAdd": int_rescaled_add,
     "IntRescaledSub": int_rescaled_add,

@@ -204,6 +204,8 @@ def int_mat_mul(to: Lowering, node: Node) -> None:
     a, b = (to.read(node.inputs[place]) for place in (0, 2))
     if min(len(a.shape), len(b.shape)) < 2:
         raise RefusedError("it multiplies a vector")
+    if np.int16 in (given["a_zero"].dtype, given["b_zero"].dtype):
+        raise RefusedError("it multiplies 16-bit integers, whose sums leave int32")
     leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     sides = []
     for side in (a, b):
