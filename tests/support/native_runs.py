@@ -544,6 +544,11 @@ def counted_pools(rng):
         rounding = {"uncounted_pads": uncounted, "rounding": str(rng.choice(ROUNDINGS))}
         inputs = [x, zero, m.reshape(()), np.minimum(shift, 40).reshape(()), *last]
         yield f"{x.shape} {attributes}", Case(inputs, attributes | layout | rounding)
+        for read, written in ENDS_OF_WORDS:
+            wide, zero = words(rng, *x.shape, dtype=read), array(0, read)
+            inputs = [wide, zero, *inputs[2:4], *ends(written, 0)]
+            case = Case(inputs, attributes | layout | rounding)
+            yield f"{x.shape} {attributes} {read} {written}", case
 
 
 def global_pools(rng):

@@ -389,18 +389,20 @@ def pool(draw, window_name):
 @st.composite
 def counted_pool(draw):
     """Some of the padding counts as cells; small inputs leave windows without any."""
-    rng, dtype, channels = draw(generator), draw(stored_type), draw(st.integers(1, 17))
-    kernel = draw(window)
+    rng, (dtype, y_dtype) = draw(generator), draw(ends_of_two)
+    channels, kernel = draw(st.integers(1, 17)), draw(window)
     geometry, size = draw(geometry_of(kernel, 2))
     geometry = {"pads": [0] * (2 * len(kernel)), **geometry}
-    zero = zero_point(rng, dtype)
+    zero = zero_point(rng, dtype) if dtype.itemsize == 1 else np.zeros((), dtype)
     x = codes(rng, (draw(st.integers(1, 2)), channels, *size), zero)
-    m, s = multiplier_and_shift(rng, 1, 256)
+    m, s = multiplier_and_shift(rng, 1, 256 if dtype.itemsize == 1 else 65536)
     scale = m.reshape(()), np.minimum(s, 52).reshape(())
     uncounted = [int(rng.integers(0, n, endpoint=True)) for n in geometry["pads"]]
     attributes = {"channels": channels, "kernel_shape": kernel, "rounding": draw(rounding)}
     attributes |= {**geometry, "uncounted_pads": uncounted}
-    return Case([x, zero, *scale, *output_ends(rng, dtype)], attributes)
+    y_zero, *bounds = output_ends(rng, y_dtype)
+    y_zero = y_zero if y_dtype.itemsize == 1 else np.zeros_like(y_zero)
+    return Case([x, zero, *scale, y_zero, *bounds], attributes)
 
 
 @st.composite

@@ -458,6 +458,12 @@ def int_counted_average_pool(rng, dtype, rounding):
         attributes = {"channels": 2, "kernel_shape": kernel, **geometry, "pads": pads}
         attributes |= {"uncounted_pads": [min(n, 1) for n in pads], "rounding": rounding}
         found[name] = Case(inputs, attributes)
+        for which, types in WIDER.items():
+            read, written = (np.dtype(each or dtype) for each in types)
+            numbers = scale(rng, 65535 if read == INT16 else 255, rounding)
+            x = whole_codes(rng, (2, 2, *(k + 3 for k in kernel)), read)
+            given = [x, np.zeros((), read), *numbers, *output(rng, written)]
+            found[f"{name}, {which}"] = Case(given, attributes)
     return found
 
 

@@ -16,7 +16,7 @@ from qpasses.ir.order import tidy
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.lowering import INTEGERIZE
-from qpasses.place.placement import activation_parameters, place_parameters, stream_parameters
+from qpasses.place.placement import activation_parameters, place_parameters, word_parameters
 from qpasses.place.planning import plan
 from qpasses.prepare.canonical import prepare
 from tests.support.fault_finding import Floats
@@ -47,7 +47,7 @@ def of_words(made, feed, in_bytes=(), target="onnx", **options):
     samples = open_samples([feed], input_specs(made))
     found = collect(prepared_model(graph), list(chosen.tensors), samples).tensors
     parameters = {
-        name: (activation_parameters if name in in_bytes else stream_parameters)(
+        name: (activation_parameters if name in in_bytes else word_parameters)(
             found[name].range, settings
         )
         for name in chosen.tensors
