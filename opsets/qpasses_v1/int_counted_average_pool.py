@@ -93,9 +93,7 @@ def _is_exact(constants: Constants, attributes: Attributes) -> bool:
     if attributes["rounding"] != "half_to_even" or "kernel_shape" not in attributes:
         return False
     cells, multiplier = prod(attributes["kernel_shape"]), int(constants["multiplier"])
-    largest = (
-        np.iinfo(np.uint16 if reads_words(constants, attributes) else np.uint8).max * cells
-    )
+    largest = (65535 if reads_words(constants, attributes) else 255) * cells
     written = constants["y_zero"].dtype.itemsize
     fits = fits_double(multiplier, int(constants["shift"]), largest, cells, written)
     return fits and largest < 1 << 24

@@ -11,8 +11,8 @@ from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_reduce import MOST_CELLS
 from opsets.realised import node_rounding
+from opsets.words import multiplier_bits
 from qpasses.evidence.prove_reductions import sums
-from qpasses.evidence.thresholds import Interval
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
 from qpasses.ir.rewriting import Context, Declined, Outcome
@@ -24,17 +24,6 @@ from qpasses.lowering.averages import (
     follows_shape,
     put_average,
 )
-
-_DOUBLE_BITS, _LEAST_BITS = 53, 16
-
-
-def exact_bits(reachable: Interval, bits: int) -> int:
-    """How many of ``bits`` a multiplier may have whose products with sums double holds.
-
-    At least 16.
-    """
-    farthest = max(-int(reachable.low.min()), int(reachable.high.max()))
-    return min(bits, max(_LEAST_BITS, _DOUBLE_BITS - farthest.bit_length()))
 
 
 def put_counted(
@@ -56,8 +45,11 @@ def put_counted(
         )
     if form == "requantized":
         ratio = Fraction(ends[0].scale) / Fraction(ends[1].scale)
-        bits = exact_bits(reachable, target.multiplier_bits)
-        pair = saturating_multiplier(ratio, bits if is_wide else target.multiplier_bits)
+        bits = target.multiplier_bits
+        if is_wide:
+            _, largest = reachable.farthest()
+            bits = multiplier_bits(abs(largest), bits)
+        pair = saturating_multiplier(ratio, bits)
         numbers = Numbers(*pair, node_rounding(target))
     else:
         if form == "divided" and attributes["pads"] != attributes["uncounted_pads"]:
@@ -72,11 +64,8 @@ def put_counted(
         except ScaleError as error:
             return Declined(f"AveragePool: {error}")
     is_long = is_wide and cells > MOST_CELLS[2]
-    if (
-        not reachable.fits_int32()
-        or is_long
-        or (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64
-    ):
+    is_long |= (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64
+    if is_long or not reachable.fits_int32():
         return Declined("AveragePool of so many cells that an integer could overflow")
     op = "IntCountedAveragePool"
     return put_average(graph, node, op, (x, found), numbers, attributes, 1, context)

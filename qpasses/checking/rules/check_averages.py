@@ -72,9 +72,7 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
     if is_wide and target.average_pool != "requantized":
         raise DifferenceError("its target has no pools of 16 bits")
     if is_wide:  # products with sums are integers that double holds
-        bits = min(
-            bits, max(_LEAST_BITS, _DOUBLE_BITS - _sum_bits(x, prod(expected["kernel_shape"])))
-        )
+        bits = min(bits, _DOUBLE_BITS - _sum_bits(x, prod(expected["kernel_shape"])))
     if target.average_pool == "divided":
         if any(each.pads != each.uncounted for each in taken):
             raise DifferenceError("its target counts no padding")
@@ -93,7 +91,7 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
     yield from _numbers(site, nearest(ratio, bits))
 
 
-_DOUBLE_BITS, _LEAST_BITS = 53, 16
+_DOUBLE_BITS = 53
 
 
 def _sum_bits(x: Quantization, cells: int) -> int:
