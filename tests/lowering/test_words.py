@@ -25,6 +25,11 @@ NODES = {
         "AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (x)",
         {},
     ),
+    "resize": (
+        "IntResize",
+        'Resize <mode = "linear"> (x, , s)',
+        {"s": np.array([1, 1, 2, 1.5], np.float32)},
+    ),
     "sum": ("IntReduce", "ReduceSum (x, a)", {"a": np.array([-1])}),
 }
 """By name: the op, a node that reads x, float[2, 4, 5, 6], and the weights of it."""

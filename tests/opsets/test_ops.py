@@ -329,4 +329,4 @@ def test_unknown_bodies_and_roundings_are_lookup_errors(name):
         OPS[name].overload("fastest")
     if "rounding" in OPS[name].attributes:
         with pytest.raises(LookupError, match=f"no body of {name} accepts"):
-            OPS[name].body("portable", {}, {"rounding": "half_odd"})
+            OPS[name].body("portable", OF_BYTES, {"rounding": "half_odd"})

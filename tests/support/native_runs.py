@@ -602,6 +602,13 @@ def resizes(rng):
             f"{x.shape} {y_sizes} {dtype}",
             Case([x, zero, *joined, m, shift, *last], attributes),
         )
+        if attributes["rounding"] in ROUNDINGS and dims < 3:
+            read, written = ENDS_OF_WORDS[int(rng.integers(0, 3))]
+            narrow = np.where(joined[1] > 1, joined[1] % 20, joined[1]).astype(np.int32)
+            given = [words(rng, *x.shape, dtype=read), array(0, read), joined[0], narrow]
+            numbers = [m >> 9, np.maximum(shift - 9, 1), *ends(written, 0)]
+            label = f"{x.shape} {y_sizes} {read} {written}"
+            yield label, Case([*given, *numbers], attributes)
 
 
 def requantizations(rng):

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP
 from tests.support.op_cases import Case, codes, zero_point
@@ -539,6 +540,14 @@ def int_resize(rng, dtype, rounding):
         }
         inputs += [*numbers, *output(rng, dtype)]
         found[name] = Case(inputs, attributes)
+        for which, types in WIDER.items() if rounding in ROUNDINGS else ():
+            read, written = (np.dtype(each or dtype) for each in types)
+            reach = (65535 if read == INT16 else 255) * prod(2 * n for _, n in sizes)
+            numbers = scale(rng, reach, rounding, 1)
+            x = whole_codes(rng, (9, *(size for size, _ in sizes)), read)
+            ends = [*numbers, *output(rng, written)]
+            given = [x, np.zeros((), read), *inputs[2:4], *ends]
+            found[f"{name}, {which}"] = Case(given, attributes)
     return found
 
 
