@@ -131,8 +131,8 @@ void each_rows(const Context &context, const Pool &pool, const T *x, int64_t zer
 template <typename Work>
 void each_rows(const Context &context, const Pool &pool, const Tensor &x, int64_t zero,
                Work work) {
-    must_be_from(zero, -128, 255, "a zero point");
-    of_codes(x.type, "a pool", [&](auto code) {
+    must_be_from(zero, -32768, 32767, "a zero point");
+    of_stored(x.type, "a pool", [&](auto code) {
         using T = decltype(code);
         each_rows<T>(context, pool, x.as<T>(), zero, work);
     });
@@ -188,8 +188,15 @@ struct IntCountedAveragePool {
     void run(const Context &context) const {
         const Tensor x = context.input(0);
         const Pool pool(windows, channels, x.shape);
-        uint8_t *y = static_cast<uint8_t *>(context.output(0, pool.shape));
-        if (windows.is_last || channels < 8 || x.size() == 0)
+        void *y = context.output(0, pool.shape);
+        if (numbers.type(context, 4) == INT16)
+            return run(context, pool, x, static_cast<int16_t *>(y));
+        of_codes(numbers.type(context, 4), "IntCountedAveragePool: y_zero",
+                 [&](auto) { to_bytes(context, pool, x, static_cast<uint8_t *>(y)); });
+    }
+
+    void to_bytes(const Context &context, const Pool &pool, const Tensor &x, uint8_t *y) const {
+        if (windows.is_last || channels < 8 || x.size() == 0 || x.type == INT16)
             return run(context, pool, x, y);
         /* many channels are quicker side by side */
         const int64_t pictures = x.shape[0], size = static_cast<int64_t>(x.size());
@@ -210,9 +217,10 @@ struct IntCountedAveragePool {
                       y + k * channels * out, out, 0);
     }
 
-    void run(const Context &context, const Pool &pool, const Tensor &x, uint8_t *y) const {
+    template <typename Y>
+    void run(const Context &context, const Pool &pool, const Tensor &x, Y *y) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
-        if (numbers.type(context, 1) != x.type || numbers.type(context, 4) != x.type)
+        if (numbers.type(context, 1) != x.type)
             throw std::runtime_error("IntCountedAveragePool: its numbers are not those of x");
         const Counted counted(pool, uncounted);
         const int64_t shift = number(3);
@@ -221,11 +229,13 @@ struct IntCountedAveragePool {
         must_be_from(pool.cells, 1, (int64_t{1} << 61) >> shift, "a divisor");
         const Ends ends = {number(4), number(5), number(6)};
         const int64_t m = number(2), size = pool.row_size();
-        const bool is_exact = 255 * pool.cells <= EXACT / std::max<int64_t>(std::abs(m), 1);
-        const Divide divide = divide_of();
+        const int64_t widest = x.type == INT16 ? 65535 : 255;
+        must_be_from(pool.cells, 1, 0x7fffffff / widest, "the cells of a window");
+        const bool is_exact = widest * pool.cells <= EXACT / std::max<int64_t>(std::abs(m), 1);
+        const Divide<Y> divide = divide_of<Y>();
         each_rows(context, pool, x, number(1), [&](const int32_t *sums, int64_t row,
                                                    int64_t count) {
-            uint8_t *found = y + row * size;
+            Y *found = y + row * size;
             std::vector<int64_t> cells(count * size);
             for (int64_t k = 0; k < count; k++)
                 counted.row(row + k, cells.data() + k * size);
@@ -238,22 +248,23 @@ struct IntCountedAveragePool {
                        sums, count * size, found);
             } else {
                 for (int64_t k = 0; k < count * size; k++)
-                    found[k] = static_cast<uint8_t>(
+                    found[k] = static_cast<Y>(
                         ends(divided(sums[k] * m, cells[k] << shift, rounding)));
             }
         });
     }
 
-    using Divide = void (*)(const Quotients &, const int32_t *, int64_t, uint8_t *);
+    template <typename Y>
+    using Divide = void (*)(const Quotients &, const int32_t *, int64_t, Y *);
 
-    Divide divide_of() const {
+    template <typename Y> Divide<Y> divide_of() const {
         switch (rounding) {
         case Rounding::HALF_TO_EVEN:
-            return BEST(divided_sums<Rounding::HALF_TO_EVEN>);
+            return BEST(divided_sums<Rounding::HALF_TO_EVEN, Y>);
         case Rounding::HALF_UP:
-            return BEST(divided_sums<Rounding::HALF_UP>);
+            return BEST(divided_sums<Rounding::HALF_UP, Y>);
         default:
-            return BEST(divided_sums<Rounding::HALF_AWAY>);
+            return BEST(divided_sums<Rounding::HALF_AWAY, Y>);
         }
     }
 };

@@ -65,7 +65,7 @@ struct IntResize {
             if (each->type != INT32 || each->shape != Shape{2, all})
                 throw std::runtime_error("IntResize: there are not two places for each of y");
         Taps taps[AXES];
-        int64_t largest = 255, begin = 0;
+        int64_t largest = inputs(1).type == INT16 ? 65535 : 255, begin = 0;
         for (size_t axis = 0; axis < AXES; axis++) {
             const auto part = [&](const Tensor &given, int64_t row) {
                 const int32_t *from = given.as<int32_t>() + row * all + begin;
@@ -97,9 +97,8 @@ struct IntResize {
         const Tensor x = context.input(0);
         const auto known = prepared.of(context);
         const int64_t zero = context.input(1).number();
-        must_be_from(zero, -128, 255, "a zero point");
-        if (known->after.channels() != 1 || known->after.type() != x.type ||
-            context.input(1).type != x.type)
+        must_be_from(zero, -32768, 32767, "a zero point");
+        if (known->after.channels() != 1 || context.input(1).type != x.type)
             throw std::runtime_error("IntResize: its numbers are not those of x");
         Shape shape = x.shape;
         const size_t rank = shape.size(), first = rank - is_last - dims;
@@ -117,7 +116,7 @@ struct IntResize {
         void *y = context.output(0, shape);
         if (outer == 0 || inner == 0)
             return;
-        of_codes(x.type, "IntResize: x", [&](auto code) {
+        of_stored(x.type, "IntResize: x", [&](auto code) {
             rows(context, *known, x.as<decltype(code)>(), zero, outer, inner, y);
         });
     }

@@ -24,9 +24,9 @@ inline void sum_windows(std::vector<const int32_t *> &rows, int64_t step, int64_
 }
 
 /* Quotients of products below 2**52: no rounding of such a quotient reaches a tie. */
-template <Rounding ROUNDING>
+template <Rounding ROUNDING, typename Y>
 void divided_sums(const Quotients &quotients, const int32_t *__restrict sums, int64_t count,
-                  uint8_t *__restrict y) {
+                  Y *__restrict y) {
     const Quotients given = quotients; /* which no write to y can change */
     const double *__restrict divisors = given.divisors;
     for (int64_t k = 0; k < count; k++) {
@@ -41,6 +41,6 @@ void divided_sums(const Quotients &quotients, const int32_t *__restrict sums, in
             level += rest == 0.5 && quotient > 0.0    ? 1.0
                      : rest == -0.5 && quotient < 0.0 ? -1.0
                                                       : 0.0;
-        y[k] = static_cast<uint8_t>(static_cast<int32_t>(level) + given.zero);
+        y[k] = static_cast<Y>(static_cast<int32_t>(level) + given.zero);
     }
 }

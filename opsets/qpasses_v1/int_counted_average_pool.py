@@ -14,8 +14,10 @@ from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.either_layout import CHANNELS_LAST, in_either_layout
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
-from opsets.op import Attributes, Body, Constants, Op
+from opsets.op import Attributes, Body, Constants, Op, all_of, reads_bytes, reads_words
+from opsets.planes import PLANES
 from opsets.portable import portable_overload, rounds
+from opsets.words import ENDS_FIT
 
 _CELLS = fragment("""
 cells <pads, uncounted_pads, kernel_shape, dilations, strides, channels>
@@ -57,6 +59,23 @@ integer_sum <geometry> (x, x_zero, w_shape) => (acc) {
 }
 """).having(geometry=_GEOMETRY)
 
+_JOINED = fragment("""
+joined (high_sums, low_sums) => (acc) {
+    # int32 holds the sum
+    places    = Constant <value = int32 {256}> ()
+    lifted    = Mul (high_sums, places)
+    acc       = Add (lifted, low_sums)
+}
+""")
+
+_WORD_SUM = (
+    PLANES
+    + _INTEGER_SUM(x="high", x_zero="high_zero", acc="high_sums")
+    + _INTEGER_SUM(x="low", x_zero="low_zero", acc="low_sums")
+    + _JOINED
+).only("acc")
+"""ConvInteger takes bytes: those above and those below."""
+
 _FLOAT_SUM = fragment("""
 float_sum <geometry> (x, x_zero, w_shape) => (acc) {
     # float32 holds every sum: less than 2**24
@@ -74,8 +93,10 @@ def _is_exact(constants: Constants, attributes: Attributes) -> bool:
     if attributes["rounding"] != "half_to_even" or "kernel_shape" not in attributes:
         return False
     cells, multiplier = prod(attributes["kernel_shape"]), int(constants["multiplier"])
-    fits = fits_double(multiplier, int(constants["shift"]), 255 * cells, cells)
-    return fits and 255 * cells < 1 << 24
+    largest = (65535 if reads_words(constants, attributes) else 255) * cells
+    written = constants["y_zero"].dtype.itemsize
+    fits = fits_double(multiplier, int(constants["shift"]), largest, cells, written)
+    return fits and largest < 1 << 24
 
 
 @in_either_layout
@@ -122,13 +143,13 @@ def _what_is_alike_stays_alike(x: NDArray[Any], *args: Any, **attributes: Any) -
 INT_COUNTED_AVERAGE_POOL = Op(
     name="IntCountedAveragePool",
     inputs={
-        "x": Data("T"),
-        "x_zero": Constant("T"),
+        "x": Data("S"),
+        "x_zero": Constant("S"),
         "multiplier": Constant("int32"),
         "shift": Shift(),
-        **ends("T"),
+        **ends("Y"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "channels": Integer(1),
         "dilations": STEPS,
@@ -152,13 +173,24 @@ INT_COUNTED_AVERAGE_POOL = Op(
                 portable_overload(rounding),
                 "portable",
                 _CELLS + _INTEGER_SUM + divided(rounding),
-                accepts=rounds(rounding),
+                accepts=all_of(rounds(rounding), reads_bytes),
+            )
+            for rounding in ROUNDINGS
+        ),
+        *(
+            Body(
+                portable_overload(rounding).replace("portable", "portable_planes", 1),
+                "portable",
+                _CELLS + _WORD_SUM + divided(rounding),
+                accepts=all_of(rounds(rounding), reads_words),
             )
             for rounding in ROUNDINGS
         ),
     ],
     evidence="thresholds",
+    evidence_of_words="bounded",
     scaling=Scaling.RATIO,
+    constraints=[ENDS_FIT],
     laws={"what is alike stays alike": _what_is_alike_stays_alike},
     formula="acc = sum over the window of (x - x_zero), padding being zero; cells = those of "
     "the window that are not among `uncounted_pads`, the outermost of `pads`, at least 1; y "

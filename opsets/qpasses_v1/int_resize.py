@@ -16,6 +16,7 @@ from opsets.fragments import Fragment, fragment
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
+from opsets.words import ENDS_FIT, of_codes_alone, word_bodies
 
 LARGEST_BYTE = 127
 """Coefficients that add up to no more are int8, and pairs of their products fit int16."""
@@ -46,9 +47,9 @@ sizes <dims, x_sizes, y_sizes> (x, indices, coefficients)
 """)
 
 _BOXES = fragment("""
-boxes (x, x_zero, x_sizes, all_else) => (boxes) {
-    wide     = Cast <to = 6> (x)                                           # 6 is INT32
-    origin   = Cast <to = 6> (x_zero)
+boxes <wide> (x, x_zero, x_sizes, all_else) => (boxes) {
+    wide     = Cast <to = @wide> (x)
+    origin   = Cast <to = @wide> (x_zero)
     levels   = Sub (wide, origin)
     box      = Concat <axis = 0> (all_else, x_sizes)
     boxes    = Reshape (levels, box)
@@ -87,14 +88,28 @@ shaped (mixed, y_shape) => (acc) {
 }
 """)
 
-_SUMS = (
-    _SIZES
-    + _BOXES
-    + _mixed(1, "depth", "boxes", "deep")
+_ALONG_AXES = (
+    _mixed(1, "depth", "boxes", "deep")
     + _mixed(2, "height", "deep", "tall")
     + _mixed(3, "width", "tall", "mixed")
     + _SHAPED
 )
+
+_SUMS = _SIZES + _BOXES.having(wide=6) + _ALONG_AXES  # 6 is INT32
+
+_WIDE_COEFFICIENTS = fragment("""
+wide_coefficients (coefficients) => (wide_coefficients) {
+    wide_coefficients = Cast <to = 7> (coefficients)                       # 7 is INT64
+}
+""")
+
+_WORD_SUMS = (
+    _WIDE_COEFFICIENTS
+    + _SIZES(coefficients="wide_coefficients")
+    + _BOXES.having(wide=7)
+    + _ALONG_AXES
+)
+"""Those of words, in int64."""
 
 _MATRIX = fragment("""
 matrix <place, behind, across, along> (x_sizes, i, c, first, second)
@@ -232,15 +247,15 @@ def _neighbours_may_be_swapped(
 INT_RESIZE = Op(
     name="IntResize",
     inputs={
-        "x": Data("T"),
-        "x_zero": Constant("T"),
+        "x": Data("X"),
+        "x_zero": Constant("X"),
         "indices": Constant("int32", (2, "sum of y_sizes")),
         "coefficients": Constant("int32", (2, "sum of y_sizes")),
         "multiplier": Constant("int32", PER_CHANNEL),
         "shift": Shift(dims=PER_CHANNEL),
-        **ends("T"),
+        **ends("Y"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "dims": Integer(1, 3),
         "x_sizes": Integers(1, length=3),
@@ -250,12 +265,19 @@ INT_RESIZE = Op(
     },
     reference=reference,
     bodies=[
-        *float32_bodies(_ONNXRUNTIME, "onnxruntime_plane", also=_is_plane_of_bytes),
-        *accumulator_bodies(_SUMS, LAST_AXIS),
-        *portable_bodies(_SUMS, LAST_AXIS),
+        *of_codes_alone(
+            [
+                *float32_bodies(_ONNXRUNTIME, "onnxruntime_plane", also=_is_plane_of_bytes),
+                *accumulator_bodies(_SUMS, LAST_AXIS),
+                *portable_bodies(_SUMS, LAST_AXIS),
+            ]
+        ),
+        *word_bodies(_SUMS, _WORD_SUMS, LAST_AXIS),
     ],
     evidence="thresholds",
+    evidence_of_words="bounded",
     scaling=Scaling.RATIO,
+    constraints=[ENDS_FIT],
     probe=Probe.COEFFICIENTS,
     laws={"the two neighbours may be swapped": _neighbours_may_be_swapped},
     formula="x and y are seen as [-1, depth, height, width], of x_sizes and y_sizes; x has "

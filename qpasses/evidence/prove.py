@@ -339,14 +339,20 @@ def reduced(node: Node, given: Constants, record: Record) -> NodeEvidence:
 
 
 def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
-    """Every step of the output, for each number of cells that a window can have."""
+    """Every step of the output, for each number of cells that a window can have.
+
+    Where some have 16 bits, a bound for all of them, and as many steps as run soon.
+    """
     entry, body = record.nodes[node.name], body_of(node, record)
     steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
+    is_wide, bounds = of_words(given, node.attrs), list[float]()
     domain = wrong = count = largest = 0
     for cells in window_sizes(node.attrs["kernel_shape"], node.attrs["uncounted_pads"]):
         reachable = sums(cells, int(given["x_zero"]), given["x_zero"].dtype.name)
         ours = reduced_thresholds(given, cells, node.attrs["rounding"])
-        real = real_thresholds(replace(entry, cells=cells).real_scales(), steps)
+        scales = replace(entry, cells=cells).real_scales()
+        real = real_thresholds(scales, steps)
+        bounds.append(multiplier_error(given, cells, scales[0], reachable))
         wrong += differing_means(body, given, cells, node.attrs, ours, reachable)
         count += int(moved(ours, real, reachable).sum())
         largest = max(largest, largest_gap(ours, real, reachable))
@@ -355,7 +361,7 @@ def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
     return NodeEvidence(
         name=node.name,
         op=node.op,
-        kind="thresholds",
+        kind="bounded" if is_wide else "thresholds",
         domain=domain,
         mismatches=wrong,
         body=body.overload,
@@ -364,6 +370,7 @@ def counted_means(node: Node, given: Constants, record: Record) -> NodeEvidence:
         channels=1,
         accumulator=(low, high),
         headroom_bits=headroom(low, high),
+        bound=max(bounds) if is_wide else None,
         problem=problem_of(node, given, record)
         or ("" if reachable.fits_int32() else "the accumulator can leave int32"),
     )

@@ -9,7 +9,9 @@ import numpy as np
 from opsets.division import LARGEST_DIVISOR_IN_INT64
 from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
+from opsets.qpasses_v1.int_reduce import MOST_CELLS
 from opsets.realised import node_rounding
+from opsets.words import multiplier_bits
 from qpasses.evidence.prove_reductions import sums
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored
@@ -36,10 +38,18 @@ def put_counted(
         )
     attributes, cells = _attributes(node), prod(node.attrs["kernel_shape"])
     reachable = sums(cells, ends[0].zero_point, ends[0].dtype)
-    form = target.average_pool
+    form, is_wide = target.average_pool, "int16" in {each.dtype for each in ends}
+    if is_wide and form != "requantized":
+        return Declined(
+            f"AveragePool: target {target.name!r} has none of 16 bits in this version"
+        )
     if form == "requantized":
         ratio = Fraction(ends[0].scale) / Fraction(ends[1].scale)
-        pair = saturating_multiplier(ratio, target.multiplier_bits)
+        bits = target.multiplier_bits
+        if is_wide:
+            _, largest = reachable.farthest()
+            bits = multiplier_bits(abs(largest), bits)
+        pair = saturating_multiplier(ratio, bits)
         numbers = Numbers(*pair, node_rounding(target))
     else:
         if form == "divided" and attributes["pads"] != attributes["uncounted_pads"]:
@@ -53,7 +63,9 @@ def put_counted(
             numbers = counted_numbers(*ends, target)
         except ScaleError as error:
             return Declined(f"AveragePool: {error}")
-    if not reachable.fits_int32() or (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64:
+    is_long = is_wide and cells > MOST_CELLS[2]
+    is_long |= (cells << numbers.shift) >= LARGEST_DIVISOR_IN_INT64
+    if is_long or not reachable.fits_int32():
         return Declined("AveragePool of so many cells that an integer could overflow")
     op = "IntCountedAveragePool"
     return put_average(graph, node, op, (x, found), numbers, attributes, 1, context)

@@ -7,6 +7,7 @@ from opsets.multipliers import ScaleError
 from qpasses.evidence.prove_reductions import sums
 from qpasses.ir.graph import Graph, Node, spatial_shape
 from qpasses.ir.patterns import stored_input, stored_output
+from qpasses.ir.record import SIGNALS
 from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.windows import geometry_of, guard_pool, has_equal_windows, is_global
 from qpasses.lowering.averages import pool_numbers, put_average
@@ -18,7 +19,8 @@ from qpasses.lowering.requantized import Accumulation, Replaced, emit_requantize
 class IntegerizeAveragePool(Pass):
     """Replace a quantized AveragePool or GlobalAveragePool by an integer sum.
 
-    Over a size that is known at run time only it is IntReduce.
+    Over a size that is known at run time only it is IntReduce. Of 16 bits it is
+    IntCountedAveragePool, or IntReduce over all positions.
 
     before: ``y = Q(AveragePool(DQ(x)))``
     after:  ``y = qpasses.IntAveragePool(x, x_zero, multiplier, shift, y_zero, y_min, y_max)``
@@ -40,15 +42,17 @@ class IntegerizeAveragePool(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntAveragePool or IntGlobalAveragePool in place."""
         settings = context.settings
-        x = stored_input(node.inputs[0], settings)
-        found = stored_output(graph, node, settings)
+        x = stored_input(node.inputs[0], settings, SIGNALS)
+        found = stored_output(graph, node, settings, SIGNALS)
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         spatial, form = spatial_shape(node.inputs[0]), context.target.average_pool
-        if node.op == "GlobalAveragePool" and (spatial is None or form == "divided"):
+        is_wide = "int16" in (x.quantization.dtype, found[0].quantization.dtype)
+        is_late = spatial is None or form == "divided" or is_wide
+        if node.op == "GlobalAveragePool" and is_late:
             axes = list(range(2 - len(node.inputs[0].shape), 0))
             return put_reduction(graph, node, x, found, axes, 1, context)
-        if form == "divided":
+        if form == "divided" or is_wide:
             return put_counted(graph, node, x, found, context)
         attributes: dict[str, Any] = {"channels": node.inputs[0].shape[1]}
         if node.op == "GlobalAveragePool" or is_global(node):

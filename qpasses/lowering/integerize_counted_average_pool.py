@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import stored_input, stored_output
+from qpasses.ir.record import SIGNALS
 from qpasses.ir.rewriting import Context, Declined, Outcome, Pass
 from qpasses.ir.windows import guard_pool, has_equal_windows
 from qpasses.lowering.counted_pools import put_counted
@@ -32,8 +33,8 @@ class IntegerizeCountedAveragePool(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntCountedAveragePool in place."""
-        x = stored_input(node.inputs[0], context.settings)
-        found = stored_output(graph, node, context.settings)
+        x = stored_input(node.inputs[0], context.settings, SIGNALS)
+        found = stored_output(graph, node, context.settings, SIGNALS)
         if x is None or found is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         return put_counted(graph, node, x, found, context)

@@ -10,13 +10,16 @@ from qpasses.evidence.prove_reductions import sums
 from qpasses.ir.graph import Graph, Node, constant, input_at, is_float
 from qpasses.ir.moving import moves
 from qpasses.ir.patterns import stored_input, stored_output
+from qpasses.ir.record import SIGNALS
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.unknown_sizes import FREE, given_in_a_run
 from qpasses.lowering.numbers.interpolation import COORDINATES, Axis, Taps, taps_of
 from qpasses.lowering.requantized import Accumulation, Replaced, emit_requantized
 
-LARGEST_TOTAL = (1 << 31) // 255
+LARGEST_TOTAL, LARGEST_OF_WORDS = (1 << 31) // 255, (1 << 31) // 65535
 """So much may products of coefficients add up to: times any level it fits int32."""
+
+_TOO_FINE = "Resize by a factor that only large integers express: int32 sums could overflow"
 
 _SCALES_AND_SIZES = (2, 3)
 """The inputs of a Resize that say them."""
@@ -59,22 +62,22 @@ class IntegerizeResize(Pass):
         if len(axes) > min(3, len(node.inputs[0].shape) - 2):
             return Declined("Resize of batch or channels, or along more than three axes")
         if _taps(node, axes).total > LARGEST_TOTAL:
-            return Declined(
-                "Resize by a factor that only large integers express: int32 sums "
-                "could overflow"
-            )
+            return Declined(_TOO_FINE)
         return None
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntResize in place."""
         settings, axes = context.settings, _last_axes(node)
-        x, found = stored_input(node.inputs[0], settings), stored_output(graph, node, settings)
+        x = stored_input(node.inputs[0], settings, SIGNALS)
+        found = stored_output(graph, node, settings, SIGNALS)
         if x is None and found is None:
             return NOT_MINE  # all in float
         if x is None or found is None or axes is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
         tables, others = _taps(node, axes), [1] * (3 - len(axes))
         meaning = x.quantization
+        if meaning.dtype == "int16" and tables.total > LARGEST_OF_WORDS:
+            return Declined(_TOO_FINE)
         inputs = [
             x.tensor,
             context.scalar(meaning.dtype, meaning.zero_point),

@@ -1,6 +1,6 @@
 """Each op that has a form as TOSA: nodes in the reference model, integers of the reference."""
 
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP
 from qpasses.emit.tosa.lowerings import LOWERINGS
 from tests.support.op_cases import CASES, Case
-from tests.support.op_edges import anything, edges_of
+from tests.support.op_edges import WIDER, WINDOWS, anything, edges_of
 from tests.support.standard_nodes import STANDARD, moved_first, side_by_side, standard_model
 from tests.support.thoroughness import THOROUGH, exactly
 from tests.support.tosa_nodes import (
@@ -42,6 +42,10 @@ FEW = 4
 
 REFUSED_EDGES = {
     ("IntCountedAveragePool", "three dimensions"): "an average over three dimensions",
+    **{
+        ("IntCountedAveragePool", f"{dims}, {ends}"): "an average of 16 bits"
+        for dims, ends in product(WINDOWS, WIDER)
+    },
 }
 """What is refused of ``edges_of``, by op and kind, and a part of the message."""
 
@@ -55,6 +59,10 @@ def large_caches_of_memory(monkeypatch):
 
 def shifts_to_the_left(_inputs, attributes):
     return attributes["rounding"] in LAST_STEP
+
+
+def has_words(inputs, _attributes):
+    return np.int16 in (inputs["x_zero"].dtype, inputs["y_zero"].dtype)
 
 
 def is_over_volumes(_inputs, attributes):
@@ -88,6 +96,7 @@ REFUSED_AT_RANDOM = [
     (WRAPS, OPS, shifts_to_the_left),
     ("it multiplies 16-bit integers", ["IntMatMul"], multiplies_words),
     ("an average over three dimensions", ["IntCountedAveragePool"], is_over_volumes),
+    ("an average of 16 bits", ["IntCountedAveragePool"], has_words),
     ("its windows read padding alone", WINDOWED, leaves_rows_behind_pads),
     ("a sum of exponentials that is neg", ["TableSoftmax"], sums_beyond_31_bits),
     ("a sum of exponentials that is no", ["IntLogSoftmax"], has_no_exponential_of_zero),

@@ -88,7 +88,10 @@ def test_any_pool_is_an_integer_node_near_the_float_of_onnxruntime(case):
         assert np.abs(ours[name].astype(int) - theirs[name]).max() <= 1
 
 
-@pytest.mark.parametrize("overload", [body.overload for body in OP.bodies])
+OF_BYTES = [body.overload for body in OP.bodies if "planes" not in body.overload]
+
+
+@pytest.mark.parametrize("overload", OF_BYTES)
 @pytest.mark.parametrize("cells", [1, 6, 9])
 def test_the_proof_sees_a_division_that_rounds_otherwise(overload, cells):
     """Powers of two and even sizes: full of ties."""

@@ -18,6 +18,18 @@ NODES = {
     "instance norm": ("IntLayerNorm", "InstanceNormalization (x, g, b)", CHANNELS),
     "group norm": ("IntLayerNorm", "GroupNormalization <num_groups = 2> (x, g, b)", CHANNELS),
     "mean": ("IntReduce", "ReduceMean <keepdims = 0> (x, a)", {"a": np.array([-1, 1])}),
+    "global pool": ("IntReduce", "GlobalAveragePool (x)", {}),
+    "pool": ("IntCountedAveragePool", "AveragePool <kernel_shape = [2, 3]> (x)", {}),
+    "padded pool": (
+        "IntCountedAveragePool",
+        "AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (x)",
+        {},
+    ),
+    "resize": (
+        "IntResize",
+        'Resize <mode = "linear"> (x, , s)',
+        {"s": np.array([1, 1, 2, 1.5], np.float32)},
+    ),
     "sum": ("IntReduce", "ReduceSum (x, a)", {"a": np.array([-1])}),
 }
 """By name: the op, a node that reads x, float[2, 4, 5, 6], and the weights of it."""

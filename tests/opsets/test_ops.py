@@ -1,6 +1,7 @@
 """Every op of OPS: its meaning against plain loops, its bodies against its meaning."""
 
 import dataclasses
+import itertools
 import re
 import sys
 from collections import Counter
@@ -29,7 +30,7 @@ from tests.support.thoroughness import THOROUGH, exactly, thoroughly
 
 INTEGER_TYPES = {
     *(TensorProto.INT8, TensorProto.INT32, TensorProto.INT64),
-    *(TensorProto.UINT8, TensorProto.UINT64),
+    *(TensorProto.UINT8, TensorProto.UINT32, TensorProto.UINT64),
 }
 INTEGER_OPS = {
     *("Abs", "Add", "And", "BitShift", "BitwiseAnd", "Cast", "CastLike", "Concat", "Constant"),
@@ -63,6 +64,11 @@ CLAMPED = [name for name, overload in BODIES if overload == "onnxruntime_clamped
 
 SOME = 20
 """So many places of a result are looked at, the first and the last among them."""
+
+OF_BYTES = {
+    f"{end}_{what}": np.zeros((), np.uint8)
+    for end, what in itertools.product("abxy", ("zero", "min", "max"))
+}
 
 every_op = pytest.mark.parametrize("name", OPS)
 
@@ -178,9 +184,7 @@ def test_a_portable_body_equals_the_reference(name, overload):
             known = dict(zip(op.inputs, case.inputs, strict=True))
             ways = NODE_ROUNDINGS
             rounds = {r for r in ways if body.accepts(known, {**node, "rounding": r})}
-            assume(
-                rounds
-            )  # a mean that is divided rounds once, words have a body of their own
+            assume(rounds)  # a mean that is divided rounds once, some take words alone
             case.attributes["rounding"] = rounds.pop()
         for node, result in run_everywhere(op, body, alike(op, case)):
             expected = op.reference(*node.inputs, **node.attributes)
@@ -262,7 +266,7 @@ def test_each_rounding_has_exactly_one_portable_body(name):
     declared = OPS[name].roundings
     for rounding in NODE_ROUNDINGS:
         attributes = {"rounding": rounding, "mean": FOLDED}
-        accepting = [body for body in portable if body.accepts({}, attributes)]
+        accepting = [body for body in portable if body.accepts(OF_BYTES, attributes)]
         assert len(accepting) == (rounding in declared or not declared)
 
 
@@ -325,4 +329,4 @@ def test_unknown_bodies_and_roundings_are_lookup_errors(name):
         OPS[name].overload("fastest")
     if "rounding" in OPS[name].attributes:
         with pytest.raises(LookupError, match=f"no body of {name} accepts"):
-            OPS[name].body("portable", {}, {"rounding": "half_odd"})
+            OPS[name].body("portable", OF_BYTES, {"rounding": "half_odd"})

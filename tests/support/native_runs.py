@@ -629,6 +629,11 @@ def counted_pools(rng):
         rounding = {"uncounted_pads": uncounted, "rounding": str(rng.choice(ROUNDINGS))}
         inputs = [x, zero, m.reshape(()), np.minimum(shift, 40).reshape(()), *last]
         yield f"{x.shape} {attributes}", Case(inputs, attributes | layout | rounding)
+        for read, written in ENDS_OF_WORDS:
+            wide, zero = words(rng, *x.shape, dtype=read), array(0, read)
+            inputs = [wide, zero, *inputs[2:4], *ends(written, 0)]
+            case = Case(inputs, attributes | layout | rounding)
+            yield f"{x.shape} {attributes} {read} {written}", case
 
 
 def global_pools(rng):
@@ -682,6 +687,13 @@ def resizes(rng):
             f"{x.shape} {y_sizes} {dtype}",
             Case([x, zero, *joined, m, shift, *last], attributes),
         )
+        if attributes["rounding"] in ROUNDINGS and dims < 3:
+            read, written = ENDS_OF_WORDS[int(rng.integers(0, 3))]
+            narrow = np.where(joined[1] > 1, joined[1] % 20, joined[1]).astype(np.int32)
+            given = [words(rng, *x.shape, dtype=read), array(0, read), joined[0], narrow]
+            numbers = [m >> 9, np.maximum(shift - 9, 1), *ends(written, 0)]
+            label = f"{x.shape} {y_sizes} {read} {written}"
+            yield label, Case([*given, *numbers], attributes)
 
 
 def requantizations(rng):

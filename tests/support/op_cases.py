@@ -413,18 +413,20 @@ def pool(draw, window_name):
 @st.composite
 def counted_pool(draw):
     """Some of the padding counts as cells; small inputs leave windows without any."""
-    rng, dtype, channels = draw(generator), draw(stored_type), draw(st.integers(1, 17))
-    kernel = draw(window)
+    rng, (dtype, y_dtype) = draw(generator), draw(ends_of_two)
+    channels, kernel = draw(st.integers(1, 17)), draw(window)
     geometry, size = draw(geometry_of(kernel, 2))
     geometry = {"pads": [0] * (2 * len(kernel)), **geometry}
-    zero = zero_point(rng, dtype)
+    zero = zero_point(rng, dtype) if dtype.itemsize == 1 else np.zeros((), dtype)
     x = codes(rng, (draw(st.integers(1, 2)), channels, *size), zero)
-    m, s = multiplier_and_shift(rng, 1, 256)
+    m, s = multiplier_and_shift(rng, 1, 256 if dtype.itemsize == 1 else 65536)
     scale = m.reshape(()), np.minimum(s, 52).reshape(())
     uncounted = [int(rng.integers(0, n, endpoint=True)) for n in geometry["pads"]]
     attributes = {"channels": channels, "kernel_shape": kernel, "rounding": draw(rounding)}
     attributes |= {**geometry, "uncounted_pads": uncounted}
-    return Case([x, zero, *scale, *output_ends(rng, dtype)], attributes)
+    y_zero, *bounds = output_ends(rng, y_dtype)
+    y_zero = y_zero if y_dtype.itemsize == 1 else np.zeros_like(y_zero)
+    return Case([x, zero, *scale, y_zero, *bounds], attributes)
 
 
 @st.composite
@@ -449,11 +451,14 @@ def int_reduce(draw):
 @st.composite
 def int_resize(draw):
     """Any places and coefficients; those of the width often fit int8, the depth is often 1."""
-    rng, dtype, dims = draw(generator), draw(stored_type), draw(st.integers(1, 3))
+    rng, (dtype, y_dtype) = draw(generator), draw(ends_of_two)
+    dims, is_narrow = draw(st.integers(1, 3)), dtype.itemsize == 1
     sizes = st.lists(st.integers(1, 4), min_size=dims, max_size=dims)
     x_sizes, y_sizes = ([1] * (3 - dims) + draw(sizes) for _ in range(2))
     leading = draw(st.lists(st.integers(1, 3), max_size=2))
-    ends = [1] * (3 - dims) + [int(rng.choice([1, 4, 63, 90])) for _ in range(dims)]
+    ends = [1] * (3 - dims) + [
+        int(rng.choice([1, 4, 63, 90] if is_narrow else [1, 4, 9])) for _ in range(dims)
+    ]
     indices = [rng.integers(0, n, (2, m)) for n, m in zip(x_sizes, y_sizes, strict=True)]
     coefficients = [
         rng.integers(0, end, (2, m), endpoint=True)
@@ -462,12 +467,19 @@ def int_resize(draw):
     for trivial in coefficients[: 3 - dims]:
         trivial[:] = [[1], [0]]
     tables = [np.concatenate(t, axis=1).astype(np.int32) for t in (indices, coefficients)]
-    zero = zero_point(rng, dtype)
+    zero = zero_point(rng, dtype) if is_narrow else np.zeros((), dtype)
     x = codes(rng, (*leading, *x_sizes[3 - dims :]), zero)
-    scale = multiplier_and_shift(rng, 1, 256 * prod(2 * end for end in ends))
+    reach = 256 if is_narrow else 65536
+    m, s = multiplier_and_shift(rng, 1, reach * prod(2 * end for end in ends))
     attributes = {"dims": dims, "x_sizes": x_sizes, "y_sizes": y_sizes}
-    inputs = [x, zero, *tables, *scale, *output_ends(rng, dtype)]
-    return Case(inputs, attributes | {"rounding": draw(node_rounding)})
+    y_zero, *bounds = output_ends(rng, y_dtype)
+    has_words = not is_narrow or y_dtype.itemsize == 2
+    if has_words:  # as many bits as double holds products with sums
+        cut = np.maximum(0, np.minimum(9, s - 1))
+        m, s, y_zero = m >> cut, s - cut, y_zero * (y_dtype.itemsize == 1)
+    rule = draw(rounding if has_words else node_rounding)
+    inputs = [x, zero, *tables, m, s, np.asarray(y_zero, y_dtype), *bounds]
+    return Case(inputs, attributes | {"rounding": rule})
 
 
 @st.composite

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP
 from tests.support.op_cases import Case, codes, zero_point
@@ -477,6 +478,12 @@ def int_counted_average_pool(rng, dtype, rounding):
         attributes = {"channels": 2, "kernel_shape": kernel, **geometry, "pads": pads}
         attributes |= {"uncounted_pads": [min(n, 1) for n in pads], "rounding": rounding}
         found[name] = Case(inputs, attributes)
+        for which, types in WIDER.items():
+            read, written = (np.dtype(each or dtype) for each in types)
+            numbers = scale(rng, 65535 if read == INT16 else 255, rounding)
+            x = whole_codes(rng, (2, 2, *(k + 3 for k in kernel)), read)
+            given = [x, np.zeros((), read), *numbers, *output(rng, written)]
+            found[f"{name}, {which}"] = Case(given, attributes)
     return found
 
 
@@ -552,6 +559,14 @@ def int_resize(rng, dtype, rounding):
         }
         inputs += [*numbers, *output(rng, dtype)]
         found[name] = Case(inputs, attributes)
+        for which, types in WIDER.items() if rounding in ROUNDINGS else ():
+            read, written = (np.dtype(each or dtype) for each in types)
+            reach = (65535 if read == INT16 else 255) * prod(2 * n for _, n in sizes)
+            numbers = scale(rng, reach, rounding, 1)
+            x = whole_codes(rng, (9, *(size for size, _ in sizes)), read)
+            ends = [*numbers, *output(rng, written)]
+            given = [x, np.zeros((), read), *inputs[2:4], *ends]
+            found[f"{name}, {which}"] = Case(given, attributes)
     return found
 
 

@@ -68,6 +68,11 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
     target = site.settings.target
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
+    is_wide, bits = "int16" in (x.dtype, y.dtype), target.multiplier_bits
+    if is_wide and target.average_pool != "requantized":
+        raise DifferenceError("its target has no pools of 16 bits")
+    if is_wide:  # products with sums are integers that double holds
+        bits = min(bits, _DOUBLE_BITS - _sum_bits(x, prod(expected["kernel_shape"])))
     if target.average_pool == "divided":
         if any(each.pads != each.uncounted for each in taken):
             raise DifferenceError("its target counts no padding")
@@ -83,7 +88,16 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
     expected["rounding"] = target.rounding
     yield from unlike_attributes(site.node.attrs, expected)
     ratio = Fraction(x.scale) / Fraction(y.scale)
-    yield from _numbers(site, nearest(ratio, target.multiplier_bits))
+    yield from _numbers(site, nearest(ratio, bits))
+
+
+_DOUBLE_BITS = 53
+
+
+def _sum_bits(x: Quantization, cells: int) -> int:
+    """Of the largest sum of so many codes."""
+    low, high = x.type_limits
+    return (cells * max(high - x.zero_point, x.zero_point - low)).bit_length()
 
 
 def _times_reciprocals(

@@ -105,7 +105,10 @@ def int_average_pool(to: Lowering, node: Node) -> None:
 
 def int_counted_average_pool(to: Lowering, node: Node) -> None:
     """avg_pool2d, else a depthwise convolution of ones, then a RESCALE for each position."""
-    given, (value, windows) = to.constants(node), _pictures(to, node)
+    given = to.constants(node)
+    if np.int16 in (given["x_zero"].dtype, given["y_zero"].dtype):
+        raise RefusedError("an average of 16 bits")
+    value, windows = _pictures(to, node)
     codes = _avg_pool2d(to, node, value, windows)
     if codes is not None:
         _write(to, node, codes)
