@@ -17,7 +17,7 @@ from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Constants, Op, all_of, reads_bytes, reads_words
 from opsets.planes import PLANES
 from opsets.portable import portable_overload, rounds
-from opsets.words import ENDS_FIT
+from opsets.word_sums import ENDS_FIT
 
 _CELLS = fragment("""
 cells <pads, uncounted_pads, kernel_shape, dilations, strides, channels>

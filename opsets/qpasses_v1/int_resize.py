@@ -16,7 +16,7 @@ from opsets.fragments import Fragment, fragment
 from opsets.op import Attributes, Constants, Op
 from opsets.portable import LAST_AXIS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
-from opsets.words import ENDS_FIT, of_codes_alone, word_bodies
+from opsets.word_sums import ENDS_FIT, of_codes_alone, word_bodies
 
 LARGEST_BYTE = 127
 """Coefficients that add up to no more are int8, and pairs of their products fit int16."""
