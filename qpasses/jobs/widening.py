@@ -91,47 +91,66 @@ def widened(
     rounding = {"weight_rounding": "second-order"} if is_free else {}
     goal = None if asked.min_sqnr is None else 10 ** (-asked.min_sqnr / 10)
     aim = None if goal is None else goal * _MARGIN
+    best: _Round | None = None
     while True:
         made = quantized(job.start, behind if not rounds else None)
         refused |= made.refused
         judges = _judges(made)
-        reached = _reached(job, made, judges)
-        rounds.append({"tensors": len(names), "sqnr_db": reached})
-        is_met = goal is not None and reached is not None and reached >= -10 * np.log10(goal)
+        found = _Round(job, made, _reached(job, made, judges), [*names])
+        rounds.append({"tensors": len(names), "sqnr_db": found.sqnr_db})
+        best = found if best is None or found.is_better(best) else best
+        is_met = goal is not None and 10 ** (-found.decibels / 10) <= goal
         if is_met or len(rounds) == _ROUNDS or made.unfinished:
             break
         costs, pair = _costs(job, made, judges)
-        if goal and aim and len(rounds) > 1 and reached is not None:
-            aim *= min(goal / 10 ** (-reached / 10), 1.0)  # as far off as the last was
+        if goal and aim and len(rounds) > 1:
+            aim *= min(goal * 10 ** (found.decibels / 10), 1.0)  # as far off as the last was
         more = _chosen(made, pair, costs, aim, {*names, *refused})
         if not more:
             break
         names += more
         types = [*user, *(f"{re.escape(name)}={WORD}" for name in names)]
         job = with_settings(job, tensor_types=types, **rounding)
-    if rounding and len(rounds) > 1:
-        job, made, reached = _better(job, made, reached, settings, judges)
+    if rounding and best.names:
+        best = _better(best, settings, judges)
+    job, made = best.job, best.made
     if settings.emit != "integer":
         job = with_settings(job, emit=settings.emit)
         made = quantized(job.start)
-    kept = [name for name in names if name not in refused]
+    kept = [name for name in best.names if name not in refused]
+    reached = best.sqnr_db
     return job, made, Widths(asked.min_sqnr, reached, len(judges), kept, refused, rounds)
 
 
-def _better(
-    job: Job, made: State, reached: float | None, settings: Settings, judges: Samples
-) -> tuple[Job, State, float | None]:
+@dataclass(frozen=True)
+class _Round:
+    """A model on the way: with ``names`` in 16 bits its worst output has so many decibels."""
+
+    job: Job
+    made: State
+    sqnr_db: float | None
+    names: Sequence[str]
+
+    @property
+    def decibels(self) -> float:
+        """None where there is no signal, which is as far off as can be."""
+        return -np.inf if self.sqnr_db is None else self.sqnr_db
+
+    def is_better(self, other: "_Round") -> bool:
+        """Whether its outputs are nearer to float."""
+        return self.decibels > other.decibels
+
+
+def _better(best: _Round, settings: Settings, judges: Samples) -> _Round:
     """The same, or what comes of weights that are rounded as ``settings`` say, if better.
 
     Beside wide activations the noise of weights is what is left, which second order has least
     of on most models.
     """
-    other_job = with_settings(job, weight_rounding=settings.weight_rounding)
-    other = quantized(other_job.start)
-    found = _reached(other_job, other, judges)
-    if found is not None and (reached is None or found > reached):
-        return other_job, other, found
-    return job, made, reached
+    job = with_settings(best.job, weight_rounding=settings.weight_rounding)
+    made = quantized(job.start)
+    other = _Round(job, made, _reached(job, made, judges), best.names)
+    return other if other.is_better(best) else best
 
 
 def _judges(made: State) -> Samples:

@@ -71,7 +71,13 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     groups = _groups(graph, chosen)
     refused, wanted = dict[str, str](), set[str]()
     for members in {id(groups[name]): groups[name] for name in asked}.values():
-        reasons = [_refused(chosen.tensors[name], able, given, types) for name in members]
+        tensors = [chosen.tensors[name] for name in members]
+        reasons = [_refused(tensor, able, given, types) for tensor in tensors]
+        if not any(map(able.is_read, tensors)):
+            readers = sorted(
+                {node.op for t in tensors for node in t.outputs if not moves(node)}
+            )
+            reasons.append(f"{', '.join(readers)} read it in 8 bits")
         if reason := next(filter(None, reasons), ""):
             refused |= {name: reason for name in members if types.get(name) == WORD}
         else:
@@ -143,6 +149,17 @@ class _Able:
             id(node) in self._computing and node.op in self._writing
         )
         return "" if is_able else f"{node.op} writes no 16 bits"
+
+    def is_read(self, tensor: Tensor) -> bool:
+        """Whether who reads ``tensor`` may read 16 bits: or the user does, or a float node."""
+        if not tensor.outputs:
+            return True
+        return any(
+            id(node) not in self._integer
+            or self._takes(node)
+            or (id(node) in self._computing and node.op in NORMS)
+            for node in tensor.outputs
+        )
 
     def reads_stream(self, node: Node, meaning: Quantization) -> bool:
         """Whether an integer ``node`` computes with a residual stream of that ``meaning``."""
