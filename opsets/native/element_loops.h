@@ -1,5 +1,7 @@
 /* Loops over single numbers, for one instruction set: see elements.cpp. */
 
+#include "shift_loops.h"
+
 /* Levels as doubles, which hold all products and sums of codes: to the nearest, in the manner
    that ``lift`` and ``away`` say, as codes. */
 template <typename Y> inline Y stored(double level, const Steps &given) {
@@ -23,6 +25,19 @@ void products(const Steps &steps, const T *__restrict a, const T *__restrict b, 
     const Steps given = steps;
     for (int64_t k = 0; k < count; k++)
         y[k] = stored<T>((a[k] - given.a_zero) * (b[k] - given.b_zero) * given.a, given);
+}
+
+/* The same of products that double does not hold, but 62 bits. */
+template <typename T, Rounding ROUNDING>
+void long_products(const LongSteps &steps, const T *__restrict a, const T *__restrict b,
+                   T *__restrict y, int64_t count) {
+    const LongSteps given = steps;
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t product = (a[k] - given.a_zero) * (b[k] - given.b_zero);
+        int64_t level = rounded<ROUNDING>(product * given.multiplier, given.shift) + given.zero;
+        level = level < given.low ? given.low : level;
+        y[k] = static_cast<T>(level > given.high ? given.high : level);
+    }
 }
 
 /* What is alike for all of b is in the offset, or in the factor. */

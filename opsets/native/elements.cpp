@@ -25,8 +25,9 @@ namespace {
 /* Less than 2**31 more than this is rounded to an integer, ties to even. */
 constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51 */
 
-/* Products of levels and a multiplier below it, and halves of their last bit, are doubles. */
-constexpr double MOST_IN_DOUBLE = 4503599627370496.0; /* 2**52 */
+/* Products of levels and a multiplier up to it are doubles, up to the other one int64. */
+constexpr double MOST_IN_DOUBLE = 9007199254740992.0;   /* 2**53 */
+constexpr double MOST_IN_INT64 = 4611686018427387904.0; /* 2**62 */
 
 /* Factors in steps of the result, and where its codes end, as levels. */
 struct Steps {
@@ -41,6 +42,11 @@ constexpr double BEYOND = 1 << 17;
 struct Quotients {
     double a_zero, b_zero, factor, low, high, up_above, down_below;
     int32_t zero;
+};
+
+/* What stands on a node of products. */
+struct LongSteps {
+    int64_t a_zero, b_zero, multiplier, shift, zero, low, high;
 };
 
 /* Sums of bytes in int32: halves of both multipliers side by side, and what is half of 2**shift
@@ -356,14 +362,17 @@ struct Product {
     explicit Product(const Attributes &given)
         : rounding(given.text("rounding")), numbers(given, 9) {}
 
-    /* What stands on a node. ``fits``: doubles hold all that comes of it. */
+    enum class Way { IN_DOUBLE, IN_INT64, IN_128_BITS, TWICE };
+
+    /* What stands on a node, and where its products are exact. */
     struct Numbers {
         Steps steps;
+        LongSteps longs;
         ByteSums bytes;
-        Twice twice;
+        Requantization rounding;
         Rescaling exact;
         Ends ends;
-        bool is_twice, fits;
+        Way way;
     };
 
     void run(const Context &context) const {
@@ -377,17 +386,15 @@ struct Product {
             throw std::runtime_error("IntMul: operands of different types");
         const Ends ends(code_at(6), code_at(7), code_at(8));
         Numbers given = {steps_of(rounding.last, shift, ends.zero, ends.low, ends.high),
+                         {code_at(1), code_at(3), m, shift, ends.zero, ends.low, ends.high},
                          {},
-                         {m, shift, rounding.last, ends.zero, ends.low, ends.high},
+                         rounding,
                          {AnyRounding(rounding), m, shift},
                          ends,
-                         rounding.is_twice,
-                         true};
+                         way_of(furthest(a.type, code_at(1)) * furthest(b.type, code_at(3)), m)};
         given.steps.a = std::ldexp(m, -shift);
         given.steps.a_zero = static_cast<double>(code_at(1));
         given.steps.b_zero = static_cast<double>(code_at(3));
-        const int64_t reach = furthest(a.type, code_at(1)) * furthest(b.type, code_at(3));
-        given.fits = static_cast<double>(reach) * std::fabs(static_cast<double>(m)) < MOST_IN_DOUBLE;
         const bool is_alike = a.type == b.type && a.type == type;
         if (is_alike && is_byte(type))
             given.bytes = bytes_of(context, given.steps, m, shift);
@@ -408,6 +415,16 @@ struct Product {
                     });
             });
         });
+    }
+
+    /* Of products up to ``reach``; a half of their last bit is one more in double. */
+    Way way_of(int64_t reach, int64_t m) const {
+        const double largest = static_cast<double>(reach) * std::fabs(static_cast<double>(m));
+        if (rounding.is_twice)
+            return Way::TWICE;
+        if (largest * (rounding.last == Rounding::HALF_TO_EVEN ? 1 : 2) <= MOST_IN_DOUBLE)
+            return Way::IN_DOUBLE;
+        return largest < MOST_IN_INT64 ? Way::IN_INT64 : Way::IN_128_BITS;
     }
 
     ByteSums bytes_of(const Context &context, const Steps &steps, int64_t m, int64_t shift) const {
@@ -435,23 +452,38 @@ struct Product {
 
     template <typename T>
     static void some(const Numbers &given, const T *a, const T *b, T *y, const Run &run) {
-        const auto product = [&](int64_t k) {
-            return (a[k * run.a_step] - static_cast<int64_t>(given.steps.a_zero)) *
-                   (b[k * run.b_step] - static_cast<int64_t>(given.steps.b_zero));
-        };
         if constexpr (sizeof(T) == 1)
             if (given.bytes.shift && run.a_step && run.b_step) {
                 best_products<T>(given.bytes, a, b, y, run.count);
                 return;
             }
-        if (given.is_twice)
-            for (int64_t k = 0; k < run.count; k++)
-                y[k] = static_cast<T>(given.twice(product(k)));
-        else if (!given.fits)
-            for (int64_t k = 0; k < run.count; k++)
-                y[k] = static_cast<T>(given.ends(given.exact(product(k))));
-        else
+        if (given.way == Way::IN_DOUBLE) {
             some<T>(given.steps, a, b, y, run);
+            return;
+        }
+        if (given.way == Way::IN_INT64 && run.a_step && run.b_step) {
+            long_loop<T>(given.rounding.last)(given.longs, a, b, y, run.count);
+            return;
+        }
+        const LongSteps &of = given.longs;
+        const Twice twice = {of.multiplier, of.shift, given.rounding.last, of.zero, of.low, of.high};
+        for (int64_t k = 0; k < run.count; k++) {
+            const int64_t product =
+                (a[k * run.a_step] - of.a_zero) * (b[k * run.b_step] - of.b_zero);
+            y[k] = static_cast<T>(given.way == Way::TWICE ? twice(product)
+                                                          : given.ends(given.exact(product)));
+        }
+    }
+
+    template <typename T>
+    using Long = void (*)(const LongSteps &, const T *, const T *, T *, int64_t);
+
+    template <typename T> static Long<T> long_loop(Rounding rounding) {
+        if (rounding == Rounding::HALF_TO_EVEN)
+            return BEST(long_products<T, Rounding::HALF_TO_EVEN>);
+        if (rounding == Rounding::HALF_UP)
+            return BEST(long_products<T, Rounding::HALF_UP>);
+        return BEST(long_products<T, Rounding::HALF_AWAY>);
     }
 
     template <typename T>

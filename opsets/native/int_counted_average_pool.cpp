@@ -222,6 +222,7 @@ struct IntCountedAveragePool {
         const auto number = [&](size_t place) { return numbers(context, place); };
         if (numbers.type(context, 1) != x.type)
             throw std::runtime_error("IntCountedAveragePool: its numbers are not those of x");
+        must_be_ends(x.type, numbers.type(context, 4), "IntCountedAveragePool");
         const Counted counted(pool, uncounted);
         const int64_t shift = number(3);
         must_be_from(number(2), -0x80000000LL, 0x7fffffff, "a multiplier");

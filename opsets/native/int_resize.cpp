@@ -77,7 +77,7 @@ struct IntResize {
             must_be_from(largest, 0, 0x7fffffff, "IntResize: its largest sum");
             begin += y_sizes[axis];
         }
-        return {{taps[0], taps[1], taps[2]}, Requantizer::of_node(rounding, inputs, 4, largest)};
+        return {{taps[0], taps[1], taps[2]}, Requantizer::of_node(rounding, inputs, 4, largest, true)};
     }
 
     /* What the sizes of two coefficients add up to. */
@@ -100,6 +100,7 @@ struct IntResize {
         must_be_from(zero, -32768, 32767, "a zero point");
         if (known->after.channels() != 1 || context.input(1).type != x.type)
             throw std::runtime_error("IntResize: its numbers are not those of x");
+        must_be_ends(x.type, known->after.type(), "IntResize");
         Shape shape = x.shape;
         const size_t rank = shape.size(), first = rank - is_last - dims;
         if (rank < static_cast<size_t>(dims) + 2 * is_last)

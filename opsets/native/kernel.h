@@ -193,6 +193,12 @@ template <typename Work> void of_bits(Type type, const char *what, Work work) {
     work(uint8_t{});
 }
 
+/* Codes that are read and written have one type of 8 bits, or either has words. */
+inline void must_be_ends(Type read, Type written, const char *what) {
+    if (read != written && read != INT16 && written != INT16)
+        throw std::runtime_error(std::string(what) + " has results of another type");
+}
+
 /* One call of a kernel. */
 struct Context {
     const Api *api;

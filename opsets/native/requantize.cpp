@@ -98,7 +98,7 @@ void Requantizer::run(Loop loop, size_t channel, const int32_t *sums, int64_t co
 }
 
 Requantizer Requantizer::of_node(const Requantization &rounding, const Inputs &inputs,
-                                 size_t first, int64_t largest) {
+                                 size_t first, int64_t largest, bool may_be_words) {
     const Tensor multiplier = inputs(first), shift = inputs(first + 1), zero = inputs(first + 2);
     const size_t count = std::max(multiplier.size(), shift.size());
     const auto of_channels = [&](const Tensor &given) {
@@ -109,7 +109,8 @@ Requantizer Requantizer::of_node(const Requantization &rounding, const Inputs &i
         return given.size() == 1 ? std::vector<int32_t>(count, *from)
                                  : std::vector<int32_t>(from, from + count);
     };
-    must_be_codes(zero, "a zero point");
+    if (!may_be_words || zero.type != INT16)
+        must_be_codes(zero, "a zero point");
     return Requantizer(rounding, of_channels(multiplier), of_channels(shift),
                        {zero.number(), inputs(first + 3).number(), inputs(first + 4).number()},
                        zero.type, largest);

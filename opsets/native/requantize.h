@@ -23,7 +23,7 @@ class Requantizer {
 
     /* Inputs ``first`` to ``first`` + 4: multipliers, shifts, zero point and ends. */
     static Requantizer of_node(const Requantization &rounding, const Inputs &inputs, size_t first,
-                               int64_t largest);
+                               int64_t largest, bool may_be_words = false);
 
     size_t channels() const { return multipliers_.size(); }
     Type type() const { return type_; }

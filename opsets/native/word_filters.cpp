@@ -148,20 +148,29 @@ void WordFilters::windows_of(const Geometry &given, const int16_t *picture, int6
     const int64_t channels = inputs_ * group_;
     const size_t bytes = bytes_of(result_);
     if (!each_cell_.empty()) {
+        constexpr int64_t MOST = 256; /* cells whose sum int32 holds */
         std::vector<int64_t> sums(outputs_);
+        std::vector<int32_t> some(outputs_);
+        const auto take = [&] {
+            for (int64_t c = 0; c < channels; c++)
+                sums[c] += some[c];
+            std::fill(some.begin(), some.end(), 0);
+        };
         for (int64_t n = 0; n < count; n++) {
             std::fill(sums.begin(), sums.end(), 0);
+            int64_t cells = 0;
             cells_of(given, first + n, [&](int64_t cell, int64_t place) {
-                const int16_t *x = picture + place * channels;
-                const int16_t *w = each_cell_.data() + cell * outputs_;
-                for (int64_t c = 0; c < channels; c++)
-                    sums[c] += static_cast<int32_t>(x[c]) * w[c];
+                add_cell(picture + place * channels, each_cell_.data() + cell * outputs_, channels,
+                         some.data());
+                if (++cells % MOST == 0)
+                    take();
             });
+            take();
             groups_[0].store(sums.data(), y + n * outputs_ * bytes);
         }
         return;
     }
-    constexpr int64_t SOME = 16; /* windows whose rows lie in the caches */
+    constexpr int64_t SOME = 24; /* windows whose rows lie in the caches */
     const int64_t deep = groups_[0].deep(), outputs = groups_[0].outputs();
     std::vector<int16_t> rows(SOME * deep);
     for (int64_t n = 0; n < count; n += SOME) {

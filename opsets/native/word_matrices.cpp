@@ -9,16 +9,24 @@
 namespace qpasses {
 namespace {
 
-constexpr int64_t TALL = 4, WIDE = 16, BLOCK = 256;
+constexpr int64_t TALL = 8, WIDE = 16;
 constexpr int64_t PART = 1 << 20;            /* so many products of levels double holds the sum of */
 constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: adding it rounds to an integer */
 constexpr double EXACT = 9007199254740992.0; /* 2**53 */
+constexpr double LARGEST = 4611686018427387904.0; /* 2**62 */
 
-/* Of sums to levels, and where their codes end. */
-struct Scaling {
-    double scale, low, high, lift, away;
-    int32_t zero;
-};
+/* Sums that are in registers at once, and how many of them in one. */
+namespace plain {
+constexpr int64_t ROWS = 2, COLUMNS = 8, LANES = 2;
+}
+#if QPASSES_SETS > 1
+namespace avx2 {
+constexpr int64_t ROWS = 4, COLUMNS = 8, LANES = 4;
+}
+namespace avx512 {
+constexpr int64_t ROWS = 8, COLUMNS = 16, LANES = 8;
+}
+#endif
 
 #define LOOPS "word_loops.h"
 #include "each_set.h"
@@ -44,9 +52,11 @@ std::vector<double> right_levels(const Tensor &from, int64_t place, int64_t zero
     of_stored(from.type, "a matrix", [&](auto code) {
         const auto *codes = from.as<decltype(code)>() + place;
         for (int64_t k = 0; k < length; k++)
-            for (int64_t n = 0; n < columns; n++)
-                found[n / WIDE * WIDE * length + k * WIDE + n % WIDE] =
-                    static_cast<double>(codes[k * columns + n] - zero);
+            for (int64_t first = 0; first < columns; first += WIDE) {
+                double *row = found.data() + first * length + k * WIDE;
+                for (int64_t n = 0; n < std::min(WIDE, columns - first); n++)
+                    row[n] = static_cast<double>(codes[k * columns + first + n] - zero);
+            }
     });
     return found;
 }
@@ -54,36 +64,44 @@ std::vector<double> right_levels(const Tensor &from, int64_t place, int64_t zero
 WordCodes::WordCodes(const Requantization &rounding, int64_t multiplier, int64_t shift,
                      const Ends &ends, Type type, int64_t reach)
     : exact_(AnyRounding(rounding), multiplier, shift), ends_(ends), type_(type),
-      scale_(std::ldexp(static_cast<double>(multiplier), -static_cast<int>(shift))),
-      lift_(0), away_(0) {
+      rounding_(rounding.last), scaling_({}),
+      long_scaling_({multiplier, shift, ends.zero, ends.low, ends.high}) {
     const double half = std::ldexp(0.5, -static_cast<int>(shift)); /* of the last bit */
-    lift_ = rounding.last == Rounding::HALF_UP ? half : 0;
-    away_ = rounding.last == Rounding::HALF_AWAY ? half : 0;
+    scaling_.scale = 2 * half * static_cast<double>(multiplier);
+    scaling_.low = static_cast<double>(ends.low - ends.zero);
+    scaling_.high = static_cast<double>(ends.high - ends.zero);
+    scaling_.lift = rounding.last == Rounding::HALF_UP ? half : 0;
+    scaling_.away = rounding.last == Rounding::HALF_AWAY ? half : 0;
+    scaling_.zero = static_cast<int32_t>(ends.zero);
     const double largest = static_cast<double>(reach);
-    const double halves = lift_ + away_ > 0 ? 2 : 1;
+    const double products = largest * std::fabs(static_cast<double>(multiplier));
+    const double halves = rounding.last == Rounding::HALF_TO_EVEN ? 1 : 2;
     sums_are_doubles_ = largest <= EXACT;
-    in_double_ = !rounding.is_twice && sums_are_doubles_ &&
-                 largest * std::fabs(static_cast<double>(multiplier)) * halves <= EXACT;
+    in_double_ = !rounding.is_twice && sums_are_doubles_ && products * halves <= EXACT;
+    in_int64_ = !rounding.is_twice && sums_are_doubles_ && products < LARGEST;
     of_stored(type, "a product", [](auto) {});
 }
 
+template <typename Y>
+void WordCodes::store_as(const double *sums, int64_t count, Y *y) const {
+    if (in_double_)
+        BEST(word_codes<Y>)(scaling_, sums, count, y);
+    else if (rounding_ == Rounding::HALF_TO_EVEN)
+        BEST(long_codes<Y, Rounding::HALF_TO_EVEN>)(long_scaling_, sums, count, y);
+    else if (rounding_ == Rounding::HALF_UP)
+        BEST(long_codes<Y, Rounding::HALF_UP>)(long_scaling_, sums, count, y);
+    else
+        BEST(long_codes<Y, Rounding::HALF_AWAY>)(long_scaling_, sums, count, y);
+}
+
 void WordCodes::store(const double *sums, int64_t count, void *y, int64_t to) const {
-    const Scaling given = {scale_, static_cast<double>(ends_.low - ends_.zero),
-                           static_cast<double>(ends_.high - ends_.zero), lift_, away_,
-                           static_cast<int32_t>(ends_.zero)};
-    int16_t words[BLOCK];
-    int64_t wide[BLOCK];
-    for (int64_t k = 0; k < count; k += BLOCK) {
-        const int64_t some = std::min(BLOCK, count - k);
-        if (in_double_) {
-            BEST(word_codes)(given, sums + k, some, words);
-            for (int64_t n = 0; n < some; n++)
-                qpasses::store(type_, words[n], y, to + k + n);
-        } else {
-            std::copy(sums + k, sums + k + some, wide);
-            store(wide, some, y, to + k);
-        }
-    }
+    if (!in_double_ && !in_int64_)
+        for (int64_t k = 0; k < count; k++)
+            qpasses::store(type_, ends_(exact_(static_cast<int64_t>(sums[k]))), y, to + k);
+    else if (type_ == INT16)
+        store_as(sums, count, static_cast<int16_t *>(y) + to);
+    else
+        store_as(sums, count, static_cast<uint8_t *>(y) + to);
 }
 
 void WordCodes::store(const int64_t *sums, int64_t count, void *y, int64_t to) const {
@@ -102,15 +120,15 @@ void multiply(const std::vector<double> &left, const std::vector<double> &right,
             const int64_t width = std::min(WIDE, columns - n);
             const int64_t rows = std::min(TALL, count - row);
             if (codes.sums_are_doubles()) {
-                sums(a, length, b, length, some[0]);
+                sums(a, length, b, length, rows, some[0]);
                 for (int64_t r = 0; r < rows; r++)
                     codes.store(some[r], width, y, to + (row + r) * columns + n);
                 continue;
             }
             std::fill(all[0], all[0] + TALL * WIDE, int64_t{0});
             for (int64_t k = 0; k < length; k += PART) {
-                sums(a + k, length, b + k * WIDE, std::min(PART, length - k), some[0]);
-                for (int64_t place = 0; place < TALL * WIDE; place++)
+                sums(a + k, length, b + k * WIDE, std::min(PART, length - k), rows, some[0]);
+                for (int64_t place = 0; place < rows * WIDE; place++)
                     all[0][place] += static_cast<int64_t>(some[0][place]);
             }
             for (int64_t r = 0; r < rows; r++)

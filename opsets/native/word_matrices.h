@@ -16,8 +16,19 @@ std::vector<double> left_levels(const Tensor &from, int64_t place, int64_t zero,
 std::vector<double> right_levels(const Tensor &from, int64_t place, int64_t zero, int64_t length,
                                  int64_t columns);
 
+/* Of sums to levels, and where these end: ``lift`` and ``away`` say how they are rounded. */
+struct LevelScaling {
+    double scale, low, high, lift, away;
+    int32_t zero;
+};
+
+/* The same on integers. */
+struct LongScaling {
+    int64_t multiplier, shift, zero, low, high;
+};
+
 /* How sums that are ``reach`` in size at most become codes: in double where that holds all
-   products with the multiplier, else in 128 bits. */
+   products with the multiplier, else in int64, else in 128 bits. */
 class WordCodes {
   public:
     WordCodes(const Requantization &rounding, int64_t multiplier, int64_t shift, const Ends &ends,
@@ -33,8 +44,12 @@ class WordCodes {
     Rescaling exact_;
     Ends ends_;
     Type type_;
-    double scale_, lift_, away_;
-    bool sums_are_doubles_, in_double_;
+    Rounding rounding_;
+    LevelScaling scaling_;
+    LongScaling long_scaling_;
+    bool sums_are_doubles_, in_double_, in_int64_;
+
+    template <typename Y> void store_as(const double *sums, int64_t count, Y *y) const;
 };
 
 /* y [count, columns] from the place ``to`` on. */

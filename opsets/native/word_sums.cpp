@@ -13,41 +13,49 @@
 namespace qpasses {
 namespace {
 
-namespace plain {
-typedef int16_t Words __attribute__((vector_size(32)));
-typedef int32_t Sums __attribute__((vector_size(64)));
+constexpr int MOST = 8; /* rows at once */
+constexpr int64_t PANEL = 16; /* outputs whose weights lie side by side, in pairs */
+constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: less than 2**31 more is rounded */
 
-inline Sums add(Sums sums, Words left, Words right) {
-    return sums + __builtin_convertvector(left, Sums) * __builtin_convertvector(right, Sums);
+typedef int32_t Lanes __attribute__((vector_size(4 * PANEL)));
+
+namespace plain {
+constexpr int MOST_ROWS = 2;
+
+inline void add(Lanes &sums, const Lanes &pairs, int32_t pair) {
+    const int32_t first = static_cast<int16_t>(pair), second = pair >> 16;
+    sums += ((pairs << 16) >> 16) * first + (pairs >> 16) * second;
 }
 #include "word_sum_loops.h"
 }
 #if QPASSES_SETS > 1
 BEGIN_AVX2
 namespace avx2 {
-using Words = __m256i;
-using Sums = __m256i;
+constexpr int MOST_ROWS = 2;
 
-inline Sums add(Sums sums, Words left, Words right) {
-    return _mm256_add_epi32(sums, _mm256_madd_epi16(left, right));
+inline void add(Lanes &sums, const Lanes &pairs, int32_t pair) {
+    const __m256i both = _mm256_set1_epi32(pair);
+    __m256i part[2], found[2];
+    __builtin_memcpy(part, &pairs, sizeof part);
+    __builtin_memcpy(found, &sums, sizeof found);
+    for (int k = 0; k < 2; k++)
+        found[k] = _mm256_add_epi32(found[k], _mm256_madd_epi16(part[k], both));
+    __builtin_memcpy(&sums, found, sizeof sums);
 }
 #include "word_sum_loops.h"
 }
 END_SET
 BEGIN_AVX512
 namespace avx512 {
-using Words = __m512i;
-using Sums = __m512i;
+constexpr int MOST_ROWS = 6;
 
-inline Sums add(Sums sums, Words left, Words right) {
-    return _mm512_dpwssd_epi32(sums, left, right);
+inline void add(Lanes &sums, const Lanes &pairs, int32_t pair) {
+    sums = (Lanes)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)pairs, _mm512_set1_epi32(pair));
 }
 #include "word_sum_loops.h"
 }
 END_SET
 #endif
-
-constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: less than 2**31 more is rounded */
 
 } // namespace
 
@@ -55,66 +63,63 @@ WordSums::WordSums(const std::vector<int16_t> &weights, int64_t length, std::vec
                    const std::vector<int64_t> &multiplier, const std::vector<int64_t> &shift,
                    const Requantization &how, int64_t zero, int64_t least, int64_t most,
                    Type result)
-    : deep_((length + STEP - 1) / STEP * STEP), bias_(std::move(bias)), rounding_(how.last),
-      zero_(zero), low_(static_cast<double>(least - zero)),
-      high_(static_cast<double>(most - zero)), result_(result) {
+    : deep_((length + 1) / 2 * 2), result_(result) {
     if (how.is_twice)
         throw std::runtime_error("sums of words that are rounded twice");
     for (int64_t each : {zero, least, most})
         must_be_from(each, -0x8000, 0x7fff, "an end of codes");
-    weights_.assign(deep_ * outputs(), 0);
+    levels_ = {std::move(bias),
+               {},
+               static_cast<double>(least - zero),
+               static_cast<double>(most - zero),
+               how.last == Rounding::HALF_UP ? 1.0 : 0.0,
+               how.last == Rounding::HALF_AWAY ? 1.0 : 0.0,
+               static_cast<int32_t>(zero)};
+    const int64_t panels = (outputs() + PANEL - 1) / PANEL;
+    weights_.assign(panels * deep_ * PANEL, 0);
     for (int64_t m = 0; m < outputs(); m++) {
-        std::copy_n(weights.begin() + m * length, length, weights_.begin() + m * deep_);
+        int16_t *to = weights_.data() + m / PANEL * deep_ * PANEL + m % PANEL * 2;
+        for (int64_t k = 0; k < length; k++)
+            to[k / 2 * 2 * PANEL + k % 2] = weights[m * length + k];
         must_be_from(shift[m], 1, 62, "a shift");
-        scale_.push_back(std::ldexp(static_cast<double>(multiplier[m]), -static_cast<int>(shift[m])));
+        levels_.scale.push_back(
+            std::ldexp(static_cast<double>(multiplier[m]), -static_cast<int>(shift[m])));
     }
 }
 
-/* To the nearest: of what lies in the middle as the rounding says. */
-int32_t WordSums::level(double value) const {
-    value = std::min(std::max(value, low_ - 1), high_ + 1);
-    double found = value + MAGIC - MAGIC;
-    const double rest = value - found;
-    if (rounding_ == Rounding::HALF_UP && rest == 0.5)
-        found += 1;
-    if (rounding_ == Rounding::HALF_AWAY && std::fabs(rest) == 0.5 && (rest > 0) == (value > 0))
-        found += 2 * rest;
-    return static_cast<int32_t>(std::min(std::max(found, low_), high_));
-}
-
-template <typename Y> void WordSums::put(int64_t output, int64_t sum, Y *y) const {
-    const double value = static_cast<double>(sum + bias_[output]) * scale_[output];
-    y[output] = static_cast<Y>(level(value) + zero_);
-}
-
 void WordSums::run(const int16_t *rows, int64_t count, void *y, int64_t y_step) const {
-    constexpr int ROWS = 4;
-    const auto many = BEST(dots<ROWS>);
-    const auto one = BEST(dots<1>);
+    const auto two = BEST(some_rows<2>);
+    const auto one = BEST(some_rows<1>);
     of_bits(result_, "sums of words", [&](auto code) {
         using Y = decltype(code);
-        for (int64_t first = 0; first < count; first += ROWS) {
-            const int64_t some = std::min<int64_t>(ROWS, count - first);
-            int64_t sums[ROWS];
-            for (int64_t m = 0; m < outputs(); m++) {
-                const int16_t *weights = weights_.data() + m * deep_;
-                if (some == ROWS)
-                    many(rows + first * deep_, weights, deep_, sums);
-                for (int64_t r = 0; r < some; r++) {
-                    if (some < ROWS)
-                        one(rows + (first + r) * deep_, weights, deep_, sums + r);
-                    put(m, sums[r], static_cast<Y *>(y) + (first + r) * y_step);
-                }
+        const auto store = BEST(store_levels<Y>);
+        int64_t sums[MOST * 2 * PANEL];
+        for (int64_t first = 0; first < outputs();) {
+            const int64_t wide = outputs() - first > PANEL ? 2 * PANEL : PANEL;
+            const int64_t some = std::min(wide, outputs() - first);
+            const int16_t *weights = weights_.data() + first * deep_;
+            for (int64_t row = 0; row < count;) {
+                const int64_t done = (wide > PANEL ? two : one)(rows + row * deep_, count - row,
+                                                                deep_, weights, sums);
+                for (int64_t r = 0; r < done; r++)
+                    store(levels_, sums + r * wide, first, some,
+                          static_cast<Y *>(y) + (row + r) * y_step);
+                row += done;
             }
+            first += wide;
         }
     });
 }
 
 void WordSums::store(const int64_t *sums, void *y) const {
     of_bits(result_, "sums of words", [&](auto code) {
-        for (int64_t m = 0; m < outputs(); m++)
-            put(m, sums[m], static_cast<decltype(code) *>(y));
+        BEST(store_levels<decltype(code)>)(levels_, sums, 0, outputs(),
+                                           static_cast<decltype(code) *>(y));
     });
+}
+
+void add_cell(const int16_t *x, const int16_t *w, int64_t count, int32_t *sums) {
+    BEST(add_cell)(x, w, count, sums);
 }
 
 void to_words(const Tensor &x, int64_t first, int64_t count, int64_t zero, int16_t *to) {

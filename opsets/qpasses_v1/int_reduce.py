@@ -13,7 +13,7 @@ from opsets.declaration import Constant, Data, Scaling, Shift, ends
 from opsets.division import DIVIDED_IN_DOUBLE, divided, fits_double
 from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
-from opsets.op import Attributes, Body, Constants, Op, all_of, reads_bytes
+from opsets.op import Attributes, Body, Constants, Op, all_of, reads_bytes, reads_words
 from opsets.portable import bodies_of_product, portable_overload, rounds
 from opsets.rounding import NodeRounding, requantize
 
@@ -27,13 +27,16 @@ axes <axes> (x) => (axes, x_shape, count) {
 """)
 
 _SUM = fragment("""
-sum <keepdims> (x, x_zero, axes) => (acc) {
-    wide     = Cast <to = 6> (x)                                           # 6 is INT32
-    origin   = Cast <to = 6> (x_zero)
+sum <keepdims, type> (x, x_zero, axes) => (acc) {
+    wide     = Cast <to = @type> (x)
+    origin   = Cast <to = @type> (x_zero)
     levels   = Sub (wide, origin)
     acc      = ReduceSum <keepdims: int = @keepdims> (levels, axes)
 }
 """)
+
+_INT32_SUM, _INT64_SUM = (_SUM.having(type=each) for each in (6, 7))
+"""Of bytes, and of words, of which 65,536 leave int32."""
 
 _MATRIX_SUM = fragment("""
 matrix_sum <keepdims> (x, x_zero, axes, x_shape, count) => (acc) {
@@ -137,9 +140,20 @@ def _bodies() -> Sequence[Body]:
                 _AXES + _MATRIX_SUM + after,
                 accepts=all_of(rounds(rounding), _reduces_the_last, reads_bytes),
             ),
-            Body(name, "portable", _AXES + _SUM + after, accepts=rounds(rounding)),
+            Body(
+                name,
+                "portable",
+                _AXES + _INT32_SUM + after,
+                accepts=all_of(rounds(rounding), reads_bytes),
+            ),
+            Body(
+                name.replace("portable", "portable_words", 1),
+                "portable",
+                _AXES + _INT64_SUM + after,
+                accepts=all_of(rounds(rounding), reads_words),
+            ),
         ]
-    twice = bodies_of_product(_AXES + _SUM + _WIDE, "shift", ("wide_acc", "wide_m"))[
+    twice = bodies_of_product(_AXES + _INT32_SUM + _WIDE, "shift", ("wide_acc", "wide_m"))[
         len(ROUNDINGS) :
     ]
     return [

@@ -87,6 +87,6 @@ INT_RESCALE = Op(
     scaling=Scaling.RATIO,
     laws={"monotone": _monotone},
     formula="y = clamp(round((x - x_zero) * multiplier / 2**shift) + y_zero, y_min, y_max): "
-    "16 bits of a residual stream for a node that reads 8.",
+    "16 bits of a residual stream for a node that reads 8, or what clamps make of 16.",
     source="Source: TOSA's RESCALE.",
 )

@@ -14,8 +14,8 @@ from opsets.laws import order_moves_with_the_row
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import STORE, portable_overload, rounds
 
-LARGEST_NUMERATOR = 1 << 40
-"""Of the numerators: an accumulator of 32 bits and an output of 8."""
+LARGEST_NUMERATORS = {1: 1 << 40, 2: 1 << 48}
+"""By the bytes of an output: an accumulator of 32 bits and as many as that."""
 
 _INDEX = fragment("""
 index <axis> (x) => (axes, code, distance) {
@@ -126,8 +126,9 @@ def _is_exact_in_double(constants: Constants, _attributes: Attributes) -> bool:
     Likewise (2 N + S) / (2 S), where it is not whole, is 1 / (2 S) or more below the next
     whole number, and stays below it.
     """
-    numerators = constants["numerators"]
-    is_within = 0 <= int(numerators.min()) <= int(numerators.max()) <= LARGEST_NUMERATOR
+    numerators, itemsize = constants["numerators"], constants["y_zero"].dtype.itemsize
+    largest = LARGEST_NUMERATORS[itemsize]
+    is_within = 0 <= int(numerators.min()) <= int(numerators.max()) <= largest
     return is_within and int(constants["denominators"].min()) >= 0
 
 
@@ -215,9 +216,9 @@ TABLE_SOFTMAX = Op(
         "x": Data("T"),
         "denominators": Constant("int32", (256,)),
         "numerators": Constant("int64", (256,)),
-        **ends("T"),
+        **ends("Y"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "axis": Axis(),
         "published": SWITCH,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
-from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATOR
+from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATORS
 from qpasses.ir.runtime import run_op
 
 _BITS = 200
@@ -56,6 +56,7 @@ def table_errors(
     Numerators that saturate count as right.
     """
     terms, parts = (given[name].tolist() for name in ("denominators", "numerators"))
+    most = LARGEST_NUMERATORS[given["y_zero"].dtype.itemsize]
     real = [terms[0] * each for each in _exponentials(x_scale)]
     step, unit = Fraction(y_scale), 1 << _BITS  # all that follows has one denominator
     whole, shares = step.numerator * unit, [step.denominator * each for each in real]
@@ -63,7 +64,7 @@ def table_errors(
         [Fraction(abs(n * unit - each), unit) for n, each in zip(terms, real, strict=True)],
         [
             Fraction(0)
-            if n == LARGEST_NUMERATOR and each > n * whole
+            if n == most and each > n * whole
             else Fraction(abs(n * whole - each), whole)
             for n, each in zip(parts, shares, strict=True)
         ],
@@ -117,8 +118,9 @@ def differing_rows(
 
     Optimized and not, along the node's own axis, which is negative.
     """
-    top = np.iinfo(given["y_zero"].dtype).max
-    rows = (top - worst_rows(given, length)).astype(given["y_zero"].dtype)
+    dtype = given["y_zero"].dtype
+    dtype = np.dtype(np.uint8) if dtype.itemsize > 1 else dtype  # of x, whose type is not told
+    rows = (np.iinfo(dtype).max - worst_rows(given, length)).astype(dtype)
     x = rows.reshape(*rows.shape, *[1] * (-attributes["axis"] - 1))
     inputs = [x, *(given[name] for name in list(OPS["TableSoftmax"].inputs)[1:])]
     expected = OPS["TableSoftmax"].reference(*inputs, **attributes)
@@ -143,7 +145,7 @@ def worst_rows(given: Constants, length: int) -> Int64:
     alike[:, 0] = pair[:, 0] = 0
     pair[:, 1:2] = distance[:, None]
     steps = max(1, int(given["y_max"]) - int(given["y_zero"]))
-    ties = np.arange(0, steps, every) + 0.5
+    ties = np.arange(0, steps, every * -(-steps // 256)) + 0.5
     near = [
         _summing_to(given["numerators"][code] / ties, code, given["denominators"], length)
         for code in (0, 20)

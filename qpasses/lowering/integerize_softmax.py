@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from opsets.realised import quotient_rounding
 from qpasses.ir.graph import Graph, Node, is_float, rank
 from qpasses.ir.patterns import Stored, clamp, stored_input, stored_output
-from qpasses.ir.record import NodeRecord
+from qpasses.ir.record import SIGNALS, NodeRecord
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.lowering.numbers.softmax_tables import largest_entry, softmax_tables
 from qpasses.lowering.put_integer_node import (
@@ -38,7 +38,7 @@ class IntegerizeSoftmax(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Fill the tables for the length of the rows, put TableSoftmax in place."""
         x = stored_input(node.inputs[0], context.settings)
-        found = stored_output(graph, node, context.settings)
+        found = stored_output(graph, node, context.settings, SIGNALS)
         if context.settings.softmax != "table" or (x is None and found is None):
             return NOT_MINE  # another form, or in float
         if x is None or found is None:
@@ -51,7 +51,9 @@ class IntegerizeSoftmax(Pass):
             return largest
         y, behind = found
         meaning, name = y.quantization, node.name
-        below, above = softmax_tables(x.quantization.scale, meaning.scale, largest)
+        below, above = softmax_tables(
+            x.quantization.scale, meaning.scale, largest, meaning.zero.dtype.itemsize
+        )
         tables: dict[str, NDArray[Any]] = {"denominators": below, "numerators": above}
         rounding = quotient_rounding(context.target)
         attributes = {"axis": axis, "published": 0, "rounding": rounding}

@@ -24,7 +24,9 @@ from qpasses.place.rescaling import Edge
 from qpasses.place.residuals import residual_streams, stored_end
 from qpasses.place.ties import Ties
 
-COMPUTING = frozenset({"Conv", "Gemm", "MatMul", "ReduceMean", "ReduceSum"})
+COMPUTING = frozenset({"Conv", "Gemm", "MatMul", "ReduceMean", "ReduceSum"}) | {
+    *("AveragePool", "GlobalAveragePool", "Resize"),
+}
 """Ops that read and write 16 bits."""
 
 PAIRS = frozenset({"Add", "Div", "Mul", "Sub"})
@@ -121,7 +123,10 @@ class _Able:
     def __init__(self, chosen: Plan, settings: Settings) -> None:
         self._computing = {id(node) for node in chosen.computing}
         self._integer = chosen.integer
-        self._norms = settings.layernorm == "exact"
+        self._writing = {
+            *(NORMS if settings.layernorm == "exact" else ()),
+            *(["Softmax"] if settings.softmax == "table" else ()),
+        }
         self._ends = {stored_end(node, chosen): node for node in chosen.computing}
         self._tables = set[int]()
         for source, end in chosen.chains:
@@ -139,8 +144,9 @@ class _Able:
         node = self._ends.get(tensor.name) or producer(tensor)
         if node is None or id(node) not in self._integer or moves_words(node):
             return ""
-        is_norm = node.op in NORMS and self._norms
-        is_able = self._takes(node) or (id(node) in self._computing and is_norm)
+        is_able = self._takes(node) or (
+            id(node) in self._computing and node.op in self._writing
+        )
         return "" if is_able else f"{node.op} writes no 16 bits"
 
     def reads_stream(self, node: Node, meaning: Quantization) -> bool:

@@ -20,8 +20,8 @@ HEAD = "<!-- written by `make docs` from opsets/qpasses_v1/{module}.py: change i
 
 LETTERS: Mapping[str, str] = {
     "T": f"{' or '.join(BYTES)}, one of them throughout a node",
-    "U": f"{' or '.join(BYTES)}, one of them throughout a node",
     "W": f"{' or '.join(BYTES)}, each by itself",
+    "X": f"{', '.join(SIGNALS[:-1])} or {SIGNALS[-1]}, one of them throughout a node",
     "Y": f"{', '.join(SIGNALS[:-1])} or {SIGNALS[-1]}, one of them throughout a node",
     "S": f"{', '.join(SIGNALS[:-1])} or {SIGNALS[-1]}, each by itself",
 }

@@ -86,8 +86,9 @@ def random_feeds(model):
         kind = value.type.tensor_type
         shape = [dim.dim_value or FREE_DIMENSION for dim in kind.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-        low = -128 if dtype == np.int8 else 0
-        stored = rng.integers(low, low + 256, shape)
+        low, codes = (-32768, 65536) if dtype == np.int16 else (0, 256)
+        low = -128 if dtype == np.int8 else low
+        stored = rng.integers(low, low + codes, shape)
         feeds[value.name] = (rng.normal(size=shape) if dtype == np.float32 else stored).astype(
             dtype
         )

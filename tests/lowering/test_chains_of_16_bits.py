@@ -3,6 +3,8 @@
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import numpy_helper
 
 from opsets.table_rules import NEAR
@@ -12,6 +14,7 @@ from qpasses.ir.edges import codes, dequantize
 from qpasses.ir.edges import quantize as store
 from qpasses.ir.record import Quantization
 from tests.support.small_models import model, numbers, session
+from tests.support.thoroughness import thoroughly
 
 FEEDS = [{"x": numbers(2, 3, 4, seed=seed)} for seed in range(2)]
 ENDS = {
@@ -36,9 +39,9 @@ CURVES = {
 KNOTS = {"Sigmoid", "Gelu", "LeakyRelu", "HardSwish", "SiLU"}
 
 
-def between(x, y, body, **constants):
+def between(x, y, body, known=ENDS, **constants):
     """A model that is quantized already, of one node between stored x and y."""
-    ends = {"x": ENDS[x], "y": ENDS[y]}
+    ends = {"x": known[x], "y": known[y]}
     numbers_of = {f"{n}_scale": np.float32(q.scale) for n, q in ends.items()}
     numbers_of |= {f"{n}_zero": q.zero for n, q in ends.items()}
     text = f"""g (float[N, 3, 4] x) => (float[N, 3, 4] y) {{
@@ -108,6 +111,36 @@ def test_clamps_are_a_multiplier_and_ends_of_codes(x, y, body, low, high):
     real = np.clip(dequantize(codes(ENDS[x]), ENDS[x]), low, high)
     stored = store(on_all_codes(result.model, ENDS[x]), ENDS[y])
     assert np.abs(stored.astype(int) - store(real, ENDS[y])).max() <= 1
+
+
+@st.composite
+def stored(draw):
+    """Scales of any size and zero points, those of 16 bits at 0."""
+    found = {}
+    for dtype in ENDS:
+        scale = float(np.float32(draw(st.floats(2**-20, 2**4)) / (1 if "8" in dtype else 256)))
+        zero = draw(st.integers(0, 127)) if "8" in dtype else 0
+        found[dtype] = Quantization(scale, zero, dtype)
+    return found
+
+
+@thoroughly(60)
+@given(
+    ends=st.sampled_from(TO_WORDS),
+    known=stored(),
+    curve=st.sampled_from([*(CURVES.keys() - {"none"}), "Relu", "PRelu"]),
+    options=st.sampled_from([{}, {"target": "exact"}, {"target": "bm1684x"}]),
+)
+def test_whatever_the_scales_are_nodes_are_proved_and_verified(ends, known, curve, options):
+    constants = {"slopes": numbers(3, 1)} if curve == "PRelu" else {}
+    others = {"Relu": "[f] b = Relu (d)", "PRelu": SLOPES[0][0]}
+    body = others[curve] if curve in others else CURVES[curve]
+    original = between(*ends, body, known, **constants)
+    result = quantize(original, FEEDS, **options)
+    assert result.verdict in ("ok", "incomplete")
+    for each in result.report["summary"]["float_nodes"]:
+        assert each["reason"] and (curve in others or "express" in each["reason"])
+    assert verify(result.model, original, FEEDS).verdict == result.verdict
 
 
 SLOPES = [

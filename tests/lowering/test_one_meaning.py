@@ -96,6 +96,19 @@ def block():
     return model(BLOCK, **weights, **{k: np.float32(v) for k, v in constants.items()})
 
 
+WORDS = """
+g (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) {
+    q = QuantizeLinear (x, scale, zero) d = DequantizeLinear (q, scale, zero)
+    s = Tanh (d) sq = QuantizeLinear (s, scale, zero) y = DequantizeLinear (sq, scale, zero)
+    e = Exp (d) eq = QuantizeLinear (e, scale, zero) z = DequantizeLinear (eq, scale, zero)
+}"""
+"""Already quantized to 16 bits: a function that lines are near, and one that has a corner."""
+
+
+def words():
+    return model(WORDS, opset=21, scale=np.float32(2**-13), zero=np.int16(0))
+
+
 PUBLISHED = {"softmax": "ibert", "gelu": "ibert", "layernorm": "ivit"}
 CASES = {
     "pictures": (pictures, (1, 4, 8, 8), {}),
@@ -107,6 +120,7 @@ CASES = {
     "a free size": (of_free_size, (1, 4, 8, 8), {}),
     "a block": (block, (1, 5, 8), {"softmax": "shiftmax", "gelu": "shift"}),
     "channels": (channel_net, (1, 3, 8, 8), {"activation_scales": "per-channel"}),
+    "16 bits": (words, (1, 4), {}),
     "a stream": (block, (1, 5, 8), {"residual_type": "int16", **PUBLISHED}),
 }
 OF_OTHER_TARGETS = {"IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"}

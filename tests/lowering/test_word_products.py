@@ -11,16 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
+from opsets.errors import ModelError
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1 import OPS
 from opsets.target import load_target
 from opsets.words import EXACT, multiplier_bits, reach_of_product
-from qpasses import quantize, verify
+from qpasses import export, quantize, verify
 from qpasses.evidence.prove_words import product_bound
+from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import OPSET
 from qpasses.lowering.numbers.word_numbers import word_multiplier
 from tests.support.op_cases import CASES
-from tests.support.small_models import model, numbers
+from tests.support.small_models import model, numbers, session
 from tests.support.thoroughness import thoroughly
 
 WIDTH = 8
@@ -240,3 +242,66 @@ def test_a_scale_of_the_record_that_was_changed_is_found(op, storing):
     entry = next(p for p in value.metadata_props if p.key == "qpasses.scale")
     entry.value = str(float(entry.value) * 1.001)
     assert verify(forged, net(op)).report["summary"]["problems"]
+
+
+CONSTANTS = {
+    "IntMul": ("[it] y = Mul (a, k)", (5, WIDTH)),
+    "IntSub": ("[it] y = Sub (k, a)", (5, WIDTH)),
+    "IntMatMul": ("[it] y = MatMul (a, k)", (2, WIDTH, 3)),
+}
+
+
+def stored_as_words(_tensor, values, _context):
+    parameters = Quantization(float(np.float32(np.abs(values).max() / 32767)), 0, "int16")
+    return parameters, parameters.store_all(values)
+
+
+@pytest.mark.parametrize("op", CONSTANTS)
+def test_a_constant_operand_of_words_is_recomputed(op, monkeypatch):
+    body, shape = CONSTANTS[op]
+    text = f"f = MatMul (x, u) [one] a = Add (x, f) {body}"
+    ends = f"(float[2, 5, {WIDTH}] x) => (float[A, B, C] y)"
+    constants = {"u": WEIGHTS["u"], "k": numbers(*shape, seed=4)}
+    made = model(f"g {ends} {{ {text} }}", opset=21, **constants)
+    monkeypatch.setattr("qpasses.place.placement.residual_streams", lambda *_: {"a"})
+    monkeypatch.setattr("qpasses.place.residuals.takes_words", lambda *_: True)
+    monkeypatch.setattr("qpasses.place.placement._operand", stored_as_words)
+    result = quantize(made, feeds(), residual_type="int16")
+    assert evidence(result).op == op and evidence(result).proved
+    assert result.verdict == verify(result.model, made, feeds()).verdict == "ok"
+    place = next(n for n in result.model.graph.node if n.name == "it").input
+    known = {t.name: numpy_helper.to_array(t) for t in result.model.graph.initializer}
+    formal = next(f for f, n in zip(OPS[op].inputs, place, strict=True)
+                  if n in known and known[n].ndim > 1)  # fmt: skip
+    forged = changed(result, formal, lambda stored: stored + (np.arange(stored.size) == 3)
+                     .reshape(stored.shape))  # fmt: skip
+    assert verify(forged, made).report["summary"]["problems"]
+
+
+FORMALS = [f"{n}_{part}" for n in "aby" for part in ("multiplier", "shift")]
+
+
+@pytest.mark.parametrize("formal", FORMALS)
+def test_a_difference_whose_operands_are_rounded_is_recomputed_too(formal, storing):
+    result = storing("IntSub", ["a", "y"], target="ivit")
+    node, _ = types_of(result)
+    assert node.op_type == "IntRescaledSub" and evidence(result).proved
+    assert evidence(result).kind == "bounded"
+    assert verify(result.model, net("IntSub"), feeds()).verdict == result.verdict
+    forged = changed(result, formal, lambda number: number + 1)
+    assert verify(forged, net("IntSub")).report["summary"]["problems"]
+
+
+@pytest.mark.parametrize("op", BODIES)
+def test_a_model_of_standard_ops_gives_the_same_integers(op, storing):
+    ours = storing(op, ["a", "b", "y"])
+    theirs = storing(op, ["a", "b", "y"], emit="standard")
+    for feed in feeds(2):
+        found, expected = (session(each.model).run(None, feed)[0] for each in (theirs, ours))
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_products_of_16_bit_matrices_are_refused_as_tosa_by_name(storing):
+    result = storing("IntMatMul", ["a", "b", "y"], integer_io=True)
+    with pytest.raises(ModelError, match=r"'it'.*16-bit integers"):
+        export(result.model, input_shape={"x_quantized": [2, 5, WIDTH]})

@@ -1,5 +1,6 @@
 """Reductions, norms and moves of 16 bits: integer, proved, verified, as precise as that."""
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -37,14 +38,26 @@ NODES = {
 LEAST_SQNR = 70
 """In dB, of random normal numbers stored in 16 bits, before and behind; 8 bits have 40."""
 
+ROWS_OF_BYTES = {
+    "softmax": ("TableSoftmax", "Softmax (x)", {}),
+    "softmax of columns": ("TableSoftmax", "Softmax <axis = 1> (x)", {}),
+}
+"""Those that read 8 bits and write 16."""
+
+ALL = NODES | ROWS_OF_BYTES
+
 ENDS = {"words to words": (), "words to bytes": ("y",), "bytes to words": ("x",)}
 FEED = {"x": numbers(2, 4, 5, 6)}
 
 every_node = pytest.mark.parametrize("name", NODES)
+every_end = pytest.mark.parametrize(
+    ("name", "ends"),
+    [*itertools.product(NODES, ENDS), *((name, "bytes to words") for name in ROWS_OF_BYTES)],
+)
 
 
 def float_model(name):
-    _op, node, weights = NODES[name]
+    _op, node, weights = ALL[name]
     text = f"g (float[2, 4, 5, 6] x) => (float[] y) {{ [it] y = {node} }}"
     opset = 23 if "RMS" in node else 21
     return model(text, opset=opset, ir_version=10, **weights)
@@ -59,13 +72,12 @@ def outputs(of):
     return Session(of, optimize=False).run(None, FEED)
 
 
-@every_node
-@pytest.mark.parametrize("ends", ENDS)
+@every_end
 @pytest.mark.parametrize("bodies", ["portable", "onnxruntime"])
 def test_a_node_is_integer_proved_and_verified(name, ends, bodies):
     found = made(name, ENDS[ends], bodies=bodies)
     assert found.declined == {}
-    assert NODES[name][0] in [node.op_type for node in found.integer.graph.node]
+    assert ALL[name][0] in [node.op_type for node in found.integer.graph.node]
     assert {each.problem for each in found.evidence.values()} == {""}
     assert all(each.proved and each.mismatches == 0 for each in found.evidence.values())
     assert found.floats.differences(found.integer) == []
@@ -83,8 +95,7 @@ def test_words_are_as_precise_as_16_bits(name):
     assert 10 * np.log10(np.square(real.astype(np.float64)).mean() / noise) > LEAST_SQNR
 
 
-@every_node
-@pytest.mark.parametrize("ends", ENDS)
+@every_end
 def test_a_number_that_is_one_off_is_found(name, ends):
     found = made(name, ENDS[ends])
     for constant in found.integer.graph.initializer:

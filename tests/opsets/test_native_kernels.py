@@ -347,7 +347,7 @@ MALFORMED = {
     ),
     "results of another type": (
         "IntReduce",
-        [CODES, np.uint8(0), *map(np.int32, (1 << 20, 22)), *3 * [np.int16(0)]],
+        [CODES, np.uint8(0), *map(np.int32, (1 << 20, 22)), *3 * [np.int8(0)]],
         {"axes": [-1], "keepdims": 1, "mean": 0, "rounding": "half_to_even"},
     ),
     "a divisor beyond int64": (

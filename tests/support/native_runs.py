@@ -161,6 +161,8 @@ def softmaxes(rng):
     for cells in range(1, 71):
         inputs = [bytes_of(rng, 3, cells), *tables, *ends(np.uint8, 100)]
         yield f"length {cells}", Case(inputs, attributes)
+        wide = [inputs[0], tables[0], (falling * 32767).astype(np.int64), *ends(np.int16)]
+        yield f"length {cells}, to words", Case(wide, attributes)
     yield from softmaxes_at_ties(rng)
 
 

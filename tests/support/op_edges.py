@@ -623,6 +623,11 @@ def table_softmax(rng, dtype, rounding):
         inputs = [rows_of(rng, dtype, (3, 4, 9)), *tables, y_zero, y_min, y_max]
         attributes = {"axis": axis, "published": 0, "rounding": rounding}
         found[name] = Case(inputs, attributes)
+    steep = np.rint(np.exp(-np.arange(256) * 0.06) * (32767 << 20)).astype(np.int64)
+    words = [np.zeros((), INT16), *whole_range(INT16)]
+    for name in ("the last axis", "the first axis"):
+        of_words = [found[name].inputs[0], tables[0], steep, *words]
+        found[f"{name}, to words"] = Case(of_words, found[name].attributes)
     whole = [all_codes(dtype).reshape(1, 256), *tables, y_zero, y_min, y_max]
     found["all codes in a row"] = Case(whole, found["the last axis"].attributes)
     inputs = found["the last axis"].inputs

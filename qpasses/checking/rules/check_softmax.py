@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATOR
+from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATORS
 from opsets.realised import quotient_rounding
 from qpasses.checking.meaning import (
     DifferenceError,
@@ -40,7 +40,8 @@ def table_softmax(site: Site) -> Iterator[str]:
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, length)
     largest = ((1 << (site.settings.softmax_bits - 1)) - 1) // length
     real = [largest * each for each in exponentials(x.scale)]
-    shares = [min(each / Fraction(y.scale), Fraction(LARGEST_NUMERATOR)) for each in real]
+    most = Fraction(LARGEST_NUMERATORS[y.zero.dtype.itemsize])
+    shares = [min(each / Fraction(y.scale), most) for each in real]
     for name, values, dtype in (
         ("denominators", real, np.int32),
         ("numerators", shares, np.int64),
