@@ -125,6 +125,7 @@ class Scaling(Enum):
     """What the numbers on a node stand for, which its record tells by scales."""
 
     RATIO = "multiplier / 2**shift is the ratio of the scales read to the scale written"
+    QUOTIENT = "multiplier / 2**shift is the scale of a over those of b and of what is written"
     SUM = "each operand has a ratio of its own, to the scale written"
     RESCALED_SUM = "each operand has a ratio to a scale between, and that to the one written"
     SLOPES = "one ratio for codes above the zero point, and that times each slope for others"

@@ -99,7 +99,12 @@ def divided(rounding: Rounding) -> Fragment:
     y = clamp(round(acc * multiplier / (cells * 2**shift)) + y_zero, y_min, y_max), where
     |acc * multiplier| stays below 2**63 and cells * 2**shift below LARGEST_DIVISOR_IN_INT64.
     """
-    return (_DIVISOR + _QUOTIENT + _TIES[rounding] + _ROUNDED + STORE).only("y")
+    return (quotient(rounding) + STORE).only("y")
+
+
+def quotient(rounding: Rounding) -> Fragment:
+    """Those of ``divided`` that end with int64 ``level``, before zero point and clamp."""
+    return (_DIVISOR + _QUOTIENT + _TIES[rounding] + _ROUNDED).only("level")
 
 
 DIVIDED_IN_DOUBLE = (_DIVISOR + _DOUBLES + STORE_DOUBLE).only("y")

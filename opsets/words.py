@@ -131,4 +131,9 @@ to_even (value) => (level) {
 
 def stored_in_double(rounding: Rounding) -> Fragment:
     """Statements that make codes y of ``acc``, a double whose products double holds."""
-    return _SCALE + _VALUE + _ROUNDED[rounding].only("level") + STORE_DOUBLE
+    return _SCALE + _VALUE + value_in_double(rounding)
+
+
+def value_in_double(rounding: Rounding) -> Fragment:
+    """Statements that make codes y of ``value``, any double."""
+    return _ROUNDED[rounding].only("level") + STORE_DOUBLE

@@ -5,7 +5,7 @@ from pathlib import Path
 
 KERNELS = (
     *("IBertGelu", "IBertSoftmax", "ILayerNorm", "IntAdd", "IntAveragePool", "IntCodedPRelu"),
-    *("IntConv", "IntConvPerChannel", "IntCountedAveragePool", "IntGemm"),
+    *("IntConv", "IntConvPerChannel", "IntCountedAveragePool", "IntDiv", "IntGemm"),
     *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMul"),
     *("IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntResize"),
     *("IntSub", "Lut", "Lut16", "LutInterpolated", "LutPair", "LutPerChannel", "Requantize"),

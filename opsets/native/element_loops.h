@@ -47,3 +47,19 @@ void scaled(const Steps &steps, const A *__restrict a, Y *__restrict y, int64_t 
     for (int64_t k = 0; k < count; k++)
         y[k] = stored<Y>(a[k] * given.a + given.offset, given);
 }
+
+/* A quotient is any double: a tie that was rounded down or up to the even one is mended. */
+inline void quotients(const Quotients &steps, const int16_t *__restrict a,
+                      const int16_t *__restrict b, int16_t *__restrict y, int64_t count) {
+    const Quotients given = steps;
+    for (int64_t k = 0; k < count; k++) {
+        const double level = a[k] - given.a_zero, divisor = b[k] - given.b_zero;
+        double value = divisor == 0 ? level * BEYOND : level * given.factor / divisor;
+        value = value < given.low ? given.low : value;
+        value = value > given.high ? given.high : value;
+        const double even = value + MAGIC - MAGIC, rest = value - even;
+        const double up = rest == 0.5 && value > given.up_above ? 1 : 0;
+        const double down = rest == -0.5 && value < given.down_below ? 1 : 0;
+        y[k] = static_cast<int16_t>(static_cast<int32_t>(even + up - down) + given.zero);
+    }
+}

@@ -1,4 +1,4 @@
-/* IntAdd, IntSub, IntMul and IntRescale: numbers of one or two tensors, one by one.
+/* IntAdd, IntSub, IntMul, IntDiv and IntRescale: numbers of one or two tensors, one by one.
 
    Sums and products of codes by multipliers of 31 bits have less than 52: doubles hold them,
    and what is half of the last of them more or less, so that one rounding to the nearest is
@@ -32,6 +32,15 @@ constexpr double MOST_IN_INT64 = 4611686018427387904.0; /* 2**62 */
 /* Factors in steps of the result, and where its codes end, as levels. */
 struct Steps {
     double a, b, offset, low, high, lift, away, a_zero, b_zero;
+    int32_t zero;
+};
+
+/* A quotient by level 0 times the numerator's, which saturates. */
+constexpr double BEYOND = 1 << 17;
+
+/* Of quotients: up from ties above, or down from those below, the other ones go to the even. */
+struct Quotients {
+    double a_zero, b_zero, factor, low, high, up_above, down_below;
     int32_t zero;
 };
 
@@ -491,6 +500,60 @@ struct Product {
     }
 };
 
+struct Quotient {
+    Rounding rounding;
+    Constants numbers;
+
+    explicit Quotient(const Attributes &given)
+        : rounding(rounding_of(given.text("rounding"))), numbers(given, 9) {}
+
+    void run(const Context &context) const {
+        constexpr int64_t IN_DOUBLE = int64_t{1} << (53 - 16); /* opsets/division.py */
+        const auto code_at = [&](size_t place) { return numbers.code(context, place); };
+        const Tensor a = context.input(0), b = context.input(2);
+        const Broadcast both(a.shape, b.shape);
+        void *y = context.output(0, both.shape);
+        const Type type = numbers.type(context, 6);
+        const int64_t shift = numbers(context, 5), m = numbers.multiplier(context, 4);
+        must_be_from(shift, 1, 46, "a shift");
+        must_be_from(m, 0, 0x7fffffff, "a multiplier");
+        if (numbers.type(context, 1) != a.type || numbers.type(context, 3) != b.type)
+            throw std::runtime_error("IntDiv: operands of different types");
+        const int64_t a_zero = code_at(1), b_zero = code_at(3);
+        const Ends ends(code_at(6), code_at(7), code_at(8));
+        constexpr double ALL = 1 << 20;
+        const Quotients given = {
+            static_cast<double>(a_zero),
+            static_cast<double>(b_zero),
+            std::ldexp(static_cast<double>(m), static_cast<int>(-shift)),
+            static_cast<double>(ends.low - ends.zero),
+            static_cast<double>(ends.high - ends.zero),
+            rounding == Rounding::HALF_TO_EVEN ? ALL : rounding == Rounding::HALF_UP ? -ALL : 0,
+            rounding == Rounding::HALF_AWAY ? 0 : -ALL,
+            static_cast<int32_t>(ends.zero)};
+        const bool fits = furthest(b.type, b_zero) << shift < IN_DOUBLE;
+        both.runs(context, [&](const Run &run) {
+            in_words(a, b, type, y, run, [&](int16_t *first, int16_t *second, int16_t *found,
+                                             const Run &part) {
+                if (!part.a_step)
+                    std::fill(first, first + part.count, first[0]);
+                if (!part.b_step)
+                    std::fill(second, second + part.count, second[0]);
+                if (fits)
+                    return BEST(quotients)(given, first, second, found, part.count);
+                for (int64_t k = 0; k < part.count; k++) {
+                    const int64_t level = first[k] - a_zero, divisor = second[k] - b_zero;
+                    const int64_t size = std::abs(divisor) << shift;
+                    found[k] = static_cast<int16_t>(
+                        ends(!divisor ? level * static_cast<int64_t>(BEYOND)
+                                      : divided((divisor < 0 ? -level : level) * m, size,
+                                                rounding)));
+                }
+            });
+        });
+    }
+};
+
 struct IntRescale {
     Requantization rounding;
     Constants numbers;
@@ -532,6 +595,7 @@ struct IntRescale {
 const Kernel INT_ADD = broadcasting<Sum>("IntAdd", 10, 7, 2);
 const Kernel INT_SUB = broadcasting<Difference>("IntSub", 10, 7, 2);
 const Kernel INT_MUL = broadcasting<Product>("IntMul", 9, 6, 2);
+const Kernel INT_DIV = broadcasting<Quotient>("IntDiv", 9, 6, 2);
 const Kernel INT_RESCALE = kernel<IntRescale>("IntRescale", 7, 4);
 
 } // namespace qpasses

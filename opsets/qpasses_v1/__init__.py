@@ -10,6 +10,7 @@ from opsets.qpasses_v1.int_coded_p_relu import INT_CODED_P_RELU
 from opsets.qpasses_v1.int_conv import INT_CONV
 from opsets.qpasses_v1.int_conv_per_channel import INT_CONV_PER_CHANNEL
 from opsets.qpasses_v1.int_counted_average_pool import INT_COUNTED_AVERAGE_POOL
+from opsets.qpasses_v1.int_div import INT_DIV
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_layer_norm import INT_LAYER_NORM
@@ -51,6 +52,7 @@ OPS: dict[str, Op] = {
         INT_RESCALE,
         INT_RESCALED_ADD,
         INT_RESCALED_SUB,
+        INT_DIV,
         INT_MUL,
         INT_P_RELU,
         INT_CODED_P_RELU,

@@ -182,6 +182,8 @@ def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
     if node.domain != DOMAIN or not entry.scales:
         return []
     scaling = OPS[node.op].scaling
+    if scaling is Scaling.QUOTIENT:
+        return [float(entry.quotient_scale())]
     if "a" in entry.scales and scaling is not Scaling.RATIO:
         a, b, y = (entry.scales[name][0] for name in "aby")
         if scaling is not Scaling.RESCALED_SUM:

@@ -44,7 +44,7 @@ _ON_CODES = frozenset(
     {"IBertGelu", "IntRescale", "Lut", "Lut16", "LutInterpolated", "LutPerChannel"}
 )
 _ON_PAIRS = frozenset(
-    {"IntAdd", "IntMul", "IntRescaledAdd", "IntRescaledSub", "IntSub", "LutPair"}
+    {"IntAdd", "IntDiv", "IntMul", "IntRescaledAdd", "IntRescaledSub", "IntSub", "LutPair"}
 )
 _ON_SLOPES = frozenset({"IntCodedPRelu", "IntPRelu"})
 _ON_PICTURES = frozenset(

@@ -34,6 +34,7 @@ from qpasses.evidence.prove_published import (
     published_softmax,
     shift_gelu,
 )
+from qpasses.evidence.prove_quotients import quotients
 from qpasses.evidence.prove_reductions import (
     differing_sums,
     multiplier_error,
@@ -411,6 +412,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntRescaledAdd": add_pairs,
     "IntRescaledSub": add_pairs,
     "IntRescale": rescale,
+    "IntDiv": quotients,
     "IntMul": mul_pairs,
     "IntPRelu": rectified,
     "IntCodedPRelu": rectified,

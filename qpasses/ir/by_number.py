@@ -4,8 +4,16 @@ from opsets.op import DOMAIN
 from qpasses.ir.elementwise import ELEMENTWISE
 
 _OURS = (
-    *("IBertGelu", "IntAdd", "IntCodedPRelu", "IntMul", "IntPRelu", "IntRescale"),
-    *("IntRescaledAdd", "IntRescaledSub", "IntSub", "Lut", "Lut16", "LutInterpolated"),
+    *("IBertGelu", "IntAdd", "IntCodedPRelu", "IntDiv", "IntMul", "IntPRelu"),
+    *(
+        "IntRescale",
+        "IntRescaledAdd",
+        "IntRescaledSub",
+        "IntSub",
+        "Lut",
+        "Lut16",
+        "LutInterpolated",
+    ),
     *("LutPair", "ShiftGelu"),
 )
 _LOGICAL = (

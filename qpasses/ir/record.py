@@ -300,6 +300,11 @@ class NodeRecord:
             factor *= Fraction(self.scales["factor"][0])
         return RealScales(factor, others)
 
+    def quotient_scale(self) -> Fraction:
+        """a / (b * y) of a quotient of two tensors, exact."""
+        a, b, y = (Fraction(self.scales[name][0]) for name in "aby")
+        return a / (b * y)
+
     def bias_rests(self, stored: NDArray[np.int32]) -> list[Fraction]:
         """What of each real bias the ``stored`` one lacks, in its steps; nothing if none."""
         if not self.bias:

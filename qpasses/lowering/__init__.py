@@ -14,6 +14,7 @@ from qpasses.lowering.integerize_chain import IntegerizeChain
 from qpasses.lowering.integerize_clamp import IntegerizeClamp
 from qpasses.lowering.integerize_conv import IntegerizeConv
 from qpasses.lowering.integerize_counted_average_pool import IntegerizeCountedAveragePool
+from qpasses.lowering.integerize_div import IntegerizeDiv
 from qpasses.lowering.integerize_gelu import IntegerizeGelu
 from qpasses.lowering.integerize_gemm import IntegerizeGemm
 from qpasses.lowering.integerize_i_layer_norm import IntegerizeILayerNorm
@@ -42,6 +43,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeMatMul(),
     IntegerizeAdd(),
     IntegerizeMul(),
+    IntegerizeDiv(),
     IntegerizePair(),
     IntegerizeAveragePool(),
     IntegerizeCountedAveragePool(),

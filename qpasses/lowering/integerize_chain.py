@@ -1,5 +1,6 @@
 """IntegerizeChain: everything elementwise between two stored tensors becomes one table."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from opsets.errors import ModelError
@@ -15,7 +16,7 @@ from qpasses.ir.record import (
     NodeRecord,
     Quantization,
 )
-from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
+from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass, Rewritten
 from qpasses.ir.stages import CLAMPING
 from qpasses.lowering.numbers.knots import Lookup, wide_lookup
 from qpasses.lowering.numbers.table_entries import tabulate as tabulate
@@ -70,23 +71,36 @@ class IntegerizeChain(Pass):
             return Declined(
                 f"{', '.join(function.ops)}: not defined for any code of its input", of=names
             )
-        name = names[-1]
-        context.record.declined.pop(name, None)  # multipliers that no target expresses
-        record = NodeRecord(
-            source=sources(*nodes),
-            scales=scales(x=x, y=y),
-            function=function.as_text(),
-            undefined=found.undefined,
-        )
-        table, *numbers = found.constants.values()
-        inputs = [
-            x.tensor,
-            *shared_tables(name, {"table": table}, context),
-            *(context.scalar(each.dtype.name, int(each)) for each in numbers),
-        ]
-        return put_integer_node(
-            graph, found.op, name, inputs, y.tensor, found.attributes, record, context
-        )
+        context.record.declined.pop(names[-1], None)  # multipliers that no target expresses
+        return put_lookup(graph, found, nodes, x, y, function, context)
+
+
+def put_lookup(
+    graph: Graph,
+    found: Lookup,
+    nodes: Sequence[Node],
+    x: AnyStored,
+    y: AnyStored,
+    function: Function,
+    context: Context,
+) -> Rewritten:
+    """Put a table of ``nodes`` between two stored tensors, called after the last of them."""
+    name = nodes[-1].name
+    record = NodeRecord(
+        source=sources(*nodes),
+        scales=scales(x=x, y=y),
+        function=function.as_text(),
+        undefined=found.undefined,
+    )
+    table, *numbers = found.constants.values()
+    inputs = [
+        x.tensor,
+        *shared_tables(name, {"table": table}, context),
+        *(context.scalar(each.dtype.name, int(each)) for each in numbers),
+    ]
+    return put_integer_node(
+        graph, found.op, name, inputs, y.tensor, found.attributes, record, context
+    )
 
 
 def _no_words(x: AnyStored, y: AnyStored, by_channel: bool, context: Context) -> str:

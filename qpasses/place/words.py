@@ -29,7 +29,7 @@ COMPUTING = frozenset({"Conv", "Gemm", "MatMul", "ReduceMean", "ReduceSum"}) | {
 }
 """Ops that read and write 16 bits."""
 
-PAIRS = frozenset({"Add", "Mul", "Sub"})
+PAIRS = frozenset({"Add", "Div", "Mul", "Sub"})
 """Those that do so where no table of two tensors holds them."""
 
 
@@ -139,6 +139,11 @@ class _Able:
             nodes, _ = made_of(end, (), {source.name})
             if settings.target.tables and _is_one_table(nodes, settings):
                 self._tables.update(map(id, nodes))
+        for node in chosen.computing:
+            if self._takes(node) and node.op == "Div":  # with what makes its divisor
+                nodes, _ = made_of(node.inputs[1], (), chosen.tensors)
+                inner = [] if node.inputs[1].name in chosen.tensors else nodes
+                self._tables.update(map(id, inner))
 
     def why_not_written(self, tensor: Tensor) -> str:
         """Why what writes ``tensor`` writes no 16 bits, or nothing."""

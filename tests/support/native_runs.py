@@ -434,6 +434,32 @@ def product_of_words(rng, a, b, result):
     return Case(inputs, {"rounding": str(rng.choice(NODE_ROUNDINGS))})
 
 
+def quotients(rng):
+    yield from of_words(rng, quotient_of_words)
+    for kinds, rounding in itertools.product(KINDS, ROUNDINGS):
+        for shift in (1, 9, 21, 22, 30, 46):
+            a, b = (words(rng, 4096, dtype=each) for each in kinds[:2])
+            few = rng.integers(-2, 9, 4096)
+            zero = 0 if kinds[1] == np.int16 else 5
+            b = np.where(rng.random(4096) < 0.7, few + zero, b)
+            b = np.clip(b, np.iinfo(kinds[1]).min, None).astype(kinds[1])
+            zeros = array(0 if kinds[0] == np.int16 else 9, kinds[0]), array(zero, kinds[1])
+            m = 1 << min(shift + int(rng.integers(-1, 6)), 30)
+            numbers = [array(each, np.int32) for each in (m, shift)]
+            inputs = [a, zeros[0], b, zeros[1], *numbers, *ends(kinds[2], 3, 1, 2)]
+            yield f"ties {kinds} {rounding} {shift}", Case(inputs, {"rounding": rounding})
+
+
+def quotient_of_words(rng, a, b, result):
+    """Multipliers and shifts anywhere, as double divides them, and as it does not."""
+    case = product_of_words(rng, a, b, result)
+    bits = int(rng.integers(1, 31))
+    m = int(rng.choice([1 << (bits - 1), rng.integers(1, 1 << bits)]))
+    shift = int(np.clip(bits + rng.integers(-20, 12), 1, 46))
+    case.inputs[4:6] = [array(each, np.int32) for each in (m, shift)]
+    return Case(case.inputs, {"rounding": str(rng.choice(ROUNDINGS))})
+
+
 def product_of(rng, a, b):
     bits = int(rng.integers(1, 31))
     m = int(rng.choice([1 << (bits - 1), rng.integers(1, 1 << bits)]))
@@ -895,6 +921,7 @@ EVERY = {
     "IntConv": convolutions,
     "IntConvPerChannel": convolutions_by_channel,
     "IntCountedAveragePool": counted_pools,
+    "IntDiv": quotients,
     "IntGemm": products_of_matrices,
     "IntGlobalAveragePool": global_pools,
     "IntLayerNorm": norms,

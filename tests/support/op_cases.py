@@ -216,6 +216,23 @@ def int_mul(draw):
     return Case([*pair, *scale, *output_ends(rng, y)], {"rounding": draw(node_rounding)})
 
 
+@st.composite
+def int_div(draw):
+    """Divisors of every size, 0 among them, quotients on both sides of ties."""
+    rng, (a, b, y) = draw(generator), draw(word_types)
+    first, a_zero, second, b_zero = operands(draw, rng, a, b)
+    near = rng.integers(-3, 4, second.shape) + int(b_zero)
+    limits = np.iinfo(b)
+    near = np.clip(near, limits.min, limits.max).astype(b)
+    second = np.where(rng.random(second.shape) < 0.5, near, second)
+    bits = int(rng.choice([1, 8, 22, 31]))
+    multiplier = int(rng.choice([1 << bits - 1, (1 << bits) - 1, rng.integers(1, 1 << bits)]))
+    shift = int(np.clip(bits + rng.integers(-20, 12), 1, 46))
+    numbers = [np.array(each, np.int32) for each in (multiplier, shift)]
+    inputs = [first, a_zero, second, b_zero, *numbers, *output_ends(rng, y)]
+    return Case(inputs, {"rounding": draw(rounding)})
+
+
 def product_scale(rng, pair, y, count=1):
     """What takes ``count`` products of levels of both to as few bits as y can tell apart."""
     reach = count * prod(furthest(zero) for zero in pair[1::2])
@@ -643,6 +660,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "LutPair": lut_pair(),
     "Lut16": lut16(),
     "LutInterpolated": lut_interpolated(),
+    "IntDiv": int_div(),
     "IntMul": int_mul(),
     "IntPRelu": int_p_relu(),
     "IntCodedPRelu": int_coded_p_relu(),

@@ -281,6 +281,31 @@ def int_mul(rng, dtype, rounding):
     return found
 
 
+def int_div(rng, dtype, rounding):
+    """Every code of words over a byte and the other way round, divisors 0 and 1 among them."""
+    found = {}
+    words, word = all_codes(INT16), np.zeros((), INT16)
+    for name, y in (("words to bytes", dtype), ("words to words", INT16)):
+        for divisor in (0, 1, -1, 3):
+            b = np.array(divisor, INT16)
+            numbers = quotient_scale(rng, abs(divisor) << 15, y)
+            inputs = [words, word, b, word, *numbers, *output(rng, y)]
+            found[f"{name} by {divisor}"] = Case(
+                [*map(np.asarray, inputs)], {"rounding": rounding}
+            )
+        byte, zero = codes(rng, (), zero_point(rng, dtype)), zero_point(rng, dtype)
+        inputs = [byte, zero, words, word, *quotient_scale(rng, 1 << 8, y), *output(rng, y)]
+        found[f"{name} by words"] = Case([*map(np.asarray, inputs)], {"rounding": rounding})
+    return found
+
+
+def quotient_scale(rng, reach, y):
+    """What takes a quotient of ``reach`` to about the codes of y."""
+    bits = 8 * y.itemsize - max(reach.bit_length(), 1)
+    m = int(rng.integers(1 << 21, 1 << 22))
+    return [np.array(each, np.int32) for each in (m, int(np.clip(21 - bits, 1, 46)))]
+
+
 def int_rescaled_add(rng, dtype, rounding):
     def numbers(rng):
         left = 0 if rounding == "half_to_even_in_double" else int(rng.choice([0, 20]))
@@ -736,6 +761,7 @@ EDGES = {
     "IntRescale": int_rescale,
     "IntRescaledAdd": int_rescaled_add,
     "IntRescaledSub": int_rescaled_add,
+    "IntDiv": int_div,
     "IntMul": int_mul,
     "IntPRelu": int_p_relu,
     "IntCodedPRelu": int_coded_p_relu,

@@ -171,6 +171,21 @@ def _plain_mul(a, a_zero, b, b_zero, m, s, *ends, rounding):
     return np.broadcast_shapes(a.shape, b.shape), code_at
 
 
+def _plain_div(a, a_zero, b, b_zero, m, s, *ends, rounding):
+    y_zero, y_min, y_max = map(int, ends)
+
+    def code_at(*at):
+        level, divisor = _read(a, at) - int(a_zero), _read(b, at) - int(b_zero)
+        if divisor:
+            quotient = Fraction(level * int(m), divisor << int(s))
+            found = y_zero + exact_round(quotient, rounding)
+        else:
+            found = y_zero if not level else y_max if level > 0 else y_min
+        return min(max(found, y_min), y_max)
+
+    return np.broadcast_shapes(a.shape, b.shape), code_at
+
+
 def _plain_p_relu(x, x_zero, m, s, slope_m, slope_s, *ends, rounding):
     def code_at(*at):
         level = int(x[at]) - int(x_zero)
@@ -480,6 +495,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "LutPair": _plain_pair,
     "Lut16": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 65536])),
     "LutInterpolated": _plain_interpolated,
+    "IntDiv": _plain_div,
     "IntMul": _plain_mul,
     "IntPRelu": _plain_p_relu,
     "IntCodedPRelu": _plain_coded_p_relu,

@@ -85,6 +85,11 @@ SMALL = {
         },
         {"rounding": "half_up"},
     ),
+    "IntDiv": (
+        PAIR,
+        {**ZEROS, "multiplier": i32(12345677), "shift": i32(18), **ENDS},
+        EVEN,
+    ),
     "IntMul": (PAIR, {**ZEROS, **SCALE, **ENDS}, EVEN),
     "IntPRelu": (
         X,

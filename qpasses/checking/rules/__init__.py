@@ -24,6 +24,7 @@ from qpasses.checking.rules.check_published import (
     shift_gelu,
     shiftmax,
 )
+from qpasses.checking.rules.check_quotients import int_div
 from qpasses.checking.rules.check_rescaled import int_rescale, int_rescaled_add
 from qpasses.checking.rules.check_resizes import int_resize
 from qpasses.checking.rules.check_slopes import int_p_relu
@@ -45,6 +46,7 @@ RULES: Mapping[str, Rule] = {
     "IntConv": int_conv,
     "IntConvPerChannel": int_conv,
     "IntCountedAveragePool": int_counted_average_pool,
+    "IntDiv": int_div,
     "IntGemm": int_gemm,
     "IntGlobalAveragePool": int_global_average_pool,
     "IntLayerNorm": int_layer_norm,

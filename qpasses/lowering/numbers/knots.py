@@ -18,6 +18,9 @@ from qpasses.ir.function import Function
 from qpasses.ir.record import Quantization
 from qpasses.lowering.numbers.table_entries import tabulate
 
+WORD_MAX = (1 << 15) - 1
+_TINY = float(np.finfo(np.float32).tiny)
+
 Knots = Literal["plain", "adjusted"]
 Stored = NDArray[Any]
 
@@ -33,6 +36,32 @@ class Lookup:
     constants: Mapping[str, Stored]
     attributes: Mapping[str, Any]
     undefined: Sequence[int] | Sequence[Sequence[int]]
+
+
+def lookup(function: Function, x: Quantization, y: Quantization, target: Target) -> Lookup:
+    """The table of one function of all codes of x, in the form that these ask for.
+
+    Raises ModelError where onnx cannot evaluate it, or it is defined nowhere.
+    """
+    if x.dtype == "int16":
+        return wide_lookup(function, x, y, target)
+    table, undefined = tabulate(function, x, y, target.table_rules)
+    low, high = x.limits
+    if len(undefined) == high - low + 1:
+        raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
+    return Lookup("Lut", {"table": table}, {}, undefined)
+
+
+def words_of_results(function: Function, x: Quantization, target: Target) -> Quantization:
+    """16 bits for all results of a function of the codes of x that are finite, symmetric."""
+    rules = target.table_rules
+    stored = codes(x)
+    low, high = x.limits
+    inside = stored[(low <= stored) & (stored <= high)]
+    real = function.computed_by(rules, dequantize(inside, x, rules.floats))
+    largest = float(np.abs(real[np.isfinite(real)]).max(initial=0))
+    scale = float(rules.floats(largest / WORD_MAX))
+    return Quantization(scale if scale >= _TINY else 1.0, 0, "int16")
 
 
 def wide_lookup(

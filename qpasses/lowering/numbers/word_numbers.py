@@ -7,7 +7,8 @@ import numpy as np
 
 from opsets.errors import UsageError
 from opsets.fixed_point import LARGEST_SHIFT, saturating_multiplier
-from opsets.multipliers import Pair, Scale, ScaleError
+from opsets.multipliers import Pair, Scale, ScaleError, nearest
+from opsets.qpasses_v1 import int_div
 from opsets.realised import node_multiplier
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
@@ -30,11 +31,7 @@ def word_multiplier(
     rounds them; those of a target with a rule of its own are by the rule. Raises UsageError,
     or ScaleError, which is one, for what no node computes.
     """
-    if target.multiplier in OTHER_FORMS:
-        raise UsageError(
-            f"target {target.name!r} multiplies 16-bit integers in another form than 8-bit "
-            "ones, which no node computes in this version"
-        )
+    _must_have_form(target)
     if is_nearest(target, elementwise):
         bits = multiplier_bits(reach, target.multiplier_bits)
         if bits < _SATURATING and scale >= Fraction(2) ** (bits - 2):
@@ -50,6 +47,40 @@ def word_multiplier(
             f"{target.name!r}, leave 62 bits"
         )
     return multiplier, shift
+
+
+def quotient_multiplier(scale: Fraction, target: Target) -> Pair:
+    """Multiplier and shift for quotients of levels.
+
+    The nearest with a shift at which double rounds all quotients as integers do: so it is off
+    by 2**-22 at most, a quotient by less than a hundredth of a step. Those of a target with a
+    rule of its own are by the rule. Raises UsageError, or ScaleError, for what no node holds.
+    """
+    _must_have_form(target)
+    if is_nearest(target, elementwise=True):
+        bits = target.multiplier_bits
+        if scale >= Fraction(2) ** (bits - 2):
+            raise ScaleError(
+                f"the scale {float(scale):.6g} of a quotient is beyond multipliers of {bits} "
+                "bits"
+            )
+        return nearest(scale, bits, int_div.LARGEST_SHIFT_IN_DOUBLE)
+    multiplier, shift = node_multiplier(scale, target, elementwise=True)
+    if not 1 <= shift <= int_div.LARGEST_SHIFT:
+        raise ScaleError(
+            f"the shift {shift} that target {target.name!r} has for the scale "
+            f"{float(scale):.6g} is none of a quotient: 1 to {int_div.LARGEST_SHIFT}"
+        )
+    return multiplier, shift
+
+
+def _must_have_form(target: Target) -> None:
+    """Raise UsageError where 16 bits are multiplied in another form than 8."""
+    if target.multiplier in OTHER_FORMS:
+        raise UsageError(
+            f"target {target.name!r} multiplies 16-bit integers in another form than 8-bit "
+            "ones, which no node computes in this version"
+        )
 
 
 def is_nearest(target: Target, elementwise: bool) -> bool:
