@@ -10,6 +10,7 @@ from calibration import Samples
 from calibration.collect import cores
 from calibration.memory import trim
 from qpasses.analysis.noise import Noise, Outputs
+from qpasses.analysis.walking import looked_at
 from qpasses.analysis.worlds import Worlds
 from qpasses.checking.meaning import Pair
 from qpasses.ir.progress import Progress
@@ -35,15 +36,33 @@ class Costs:
         return self.constants + sum(self.tensors.values())
 
 
-def costs_of(
-    pair: Pair, looked: list[str], samples: Samples, seconds: float, progress: Progress
-) -> Costs:
-    """What is stored costs at the float tensors ``looked`` at.
+def whole_of(pair: Pair, samples: Samples) -> float:
+    """Noise over signal of all that is stored, at what ``looked_at`` names.
+
+    Raises ModelError where a graph cannot be run.
+    """
+    looked = looked_at(pair)
+    worlds = Worlds(pair, looked)
+    names = [name for name in looked if name in worlds.outputs]
+    whole = Noise(len(names))
+    for _, feed in samples:
+        found = []
+        for is_on in (False, True):
+            with worlds.walk(feed, is_on=is_on) as values:
+                found.append({name: values[worlds.outputs[name]] for name in names})
+        outputs = Outputs(found[0])
+        whole.add(outputs.signal, outputs.noise(found[1]))
+    return whole.ratio or 0.0
+
+
+def costs_of(pair: Pair, samples: Samples, seconds: float, progress: Progress) -> Costs:
+    """What is stored costs at the float tensors that ``looked_at`` names.
 
     Samples come one after the other for as many ``seconds``, one of them in any case. Raises
     ModelError where a graph cannot be run.
     """
-    began, worlds = monotonic(), Worlds(pair, looked)
+    began, looked = monotonic(), looked_at(pair)
+    worlds = Worlds(pair, looked)
     names = [name for name in looked if name in worlds.outputs]
     heard = worlds.heard(names)
     places = [

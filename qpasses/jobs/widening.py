@@ -15,8 +15,7 @@ import numpy as np
 from calibration import Samples
 from calibration.pieces import loaded
 from opsets.errors import ModelError
-from qpasses.analysis.costing import Costs, costs_of
-from qpasses.analysis.walking import looked_at
+from qpasses.analysis.costing import costs_of, whole_of
 from qpasses.checking.accuracy import compare
 from qpasses.checking.meaning import Pair
 from qpasses.checking.reference import reference_runs
@@ -25,7 +24,6 @@ from qpasses.ir.commands import QuantizeOptions
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.graph import Graph
 from qpasses.ir.record import Record
-from qpasses.ir.settings import Settings
 from qpasses.ir.tensor_types import WORD
 from qpasses.jobs.judging import sized_as
 from qpasses.jobs.resolving import Job, with_settings
@@ -85,72 +83,93 @@ def widened(
     """The job with the types of tensors that it ends with, what came of it, and how near."""
     settings = job.start.settings
     user, names = [*settings.tensor_types], list[str]()
-    job = with_settings(job, emit="integer")
-    rounds, refused = list[dict[str, Any]](), dict[str, str]()
-    is_free = asked.accuracy == "best" and asked.weight_rounding is None
-    rounding = {"weight_rounding": "second-order"} if is_free else {}
     goal = None if asked.min_sqnr is None else 10 ** (-asked.min_sqnr / 10)
     aim = None if goal is None else goal * _MARGIN
-    best: _Round | None = None
-    while True:
-        made = quantized(job.start, behind if not rounds else None)
-        refused |= made.refused
-        judges = _judges(made)
-        found = _Round(job, made, _reached(job, made, judges), [*names])
-        rounds.append({"tensors": len(names), "sqnr_db": found.sqnr_db})
-        best = found if best is None or found.is_better(best) else best
-        is_met = goal is not None and 10 ** (-found.decibels / 10) <= goal
-        if is_met or len(rounds) == _ROUNDS or made.unfinished:
-            break
-        costs, pair = _costs(job, made, judges)
+    now = best = _round(with_settings(job, emit="integer"), names, behind)
+    rounds, refused = [now.as_json()], {**now.made.refused}
+    is_free = asked.accuracy == "best" and asked.weight_rounding is None
+    roundings = [settings.weight_rounding, *(["second-order"] if is_free else [])]
+    while not (now.meets(goal) or len(rounds) == _ROUNDS or now.made.unfinished):
         if goal and aim and len(rounds) > 1:
-            aim *= min(goal * 10 ** (found.decibels / 10), 1.0)  # as far off as the last was
-        more = _chosen(made, pair, costs, aim, {*names, *refused})
+            aim *= min(goal * 10 ** (now.decibels / 10), 1.0)  # as far off as the last was
+        more = _chosen(now, aim, {*names, *refused})
         if not more:
             break
-        names += more
+        names = [*names, *more]
         types = [*user, *(f"{re.escape(name)}={WORD}" for name in names)]
-        job = with_settings(job, tensor_types=types, **rounding)
-    if rounding and best.names:
-        best = _better(best, settings, judges)
+        tried = [
+            _round(with_settings(now.job, tensor_types=types, weight_rounding=each), names)
+            for each in roundings
+        ]
+        now = min(tried, key=lambda each: each.noise)
+        roundings = [now.job.start.settings.weight_rounding]
+        rounds.append(now.as_json())
+        refused |= now.made.refused
+        best = min(best, now, key=lambda each: (not each.meets(goal), each.noise))
     job, made = best.job, best.made
     if settings.emit != "integer":
         job = with_settings(job, emit=settings.emit)
         made = quantized(job.start)
     kept = [name for name in best.names if name not in refused]
-    reached = best.sqnr_db
-    return job, made, Widths(asked.min_sqnr, reached, len(judges), kept, refused, rounds)
+    count = len(best.judges)
+    return job, made, Widths(asked.min_sqnr, best.sqnr_db, count, kept, refused, rounds)
 
 
 @dataclass(frozen=True)
 class _Round:
-    """A model on the way: with ``names`` in 16 bits its worst output has so many decibels."""
+    """A model on the way, beside float on samples that were held back.
+
+    ``names``: those that were asked for in 16 bits; ``sqnr_db``: of its worst output;
+    ``noise``: over the signal where costs are measured, which a Softmax does not hide.
+    """
 
     job: Job
     made: State
-    sqnr_db: float | None
     names: Sequence[str]
+    judges: Samples
+    pair: Pair | None
+    sqnr_db: float | None
+    noise: float
 
     @property
     def decibels(self) -> float:
-        """None where there is no signal, which is as far off as can be."""
+        """Of the worst output; where there is no signal, as far off as can be."""
         return -np.inf if self.sqnr_db is None else self.sqnr_db
 
-    def is_better(self, other: "_Round") -> bool:
-        """Whether its outputs are nearer to float."""
-        return self.decibels > other.decibels
+    def meets(self, goal: float | None) -> bool:
+        """Whether the noise of each output is at most the ``goal``, if there is one."""
+        return goal is not None and bool(10 ** (-self.decibels / 10) <= goal)
+
+    def as_json(self) -> dict[str, Any]:
+        """An entry of ``rounds``."""
+        rounding = self.job.start.settings.weight_rounding
+        return {
+            "tensors": len(self.names),
+            "sqnr_db": self.sqnr_db,
+            "weight_rounding": rounding,
+        }
 
 
-def _better(best: _Round, settings: Settings, judges: Samples) -> _Round:
-    """The same, or what comes of weights that are rounded as ``settings`` say, if better.
+def _round(
+    job: Job, names: Sequence[str], behind: Callable[[Stage, State], None] | None = None
+) -> _Round:
+    """The model that the job makes; ``names`` are already among its types."""
+    made = quantized(job.start, behind)
+    judges = _judges(made)
+    reached = _reached(job, made, judges)
+    pair = None if made.unfinished else _pair(job, made)
+    noise = np.inf if pair is None else whole_of(pair, judges)
+    return _Round(job, made, names, judges, pair, reached, noise)
 
-    Beside wide activations the noise of weights is what is left, which second order has least
-    of on most models.
-    """
-    job = with_settings(best.job, weight_rounding=settings.weight_rounding)
-    made = quantized(job.start)
-    other = _Round(job, made, _reached(job, made, judges), best.names)
-    return other if other.is_better(best) else best
+
+def _pair(job: Job, made: State) -> Pair:
+    """The emitted model beside the float model."""
+    read = read_integer_model(made.model, job.source.path.name)
+    sample = made.samples.without(made.ranges.skipped).first()
+    checked = compared(read, sized_as(read, job.source), sample, str(job.source.path))
+    if checked.differences:
+        raise ModelError(f"its own check finds {checked.differences[0]}: please report this")
+    return checked.pair
 
 
 def _judges(made: State) -> Samples:
@@ -169,26 +188,16 @@ def _reached(job: Job, made: State, judges: Samples) -> float | None:
     return min(found, default=None)
 
 
-def _costs(job: Job, made: State, judges: Samples) -> tuple[Costs, Pair]:
-    """What each stored tensor of the emitted model costs."""
-    read = read_integer_model(made.model, job.source.path.name)
-    original = sized_as(read, job.source)
-    some = made.samples.without({*made.ranges.skipped, *judges.names}).spread(_WALKED)
-    some = some if len(some) else judges.spread(_WALKED)
-    checked = compared(read, original, some.first(), str(job.source.path))
-    if checked.differences:
-        raise ModelError(f"its own check finds {checked.differences[0]}: please report this")
-    pair = checked.pair
-    return costs_of(pair, looked_at(pair), some, _SECONDS, made.progress), pair
-
-
-def _chosen(
-    made: State, pair: Pair, costs: Costs, aim: float | None, known: set[str]
-) -> list[str]:
-    """Float tensors that are to have 16 bits, the costliest first.
+def _chosen(now: _Round, aim: float | None, known: set[str]) -> list[str]:
+    """Float tensors that are to have 16 bits too, the costliest first.
 
     So many that the noise that is left is ``aim``; without one, as much as what stays causes.
     """
+    made, pair = now.made, now.pair
+    assert pair is not None, "there is an integer model"
+    good = made.samples.without({*made.ranges.skipped, *now.judges.names})
+    some = (good if len(good) else now.judges).spread(_WALKED)
+    costs = costs_of(pair, some, _SECONDS, made.progress)
     record, able = pair.record, made.plan.tensors.keys() - known
     noise: dict[str, float] = {}
     stays = costs.constants
