@@ -87,7 +87,7 @@ def widened(
     aim = None if goal is None else goal * _MARGIN
     now = best = _round(with_settings(job, emit="integer"), names, behind)
     rounds, refused = [now.as_json()], {**now.made.refused}
-    is_free = asked.accuracy == "best" and asked.weight_rounding is None
+    is_free = asked.weight_rounding is None and settings.accuracy != "fast"
     roundings = [settings.weight_rounding, *(["second-order"] if is_free else [])]
     while not (now.meets(goal) or len(rounds) == _ROUNDS or now.made.unfinished):
         if goal and aim and len(rounds) > 1:
