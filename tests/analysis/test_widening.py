@@ -74,7 +74,8 @@ def test_what_is_chosen_is_what_the_rules_give():
     found = made(min_sqnr=45.0)
     configuration = found.report["configuration"]
     assert configuration["tensor_types"]
-    again = made(tensor_types=configuration["tensor_types"])
+    names = "tensor_types", "weight_rounding"
+    again = made(**{name: configuration[name] for name in names})
     assert again.model.graph == found.model.graph
 
 
