@@ -136,8 +136,8 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
                 early.begin(to_compare(state)[0])
 
         widths = None
-        if chooses_widths(asked):
-            job, made, widths = widened(job, asked, behind)
+        if chooses_widths(job, asked):
+            job, made, widths = widened(job, behind)
         else:
             made = quantized(job.start, behind)
         model = made.model

@@ -5,34 +5,34 @@ sort: a model in 8 bits is walked through once, and made again with those that a
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from calibration import Samples
-from calibration.pieces import loaded
 from opsets.errors import ModelError
 from qpasses.analysis.costing import Costs, costs_of
 from qpasses.analysis.walking import looked_at
-from qpasses.checking.accuracy import compare
 from qpasses.checking.meaning import Pair
-from qpasses.checking.reference import reference_runs
 from qpasses.checking.verification import compared
 from qpasses.ir.commands import QuantizeOptions
-from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.graph import Graph
 from qpasses.ir.record import Record
 from qpasses.ir.tensor_types import WORD
+from qpasses.jobs.goals import Goals, Reached
 from qpasses.jobs.judging import sized_as
 from qpasses.jobs.resolving import Job, with_settings
+from qpasses.jobs.weighing import Scales
+from qpasses.jobs.widths import Widths
 from qpasses.load.integer_model import read_integer_model
-from qpasses.pipeline import Stage, State, quantized
+from qpasses.pipeline import Stage, State, placed, quantized
 
 _ROUNDS = 4
 """So often a model is made at most."""
+
+_HALVES = 8
+"""So often where a metric may fall by so much: noise does not tell how far it falls."""
 
 _WALKED = 4
 """Samples on which costs are measured."""
@@ -47,86 +47,84 @@ _NUMBER = 16
 """A number that is stored takes the time of so many products."""
 
 
-@dataclass(frozen=True)
-class Widths:
-    """What was asked and reached: SQNR in dB of the worst output on ``samples`` that judged.
-
-    ``tensors`` have 16 bits, by their names in the float model, because of it; ``refused``
-    would gain but are written by nodes that have none, by name and reason.
-    """
-
-    min_sqnr_db: float | None
-    reached_db: float | None
-    samples: int
-    tensors: Sequence[str]
-    refused: Mapping[str, str]
-    rounds: Sequence[dict[str, Any]]
-
-    @property
-    def is_met(self) -> bool:
-        """Whether outputs are as near to float as was asked."""
-        wanted, reached = self.min_sqnr_db, self.reached_db
-        return wanted is None or (reached is not None and reached >= wanted)
-
-    def as_json(self) -> dict[str, Any]:
-        """``widths`` of a report."""
-        return {**vars(self), "met": self.is_met}
-
-
-def chooses_widths(asked: QuantizeOptions) -> bool:
+def chooses_widths(job: Job, asked: QuantizeOptions) -> bool:
     """Whether tensors get 16 bits by what they cost."""
-    return asked.accuracy == "best" or asked.min_sqnr is not None
+    return asked.accuracy == "best" or bool(job.goals.asked)
 
 
-def widened(
-    job: Job, asked: QuantizeOptions, behind: Callable[[Stage, State], None]
-) -> tuple[Job, State, Widths]:
+def widened(job: Job, behind: Callable[[Stage, State], None]) -> tuple[Job, State, Widths]:
     """The job with the types of tensors that it ends with, what came of it, and how near."""
-    settings = job.start.settings
-    user, names = [*settings.tensor_types], list[str]()
+    settings, goals = job.start.settings, job.goals
+    user, costs, refused = [*settings.tensor_types], dict[str, float](), dict[str, str]()
     job = with_settings(job, emit="integer")
-    rounds, refused = list[dict[str, Any]](), dict[str, str]()
-    goal = None if asked.min_sqnr is None else 10 ** (-asked.min_sqnr / 10)
-    aim = None if goal is None else goal * _MARGIN
+    rounds, course = list[dict[str, Any]](), _Course(goals)
+    scales = Scales(job.source, goals.drop)
+
+    def begun(stage: Stage, state: State) -> None:
+        behind(stage, state)
+        if stage is placed:  # a metric that fails does so before the work
+            scales.begin(state)
+
     while True:
-        made = quantized(job.start, behind if not rounds else None)
+        made = quantized(job.start, begun if not rounds else None)
         refused |= made.refused
-        judges = _judges(made)
-        reached = _reached(job, made, judges)
-        rounds.append({"tensors": len(names), "sqnr_db": reached})
-        is_met = goal is not None and reached is not None and reached >= -10 * np.log10(goal)
-        if is_met or len(rounds) == _ROUNDS or made.unfinished:
+        reached = scales.reached(made)
+        found = {"sqnr_db": reached.sqnr_db, "metric": reached.integer}
+        rounds.append({"tensors": len(costs), **found})
+        if goals.are_met(reached) or len(rounds) == course.rounds or made.unfinished:
             break
-        costs, pair = _costs(job, made, judges)
-        if goal and aim and len(rounds) > 1 and reached is not None:
-            aim *= min(goal / 10 ** (-reached / 10), 1.0)  # as far off as the last was
-        more = _chosen(made, pair, costs, aim, {*names, *refused})
+        measured, pair = _costs(job, made, scales.judges)
+        limit = course.limit(reached, len(rounds))
+        more = _chosen(made, pair, measured, limit, {*costs, *refused})
         if not more:
             break
-        names += more
-        types = [*user, *(f"{re.escape(name)}={WORD}" for name in names)]
+        costs |= more
+        types = [*user, *(f"{re.escape(name)}={WORD}" for name in costs)]
         job = with_settings(job, tensor_types=types)
     if settings.emit != "integer":
         job = with_settings(job, emit=settings.emit)
         made = quantized(job.start)
-    kept = [name for name in names if name not in refused]
-    return job, made, Widths(asked.min_sqnr, reached, len(judges), kept, refused, rounds)
+    order = sorted(costs, key=costs.__getitem__, reverse=True)
+    wide = [name for name in order if name not in refused]
+    held, judges = len(made.held_back) > 0, len(scales.judges)
+    return job, made, Widths(goals, reached, judges, held, wide, refused, rounds)
 
 
-def _judges(made: State) -> Samples:
-    """Those that were held back, or where that are too few all that are good."""
-    held = made.held_back
-    return held if len(held) else made.samples.without(made.ranges.skipped).spread(16)
+@dataclass(frozen=True)
+class _Limit:
+    """Noise that may be left: ``aim``, in all; a ``share`` of that of activations of 8 bits.
+
+    With neither so much as what stays causes.
+    """
+
+    aim: float | None = None
+    share: float | None = None
+
+    def of(self, left: float, stays: float) -> float:
+        """What of the noise that is ``left`` may be, beside that which ``stays``."""
+        limits = [] if self.aim is None else [max(self.aim - stays, 0.0)]
+        limits += [] if self.share is None else [left * self.share]
+        return min(limits, default=stays)
 
 
-def _reached(job: Job, made: State, judges: Samples) -> float | None:
-    """Of the worst float output."""
-    edges = Edges.between(made.source, made.model, made.record)
-    session = RealSession(loaded(made.model), edges)
-    names = [value.name for value in job.source.reference.graph.output]
-    rows = compare(names, reference_runs(job.source, judges), session).as_json()
-    found = [row["sqnr_db"] for row in rows if row["sqnr_db"] is not None]
-    return min(found, default=None)
+class _Course:
+    """What noise the next model may have: for an SQNR what sums predict, for a metric half."""
+
+    def __init__(self, goals: Goals) -> None:
+        self._goals = goals
+        self._aim = None if goals.sqnr is None else goals.sqnr.noise * _MARGIN
+        self.rounds = _ROUNDS if goals.drop is None else _HALVES
+
+    def limit(self, reached: Reached, rounds: int) -> _Limit:
+        """By what the last of so many ``rounds`` reached; in the last one nothing."""
+        sqnr, drop = self._goals.sqnr, self._goals.drop
+        if sqnr and self._aim and rounds > 1 and reached.sqnr_db is not None:
+            off = sqnr.noise / 10 ** (-reached.sqnr_db / 10)
+            self._aim *= min(off, 1.0)  # as far off as the last was
+        share = None
+        if drop is not None and not drop.is_met(reached):
+            share = 0.0 if rounds == self.rounds - 1 else 0.5
+        return _Limit(self._aim, share)
 
 
 def _costs(job: Job, made: State, judges: Samples) -> tuple[Costs, Pair]:
@@ -143,12 +141,9 @@ def _costs(job: Job, made: State, judges: Samples) -> tuple[Costs, Pair]:
 
 
 def _chosen(
-    made: State, pair: Pair, costs: Costs, aim: float | None, known: set[str]
-) -> list[str]:
-    """Float tensors that are to have 16 bits, the costliest first.
-
-    So many that the noise that is left is ``aim``; without one, as much as what stays causes.
-    """
+    made: State, pair: Pair, costs: Costs, limit: _Limit, known: set[str]
+) -> dict[str, float]:
+    """Float tensors that are to have 16 bits, with their noise, those that pay most first."""
     record, able = pair.record, made.plan.tensors.keys() - known
     noise: dict[str, float] = {}
     stays = costs.constants
@@ -159,10 +154,10 @@ def _chosen(
         else:
             stays += ratio
     left = sum(noise.values())
-    allowed = stays if aim is None else max(aim - stays, 0.0)
+    allowed = limit.of(left, stays)
     time = _times(pair.integer, record, pair)
     order = sorted(noise, key=noise.__getitem__, reverse=True)
-    if aim is not None:
+    if limit != _Limit():
         order = sorted(noise, key=lambda name: noise[name] / time[name], reverse=True)
     chosen = list[str]()
     for name in order:
@@ -174,7 +169,7 @@ def _chosen(
         if left + noise[name] <= allowed:
             chosen.remove(name)
             left += noise[name]
-    return chosen
+    return {name: noise[name] for name in chosen}
 
 
 def _times(graph: Graph, record: Record, pair: Pair) -> dict[str, float]:
