@@ -1,8 +1,8 @@
 """By how much a metric may fall: what ``--max-drop`` says."""
 
 from collections.abc import Mapping
-from math import isfinite
 from numbers import Real
+from sys import float_info
 from typing import Any
 
 from opsets.argument_kinds import shown
@@ -36,7 +36,7 @@ def _most(name: str, given: Any) -> float:
         except ValueError:
             value = None
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not isfinite(value) or value < 0:
+    if not is_number or not 0 <= value <= float_info.max:
         raise UsageError(
             f"max_drop (--max-drop): {name!r} may fall by a number of at least 0, as 0.01, "
             f"got {shown(given)}"

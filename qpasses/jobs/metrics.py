@@ -5,8 +5,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
-from math import isfinite
 from numbers import Real
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class Metric:
         except Exception as error:  # whatever a user's function raises
             raise UsageError(f"{where}: {type(error).__name__}: {error}") from error
         is_number = isinstance(found, Real) and not isinstance(found, bool)
-        if not is_number or not isfinite(found):
+        if not is_number or not abs(found) <= float_info.max:  # nor NaN
             raise UsageError(f"{where}: a finite number is needed, got {shown(found)}")
         return float(found)
 
@@ -92,7 +92,9 @@ def _of_name(name: str, option: str) -> Metric:
 
 def _of_user(given: Any) -> Metric:
     function = given_function(given, "metric")
-    name = given if isinstance(given, str) else getattr(given, "__name__", shown(given))
+    name = (
+        given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
+    )
     try:
         signature(function).bind([], None)
     except TypeError as error:
@@ -158,8 +160,13 @@ def _cosine_of(found: NDArray[Any], wanted: NDArray[Any]) -> float:
 
 
 def _arg_max(outputs: Mapping[str, Any]) -> tuple[int, NDArray[Any]]:
-    """Of the first output the size of the last axis, and where it is largest along it."""
+    """Of the first output the size of the last axis, and where it is largest along it.
+
+    Axes of one number behind that of the classes, as of pictures, are none.
+    """
     name, values = next(iter(outputs.items()))
+    while _is_numbers(values) and values.ndim > 1 and values.shape[-1] == 1:
+        values = values[..., 0]
     if not _is_numbers(values) or values.ndim == 0 or values.shape[-1] < 2:
         what = f"shape {[*values.shape]}" if isinstance(values, np.ndarray) else "no numbers"
         raise UsageError(

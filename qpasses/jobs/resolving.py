@@ -134,7 +134,8 @@ def with_settings(job: Job, **changes: Any) -> Job:
     settings = replace(job.start.settings, **changes)
     said = {name: value for name, value in settings.as_json().items() if name in changes}
     start, configuration = job.start, job.configuration | said
-    provenance = replace(start.provenance, configuration=start.provenance.configuration | said)
+    made = said | {"emit": "integer"} if said.get("emit") == "tosa" else said
+    provenance = replace(start.provenance, configuration=start.provenance.configuration | made)
     start = replace(start, context=context_for(settings), provenance=provenance)
     return replace(job, start=start, configuration=configuration)
 

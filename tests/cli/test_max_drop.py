@@ -56,6 +56,10 @@ def array(outputs, labels):
     return np.ones(3)
 
 
+def huge(outputs, labels):
+    return 10**400
+
+
 def yes(outputs, labels):
     return True
 
@@ -124,7 +128,11 @@ def quantized(**options):
 
 
 def widths(**options):
-    return quantized(**options).report["widths"]
+    return widths_of(FEEDS, **options)
+
+
+def widths_of(data, **options):
+    return qpasses.quantize(net(), data, **options).report["widths"]
 
 
 # What it does
@@ -213,6 +221,20 @@ def test_the_page_shows_the_goal(desk):
     assert "<dt>max-drop agreement=1</dt>" in page.read_text()
 
 
+@pytest.mark.parametrize("emit", ["qdq", "standard", "tosa"])
+def test_what_is_emitted_otherwise_is_judged_as_integers(desk, emit):
+    ended = desk.quantize("--max-drop", "agreement=0", "--emit", emit)
+    assert ended.code == 0 and desk.output.exists()
+    found = read_json(desk.report)
+    assert found["widths"]["met"] and found["configuration"]["emit"] == emit
+
+
+def test_with_too_few_samples_all_judge_and_that_is_said():
+    found = widths_of(FEEDS[:3], max_drop="cosine=0")
+    assert (found["samples"], found["held_back"]) == (3, 0)
+    assert "on 3 samples in use, with" in found["missed"][0]
+
+
 # Functions of users
 
 
@@ -258,6 +280,7 @@ def test_without_labels_a_function_gets_none(desk):
         ("own_metrics:text", "a finite number is needed, got 'good'"),
         ("own_metrics:nothing", "a finite number is needed, got None"),
         ("own_metrics:array", "a finite number is needed, got array"),
+        ("own_metrics:huge", "a finite number is needed, got something of type int"),
         ("own_metrics:yes", "a finite number is needed, got True"),
     ],
 )
@@ -314,7 +337,7 @@ def test_what_does_not_go_together_is_refused(options, words):
     [
         *("", "top1", "=1", " =1", "top1=", "top1=x", "top1=1%", "top1=-1", "top1=nan"),
         *("top1=inf", 3, [1], {}, {1: 1}, {"a": 1, "b": 1}),
-        *({"a": True}, {"a": None}, {"a": "x"}),
+        *({"a": 10**400}, {"a": True}, {"a": None}, {"a": "x"}),
     ],
 )
 def test_what_is_no_drop_is_refused(given):
@@ -475,6 +498,8 @@ def test_top1_is_the_share_of_positions_whose_arg_max_is_the_label():
     found = rows([[[0, 1], [1, 0]]], [[[0, 1], [0, 1]]])
     assert value("top1", found, [[1, 0], [0, 0]]) == 0.5
     assert value("top1", rows([[0, 1, 0]], [[0, 0, 1]]), np.array([1, 1])) == 0.5
+    as_pictures = rows([[[[0]], [[1]]]], [[[[1]], [[0]]]])  # [1, 2, 1, 1]
+    assert value("top1", as_pictures, [1, 1]) == 0.5
 
 
 def test_agreement_and_cosine_are_with_the_float_model():
