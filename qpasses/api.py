@@ -136,7 +136,7 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
                 early.begin(to_compare(state)[0])
 
         widths = None
-        if chooses_widths(asked):
+        if chooses_widths(job, asked):
             job, made, widths = widened(job, asked, behind)
         else:
             made = quantized(job.start, behind)

@@ -74,7 +74,7 @@ from qpasses.recover.correct_biases import (
     expect,
     note_correction,
 )
-from qpasses.recover.judge import TOO_FEW, Judge, held_back
+from qpasses.recover.judge import HELD_BACK, TOO_FEW, Judge, held_back
 from qpasses.recover.round_weights import Rounded, note_rounding, round_weights
 
 
@@ -84,17 +84,17 @@ class State:
 
     ``source`` is the float model, ``graph`` what it is rewritten to, ``model`` what is
     emitted. ``from_model_alone``: a quantized model without samples says all that is known of
-    its tensors. ``ranges``: what was calibrated; ``kept``: how a model that is quantized
-    already stores its tensors, ``early``: those that were read before they were stored;
-    ``aligned``: what tensors get of it, and what was decided at joins. ``sharing``: what came
-    of tying scales for tables, if that was asked for. ``few_codes``: by tensor, the codes it
-    uses where they are few. ``clipped``: by node, a constant beyond the range it is moved
-    into. ``refused``: tensors that were wanted in 16 bits and have 8, and
-    why. ``weights``: by node, the real ones, until they are rounded for good; ``rounded``:
-    how they were; ``expected``: what float sums are that have biases, ``corrected``: how these
-    were. ``judge``: who tells how far off all is. ``seen``: what samples say of
-    channels, ``scaled``: which got scales. ``unfinished``: why the graph does not become
-    integer, or nothing; ``ended``: whether no stage but the last follows.
+    its tensors. ``most_held_back``: so many samples judge at most. ``ranges``: what was
+    calibrated; ``kept``: how a model that is quantized already stores its tensors, ``early``:
+    those that were read before they were stored; ``aligned``: what tensors get of it, and what
+    was decided at joins. ``sharing``: what came of tying scales for tables, if that was asked
+    for. ``few_codes``: by tensor, the codes it uses where they are few. ``clipped``: by node,
+    a constant beyond the range it is moved into. ``refused``: tensors that were wanted in 16
+    bits and have 8, and why. ``weights``: by node, the real ones, until they are rounded for
+    good; ``rounded``: how they were; ``expected``: what float sums are that have biases,
+    ``corrected``: how these were. ``judge``: who tells how far off all is. ``seen``: what
+    samples say of channels, ``scaled``: which got scales. ``unfinished``: why the graph does
+    not become integer, or nothing; ``ended``: whether no stage but the last follows.
     """
 
     source: onnx.ModelProto
@@ -105,6 +105,7 @@ class State:
     progress: Progress = no_progress
     watch: Watch = UNWATCHED
     from_model_alone: bool = False
+    most_held_back: int = HELD_BACK
     graph: Graph = field(default_factory=Graph)
     plan: Plan = field(default_factory=Plan)
     kept: Mapping[str, Quantization] = field(default_factory=dict)
@@ -143,7 +144,9 @@ class State:
         settings = self.settings
         how = settings.activation_scales, settings.weight_rounding, settings.bias_correction
         none = self.samples.spread(0)
-        return held_back(self.samples, self.ranges.skipped) if "auto" in how else none
+        if "auto" not in how:
+            return none
+        return held_back(self.samples, self.ranges.skipped, self.most_held_back)
 
     @property
     def looks_at_channels(self) -> bool:
@@ -257,7 +260,8 @@ def placed(state: State) -> State:
     made = replace(made, early=read_early(graph, chosen, context))
     if settings.weight_rounding != "nearest":
         made = replace(made, weights=real_weights(chosen, context))
-    judge = Judge(graph, context.sizes, state.held_back, state.progress)
+    judges = state.held_back.spread(HELD_BACK)
+    judge = Judge(graph, context.sizes, judges, state.progress)
     made = replace(made, judge=judge, seen=_seen(made), expected=_expected(made))
     words = place(graph, chosen, shared, context, state.kept)
     made = replace(made, refused=words.refused)

@@ -41,6 +41,7 @@ def run(
         print_problems,
         print_report,
         print_settings,
+        print_warnings,
     )
     from qpasses.report.watching import progress_bars, timings
 
@@ -72,7 +73,9 @@ def run(
         places = options["output"], options["model"]
         print_how_to_measure(report_to, result.report, *places)
         print_how_to_gain(report_to, result.report, *places, options["data"])
-    if (result.report.get("widths") or {}).get("met") is False:
+    if missed := (result.report.get("widths") or {}).get("missed"):
+        if quiet:
+            print_warnings(Console(stderr=True), {"warnings": missed})
         sys.exit(1)
     if result.report.get("summary", {}).get("verdict") == "failed":
         if quiet:

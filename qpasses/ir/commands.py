@@ -21,6 +21,7 @@ from qpasses.ir.declared import (
     described,
     option,
 )
+from qpasses.ir.max_drop import as_drop
 from qpasses.ir.options import (
     ARITHMETIC,
     OUTPUT,
@@ -186,6 +187,34 @@ class QuantizeOptions(PageOptions, RunOptions, GraphOptions, TargetOptions, Samp
         unit="decibels",
         least=0,
         kept=float,
+    )
+    max_drop: "str | Mapping[str, float] | None" = option(
+        None,
+        "Store so many tensors in 16 bits that a metric falls by VALUE at most from the float "
+        "model to the integer one, on samples that are held back: top1, agreement (of arg-max "
+        "with float), cosine (with float), or metric, that of --metric.",
+        TYPES,
+        unset="none is asked for",
+        metavar="METRIC=VALUE",
+        kind=TEXT,
+        kept=as_drop,
+    )
+    metric: Any = option(
+        None,
+        "With --max-drop: a function of your own, (outputs, labels) to a number, higher is "
+        "better; outputs: for each sample a dict of arrays by name, labels: as --labels gives "
+        "them, or None.",
+        TYPES,
+        metavar="MODULE:FUNCTION",
+        kind=TEXT,
+    )
+    labels: Any = option(
+        None,
+        "What a metric is to find: a .npy with an entry for each sample of the data, a .npz "
+        "with an array called labels, or folders, for pictures in class folders.",
+        SAMPLES,
+        metavar="FILE|folders",
+        kind=FILE_OR_NAME,
     )
     analyze: Analyze | None = option(
         None,

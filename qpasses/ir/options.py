@@ -228,8 +228,8 @@ class GraphOptions(TensorOptions):
     )
     accuracy: Accuracy | None = option(
         None,
-        "How much is tried to lose less: nothing; whatever costs a model little time and "
-        "gains on samples that are held back (--weight-rounding auto, --bias-correction auto, "
+        "How much is tried to lose less: nothing; what takes little time and gains on samples "
+        "that are held back (--weight-rounding auto, --bias-correction auto, "
         "--activation-scales auto); or besides 16 bits for tensors that cost most.",
         TYPES,
         unset="balanced, but fast without samples and with random ones",

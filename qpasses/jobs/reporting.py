@@ -17,14 +17,13 @@ from qpasses.evidence.summary import summarize
 from qpasses.ir.edges import Edges, RealSession
 from qpasses.jobs.resolving import Job
 from qpasses.jobs.result import Result
-from qpasses.jobs.widening import Widths
+from qpasses.jobs.widths import Widths
 from qpasses.pipeline import State
 from qpasses.place.cautions import (
     code_warnings,
     constant_warnings,
     data_warnings,
     digit_warnings,
-    goal_warnings,
     graph_warnings,
     kept_warnings,
     range_warnings,
@@ -114,13 +113,8 @@ def reported(
 
 
 def _width_warnings(made: State, widths: Widths | None) -> list[str]:
-    """What was asked for in 16 bits, or by decibels, and is not there."""
-    if widths is None:
-        return width_warnings(made.refused)
-    wanted = widths.min_sqnr_db
-    if wanted is None or widths.is_met:
-        return []
-    return goal_warnings(wanted, widths.reached_db, len(widths.tensors))
+    """What was asked for in 16 bits, or of the outputs, and is not there."""
+    return width_warnings(made.refused) if widths is None else widths.missed
 
 
 def _calibrated_on(made: State, ranges: Ranges) -> int | None:

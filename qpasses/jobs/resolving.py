@@ -21,6 +21,8 @@ from qpasses.ir.commands import QuantizeOptions
 from qpasses.ir.input_names import as_pairs
 from qpasses.ir.rewriting import Watch
 from qpasses.ir.settings import Settings, usual_accuracy
+from qpasses.jobs.goals import JUDGES, Goals, given_goals, with_labels
+from qpasses.jobs.labels import FOLDERS
 from qpasses.jobs.pass_names import check_stop
 from qpasses.load.arguments import (
     Source,
@@ -33,6 +35,7 @@ from qpasses.load.arguments import (
 from qpasses.load.external_data import external_files
 from qpasses.pipeline import State, context_for
 from qpasses.place.ranges import Calibration, Given
+from qpasses.recover.judge import HELD_BACK
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Job:
     """A quantization before its first stage, and what its report says of it.
 
     ``command``: what was called; ``source``: the model as given; ``evidence``: where the
-    certificate goes, if there is one; ``inputs``: the files that are read.
+    certificate goes, if there is one; ``inputs``: the files that are read; ``goals``: what
+    outputs are to be.
     """
 
     command: str
@@ -49,6 +53,7 @@ class Job:
     configuration: dict[str, Any]
     evidence: Path | None
     inputs: Sequence[Path]
+    goals: Goals
 
 
 def resolved(
@@ -69,12 +74,13 @@ def resolved(
     evidence = place_to_write(
         asked.evidence_file, asked.output, settings.emit, asked.stop_after
     )
+    goals = given_goals(asked)
     runs_on = given_engine(asked.engine, asked.ray_address)
     source = read(asked.model).sized(settings.input_shape)
     if source.is_quantized:
         _check_free(settings)
-    if asked.min_sqnr is not None:
-        _check_goal(asked, settings, source)
+    for name in goals.asked:
+        _check_goal(name, asked, settings, source)
     if settings.emit == "tosa":
         _check_fixed(source)
     how, sha256, path = given_preprocessing(asked.preprocessing), source.sha256, source.path
@@ -94,6 +100,7 @@ def resolved(
     feeds = open_samples(
         wanted, source.specs, asked.samples, how, usual, names, asked.samples_to_exclude
     )
+    goals = with_labels(goals, asked.labels, feeds)
     if given is not None:
         given.check_preprocessing(feeds.preprocessing)
     inputs = [path, *external_files(path), *feeds.paths, *_files(asked)]
@@ -117,8 +124,9 @@ def resolved(
         asked.progress,
         Watch(asked.after, asked.stop_after),
         asked.data is None and given is None,
+        JUDGES if goals.drop else HELD_BACK,
     )
-    return Job(command, start, source, configuration, evidence, inputs)
+    return Job(command, start, source, configuration, evidence, inputs, goals)
 
 
 def with_settings(job: Job, **changes: Any) -> Job:
@@ -126,7 +134,8 @@ def with_settings(job: Job, **changes: Any) -> Job:
     settings = replace(job.start.settings, **changes)
     said = {name: value for name, value in settings.as_json().items() if name in changes}
     start, configuration = job.start, job.configuration | said
-    provenance = replace(start.provenance, configuration=start.provenance.configuration | said)
+    made = said | {"emit": "integer"} if said.get("emit") == "tosa" else said
+    provenance = replace(start.provenance, configuration=start.provenance.configuration | made)
     start = replace(start, context=context_for(settings), provenance=provenance)
     return replace(job, start=start, configuration=configuration)
 
@@ -172,9 +181,10 @@ def _check_samples_needed(settings: Settings) -> None:
             )
 
 
-def _check_goal(asked: QuantizeOptions, settings: Settings, source: Source) -> None:
-    """Raise UsageError where no tensors can be chosen for 16 bits."""
-    where = "min_sqnr (--min-sqnr)"
+def _check_goal(
+    where: str, asked: QuantizeOptions, settings: Settings, source: Source
+) -> None:
+    """Raise UsageError where no tensors can be chosen for 16 bits, as ``where`` asks."""
     if source.is_quantized:
         raise UsageError(f"{where}: the model is quantized already, its scales are kept")
     if asked.data is None:
@@ -237,10 +247,12 @@ def _check_known(source: Source) -> None:
 
 
 def _files(asked: QuantizeOptions) -> list[Path]:
-    """The files that table and target are read from."""
+    """The files that table, target and labels are read from."""
     table, target = asked.calibration_table, asked.target
     files = [] if isinstance(table, Table) else given_paths(table)
     rules = [] if isinstance(target, Target) else given_paths(target)
+    is_file = isinstance(asked.labels, str | Path) and asked.labels != FOLDERS
+    files += given_paths(asked.labels) if is_file else []
     return [*(each for each in rules if each.suffix == ".toml"), *files]
 
 

@@ -5,33 +5,34 @@ sort: a model in 8 bits is walked through once, and made again with those that a
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any
 
-import numpy as np
-
 from calibration import Samples
-from calibration.pieces import loaded
 from opsets.errors import ModelError
 from qpasses.analysis.costing import costs_of, whole_of
-from qpasses.checking.accuracy import compare
 from qpasses.checking.meaning import Pair
-from qpasses.checking.reference import reference_runs
 from qpasses.checking.verification import compared
 from qpasses.ir.commands import QuantizeOptions
-from qpasses.ir.edges import Edges, RealSession
 from qpasses.ir.graph import Graph
 from qpasses.ir.record import Record
 from qpasses.ir.tensor_types import WORD
+from qpasses.jobs.goals import Goals, Reached
 from qpasses.jobs.judging import sized_as
 from qpasses.jobs.resolving import Job, with_settings
+from qpasses.jobs.weighing import Scales
+from qpasses.jobs.widths import Widths
 from qpasses.load.integer_model import read_integer_model
-from qpasses.pipeline import Stage, State, quantized
+from qpasses.pipeline import Stage, State, placed, quantized
+from qpasses.recover.judge import HELD_BACK
 
 _ROUNDS = 4
 """So often a model is made at most."""
+
+_HALVES = 8
+"""So often where a metric may fall by so much: noise does not tell how far it falls."""
 
 _WALKED = 4
 """Samples on which costs are measured."""
@@ -46,120 +47,98 @@ _NUMBER = 16
 """A number that is stored takes the time of so many products."""
 
 
-@dataclass(frozen=True)
-class Widths:
-    """What was asked and reached: SQNR in dB of the worst output on ``samples`` that judged.
-
-    ``tensors`` have 16 bits, by their names in the float model, because of it; ``refused``
-    would gain but are written by nodes that have none, by name and reason.
-    """
-
-    min_sqnr_db: float | None
-    reached_db: float | None
-    samples: int
-    tensors: Sequence[str]
-    refused: Mapping[str, str]
-    rounds: Sequence[dict[str, Any]]
-
-    @property
-    def is_met(self) -> bool:
-        """Whether outputs are as near to float as was asked."""
-        wanted, reached = self.min_sqnr_db, self.reached_db
-        return wanted is None or (reached is not None and reached >= wanted)
-
-    def as_json(self) -> dict[str, Any]:
-        """``widths`` of a report."""
-        return {**vars(self), "met": self.is_met}
-
-
-def chooses_widths(asked: QuantizeOptions) -> bool:
+def chooses_widths(job: Job, asked: QuantizeOptions) -> bool:
     """Whether tensors get 16 bits by what they cost."""
-    return asked.accuracy == "best" or asked.min_sqnr is not None
+    return asked.accuracy == "best" or bool(job.goals.asked)
 
 
 def widened(
     job: Job, asked: QuantizeOptions, behind: Callable[[Stage, State], None]
 ) -> tuple[Job, State, Widths]:
     """The job with the types of tensors that it ends with, what came of it, and how near."""
-    settings = job.start.settings
-    user, names = [*settings.tensor_types], list[str]()
-    goal = None if asked.min_sqnr is None else 10 ** (-asked.min_sqnr / 10)
-    aim = None if goal is None else goal * _MARGIN
-    now = best = _round(with_settings(job, emit="integer"), names, behind)
+    settings, goals = job.start.settings, job.goals
+    user, costs = [*settings.tensor_types], dict[str, float]()
+    course, scales = _Course(goals), Scales(job.source, goals.drop)
+
+    def begun(stage: Stage, state: State) -> None:
+        behind(stage, state)
+        if stage is placed:  # a metric that fails does so before the work
+            scales.begin(state)
+
+    now = best = _round(with_settings(job, emit="integer"), scales, costs, begun)
     rounds, refused = [now.as_json()], {**now.made.refused}
     is_free = asked.weight_rounding is None and settings.accuracy != "fast"
     roundings = [settings.weight_rounding, *(["second-order"] if is_free else [])]
-    while not (now.meets(goal) or len(rounds) == _ROUNDS or now.made.unfinished):
-        if goal and aim and len(rounds) > 1:
-            aim *= min(goal * 10 ** (now.decibels / 10), 1.0)  # as far off as the last was
-        more = _chosen(now, aim, {*names, *refused})
+    while not (goals.are_met(now.reached) or len(rounds) == course.rounds or now.is_last):
+        more = _chosen(now, course.limit(now.reached, len(rounds)), {*costs, *refused})
         if not more:
             break
-        names = [*names, *more]
-        types = [*user, *(f"{re.escape(name)}={WORD}" for name in names)]
-        tried = [
-            _round(with_settings(now.job, tensor_types=types, weight_rounding=each), names)
+        costs = {**costs, **more}
+        types = [*user, *(f"{re.escape(name)}={WORD}" for name in costs)]
+        tried = (
+            _round(
+                with_settings(now.job, tensor_types=types, weight_rounding=each), scales, costs
+            )
             for each in roundings
-        ]
+        )
         now = min(tried, key=lambda each: each.noise)
         roundings = [now.job.start.settings.weight_rounding]
         rounds.append(now.as_json())
         refused |= now.made.refused
-        best = min(best, now, key=lambda each: (not each.meets(goal), each.noise))
+        best = min(best, now, key=lambda each: (not goals.are_met(each.reached), each.noise))
     job, made = best.job, best.made
     if settings.emit != "integer":
         job = with_settings(job, emit=settings.emit)
         made = quantized(job.start)
-    kept = [name for name in best.names if name not in refused]
-    count = len(best.judges)
-    return job, made, Widths(asked.min_sqnr, best.sqnr_db, count, kept, refused, rounds)
+    order = sorted(best.costs, key=best.costs.__getitem__, reverse=True)
+    wide = [name for name in order if name not in refused]
+    held, judges = len(made.held_back) > 0, len(scales.judges)
+    return job, made, Widths(goals, best.reached, judges, held, wide, refused, rounds)
 
 
 @dataclass(frozen=True)
 class _Round:
-    """A model on the way, beside float on samples that were held back.
+    """A model on the way, beside float on the samples that judge.
 
-    ``names``: those that were asked for in 16 bits; ``sqnr_db``: of its worst output;
-    ``noise``: over the signal where costs are measured, which a Softmax does not hide.
+    ``costs``: by float tensor that was asked for in 16 bits, what it cost; ``noise``: over the
+    signal where costs are measured, which a Softmax does not hide.
     """
 
     job: Job
     made: State
-    names: Sequence[str]
+    costs: Mapping[str, float]
     judges: Samples
     pair: Pair | None
-    sqnr_db: float | None
+    reached: Reached
     noise: float
 
     @property
-    def decibels(self) -> float:
-        """Of the worst output; where there is no signal, as far off as can be."""
-        return -np.inf if self.sqnr_db is None else self.sqnr_db
-
-    def meets(self, goal: float | None) -> bool:
-        """Whether the noise of each output is at most the ``goal``, if there is one."""
-        return goal is not None and bool(10 ** (-self.decibels / 10) <= goal)
+    def is_last(self) -> bool:
+        """Whether no costs can be measured, as it is no whole integer model."""
+        return self.pair is None
 
     def as_json(self) -> dict[str, Any]:
         """An entry of ``rounds``."""
-        rounding = self.job.start.settings.weight_rounding
         return {
-            "tensors": len(self.names),
-            "sqnr_db": self.sqnr_db,
-            "weight_rounding": rounding,
+            "tensors": len(self.costs),
+            "sqnr_db": self.reached.sqnr_db,
+            "metric": self.reached.integer,
+            "weight_rounding": self.job.start.settings.weight_rounding,
         }
 
 
 def _round(
-    job: Job, names: Sequence[str], behind: Callable[[Stage, State], None] | None = None
+    job: Job,
+    scales: Scales,
+    costs: Mapping[str, float],
+    behind: Callable[[Stage, State], None] | None = None,
 ) -> _Round:
-    """The model that the job makes; ``names`` are already among its types."""
+    """The model that the job makes; those that have ``costs`` are already among its types."""
     made = quantized(job.start, behind)
-    judges = _judges(made)
-    reached = _reached(job, made, judges)
+    reached, judges = scales.reached(made), scales.judges
     pair = None if made.unfinished else _pair(job, made)
-    noise = np.inf if pair is None else whole_of(pair, judges)
-    return _Round(job, made, names, judges, pair, reached, noise)
+    noise = inf if pair is None else whole_of(pair, judges.spread(HELD_BACK))
+    return _Round(job, made, costs, judges, pair, reached, noise)
 
 
 def _pair(job: Job, made: State) -> Pair:
@@ -172,27 +151,45 @@ def _pair(job: Job, made: State) -> Pair:
     return checked.pair
 
 
-def _judges(made: State) -> Samples:
-    """Those that were held back, or where that are too few all that are good."""
-    held = made.held_back
-    return held if len(held) else made.samples.without(made.ranges.skipped).spread(16)
+@dataclass(frozen=True)
+class _Limit:
+    """Noise that may be left: ``aim``, in all; a ``share`` of that of activations of 8 bits.
 
-
-def _reached(job: Job, made: State, judges: Samples) -> float | None:
-    """Of the worst float output."""
-    edges = Edges.between(made.source, made.model, made.record)
-    session = RealSession(loaded(made.model), edges)
-    names = [value.name for value in job.source.reference.graph.output]
-    rows = compare(names, reference_runs(job.source, judges), session).as_json()
-    found = [row["sqnr_db"] for row in rows if row["sqnr_db"] is not None]
-    return min(found, default=None)
-
-
-def _chosen(now: _Round, aim: float | None, known: set[str]) -> list[str]:
-    """Float tensors that are to have 16 bits too, the costliest first.
-
-    So many that the noise that is left is ``aim``; without one, as much as what stays causes.
+    With neither so much as what stays causes.
     """
+
+    aim: float | None = None
+    share: float | None = None
+
+    def of(self, left: float, stays: float) -> float:
+        """What of the noise that is ``left`` may be, beside that which ``stays``."""
+        limits = [] if self.aim is None else [max(self.aim - stays, 0.0)]
+        limits += [] if self.share is None else [left * self.share]
+        return min(limits, default=stays)
+
+
+class _Course:
+    """What noise the next model may have: for an SQNR what sums predict, for a metric half."""
+
+    def __init__(self, goals: Goals) -> None:
+        self._goals = goals
+        self._aim = None if goals.sqnr is None else goals.sqnr.noise * _MARGIN
+        self.rounds = _ROUNDS if goals.drop is None else _HALVES
+
+    def limit(self, reached: Reached, rounds: int) -> _Limit:
+        """By what the last of so many ``rounds`` reached; in the last one nothing."""
+        sqnr, drop = self._goals.sqnr, self._goals.drop
+        if sqnr and self._aim and rounds > 1 and reached.sqnr_db is not None:
+            off = sqnr.noise / 10 ** (-reached.sqnr_db / 10)
+            self._aim *= min(off, 1.0)  # as far off as the last was
+        share = None
+        if drop is not None and not drop.is_met(reached):
+            share = 0.0 if rounds == self.rounds - 1 else 0.5
+        return _Limit(self._aim, share)
+
+
+def _chosen(now: _Round, limit: _Limit, known: set[str]) -> dict[str, float]:
+    """Float tensors that are to have 16 bits, with their noise, those that pay most first."""
     made, pair = now.made, now.pair
     assert pair is not None, "there is an integer model"
     good = made.samples.without({*made.ranges.skipped, *now.judges.names})
@@ -208,10 +205,10 @@ def _chosen(now: _Round, aim: float | None, known: set[str]) -> list[str]:
         else:
             stays += ratio
     left = sum(noise.values())
-    allowed = stays if aim is None else max(aim - stays, 0.0)
+    allowed = limit.of(left, stays)
     time = _times(pair.integer, record, pair)
     order = sorted(noise, key=noise.__getitem__, reverse=True)
-    if aim is not None:
+    if limit != _Limit():
         order = sorted(noise, key=lambda name: noise[name] / time[name], reverse=True)
     chosen = list[str]()
     for name in order:
@@ -223,7 +220,7 @@ def _chosen(now: _Round, aim: float | None, known: set[str]) -> list[str]:
         if left + noise[name] <= allowed:
             chosen.remove(name)
             left += noise[name]
-    return chosen
+    return {name: noise[name] for name in chosen}
 
 
 def _times(graph: Graph, record: Record, pair: Pair) -> dict[str, float]:

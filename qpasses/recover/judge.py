@@ -33,9 +33,9 @@ Decibels = NDArray[np.float64]
 """On each of some samples."""
 
 
-def held_back(samples: Samples, bad: Collection[str]) -> Samples:
+def held_back(samples: Samples, bad: Collection[str], most: int = HELD_BACK) -> Samples:
     """Those that judge, and choose nothing, but for ``bad`` ones. One alone judges nothing."""
-    found = samples.spread(min(HELD_BACK, len(samples) // 4)).without(bad)
+    found = samples.spread(min(most, len(samples) // 4)).without(bad)
     return found if len(found) > 1 else samples.spread(0)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qpasses.report.goal_rows import goal_rows
 from qpasses.report.wording import counted, fold, some
 
 Report = Mapping[str, Any]
@@ -92,6 +93,17 @@ def _left_in_float(report: Report, detail: Detail) -> Rows:
         rest = [len(names) for names in [*left.values()][shown:]]
         others = "another reason" if len(rest) == 1 else f"{len(rest)} other reasons"
         yield f"left in float: {sum(rest)}", f"for {others}: see --verbose"
+
+
+def _widths(report: Report, detail: Detail) -> Rows:
+    """Which tensors got 16 bits by what they cost, and how near outputs are by it."""
+    widths = report.get("widths")
+    if widths is None:
+        return
+    names = widths["tensors"]
+    costly = f", what cost most first: {detail.names(names)}" if names else ""
+    yield "in 16 bits", f"{counted(len(names), 'tensor')}{costly}"
+    yield from goal_rows(widths)
 
 
 def _not_tried(report: Report, _detail: Detail) -> Rows:
@@ -345,9 +357,20 @@ _Add = Callable[[Report, Detail], Rows]
 
 _USUAL: Sequence[_Add] = (
     *(_size, _nodes_run, _integer, _left_in_float, _kept),
-    *(_asked_for, _not_tried, _repairs, _checks),
+    *(_widths, _asked_for, _not_tried, _repairs, _checks),
 )
 _VERBOSE: Sequence[_Add] = (
     *(_size, _nodes_run, _integer, _left_in_float, _kept),
-    *(_nodes, _channels, _tables, _asked_for, _rounding, _chosen, _repairs, _kernels, _checks),
+    *(
+        _nodes,
+        _channels,
+        _tables,
+        _widths,
+        _asked_for,
+        _rounding,
+        _chosen,
+        _repairs,
+        _kernels,
+        _checks,
+    ),
 )

@@ -58,6 +58,16 @@ PLAIN = {
     "activation-type": ('"int8"', ["--activation-type", "int8"]),
     "layout": ('"nchw"', ["--layout", "nchw"]),
     "residual-type": ('"int16"', ["--residual-type", "int16"]),
+    "tensor-types": (
+        '["r=int16", "p=int8"]',
+        ["--tensor-types", "r=int16", "--tensor-types", "p=int8"],
+    ),
+    "min-sqnr": ("1.5", ["--min-sqnr", "1.5"]),
+    "max-drop": ('"agreement=1"', ["--max-drop", "agreement=1"]),
+    "metric": (
+        '"cosine"\nmax-drop = "metric=1"',
+        ["--metric", "cosine", "--max-drop", "metric=1"],
+    ),
     "weight-type": ('"int8"', ["--weight-type", "int8"]),
     "weight-rounding": ('"sum-preserving"', ["--weight-rounding", "sum-preserving"]),
     "bias-correction": ('"in-sequence"', ["--bias-correction", "in-sequence"]),
@@ -135,7 +145,7 @@ OF_PICTURES = {
 
 GIVEN = {
     *("data", "output", "evidence", "json", "against", "calibration-table", "ray-address"),
-    *("with", "all-tensors", "tosa-profile", "html", "detections"),
+    *("with", "all-tensors", "tosa-profile", "html", "detections", "labels"),
 }
 """What test_paths_may_stand_in_the_file_too gives, and tests of their own."""
 
@@ -193,6 +203,13 @@ def test_a_calibration_table_may_stand_in_the_file(desk):
 def test_the_address_of_a_cluster_may_stand_in_the_file(desk):
     ended = configured(desk, 'ray-address = "far:1"', command="calibrate")
     assert_refused(ended, USAGE, "'far:1'", "ray")
+
+
+def test_labels_may_stand_in_the_file(desk):
+    labels = save(desk.folder, "labels.npy", np.arange(8) % 4)
+    text = f"max-drop = 'top1=1'\nlabels = '{labels}'"
+    assert_same_in_the_file(desk, text, ["--max-drop", "top1=1", "--labels", labels])
+    assert read_json(desk.report)["widths"]["metric"]["name"] == "top1"
 
 
 @pytest.mark.parametrize("name", OF_PICTURES)
@@ -332,6 +349,11 @@ WRONG = {
     "preprocess": ["3"],
     "percentile": ['"99"', "true"],
     "share-tables": ['"1"', "true", "[1]"],
+    "tensor-types": ['"x=int16"', "[1]"],
+    "min-sqnr": ['"40"', "true"],
+    "max-drop": ["0.01", '["top1=0.01"]', "{top1 = 0.01}"],
+    "metric": ["3", '["top1"]'],
+    "labels": ["3", "[1, 2]"],
     "calibration-method": ["3", '["mse"]'],
     "calibration-overrides": ['"x=mse"', "[1]"],
     "calibration-table": ["3"],
@@ -366,6 +388,8 @@ UNFIT = {
     "layout": ['"HWCN"'],
     "percentile": ["nan", "50", "100.1"],
     "share-tables": ["nan", "inf", "-1"],
+    "min-sqnr": ["nan", "inf", "-1"],
+    "max-drop": ['"top1"', '"top1=many"', '"top1=-1"', '"top1=nan"', '"top2=1"', '"=1"'],
     "workers": ["0"],
     "engine": ['"spark"'],
     "on-bad-sample": ['"hide"'],

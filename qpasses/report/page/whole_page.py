@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from opsets.errors import UsageError
+from qpasses.report.goal_rows import goal_rows
 from qpasses.report.page.graph_drawing import drawn
 from qpasses.report.page.node_details import details
 from qpasses.report.page.shown_values import FILTERS, plain
@@ -58,6 +59,7 @@ def as_html(report: dict[str, Any], command_line: str = "") -> str:
         report=report,
         command_line=command_line,
         analysis=analysis,
+        goals=[*goal_rows(report["widths"])] if report.get("widths") else [],
         title=_title(report),
         evidence=Counter(node["kind"] for node in evidence),
         drawing=drawn(analysis["graph"], analysis["tensors"]),
