@@ -153,6 +153,8 @@ BODIES = {
     "chain": "c = Conv (x, w) s = Sigmoid (c) m = Mul (c, s) y = Mul (m, columns)",
     "slopes": "c = Conv (x, w) y = PRelu (c, columns)",
     "pairs": "c = Conv (x, w) d = Conv (x, v) m = Mul (c, d) y = Sub (m, d)",
+    "divided": """c = Conv (x, w) d = Conv (x, v) p = Abs (d) q = Sqrt (p) e = Add (q, half)
+        y = Div (c, e)""",
     "moved": 'c = Conv (x, w) r = Relu (c) y = Pad <mode = "constant"> (r, grow, half)',
     "joined": "c = Conv (x, w) y = Concat <axis = 1> (c, x)",
     "reduced": "c = Conv (x, w) y = ReduceSum <keepdims = 0> (c, last)",
@@ -188,6 +190,7 @@ SETTINGS = {
     "chosen": {"weight_rounding": "second-order"},
     "corrected": {"bias_correction": "in-sequence"},
     "sizes": {"input_shape": ["1,2,6,6"]},
+    "words": {"tensor_types": [".*=int16"]},
 }
 
 

@@ -109,6 +109,19 @@ def words():
     return model(WORDS, opset=21, scale=np.float32(2**-13), zero=np.int16(0))
 
 
+DIVIDED = """
+g (float[N, 4, 8] x) => (float[N, 4, 8] y) {
+    a = MatMul (x, w) b = MatMul (x, u)
+    s = Sigmoid (b) d = Add (s, one) y = Div (a, d)
+}"""
+"""A quotient, of which 16 bits are asked for."""
+
+
+def divided():
+    weights = {"w": numbers(8, 8), "u": numbers(8, 8, seed=1)}
+    return model(DIVIDED, opset=21, **weights, one=np.float32(1))
+
+
 PUBLISHED = {"softmax": "ibert", "gelu": "ibert", "layernorm": "ivit"}
 CASES = {
     "pictures": (pictures, (1, 4, 8, 8), {}),
@@ -121,6 +134,7 @@ CASES = {
     "a block": (block, (1, 5, 8), {"softmax": "shiftmax", "gelu": "shift"}),
     "channels": (channel_net, (1, 3, 8, 8), {"activation_scales": "per-channel"}),
     "16 bits": (words, (1, 4), {}),
+    "a quotient of words": (divided, (1, 4, 8), {"tensor_types": [".*=int16"]}),
     "a stream": (block, (1, 5, 8), {"residual_type": "int16", **PUBLISHED}),
 }
 OF_OTHER_TARGETS = {"IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"}

@@ -17,7 +17,7 @@ from opsets.multipliers import ScaleError
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_div import LARGEST_SHIFT_IN_DOUBLE
 from opsets.target import load_target
-from qpasses import quantize, verify
+from qpasses import ModelError, export, quantize, verify
 from qpasses.evidence.prove_quotients import quotient_bound
 from qpasses.ir.runtime import OPSET
 from qpasses.lowering.numbers.knots import words_of_results
@@ -103,6 +103,44 @@ def test_any_of_operands_and_result_may_be_words(name, names):
         names = ["c"]
     assert node_of(result).op_type == "IntDiv"
     assert result.verdict == verify(result.model, net(name), feeds()).verdict == "ok"
+
+
+OTHERS = {
+    "a constant": (
+        "s = Abs (b) t = Add (s, small) [it] y = Div (k, t)",
+        ["LutInterpolated", "IntDiv"],
+    ),
+    "channels": (
+        "s = Abs (b) t = Add (s, row) [it] y = Div (a, t)",
+        ["LutPerChannel", "IntDiv"],
+    ),
+    "one tensor": ("s = Abs (b) t = Add (s, small) [it] y = Div (b, t)", ["Lut16"]),
+    "of one number": ("s = Abs (b) t = Add (s, small) [it] y = Div (small, t)", ["Lut16"]),
+    "by a constant": ("[it] y = Div (b, k)", ["IntMul"]),
+    "clamped": ("[made] e = Exp (b) [it] d = Div (a, e) y = Relu (d)", ["Lut16", "IntDiv"]),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_quotients_keep_the_forms_they_have(name):
+    body, wanted = OTHERS[name]
+    constants = {"k": numbers(2, 5, WIDTH, seed=4), "row": np.abs(numbers(WIDTH)) + 1}
+    original = model(
+        f"g (float[N, 5, {WIDTH}] x) => (float[A, B, C] y) {{"
+        f" a = MatMul (x, u) b = MatMul (x, v) {body} }}",
+        opset=21,
+        **WEIGHTS | constants,
+    )
+    result = quantize(original, feeds(), tensor_types=[".*=int16"])
+    ops = [each.op_type for each in result.model.graph.node]
+    assert [each for each in ops if each in {*wanted, "IntDiv", "Lut", "LutPair"}] == wanted
+    assert result.verdict == verify(result.model, original, feeds()).verdict == "ok"
+
+
+def test_tosa_has_no_form_of_it_and_says_so(tmp_path):
+    result = made("a root")
+    with pytest.raises(ModelError, match=r"'it' \(IntDiv\).*no form of this op"):
+        export(result.model, tmp_path / "m.mlir", input_shape=["x:1,5,8"])
 
 
 WAYS = [

@@ -22,8 +22,8 @@ from qpasses.checking.rules.check_multipliers import expected_pair
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node, is_graph_output, producer
 from qpasses.ir.record import Quantization
-from qpasses.ir.stages import TABULATED
 
+_OF_ONE_FUNCTION = ("Lut", "Lut16", "LutInterpolated")
 _SHIFTS = range(1, 47)
 _LARGEST_IN_DOUBLE = 21
 
@@ -73,15 +73,16 @@ def _pair(scale: Fraction, target: Target) -> tuple[int, int]:
 def _unlike_divisor(site: Site, b: Quantization) -> Iterator[str]:
     """A divisor that the quotient alone reads is stored as its largest result asks for.
 
-    But where a quantized original says how.
+    But where a quantized original says how, or it is made of what is divided.
     """
     pair, table = site.pair, producer(site.inputs["b"])
-    if table is None or not is_integer(table) or table.op not in TABULATED:
+    if table is None or not is_integer(table) or table.op not in _OF_ONE_FUNCTION:
         return
     entry = pair.record.nodes[table.name]
     nodes = [pair.float_nodes[name] for name in entry.source if name in pair.float_nodes]
-    end = site.first.inputs[1].name
-    if not entry.function or end in pair.known.written or not _is_inside(site, nodes):
+    read, end = (tensor.name for tensor in site.first.inputs)
+    is_apart = pair.meaning(table.inputs[0]).real == read or end in pair.known.written
+    if not entry.function or is_apart or not _is_inside(site, nodes):
         return
     x = site.stored(table.inputs[0])
     codes, target = codes_of(x), site.settings.target
