@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from opsets.qpasses_v1.int_pad import MODES
 from qpasses.ir.graph import STORE, Graph, Node, Tensor, constant, input_at, is_used, rank
 
@@ -42,6 +44,33 @@ def _adds_known_codes(node: Node) -> bool:
     return bool((pads >= 0).all()) and node.attrs.get("mode", "constant") in MODES
 
 
+_ON_A_GRID = ("asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
+
+
+def _repeats(node: Node) -> bool:
+    """A Resize by whole factors along the last axes, of known sizes, three at most.
+
+    Then the nearest place is what its formula says in fractions and in float32 alike.
+    """
+    before, after = node.inputs[0].shape, node.outputs[0].shape
+    coordinates = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    factors, sizes = (constant(input_at(node, place)) for place in (2, 3))
+    if before is None or after is None or coordinates not in _ON_A_GRID:
+        return False
+    if node.attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return False
+    pairs = [*zip(before, after, strict=True)]
+    first = next((k for k, (n, m) in enumerate(pairs) if n != m), len(pairs) - 1)
+    known = [size for pair in pairs[first:] for size in pair]
+    if first < max(2, len(pairs) - 3) or not all(isinstance(size, int) for size in known):
+        return False
+    by_factor = factors is not None and factors.size > 0
+    is_whole = all(m % n == 0 for n, m in pairs[first:])
+    if by_factor:
+        is_whole &= bool((factors == np.rint(factors)).all())
+    return is_whole and (by_factor or sizes is not None)
+
+
 def _overwrites_or_selects(node: Node) -> bool:
     """A scattering node that adds or multiplies nothing."""
     return node.attrs.get("reduction", "none") in ("none", "max", "min")
@@ -78,7 +107,7 @@ MOVING: Mapping[str, Movement] = {
     "ReduceMax": Movement(words=False),
     "ReduceMin": Movement(words=False),
     "Reshape": Movement(),
-    "Resize": Movement(condition=_only_picks, words=False),
+    "Resize": Movement(condition=_only_picks, words=False, own=_repeats),
     "ReverseSequence": Movement(),
     "ScatterElements": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "ScatterND": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
