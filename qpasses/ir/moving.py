@@ -53,22 +53,26 @@ def _repeats(node: Node) -> bool:
     Then the nearest place is what its formula says in fractions and in float32 alike.
     """
     before, after = node.inputs[0].shape, node.outputs[0].shape
-    coordinates = node.attrs.get("coordinate_transformation_mode", "half_pixel")
     factors, sizes = (constant(input_at(node, place)) for place in (2, 3))
-    if before is None or after is None or coordinates not in _ON_A_GRID:
-        return False
-    if node.attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return False
-    pairs = [*zip(before, after, strict=True)]
-    first = next((k for k, (n, m) in enumerate(pairs) if n != m), len(pairs) - 1)
-    known = [size for pair in pairs[first:] for size in pair]
-    if first < max(2, len(pairs) - 3) or not all(isinstance(size, int) for size in known):
-        return False
     by_factor = factors is not None and factors.size > 0
-    is_whole = all(m % n == 0 for n, m in pairs[first:])
-    if by_factor:
-        is_whole &= bool((factors == np.rint(factors)).all())
-    return is_whole and (by_factor or sizes is not None)
+    given = factors if by_factor else sizes
+    if given is None or before is None or after is None or not _is_on_a_grid(node):
+        return False
+    listed = node.attrs.get("axes") or range(len(before))
+    pairs = zip(listed, given.tolist(), strict=True)
+    resized = [axis for axis, size in pairs if size != (1 if by_factor else before[axis])]
+    first = min((axis % len(before) for axis in resized), default=len(before) - 1)
+    ends = [*zip(before[first:], after[first:], strict=True)]
+    known = all(isinstance(size, int) for pair in ends for size in pair)
+    is_whole = not by_factor or bool((given == np.rint(given)).all())
+    fits = first >= max(2, len(before) - 3)
+    return fits and known and is_whole and all(n and m % n == 0 for n, m in ends)
+
+
+def _is_on_a_grid(node: Node) -> bool:
+    coordinates = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    policy = node.attrs.get("keep_aspect_ratio_policy", "stretch")
+    return coordinates in _ON_A_GRID and policy == "stretch"
 
 
 def _overwrites_or_selects(node: Node) -> bool:
