@@ -35,8 +35,11 @@ PER_CHANNEL: Dims = ("1 or channels",)
 BYTES = ("uint8", "int8")
 """The stored types of activations that every op takes."""
 
-SIGNALS = (*BYTES, "int16")
-"""With that of residual streams in 16 bits."""
+WORDS = ("int16",)
+"""That of 16 bits."""
+
+SIGNALS = (*BYTES, *WORDS)
+"""All of them."""
 
 CLASSES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys("TW", BYTES),
@@ -135,12 +138,13 @@ class Scaling(Enum):
     LOGARITHM = "the tables hold exponentials and logarithms, of both scales"
     NORM = "the multipliers are factors of normal numbers, in steps of the scale written"
     ALGORITHM = "the attributes are the constants of a published algorithm, of the scale read"
+    MOVED = "there are none: codes are moved, and the scale read is the scale written"
 
 
 OF_ENDS = frozenset(
     {
         *(Scaling.TABLE, Scaling.WIDE_TABLE, Scaling.SOFTMAX, Scaling.LOGARITHM),
-        *(Scaling.NORM, Scaling.ALGORITHM),
+        *(Scaling.NORM, Scaling.ALGORITHM, Scaling.MOVED),
     }
 )
 """Of these a record has the scales of the stored tensors around the node, and those alone."""

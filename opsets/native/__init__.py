@@ -6,8 +6,9 @@ from pathlib import Path
 KERNELS = (
     *("IBertGelu", "IBertSoftmax", "ILayerNorm", "IntAdd", "IntAveragePool", "IntCodedPRelu"),
     *("IntConv", "IntConvPerChannel", "IntCountedAveragePool", "IntDiv", "IntGemm"),
-    *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMul"),
-    *("IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntResize"),
+    *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMaxPool"),
+    *("IntMul", "IntPad", "IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd"),
+    *("IntRescaledSub", "IntResize"),
     *("IntSub", "Lut", "Lut16", "LutInterpolated", "LutPair", "LutPerChannel", "Requantize"),
     *("ShiftGelu", "Shiftmax", "TableSoftmax"),
 )

@@ -2,9 +2,9 @@
 
 #include "instruction_sets.h"
 #include "kernels.h"
+#include "pool_rows.h"
 #include "rescaling.h"
 #include "transposed.h"
-#include "windows.h"
 
 #include <type_traits>
 
@@ -25,56 +25,11 @@ struct Quotients {
 #define LOOPS "pool_loops.h"
 #include "each_set.h"
 
-/* The windows of one call: ``outer`` pictures of rows whose cells have ``inner`` channels. */
-struct Pool {
-    std::vector<WindowAxis> axes;
-    int64_t outer, inner, cells, rows = 1;
-    Shape shape;
-
-    Pool(const Windows &windows, int64_t channels, const Shape &x)
-        : axes(windows.axes(x)), outer(windows.is_last ? x[0] : x[0] * x[1]),
-          inner(windows.is_last ? channels : 1), cells(windows.cells), shape(x) {
-        if (x[windows.is_last ? x.size() - 1 : 1] != channels)
-            throw std::runtime_error("a pool has not the channels of its picture");
-        for (size_t k = 0; k < axes.size(); k++) {
-            shape[windows.first_axis() + k] = axes[k].out;
-            rows *= k + 1 < axes.size() ? axes[k].out : 1;
-        }
-    }
-
-    int64_t width() const { return axes.back().size * inner; }
-    int64_t row_size() const { return axes.back().out * inner; }
-
-    /* The coordinates of a row of windows along all axes but the last. */
-    void find(int64_t row, Shape &windows) const {
-        windows = Shape(axes.size() - 1);
-        for (size_t k = windows.size(); k-- > 0;) {
-            windows[k] = row % axes[k].out;
-            row /= axes[k].out;
-        }
-    }
-
-    /* Calls work(row) for the rows of x that a row of windows covers; ``row``: the picture, then
-       one of fewer axes. */
-    template <typename Work>
-    void covered(const Shape &windows, size_t axis, int64_t row, Work work) const {
-        if (axis == windows.size()) {
-            work(row);
-            return;
-        }
-        for (int64_t k = 0; k < axes[axis].kernel; k++) {
-            const int64_t at = axes[axis].place_of(windows[axis], k);
-            if (at >= 0 && at < axes[axis].size)
-                covered(windows, axis + 1, row * axes[axis].size + at, work);
-        }
-    }
-};
-
 /* Sums of codes less their zero point, of rows of windows: along all axes but the last, with
    zeros for the padding, then along that. */
 template <typename T> class RowSums {
   public:
-    RowSums(const Pool &pool, const T *x, int64_t zero)
+    RowSums(const PoolRows &pool, const T *x, int64_t zero)
         : pool_(pool), last_(pool.axes.back()), x_(x), zero_(zero),
           columns_(last_.padded() * pool.inner) {}
 
@@ -95,7 +50,7 @@ template <typename T> class RowSums {
     }
 
   private:
-    const Pool &pool_;
+    const PoolRows &pool_;
     const WindowAxis &last_;
     const T *x_;
     int64_t zero_;
@@ -107,7 +62,7 @@ template <typename T> class RowSums {
 
 /* Calls work(sums, first row, how many) for rows of windows, on the session's threads. */
 template <typename T, typename Work>
-void each_rows(const Context &context, const Pool &pool, const T *x, int64_t zero, Work work) {
+void each_rows(const Context &context, const PoolRows &pool, const T *x, int64_t zero, Work work) {
     const int64_t all = pool.outer * pool.rows, size = pool.row_size();
     if (all == 0 || size == 0)
         return;
@@ -129,7 +84,7 @@ void each_rows(const Context &context, const Pool &pool, const T *x, int64_t zer
 }
 
 template <typename Work>
-void each_rows(const Context &context, const Pool &pool, const Tensor &x, int64_t zero,
+void each_rows(const Context &context, const PoolRows &pool, const Tensor &x, int64_t zero,
                Work work) {
     must_be_from(zero, -32768, 32767, "a zero point");
     of_stored(x.type, "a pool", [&](auto code) {
@@ -140,10 +95,10 @@ void each_rows(const Context &context, const Pool &pool, const Tensor &x, int64_
 
 /* How many cells there are in the windows along each axis. */
 struct Counted {
-    const Pool &pool;
+    const PoolRows &pool;
     std::vector<Integers> along;
 
-    Counted(const Pool &given, const Integers &uncounted) : pool(given) {
+    Counted(const PoolRows &given, const Integers &uncounted) : pool(given) {
         const size_t count = pool.axes.size();
         for (size_t k = 0; k < count; k++) {
             Integers cells;
@@ -187,7 +142,7 @@ struct IntCountedAveragePool {
 
     void run(const Context &context) const {
         const Tensor x = context.input(0);
-        const Pool pool(windows, channels, x.shape);
+        const PoolRows pool(windows, channels, x.shape);
         void *y = context.output(0, pool.shape);
         if (numbers.type(context, 4) == INT16)
             return run(context, pool, x, static_cast<int16_t *>(y));
@@ -195,7 +150,7 @@ struct IntCountedAveragePool {
                  [&](auto) { to_bytes(context, pool, x, static_cast<uint8_t *>(y)); });
     }
 
-    void to_bytes(const Context &context, const Pool &pool, const Tensor &x, uint8_t *y) const {
+    void to_bytes(const Context &context, const PoolRows &pool, const Tensor &x, uint8_t *y) const {
         if (windows.is_last || channels < 8 || x.size() == 0 || x.type == INT16)
             return run(context, pool, x, y);
         /* many channels are quicker side by side */
@@ -211,14 +166,14 @@ struct IntCountedAveragePool {
         for (int64_t k = 0; k < pictures; k++)
             transpose(x.as<uint8_t>() + k * channels * plane, plane, channels, plane,
                       turned.data() + k * channels * plane, channels, 0);
-        run(context, Pool(last, channels, shape), {turned.data(), x.type, shape}, found.data());
+        run(context, PoolRows(last, channels, shape), {turned.data(), x.type, shape}, found.data());
         for (int64_t k = 0; k < pictures; k++)
             transpose(found.data() + k * channels * out, channels, out, channels,
                       y + k * channels * out, out, 0);
     }
 
     template <typename Y>
-    void run(const Context &context, const Pool &pool, const Tensor &x, Y *y) const {
+    void run(const Context &context, const PoolRows &pool, const Tensor &x, Y *y) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
         if (numbers.type(context, 1) != x.type)
             throw std::runtime_error("IntCountedAveragePool: its numbers are not those of x");

@@ -16,8 +16,10 @@ from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_layer_norm import INT_LAYER_NORM
 from opsets.qpasses_v1.int_log_softmax import INT_LOG_SOFTMAX
 from opsets.qpasses_v1.int_mat_mul import INT_MAT_MUL
+from opsets.qpasses_v1.int_max_pool import INT_MAX_POOL
 from opsets.qpasses_v1.int_mul import INT_MUL
 from opsets.qpasses_v1.int_p_relu import INT_P_RELU
+from opsets.qpasses_v1.int_pad import INT_PAD
 from opsets.qpasses_v1.int_reduce import INT_REDUCE
 from opsets.qpasses_v1.int_rescale import INT_RESCALE
 from opsets.qpasses_v1.int_rescaled_add import INT_RESCALED_ADD
@@ -61,6 +63,8 @@ OPS: dict[str, Op] = {
         INT_GLOBAL_AVERAGE_POOL,
         INT_REDUCE,
         INT_RESIZE,
+        INT_MAX_POOL,
+        INT_PAD,
         TABLE_SOFTMAX,
         INT_LOG_SOFTMAX,
         INT_LAYER_NORM,

@@ -162,6 +162,12 @@ _MULTIPLIERS = (
     *("multiplier", "slope_multiplier", "a_multiplier", "b_multiplier"),
     "y_multiplier",
 )
+_WITHOUT_RATIOS = frozenset(
+    {
+        *(Scaling.TABLE, Scaling.WIDE_TABLE, Scaling.NORM, Scaling.ALGORITHM),
+        Scaling.MOVED,
+    }
+)
 _SHIFTS = "shift", "slope_shift", "a_shift", "b_shift", "y_shift"
 
 
@@ -191,7 +197,7 @@ def _real_scales(node: Node, entry: NodeRecord) -> list[float]:
         left = int(constants_of(node)["left_shift"])
         middle = 2 * max(a, b) if left else y
         return [a / middle, b / middle, middle / (2**left * y)]
-    if scaling in (Scaling.TABLE, Scaling.WIDE_TABLE, Scaling.NORM, Scaling.ALGORITHM):
+    if scaling in _WITHOUT_RATIOS:
         return []
     scales = [float(scale) for scale in entry.real_scales()]
     if scaling is Scaling.SLOPES:

@@ -420,6 +420,17 @@ def _pad(laying: _Laying, node: Node) -> bool:
     return _listed(laying, node, 3, [1])
 
 
+def _int_pad(laying: _Laying, node: Node) -> bool:
+    order = laying.order(node.inputs[0])
+    if order == in_order(len(order)):
+        return False
+    laying.read(node, 0, order)
+    rows = np.reshape(node.attrs["pads"], (2, -1))[:, list(order)]
+    node.attrs["pads"] = rows.reshape(-1).tolist()
+    laying.put(node, order)
+    return True
+
+
 def _resize(laying: _Laying, node: Node) -> bool:
     return _listed(laying, node, len(node.inputs), [1, 2, 3])
 
@@ -499,6 +510,7 @@ _ANY = 2
 
 _OURS: Mapping[str, Callable[[_Laying, Node], bool]] = {
     **dict.fromkeys(PICTURES, _picture),
+    "IntPad": _int_pad,
     "IntReduce": _reduce,
     "LutPerChannel": _per_channel,
 }

@@ -48,7 +48,10 @@ _ON_PAIRS = frozenset(
 )
 _ON_SLOPES = frozenset({"IntCodedPRelu", "IntPRelu"})
 _ON_PICTURES = frozenset(
-    {"IntAveragePool", "IntCountedAveragePool", "IntGlobalAveragePool", "IntResize"}
+    {
+        *("IntAveragePool", "IntCountedAveragePool", "IntGlobalAveragePool", "IntMaxPool"),
+        "IntResize",
+    }
 )
 
 
@@ -183,6 +186,8 @@ def _case(node: Node, record: Record) -> _Case:
         sides = [_ROWS, inner], [inner, columns]
         data = [_drawn(dtype, sizes, rng) for dtype, sizes in zip(types, sides, strict=True)]
         is_all = False
+    elif node.op == "IntPad":
+        data, is_all = [_drawn(types[0], _padded_sizes(node), rng)], False
     elif "kernel_shape" in attributes:
         x = _drawn(types[0], _window_sizes(node, given), rng)
         if record.nodes[node.name].layout:
@@ -222,6 +227,12 @@ def _picture_sizes(node: Node) -> list[int]:
     return few + [
         max(size, needed) if isinstance(size, int) else needed for size, needed in known
     ]
+
+
+def _padded_sizes(node: Node) -> list[int]:
+    """Of a tensor with as many codes along each axis as are mirrored."""
+    pads = np.reshape(node.attrs["pads"], (2, -1)).max(axis=0).tolist()
+    return [max(size + 1, _FEW) for size in pads]
 
 
 def _some_columns(

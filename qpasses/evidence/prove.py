@@ -26,6 +26,7 @@ from qpasses.evidence.prove_lookups import (
     lookup_interpolated,
     lookup_pair,
 )
+from qpasses.evidence.prove_moves import largest_words, padded_words
 from qpasses.evidence.prove_pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.prove_products import mul_inputs, real_product
 from qpasses.evidence.prove_published import (
@@ -418,6 +419,8 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntCodedPRelu": rectified,
     "IntReduce": reduced,
     "IntResize": thresholds,
+    "IntMaxPool": largest_words,
+    "IntPad": padded_words,
     "TableSoftmax": softmax,
     "IntLogSoftmax": log_softmax,
     "IntLayerNorm": normalized,

@@ -3,7 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from qpasses.ir.graph import STORE, Graph, Node, Tensor, is_used
+import numpy as np
+
+from opsets.qpasses_v1.int_pad import MODES
+from qpasses.ir.graph import STORE, Graph, Node, Tensor, constant, input_at, is_used, rank
 
 Span = tuple[int, int | None] | tuple[int, int, int]
 """The first place, the first place behind, and the step from one to the next."""
@@ -22,6 +25,56 @@ def _only_picks(node: Node) -> bool:
     return bool(mode == "nearest" and coordinates != "tf_crop_and_resize")
 
 
+def _never(_node: Node) -> bool:
+    return False
+
+
+def _gives_codes_alone(node: Node) -> bool:
+    """A MaxPool whose padding is written out, and that gives no positions."""
+    is_stated = node.attrs.get("auto_pad", "NOTSET") in ("NOTSET", "")
+    return is_stated and not node.attrs.get("ceil_mode", 0) and len(node.outputs) == 1
+
+
+def _adds_known_codes(node: Node) -> bool:
+    """A Pad that adds a constant number of codes, and takes none away."""
+    pads, axes = constant(input_at(node, 1)), input_at(node, 3)
+    is_known = pads is not None and (axes is None or constant(axes) is not None)
+    if pads is None or not is_known or not rank(node.inputs[0]):
+        return False
+    return bool((pads >= 0).all()) and node.attrs.get("mode", "constant") in MODES
+
+
+_ON_A_GRID = ("asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
+
+
+def _repeats(node: Node) -> bool:
+    """A Resize by whole factors along the last axes, of known sizes, three at most.
+
+    Then the nearest place is what its formula says in fractions and in float32 alike.
+    """
+    before, after = node.inputs[0].shape, node.outputs[0].shape
+    factors, sizes = (constant(input_at(node, place)) for place in (2, 3))
+    by_factor = factors is not None and factors.size > 0
+    given = factors if by_factor else sizes
+    if given is None or before is None or after is None or not _is_on_a_grid(node):
+        return False
+    listed = node.attrs.get("axes") or range(len(before))
+    pairs = zip(listed, given.tolist(), strict=True)
+    resized = [axis for axis, size in pairs if size != (1 if by_factor else before[axis])]
+    first = min((axis % len(before) for axis in resized), default=len(before) - 1)
+    ends = [*zip(before[first:], after[first:], strict=True)]
+    known = all(isinstance(size, int) for pair in ends for size in pair)
+    is_whole = not by_factor or bool((given == np.rint(given)).all())
+    fits = first >= max(2, len(before) - 3)
+    return fits and known and is_whole and all(n and m % n == 0 for n, m in ends)
+
+
+def _is_on_a_grid(node: Node) -> bool:
+    coordinates = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    policy = node.attrs.get("keep_aspect_ratio_policy", "stretch")
+    return coordinates in _ON_A_GRID and policy == "stretch"
+
+
 def _overwrites_or_selects(node: Node) -> bool:
     """A scattering node that adds or multiplies nothing."""
     return node.attrs.get("reduction", "none") in ("none", "max", "min")
@@ -34,13 +87,14 @@ class Movement:
     ``condition`` tells which nodes of the op move only, where others compute something. The
     other outputs are positions, which stored integers give as real numbers do, since
     DequantizeLinear is monotone and one to one. ``words``: whether onnxruntime has a kernel
-    for int16.
+    for int16; ``own``: where it has none, the nodes that an op of ours is for.
     """
 
     data: Span = _FIRST
     results: Span = _FIRST
     condition: Callable[[Node], bool] = _always
     words: bool = True
+    own: Callable[[Node], bool] = _never
 
 
 MOVING: Mapping[str, Movement] = {
@@ -52,12 +106,12 @@ MOVING: Mapping[str, Movement] = {
     "Gather": Movement(),
     "GatherElements": Movement(),
     "GatherND": Movement(),
-    "MaxPool": Movement(words=False),
-    "Pad": Movement(words=False),
+    "MaxPool": Movement(words=False, own=_gives_codes_alone),
+    "Pad": Movement(words=False, own=_adds_known_codes),
     "ReduceMax": Movement(words=False),
     "ReduceMin": Movement(words=False),
     "Reshape": Movement(),
-    "Resize": Movement(condition=_only_picks, words=False),
+    "Resize": Movement(condition=_only_picks, words=False, own=_repeats),
     "ReverseSequence": Movement(),
     "ScatterElements": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "ScatterND": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
@@ -82,8 +136,9 @@ def moves(node: Node) -> bool:
 
 
 def moves_words(node: Node) -> bool:
-    """Whether a node only moves values, and onnxruntime runs it on codes of 16 bits."""
-    return moves(node) and MOVING[node.op].words
+    """Whether a node only moves values, and there is an op for it on codes of 16 bits."""
+    row = MOVING.get(node.op)
+    return row is not None and moves(node) and (row.words or row.own(node))
 
 
 def moved(node: Node) -> Sequence[Tensor]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from opsets.declaration import BYTES as BYTES
 from opsets.declaration import SIGNALS as SIGNALS
+from opsets.declaration import WORDS as WORDS
 from opsets.real_scales import RealScales
 
 

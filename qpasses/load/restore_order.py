@@ -339,6 +339,16 @@ def _listed(at: int | None, lists: Sequence[int]) -> Callable[[_Lying, Node], No
     return restore
 
 
+def _int_pad(lying: _Lying, node: Node) -> None:
+    order = lying.alike([node.inputs[0], node.outputs[0]])
+    pads = node.attrs.get("pads")
+    is_list = isinstance(pads, list) and all(type(each) is int for each in pads)
+    if not is_list or len(pads) != 2 * len(order):
+        raise _MeaninglessError("its pads are not of all axes")
+    back = [order.index(axis) for axis in range(len(order))]
+    node.attrs["pads"] = np.reshape(pads, (2, -1))[:, back].reshape(-1).tolist()
+
+
 def _squeeze(lying: _Lying, node: Node) -> None:
     before, after = lying.known(node.inputs[0]), lying.known(node.outputs[0])
     axes = constant(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -400,10 +410,11 @@ def _blocks(before: Sequence[int], after: Sequence[int], order: Order, side: int
 
 _OURS: Mapping[str, Callable[[_Lying, Node], None]] = {
     **{op.name: _picture for op in OPS.values() if ATTRIBUTE in op.attributes},
+    "IntPad": _int_pad,
     "IntReduce": _reduce,
     "LutPerChannel": _per_channel,
 }
-_LAID = frozenset(_OURS) - {"IntReduce"}
+_LAID = frozenset(_OURS) - {"IntPad", "IntReduce"}
 """Those whose bodies are for a layout."""
 
 _ONNX: Mapping[str, Callable[[_Lying, Node], None]] = {

@@ -21,9 +21,11 @@ from qpasses.lowering.integerize_i_layer_norm import IntegerizeILayerNorm
 from qpasses.lowering.integerize_layer_norm import IntegerizeLayerNorm
 from qpasses.lowering.integerize_log_softmax import IntegerizeLogSoftmax
 from qpasses.lowering.integerize_mat_mul import IntegerizeMatMul
+from qpasses.lowering.integerize_max_pool import IntegerizeMaxPool
 from qpasses.lowering.integerize_moving import IntegerizeMoving
 from qpasses.lowering.integerize_mul import IntegerizeMul
 from qpasses.lowering.integerize_p_relu import IntegerizePRelu
+from qpasses.lowering.integerize_pad import IntegerizePad
 from qpasses.lowering.integerize_pair import IntegerizePair
 from qpasses.lowering.integerize_published_softmax import IntegerizePublishedSoftmax
 from qpasses.lowering.integerize_reduce import IntegerizeReduce
@@ -54,6 +56,8 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeLogSoftmax(),
     IntegerizeILayerNorm(),
     IntegerizeLayerNorm(),
+    IntegerizeMaxPool(),
+    IntegerizePad(),
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),

@@ -14,7 +14,7 @@ from qpasses.ir.graph import (
     new_tensor,
     sole_consumer,
 )
-from qpasses.ir.moving import MOVING, moved, moves, moves_words, results
+from qpasses.ir.moving import MOVING, moved, moves, results
 from qpasses.ir.patterns import (
     Stored,
     data_inputs,
@@ -70,7 +70,7 @@ class IntegerizeMoving(Pass):
             return Declined("not all of its inputs and its output are quantized to 8 bits")
         if len({each.quantization for each in found}) > 1:
             return Declined("its inputs and output have different scales")
-        if found[0].quantization.dtype == "int16" and not moves_words(node):
+        if found[0].quantization.dtype == "int16" and not MOVING[node.op].words:
             return Declined(f"onnxruntime has no {node.op} of 16 bits")
         stored = {
             id(tensor): _stored(tensor, f"{node.name}.operand_{index}", found[0], context)

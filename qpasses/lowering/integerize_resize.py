@@ -1,4 +1,4 @@
-"""IntegerizeResize: linear interpolation becomes sums with integer coefficients."""
+"""IntegerizeResize: interpolation becomes sums with integer coefficients."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from qpasses.evidence.prove_reductions import sums
-from qpasses.ir.graph import Graph, Node, constant, input_at, is_float
-from qpasses.ir.moving import moves
-from qpasses.ir.patterns import stored_input, stored_output
-from qpasses.ir.record import SIGNALS
+from qpasses.ir.graph import Graph, Node, constant, input_at, is_float, sole_consumer
+from qpasses.ir.moving import moves, moves_words
+from qpasses.ir.patterns import Stored, quantized_by, stored_input, stored_output
+from qpasses.ir.record import SIGNALS, WORDS
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
 from qpasses.ir.unknown_sizes import FREE, given_in_a_run
 from qpasses.lowering.numbers.interpolation import COORDINATES, Axis, Taps, taps_of
@@ -31,6 +31,9 @@ _PLAIN = {"antialias": 0, "exclude_outside": 0, "keep_aspect_ratio_policy": "str
 class IntegerizeResize(Pass):
     """Replace a quantized Resize with mode linear by an integer sum.
 
+    So is one of 16 bits with mode nearest, which onnxruntime has no kernel for, by whole
+    factors: of one place, whose coefficient is 1.
+
     before: ``y = Q(Resize <mode = "linear"> (DQ(x), , scales))``
     after:  ``y = qpasses.IntResize(x, x_zero, indices, coefficients, multiplier, shift, ...)``
     **Exact** up to the multiplier: places are fractions, coefficients integers over their
@@ -40,13 +43,13 @@ class IntegerizeResize(Pass):
     op_types: ClassVar = frozenset({"Resize"})
 
     def takes(self, node: Node) -> bool:
-        """Those that mix values: the others move them."""
-        return node.op == "Resize" and not moves(node)
+        """Those that mix values, and those that move what may have 16 bits."""
+        return node.op == "Resize" and (moves_words(node) or not moves(node))
 
     def guard(self, graph: Graph, node: Node) -> Declined | None:
         """Linear, from and to known sizes, along the last one to three axes."""
-        if not is_float(node.outputs[0]):
-            return None  # on stored integers already
+        if not is_float(node.outputs[0]) or moves(node):
+            return None  # on stored integers already, or as they are
         axes, special = _last_axes(node), _special(node)
         if special and not _is_product(node):
             return Declined(f"Resize with {special}: no integer form yet")
@@ -68,16 +71,32 @@ class IntegerizeResize(Pass):
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Put IntResize in place."""
         settings, axes = context.settings, _last_axes(node)
+        if moves(node):
+            return self._repeat(graph, node, context)
         x = stored_input(node.inputs[0], settings, SIGNALS)
         found = stored_output(graph, node, settings, SIGNALS)
         if x is None and found is None:
             return NOT_MINE  # all in float
         if x is None or found is None or axes is None:
             return Declined("input or output is not quantized per tensor to 8 bits")
-        tables, others = _taps(node, axes), [1] * (3 - len(axes))
-        meaning = x.quantization
-        if meaning.dtype == "int16" and tables.total > LARGEST_OF_WORDS:
+        if x.quantization.dtype == "int16" and _taps(node, axes).total > LARGEST_OF_WORDS:
             return Declined(_TOO_FINE)
+        return self._put(graph, Replaced(node, *found), x, axes, context)
+
+    def _repeat(self, graph: Graph, node: Node, context: Context) -> Outcome:
+        """A Resize with mode nearest, if what it moves has 16 bits."""
+        settings, axes = context.settings, _last_axes(node)
+        x = stored_input(node.inputs[0], settings, WORDS)
+        y = quantized_by(sole_consumer(graph, node.outputs[0]), settings, WORDS)
+        if axes is None or x is None or y is None or x.quantization != y.quantization:
+            return NOT_MINE  # of 8 bits, or nothing that only moves
+        return self._put(graph, Replaced(node, y, []), x, axes, context)
+
+    def _put(
+        self, graph: Graph, replaced: Replaced, x: Stored, axes: list[Axis], context: Context
+    ) -> Outcome:
+        node, meaning = replaced.node, x.quantization
+        tables, others = _taps(node, axes), [1] * (3 - len(axes))
         inputs = [
             x.tensor,
             context.scalar(meaning.dtype, meaning.zero_point),
@@ -91,7 +110,6 @@ class IntegerizeResize(Pass):
         }
         reachable = sums(tables.total, meaning.zero_point, meaning.dtype)
         acc = Accumulation(reachable, {"x": [meaning.scale]}, cells=tables.total)
-        replaced = Replaced(node, *found)
         return emit_requantized(graph, replaced, "IntResize", inputs, attributes, acc, context)
 
 
@@ -137,4 +155,6 @@ def _last_axes(node: Node) -> list[Axis] | None:
 
 
 def _taps(node: Node, axes: list[Axis]) -> Taps:
-    return taps_of(axes, node.attrs.get("coordinate_transformation_mode", "half_pixel"))
+    coordinates = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    nearest = node.attrs.get("nearest_mode", "round_prefer_floor") if moves(node) else ""
+    return taps_of(axes, coordinates, nearest)

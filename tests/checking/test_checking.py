@@ -167,6 +167,7 @@ BODIES = {
     "turned": "c = ConvTranspose <strides = [2, 2]> (x, w) y = Relu (c)",
     "rows": "c = MatMul (x, matrix) d = Add (row, c) y = Relu (d)",
     "stacks": "c = Conv (x, w) t = Transpose <perm = [0, 1, 3, 2]> (c) y = MatMul (c, t)",
+    "repeated": "c = Conv (x, w) y = Resize (c, , whole)",
     "clipped": "c = Conv (x, w) m = MaxPool <kernel_shape = [2, 2]> (c) y = Clip (m, , half)",
     "places": "c = Conv (x, w) a = ArgMax <axis = 1> (c) y = Cast <to = 1> (a)",
     "biased": "y = Conv (x, w, ones)",
@@ -176,6 +177,7 @@ CONSTANTS = {
     **{"w": numbers(2, 2, 3, 3), "v": numbers(2, 2, 3, 3, seed=1), "matrix": numbers(6, 6)},
     **{"row": numbers(6), "columns": numbers(2, 1, 1), "half": np.float32(0.5)},
     "factors": np.array([1, 1, 2, 1.5], np.float32),
+    "whole": np.array([1, 1, 2, 3], np.float32),
     "grow": np.array([0, 0, 0, 1, 0, 0, 1, 0]),
     **{"last": np.array([-1]), "ones": np.ones(2, np.float32)},
 }

@@ -6,7 +6,7 @@ import pytest
 
 from qpasses.ir.graph import STORE
 from qpasses.ir.interchange import import_graph
-from qpasses.ir.moving import MOVING, moves_words
+from qpasses.ir.moving import MOVING
 from tests.support.standard_nodes import STANDARD, standard_model
 
 MOVED = sorted(MOVING.keys() - {STORE})
@@ -41,7 +41,7 @@ def feeds(found):
 @pytest.mark.parametrize(("op", "kind"), KINDS, ids=[f"{op}: {kind}" for op, kind in KINDS])
 def test_words_are_moved_as_real_numbers_by_the_ops_that_are_said_to(op, kind, level):
     (node,) = import_graph(standard_model(op, kind, "int16")).nodes
-    if not moves_words(node):
+    if not MOVING[node.op].words:
         with pytest.raises(MISSING):
             session(op, kind, "int16", level)
         return

@@ -19,6 +19,7 @@ from calibration import Session
 from opsets.fixed_point import ROUNDINGS
 from opsets.native import KERNELS, library
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_pad import MODES
 from opsets.rounding import NODE_ROUNDINGS
 from tests.support.op_cases import CASES, Case
 from tests.support.tosa_nodes import expected, model_of_nodes
@@ -664,6 +665,28 @@ def counted_pools(rng):
             yield f"{x.shape} {attributes} {read} {written}", case
 
 
+def largest_pools(rng):
+    for pictures, channels, sizes, attributes, _dtype in windows(rng):
+        drawn_words = words(rng, pictures, channels, *sizes)
+        is_last = rng.random() < 0.6
+        x = np.moveaxis(drawn_words, 1, -1) if is_last else drawn_words
+        numbers = {name: each for name, each in attributes.items() if name != "channels"}
+        layout = {"channels_last": 1} if is_last else {}
+        case = Case([np.ascontiguousarray(x)], numbers | layout)
+        yield f"{x.shape} {numbers} {layout}", case
+
+
+def paddings(rng):
+    """Every width to 70, each mode, up to five axes."""
+    shapes = [(2, n) for n in range(1, 71)] + [(2, 3, 4, 5, 6), (1, 1, 1), (40, 3, 41)]
+    for shape, mode in itertools.product(shapes, MODES):
+        most = [n - 1 if mode == "reflect" else 4 for n in shape * 2]
+        pads = [int(rng.integers(0, min(each, 40), endpoint=True)) for each in most]
+        fill = array(int(rng.integers(-32768, 32768)), np.int16)
+        case = Case([words(rng, *shape), fill], {"pads": pads, "mode": mode})
+        yield f"{shape} {mode} {pads}", case
+
+
 def global_pools(rng):
     sizes = [(2, 3, [n]) for n in range(1, 71)] + [(1, n, [3, 2]) for n in range(1, 71)]
     sizes += [(2, 300, [5, 7]), (1, 9, [70, 71]), (2, 5, [3, 4, 5]), (1, 1, [1, 1])]
@@ -927,8 +950,10 @@ EVERY = {
     "IntLayerNorm": norms,
     "IntLogSoftmax": log_softmaxes,
     "IntMatMul": products_of_two,
+    "IntMaxPool": largest_pools,
     "IntMul": products,
     "IntPRelu": slopes,
+    "IntPad": paddings,
     "IntReduce": reductions,
     "IntRescale": rescalings,
     "IntRescaledAdd": rescaled_sums,

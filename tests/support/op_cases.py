@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opsets.attribute_kinds import Axis
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
 from opsets.op import Op
+from opsets.qpasses_v1.int_pad import MODES
 from opsets.rounding import NODE_ROUNDINGS
 from opsets.words import LARGEST, furthest, multiplier_bits
 from qpasses.ir.runtime import run_op
@@ -447,6 +448,27 @@ def counted_pool(draw):
 
 
 @st.composite
+def int_max_pool(draw):
+    """Padding is less than a window: onnxruntime takes no other."""
+    rng, kernel = draw(generator), draw(window)
+    geometry, size = draw(geometry_of(kernel, 2))
+    pads = [min(n, kernel[k % len(kernel)] - 1) for k, n in enumerate(geometry["pads"])]
+    size = [n + 2 for n in size]  # which fits with less padding
+    x = codes(rng, (draw(st.integers(1, 2)), draw(st.integers(1, 17)), *size), np.int16(0))
+    return Case([x], {"kernel_shape": kernel, **geometry, "pads": pads})
+
+
+@st.composite
+def int_pad(draw):
+    rng, mode = draw(generator), draw(st.sampled_from(MODES))
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    most = [size - 1 if mode == "reflect" else 3 for size in shape * 2]
+    pads = [int(rng.integers(0, each, endpoint=True)) for each in most]
+    given = [codes(rng, shape, np.int16(0)), codes(rng, (), np.int16(0))]
+    return Case([np.asarray(each) for each in given], {"pads": pads, "mode": mode})
+
+
+@st.composite
 def int_reduce(draw):
     rng, (dtype, y_dtype) = draw(generator), draw(ends_of_two)
     shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
@@ -675,6 +697,8 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntRescaledSub": int_rescaled_add(),
     "IntReduce": int_reduce(),
     "IntResize": int_resize(),
+    "IntMaxPool": int_max_pool(),
+    "IntPad": int_pad(),
     "TableSoftmax": table_softmax(),
     "IntLogSoftmax": int_log_softmax(),
     "IntLayerNorm": int_layer_norm(),

@@ -512,6 +512,39 @@ def int_counted_average_pool(rng, dtype, rounding):
     return found
 
 
+def int_max_pool(rng, _dtype, _rounding):
+    """All codes, in order and not; windows of padding and the lowest code."""
+    found = {}
+    for name, (kernel, geometry) in WINDOWS.items():
+        sizes = [k + 3 for k in kernel]
+        pads = [k - 1 for k in kernel * 2]
+        ones = dict.fromkeys(("strides", "dilations"), [1] * len(kernel))
+        attributes = {"kernel_shape": kernel, **ones, **geometry, "pads": pads}
+        every = np.resize(all_codes(INT16), (-(-65536 // prod(sizes)), 1, *sizes))
+        for kind, x in (
+            ("in order", every),
+            ("any", rng.permutation(every.reshape(-1)).reshape(every.shape)),
+            ("lowest", np.full((1, 2, *sizes), -32768, np.int16)),
+        ):
+            found[f"{name}, {kind}"] = Case([np.ascontiguousarray(x)], attributes)
+    return found
+
+
+def int_pad(rng, _dtype, _rounding):
+    """All codes; beside the lowest and the highest."""
+    found = {}
+    for mode, fill in (("constant", -32768), ("constant", 32767), ("edge", 0), ("reflect", 0)):
+        for shape, pads in (
+            ((65536,), [3, 2]),
+            ((256, 256), [0, 2, 1, 0]),
+            ((2, 3, 4, 5), [0, 1, 3, 0, 1, 2, 3, 4]),
+        ):
+            x = np.resize(rng.permutation(all_codes(INT16)), shape)
+            case = Case([x, np.array(fill, np.int16)], {"pads": pads, "mode": mode})
+            found[f"{mode}, {fill}, {len(shape)} axes"] = case
+    return found
+
+
 def int_global_average_pool(rng, dtype, rounding):
     found = {}
     for name, sizes in (("rows", [7]), ("pictures", [5, 3]), ("volumes", [2, 3, 4])):
@@ -770,6 +803,8 @@ EDGES = {
     "IntGlobalAveragePool": int_global_average_pool,
     "IntReduce": int_reduce,
     "IntResize": int_resize,
+    "IntMaxPool": int_max_pool,
+    "IntPad": int_pad,
     "TableSoftmax": table_softmax,
     "IntLogSoftmax": int_log_softmax,
     "IntLayerNorm": int_layer_norm,

@@ -489,6 +489,41 @@ def _plain_counted_pool(
     return (x.shape[0], channels, *out), code_at
 
 
+def _plain_max_pool(x, *, kernel_shape, strides, dilations, pads):
+    size = x.shape[2:]
+    windows = _windows(size, kernel_shape, strides, dilations, pads, "NOTSET")
+    counts, starts = zip(*windows, strict=True)
+
+    def code_at(sample, channel, *at):
+        found = [-32768]
+        for offset in product(*map(range, kernel_shape)):
+            moves = zip(starts, at, strides, offset, dilations, strict=True)
+            cell = [start + i * stride + o * gap for start, i, stride, o, gap in moves]
+            if all(0 <= c < n for c, n in zip(cell, size, strict=True)):
+                found.append(int(x[(sample, channel, *cell)]))
+        return max(found)
+
+    return (*x.shape[:2], *counts), code_at
+
+
+def _plain_pad(x, fill, *, pads, mode):
+    before, behind = pads[: x.ndim], pads[x.ndim :]
+
+    def place(cell, size):
+        if mode == "edge":
+            return min(max(cell, 0), size - 1)
+        if mode == "reflect":
+            return -cell if cell < 0 else 2 * (size - 1) - cell if cell >= size else cell
+        return cell
+
+    def code_at(*at):
+        cell = [place(i - b, n) for i, b, n in zip(at, before, x.shape, strict=True)]
+        inside = all(0 <= c < n for c, n in zip(cell, x.shape, strict=True))
+        return int(x[tuple(cell)]) if inside else int(fill)
+
+    return tuple(b + n + e for b, n, e in zip(before, x.shape, behind, strict=True)), code_at
+
+
 PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "Requantize": _plain_requantize,
     "LutPerChannel": _plain_channels,
@@ -521,5 +556,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IBertGelu": _plain_i_bert_gelu,
     "IntAveragePool": _plain_pool,
     "IntCountedAveragePool": _plain_counted_pool,
+    "IntMaxPool": _plain_max_pool,
+    "IntPad": _plain_pad,
     "IntGlobalAveragePool": _plain_pool,
 }

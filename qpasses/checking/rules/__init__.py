@@ -12,6 +12,7 @@ from qpasses.checking.rules.check_averages import (
 from qpasses.checking.rules.check_clamps import clip
 from qpasses.checking.rules.check_coded_slopes import int_coded_p_relu
 from qpasses.checking.rules.check_edges import clip_codes, dequantize_linear, quantize_linear
+from qpasses.checking.rules.check_moved_words import int_max_pool, int_pad
 from qpasses.checking.rules.check_moving import moving
 from qpasses.checking.rules.check_norms import int_layer_norm
 from qpasses.checking.rules.check_pairs import int_add, int_mul
@@ -51,8 +52,10 @@ RULES: Mapping[str, Rule] = {
     "IntGlobalAveragePool": int_global_average_pool,
     "IntLayerNorm": int_layer_norm,
     "IntMatMul": int_mat_mul,
+    "IntMaxPool": int_max_pool,
     "IntMul": int_mul,
     "IntPRelu": int_p_relu,
+    "IntPad": int_pad,
     "IntReduce": int_reduce,
     "IntRescale": int_rescale,
     "IntRescaledAdd": int_rescaled_add,

@@ -1,4 +1,4 @@
-"""IntResize: linear interpolation, its taps computed again as exact fractions."""
+"""IntResize: interpolation, its taps computed again as exact fractions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -44,10 +44,13 @@ class Line:
 
 
 def int_resize(site: Site) -> Iterator[str]:
-    """Resize with mode linear along the last axes."""
+    """Resize along the last axes: with mode linear, of 16 bits also with mode nearest."""
     site.is_op("Resize")
     node = site.first
     x = site.operand(site.inputs["x"], node.inputs[0])
+    picks = node.attrs.get("mode", "nearest") == "nearest"
+    if picks and (x.dtype != "int16" or x != site.y or len(site.chain) != 1):
+        raise DifferenceError(f"{node.name!r} only moves codes")
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     lines = _lines(node)
     mode = node.attrs.get("coordinate_transformation_mode", "half_pixel")
@@ -55,6 +58,8 @@ def int_resize(site: Site) -> Iterator[str]:
     indices, coefficients, total = [], [], 1
     for line in padded:
         places = [line.within(i, mode) for i in range(line.after)]
+        if picks:
+            places = [_nearest(place, node) for place in places]
         parts = lcm(*(place.denominator for place in places))
         for place in places:
             first = floor(place)
@@ -74,11 +79,26 @@ def int_resize(site: Site) -> Iterator[str]:
     yield from check_requantized(site, clamps, attributes, scales, reachable, total)
 
 
+def _nearest(place: Fraction, node: Node) -> Fraction:
+    """The whole place that a Resize takes; halves go by its ``nearest_mode``."""
+    how, below = node.attrs.get("nearest_mode", "round_prefer_floor"), floor(place)
+    rest = place - below
+    is_above = {
+        "floor": False,
+        "ceil": rest > 0,
+        "round_prefer_floor": rest > Fraction(1, 2),
+        "round_prefer_ceil": rest >= Fraction(1, 2),
+    }
+    if how not in is_above:
+        raise DifferenceError(f"nearest_mode {how!r} has no integer form")
+    return Fraction(below + is_above[how])
+
+
 def _lines(node: Node) -> list[Line]:
     """From the first axis that is resized on, at least the last."""
     plain = {"antialias": 0, "exclude_outside": 0, "keep_aspect_ratio_policy": "stretch"}
     wrong = any(node.attrs.get(name, value) != value for name, value in plain.items())
-    if wrong or node.attrs.get("mode", "nearest") != "linear":
+    if wrong or node.attrs.get("mode", "nearest") not in ("linear", "nearest"):
         raise DifferenceError(f"{node.name!r} is another kind of Resize")
     shapes = node.inputs[0].shape, node.outputs[0].shape
     if None in shapes:

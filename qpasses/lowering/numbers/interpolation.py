@@ -1,9 +1,9 @@
-"""Linear interpolation in fractions: which two places ONNX's Resize mixes, and how."""
+"""Interpolation in fractions: which two places ONNX's Resize mixes, and how, or takes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import lcm, prod
+from math import ceil, floor, lcm, prod
 
 import numpy as np
 
@@ -53,6 +53,15 @@ COORDINATES: Mapping[str, Callable[[Axis, int], Fraction]] = {
 """Where a place after a Resize lies before it, by coordinate_transformation_mode."""
 
 
+NEAREST: Mapping[str, Callable[[Fraction], int]] = {
+    "ceil": ceil,
+    "floor": floor,
+    "round_prefer_ceil": lambda place: floor(place + _HALF),
+    "round_prefer_floor": lambda place: ceil(place - _HALF),
+}
+"""The nearest of places that are whole, by nearest_mode."""
+
+
 @dataclass(frozen=True)
 class Taps:
     """The two places that each place mixes, ``indices``, and by what: ``coefficients``.
@@ -66,15 +75,20 @@ class Taps:
     total: int
 
 
-def taps_of(axes: Sequence[Axis], mode: str) -> Taps:
+def taps_of(axes: Sequence[Axis], mode: str, nearest: str = "") -> Taps:
     """The taps of three axes, one after the other; in front of ``axes`` those of size 1.
 
-    Where no size changes onnxruntime copies, whatever the scales are.
+    ``nearest``: how places are rounded, where they are. Where no size changes onnxruntime
+    copies, whatever the scales are.
     """
     if all(axis.before == axis.after for axis in axes):
         axes = [replace(axis, scale=Fraction(1)) for axis in axes]
     missing = [Axis(1, 1, Fraction(1))] * (3 - len(axes))
-    found = [_taps(axis, COORDINATES[mode]) for axis in [*missing, *axes]]
+    locate, rounded = COORDINATES[mode], NEAREST.get(nearest, Fraction)
+    found = [
+        _taps(axis, lambda axis, place: Fraction(rounded(locate(axis, place))))
+        for axis in [*missing, *axes]
+    ]
     return Taps(
         np.concatenate([each.indices for each in found], axis=1),
         np.concatenate([each.coefficients for each in found], axis=1),

@@ -1,0 +1,105 @@
+"""Moved words: bodies beside their meaning, on every code that is moved.
+
+They compute nothing, so that real arithmetic gives the same codes. A body is a mistake away
+from that where it loses a code, or takes another for the larger one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opsets.op import Constants
+from opsets.qpasses_v1 import OPS
+from qpasses.evidence.bodies import body_of
+from qpasses.evidence.node_evidence import NodeEvidence
+from qpasses.ir.graph import Node
+from qpasses.ir.record import Record
+from qpasses.ir.runtime import run_op
+
+_CODES = np.arange(-(1 << 15), 1 << 15, dtype=np.int16)
+
+_MOST = 1 << 22
+"""So many cells the pictures of a pool have, unless one of each kind has more."""
+
+Word = NDArray[np.int16]
+
+
+def largest_words(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """IntMaxPool: each code among lower ones, neighbours, both ends of the type.
+
+    There are too many windows to run them all.
+    """
+    pictures = [*_pictures(node.attrs)]
+    count, wrong = _differing(node, given, record, pictures)
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="bounded",
+        domain=count,
+        mismatches=wrong,
+        body=record.nodes[node.name].overload,
+        bound=0.0,
+        problem=_problem(node, given, record),
+    )
+
+
+def padded_words(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """IntPad: all codes, in a tensor that has as many as are mirrored."""
+    pads = np.reshape(node.attrs["pads"], (2, -1)).max(axis=0) + 1
+    rows = max(int(pads[0]), ceil(_CODES.size / prod(pads[1:].tolist())))
+    x = np.resize(_CODES, (rows, *pads[1:].tolist()))
+    _, wrong = _differing(node, given, record, [x])
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=_CODES.size,
+        mismatches=wrong,
+        body=record.nodes[node.name].overload,
+        problem=_problem(node, given, record),
+    )
+
+
+def _differing(
+    node: Node, given: Constants, record: Record, inputs: Sequence[Word]
+) -> tuple[int, int]:
+    """How many results there are, and how many of them a body gives otherwise."""
+    op, body, count, wrong = OPS[node.op], body_of(node, record), 0, 0
+    attributes = {name: node.attrs[name] for name in op.attributes if name in node.attrs}
+    for x in inputs:
+        arrays = [{**given, "x": x}[name] for name in op.inputs]
+        meaning = op.reference(*arrays, **attributes)
+        count += meaning.size
+        for optimize in (False, True):
+            found = run_op(node.op, body, arrays, attributes, optimize=optimize)
+            is_alike = found.shape == meaning.shape
+            wrong += int((found != meaning).sum()) if is_alike else meaning.size
+    return count, wrong
+
+
+def _pictures(attributes: Mapping[str, Any]) -> Iterator[Word]:
+    """[N, 1, spatial...]: of two windows along each axis."""
+    names = ("kernel_shape", "dilations", "strides")
+    axes = zip(*(attributes[name] for name in names), strict=True)
+    sizes = [(cells - 1) * gap + 1 + step for cells, gap, step in axes]
+    rng, cells = np.random.default_rng(0), prod(sizes)
+    last = _CODES[:: ceil(_CODES.size * cells / _MOST)][:, None].astype(np.int64)
+    lower = rng.integers(-(1 << 15), last, (len(last), cells), endpoint=True)
+    lower[np.arange(len(last)), rng.integers(0, cells, len(last))] = last[:, 0]
+    in_order = np.resize(_CODES, (ceil(_CODES.size / cells), cells))
+    ends = np.repeat([[-(1 << 15)], [(1 << 15) - 1]], cells, axis=1)
+    for each in (lower, in_order, in_order[:, ::-1], ends):
+        yield np.ascontiguousarray(each, np.int16).reshape(-1, 1, *sizes)
+
+
+def _problem(node: Node, given: Constants, record: Record) -> str:
+    x, y = (record.tensors.get(t.name) for t in (node.inputs[0], node.outputs[0]))
+    if x != y:
+        return "its stored tensors have different scales or zero points"
+    body = body_of(node, record)
+    if not body.accepts(given, node.attrs):
+        return f"body {body.overload!r} does not compute such a node"
+    return ""
