@@ -12,7 +12,7 @@ from opsets.attribute_kinds import Axis
 from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
 from opsets.op import Op
 from opsets.rounding import NODE_ROUNDINGS
-from opsets.words import LARGEST, furthest, multiplier_bits
+from opsets.word_products import LARGEST, furthest, multiplier_bits
 from qpasses.ir.runtime import run_op
 
 

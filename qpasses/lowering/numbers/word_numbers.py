@@ -11,7 +11,7 @@ from opsets.multipliers import Pair, Scale, ScaleError
 from opsets.realised import node_multiplier
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
-from opsets.words import LARGEST, multiplier_bits
+from opsets.word_products import LARGEST, multiplier_bits
 from qpasses.evidence.thresholds import Interval
 from qpasses.lowering.numbers.multiplier_search import Choice
 
