@@ -26,7 +26,7 @@ from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import LAST_AXIS, bodies_of_product, portable_bodies, rounds
 from opsets.rounding import LAST_STEP, NodeRounding, requantize
-from opsets.words import (
+from opsets.word_products import (
     BYTES_ALIKE,
     EXACT,
     LARGEST,

@@ -24,7 +24,7 @@ from opsets.op import (
 from opsets.portable import bodies_of_product, rounds
 from opsets.rounding import NodeRounding, requantize
 from opsets.tabulated import pair_bodies
-from opsets.words import (
+from opsets.word_products import (
     BYTES_ALIKE,
     EXACT,
     has_words,

@@ -14,7 +14,7 @@ from opsets.op import Body, Op, all_of, clamps_inside, of_bytes, saturates_at_ty
 from opsets.portable import bodies_of_one_rounding
 from opsets.qpasses_v1.int_add import FAST_SUM, SUM_IN_DOUBLE, bodies_in_double
 from opsets.tabulated import pair_bodies
-from opsets.words import BYTES_ALIKE
+from opsets.word_products import BYTES_ALIKE
 
 _PORTABLE = fragment("""
 total (a, a_zero, b, b_zero, a_multiplier, b_multiplier) => (scaled) {

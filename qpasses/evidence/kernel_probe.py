@@ -14,7 +14,7 @@ from opsets.fixed_point import saturate
 from opsets.op import DOMAIN, Body, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import requantize
-from opsets.words import has_words
+from opsets.word_products import has_words
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.prove import accumulator_interval, rests_of
 from qpasses.evidence.prove_word_sums import some_steps

@@ -16,7 +16,7 @@ from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_reduce import DIVIDES
 from opsets.rounding import NodeRounding
 from opsets.row_blocks import rows_along
-from opsets.words import has_words
+from opsets.word_products import has_words
 from qpasses.evidence.bodies import body_of, constants_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond, headroom, problem_of

@@ -127,8 +127,9 @@ def rescale(node: Node, given: Constants, record: Record) -> NodeEvidence:
     attributes = {"rounding": node.attrs["rounding"]}
     meaning = OPS[node.op].reference(*inputs, **attributes).astype(np.int64)
     total = (x.astype(object) - x_zero) * ratio.numerator
-    levels = half_to_even(total, ratio.denominator).astype(np.int64) + y_zero
-    gaps = np.abs(meaning - np.clip(levels, int(given["y_min"]), int(given["y_max"])))
+    levels = half_to_even(total, ratio.denominator) + y_zero  # of any size
+    real = np.clip(levels, int(given["y_min"]), int(given["y_max"])).astype(np.int64)
+    gaps = np.abs(meaning - real)
     runs = [run_op(node.op, body, inputs, attributes, optimize=e) for e in (False, True)]
     return NodeEvidence(
         name=node.name,

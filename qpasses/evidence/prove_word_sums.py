@@ -8,7 +8,7 @@ from opsets.fixed_point import Int64
 from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import requantize
-from opsets.words import EXACT, LARGEST, largest_multiplier
+from opsets.word_products import EXACT, LARGEST, largest_multiplier
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import problem_of
 from qpasses.evidence.thresholds import Interval, levels, meaning_thresholds

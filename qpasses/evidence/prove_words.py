@@ -1,7 +1,7 @@
 """Products with 16 bits: a proved bound, and the body on inputs made to find it wrong.
 
-The arithmetic of bodies and meaning is exact on integers (opsets/words.py), so that they can
-only differ by a mistake in the statements. Beyond the codes that y saturates at, real
+The arithmetic of bodies and meaning is exact on integers (opsets/word_products.py), so that
+they can only differ by a mistake in the statements. Beyond the codes that y saturates at, real
 arithmetic saturates too: the bound counts up to there.
 """
 
@@ -16,7 +16,7 @@ from opsets.fixed_point import Int64
 from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
 from opsets.rounding import LAST_STEP, wraps
-from opsets.words import LARGEST, largest_multiplier, reach_of_product
+from opsets.word_products import LARGEST, largest_multiplier, reach_of_product
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import problem_of

@@ -11,7 +11,7 @@ from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_reduce import MOST_CELLS
 from opsets.realised import node_rounding
-from opsets.words import multiplier_bits
+from opsets.word_products import multiplier_bits
 from qpasses.evidence.prove_reductions import sums
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.patterns import Stored

@@ -27,7 +27,7 @@ class IntegerEdges(Pass):
 
 
 def _take_input(graph: Graph, node: Node, context: Context) -> Outcome:
-    given, stored = node.inputs[0], quantized_by(node, context.settings)
+    given, stored = node.inputs[0], quantized_by(node, context.settings, SIGNALS)
     place = next((i for i, tensor in enumerate(graph.inputs) if tensor is given), None)
     if place is None or stored is None:
         return NOT_MINE  # inside the graph

@@ -10,7 +10,7 @@ from opsets.errors import UsageError
 from opsets.realised import node_rounding
 from opsets.scales import SCALES
 from opsets.target import Target
-from opsets.words import furthest
+from opsets.word_products import furthest
 from qpasses.evidence.thresholds import levels, products
 from qpasses.ir.elementwise import pair_objection
 from qpasses.ir.graph import Graph, Node

@@ -15,7 +15,7 @@ from opsets.realised import node_rounding
 from opsets.row_blocks import rows_along
 from opsets.scales import SCALES
 from opsets.target import Target
-from opsets.words import has_words
+from opsets.word_products import has_words
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.graph import Graph, Node, Tensor
 from qpasses.ir.patterns import AnyStored, clamp, clamps_all

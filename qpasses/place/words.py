@@ -134,11 +134,13 @@ class _Able:
             *(["Softmax"] if settings.softmax == "table" else ()),
         }
         self._ends = {stored_end(node, chosen): node for node in chosen.computing}
-        self._tables = set[int]()
+        self._looked_up = dict[str, bool]()
+        self._tables, self._others = set[int](), set[int]()
         for source, end in chosen.chains:
             nodes, _ = made_of(end, (), {source.name})
-            if settings.target.tables and _is_one_table(nodes, settings):
-                self._tables.update(map(id, nodes))
+            is_able = settings.target.tables and _is_one_table(nodes, settings)
+            self._looked_up[end.name] = is_able
+            (self._tables if is_able else self._others).update(map(id, nodes))
         for node in chosen.computing:
             if self._takes(node) and node.op == "Div":  # with what makes its divisor
                 nodes, _ = made_of(node.inputs[1], (), chosen.tensors)
@@ -150,7 +152,7 @@ class _Able:
         node = self._ends.get(tensor.name) or producer(tensor)
         if node is None or id(node) not in self._integer or moves_words(node):
             return ""
-        is_able = self._takes(node) or (
+        is_able = self._looked_up.get(tensor.name, self._takes(node)) or (
             id(node) in self._computing and node.op in self._writing
         )
         return "" if is_able else f"{node.op} writes no 16 bits"
@@ -178,6 +180,8 @@ class _Able:
         """Whether ``node`` takes 16 bits at any of its ends."""
         if id(node) in self._computing:
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
+        if id(node) in self._others:  # inside of a chain that takes bytes alone
+            return False
         is_clamp = node.op in CLAMPING and id(node) in self._integer
         return is_clamp or id(node) in self._tables
 
@@ -206,7 +210,7 @@ def narrowed_edges(
     """Where integer nodes that take no 16 bits read one of the ``words``.
 
     ``narrow``: by the name of each, what 8 bits of it mean. Moving nodes are left out: what
-    they move is asked for elsewhere.
+    they move is asked for elsewhere. So are those of a chain that has it inside, unrounded.
     """
     able = _Able(chosen, settings)
 
@@ -219,5 +223,7 @@ def narrowed_edges(
         for node in graph.nodes
         if id(node) in chosen.integer and not moves(node)
         for index, tensor in enumerate(node.inputs)
-        if tensor.name in narrow and not takes(node, tensor.name)
+        if tensor.name in narrow
+        and (id(tensor), id(node)) not in chosen.inner
+        and not takes(node, tensor.name)
     ]

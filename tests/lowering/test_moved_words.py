@@ -30,7 +30,7 @@ CODES = np.arange(-(1 << 15), 1 << 15, dtype=np.int16)
 
 
 def around(node, shape, **constants):
-    """``node`` between a DequantizeLinear and a QuantizeLinear of 16 bits, as many as codes."""
+    """``node`` between a DequantizeLinear and a QuantizeLinear of 16 bits, of all codes."""
     sizes = [-(-CODES.size // prod(shape[1:])), *shape[1:]]
     text = (
         f"g (int16[{', '.join(map(str, sizes))}] x) => (int16[] y)"
@@ -207,5 +207,5 @@ def test_a_forged_attribute_is_found(fault, layout):
 
 
 def test_a_node_without_a_form_as_tosa_is_refused_by_name():
-    with pytest.raises(qpasses.QPassesError, match="IntMaxPool.*no form of this op"):
+    with pytest.raises(qpasses.QPassesError, match=r"IntMaxPool.*no form of this op"):
         qpasses.export(made().model, "tosa", input_shape=["x:1,4,9,10"])

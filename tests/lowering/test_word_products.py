@@ -15,12 +15,13 @@ from opsets.errors import ModelError
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1 import OPS
 from opsets.target import load_target
-from opsets.words import EXACT, multiplier_bits, reach_of_product
+from opsets.word_products import EXACT, multiplier_bits, reach_of_product
 from qpasses import export, quantize, verify
 from qpasses.evidence.prove_words import product_bound
 from qpasses.ir.record import Quantization
 from qpasses.ir.runtime import OPSET
 from qpasses.lowering.numbers.word_numbers import word_multiplier
+from qpasses.place.words import Words
 from tests.support.op_cases import CASES
 from tests.support.small_models import model, numbers, session
 from tests.support.thoroughness import thoroughly
@@ -49,6 +50,12 @@ def net(op):
     return model(f"g {ends} {{ {OPERANDS} {BODIES[op]} }}", opset=21, **WEIGHTS)
 
 
+def store_as_words(monkeypatch, names):
+    """Whatever the target: some take words that no user can ask for."""
+    words = Words(wanted=frozenset(names))
+    monkeypatch.setattr("qpasses.place.placement.words_of", lambda *_: words)
+
+
 @pytest.fixture
 def storing(monkeypatch):
     """Models whose tensors of these names are words, for every node that reads them."""
@@ -56,8 +63,7 @@ def storing(monkeypatch):
     def made(op, names, **options):
         if "b" in names:
             names = [*names, "t"]
-        monkeypatch.setattr("qpasses.place.placement.residual_streams", lambda *_: {*names})
-        monkeypatch.setattr("qpasses.place.residuals.takes_words", lambda *_: True)
+        store_as_words(monkeypatch, names)
         return quantize(net(op), feeds(), residual_type="int16", **options)
 
     return made
@@ -263,8 +269,7 @@ def test_a_constant_operand_of_words_is_recomputed(op, monkeypatch):
     ends = f"(float[2, 5, {WIDTH}] x) => (float[A, B, C] y)"
     constants = {"u": WEIGHTS["u"], "k": numbers(*shape, seed=4)}
     made = model(f"g {ends} {{ {text} }}", opset=21, **constants)
-    monkeypatch.setattr("qpasses.place.placement.residual_streams", lambda *_: {"a"})
-    monkeypatch.setattr("qpasses.place.residuals.takes_words", lambda *_: True)
+    store_as_words(monkeypatch, ["a"])
     monkeypatch.setattr("qpasses.place.placement._operand", stored_as_words)
     result = quantize(made, feeds(), residual_type="int16")
     assert evidence(result).op == op and evidence(result).proved

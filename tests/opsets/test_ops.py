@@ -297,7 +297,7 @@ def test_a_body_defines_every_name_once_and_before_use(name, overload):
 @pytest.mark.parametrize("name", CLAMPED)
 def test_a_clamp_inside_the_type_takes_the_clamped_kernel(name):
     whole = {"y_min": np.array(0, np.uint8), "y_max": np.array(255, np.uint8)}
-    whole["w"] = np.zeros((1, 1, 1, 1), np.int8)
+    whole |= {"w": np.zeros((1, 1, 1, 1), np.int8), "x_zero": np.array(0, np.uint8)}
     inside = whole | {"y_max": np.array(254, np.uint8)}
     attributes, body = {"rounding": "half_up"}, OPS[name].body
     assert body("onnxruntime", whole, attributes).overload == "onnxruntime"
@@ -309,6 +309,7 @@ def test_a_clamp_inside_the_type_takes_the_clamped_kernel(name):
 @pytest.mark.parametrize("name", ["IntConv", "IntGemm", "IntMatMul"])
 def test_int8_activations_run_on_the_kernel_for_uint8(name, w_zero):
     ends = {"y_min": np.array(-128, np.int8), "y_max": np.array(127, np.int8)}
+    ends["x_zero"] = np.array(0, np.int8)
     inside = ends | {"y_min": np.array(0, np.int8)}
     body, attributes = OPS[name].body, {"rounding": "half_to_even"}
     whole = body("onnxruntime", ends | {"w_zero": w_zero}, attributes)

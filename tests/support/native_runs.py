@@ -21,6 +21,7 @@ from opsets.native import KERNELS, library
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_pad import MODES
 from opsets.rounding import NODE_ROUNDINGS
+from opsets.word_products import LARGEST
 from tests.support.op_cases import CASES, Case
 from tests.support.tosa_nodes import expected, model_of_nodes
 
@@ -818,7 +819,27 @@ def products_of_matrices(rng):
                 attributes |= {"bias_rests": rests, "rounding": "half_to_even"}
             x = bytes_of(rng, rows, inner, dtype=dtype)
             last = ends(dtype, int(zeros[0]), 2, 5)
-            yield f"{rows} {inner} {columns} {dtype}", Case([x, *numbers, *last], attributes)
+            case = Case([x, *numbers, *last], attributes)
+            yield f"{rows} {inner} {columns} {dtype}", case
+            yield in_words(rng, f"{rows} {inner} {columns}", case, inner)
+
+
+def in_words(rng, name, case, products):
+    """The node ``case`` with 16 bits at an end or both, sums in 62 bits with multipliers."""
+    x, zero, w, w_zero, bias, m, shift, *last = case.inputs
+    dtype, kind = x.dtype, int(rng.integers(3))
+    reads, writes = [(np.int16, np.int16), (dtype, np.int16), (np.int16, dtype)][kind]
+    if reads == np.int16:
+        x, zero, shift = words(rng, *x.shape), array(0, np.int16), shift + 8
+        most = LARGEST // (products * (1 << 23) + (1 << 30))
+        m = np.minimum(m, min(most, (1 << 31) - 1)).astype(np.int32)
+    if writes == np.int16:
+        last, shift = ends(np.int16, 0, *rng.integers(0, 900, 2)), shift - 8
+    shift = np.clip(shift + int(rng.integers(-3, 4)), 1, 61).astype(np.int32)
+    attributes = case.attributes | {"rounding": str(rng.choice(ROUNDINGS))}
+    attributes.pop("bias_rests", None)
+    inputs = [x, zero, w, w_zero, bias, m, shift, *last]
+    return f"{name} {np.dtype(reads)} to {np.dtype(writes)}", Case(inputs, attributes)
 
 
 def convolutions(rng):
@@ -857,6 +878,7 @@ def of_convolution(rng, number, size, outputs, attributes):
         last = ends(dtype, int(numbers[0]), 0, number % 3)
         case = Case([x, *numbers, *last], attributes | more)
         yield f"{number} {size} {kernel} {dtype}", case
+        yield in_words(rng, f"{number} {size} {kernel}", case, w[0].size)
         if number % 9 == 0:
             turned = Case([x, *numbers, last[0], *last[:0:-1]], case.attributes)
             yield f"{number} {dtype} ends turned", turned
@@ -890,7 +912,8 @@ def convolutions_by_channel(rng):
     for name, case in convolutions(rng):
         x, zero, *rest = case.inputs
         group = case.attributes["group"]
-        if rest[0].shape[1] == 1 and group > 1:
+        in_bytes = {each.dtype.itemsize for each in (zero, rest[-1])} == {1}
+        if in_bytes and rest[0].shape[1] == 1 and group > 1:
             zeros = bytes_of(rng, group, dtype=zero.dtype)
             yield name, Case([x, zeros, *rest], case.attributes)
 

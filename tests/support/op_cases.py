@@ -13,7 +13,7 @@ from opsets.fixed_point import LARGEST_SHIFT, ROUNDINGS
 from opsets.op import Op
 from opsets.qpasses_v1.int_pad import MODES
 from opsets.rounding import NODE_ROUNDINGS
-from opsets.words import LARGEST, furthest, multiplier_bits
+from opsets.word_products import LARGEST, furthest, multiplier_bits
 from qpasses.ir.runtime import run_op
 
 
@@ -50,6 +50,11 @@ def zero_point(rng, dtype):
     ends_and_middle = [limits.min, limits.max, (limits.min + limits.max + 1) // 2]
     anywhere = rng.integers(limits.min, limits.max, endpoint=True)
     return np.array(rng.choice([anywhere, *ends_and_middle]), dtype)
+
+
+def middle_of_words(rng, dtype):
+    """A zero point, of 16 bits 0."""
+    return np.array(0, dtype) if dtype == np.int16 else zero_point(rng, dtype)
 
 
 def codes(rng, shape, zero, end=1 << 16):
@@ -97,6 +102,30 @@ def bias_and_scale(rng, channels, products):
     reach = int(rng.choice([16, 64, 256 * products, 1 << 30]))
     bias = rng.integers(-reach, reach, channels, np.int32, endpoint=True)
     return bias, *multiplier_and_shift(rng, channels, reach)
+
+
+def bias_and_scale_of_words(rng, channels, products, x_zero, y_type):
+    """The same where an end has 16 bits: multipliers as a pass makes them, or of all bits."""
+    most = int(rng.choice([16, 256 * products, 1 << 30]))
+    bias = rng.integers(-most, most, channels, np.int32, endpoint=True)
+    reach = most + products * furthest(x_zero) * 255
+    multiplier, shift = multiplier_and_shift(rng, channels, int(rng.choice([16, reach])))
+    largest = (1 << multiplier_bits(reach, 31)) - 1
+    if rng.random() < 0.5:
+        largest = min(LARGEST // reach, (1 << 31) - 1)
+    spare = 8 if y_type == np.int16 else 0
+    return bias, np.minimum(multiplier, largest).astype(np.int32), np.maximum(shift - spare, 1)
+
+
+def weighted(draw, rng, ends, channels, products, x_zero):
+    """What stands on a node behind its weights, and its rounding."""
+    if np.int16 not in ends:
+        rest = *bias_and_scale(rng, channels, products), *output_ends(rng, ends[1])
+        return rest, rests_of(draw, rng, *rest[:2])
+    scale = bias_and_scale_of_words(rng, channels, products, x_zero, ends[1])
+    y_zero, y_min, y_max = output_ends(rng, ends[1])
+    zero = np.zeros_like(y_zero) if ends[1] == np.int16 else y_zero
+    return (*scale, zero, y_min, y_max), {"rounding": draw(rounding)}
 
 
 def rests_of(draw, rng, bias, multiplier):
@@ -147,6 +176,10 @@ ends_of_two = st.sampled_from(
     + [(np.dtype(a), np.dtype(b)) for a, b in (("u1", "i2"), ("i1", "i2"), ("i2", "u1"))]
 )
 """Of what is read and written: one type, or 16 bits at one end."""
+
+ends_in_bytes = stored_type.map(lambda dtype: (dtype, dtype))
+mostly_bytes = st.one_of(ends_in_bytes, ends_in_bytes, ends_of_two)
+"""For ops with many bodies of 8 bits."""
 
 
 def wide_codes(draw, rng):
@@ -300,16 +333,15 @@ def conv_attributes(draw, kernel, group):
 
 @st.composite
 def int_conv(draw):
-    rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    rng, types, w_type = draw(generator), draw(mostly_bytes), draw(stored_type)
     groups = [(1, 1), (1, 3), (1, 16), (2, 2), (4, 1), (16, 1)]
     kernel, (group, inner) = draw(window), draw(st.sampled_from(groups))
     attributes, size = draw(conv_attributes(kernel, group))
-    zeros = zero_point(rng, dtype), zero_point(rng, w_type)
+    zeros = middle_of_words(rng, types[0]), zero_point(rng, w_type)
     x = codes(rng, (draw(st.integers(1, 2)), group * inner, *size), zeros[0])
     w = weight_codes(rng, (group * draw(st.integers(1, 2)), inner, *kernel), zeros[1])
-    rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, dtype)
-    inputs = [x, zeros[0], w, zeros[1], *rest]
-    return Case(inputs, attributes | rests_of(draw, rng, *rest[:2]))
+    rest, how = weighted(draw, rng, types, len(w), w[0].size, zeros[0])
+    return Case([x, zeros[0], w, zeros[1], *rest], attributes | how)
 
 
 @st.composite
@@ -331,19 +363,18 @@ def int_conv_per_channel(draw):
 
 @st.composite
 def int_gemm(draw):
-    rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    rng, types, w_type = draw(generator), draw(mostly_bytes), draw(stored_type)
     rows = draw(st.lists(st.sampled_from([1, 2, 3, 4, 0]), min_size=1, max_size=3))
     inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
     columns = draw(st.integers(1, 9) | st.just(32))
-    zeros = zero_point(rng, dtype), zero_point(rng, w_type)
+    zeros = middle_of_words(rng, types[0]), zero_point(rng, w_type)
     x, w = codes(rng, (*rows, inner), zeros[0]), weight_codes(rng, (inner, columns), zeros[1])
-    rest = *bias_and_scale(rng, columns, inner), *output_ends(rng, dtype)
+    rest, how = weighted(draw, rng, types, columns, inner, zeros[0])
     sizes = [*x.shape[:-1]]
     varying = [-1, *sizes[1:]] if sizes else [0]
     known = [{}, {"leading": [0]}, {"leading": sizes or [0]}, {"leading": varying}]
     leading = draw(st.sampled_from([*known, {"leading": [-1] * len(sizes) or [0]}]))
-    attributes = leading | rests_of(draw, rng, *rest[:2])
-    return Case([x, zeros[0], w, zeros[1], *rest], attributes)
+    return Case([x, zeros[0], w, zeros[1], *rest], leading | how)
 
 
 @st.composite

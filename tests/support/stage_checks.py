@@ -29,6 +29,9 @@ from tests.support.small_models import model, numbers
 NEAR_A_TIE = 1e-6
 """So close to a tie, in LSB, float64 cannot tell which way real arithmetic rounds."""
 
+NEAR_A_TIE_OF_FLOAT32 = 2.0**-6
+"""Nor float32, in which tables are computed, of 32,768 steps."""
+
 seeds = st.integers(0, 999)
 small = st.integers(1, 3)
 flags = st.booleans()
@@ -108,6 +111,8 @@ def check_against_real_arithmetic(found, feeds):
     integers = stored_integers(found, found.integer, feeds)
     constants = {t.name: onnx.numpy_helper.to_array(t) for t in found.placed.graph.initializer}
     values, allowed = {**constants, **feeds}, lsb_allowed(found)
+    nodes = found.integer.graph.node
+    tables = {node.output[0] for node in nodes if node.op_type.startswith("Lut")}
     for node in found.placed.graph.node:
         inputs = {name: values[name] for name in node.input if name}
         if node.op_type == "DequantizeLinear":
@@ -119,10 +124,13 @@ def check_against_real_arithmetic(found, feeds):
                 raise ValueError(f"onnx's evaluator gives {name} another shape")
             if name in allowed:
                 level = real / np.float64(scale) + zero
-                sure = np.abs(level - np.floor(level) - 0.5) > NEAR_A_TIE
+                is_wide_table = zero.dtype == np.int16 and name in tables
+                near = NEAR_A_TIE_OF_FLOAT32 if is_wide_table else NEAR_A_TIE
+                sure = np.abs(level - np.floor(level) - 0.5) > near
                 limits = np.iinfo(zero.dtype)
                 gap = np.abs(np.clip(np.rint(level), limits.min, limits.max) - integers[name])
-                assert gap.max() <= 1 and gap[sure].max(initial=0) <= allowed[name], name
+                assert gap.max() <= max(1, allowed[name]), name  # lines are 4 off at most
+                assert gap[sure].max(initial=0) <= allowed[name], name
         else:
             results = ReferenceEvaluator(node).run(
                 None, {k: widened(v) for k, v in inputs.items()}

@@ -12,7 +12,7 @@ from opsets.qpasses_v1 import int_div
 from opsets.realised import node_multiplier
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
-from opsets.words import LARGEST, multiplier_bits
+from opsets.word_products import LARGEST, multiplier_bits
 from qpasses.evidence.thresholds import Interval
 from qpasses.lowering.numbers.multiplier_search import Choice
 

@@ -9,7 +9,10 @@ import onnx
 from numpy.typing import NDArray
 
 from calibration import Session
-from opsets.errors import QPassesError
+from opsets.errors import QPassesError, UsageError
+from opsets.target import load_target
+from qpasses.ir.commands import QuantizeOptions
+from qpasses.ir.settings import Settings
 from tests.bench.fuzzing.builder import Arrays, Builder, Shape
 from tests.bench.fuzzing.steps import MORE_STEPS, Step, clip, pair, relu, unary
 
@@ -29,6 +32,20 @@ OPTIONS: Sequence[Mapping[str, Any]] = (
     *({"activation_scales": "per-channel"} for _ in range(2)),
     *({"softmax": "shiftmax"}, {"softmax": "ibert"}, {"target": "ivit"}),
 )
+
+WORD_BITS = 16
+
+BESIDE_WORDS: Sequence[Mapping[str, Any]] = (
+    *({} for _ in range(6)),
+    *({"target": "exact"}, {"activation_type": "int8"}, {"layout": "nhwc"}),
+    *({"layout": "nchw"}, {"integer_io": True}, {"bodies": "portable"}, {"symmetric": True}),
+    *({"emit": "standard"}, {"emit": "qdq"}, {"layernorm": "ivit"}, {"gelu": "ivit"}),
+    *({"activation_bits": 4}, {"narrow_range": True}),
+    *({"residual_type": "int16"}, {"accuracy": "balanced"}, {"softmax_bits": 16}),
+    *({"share_tables": 3.0}, {"table_ranges": "function"}, {"activation_scales": "auto"}),
+    *({"activation_scales": "per-channel"}, {"activation_form": "multiplier"}),
+)
+"""What is asked for beside tensors of 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,31 @@ class Case:
 
 def case(seed: int, number: int) -> Case | None:
     """Case ``number`` of ``seed``; None where what was drawn does not run to finite values."""
-    return drawn(np.random.default_rng([seed, number]), OPSETS, MORE_STEPS, OPTIONS)
+    made = drawn(np.random.default_rng([seed, number]), OPSETS, MORE_STEPS, OPTIONS)
+    return made and with_words(made, np.random.default_rng([seed, number, WORD_BITS]))
+
+
+def with_words(made: Case, rng: np.random.Generator) -> Case:
+    """``made``, half of the time with tensors of 16 bits: all, some, or all but some."""
+    if rng.random() < 0.5 or "target" in made.options:
+        return made
+    graph = made.model.graph
+    names = sorted({*made.feeds[0], *(n for node in graph.node for n in node.output if n)})
+    some = "|".join(name for name in names if rng.random() < 0.4) or names[-1]
+    kinds: list[list[str]] = [[".*=int16"], [f"{some}=int16"], [f"{some}=int8", ".*=int16"]]
+    types = kinds[int(rng.integers(len(kinds)))]
+    other = BESIDE_WORDS[int(rng.integers(len(BESIDE_WORDS)))]
+    options = {**made.options, **other, "tensor_types": types}
+    return replace(made, options=options if _fits_together(options) else made.options)
+
+
+def _fits_together(options: Mapping[str, Any]) -> bool:
+    """Whether a user may ask for all of these at once."""
+    try:
+        Settings.chosen(load_target("onnx"), QuantizeOptions("", **options))
+    except UsageError:
+        return False
+    return True
 
 
 def drawn(

@@ -16,7 +16,7 @@ from qpasses.ir.stages import QUANTIZING
 from tests.bench.fuzzing.builder import Arrays
 from tests.support.op_loops import PLAIN
 
-STORED = (np.uint8, np.int8)
+STORED = (np.uint8, np.int8, np.int16)
 POSITIONS = 4
 """In so many places of each result the reference is compared with plain loops."""
 

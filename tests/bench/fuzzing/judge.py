@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import qpasses
 from calibration import Session
 from calibration.inputs import tensors
-from opsets.errors import DataError, QPassesError
+from opsets.errors import DataError, QPassesError, UsageError
 from qpasses.emit.overloads import with_bodies
 from qpasses.ir.edges import Edges
 from qpasses.ir.metadata import read_record
@@ -21,7 +21,10 @@ from tests.bench.fuzzing.graphs import Case
 from tests.bench.fuzzing.interpreter import WrongReferenceError, interpret, split
 from tests.support.stage_checks import check_against_real_arithmetic, stages
 
-STAGED = {"activation_type", "symmetric", "per_channel", "activation_form"}
+STAGED = {
+    *("activation_type", "symmetric", "per_channel", "activation_form", "tensor_types"),
+    "residual_type",
+}
 """Options under which single nodes are compared with real arithmetic."""
 
 UNSURE = {
@@ -66,6 +69,11 @@ def judge(case: Case, seen: Seen | None = None) -> Failure | None:
     except DataError as error:
         seen.refusals[str(error)[:60]] += 1
         return None
+    except UsageError as error:
+        if "matches no tensor that is stored" in str(error):
+            seen.refusals["no tensor of these types"] += 1
+            return None
+        return Failure("quantize refuses: UsageError", str(error))
     except QPassesError as error:
         return Failure(f"quantize refuses: {type(error).__name__}", str(error))
     except Exception as error:
@@ -74,12 +82,40 @@ def judge(case: Case, seen: Seen | None = None) -> Failure | None:
     assert made is not None
     seen.verdicts[result.verdict] += 1
     seen.integer_ops.update(node.op_type for node in made.graph.node)
+    if case.options.get("emit", "integer") != "integer":
+        return reported(result) or _emitted_differs(case, made)
     return (
         reported(result)
         or bodies_differ(case, made)
         or verified(case, made, result.verdict)
         or _real(case, seen)
     )
+
+
+def _emitted_differs(case: Case, made: onnx.ModelProto) -> Failure | None:
+    """Whether what has no integer nodes runs, and in standard ops gives the same codes."""
+    emit = case.options["emit"]
+    try:
+        found = Session(made, optimize=False, threads=1)
+        options = {**case.options, "emit": "integer"}
+        nodes = qpasses.quantize(case.model, list(case.feeds), **options).model
+        assert nodes is not None
+        meant = Session(nodes, optimize=False, threads=1)
+        record, _ = read_record(nodes)
+        edges = Edges.between(case.model, nodes, record)
+        for feed in _stretched(case.feeds, np.random.default_rng(0)):
+            given = tensors(edges.feed(feed))
+            if emit == "standard":
+                for one, other in zip(
+                    found.run(None, given), meant.run(None, given), strict=True
+                ):
+                    if not _same(one, other):
+                        return Failure("standard ops differ", _first(one, other))
+            else:
+                found.run(None, feed)
+    except Exception as error:
+        return Failure(f"{emit}: {type(error).__name__}", str(error))
+    return None
 
 
 def reported(result: qpasses.Result) -> Failure | None:

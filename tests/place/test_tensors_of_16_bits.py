@@ -1,0 +1,61 @@
+"""Tensors that a user wants in 16 bits: whatever reads and writes them, all of it is integer."""
+
+import numpy as np
+import pytest
+
+from opsets.realised import takes_words
+from opsets.target import load_target
+from qpasses import quantize, verify
+from tests.support.small_models import model, numbers
+
+ALL = {"tensor_types": [".*=int16"]}
+
+
+def made(body, shape=(2, 4), ends="float[A,B] y", values=None, **options):
+    sizes = ",".join(map(str, shape))
+    constants = {"c": np.float32([1, 2, -1, 0.5]), "one": np.float32([2])}
+    constants |= {"low": np.float32(-2.0), "high": np.float32(-0.75)}
+    net = model(f"g (float[{sizes}] x) => ({ends}) {{ {body} }}", opset=21, **constants)
+    feeds = [{"x": numbers(*shape, seed=3) if values is None else np.float32(values)}]
+    result = quantize(net, feeds, **(ALL | options))
+    assert verify(result.model, net, feeds).verdict == result.verdict
+    return result
+
+
+def ops(result):
+    return [node.op_type for node in result.model.graph.node]
+
+
+TWO = "float[A,B] y, float[A,B] t"
+
+
+def test_inputs_and_outputs_of_16_bits_may_be_integers():
+    result = made("y = Relu (x)", integer_io=True)
+    kinds = [each.type.tensor_type.elem_type for each in result.model.graph.input]
+    kinds += [each.type.tensor_type.elem_type for each in result.model.graph.output]
+    assert (kinds, ops(result)) == ([5, 5], ["IntRescale"])  # 5 is INT16
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = PRelu (x, c) y = Relu (t)",
+        "t = Mul (x, one) y = Max (t, c)",
+        "t = Sigmoid (x) y = PRelu (t, c)",
+        "t = Sigmoid (x) u = Mul (t, c) y = Clip (u)",
+    ],
+)
+def test_chains_that_differ_by_channel_have_8_bits_whatever_is_made_beside(body):
+    result = made(body, ends=TWO)
+    assert result.verdict == "ok", result.report["summary"]["float_nodes"]
+    assert "LutPerChannel" in ops(result)
+
+
+def test_a_scale_beyond_64_bits_of_another_is_proved():
+    result = made("y = Clip (x, low, high)", (1, 2), values=[[-1e24, 1e24]])
+    assert "IntRescale" in ops(result) and result.verdict == "ok"
+
+
+def test_targets_that_take_them():
+    names = ("bm1684x", "exact", "ivit", "onnx", "tflite", "tflite-single", "tosa")
+    assert [n for n in names if takes_words(load_target(n))] == ["exact", "onnx"]
