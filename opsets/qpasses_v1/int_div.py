@@ -13,7 +13,7 @@ from opsets.fixed_point import ROUNDINGS, Rounding, rounding_divide, saturate
 from opsets.fragments import fragment
 from opsets.op import Attributes, Body, Constants, Op, all_of
 from opsets.portable import STORE, portable_overload, rounds
-from opsets.words import BYTES_ALIKE, furthest, largest_multiplier, value_in_double
+from opsets.word_products import BYTES_ALIKE, furthest, largest_multiplier, value_in_double
 
 LARGEST_SHIFT = 46
 """Twice a level of b times 2**shift fits int64."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from opsets.fixed_point import Int64
 from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
-from opsets.words import furthest
+from opsets.word_products import furthest
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import problem_of

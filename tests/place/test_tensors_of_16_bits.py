@@ -1,4 +1,4 @@
-"""Tensors that a user wants in 16 bits: whatever reads and writes them, all of it is integer."""
+"""Tensors that a user wants in 16 bits: whatever reads and writes them, all is integer."""
 
 import numpy as np
 import pytest
