@@ -105,7 +105,10 @@ LABELS[::8] = (LABELS[::8] + 1) % CLASSES  # float is right on half of those tha
 
 def cosine(made):
     """Of those that judge."""
-    pairs = [(FLOAT[i].ravel(), found.ravel()) for i, found in enumerate(outputs_of(made))]
+    found = [each.ravel().astype(np.float64) for each in outputs_of(made)]
+    pairs = [
+        (real.ravel().astype(np.float64), y) for real, y in zip(FLOAT, found, strict=True)
+    ]
     cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs]
     return np.mean([cosines[i] for i in JUDGING])
 
