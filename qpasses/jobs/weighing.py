@@ -49,12 +49,13 @@ class Scales:
             self.begin(made)
         edges = Edges.between(made.source, made.model, made.record)
         session, accuracy = RealSession(loaded(made.model), edges), Accuracy(self._names)
-        outputs = []
+        outputs, advance = [], made.progress("compare with float", len(self.judges))
         for feed, expected, name in self._runs():
             found = session.run(None, feed, name)
             accuracy.update(expected, found)
             if self._drop is not None:
                 outputs.append(found)
+            advance()
         rows = accuracy.as_json()
         least = min((r["sqnr_db"] for r in rows if r["sqnr_db"] is not None), default=None)
         if self._drop is None:

@@ -34,6 +34,9 @@ _ROUNDS = 4
 _HALVES = 8
 """So often where a metric may fall by so much: noise does not tell how far it falls."""
 
+_LITTLE = 0.1
+"""Of what stays: to halve less than that changes no metric."""
+
 _WALKED = 4
 """Samples on which costs are measured."""
 
@@ -164,7 +167,8 @@ class _Limit:
     def of(self, left: float, stays: float) -> float:
         """What of the noise that is ``left`` may be, beside that which ``stays``."""
         limits = [] if self.aim is None else [max(self.aim - stays, 0.0)]
-        limits += [] if self.share is None else [left * self.share]
+        if self.share is not None:
+            limits.append(left * self.share if left > stays * _LITTLE else 0.0)
         return min(limits, default=stays)
 
 

@@ -238,6 +238,21 @@ def test_with_too_few_samples_all_judge_and_that_is_said():
     assert "on 3 samples in use, with" in found["missed"][0]
 
 
+def test_so_many_judge_as_a_quarter_is_and_there_is_room_for_their_outputs(monkeypatch):
+    data, seen = [{"x": numbers(1, 1, 8, 8, seed=seed)} for seed in range(100)], []
+
+    def metric(_outputs, labels):
+        seen.append(labels)
+        return 0
+
+    how = {"labels": range(100), "metric": metric, "max_drop": "metric=0"}
+    assert widths_of(data, **how)["samples"] == 25
+    monkeypatch.setattr("qpasses.jobs.weighing._BYTES", 1)
+    assert widths_of(data, **how)["samples"] == 16
+    many = [4 * i for i in range(25)]
+    assert seen == [many, many, *[[many[i * 25 // 16] for i in range(16)]] * 2]
+
+
 # Functions of users
 
 
