@@ -35,7 +35,7 @@ struct Pool {
         : axes(windows.axes(x)), outer(windows.is_last ? x[0] : x[0] * x[1]),
           inner(windows.is_last ? channels : 1), cells(windows.cells), shape(x) {
         if (x[windows.is_last ? x.size() - 1 : 1] != channels)
-            throw std::runtime_error("a pool has not the channels of its picture");
+            fail("a pool has not the channels of its picture");
         for (size_t k = 0; k < axes.size(); k++) {
             shape[windows.first_axis() + k] = axes[k].out;
             rows *= k + 1 < axes.size() ? axes[k].out : 1;
@@ -180,7 +180,7 @@ struct IntCountedAveragePool {
         for (int64_t each : uncounted)
             must_be_from(each, 0, Windows::LARGEST, "a padding that is not counted");
         if (uncounted.size() != windows.pads.size())
-            throw std::runtime_error("IntCountedAveragePool: its pads are not all counted or not");
+            fail("IntCountedAveragePool: its pads are not all counted or not");
     }
 
     static void shape(const Inference &given, Sizes &sizes) { Windows::shape(given, sizes); }
@@ -221,7 +221,7 @@ struct IntCountedAveragePool {
     void run(const Context &context, const Pool &pool, const Tensor &x, Y *y) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
         if (numbers.type(context, 1) != x.type)
-            throw std::runtime_error("IntCountedAveragePool: its numbers are not those of x");
+            fail("IntCountedAveragePool: its numbers are not those of x");
         must_be_ends(x.type, numbers.type(context, 4), "IntCountedAveragePool");
         const Counted counted(pool, uncounted);
         const int64_t shift = number(3);
