@@ -17,13 +17,13 @@ class Broadcast {
   public:
     Shape shape;
 
-    Broadcast(const Shape &a, const Shape &b) : shape(std::max(a.size(), b.size())) {
+    QPASSES_ONCE Broadcast(const Shape &a, const Shape &b) : shape(std::max(a.size(), b.size())) {
         for (size_t k = shape.size(); k-- > 0;)
             shape[k] = size_of(a, k) == 1 ? size_of(b, k) : size_of(a, k);
         for (size_t k = 0; k < shape.size(); k++)
             for (const Shape *each : {&a, &b})
                 if (size_of(*each, k) != 1 && size_of(*each, k) != shape[k])
-                    throw std::runtime_error("operands that do not broadcast together");
+                    fail("operands that do not broadcast together");
         int64_t a_step = 1, b_step = 1;
         for (size_t k = shape.size(); k-- > 0;) {
             const int64_t from_a = size_of(a, k), from_b = size_of(b, k);
@@ -43,7 +43,7 @@ class Broadcast {
     int64_t count() const { return count_; }
 
     /* Calls work(run) for runs that cover the result, on the threads of the session. */
-    template <typename Work> void runs(const Context &context, Work work) const {
+    QPASSES_ONCE void runs(const Context &context, Call<const Run &> work) const {
         const Axis inner = axes_.front();
         context.parallel((count_ + PART - 1) / PART, [&](size_t part) {
             int64_t place = static_cast<int64_t>(part) * PART;

@@ -100,7 +100,7 @@ double power(int64_t exponent) { return std::ldexp(1.0, static_cast<int>(exponen
 /* Where codes end, and how a rounding of quotients by 2**shift is one to the nearest even. */
 Steps steps_of(Rounding rounding, int64_t shift, int64_t zero, int64_t low, int64_t high) {
     if (shift < 0 || shift > 62)
-        throw std::runtime_error("a shift that is not from 0 to 62");
+        fail("a shift that is not from 0 to 62");
     Steps found = {};
     found.zero = static_cast<int32_t>(zero);
     found.low = static_cast<double>(low - zero);
@@ -383,7 +383,7 @@ struct Product {
         const Type type = numbers.type(context, 6);
         const int64_t shift = numbers(context, 5), m = numbers.multiplier(context, 4);
         if (numbers.type(context, 1) != a.type || numbers.type(context, 3) != b.type)
-            throw std::runtime_error("IntMul: operands of different types");
+            fail("IntMul: operands of different types");
         const Ends ends(code_at(6), code_at(7), code_at(8));
         Numbers given = {steps_of(rounding.last, shift, ends.zero, ends.low, ends.high),
                          {code_at(1), code_at(3), m, shift, ends.zero, ends.low, ends.high},
@@ -461,10 +461,11 @@ struct Product {
             some<T>(given.steps, a, b, y, run);
             return;
         }
-        if (given.way == Way::IN_INT64 && run.a_step && run.b_step) {
-            long_loop<T>(given.rounding.last)(given.longs, a, b, y, run.count);
-            return;
-        }
+        if constexpr (sizeof(T) > 1) /* products of bytes are doubles */
+            if (given.way == Way::IN_INT64 && run.a_step && run.b_step) {
+                long_loop<T>(given.rounding.last)(given.longs, a, b, y, run.count);
+                return;
+            }
         const LongSteps &of = given.longs;
         const Twice twice = {of.multiplier, of.shift, given.rounding.last, of.zero, of.low, of.high};
         for (int64_t k = 0; k < run.count; k++) {
@@ -518,7 +519,7 @@ struct Quotient {
         must_be_from(shift, 1, 46, "a shift");
         must_be_from(m, 0, 0x7fffffff, "a multiplier");
         if (numbers.type(context, 1) != a.type || numbers.type(context, 3) != b.type)
-            throw std::runtime_error("IntDiv: operands of different types");
+            fail("IntDiv: operands of different types");
         const int64_t a_zero = code_at(1), b_zero = code_at(3);
         const Ends ends(code_at(6), code_at(7), code_at(8));
         constexpr double ALL = 1 << 20;

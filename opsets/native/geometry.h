@@ -18,7 +18,7 @@ class Geometry {
         const std::vector<WindowAxis> given = windows.axes(shape);
         axes_.fill({1, 1, 1, 1, 0, 0, 1});
         if (given.size() > axes_.size())
-            throw std::runtime_error("a window has more than three axes");
+            fail("a window has more than three axes");
         std::copy(given.begin(), given.end(), axes_.begin() + first(given.size()));
     }
 

@@ -43,7 +43,7 @@ struct Numbers {
 
 std::vector<int64_t> cells_of(const Tensor &given, Type type, int64_t cells) {
     if (given.type != type || given.shape != Shape{cells})
-        throw std::runtime_error("ILayerNorm: there is not one number for each cell");
+        fail("ILayerNorm: there is not one number for each cell");
     std::vector<int64_t> found;
     for (int64_t k = 0; k < cells; k++)
         found.push_back(type == INT64 ? given.as<int64_t>()[k] : given.as<int32_t>()[k]);
@@ -80,7 +80,7 @@ struct ILayerNorm {
         const Tensor x = context.input(0);
         const auto known = prepared.of(context);
         if (x.shape.empty() || x.shape.back() != cells)
-            throw std::runtime_error("ILayerNorm: rows of x have not so many cells");
+            fail("ILayerNorm: rows of x have not so many cells");
         void *y = context.output(0, x.shape);
         of_stored(x.type, "ILayerNorm: x", [&](auto s) {
             of_codes(known->type, "ILayerNorm: y_zero", [&](auto t) {

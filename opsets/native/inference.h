@@ -8,17 +8,33 @@
 #include <string>
 #include <vector>
 
+/* What is called once for a node or a tensor is in one place, not in every kernel. */
+#define QPASSES_ONCE __attribute__((noinline))
+
 namespace qpasses {
 
-inline bool is_done(const Api *api, Status status) {
+[[noreturn]] __attribute__((noinline, cold)) inline void fail(const char *what) {
+    throw std::runtime_error(what);
+}
+
+[[noreturn]] __attribute__((noinline, cold)) inline void fail(const std::string &what) {
+    throw std::runtime_error(what);
+}
+
+[[noreturn]] __attribute__((noinline, cold)) inline void fail(const char *what,
+                                                              const char *why) {
+    throw std::runtime_error(std::string(what) + why);
+}
+
+QPASSES_ONCE inline bool is_done(const Api *api, Status status) {
     if (status)
         reinterpret_cast<void (*)(Status)>(api->functions[RELEASE_STATUS])(status);
     return !status;
 }
 
-inline void check(const Api *api, Status status) {
+QPASSES_ONCE inline void check(const Api *api, Status status) {
     if (!is_done(api, status))
-        throw std::runtime_error("onnxruntime refuses a call");
+        fail("onnxruntime refuses a call");
 }
 
 /* Sizes as far as they are known: -1, and a name where there is one. */
@@ -28,7 +44,7 @@ struct Sizes {
     const char *names[MOST_AXES] = {};
 
     /* These and others, broadcast together: a size that is not 1 is that of both. */
-    void join(const Sizes &other) {
+    QPASSES_ONCE void join(const Sizes &other) {
         const Sizes given = rank < other.rank ? *this : other;
         if (rank < other.rank)
             *this = other;
@@ -47,13 +63,13 @@ struct Inference {
     const Api *api;
     void *context;
 
-    Sizes input(size_t place) const {
+    QPASSES_ONCE Sizes input(size_t place) const {
         Sizes found;
         void *shape = nullptr;
         check(api, call<void *, size_t, void **>(api, INFERENCE_INPUT, context, place, &shape));
         check(api, call<const void *, size_t *>(api, DIMENSIONS_COUNT, shape, &found.rank));
         if (found.rank > MOST_AXES)
-            throw std::runtime_error("a tensor has more than 16 axes");
+            fail("a tensor has more than 16 axes");
         check(api, call<const void *, int64_t *, size_t>(api, DIMENSIONS, shape, found.numbers,
                                                          found.rank));
         check(api, call<const void *, const char **, size_t>(api, SYMBOLIC_DIMENSIONS, shape,
@@ -71,7 +87,7 @@ struct Inference {
         return attribute(name) ? integer(name) : usual;
     }
 
-    std::vector<int64_t> integers(const char *name) const {
+    QPASSES_ONCE std::vector<int64_t> integers(const char *name) const {
         std::vector<int64_t> found(2 * MOST_AXES);
         found.resize(read(name, INTEGERS, found.data(), found.size()));
         return found;
@@ -81,7 +97,7 @@ struct Inference {
         return attribute(name) ? integers(name) : std::vector<int64_t>();
     }
 
-    std::string text_or(const char *name, const char *usual) const {
+    QPASSES_ONCE std::string text_or(const char *name, const char *usual) const {
         char found[MOST_AXES] = {};
         return attribute(name) ? std::string(found, read(name, TEXT, found, sizeof found)) : usual;
     }
@@ -99,10 +115,11 @@ struct Inference {
     }
 
     /* So many numbers or letters of an attribute. */
-    template <typename T> size_t read(const char *name, Kind kind, T *found, size_t most) const {
+    template <typename T>
+    QPASSES_ONCE size_t read(const char *name, Kind kind, T *found, size_t most) const {
         const void *given = attribute(name);
         if (!given)
-            throw std::runtime_error("an attribute is missing");
+            fail("an attribute is missing");
         size_t bytes = 0;
         check(api, call<const void *, int, void *, size_t, size_t *>(
                        api, READ_ATTRIBUTE, given, kind, found, most * sizeof(T), &bytes));

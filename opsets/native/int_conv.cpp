@@ -61,9 +61,9 @@ struct Convolution {
         must_be_codes(x_zero, "a convolution: x_zero");
         must_be_codes(input(3), "a convolution: w_zero");
         if (x_zero.type != input(7).type)
-            throw std::runtime_error("a convolution: x and its results differ in type");
+            fail("a convolution: x and its results differ in type");
         if (w.shape.size() < 3 || Integers(w.shape.begin() + 2, w.shape.end()) != windows.kernel)
-            throw std::runtime_error("a convolution: weights are not of its window");
+            fail("a convolution: weights are not of its window");
         found.outputs = w.shape[0];
         found.inputs = w.shape[1];
         found.is_signed = x_zero.type == INT8;
@@ -71,10 +71,10 @@ struct Convolution {
         must_be_from(group, 1, INT32_MAX, "group");
         if (found.outputs % group || bias.type != INT32 ||
             static_cast<int64_t>(bias.size()) != found.outputs)
-            throw std::runtime_error("weights that are not of their groups or their biases");
+            fail("weights that are not of their groups or their biases");
         const int64_t count = static_cast<int64_t>(x_zero.size());
         if (count != 1 && (count != group || found.inputs != 1))
-            throw std::runtime_error("zero points that are neither one nor one for each channel");
+            fail("zero points that are neither one nor one for each channel");
         for (int64_t c = 0; c < count; c++)
             found.x_zeros.push_back(x_zero.as<uint8_t>()[c] ^ (found.is_signed ? 0x80 : 0));
         const std::vector<int64_t> multipliers = numbers_of(input(5), found.outputs);
@@ -100,7 +100,7 @@ struct Convolution {
         /* filters of one channel are one group here, of which every output has its own sum */
         const int64_t groups = filters.depthwise ? 1 : group, outputs = filters.outputs / groups;
         if (!rests.empty() && static_cast<int64_t>(rests.size()) != filters.outputs)
-            throw std::runtime_error("rests of biases that are not one for each output");
+            fail("rests of biases that are not one for each output");
         std::vector<uint8_t> turned(count * outputs);
         for (int64_t g = 0; g < groups; g++) {
             const uint8_t *from = w.as<uint8_t>() + g * outputs * count;
@@ -145,9 +145,9 @@ struct Convolution {
         const size_t rank = windows.kernel.size() + 2;
         const int64_t channels = filters.inputs * group;
         if (x.type != (filters.is_signed ? INT8 : UINT8))
-            throw std::runtime_error("a convolution: x and its zero point differ in type");
+            fail("a convolution: x and its zero point differ in type");
         if (x.shape.size() != rank || x.shape[windows.is_last ? rank - 1 : 1] != channels)
-            throw std::runtime_error("a convolution: x has other axes or channels than weights");
+            fail("a convolution: x has other axes or channels than weights");
         const Geometry given(windows, x.shape);
         Shape shape = x.shape;
         shape[windows.is_last ? rank - 1 : 1] = filters.outputs;

@@ -135,7 +135,7 @@ struct IntCountedAveragePool {
         for (int64_t each : uncounted)
             must_be_from(each, 0, Windows::LARGEST, "a padding that is not counted");
         if (uncounted.size() != windows.pads.size())
-            throw std::runtime_error("IntCountedAveragePool: its pads are not all counted or not");
+            fail("IntCountedAveragePool: its pads are not all counted or not");
     }
 
     static void shape(const Inference &given, Sizes &sizes) { Windows::shape(given, sizes); }
@@ -176,7 +176,7 @@ struct IntCountedAveragePool {
     void run(const Context &context, const PoolRows &pool, const Tensor &x, Y *y) const {
         const auto number = [&](size_t place) { return numbers(context, place); };
         if (numbers.type(context, 1) != x.type)
-            throw std::runtime_error("IntCountedAveragePool: its numbers are not those of x");
+            fail("IntCountedAveragePool: its numbers are not those of x");
         must_be_ends(x.type, numbers.type(context, 4), "IntCountedAveragePool");
         const Counted counted(pool, uncounted);
         const int64_t shift = number(3);

@@ -61,10 +61,10 @@ struct IntGemm {
         must_be_codes(x_zero, "IntGemm: x_zero");
         must_be_codes(input(3), "IntGemm: w_zero");
         if (x_zero.type != input(7).type)
-            throw std::runtime_error("IntGemm: x and its results differ in type");
+            fail("IntGemm: x and its results differ in type");
         if (w.shape.size() != 2 || bias.type != INT32 ||
             static_cast<int64_t>(bias.size()) != w.shape[1])
-            throw std::runtime_error("IntGemm: weights are no matrix, or not of their biases");
+            fail("IntGemm: weights are no matrix, or not of their biases");
         const bool is_signed = w.type == INT8;
         const int64_t x_from = x_zero.number() + (x_zero.type == INT8 ? 128 : 0);
         const int64_t w_from = input(3).number() - (is_signed ? 0 : 128);
@@ -87,7 +87,7 @@ struct IntGemm {
         const Tensor w = input(2), bias = input(4);
         if (w.shape.size() != 2 || bias.type != INT32 ||
             static_cast<int64_t>(bias.size()) != w.shape[1])
-            throw std::runtime_error("IntGemm: weights are no matrix, or not of their biases");
+            fail("IntGemm: weights are no matrix, or not of their biases");
         const int64_t length = w.shape[0], columns = w.shape[1], zero = input(3).number();
         std::vector<int16_t> turned(w.size());
         of_codes(w.type, "IntGemm: w", [&](auto code) {
@@ -107,7 +107,7 @@ struct IntGemm {
         const Tensor x = context.input(0);
         const int64_t length = weights.length, columns = weights.sums.outputs();
         if (x.shape.empty() || x.shape.back() != length)
-            throw std::runtime_error("IntGemm: x has not as many columns as there are weights");
+            fail("IntGemm: x has not as many columns as there are weights");
         Shape shape = x.shape;
         shape.back() = columns;
         char *y = static_cast<char *>(context.output(0, shape));
@@ -138,7 +138,7 @@ struct IntGemm {
         const RightMatrix &matrix = weights.matrix;
         const int64_t length = matrix.length;
         if (x.shape.empty() || x.shape.back() != length)
-            throw std::runtime_error("IntGemm: x has not as many columns as there are weights");
+            fail("IntGemm: x has not as many columns as there are weights");
         Shape shape = x.shape;
         shape.back() = matrix.columns;
         uint8_t *y = static_cast<uint8_t *>(context.output(0, shape));

@@ -48,11 +48,11 @@ struct IntGlobalAveragePool {
         const int64_t zero = context.input(1).number();
         must_be_from(zero, -128, 255, "a zero point");
         if (after->channels() != 1 || after->type() != x.type || context.input(1).type != x.type)
-            throw std::runtime_error("IntGlobalAveragePool: its numbers are not those of x");
+            fail("IntGlobalAveragePool: its numbers are not those of x");
         if (x.shape.size() < 2)
-            throw std::runtime_error("IntGlobalAveragePool: x is no picture");
+            fail("IntGlobalAveragePool: x is no picture");
         if (x.shape != shape_of(x.shape[0], window))
-            throw std::runtime_error("IntGlobalAveragePool: x has another shape than it says");
+            fail("IntGlobalAveragePool: x has another shape than it says");
         void *y = context.output(0, shape_of(x.shape[0], Integers(window.size(), 1)));
         of_codes(x.type, "IntGlobalAveragePool", [&](auto code) {
             using T = decltype(code);

@@ -144,7 +144,7 @@ class Factors {
     Factors(const Tensor &given, const Shape &shape, size_t axis, int64_t cells)
         : given_(given), strides_(shape.size()), shape_(shape), axis_(axis), row_(cells) {
         if (given.type != INT32 && given.type != INT64)
-            throw std::runtime_error("IntLayerNorm: factors of a type that it has not");
+            fail("IntLayerNorm: factors of a type that it has not");
         must_broadcast(given.shape, shape);
         const size_t more = shape.size() - given.shape.size();
         int64_t step = 1;
@@ -160,7 +160,7 @@ class Factors {
         const size_t more = shape.size() - given.size();
         for (size_t k = 0; k < given.size(); k++)
             if (given.size() > shape.size() || (given[k] != 1 && given[k] != shape[k + more]))
-                throw std::runtime_error("IntLayerNorm: factors that do not broadcast to x");
+                fail("IntLayerNorm: factors that do not broadcast to x");
     }
 
     /* Whether all cells of a row have one number. */
@@ -250,15 +250,15 @@ struct IntLayerNorm {
         Factors::must_broadcast(epsilon.shape, x.shape);
         for (size_t k = 0; k < epsilon.shape.size(); k++)
             if (k + x.shape.size() - epsilon.shape.size() >= place && epsilon.shape[k] != 1)
-                throw std::runtime_error("IntLayerNorm: an epsilon that differs along a row");
+                fail("IntLayerNorm: an epsilon that differs along a row");
         if (epsilon.type != INT64)
-            throw std::runtime_error("IntLayerNorm: an epsilon of another type");
+            fail("IntLayerNorm: an epsilon of another type");
         void *y = context.output(0, x.shape);
         int64_t row = 1;
         for (size_t k = x.shape.size() + axis; k < x.shape.size(); k++)
             row *= x.shape[k];
         if (row != cells)
-            throw std::runtime_error("IntLayerNorm: rows of x have not so many cells");
+            fail("IntLayerNorm: rows of x have not so many cells");
         if (x.size() == 0)
             return;
         of_stored(x.type, "IntLayerNorm: x", [&](auto s) {

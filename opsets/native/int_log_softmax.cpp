@@ -54,7 +54,7 @@ struct Tables {
 
 std::vector<int64_t> table_of(const Tensor &given, int64_t count) {
     if (given.type != INT64 || given.shape != Shape{count})
-        throw std::runtime_error("IntLogSoftmax: a table that is not of its numbers");
+        fail("IntLogSoftmax: a table that is not of its numbers");
     std::vector<int64_t> found(given.as<int64_t>(), given.as<int64_t>() + count);
     for (int64_t each : found)
         must_be_from(each, -LARGEST, LARGEST, "IntLogSoftmax: a number of a table");
@@ -75,7 +75,7 @@ struct IntLogSoftmax {
     static Tables tables(const Inputs &inputs) {
         const Tensor denominators = inputs(1);
         if (denominators.type != INT32 || denominators.shape != Shape{CODES})
-            throw std::runtime_error("IntLogSoftmax: its denominators are not 256");
+            fail("IntLogSoftmax: its denominators are not 256");
         const int32_t *from = denominators.as<int32_t>();
         return {{from, from + CODES}, table_of(inputs(2), CODES), table_of(inputs(3), OCTAVES),
                 table_of(inputs(4), PIECES + 1),
@@ -88,7 +88,7 @@ struct IntLogSoftmax {
         const Tables &given = *known;
         must_be_codes(x, "IntLogSoftmax: x");
         if (given.type != x.type)
-            throw std::runtime_error("IntLogSoftmax: results of another type");
+            fail("IntLogSoftmax: results of another type");
         void *y = context.output(0, x.shape);
         const Depths depths = {given.distances.data(), bits, given.ends.zero, given.ends.low,
                                given.ends.high};

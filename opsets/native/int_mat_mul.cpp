@@ -34,7 +34,7 @@ Batches batches_of(const Shape &a, const Shape &b) {
     for (size_t k = 0; k < rank; k++) {
         const int64_t one = size_of(a, k), other = size_of(b, k);
         if (one != other && one != 1 && other != 1)
-            throw std::runtime_error("IntMatMul: operands that do not broadcast together");
+            fail("IntMatMul: operands that do not broadcast together");
         found.shape.push_back(one == 1 ? other : one);
         count *= found.shape.back();
     }
@@ -111,7 +111,7 @@ struct IntMatMul {
         const Tensor a = tensor(0), b = tensor(2);
         const Type type = constants.type(context, 6);
         if (constants.type(context, 1) != a.type || constants.type(context, 3) != b.type)
-            throw std::runtime_error("IntMatMul: an operand has not the type of its zero point");
+            fail("IntMatMul: an operand has not the type of its zero point");
         const bool has_words = a.type == INT16 || b.type == INT16 || type == INT16;
         if (!has_words) {
             must_be_codes(a, "IntMatMul: a");
@@ -119,7 +119,7 @@ struct IntMatMul {
         }
         if (a.shape.size() < 2 || b.shape.size() < 2 ||
             a.shape.back() != b.shape[b.shape.size() - 2])
-            throw std::runtime_error("IntMatMul: operands that do not multiply");
+            fail("IntMatMul: operands that do not multiply");
         const int64_t count = a.shape[a.shape.size() - 2], inner = a.shape.back();
         const int64_t columns = b.shape.back();
         const Batches batches = batches_of(a.shape, b.shape);

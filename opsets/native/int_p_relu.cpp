@@ -75,7 +75,7 @@ void look_up_words(const Context &context, const Slopes &given, const Broadcast 
 /* The number at a place of a tensor that is broadcast to a shape. */
 int64_t number_at(const Tensor &given, const Shape &shape, int64_t place) {
     if (given.type != INT32)
-        throw std::runtime_error("slopes that are not of int32");
+        fail("slopes that are not of int32");
     int64_t found = 0, step = 1;
     for (size_t k = 1; k <= given.shape.size(); k++) {
         const int64_t size = given.shape[given.shape.size() - k];
@@ -103,7 +103,7 @@ template <bool IS_CODED> struct PRelu {
         Slopes found = {inputs(1).type, inputs(END).type, number(1), {rounding, number(2), number(3)},
                         {number(END), number(END + 1), number(END + 2)}, {}, {}, {}};
         if (found.y_type != found.type && (IS_CODED || found.are_bytes()))
-            throw std::runtime_error("a slope changes the type of codes");
+            fail("a slope changes the type of codes");
         const Tensor m = inputs(SLOPE), shift = inputs(SLOPE + 1), code = inputs(CODE);
         found.shape = Broadcast(Broadcast(m.shape, shift.shape).shape, code.shape).shape;
         int64_t count = 1;
@@ -132,7 +132,7 @@ template <bool IS_CODED> struct PRelu {
         const Slopes &given = *known;
         const Broadcast both(x.shape, given.shape);
         if (x.type != given.type || both.shape != x.shape)
-            throw std::runtime_error("slopes that are not of x");
+            fail("slopes that are not of x");
         void *output = context.output(0, x.shape);
         if (!given.are_bytes())
             return look_up_words(context, given, both, x, output);

@@ -58,7 +58,7 @@ struct IntReduce {
         for (int64_t axis : axes)
             must_be_from(axis, -static_cast<int64_t>(rank), -1, "IntReduce: an axis");
         if (numbers.type(context, 1) != x.type)
-            throw std::runtime_error("IntReduce: its numbers are not those of x");
+            fail("IntReduce: its numbers are not those of x");
         must_be_ends(x.type, numbers.type(context, 4), "IntReduce");
         Shape found;
         for (size_t k = 0; k < rank; k++)

@@ -98,7 +98,7 @@ struct RescaledSum {
         const auto known = prepared.of(context);
         const Numbers &given = *known;
         if (a.type != given.a.type || b.type != given.b.type)
-            throw std::runtime_error("an operand has not the type of its zero point");
+            fail("an operand has not the type of its zero point");
         const Broadcast both(a.shape, b.shape);
         void *y = context.output(0, both.shape);
         both.runs(context, [&](const Run &run) {

@@ -52,7 +52,7 @@ struct IntResize {
     Numbers numbers(const Inputs &inputs) const {
         must_be_from(dims, 1, AXES, "IntResize: its axes");
         if (x_sizes.size() != AXES || y_sizes.size() != AXES)
-            throw std::runtime_error("IntResize: it has not three sizes");
+            fail("IntResize: it has not three sizes");
         const Tensor indices = inputs(2), coefficients = inputs(3);
         int64_t all = 0;
         for (size_t axis = 0; axis < AXES; axis++) {
@@ -63,7 +63,7 @@ struct IntResize {
         }
         for (const Tensor *each : {&indices, &coefficients})
             if (each->type != INT32 || each->shape != Shape{2, all})
-                throw std::runtime_error("IntResize: there are not two places for each of y");
+                fail("IntResize: there are not two places for each of y");
         Taps taps[AXES];
         int64_t largest = inputs(1).type == INT16 ? 65535 : 255, begin = 0;
         for (size_t axis = 0; axis < AXES; axis++) {
@@ -99,16 +99,16 @@ struct IntResize {
         const int64_t zero = context.input(1).number();
         must_be_from(zero, -32768, 32767, "a zero point");
         if (known->after.channels() != 1 || context.input(1).type != x.type)
-            throw std::runtime_error("IntResize: its numbers are not those of x");
+            fail("IntResize: its numbers are not those of x");
         must_be_ends(x.type, known->after.type(), "IntResize");
         Shape shape = x.shape;
         const size_t rank = shape.size(), first = rank - is_last - dims;
         if (rank < static_cast<size_t>(dims) + 2 * is_last)
-            throw std::runtime_error("IntResize: x has too few axes");
+            fail("IntResize: x has too few axes");
         const int64_t inner = is_last ? shape.back() : 1;
         for (size_t k = 0; k < static_cast<size_t>(dims); k++) {
             if (shape[first + k] != x_sizes[AXES - dims + k])
-                throw std::runtime_error("IntResize: x has another shape than it says");
+                fail("IntResize: x has another shape than it says");
             shape[first + k] = y_sizes[AXES - dims + k];
         }
         int64_t outer = 1;

@@ -54,7 +54,7 @@ class Shape {
 
     static size_t must_be_a_rank(size_t rank) {
         if (rank > MOST_AXES)
-            throw std::runtime_error("a tensor has more than 16 axes");
+            fail("a tensor has more than 16 axes");
         return rank;
     }
 };
@@ -64,14 +64,14 @@ struct Attributes {
     const Api *api;
     const void *info;
 
-    int64_t integer(const char *name) const {
+    QPASSES_ONCE int64_t integer(const char *name) const {
         int64_t found = 0;
         check(api, call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info, name,
                                                                &found));
         return found;
     }
 
-    int64_t integer_or(const char *name, int64_t usual) const {
+    QPASSES_ONCE int64_t integer_or(const char *name, int64_t usual) const {
         int64_t found = 0;
         const bool is_there =
             is_done(api, call<const void *, const char *, int64_t *>(api, INTEGER_ATTRIBUTE, info,
@@ -79,7 +79,7 @@ struct Attributes {
         return is_there ? found : usual;
     }
 
-    Integers integers(const char *name) const {
+    QPASSES_ONCE Integers integers(const char *name) const {
         size_t count = 0;
         Status first = call<const void *, const char *, int64_t *, size_t *>(
             api, INTEGERS_ATTRIBUTE, info, name, nullptr, &count);
@@ -90,21 +90,21 @@ struct Attributes {
         return found;
     }
 
-    Integers integers_or_none(const char *name) const {
+    QPASSES_ONCE Integers integers_or_none(const char *name) const {
         size_t count = 0;
         Status first = call<const void *, const char *, int64_t *, size_t *>(
             api, INTEGERS_ATTRIBUTE, info, name, nullptr, &count);
         return is_done(api, first) ? integers(name) : Integers();
     }
 
-    std::string text_or(const char *name, const char *usual) const {
+    QPASSES_ONCE std::string text_or(const char *name, const char *usual) const {
         size_t size = 0;
         Status first = call<const void *, const char *, char *, size_t *>(api, STRING_ATTRIBUTE,
                                                                           info, name, nullptr, &size);
         return is_done(api, first) ? text(name) : usual;
     }
 
-    std::string text(const char *name) const {
+    QPASSES_ONCE std::string text(const char *name) const {
         size_t size = 0;
         Status first = call<const void *, const char *, char *, size_t *>(api, STRING_ATTRIBUTE,
                                                                           info, name, nullptr, &size);
@@ -132,9 +132,9 @@ struct Tensor {
     template <typename T> const T *as() const { return static_cast<const T *>(data); }
 
     /* Its one number, of a stored integer. */
-    int64_t number() const {
+    QPASSES_ONCE int64_t number() const {
         if (size() != 1)
-            throw std::runtime_error("one number is expected, not several or none");
+            fail("one number is expected, not several or none");
         switch (type) {
         case UINT8:
             return *as<uint8_t>();
@@ -147,12 +147,12 @@ struct Tensor {
         case INT64:
             return *as<int64_t>();
         default:
-            throw std::runtime_error("a number of a type that no op has");
+            fail("a number of a type that no op has");
         }
     }
 };
 
-inline Tensor tensor_of(const Api *api, const void *value) {
+QPASSES_ONCE inline Tensor tensor_of(const Api *api, const void *value) {
     const int64_t *sizes = nullptr;
     size_t rank = 0;
     int type = 0;
@@ -170,7 +170,7 @@ template <typename Work> void of_codes(Type type, const char *what, Work work) {
     else if (type == INT8)
         work(int8_t{});
     else
-        throw std::runtime_error(std::string(what) + " has a type that the kernel has not");
+        fail(what, " has a type that the kernel has not");
 }
 
 inline void must_be_codes(const Tensor &tensor, const char *what) {
@@ -189,28 +189,44 @@ template <typename Work> void of_bits(Type type, const char *what, Work work) {
     if (type == INT16)
         return work(int16_t{});
     if (type != UINT8 && type != INT8)
-        throw std::runtime_error(std::string(what) + " has a type that the kernel has not");
+        fail(what, " has a type that the kernel has not");
     work(uint8_t{});
 }
 
 /* Codes that are read and written have one type of 8 bits, or either has words. */
 inline void must_be_ends(Type read, Type written, const char *what) {
     if (read != written && read != INT16 && written != INT16)
-        throw std::runtime_error(std::string(what) + " has results of another type");
+        fail(std::string(what) + " has results of another type");
 }
+
+/* What is called, by reference: it lives as long as the call that it is given to. */
+template <typename... Given> class Call {
+  public:
+    template <typename Work>
+    Call(const Work &work)
+        : work_(&work), run_([](const void *each, Given... given) {
+              (*static_cast<const Work *>(each))(given...);
+          }) {}
+
+    void operator()(Given... given) const { run_(work_, given...); }
+
+  private:
+    const void *work_;
+    void (*run_)(const void *, Given...);
+};
 
 /* One call of a kernel. */
 struct Context {
     const Api *api;
     void *context;
 
-    Tensor input(size_t place) const {
+    QPASSES_ONCE Tensor input(size_t place) const {
         const void *value = nullptr;
         check(api, call<const void *, size_t, const void **>(api, GET_INPUT, context, place, &value));
         return tensor_of(api, value);
     }
 
-    void *output(size_t place, const Shape &shape) const {
+    QPASSES_ONCE void *output(size_t place, const Shape &shape) const {
         void *value = nullptr, *data = nullptr;
         check(api, call<void *, size_t, const int64_t *, size_t, void **>(
                        api, GET_OUTPUT, context, place, shape.data(), shape.size(), &value));
@@ -219,20 +235,20 @@ struct Context {
     }
 
     /* Runs work(part) for parts from 0 on, on the threads of the session if there are several. */
-    template <typename Work> void parallel(size_t parts, Work work) const {
+    QPASSES_ONCE void parallel(size_t parts, Call<size_t> work) const {
         if (parts == 0)
             return;
         if (parts == 1) {
-            work(size_t{0});
+            work(0);
             return;
         }
-        struct {
-            Work &work;
+        struct Shared {
+            Call<size_t> work;
             std::mutex alone;
             std::exception_ptr error; /* which must not go through onnxruntime */
         } shared = {work, {}, nullptr};
         void (*run)(void *, size_t) = [](void *data, size_t part) {
-            auto &given = *static_cast<decltype(shared) *>(data);
+            Shared &given = *static_cast<Shared *>(data);
             try {
                 given.work(part);
             } catch (...) {
@@ -249,13 +265,14 @@ struct Context {
 
 inline void must_be_from(int64_t number, int64_t low, int64_t high, const char *what) {
     if (number < low || number > high)
-        throw std::runtime_error(std::string(what) + " is out of its range");
+        fail(what, " is out of its range");
 }
 
 /* The inputs of a node that are constant, which those of files are. */
 class Constants {
   public:
-    Constants(const Attributes &given, size_t count) : found_(count), is_known_(count) {
+    QPASSES_ONCE Constants(const Attributes &given, size_t count)
+        : found_(count), is_known_(count) {
         for (size_t k = 0; k < count; k++) {
             const void *value = nullptr;
             int is_constant = 0;
@@ -277,28 +294,28 @@ class Constants {
 
     const Tensor &at(size_t place) const { return found_[place]; }
 
-    int64_t operator()(const Context &context, size_t place) const {
+    QPASSES_ONCE int64_t operator()(const Context &context, size_t place) const {
         return is_known_[place] ? found_[place].number() : context.input(place).number();
     }
 
     /* A zero point or an end of codes. */
-    int64_t code(const Context &context, size_t place) const {
+    QPASSES_ONCE int64_t code(const Context &context, size_t place) const {
         const int64_t found = (*this)(context, place);
         must_be_from(found, -0x8000, 0x7fff, "a zero point or an end of codes");
         return found;
     }
 
-    int64_t multiplier(const Context &context, size_t place) const {
+    QPASSES_ONCE int64_t multiplier(const Context &context, size_t place) const {
         const int64_t found = (*this)(context, place);
         must_be_from(found, -0x80000000LL, 0x7fffffff, "a multiplier");
         return found;
     }
 
-    Tensor tensor(const Context &context, size_t place) const {
+    QPASSES_ONCE Tensor tensor(const Context &context, size_t place) const {
         return is_known_[place] ? found_[place] : context.input(place);
     }
 
-    Type type(const Context &context, size_t place) const {
+    QPASSES_ONCE Type type(const Context &context, size_t place) const {
         return is_known_[place] ? found_[place].type : context.input(place).type;
     }
 
@@ -308,10 +325,10 @@ class Constants {
 };
 
 /* An axis of a tensor, counted from its end if it is negative. */
-inline size_t axis_of(int64_t axis, const Shape &shape) {
+QPASSES_ONCE inline size_t axis_of(int64_t axis, const Shape &shape) {
     const int64_t rank = static_cast<int64_t>(shape.size());
     if (axis < -rank || axis >= rank)
-        throw std::runtime_error("an axis that the tensor has not");
+        fail("an axis that the tensor has not");
     return static_cast<size_t>(axis < 0 ? axis + rank : axis);
 }
 

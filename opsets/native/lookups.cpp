@@ -245,7 +245,7 @@ struct Lut {
         must_be_codes(x, "Lut: x");
         of_stored(table.type, "Lut: its table", [](auto) {});
         if (table.size() != ENTRIES)
-            throw std::runtime_error("Lut: its table has not 256 entries");
+            fail("Lut: its table has not 256 entries");
         if (is_byte(table.type))
             look_up(context, table.as<uint8_t>(), x, static_cast<uint8_t *>(y));
         else
@@ -265,7 +265,7 @@ struct LutPerChannel {
         must_be_codes(tables, "LutPerChannel: its tables");
         const size_t place = axis_of(axis, x.shape);
         if (tables.shape != Shape{x.shape[place], ENTRIES})
-            throw std::runtime_error("LutPerChannel: there is not one table for each channel");
+            fail("LutPerChannel: there is not one table for each channel");
         look_up_by_channel(context, tables.as<uint8_t>(), place, x, y);
     }
 };
@@ -281,7 +281,7 @@ struct LutPair {
         const Broadcast both(a.shape, b.shape);
         uint8_t *y = static_cast<uint8_t *>(context.output(0, both.shape));
         if (table.size() != ENTRIES * ENTRIES)
-            throw std::runtime_error("LutPair: its table has not 65,536 entries");
+            fail("LutPair: its table has not 65,536 entries");
         const uint8_t *entries = table.as<uint8_t>();
         both.runs(context, [&](const Run &run) {
             const uint8_t *first = a.as<uint8_t>() + run.a, *second = b.as<uint8_t>() + run.b;

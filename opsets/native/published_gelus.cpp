@@ -30,7 +30,7 @@ struct Products {
           type(inputs(4).type) {
         must_be_codes(inputs(1), "a zero point");
         if (inputs(1).type != type)
-            throw std::runtime_error("a Gelu whose results have another type");
+            fail("a Gelu whose results have another type");
     }
 
     uint8_t of(Wide product) const { return static_cast<uint8_t>(ends(scale(product))); }
@@ -39,7 +39,7 @@ struct Products {
 Tensor checked(const Context &context, const Products &given) {
     const Tensor x = context.input(0);
     if (x.type != given.type)
-        throw std::runtime_error("a Gelu of codes of another type");
+        fail("a Gelu of codes of another type");
     return x;
 }
 

@@ -30,7 +30,7 @@ struct Shares {
             summed.push_back(std::min(term, most));
         }
         if (quick.channels() != 1)
-            throw std::runtime_error("a Softmax with more than one multiplier");
+            fail("a Softmax with more than one multiplier");
     }
 
     void levels(int64_t quotient, int64_t drop, int64_t count, uint8_t *found) const {
@@ -64,7 +64,7 @@ struct PublishedSoftmax {
         const Tensor x = context.input(0);
         must_be_codes(x, "a Softmax");
         if (shares.quick.type() != x.type)
-            throw std::runtime_error("a Softmax whose results have another type");
+            fail("a Softmax whose results have another type");
         void *y = context.output(0, x.shape);
         by_distance(context, x, axis, shares.summed.data(),
                     [&](int64_t sum, int64_t count, uint8_t *levels) {

@@ -104,7 +104,7 @@ Requantizer Requantizer::of_node(const Requantization &rounding, const Inputs &i
     const auto of_channels = [&](const Tensor &given) {
         if (given.type != INT32 || given.size() == 0 ||
             (given.size() != 1 && given.size() != count))
-            throw std::runtime_error("multipliers and shifts are not those of channels");
+            fail("multipliers and shifts are not those of channels");
         const int32_t *from = given.as<int32_t>();
         return given.size() == 1 ? std::vector<int32_t>(count, *from)
                                  : std::vector<int32_t>(from, from + count);
@@ -134,13 +134,13 @@ struct Requantize {
     void run(const Context &context) const {
         const Tensor acc = context.input(0);
         if (acc.type != INT32)
-            throw std::runtime_error("Requantize: its sums are not of int32");
+            fail("Requantize: its sums are not of int32");
         const auto known = prepared.of(context);
         const Requantizer &after = *known;
         const size_t place = axis_of(axis, acc.shape);
         const int64_t channels = static_cast<int64_t>(after.channels());
         if (channels != 1 && channels != acc.shape[place])
-            throw std::runtime_error("Requantize: there is not one multiplier for each channel");
+            fail("Requantize: there is not one multiplier for each channel");
         void *y = context.output(0, acc.shape);
         const int64_t count = static_cast<int64_t>(acc.size());
         if (count == 0)

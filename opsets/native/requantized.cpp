@@ -9,7 +9,7 @@ constexpr int64_t LARGEST_REST = 1 << 30; /* half of a multiplier of 31 bits */
 std::vector<int64_t> numbers_of(const Tensor &given, int64_t columns) {
     const int64_t count = static_cast<int64_t>(given.size());
     if (given.type != INT32 || (count != 1 && count != columns))
-        throw std::runtime_error("multipliers or shifts that are neither one nor one a column");
+        fail("multipliers or shifts that are neither one nor one a column");
     const int32_t *numbers = given.as<int32_t>();
     if (count == 1)
         return std::vector<int64_t>(columns, numbers[0]);
@@ -28,7 +28,7 @@ Requantized::Requantized(const Requantization &how, std::vector<int64_t> multipl
     if (rests.empty())
         rests.resize(columns);
     else if (rests.size() != columns)
-        throw std::runtime_error("rests of biases that are not one a column");
+        fail("rests of biases that are not one a column");
     factor.assign(padded(columns, LANES), 0.0F); /* which vectors read to their ends */
     in_float.assign(factor.size() / LANES, true);
     for (size_t n = 0; n < columns; n++) {

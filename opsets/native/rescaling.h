@@ -20,7 +20,7 @@ struct AnyRounding {
     bool is_in_double;
     Requantization usual;
 
-    explicit AnyRounding(const std::string &name)
+    QPASSES_ONCE explicit AnyRounding(const std::string &name)
         : is_in_double(name == "half_to_even_in_double"),
           usual(is_in_double ? "half_to_even" : name) {}
 
@@ -31,7 +31,7 @@ struct Rescaling {
     AnyRounding rounding;
     int64_t multiplier, shift;
 
-    Rescaling(const AnyRounding &how, int64_t m, int64_t bits)
+    QPASSES_ONCE Rescaling(const AnyRounding &how, int64_t m, int64_t bits)
         : rounding(how), multiplier(m), shift(bits) {
         must_be_from(shift, 0, 62, "a shift");
         must_be_from(multiplier, -0x80000000LL, 0x80000000LL, "a multiplier");
@@ -78,7 +78,8 @@ struct Rescaling {
 struct Ends {
     int64_t zero, low, high;
 
-    Ends(int64_t y_zero, int64_t y_min, int64_t y_max) : zero(y_zero), low(y_min), high(y_max) {
+    QPASSES_ONCE Ends(int64_t y_zero, int64_t y_min, int64_t y_max)
+        : zero(y_zero), low(y_min), high(y_max) {
         for (int64_t each : {zero, low, high})
             must_be_from(each, -0x8000, 0x7fff, "an end of codes");
     }

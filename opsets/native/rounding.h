@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "inference.h"
+
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -10,14 +12,14 @@ namespace qpasses {
 
 enum class Rounding { HALF_TO_EVEN, HALF_UP, HALF_AWAY };
 
-inline Rounding rounding_of(const std::string &name) {
+QPASSES_ONCE inline Rounding rounding_of(const std::string &name) {
     if (name == "half_to_even")
         return Rounding::HALF_TO_EVEN;
     if (name == "half_up")
         return Rounding::HALF_UP;
     if (name == "half_away")
         return Rounding::HALF_AWAY;
-    throw std::runtime_error("no rounding is called " + name);
+    fail("no rounding is called " + name);
 }
 
 /* Sums and products that wrap where int64 ends, as numpy's do. */
@@ -64,7 +66,7 @@ struct Requantization {
     bool is_twice;
     Rounding last;
 
-    explicit Requantization(const std::string &name)
+    QPASSES_ONCE explicit Requantization(const std::string &name)
         : is_twice(name == "tflite_double" || name == "ruy"),
           last(name == "tflite_double" ? Rounding::HALF_AWAY
                : name == "ruy"         ? Rounding::HALF_UP

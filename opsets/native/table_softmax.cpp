@@ -77,7 +77,7 @@ struct SoftmaxTables {
         const Tensor below = inputs(1), above = inputs(2);
         if (below.type != INT32 || below.size() != CODES || above.type != INT64 ||
             above.size() != CODES)
-            throw std::runtime_error("TableSoftmax: its tables have not 256 numbers each");
+            fail("TableSoftmax: its tables have not 256 numbers each");
         denominators.assign(below.as<int32_t>(), below.as<int32_t>() + CODES);
         numerators.assign(above.as<int64_t>(), above.as<int64_t>() + CODES);
         for (int64_t each : {zero, low, high})

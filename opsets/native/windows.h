@@ -65,7 +65,7 @@ struct Windows {
             pads.assign(2 * kernel.size(), 0);
         if (strides.size() != kernel.size() || dilations.size() != kernel.size() ||
             pads.size() != 2 * kernel.size() || kernel.empty())
-            throw std::runtime_error("a window has not one number for each axis");
+            fail("a window has not one number for each axis");
         for (int64_t size : kernel) {
             must_be_from(size, 1, MOST_CELLS / cells, "the cells of a window");
             cells *= size;
@@ -95,7 +95,7 @@ struct Windows {
     /* The axes of windows over a tensor of this shape. */
     std::vector<WindowAxis> axes(const Shape &shape) const {
         if (shape.size() != kernel.size() + 2)
-            throw std::runtime_error("a window has not as many axes as the picture");
+            fail("a window has not as many axes as the picture");
         std::vector<WindowAxis> found;
         for (size_t k = 0; k < kernel.size(); k++)
             found.push_back(axis(k, shape[first_axis() + k]));

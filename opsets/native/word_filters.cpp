@@ -40,12 +40,12 @@ WordFilters::WordFilters(const Inputs &input, const Windows &windows, int64_t gr
     : windows_(windows), group_(group), x_zero_(input(1).number()), result_(input(7).type) {
     const Tensor w = input(2), bias = input(4);
     if (w.shape.size() < 3 || Integers(w.shape.begin() + 2, w.shape.end()) != windows.kernel)
-        throw std::runtime_error("a convolution: weights are not of its window");
+        fail("a convolution: weights are not of its window");
     outputs_ = w.shape[0];
     inputs_ = w.shape[1];
     must_be_from(group, 1, INT32_MAX, "group");
     if (outputs_ % group || bias.type != INT32 || static_cast<int64_t>(bias.size()) != outputs_)
-        throw std::runtime_error("weights that are not of their groups or their biases");
+        fail("weights that are not of their groups or their biases");
     const int64_t cells = windows.cells;
     const std::vector<int16_t> levels = levels_of(w, input(3).number(), inputs_, cells);
     const std::vector<int64_t> biases(bias.as<int32_t>(), bias.as<int32_t>() + outputs_);
@@ -73,7 +73,7 @@ void WordFilters::run(const Context &context) const {
     const size_t rank = windows_.kernel.size() + 2, axis = windows_.is_last ? rank - 1 : 1;
     const int64_t channels = inputs_ * group_;
     if (x.shape.size() != rank || x.shape[axis] != channels)
-        throw std::runtime_error("a convolution: x has other axes or channels than weights");
+        fail("a convolution: x has other axes or channels than weights");
     const Geometry given(windows_, x.shape);
     Shape shape = x.shape;
     shape[axis] = outputs_;

@@ -65,7 +65,7 @@ WordSums::WordSums(const std::vector<int16_t> &weights, int64_t length, std::vec
                    Type result)
     : deep_((length + 1) / 2 * 2), result_(result) {
     if (how.is_twice)
-        throw std::runtime_error("sums of words that are rounded twice");
+        fail("sums of words that are rounded twice");
     for (int64_t each : {zero, least, most})
         must_be_from(each, -0x8000, 0x7fff, "an end of codes");
     levels_ = {std::move(bias),

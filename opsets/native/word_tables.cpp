@@ -25,7 +25,7 @@ void look_up_words(const Context &context, const T *table, const Tensor &x, void
 void look_up_words(const Context &context, const void *table, Type type) {
     const Tensor x = context.input(0);
     if (x.type != INT16)
-        throw std::runtime_error("a table of words for other codes");
+        fail("a table of words for other codes");
     void *y = context.output(0, x.shape);
     if (is_byte(type))
         look_up_words(context, static_cast<const uint8_t *>(table), x, y);
@@ -40,7 +40,7 @@ struct Lut16 {
         const Tensor table = context.input(1);
         of_stored(table.type, "Lut16: its table", [](auto) {});
         if (table.size() != CODES)
-            throw std::runtime_error("Lut16: its table has not 65,536 entries");
+            fail("Lut16: its table has not 65,536 entries");
         look_up_words(context, table.data, table.type);
     }
 };
@@ -62,7 +62,7 @@ struct LutInterpolated {
     Interpolated interpolated(const Inputs &inputs) const {
         const Tensor knots = inputs(1);
         if (knots.type != INT16 || knots.shape != Shape{KNOTS})
-            throw std::runtime_error("LutInterpolated: its table has not 513 entries");
+            fail("LutInterpolated: its table has not 513 entries");
         const int64_t shift = inputs(2).number();
         must_be_from(shift, 1, 62, "LutInterpolated: its shift");
         const Ends ends = {inputs(3).number(), inputs(4).number(), inputs(5).number()};

@@ -65,6 +65,12 @@ def test_kernels_give_the_integers_of_the_references():
 
 
 @needs_kernels
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere it is smaller")
+def test_the_library_is_below_a_megabyte():
+    assert native.library().stat().st_size < 1_000_000
+
+
+@needs_kernels
 def test_an_instruction_set_that_is_not_there_is_an_error():
     done = runs(["sse9"], 1, "Lut")
     assert done.returncode != 0
