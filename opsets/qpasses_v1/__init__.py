@@ -24,6 +24,7 @@ from opsets.qpasses_v1.int_rescale import INT_RESCALE
 from opsets.qpasses_v1.int_rescaled_add import INT_RESCALED_ADD
 from opsets.qpasses_v1.int_rescaled_sub import INT_RESCALED_SUB
 from opsets.qpasses_v1.int_resize import INT_RESIZE
+from opsets.qpasses_v1.int_shuffle import INT_SHUFFLE
 from opsets.qpasses_v1.int_sub import INT_SUB
 from opsets.qpasses_v1.lut import LUT
 from opsets.qpasses_v1.lut16 import LUT16
@@ -63,6 +64,7 @@ OPS: dict[str, Op] = {
         INT_RESIZE,
         INT_MAX_POOL,
         INT_PAD,
+        INT_SHUFFLE,
         TABLE_SOFTMAX,
         INT_LOG_SOFTMAX,
         INT_LAYER_NORM,

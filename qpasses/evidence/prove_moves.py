@@ -50,7 +50,22 @@ def padded_words(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """IntPad: all codes, in a tensor that has as many as are mirrored."""
     pads = np.reshape(node.attrs["pads"], (2, -1)).max(axis=0) + 1
     rows = max(int(pads[0]), ceil(_CODES.size / prod(pads[1:].tolist())))
-    x = np.resize(_CODES, (rows, *pads[1:].tolist()))
+    return _of_all_codes(node, given, record, (rows, *pads[1:].tolist()))
+
+
+def shuffled_words(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """IntShuffle: all codes, in a tensor that is as large as the node's but for its first
+    size.
+    """
+    sizes = node.attrs["split"][1:]
+    shape = ceil(_CODES.size / prod(sizes)), *sizes
+    return _of_all_codes(node, given, record, shape)
+
+
+def _of_all_codes(
+    node: Node, given: Constants, record: Record, shape: Sequence[int]
+) -> NodeEvidence:
+    x = np.resize(_CODES, shape)
     _, wrong = _differing(node, given, record, [x])
     return NodeEvidence(
         name=node.name,

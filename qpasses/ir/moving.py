@@ -44,6 +44,16 @@ def _adds_known_codes(node: Node) -> bool:
     return bool((pads >= 0).all()) and node.attrs.get("mode", "constant") in MODES
 
 
+def _has_known_blocks(node: Node) -> bool:
+    """DepthToSpace and SpaceToDepth of four axes, all but the first of known size."""
+    sizes, block = node.inputs[0].shape, node.attrs["blocksize"]
+    if sizes is None or len(sizes) != 4 or not all(isinstance(n, int) for n in sizes[1:]):
+        return False
+    divided = sizes[1:2] if node.op == "DepthToSpace" else sizes[2:]
+    by = block * block if node.op == "DepthToSpace" else block
+    return all(n > 0 for n in sizes[1:]) and all(n % by == 0 for n in divided)
+
+
 _ON_A_GRID = ("asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
 
 
@@ -100,7 +110,7 @@ class Movement:
 MOVING: Mapping[str, Movement] = {
     "Compress": Movement(),
     "Concat": Movement(data=_ALL),
-    "DepthToSpace": Movement(words=False),
+    "DepthToSpace": Movement(words=False, own=_has_known_blocks),
     "Expand": Movement(),
     "Flatten": Movement(),
     "Gather": Movement(),
@@ -116,7 +126,7 @@ MOVING: Mapping[str, Movement] = {
     "ScatterElements": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "ScatterND": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "Slice": Movement(),
-    "SpaceToDepth": Movement(words=False),
+    "SpaceToDepth": Movement(words=False, own=_has_known_blocks),
     "Split": Movement(results=_ALL),
     "Squeeze": Movement(),
     STORE: Movement(),

@@ -30,6 +30,7 @@ from qpasses.lowering.integerize_published_softmax import IntegerizePublishedSof
 from qpasses.lowering.integerize_reduce import IntegerizeReduce
 from qpasses.lowering.integerize_rescaling import IntegerizeRescaling
 from qpasses.lowering.integerize_resize import IntegerizeResize
+from qpasses.lowering.integerize_shuffle import IntegerizeShuffle
 from qpasses.lowering.integerize_softmax import IntegerizeSoftmax
 from qpasses.lowering.read_stored import ReadStored
 from qpasses.lowering.remove_stores import RemoveStores
@@ -56,6 +57,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeLayerNorm(),
     IntegerizeMaxPool(),
     IntegerizePad(),
+    IntegerizeShuffle(),
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),

@@ -122,8 +122,25 @@ def test_a_nearest_resize_is_that_of_real_numbers(
     check_all_codes(made, bodies)
 
 
+@both_bodies
+@thoroughly(20)
+@given(
+    kind=st.sampled_from(['DepthToSpace <mode = "DCR"', 'DepthToSpace <mode = "CRD"', "S"]),
+    block=st.integers(1, 3),
+    sizes=st.lists(st.integers(1, 3), min_size=3, max_size=3),
+)
+def test_blocks_are_moved_as_real_numbers_are(bodies, kind, block, sizes):
+    channels, rows, columns = sizes
+    shape = (1, channels * block**2, rows, columns)
+    node = f"{kind}, blocksize = {block}> (a)"
+    if kind == "S":
+        shape = (1, channels, rows * block, columns * block)
+        node = f"SpaceToDepth <blocksize = {block}> (a)"
+    check_all_codes(around(node, shape), bodies)
+
+
 MODEL = """
-    g (float[N, 4, 9, 10] x) => (float[] y, float[] z, float[] u) {
+    g (float[N, 4, 9, 10] x) => (float[] y, float[] z, float[] u, float[] t) {
         a = Conv <pads = [1, 1, 1, 1]> (x, w)
         [pool] b = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (a)
         [mirror] c = Pad <mode = "reflect"> (b, around)
@@ -133,10 +150,12 @@ MODEL = """
         [pad] f = Pad <mode = "constant"> (e, behind)
         z = Conv (f, v)
         [wide] u = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (d)
+        [shuffle] g = DepthToSpace <blocksize = 2> (d)
+        t = Relu (g)
     }
 """
 FEEDS = [{"x": each} for each in numbers(4, 1, 4, 9, 10)]
-MOVED = {"IntMaxPool": 3, "IntPad": 2, "IntResize": 1}
+MOVED = {"IntMaxPool": 3, "IntPad": 2, "IntResize": 1, "IntShuffle": 1}
 
 
 @cache
@@ -186,6 +205,9 @@ FORGED = {
     "a window": ("IntMaxPool", "kernel_shape", lambda kernel: [kernel[0] - 1, *kernel[1:]]),
     "gaps": ("IntMaxPool", "dilations", lambda gaps: [2, *gaps[1:]]),
     "pads": ("IntPad", "pads", lambda pads: [*pads[4:], *pads[:4]]),
+    "parts": ("IntShuffle", "split", lambda split: [0, split[2] * 2, 1, *split[3:]]),
+    "the order of parts": ("IntShuffle", "perm", lambda perm: [0, 2, 5, 1, 4, 3]),
+    "what is joined": ("IntShuffle", "joined", lambda sizes: [0, *sizes[:0:-1]]),
     "the mode of a pad": ("IntPad", "mode", lambda mode: b"edge"),
 }
 

@@ -48,7 +48,7 @@ INTEGER_OPS = {
         "Size",
         "Sub",
     ),
-    *("Split", "Where"),
+    *("Split", "Transpose", "Where"),
 }
 
 BODIES = [(op.name, body.overload) for op in OPS.values() for body in op.bodies]

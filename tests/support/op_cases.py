@@ -452,6 +452,18 @@ def int_pad(draw):
 
 
 @st.composite
+def int_shuffle(draw):
+    """Any order of any parts, some of them joined."""
+    rng, sizes = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    axes = draw(st.permutations(range(1, len(sizes) + 1)))
+    turned = [sizes[axis - 1] for axis in axes]
+    cut = draw(st.integers(0, len(turned) - 1))
+    joined = [0, *turned[:cut], prod(turned[cut:])]
+    x = codes(rng, (draw(st.integers(1, 3)), *sizes), np.int16(0))
+    return Case([x], {"split": [0, *sizes], "perm": [0, *axes], "joined": joined})
+
+
+@st.composite
 def int_reduce(draw):
     rng, (dtype, y_dtype) = draw(generator), draw(ends_of_two)
     shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
@@ -681,6 +693,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntResize": int_resize(),
     "IntMaxPool": int_max_pool(),
     "IntPad": int_pad(),
+    "IntShuffle": int_shuffle(),
     "TableSoftmax": table_softmax(),
     "IntLogSoftmax": int_log_softmax(),
     "IntLayerNorm": int_layer_norm(),

@@ -520,6 +520,22 @@ def int_pad(rng, _dtype, _rounding):
     return found
 
 
+def int_shuffle(rng, _dtype, _rounding):
+    """All codes."""
+    x = rng.permutation(all_codes(INT16)).reshape(2, 8, 64, 64)
+    joined = [0, 2, 128, 128]
+    return {
+        "depth": Case(
+            [x],
+            {"split": [0, 2, 2, 2, 64, 64], "perm": [0, 3, 4, 1, 5, 2], "joined": joined},
+        ),
+        "columns": Case(
+            [x],
+            {"split": [0, 2, 2, 2, 64, 64], "perm": [0, 1, 4, 2, 5, 3], "joined": joined},
+        ),
+    }
+
+
 def int_global_average_pool(rng, dtype, rounding):
     found = {}
     for name, sizes in (("rows", [7]), ("pictures", [5, 3]), ("volumes", [2, 3, 4])):
@@ -779,6 +795,7 @@ EDGES = {
     "IntResize": int_resize,
     "IntMaxPool": int_max_pool,
     "IntPad": int_pad,
+    "IntShuffle": int_shuffle,
     "TableSoftmax": table_softmax,
     "IntLogSoftmax": int_log_softmax,
     "IntLayerNorm": int_layer_norm,

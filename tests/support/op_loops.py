@@ -491,6 +491,19 @@ def _plain_max_pool(x, *, kernel_shape, strides, dilations, pads):
     return (*x.shape[:2], *counts), code_at
 
 
+def _plain_shuffle(x, *, split, perm, joined):
+    sizes = [len(x), *split[1:]]
+    turned = [sizes[axis] for axis in perm]
+    made = (len(x), *joined[1:])
+
+    def code_at(*at):
+        place = np.unravel_index(np.ravel_multi_index(at, made), turned)
+        before = [int(place[perm.index(axis)]) for axis in range(len(perm))]
+        return int(x.reshape(sizes)[tuple(before)])
+
+    return made, code_at
+
+
 def _plain_pad(x, fill, *, pads, mode):
     before, behind = pads[: x.ndim], pads[x.ndim :]
 
@@ -542,5 +555,6 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntCountedAveragePool": _plain_counted_pool,
     "IntMaxPool": _plain_max_pool,
     "IntPad": _plain_pad,
+    "IntShuffle": _plain_shuffle,
     "IntGlobalAveragePool": _plain_pool,
 }
