@@ -10,6 +10,7 @@ from opsets.qpasses_v1.int_coded_p_relu import INT_CODED_P_RELU
 from opsets.qpasses_v1.int_conv import INT_CONV
 from opsets.qpasses_v1.int_conv_per_channel import INT_CONV_PER_CHANNEL
 from opsets.qpasses_v1.int_counted_average_pool import INT_COUNTED_AVERAGE_POOL
+from opsets.qpasses_v1.int_extreme import INT_EXTREME
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_layer_norm import INT_LAYER_NORM
@@ -65,6 +66,7 @@ OPS: dict[str, Op] = {
         INT_MAX_POOL,
         INT_PAD,
         INT_SHUFFLE,
+        INT_EXTREME,
         TABLE_SOFTMAX,
         INT_LOG_SOFTMAX,
         INT_LAYER_NORM,

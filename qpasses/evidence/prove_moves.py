@@ -4,9 +4,8 @@ They compute nothing, so that real arithmetic gives the same codes. A body is a 
 from that where it loses a code, or takes another for the larger one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +29,28 @@ Word = NDArray[np.int16]
 def largest_words(node: Node, given: Constants, record: Record) -> NodeEvidence:
     """IntMaxPool: each code among lower ones, neighbours, both ends of the type.
 
-    There are too many windows to run them all.
+    There are too many windows to run them all: they have the sizes of the node's own, two
+    along each axis.
     """
-    pictures = [*_pictures(node.attrs)]
-    count, wrong = _differing(node, given, record, pictures)
+    names = ("kernel_shape", "dilations", "strides")
+    axes = zip(*(node.attrs[name] for name in names), strict=True)
+    sizes = [(cells - 1) * gap + 1 + step for cells, gap, step in axes]
+    pictures = [x.reshape(-1, 1, *sizes) for x in _rows(prod(sizes))]
+    return _of_rows(node, given, record, pictures)
+
+
+def extreme_words(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """IntExtreme: the same, and each code among higher ones, of three along each axis."""
+    axes = node.attrs["axes"]
+    sizes = [3 if axis in axes else 1 for axis in range(axes[0], 0)]
+    rows = [x.reshape(-1, *sizes) for x in _rows(prod(sizes))]
+    return _of_rows(node, given, record, [*rows, *(np.invert(x) for x in rows)])
+
+
+def _of_rows(
+    node: Node, given: Constants, record: Record, inputs: Sequence[Word]
+) -> NodeEvidence:
+    count, wrong = _differing(node, given, record, inputs)
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -95,19 +112,19 @@ def _differing(
     return count, wrong
 
 
-def _pictures(attributes: Mapping[str, Any]) -> Iterator[Word]:
-    """[N, 1, spatial...]: of two windows along each axis."""
-    names = ("kernel_shape", "dilations", "strides")
-    axes = zip(*(attributes[name] for name in names), strict=True)
-    sizes = [(cells - 1) * gap + 1 + step for cells, gap, step in axes]
-    rng, cells = np.random.default_rng(0), prod(sizes)
-    last = _CODES[:: ceil(_CODES.size * cells / _MOST)][:, None].astype(np.int64)
-    lower = rng.integers(-(1 << 15), last, (len(last), cells), endpoint=True)
-    lower[np.arange(len(last)), rng.integers(0, cells, len(last))] = last[:, 0]
+def _rows(cells: int) -> Iterator[Word]:
+    """[N, ``cells``]: each code in some place among lower ones, all in order, both ends.
+
+    Of very many cells, every so many codes.
+    """
+    rng = np.random.default_rng(0)
+    largest = _CODES[:: ceil(_CODES.size * cells / _MOST)][:, None].astype(np.int64)
+    lower = rng.integers(-(1 << 15), largest, (len(largest), cells), endpoint=True)
+    lower[np.arange(len(largest)), rng.integers(0, cells, len(largest))] = largest[:, 0]
     in_order = np.resize(_CODES, (ceil(_CODES.size / cells), cells))
     ends = np.repeat([[-(1 << 15)], [(1 << 15) - 1]], cells, axis=1)
     for each in (lower, in_order, in_order[:, ::-1], ends):
-        yield np.ascontiguousarray(each, np.int16).reshape(-1, 1, *sizes)
+        yield np.ascontiguousarray(each, np.int16)
 
 
 def _problem(node: Node, given: Constants, record: Record) -> str:

@@ -44,6 +44,16 @@ def _adds_known_codes(node: Node) -> bool:
     return bool((pads >= 0).all()) and node.attrs.get("mode", "constant") in MODES
 
 
+def _is_along_known_axes(node: Node) -> bool:
+    """ReduceMax and ReduceMin of a known rank along constant axes, one at least."""
+    axes = input_at(node, 1)
+    found = constant(axes)
+    if not rank(node.inputs[0]) or (axes is not None and found is None):
+        return False
+    is_listed = bool(node.attrs.get("axes")) or (found is not None and found.size > 0)
+    return is_listed or not node.attrs.get("noop_with_empty_axes", 0)
+
+
 def _has_known_blocks(node: Node) -> bool:
     """DepthToSpace and SpaceToDepth of four axes, all but the first of known size."""
     sizes, block = node.inputs[0].shape, node.attrs["blocksize"]
@@ -118,8 +128,8 @@ MOVING: Mapping[str, Movement] = {
     "GatherND": Movement(),
     "MaxPool": Movement(words=False, own=_gives_codes_alone),
     "Pad": Movement(words=False, own=_adds_known_codes),
-    "ReduceMax": Movement(words=False),
-    "ReduceMin": Movement(words=False),
+    "ReduceMax": Movement(words=False, own=_is_along_known_axes),
+    "ReduceMin": Movement(words=False, own=_is_along_known_axes),
     "Reshape": Movement(),
     "Resize": Movement(condition=_only_picks, words=False, own=_repeats),
     "ReverseSequence": Movement(),

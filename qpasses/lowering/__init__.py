@@ -14,6 +14,7 @@ from qpasses.lowering.integerize_chain import IntegerizeChain
 from qpasses.lowering.integerize_clamp import IntegerizeClamp
 from qpasses.lowering.integerize_conv import IntegerizeConv
 from qpasses.lowering.integerize_counted_average_pool import IntegerizeCountedAveragePool
+from qpasses.lowering.integerize_extreme import IntegerizeExtreme
 from qpasses.lowering.integerize_gelu import IntegerizeGelu
 from qpasses.lowering.integerize_gemm import IntegerizeGemm
 from qpasses.lowering.integerize_i_layer_norm import IntegerizeILayerNorm
@@ -56,6 +57,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeILayerNorm(),
     IntegerizeLayerNorm(),
     IntegerizeMaxPool(),
+    IntegerizeExtreme(),
     IntegerizePad(),
     IntegerizeShuffle(),
     IntegerizeMoving(),

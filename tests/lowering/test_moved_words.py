@@ -30,7 +30,7 @@ CODES = np.arange(-(1 << 15), 1 << 15, dtype=np.int16)
 
 
 def around(node, shape, **constants):
-    """``node`` between a DequantizeLinear and a QuantizeLinear of 16 bits, as many as codes."""
+    """``node`` between DequantizeLinear and QuantizeLinear of 16 bits, on as many as codes."""
     sizes = [-(-CODES.size // prod(shape[1:])), *shape[1:]]
     text = (
         f"g (int16[{', '.join(map(str, sizes))}] x) => (int16[] y)"
@@ -139,8 +139,21 @@ def test_blocks_are_moved_as_real_numbers_are(bodies, kind, block, sizes):
     check_all_codes(around(node, shape), bodies)
 
 
+@both_bodies
+@thoroughly(20)
+@given(case=CASES["IntExtreme"])
+def test_an_extreme_is_that_of_real_numbers(bodies, case):
+    shape, attributes = case.inputs[0].shape, case.attributes
+    axes = [axis for axis in attributes["axes"] if axis != -len(shape)]
+    if not axes:  # the first axis is as long as it is
+        shape, axes = (1, *shape), attributes["axes"]
+    op = {"largest": "ReduceMax", "smallest": "ReduceMin"}[attributes["which"]]
+    node = f"{op} <keepdims = {attributes['keepdims']}> (a, axes)"
+    check_all_codes(around(node, shape, axes=np.array(axes[::-1])), bodies)
+
+
 MODEL = """
-    g (float[N, 4, 9, 10] x) => (float[] y, float[] z, float[] u, float[] t) {
+    g (float[N, 4, 9, 10] x) => (float[] y, float[] z, float[] u, float[] t, float[] s) {
         a = Conv <pads = [1, 1, 1, 1]> (x, w)
         [pool] b = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (a)
         [mirror] c = Pad <mode = "reflect"> (b, around)
@@ -152,10 +165,12 @@ MODEL = """
         [wide] u = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (d)
         [shuffle] g = DepthToSpace <blocksize = 2> (d)
         t = Relu (g)
+        [smallest] h = ReduceMin <axes = [2]> (b)
+        s = Relu (h)
     }
 """
 FEEDS = [{"x": each} for each in numbers(4, 1, 4, 9, 10)]
-MOVED = {"IntMaxPool": 3, "IntPad": 2, "IntResize": 1, "IntShuffle": 1}
+MOVED = {"IntMaxPool": 3, "IntPad": 2, "IntResize": 1, "IntShuffle": 1, "IntExtreme": 1}
 
 
 @cache
@@ -205,6 +220,8 @@ FORGED = {
     "a window": ("IntMaxPool", "kernel_shape", lambda kernel: [kernel[0] - 1, *kernel[1:]]),
     "gaps": ("IntMaxPool", "dilations", lambda gaps: [2, *gaps[1:]]),
     "pads": ("IntPad", "pads", lambda pads: [*pads[4:], *pads[:4]]),
+    "axes": ("IntExtreme", "axes", lambda axes: [-1]),
+    "the largest": ("IntExtreme", "which", lambda which: b"largest"),
     "parts": ("IntShuffle", "split", lambda split: [0, split[2] * 2, 1, *split[3:]]),
     "the order of parts": ("IntShuffle", "perm", lambda perm: [0, 2, 5, 1, 4, 3]),
     "what is joined": ("IntShuffle", "joined", lambda sizes: [0, *sizes[:0:-1]]),
@@ -229,5 +246,5 @@ def test_a_forged_attribute_is_found(fault, layout):
 
 
 def test_a_node_without_a_form_as_tosa_is_refused_by_name():
-    with pytest.raises(qpasses.QPassesError, match="IntMaxPool.*no form of this op"):
+    with pytest.raises(qpasses.QPassesError, match=r"IntMaxPool.*no form of this op"):
         qpasses.export(made().model, "tosa", input_shape=["x:1,4,9,10"])

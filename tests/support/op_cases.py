@@ -452,6 +452,15 @@ def int_pad(draw):
 
 
 @st.composite
+def int_extreme(draw):
+    rng, shape = draw(generator), draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    axes = draw(st.lists(st.integers(-len(shape), -1), min_size=1, unique=True))
+    which = draw(st.sampled_from(["largest", "smallest"]))
+    attributes = {"axes": sorted(axes), "keepdims": draw(st.integers(0, 1)), "which": which}
+    return Case([codes(rng, shape, np.int16(0))], attributes)
+
+
+@st.composite
 def int_shuffle(draw):
     """Any order of any parts, some of them joined."""
     rng, sizes = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
@@ -692,6 +701,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntReduce": int_reduce(),
     "IntResize": int_resize(),
     "IntMaxPool": int_max_pool(),
+    "IntExtreme": int_extreme(),
     "IntPad": int_pad(),
     "IntShuffle": int_shuffle(),
     "TableSoftmax": table_softmax(),

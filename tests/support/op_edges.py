@@ -520,6 +520,17 @@ def int_pad(rng, _dtype, _rounding):
     return found
 
 
+def int_extreme(rng, _dtype, _rounding):
+    """All codes, in order and not."""
+    found = {}
+    for which in ("largest", "smallest"):
+        for axes in ([-1], [-4, -2, -1]):
+            x = rng.permutation(all_codes(INT16)).reshape(4, 64, 64, 4)
+            attributes = {"axes": axes, "keepdims": len(axes) % 2, "which": which}
+            found[f"{which}, {len(axes)} axes"] = Case([x], attributes)
+    return found
+
+
 def int_shuffle(rng, _dtype, _rounding):
     """All codes."""
     x = rng.permutation(all_codes(INT16)).reshape(2, 8, 64, 64)
@@ -794,6 +805,7 @@ EDGES = {
     "IntReduce": int_reduce,
     "IntResize": int_resize,
     "IntMaxPool": int_max_pool,
+    "IntExtreme": int_extreme,
     "IntPad": int_pad,
     "IntShuffle": int_shuffle,
     "TableSoftmax": table_softmax,

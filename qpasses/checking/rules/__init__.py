@@ -12,7 +12,12 @@ from qpasses.checking.rules.check_averages import (
 from qpasses.checking.rules.check_clamps import clip
 from qpasses.checking.rules.check_coded_slopes import int_coded_p_relu
 from qpasses.checking.rules.check_edges import clip_codes, dequantize_linear, quantize_linear
-from qpasses.checking.rules.check_moved_words import int_max_pool, int_pad, int_shuffle
+from qpasses.checking.rules.check_moved_words import (
+    int_extreme,
+    int_max_pool,
+    int_pad,
+    int_shuffle,
+)
 from qpasses.checking.rules.check_moving import moving
 from qpasses.checking.rules.check_norms import int_layer_norm
 from qpasses.checking.rules.check_pairs import int_add, int_mul
@@ -46,6 +51,7 @@ RULES: Mapping[str, Rule] = {
     "IntConv": int_conv,
     "IntConvPerChannel": int_conv,
     "IntCountedAveragePool": int_counted_average_pool,
+    "IntExtreme": int_extreme,
     "IntGemm": int_gemm,
     "IntGlobalAveragePool": int_global_average_pool,
     "IntLayerNorm": int_layer_norm,

@@ -17,6 +17,7 @@ from qpasses.checking.meaning import (
     unlike,
     unlike_attributes,
 )
+from qpasses.checking.rules.check_averages import axes_of
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Quantization
 
@@ -46,6 +47,19 @@ def int_pad(site: Site) -> Iterator[str]:
     code = store(meaning, 0.0 if fill is None else float(fill.reshape(())))
     yield from unlike("what it fills with", site.given["fill"], np.array(code, "int16"))
     yield from unlike_attributes(site.node.attrs, _padding(site.first))
+
+
+def int_extreme(site: Site) -> Iterator[str]:
+    """ReduceMax and ReduceMin along the same axes."""
+    site.is_op("ReduceMax", "ReduceMin")
+    yield from _moved(site)
+    node = site.first
+    expected = {
+        "axes": axes_of(node),
+        "keepdims": int(node.attrs.get("keepdims", 1)),
+        "which": {"ReduceMax": "largest", "ReduceMin": "smallest"}[node.op],
+    }
+    yield from unlike_attributes(site.node.attrs, expected)
 
 
 def int_shuffle(site: Site) -> Iterator[str]:
