@@ -27,6 +27,7 @@ from opsets.qpasses_v1.int_rescaled_sub import INT_RESCALED_SUB
 from opsets.qpasses_v1.int_resize import INT_RESIZE
 from opsets.qpasses_v1.int_shuffle import INT_SHUFFLE
 from opsets.qpasses_v1.int_sub import INT_SUB
+from opsets.qpasses_v1.int_where import INT_WHERE
 from opsets.qpasses_v1.lut import LUT
 from opsets.qpasses_v1.lut16 import LUT16
 from opsets.qpasses_v1.lut_interpolated import LUT_INTERPOLATED
@@ -67,6 +68,7 @@ OPS: dict[str, Op] = {
         INT_PAD,
         INT_SHUFFLE,
         INT_EXTREME,
+        INT_WHERE,
         TABLE_SOFTMAX,
         INT_LOG_SOFTMAX,
         INT_LAYER_NORM,

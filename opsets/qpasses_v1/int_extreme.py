@@ -39,7 +39,7 @@ stored (x, found) => (y) {
 
 def _is_largest(_constants: Constants, attributes: Attributes) -> bool:
     """Whether it is the largest."""
-    return attributes.get("which", "largest") == "largest"
+    return bool(attributes.get("which", "largest") == "largest")
 
 
 def _is_smallest(constants: Constants, attributes: Attributes) -> bool:

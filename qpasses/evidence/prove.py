@@ -27,6 +27,7 @@ from qpasses.evidence.prove_lookups import (
     lookup_pair,
 )
 from qpasses.evidence.prove_moves import (
+    chosen_words,
     extreme_words,
     largest_words,
     padded_words,
@@ -424,6 +425,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntResize": thresholds,
     "IntMaxPool": largest_words,
     "IntPad": padded_words,
+    "IntWhere": chosen_words,
     "IntExtreme": extreme_words,
     "IntShuffle": shuffled_words,
     "TableSoftmax": softmax,

@@ -4,8 +4,9 @@ They compute nothing, so that real arithmetic gives the same codes. A body is a 
 from that where it loses a code, or takes another for the larger one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ def extreme_words(node: Node, given: Constants, record: Record) -> NodeEvidence:
 def _of_rows(
     node: Node, given: Constants, record: Record, inputs: Sequence[Word]
 ) -> NodeEvidence:
-    count, wrong = _differing(node, given, record, inputs)
+    count, wrong = _differing(node, given, record, [{"x": x} for x in inputs])
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -79,11 +80,24 @@ def shuffled_words(node: Node, given: Constants, record: Record) -> NodeEvidence
     return _of_all_codes(node, given, record, shape)
 
 
+def chosen_words(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """IntWhere: all codes of either operand, where the condition holds and where not."""
+    holds = np.arange(2 * _CODES.size) % 2 == 0
+    a, b = np.repeat(_CODES, 2), np.repeat(_CODES[::-1], 2)
+    inputs = {"condition": holds, "a": a, "b": b}
+    return _exhaustive(node, given, record, inputs)
+
+
 def _of_all_codes(
     node: Node, given: Constants, record: Record, shape: Sequence[int]
 ) -> NodeEvidence:
-    x = np.resize(_CODES, shape)
-    _, wrong = _differing(node, given, record, [x])
+    return _exhaustive(node, given, record, {"x": np.resize(_CODES, shape)})
+
+
+def _exhaustive(
+    node: Node, given: Constants, record: Record, data: Mapping[str, NDArray[Any]]
+) -> NodeEvidence:
+    _, wrong = _differing(node, given, record, [data])
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -96,13 +110,16 @@ def _of_all_codes(
 
 
 def _differing(
-    node: Node, given: Constants, record: Record, inputs: Sequence[Word]
+    node: Node,
+    given: Constants,
+    record: Record,
+    inputs: Sequence[Mapping[str, NDArray[Any]]],
 ) -> tuple[int, int]:
     """How many results there are, and how many of them a body gives otherwise."""
     op, body, count, wrong = OPS[node.op], body_of(node, record), 0, 0
     attributes = {name: node.attrs[name] for name in op.attributes if name in node.attrs}
-    for x in inputs:
-        arrays = [{**given, "x": x}[name] for name in op.inputs]
+    for data in inputs:
+        arrays = [{**given, **data}[name] for name in op.inputs]
         meaning = op.reference(*arrays, **attributes)
         count += meaning.size
         for optimize in (False, True):
@@ -128,8 +145,11 @@ def _rows(cells: int) -> Iterator[Word]:
 
 
 def _problem(node: Node, given: Constants, record: Record) -> str:
-    x, y = (record.tensors.get(t.name) for t in (node.inputs[0], node.outputs[0]))
-    if x != y:
+    op = OPS[node.op]
+    around = [*node.inputs[: len(op.data)], *node.outputs]
+    ends = dict(zip((*op.data, *op.outputs), around, strict=True))
+    ends.pop("condition", None)
+    if len({record.tensors.get(tensor.name) for tensor in ends.values()}) > 1:
         return "its stored tensors have different scales or zero points"
     body = body_of(node, record)
     if not body.accepts(given, node.attrs):

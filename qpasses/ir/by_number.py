@@ -6,7 +6,7 @@ from qpasses.ir.elementwise import ELEMENTWISE
 _OURS = (
     *("IBertGelu", "IntAdd", "IntCodedPRelu", "IntMul", "IntPRelu", "IntRescale"),
     *("IntRescaledAdd", "IntRescaledSub", "IntSub", "Lut", "Lut16", "LutInterpolated"),
-    *("LutPair", "ShiftGelu"),
+    *("IntWhere", "LutPair", "ShiftGelu"),
 )
 _LOGICAL = (
     *("And", "Cast", "Equal", "Greater", "GreaterOrEqual", "Identity", "Less"),

@@ -145,7 +145,7 @@ MOVING: Mapping[str, Movement] = {
     "TopK": Movement(),
     "Transpose": Movement(),
     "Unsqueeze": Movement(),
-    "Where": Movement(data=(1, 3), words=False),
+    "Where": Movement(data=(1, 3), words=False, own=_always),
 }
 """By op type, of domain ai.onnx, but for STORE."""
 

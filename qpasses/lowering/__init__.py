@@ -33,6 +33,7 @@ from qpasses.lowering.integerize_rescaling import IntegerizeRescaling
 from qpasses.lowering.integerize_resize import IntegerizeResize
 from qpasses.lowering.integerize_shuffle import IntegerizeShuffle
 from qpasses.lowering.integerize_softmax import IntegerizeSoftmax
+from qpasses.lowering.integerize_where import IntegerizeWhere
 from qpasses.lowering.read_stored import ReadStored
 from qpasses.lowering.remove_stores import RemoveStores
 
@@ -60,6 +61,7 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeExtreme(),
     IntegerizePad(),
     IntegerizeShuffle(),
+    IntegerizeWhere(),
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),

@@ -461,6 +461,19 @@ def int_extreme(draw):
 
 
 @st.composite
+def int_where(draw):
+    """Of any shapes that broadcast, none of an operand among them."""
+    rng, shape = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+
+    def part():
+        sizes = [draw(st.sampled_from([1, size])) for size in shape]
+        return sizes[draw(st.integers(0, len(sizes))) :]
+
+    operands = [codes(rng, part(), np.int16(0)) for _ in "ab"]
+    return Case([rng.random(shape) < 0.5, *map(np.asarray, operands)], {})
+
+
+@st.composite
 def int_shuffle(draw):
     """Any order of any parts, some of them joined."""
     rng, sizes = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
@@ -703,6 +716,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntMaxPool": int_max_pool(),
     "IntExtreme": int_extreme(),
     "IntPad": int_pad(),
+    "IntWhere": int_where(),
     "IntShuffle": int_shuffle(),
     "TableSoftmax": table_softmax(),
     "IntLogSoftmax": int_log_softmax(),

@@ -531,6 +531,13 @@ def int_extreme(rng, _dtype, _rounding):
     return found
 
 
+def int_where(rng, _dtype, _rounding):
+    """All codes of either."""
+    a, b = (rng.permutation(all_codes(INT16)).reshape(4, 64, 256) for _ in "ab")
+    rows = rng.random((4, 1, 256)) < 0.5
+    return {"alike": Case([rows, a, b], {}), "row": Case([rows, a, b[0, :1]], {})}
+
+
 def int_shuffle(rng, _dtype, _rounding):
     """All codes."""
     x = rng.permutation(all_codes(INT16)).reshape(2, 8, 64, 64)
@@ -807,6 +814,7 @@ EDGES = {
     "IntMaxPool": int_max_pool,
     "IntExtreme": int_extreme,
     "IntPad": int_pad,
+    "IntWhere": int_where,
     "IntShuffle": int_shuffle,
     "TableSoftmax": table_softmax,
     "IntLogSoftmax": int_log_softmax,

@@ -505,6 +505,13 @@ def _plain_extreme(x, *, axes, keepdims, which):
     return tuple(shape[k] for k in kept), code_at
 
 
+def _plain_where(condition, a, b):
+    def code_at(*at):
+        return _read(a if _read(condition, at) else b, at)
+
+    return np.broadcast_shapes(condition.shape, a.shape, b.shape), code_at
+
+
 def _plain_shuffle(x, *, split, perm, joined):
     sizes = [len(x), *split[1:]]
     turned = [sizes[axis] for axis in perm]
@@ -570,6 +577,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntMaxPool": _plain_max_pool,
     "IntExtreme": _plain_extreme,
     "IntPad": _plain_pad,
+    "IntWhere": _plain_where,
     "IntShuffle": _plain_shuffle,
     "IntGlobalAveragePool": _plain_pool,
 }

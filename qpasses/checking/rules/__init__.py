@@ -17,6 +17,7 @@ from qpasses.checking.rules.check_moved_words import (
     int_max_pool,
     int_pad,
     int_shuffle,
+    int_where,
 )
 from qpasses.checking.rules.check_moving import moving
 from qpasses.checking.rules.check_norms import int_layer_norm
@@ -67,6 +68,7 @@ RULES: Mapping[str, Rule] = {
     "IntResize": int_resize,
     "IntShuffle": int_shuffle,
     "IntSub": int_add,
+    "IntWhere": int_where,
     "Lut": lut,
     "Lut16": wide_lut,
     "LutInterpolated": wide_lut,

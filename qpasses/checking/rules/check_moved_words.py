@@ -18,6 +18,7 @@ from qpasses.checking.meaning import (
     unlike_attributes,
 )
 from qpasses.checking.rules.check_averages import axes_of
+from qpasses.checking.rules.check_moving import moved_inputs
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Quantization
 
@@ -104,6 +105,17 @@ def _shuffled(node: Node, x: NDArray[Any]) -> NDArray[Any]:
         else:
             y[:, row::block, column::block] = x[number :: block**2]
     return y
+
+
+def int_where(site: Site) -> Iterator[str]:
+    """Where, of one condition; constant operands are stored as what is chosen."""
+    site.is_op("Where")
+    meaning = site.y
+    if len(site.chain) != 1 or meaning.dtype != "int16":
+        raise DifferenceError("it moves values of 16 bits, and computes nothing else")
+    yield from check_record(site, {name: [meaning.scale] for name in "aby"})
+    yield from unlike_attributes(site.node.attrs, {})
+    yield from moved_inputs(site, slice(1, 3), meaning)
 
 
 def _moved(site: Site) -> Generator[str, None, Quantization]:
