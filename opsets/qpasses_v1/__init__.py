@@ -11,6 +11,7 @@ from opsets.qpasses_v1.int_conv import INT_CONV
 from opsets.qpasses_v1.int_conv_per_channel import INT_CONV_PER_CHANNEL
 from opsets.qpasses_v1.int_counted_average_pool import INT_COUNTED_AVERAGE_POOL
 from opsets.qpasses_v1.int_div import INT_DIV
+from opsets.qpasses_v1.int_extreme import INT_EXTREME
 from opsets.qpasses_v1.int_gemm import INT_GEMM
 from opsets.qpasses_v1.int_global_average_pool import INT_GLOBAL_AVERAGE_POOL
 from opsets.qpasses_v1.int_layer_norm import INT_LAYER_NORM
@@ -25,7 +26,9 @@ from opsets.qpasses_v1.int_rescale import INT_RESCALE
 from opsets.qpasses_v1.int_rescaled_add import INT_RESCALED_ADD
 from opsets.qpasses_v1.int_rescaled_sub import INT_RESCALED_SUB
 from opsets.qpasses_v1.int_resize import INT_RESIZE
+from opsets.qpasses_v1.int_shuffle import INT_SHUFFLE
 from opsets.qpasses_v1.int_sub import INT_SUB
+from opsets.qpasses_v1.int_where import INT_WHERE
 from opsets.qpasses_v1.lut import LUT
 from opsets.qpasses_v1.lut16 import LUT16
 from opsets.qpasses_v1.lut_interpolated import LUT_INTERPOLATED
@@ -65,6 +68,9 @@ OPS: dict[str, Op] = {
         INT_RESIZE,
         INT_MAX_POOL,
         INT_PAD,
+        INT_SHUFFLE,
+        INT_EXTREME,
+        INT_WHERE,
         TABLE_SOFTMAX,
         INT_LOG_SOFTMAX,
         INT_LAYER_NORM,

@@ -368,7 +368,8 @@ def _take_constants(graph: onnx.GraphProto, pair: Pair) -> None:
                 how, codes = pair.record.tensors[tensor.name], constant(tensor)
                 assert codes is not None, tensor.name
                 name = f"{node.name}::{'ab'[place]}"
-                protos[site.first.name].input[place] = name
+                conditions = len(OPS[node.op].data) - len(operands)  # in front of them
+                protos[site.first.name].input[conditions + place] = name
                 graph.initializer.append(_float32(name, dequantize(codes, how, np.float64)))
 
 

@@ -510,6 +510,7 @@ _ANY = 2
 
 _OURS: Mapping[str, Callable[[_Laying, Node], bool]] = {
     **dict.fromkeys(PICTURES, _picture),
+    "IntExtreme": _reduce,
     "IntPad": _int_pad,
     "IntReduce": _reduce,
     "LutPerChannel": _per_channel,

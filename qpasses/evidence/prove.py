@@ -26,7 +26,13 @@ from qpasses.evidence.prove_lookups import (
     lookup_interpolated,
     lookup_pair,
 )
-from qpasses.evidence.prove_moves import largest_words, padded_words
+from qpasses.evidence.prove_moves import (
+    chosen_words,
+    extreme_words,
+    largest_words,
+    padded_words,
+    shuffled_words,
+)
 from qpasses.evidence.prove_pairs import PAIRS, all_pairs, kernel_differences, real_sum
 from qpasses.evidence.prove_products import mul_inputs, real_product
 from qpasses.evidence.prove_published import (
@@ -421,6 +427,9 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntResize": thresholds,
     "IntMaxPool": largest_words,
     "IntPad": padded_words,
+    "IntWhere": chosen_words,
+    "IntExtreme": extreme_words,
+    "IntShuffle": shuffled_words,
     "TableSoftmax": softmax,
     "IntLogSoftmax": log_softmax,
     "IntLayerNorm": normalized,

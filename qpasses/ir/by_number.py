@@ -5,16 +5,8 @@ from qpasses.ir.elementwise import ELEMENTWISE
 
 _OURS = (
     *("IBertGelu", "IntAdd", "IntCodedPRelu", "IntDiv", "IntMul", "IntPRelu"),
-    *(
-        "IntRescale",
-        "IntRescaledAdd",
-        "IntRescaledSub",
-        "IntSub",
-        "Lut",
-        "Lut16",
-        "LutInterpolated",
-    ),
-    *("LutPair", "ShiftGelu"),
+    *("IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntSub", "IntWhere", "Lut"),
+    *("Lut16", "LutInterpolated", "LutPair", "ShiftGelu"),
 )
 _LOGICAL = (
     *("And", "Cast", "Equal", "Greater", "GreaterOrEqual", "Identity", "Less"),

@@ -44,6 +44,26 @@ def _adds_known_codes(node: Node) -> bool:
     return bool((pads >= 0).all()) and node.attrs.get("mode", "constant") in MODES
 
 
+def _is_along_known_axes(node: Node) -> bool:
+    """ReduceMax and ReduceMin of a known rank along constant axes, one at least."""
+    axes = input_at(node, 1)
+    found = constant(axes)
+    if not rank(node.inputs[0]) or (axes is not None and found is None):
+        return False
+    is_listed = bool(node.attrs.get("axes")) or (found is not None and found.size > 0)
+    return is_listed or not node.attrs.get("noop_with_empty_axes", 0)
+
+
+def _has_known_blocks(node: Node) -> bool:
+    """DepthToSpace and SpaceToDepth of four axes, all but the first of known size."""
+    sizes, block = node.inputs[0].shape, node.attrs["blocksize"]
+    if sizes is None or len(sizes) != 4 or not all(isinstance(n, int) for n in sizes[1:]):
+        return False
+    divided = sizes[1:2] if node.op == "DepthToSpace" else sizes[2:]
+    by = block * block if node.op == "DepthToSpace" else block
+    return all(n > 0 for n in sizes[1:]) and all(n % by == 0 for n in divided)
+
+
 _ON_A_GRID = ("asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
 
 
@@ -100,7 +120,7 @@ class Movement:
 MOVING: Mapping[str, Movement] = {
     "Compress": Movement(),
     "Concat": Movement(data=_ALL),
-    "DepthToSpace": Movement(words=False),
+    "DepthToSpace": Movement(words=False, own=_has_known_blocks),
     "Expand": Movement(),
     "Flatten": Movement(),
     "Gather": Movement(),
@@ -108,15 +128,15 @@ MOVING: Mapping[str, Movement] = {
     "GatherND": Movement(),
     "MaxPool": Movement(words=False, own=_gives_codes_alone),
     "Pad": Movement(words=False, own=_adds_known_codes),
-    "ReduceMax": Movement(words=False),
-    "ReduceMin": Movement(words=False),
+    "ReduceMax": Movement(words=False, own=_is_along_known_axes),
+    "ReduceMin": Movement(words=False, own=_is_along_known_axes),
     "Reshape": Movement(),
     "Resize": Movement(condition=_only_picks, words=False, own=_repeats),
     "ReverseSequence": Movement(),
     "ScatterElements": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "ScatterND": Movement(data=_AND_UPDATES, condition=_overwrites_or_selects),
     "Slice": Movement(),
-    "SpaceToDepth": Movement(words=False),
+    "SpaceToDepth": Movement(words=False, own=_has_known_blocks),
     "Split": Movement(results=_ALL),
     "Squeeze": Movement(),
     STORE: Movement(),
@@ -125,7 +145,7 @@ MOVING: Mapping[str, Movement] = {
     "TopK": Movement(),
     "Transpose": Movement(),
     "Unsqueeze": Movement(),
-    "Where": Movement(data=(1, 3), words=False),
+    "Where": Movement(data=(1, 3), words=False, own=_always),
 }
 """By op type, of domain ai.onnx, but for STORE."""
 

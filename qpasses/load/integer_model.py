@@ -234,7 +234,9 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
     """Whether the record says what the multipliers or the table of a node stand for."""
     op, given = OPS[node.op], constants_of(node)
     counts = {name: len(scales) for name, scales in entry.scales.items()}
-    names, around = (*op.data, *op.outputs), [*node.inputs[: len(op.data)], *node.outputs]
+    ends = zip((*op.data, *op.outputs), _data_of(node, op), strict=True)
+    stored = {name: tensor for name, tensor in ends if not _is_condition(op, name)}
+    names, around = [*stored], [*stored.values()]
     wanted = [_scales_of(tensor, record) for tensor in around]
     if [counts.get(name) for name in names] != wanted:
         return False
@@ -251,6 +253,16 @@ def _has_scales(node: Node, entry: NodeRecord, record: Record) -> bool:
         and counts.get("w", 1) in (1, channels)
         and {sizes.get("multiplier", 1), sizes.get("shift", 1)} <= {1, channels}
     )
+
+
+def _data_of(node: Node, op: Op) -> list[Tensor]:
+    """The tensors that flow in and out."""
+    return [*node.inputs[: len(op.data)], *node.outputs]
+
+
+def _is_condition(op: Op, name: str) -> bool:
+    """Whether an end holds no stored integers, but says yes or no."""
+    return name in op.inputs and op.inputs[name].types == ("bool",)
 
 
 def _scales_of(tensor: Tensor, record: Record) -> int:

@@ -410,11 +410,12 @@ def _blocks(before: Sequence[int], after: Sequence[int], order: Order, side: int
 
 _OURS: Mapping[str, Callable[[_Lying, Node], None]] = {
     **{op.name: _picture for op in OPS.values() if ATTRIBUTE in op.attributes},
+    "IntExtreme": _reduce,
     "IntPad": _int_pad,
     "IntReduce": _reduce,
     "LutPerChannel": _per_channel,
 }
-_LAID = frozenset(_OURS) - {"IntPad", "IntReduce"}
+_LAID = frozenset(_OURS) - {"IntExtreme", "IntPad", "IntReduce"}
 """Those whose bodies are for a layout."""
 
 _ONNX: Mapping[str, Callable[[_Lying, Node], None]] = {

@@ -15,6 +15,7 @@ from qpasses.lowering.integerize_clamp import IntegerizeClamp
 from qpasses.lowering.integerize_conv import IntegerizeConv
 from qpasses.lowering.integerize_counted_average_pool import IntegerizeCountedAveragePool
 from qpasses.lowering.integerize_div import IntegerizeDiv
+from qpasses.lowering.integerize_extreme import IntegerizeExtreme
 from qpasses.lowering.integerize_gelu import IntegerizeGelu
 from qpasses.lowering.integerize_gemm import IntegerizeGemm
 from qpasses.lowering.integerize_i_layer_norm import IntegerizeILayerNorm
@@ -31,7 +32,9 @@ from qpasses.lowering.integerize_published_softmax import IntegerizePublishedSof
 from qpasses.lowering.integerize_reduce import IntegerizeReduce
 from qpasses.lowering.integerize_rescaling import IntegerizeRescaling
 from qpasses.lowering.integerize_resize import IntegerizeResize
+from qpasses.lowering.integerize_shuffle import IntegerizeShuffle
 from qpasses.lowering.integerize_softmax import IntegerizeSoftmax
+from qpasses.lowering.integerize_where import IntegerizeWhere
 from qpasses.lowering.read_stored import ReadStored
 from qpasses.lowering.remove_stores import RemoveStores
 
@@ -57,7 +60,10 @@ INTEGERIZE: tuple[Pass, ...] = (
     IntegerizeILayerNorm(),
     IntegerizeLayerNorm(),
     IntegerizeMaxPool(),
+    IntegerizeExtreme(),
     IntegerizePad(),
+    IntegerizeShuffle(),
+    IntegerizeWhere(),
     IntegerizeMoving(),
     IntegerizeClamp(),
     IntegerizeRescaling(),

@@ -73,7 +73,7 @@ class IntegerizeMoving(Pass):
         if found[0].quantization.dtype == "int16" and not MOVING[node.op].words:
             return Declined(f"onnxruntime has no {node.op} of 16 bits")
         stored = {
-            id(tensor): _stored(tensor, f"{node.name}.operand_{index}", found[0], context)
+            id(tensor): stored_alike(tensor, f"{node.name}.operand_{index}", found[0], context)
             for index, tensor in enumerate(moved(node))
         }
         node.inputs = [stored.get(id(tensor), tensor) for tensor in node.inputs]
@@ -96,7 +96,7 @@ class IntegerizeMoving(Pass):
         return REWRITTEN
 
 
-def _stored(tensor: Tensor, name: str, like: Stored, context: Context) -> Tensor:
+def stored_alike(tensor: Tensor, name: str, like: Stored, context: Context) -> Tensor:
     """What a moved ``tensor`` is stored as; a constant, as ``name``, ``like`` the others."""
     value = real_value_of(tensor)
     if value is None:

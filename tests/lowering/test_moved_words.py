@@ -21,7 +21,7 @@ from qpasses.ir.interchange import import_graph
 from qpasses.ir.rewriting import Context, run_passes
 from qpasses.ir.settings import Settings
 from qpasses.lowering import INTEGERIZE
-from tests.support.fault_finding import Floats
+from tests.support.fault_finding import Floats, one_off
 from tests.support.op_cases import CASES
 from tests.support.small_models import model, numbers
 from tests.support.thoroughness import thoroughly
@@ -122,8 +122,39 @@ def test_a_nearest_resize_is_that_of_real_numbers(
     check_all_codes(made, bodies)
 
 
+@both_bodies
+@thoroughly(20)
+@given(
+    kind=st.sampled_from(['DepthToSpace <mode = "DCR"', 'DepthToSpace <mode = "CRD"', "S"]),
+    block=st.integers(1, 3),
+    sizes=st.lists(st.integers(1, 3), min_size=3, max_size=3),
+)
+def test_blocks_are_moved_as_real_numbers_are(bodies, kind, block, sizes):
+    channels, rows, columns = sizes
+    shape = (1, channels * block**2, rows, columns)
+    node = f"{kind}, blocksize = {block}> (a)"
+    if kind == "S":
+        shape = (1, channels, rows * block, columns * block)
+        node = f"SpaceToDepth <blocksize = {block}> (a)"
+    check_all_codes(around(node, shape), bodies)
+
+
+@both_bodies
+@thoroughly(20)
+@given(case=CASES["IntExtreme"])
+def test_an_extreme_is_that_of_real_numbers(bodies, case):
+    shape, attributes = case.inputs[0].shape, case.attributes
+    axes = [axis for axis in attributes["axes"] if axis != -len(shape)]
+    if not axes:  # the first axis is as long as it is
+        shape, axes = (1, *shape), attributes["axes"]
+    op = {"largest": "ReduceMax", "smallest": "ReduceMin"}[attributes["which"]]
+    node = f"{op} <keepdims = {attributes['keepdims']}> (a, axes)"
+    check_all_codes(around(node, shape, axes=np.array(axes[::-1])), bodies)
+
+
 MODEL = """
-    g (float[N, 4, 9, 10] x) => (float[] y, float[] z, float[] u) {
+    g (float[N, 4, 9, 10] x)
+        => (float[] y, float[] z, float[] u, float[] t, float[] s, float[] r) {
         a = Conv <pads = [1, 1, 1, 1]> (x, w)
         [pool] b = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (a)
         [mirror] c = Pad <mode = "reflect"> (b, around)
@@ -133,10 +164,18 @@ MODEL = """
         [pad] f = Pad <mode = "constant"> (e, behind)
         z = Conv (f, v)
         [wide] u = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (d)
+        [shuffle] g = DepthToSpace <blocksize = 2> (d)
+        t = Relu (g)
+        [smallest] h = ReduceMin <axes = [2]> (b)
+        s = Relu (h)
+        [either] k = Where (mask, b, quarter)
+        [neither] l = Where (rows, quarter, k)
+        r = Relu (l)
     }
 """
 FEEDS = [{"x": each} for each in numbers(4, 1, 4, 9, 10)]
-MOVED = {"IntMaxPool": 3, "IntPad": 2, "IntResize": 1}
+MOVED = {"IntMaxPool": 3, "IntPad": 2, "IntResize": 1, "IntShuffle": 1}
+MOVED |= {"IntExtreme": 1, "IntWhere": 2}
 
 
 @cache
@@ -145,7 +184,9 @@ def original():
     around = np.array([0, 0, 1, 1, 0, 0, 1, 2])
     behind = np.array([0, 0, 0, 0, 0, 0, 1, 1])
     factors = np.array([1, 1, 2, 3], np.float32)
-    return model(MODEL, opset=17, around=around, behind=behind, factors=factors, **weights)
+    weights |= {"around": around, "behind": behind, "factors": factors}
+    chosen = {"mask": numbers(5, 5) > 0, "rows": numbers(5, 1, seed=2) > 0}
+    return model(MODEL, opset=17, quarter=np.float32(0.25), **chosen, **weights)
 
 
 @cache
@@ -186,6 +227,11 @@ FORGED = {
     "a window": ("IntMaxPool", "kernel_shape", lambda kernel: [kernel[0] - 1, *kernel[1:]]),
     "gaps": ("IntMaxPool", "dilations", lambda gaps: [2, *gaps[1:]]),
     "pads": ("IntPad", "pads", lambda pads: [*pads[4:], *pads[:4]]),
+    "axes": ("IntExtreme", "axes", lambda axes: [-1]),
+    "the largest": ("IntExtreme", "which", lambda which: b"largest"),
+    "parts": ("IntShuffle", "split", lambda split: [0, split[2] * 2, 1, *split[3:]]),
+    "the order of parts": ("IntShuffle", "perm", lambda perm: [0, 2, 5, 1, 4, 3]),
+    "what is joined": ("IntShuffle", "joined", lambda sizes: [0, *sizes[:0:-1]]),
     "the mode of a pad": ("IntPad", "mode", lambda mode: b"edge"),
 }
 
@@ -203,6 +249,22 @@ def test_a_forged_attribute_is_found(fault, layout):
     value = change(helper.get_attribute_value(attribute))
     assert value != helper.get_attribute_value(attribute)
     attribute.CopyFrom(helper.make_attribute(name, value))
+    assert floats.differences(forged)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_a_forged_constant_or_swapped_operands_are_found(layout):
+    true = made(layout=layout).model
+    floats = Floats.of(true, original(), FEEDS[0])
+    moving = [node for node in true.graph.node if node.op_type in MOVED]
+    constants = {each.name for each in true.graph.initializer}
+    names = {name for node in moving for name in node.input} & constants
+    assert len(names) > 5
+    for name in names:
+        assert floats.differences(one_off(true, name)), name
+    forged = onnx.ModelProto.FromString(true.SerializeToString())
+    node = next(each for each in forged.graph.node if each.op_type == "IntWhere")
+    node.input[1:] = [node.input[2], node.input[1]]
     assert floats.differences(forged)
 
 

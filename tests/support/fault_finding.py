@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from onnx import ModelProto, numpy_helper
 
 from opsets.errors import QPassesError
@@ -45,7 +46,9 @@ def one_off(integer, name):
     (tensor,) = (each for each in copy.graph.initializer if each.name == name)
     values = numpy_helper.to_array(tensor).copy()
     last = values.reshape(-1)[-1:]
-    if last >= 100:
+    if values.dtype == bool:
+        np.invert(last, out=last)
+    elif last >= 100:
         last -= 1
     else:
         last += 1

@@ -500,6 +500,40 @@ def int_pad(draw):
 
 
 @st.composite
+def int_extreme(draw):
+    rng, shape = draw(generator), draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    axes = draw(st.lists(st.integers(-len(shape), -1), min_size=1, unique=True))
+    which = draw(st.sampled_from(["largest", "smallest"]))
+    attributes = {"axes": sorted(axes), "keepdims": draw(st.integers(0, 1)), "which": which}
+    return Case([codes(rng, shape, np.int16(0))], attributes)
+
+
+@st.composite
+def int_where(draw):
+    """Of any shapes that broadcast, none of an operand among them."""
+    rng, shape = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+
+    def part():
+        sizes = [draw(st.sampled_from([1, size])) for size in shape]
+        return sizes[draw(st.integers(0, len(sizes))) :]
+
+    operands = [codes(rng, part(), np.int16(0)) for _ in "ab"]
+    return Case([rng.random(shape) < 0.5, *map(np.asarray, operands)], {})
+
+
+@st.composite
+def int_shuffle(draw):
+    """Any order of any parts, some of them joined."""
+    rng, sizes = draw(generator), draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    axes = draw(st.permutations(range(1, len(sizes) + 1)))
+    turned = [sizes[axis - 1] for axis in axes]
+    cut = draw(st.integers(0, len(turned) - 1))
+    joined = [0, *turned[:cut], prod(turned[cut:])]
+    x = codes(rng, (draw(st.integers(1, 3)), *sizes), np.int16(0))
+    return Case([x], {"split": [0, *sizes], "perm": [0, *axes], "joined": joined})
+
+
+@st.composite
 def int_reduce(draw):
     rng, (dtype, y_dtype) = draw(generator), draw(ends_of_two)
     shape = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
@@ -729,7 +763,10 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntReduce": int_reduce(),
     "IntResize": int_resize(),
     "IntMaxPool": int_max_pool(),
+    "IntExtreme": int_extreme(),
     "IntPad": int_pad(),
+    "IntWhere": int_where(),
+    "IntShuffle": int_shuffle(),
     "TableSoftmax": table_softmax(),
     "IntLogSoftmax": int_log_softmax(),
     "IntLayerNorm": int_layer_norm(),

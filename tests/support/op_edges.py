@@ -545,6 +545,40 @@ def int_pad(rng, _dtype, _rounding):
     return found
 
 
+def int_extreme(rng, _dtype, _rounding):
+    """All codes, in order and not."""
+    found = {}
+    for which in ("largest", "smallest"):
+        for axes in ([-1], [-4, -2, -1]):
+            x = rng.permutation(all_codes(INT16)).reshape(4, 64, 64, 4)
+            attributes = {"axes": axes, "keepdims": len(axes) % 2, "which": which}
+            found[f"{which}, {len(axes)} axes"] = Case([x], attributes)
+    return found
+
+
+def int_where(rng, _dtype, _rounding):
+    """All codes of either."""
+    a, b = (rng.permutation(all_codes(INT16)).reshape(4, 64, 256) for _ in "ab")
+    rows = rng.random((4, 1, 256)) < 0.5
+    return {"alike": Case([rows, a, b], {}), "row": Case([rows, a, b[0, :1]], {})}
+
+
+def int_shuffle(rng, _dtype, _rounding):
+    """All codes."""
+    x = rng.permutation(all_codes(INT16)).reshape(2, 8, 64, 64)
+    joined = [0, 2, 128, 128]
+    return {
+        "depth": Case(
+            [x],
+            {"split": [0, 2, 2, 2, 64, 64], "perm": [0, 3, 4, 1, 5, 2], "joined": joined},
+        ),
+        "columns": Case(
+            [x],
+            {"split": [0, 2, 2, 2, 64, 64], "perm": [0, 1, 4, 2, 5, 3], "joined": joined},
+        ),
+    }
+
+
 def int_global_average_pool(rng, dtype, rounding):
     found = {}
     for name, sizes in (("rows", [7]), ("pictures", [5, 3]), ("volumes", [2, 3, 4])):
@@ -804,7 +838,10 @@ EDGES = {
     "IntReduce": int_reduce,
     "IntResize": int_resize,
     "IntMaxPool": int_max_pool,
+    "IntExtreme": int_extreme,
     "IntPad": int_pad,
+    "IntWhere": int_where,
+    "IntShuffle": int_shuffle,
     "TableSoftmax": table_softmax,
     "IntLogSoftmax": int_log_softmax,
     "IntLayerNorm": int_layer_norm,

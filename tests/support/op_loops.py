@@ -506,6 +506,40 @@ def _plain_max_pool(x, *, kernel_shape, strides, dilations, pads):
     return (*x.shape[:2], *counts), code_at
 
 
+def _plain_extreme(x, *, axes, keepdims, which):
+    gone = {axis % x.ndim for axis in axes}
+    shape = [1 if k in gone else n for k, n in enumerate(x.shape)]
+    kept = [k for k in range(x.ndim) if keepdims or k not in gone]
+
+    def code_at(*at):
+        place = dict(zip(kept, at, strict=True))
+        cells = [range(n) if k in gone else [place[k]] for k, n in enumerate(x.shape)]
+        found = [int(x[cell]) for cell in product(*cells)]
+        return max(found) if which == "largest" else min(found)
+
+    return tuple(shape[k] for k in kept), code_at
+
+
+def _plain_where(condition, a, b):
+    def code_at(*at):
+        return _read(a if _read(condition, at) else b, at)
+
+    return np.broadcast_shapes(condition.shape, a.shape, b.shape), code_at
+
+
+def _plain_shuffle(x, *, split, perm, joined):
+    sizes = [len(x), *split[1:]]
+    turned = [sizes[axis] for axis in perm]
+    made = (len(x), *joined[1:])
+
+    def code_at(*at):
+        place = np.unravel_index(np.ravel_multi_index(at, made), turned)
+        before = [int(place[perm.index(axis)]) for axis in range(len(perm))]
+        return int(x.reshape(sizes)[tuple(before)])
+
+    return made, code_at
+
+
 def _plain_pad(x, fill, *, pads, mode):
     before, behind = pads[: x.ndim], pads[x.ndim :]
 
@@ -557,6 +591,9 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntAveragePool": _plain_pool,
     "IntCountedAveragePool": _plain_counted_pool,
     "IntMaxPool": _plain_max_pool,
+    "IntExtreme": _plain_extreme,
     "IntPad": _plain_pad,
+    "IntWhere": _plain_where,
+    "IntShuffle": _plain_shuffle,
     "IntGlobalAveragePool": _plain_pool,
 }

@@ -12,7 +12,13 @@ from qpasses.checking.rules.check_averages import (
 from qpasses.checking.rules.check_clamps import clip
 from qpasses.checking.rules.check_coded_slopes import int_coded_p_relu
 from qpasses.checking.rules.check_edges import clip_codes, dequantize_linear, quantize_linear
-from qpasses.checking.rules.check_moved_words import int_max_pool, int_pad
+from qpasses.checking.rules.check_moved_words import (
+    int_extreme,
+    int_max_pool,
+    int_pad,
+    int_shuffle,
+    int_where,
+)
 from qpasses.checking.rules.check_moving import moving
 from qpasses.checking.rules.check_norms import int_layer_norm
 from qpasses.checking.rules.check_pairs import int_add, int_mul
@@ -48,6 +54,7 @@ RULES: Mapping[str, Rule] = {
     "IntConvPerChannel": int_conv,
     "IntCountedAveragePool": int_counted_average_pool,
     "IntDiv": int_div,
+    "IntExtreme": int_extreme,
     "IntGemm": int_gemm,
     "IntGlobalAveragePool": int_global_average_pool,
     "IntLayerNorm": int_layer_norm,
@@ -61,7 +68,9 @@ RULES: Mapping[str, Rule] = {
     "IntRescaledAdd": int_rescaled_add,
     "IntRescaledSub": int_rescaled_add,
     "IntResize": int_resize,
+    "IntShuffle": int_shuffle,
     "IntSub": int_add,
+    "IntWhere": int_where,
     "Lut": lut,
     "Lut16": wide_lut,
     "LutInterpolated": wide_lut,

@@ -288,7 +288,7 @@ def int_reduce(site: Site) -> Iterator[str]:
     site.is_op("GlobalAveragePool", "ReduceMean", "ReduceSum")
     node, clamps = site.first, clamps_behind(site)
     x, y, target = site.operand(site.inputs["x"], node.inputs[0]), site.y, site.settings.target
-    axes, mean = _axes(node), int(node.op != "ReduceSum")
+    axes, mean = axes_of(node), int(node.op != "ReduceSum")
     keepdims = 1 if node.op == "GlobalAveragePool" else int(node.attrs.get("keepdims", 1))
     expected = {"axes": axes, "keepdims": keepdims, "mean": mean}
     shape = site.pair.sizes.get(node.inputs[0].name) or node.inputs[0].shape
@@ -336,7 +336,7 @@ def _ruled(ratio: float, cells: int, mean: int, form: str, target: Target) -> tu
     return multiplier * 2**places // cells, shift + places
 
 
-def _axes(node: Node) -> list[int]:
+def axes_of(node: Node) -> list[int]:
     """The axes that are reduced, counted from the end."""
     dims = rank(node.inputs[0])
     if dims is None:

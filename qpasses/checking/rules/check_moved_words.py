@@ -1,9 +1,12 @@
 """Ops that move codes of 16 bits where ONNX's own have no kernel: one scale for both ends."""
 
 from collections.abc import Generator, Iterator, Mapping
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qpasses.checking.arithmetic import store
 from qpasses.checking.meaning import (
@@ -14,6 +17,8 @@ from qpasses.checking.meaning import (
     unlike,
     unlike_attributes,
 )
+from qpasses.checking.rules.check_averages import axes_of
+from qpasses.checking.rules.check_moving import moved_inputs
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Quantization
 
@@ -43,6 +48,74 @@ def int_pad(site: Site) -> Iterator[str]:
     code = store(meaning, 0.0 if fill is None else float(fill.reshape(())))
     yield from unlike("what it fills with", site.given["fill"], np.array(code, "int16"))
     yield from unlike_attributes(site.node.attrs, _padding(site.first))
+
+
+def int_extreme(site: Site) -> Iterator[str]:
+    """ReduceMax and ReduceMin along the same axes."""
+    site.is_op("ReduceMax", "ReduceMin")
+    yield from _moved(site)
+    node = site.first
+    expected = {
+        "axes": axes_of(node),
+        "keepdims": int(node.attrs.get("keepdims", 1)),
+        "which": {"ReduceMax": "largest", "ReduceMin": "smallest"}[node.op],
+    }
+    yield from unlike_attributes(site.node.attrs, expected)
+
+
+def int_shuffle(site: Site) -> Iterator[str]:
+    """DepthToSpace and SpaceToDepth: where each code comes from, asked of numbered ones."""
+    site.is_op("DepthToSpace", "SpaceToDepth")
+    yield from _moved(site)
+    node, attributes = site.first, site.node.attrs
+    sizes = node.inputs[0].shape
+    if sizes is None or len(sizes) != 4 or not all(isinstance(n, int) for n in sizes[1:]):
+        raise DifferenceError(f"the sizes of {node.name!r} are not known")
+    if prod(sizes[1:]) != prod(attributes["split"][1:]):
+        raise DifferenceError(f"the parts of {node.name!r} are not those of what it reads")
+    made = [0, *_shuffled_sizes(node)]
+    numbered = np.arange(prod(sizes[1:])).reshape(sizes[1:])
+    if attributes["joined"] != made:
+        raise DifferenceError(f"attribute joined is {attributes['joined']}, expected {made}")
+    apart = numbered.reshape(attributes["split"][1:])
+    order = [axis - 1 for axis in attributes["perm"][1:]]
+    ours = apart.transpose(order).reshape(made[1:])
+    yield from unlike("the order of codes", ours, _shuffled(node, numbered))
+
+
+def _shuffled_sizes(node: Node) -> list[int]:
+    """Channels, rows and columns behind a node."""
+    _, channels, rows, columns = node.inputs[0].shape
+    block = node.attrs["blocksize"]
+    if node.op == "DepthToSpace":
+        return [channels // block**2, rows * block, columns * block]
+    return [channels * block**2, rows // block, columns // block]
+
+
+def _shuffled(node: Node, x: NDArray[Any]) -> NDArray[Any]:
+    """What a node makes of x [C, H, W], block by block."""
+    block, y = node.attrs["blocksize"], np.empty(_shuffled_sizes(node), x.dtype)
+    is_deep = node.attrs.get("mode", "DCR") == "DCR"
+    for row, column in product(range(block), repeat=2):
+        number = row * block + column
+        if node.op == "SpaceToDepth":
+            y[number * len(x) : (number + 1) * len(x)] = x[:, row::block, column::block]
+        elif is_deep:
+            y[:, row::block, column::block] = x[number * len(y) : (number + 1) * len(y)]
+        else:
+            y[:, row::block, column::block] = x[number :: block**2]
+    return y
+
+
+def int_where(site: Site) -> Iterator[str]:
+    """Where, of one condition; constant operands are stored as what is chosen."""
+    site.is_op("Where")
+    meaning = site.y
+    if len(site.chain) != 1 or meaning.dtype != "int16":
+        raise DifferenceError("it moves values of 16 bits, and computes nothing else")
+    yield from check_record(site, {name: [meaning.scale] for name in "aby"})
+    yield from unlike_attributes(site.node.attrs, {})
+    yield from moved_inputs(site, slice(1, 3), meaning)
 
 
 def _moved(site: Site) -> Generator[str, None, Quantization]:

@@ -74,7 +74,7 @@ def moving(site: Site) -> Iterator[str]:
     if any(record.get(tensor.name) != meaning for tensor in ends):
         yield "its outputs are not stored as its inputs are"
     yield from check_record(site, {"y": [meaning.scale]})
-    yield from _inputs(site, read, meaning)
+    yield from moved_inputs(site, read, meaning)
 
 
 def what_is_moved(site: Site) -> Quantization:
@@ -87,7 +87,8 @@ def what_is_moved(site: Site) -> Quantization:
     return site.y
 
 
-def _inputs(site: Site, read: slice, meaning: Quantization) -> Iterator[str]:
+def moved_inputs(site: Site, read: slice, meaning: Quantization) -> Iterator[str]:
+    """What is read: the same tensors, those among ``read`` stored so, constants too."""
     ours, theirs = list(site.node.inputs), list(site.first.inputs)
     moved = range(len(theirs))[read]
     if site.node.op == "Pad":
