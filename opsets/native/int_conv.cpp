@@ -152,7 +152,7 @@ struct Convolution {
         Shape shape = x.shape;
         shape[windows.is_last ? rank - 1 : 1] = filters.outputs;
         for (size_t k = 0; k < rank - 2; k++)
-            shape[windows.first_axis() + k] = given.out(k, rank - 2);
+            shape[windows.first_axis() + k] = given.out()[k];
         uint8_t *y = static_cast<uint8_t *>(context.output(0, shape));
         const int64_t rows = given.height().out, wide = given.width().out;
         if (x.shape[0] == 0 || given.windows() == 0 || filters.outputs == 0)

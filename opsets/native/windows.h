@@ -14,6 +14,8 @@ struct WindowAxis {
 
     int64_t padded() const { return before + size + after; }
 
+    bool is_every_cell() const { return kernel == 1 && stride == 1 && padded() == size; }
+
     /* The cells that so many windows in a row lie on. */
     int64_t reach(int64_t windows) const {
         return (windows - 1) * stride + (kernel - 1) * dilation + 1;

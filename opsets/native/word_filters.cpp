@@ -78,7 +78,7 @@ void WordFilters::run(const Context &context) const {
     Shape shape = x.shape;
     shape[axis] = outputs_;
     for (size_t k = 0; k < rank - 2; k++)
-        shape[windows_.first_axis() + k] = given.out(k, rank - 2);
+        shape[windows_.first_axis() + k] = given.out()[k];
     char *y = static_cast<char *>(context.output(0, shape));
     const int64_t windows = given.windows();
     if (x.shape[0] == 0 || windows == 0 || outputs_ == 0)

@@ -59,3 +59,15 @@ def test_a_scale_beyond_64_bits_of_another_is_proved():
 def test_targets_that_take_them():
     names = ("bm1684x", "exact", "ivit", "onnx", "tflite", "tflite-single", "tosa")
     assert [n for n in names if takes_words(load_target(n))] == ["exact", "onnx"]
+
+
+@pytest.mark.parametrize("types", [{}, ALL])
+def test_a_normalization_of_many_axes_runs(types):
+    """Its kernel knows windows of three: axes of which they have one cell are joined."""
+    constants = {name: numbers(3, seed=k) ** 2 + 1 for k, name in enumerate("gbmv")}
+    body = "y = BatchNormalization (x, g, b, m, v)"
+    net = model(f"g (float[2,3,2,1,2,2] x) => (float[] y) {{ {body} }}", opset=21, **constants)
+    feeds = [{"x": numbers(2, 3, 2, 1, 2, 2)}]
+    result = quantize(net, feeds, **types)
+    assert ops(result)[1] == "IntConv"
+    assert verify(result.model, net, feeds).verdict == result.verdict == "ok"
