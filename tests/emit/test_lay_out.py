@@ -80,8 +80,8 @@ BODIES = {
         b = Reshape (t, back)  y = Conv (b, v)""",
     "rows": "r = Reshape (a, rows)  t = Transpose <perm = [0, 2, 1]> (r)  y = Softmax (t)",
     "mirrored": """
-        p = Pad <mode = "reflect"> (a, around)  c = Conv (p, v)  s = Where (rows_of, c, quarter)
-        y = Conv (s, v)""",
+        p = Pad <mode = "reflect"> (a, around)  c = Conv (p, v)
+        s = Where (rows_of, c, quarter)  y = Conv (s, v)""",
     "largest": """
         m = ReduceMax <keepdims = 1> (a, last)  p = Mul (a, m)  y = Conv (p, v)""",
     "a head": "m = GlobalAveragePool (a)  y = Flatten (m)",
