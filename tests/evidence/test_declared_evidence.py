@@ -54,7 +54,9 @@ def node_of(op, case):
     ]
     y = gs.Variable("y", case.inputs[-1].dtype)
     around = {
-        each.name: each.dtype.name for each in [*inputs, y] if each.name in (*op.data, "y")
+        each.name: each.dtype.name
+        for each in [*inputs, y]
+        if each.name in (*op.data, "y") and each.dtype != bool
     }
     entry = NodeRecord(["node"], {name: [1.0] for name in around})
     entry.scales |= {"w": [1.0]} if "w" in tensors else {}

@@ -122,6 +122,24 @@ def divided():
     return model(DIVIDED, opset=21, **weights, one=np.float32(1))
 
 
+MOVES = """
+g (float[N, 4, 8, 8] x) => (float[] y, float[] z, float[] w) {
+    f = Conv <pads = [1, 1, 1, 1]> (x, k)
+    m = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (f)
+    p = Pad <mode = "edge"> (m, around) y = Conv (p, k)
+    s = DepthToSpace <blocksize = 2> (f) z = Conv (s, l)
+    c = Where (mask, f, half) e = ReduceMin (c, last) w = Relu (e)
+}"""
+"""What onnxruntime moves no 16 bits by."""
+
+
+def moves():
+    around = np.array([0, 0, 1, 1, 0, 0, 1, 1])
+    mask, half = numbers(8, 8) > 0, np.float32(0.5)
+    weights = {"k": numbers(4, 4, 3, 3), "l": numbers(2, 1, 3, 3), "last": np.array([-1])}
+    return model(MOVES, opset=18, around=around, mask=mask, half=half, **weights)
+
+
 PUBLISHED = {"softmax": "ibert", "gelu": "ibert", "layernorm": "ivit"}
 CASES = {
     "pictures": (pictures, (1, 4, 8, 8), {}),
@@ -135,6 +153,7 @@ CASES = {
     "channels": (channel_net, (1, 3, 8, 8), {"activation_scales": "per-channel"}),
     "16 bits": (words, (1, 4), {}),
     "a quotient of words": (divided, (1, 4, 8), {"tensor_types": [".*=int16"]}),
+    "moves of 16 bits": (moves, (1, 4, 8, 8), {"tensor_types": [".*=int16"]}),
     "a stream": (block, (1, 5, 8), {"residual_type": "int16", **PUBLISHED}),
 }
 OF_OTHER_TARGETS = {"IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"}

@@ -259,6 +259,32 @@ MALFORMED = {
         [PICTURE, np.uint8(0), *SINGLE, *ENDS],
         {**WINDOW, "uncounted_pads": [1, 1]},
     ),
+    "the largest of bytes": ("IntMaxPool", [PICTURE], {"kernel_shape": [2, 2]}),
+    "the largest of no axis": (
+        "IntMaxPool",
+        [CODES.astype(np.int16)],
+        {"kernel_shape": [2, 2]},
+    ),
+    "padding of some axes": (
+        "IntPad",
+        [CODES.astype(np.int16), np.int16(0)],
+        {"pads": [1, 1], "mode": "constant"},
+    ),
+    "padding with codes that x has not": (
+        "IntPad",
+        [CODES.astype(np.int16), np.int16(0)],
+        {"pads": [8, 0, 0, 0], "mode": "reflect"},
+    ),
+    "padding that takes away": (
+        "IntPad",
+        [CODES.astype(np.int16), np.int16(0)],
+        {"pads": [0, -1, 0, 0], "mode": "constant"},
+    ),
+    "padding that fills memory": (
+        "IntPad",
+        [CODES.astype(np.int16), np.int16(0)],
+        {"pads": [1 << 31, 0, 0, 0], "mode": "constant"},
+    ),
     "a picture of another size": (
         "IntGlobalAveragePool",
         [PICTURE, np.uint8(0), *SCALE, *ENDS],
