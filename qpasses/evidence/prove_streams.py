@@ -90,7 +90,7 @@ def stream_pairs(given: Constants, ratios: list[float]) -> dict[str, NDArray[Any
             anywhere(1 - one, len(every)),
             np.tile([ends[1 - one].min, ends[1 - one].max], 2),
         ]
-        low, high = int(given["y_min"]), int(given["y_max"])
+        low, high = sorted((int(given["y_min"]), int(given["y_max"])))  # forged, it may be
         steps = rng.integers(low, high, _NEAR_STEPS, endpoint=True) - int(given["y_zero"])
         other = anywhere(1 - one, _NEAR_STEPS)
         term = (other - zeros[1 - one]) * ratios[1 - one]

@@ -310,3 +310,15 @@ def test_products_of_16_bit_matrices_are_refused_as_tosa_by_name(storing):
     result = storing("IntMatMul", ["a", "b", "y"], integer_io=True)
     with pytest.raises(ModelError, match=r"'it'.*16-bit integers"):
         export(result.model, input_shape={"x_quantized": [2, 5, WIDTH]})
+
+
+def test_ends_of_codes_that_change_places_are_found(storing):
+    """Between which no code can be drawn to prove a sum."""
+    result = quantize(net("IntSub"), feeds(), tensor_types=[".*=int16"])
+    made = onnx.ModelProto.FromString(result.model.SerializeToString())
+    for tensor in made.graph.initializer:
+        if tensor.name == "int16_32767":
+            tensor.CopyFrom(numpy_helper.from_array(np.array(-32768, np.int16), tensor.name))
+        elif tensor.name == "int16_minus_32768":
+            tensor.CopyFrom(numpy_helper.from_array(np.array(0, np.int16), tensor.name))
+    assert verify(made, net("IntSub"), feeds()).verdict == "failed"

@@ -71,3 +71,8 @@ def test_a_normalization_of_many_axes_runs(types):
     result = quantize(net, feeds, **types)
     assert ops(result)[1] == "IntConv"
     assert verify(result.model, net, feeds).verdict == result.verdict == "ok"
+
+
+def test_sizes_of_tensors_of_16_bits_are_read_where_they_are_stored():
+    result = made("t = Sub (x, c) y = Abs (t) n = Shape (t)", ends="float[A,B] y, int64[2] n")
+    assert result.verdict == "ok" and ops(result).count("DequantizeLinear") == 1

@@ -23,13 +23,14 @@ from tests.bench.mutation.campaign import (
     QUANTIZED,
     RESULTS,
     ROUNDED,
+    WORDS,
     Outcome,
     Target,
     judge,
     targets,
 )
 
-EVERY = (*MODELS, *ROUNDED, CHANNELS, APART, *QUANTIZED, *BUILT)
+EVERY = (*MODELS, *ROUNDED, CHANNELS, APART, WORDS, *QUANTIZED, *BUILT)
 
 
 def faults(

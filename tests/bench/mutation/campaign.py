@@ -33,6 +33,7 @@ from tests.bench.mutation.structure import (
 )
 from tests.support.channel_nets import channel_feeds, channel_net
 from tests.support.far_apart_net import far_apart_feeds, far_apart_net
+from tests.support.words_net import ALL_WORDS, words_feeds, words_net
 
 Change = Callable[[Model, np.random.Generator], Fault | None]
 
@@ -77,19 +78,24 @@ MODELS = (
 )
 """Float originals."""
 
-ROUNDED = {
+ROUNDED: dict[str, tuple[str, dict[str, Any]]] = {
     "digits_cnn_sums": ("digits_cnn", {"weight_rounding": "sum-preserving"}),
     "digits_cnn_chosen": ("digits_cnn", {"weight_rounding": "second-order"}),
     "digits_cnn_judged": ("digits_cnn", {"weight_rounding": "auto"}),
     "digits_cnn_corrected": ("digits_cnn", {"bias_correction": "in-sequence"}),
+    "digits_cnn_words": ("digits_cnn", {"tensor_types": [".*=int16"]}),
 }
-"""Float originals whose weights are rounded, or biases corrected: of which, and how."""
+"""Float originals of which more is asked: weights rounded in a way, biases corrected, tensors
+of 16 bits; of which, and what."""
 
 CHANNELS = "channels"
 """A small float original, of whose channels most have scales of their own."""
 
 APART = "far_apart"
 """A small float original with an added mask, a quotient, and boxes joined to scores."""
+
+WORDS = "words"
+"""A small float original, most of whose tensors have 16 bits."""
 
 CALIBRATION_SAMPLES = 10
 ATTEMPTS = 20
@@ -153,6 +159,14 @@ class Target:
         made = qpasses.quantize(original, feeds).model
         assert made is not None
         return cls(APART, original, made, feeds[:1])
+
+    @classmethod
+    def of_words(cls) -> "Target":
+        """``WORDS``."""
+        original, feeds = words_net(), words_feeds(CALIBRATION_SAMPLES)
+        made = qpasses.quantize(original, feeds, **ALL_WORDS).model
+        assert made is not None
+        return cls(WORDS, original, made, feeds[:1])
 
     @cached_property
     def content(self) -> bytes:
@@ -301,5 +315,6 @@ def targets(names: Sequence[str] = ()) -> list[Target]:
         ),
         *([Target.of_channels()] if not names or CHANNELS in names else []),
         *([Target.of_far_apart()] if not names or APART in names else []),
+        *([Target.of_words()] if not names or WORDS in names else []),
         *map(Target.quantized, already),
     ]

@@ -28,12 +28,13 @@ SETTINGS: dict[str, list[Any]] = {
     "bodies": ["onnxruntime", "portable"],
     "nodes_to_exclude": [[], [".*"]],
     "op_types_to_quantize": [[], ["Conv"]],
+    "tensor_types": [[], [".*=int8"]],
 }
 """Recorded settings that say how the graph follows from the scales, and values of theirs.
 
 Other ``activation_scales`` say where scales come from, as a method of calibration does:
 samples may leave every tensor one of its own. So they may round weights in any way, by auto,
-and correct no bias.
+and correct no bias. Which tensors rules name is not attacked: that some have 16 bits is.
 """
 
 
@@ -70,6 +71,8 @@ def change_setting(model: Model, rng: np.random.Generator) -> Fault | None:
     others["weight_rounding"] = [
         value for value in others.get("weight_rounding", []) if _rounded(model) != {value}
     ]
+    if all(each.dtype != "int16" for each in read_record(model)[0].tensors.values()):
+        del others["tensor_types"]
     if not _has_zero_points_between(model):
         del others["symmetric"]  # likewise
     name = one_of(sorted(name for name, values in others.items() if values), rng)
