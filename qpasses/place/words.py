@@ -15,7 +15,7 @@ from qpasses.ir.moving import moves, moves_words, results
 from qpasses.ir.patterns import data_inputs
 from qpasses.ir.record import Quantization
 from qpasses.ir.settings import Settings
-from qpasses.ir.stages import CLAMPING, NORMS
+from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
 from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
 from qpasses.lowering.numbers.norm_numbers import holds_words
@@ -78,6 +78,8 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
                 {node.op for t in tensors for node in t.outputs if not moves(node)}
             )
             reasons.append(f"{', '.join(readers)} read it in 8 bits")
+        found = {node.op for t in tensors for node in t.outputs} & LOCATING
+        reasons += [f"{op} finds places among 8 bits alone" for op in sorted(found)]
         if reason := next(filter(None, reasons), ""):
             refused |= {name: reason for name in members if types.get(name) == WORD}
         else:

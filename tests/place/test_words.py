@@ -93,8 +93,20 @@ def test_a_tensor_that_nothing_reads_in_16_bits_has_8():
     made = model(text, opset=21, w=numbers(4, 4))
     feeds = [{"x": numbers(3, 4, seed=seed)} for seed in range(4)]
     found = qpasses.quantize(made, feeds, tensor_types=["a=int16"], accuracy="fast")
-    assert any("'a' stays in 8 bits: Softmax" in each for each in found.report["warnings"])
+    said = "'a' stays in 8 bits: Softmax takes 8 bits"
+    assert any(said in each for each in found.report["warnings"])
     assert qpasses.verify(found.model, made, feeds).verdict == "ok"
+
+
+def test_places_are_found_among_8_bits():
+    text = """g (float[N, 4] x) => (int64[N] n) {
+        a = MatMul (x, w) n = ArgMax <axis = 1, keepdims = 0> (a) }"""
+    made = model(text, opset=21, w=numbers(4, 4))
+    feeds = [{"x": numbers(3, 4, seed=seed)} for seed in range(4)]
+    found = qpasses.quantize(made, feeds, tensor_types=[".*=int16"], accuracy="fast")
+    assert found.verdict == "ok"
+    assert words(found) == {"x"}
+    assert any("ArgMax finds places" in each for each in found.report["warnings"])
 
 
 @pytest.mark.parametrize(
