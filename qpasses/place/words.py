@@ -74,10 +74,8 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
         tensors = [chosen.tensors[name] for name in members]
         reasons = [_refused(tensor, able, given, types) for tensor in tensors]
         if not any(map(able.is_read, tensors)):
-            readers = sorted(
-                {node.op for t in tensors for node in t.outputs if not moves(node)}
-            )
-            reasons.append(f"{', '.join(readers)} read it in 8 bits")
+            readers = sorted({node.op for t in tensors for node in t.outputs})
+            reasons.append(f"{', '.join(readers)} takes 8 bits")
         found = {node.op for t in tensors for node in t.outputs} & LOCATING
         reasons += [f"{op} finds places among 8 bits alone" for op in sorted(found)]
         if reason := next(filter(None, reasons), ""):
