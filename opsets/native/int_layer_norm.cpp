@@ -36,9 +36,23 @@ struct FloatRow {
 #define LOOPS "layer_norm_loops.h"
 #include "each_set.h"
 
-/* Of what int64 holds; more, of no legal node, is taken as the most. */
+__extension__ typedef unsigned __int128 Wide;
+
+/* A radicand of up to 62 bits, and how often a quarter of it was taken to get it. */
+struct Radicand {
+    uint64_t value;
+    int64_t left_out;
+
+    explicit Radicand(Wide all) : left_out(0) {
+        while (all >> (62 + 2 * left_out))
+            left_out++;
+        value = static_cast<uint64_t>(all >> (2 * left_out));
+    }
+};
+
+uint64_t size_of(int64_t number) { return static_cast<uint64_t>(std::abs(number)); }
+
 uint64_t root_of(uint64_t radicand) {
-    radicand = std::min(radicand, static_cast<uint64_t>(INT64_MAX));
     uint64_t root = static_cast<uint64_t>(std::sqrt(static_cast<double>(radicand)));
     while (root * root > radicand)
         root--;
@@ -91,10 +105,11 @@ struct Scales {
 
 /* Powers of two of a node, and the largest level that shifts of 64 bits hold. */
 struct Powers {
+    int64_t drop_bits;
     double norm, largest;
 
-    Powers(int64_t drop_bits, int64_t shift)
-        : norm(std::ldexp(1.0, -static_cast<int>(drop_bits))),
+    Powers(int64_t drop, int64_t shift)
+        : drop_bits(drop), norm(std::ldexp(1.0, -static_cast<int>(drop))),
           largest(std::ldexp(LARGEST, -static_cast<int>(shift))) {}
 };
 
@@ -287,11 +302,11 @@ struct IntLayerNorm {
                             Factors(bias, x.shape, start, 0).is_one();
         /* where nothing differs along long rows of bytes, a row is a table of its codes */
         const bool is_table = is_one && sizeof(S) == 1 && sizeof(T) == 1 && cells >= LONG;
-        const int64_t width = is_table ? CODES : cells;
+        const int64_t width = is_table ? CODES : is_one ? BLOCK : cells;
         const Look look = look_of(chosen_set());
         context.parallel(static_cast<size_t>(parts), [&](size_t part) {
             const bool is_shared = shared && !is_table;
-            const int64_t numbers = is_shared ? 0 : is_table ? 1 : width;
+            const int64_t numbers = is_shared ? 0 : is_one ? 1 : width;
             Factors factors(multiplier, x.shape, start, numbers);
             Factors offsets(bias, x.shape, start, numbers);
             std::optional<Scales> own;
@@ -309,14 +324,14 @@ struct IntLayerNorm {
                 const int64_t level = total - cells * x_zero; /* of codes less their zero */
                 squares += -2 * x_zero * total + cells * x_zero * x_zero;
                 const int64_t sum = centered ? level : 0;
-                /* modulo 2**64: it may fit where the two that differ by it do not */
-                const uint64_t variance =
-                    static_cast<uint64_t>(cells) * static_cast<uint64_t>(squares) -
-                    static_cast<uint64_t>(sum) * static_cast<uint64_t>(sum);
-                const uint64_t radicand = (variance << 2 * root_bits) +
-                                          static_cast<uint64_t>(of_row(epsilon, x, start, r));
+                const Wide variance = static_cast<Wide>(cells) * static_cast<uint64_t>(squares) -
+                                      static_cast<Wide>(size_of(sum)) * size_of(sum);
+                const Radicand radicand((variance << 2 * root_bits) +
+                                        static_cast<uint64_t>(of_row(epsilon, x, start, r)));
                 row.less = cells * x_zero + sum;
-                row.factor = static_cast<int64_t>((uint64_t{1} << factor_bits) / root_of(radicand));
+                row.factor =
+                    static_cast<int64_t>((uint64_t{1} << factor_bits) / root_of(radicand.value));
+                row.drop_bits += radicand.left_out;
                 if (!is_shared && (factors.move(r) | offsets.move(r)))
                     own.emplace(factors.row(), offsets.row(), row.shift, width);
                 const Scales &scales = is_shared ? *shared : *own;
@@ -377,11 +392,13 @@ struct IntLayerNorm {
         using Limits = std::numeric_limits<S>;
         const int64_t farthest = std::max(std::abs(row.times * Limits::max() - row.less),
                                           std::abs(row.times * Limits::min() - row.less));
-        const bool fits = sizeof(S) == 1 && fits_float(row, scales, powers, farthest, &in_float);
+        const bool fits = sizeof(S) == 1 && row.drop_bits == powers.drop_bits &&
+                          fits_float(row, scales, powers, farthest, &in_float);
+        const bool is_one = scales.multiplier.size() == BLOCK;
         for (int64_t k = 0; k < count; k += BLOCK) {
-            const int64_t some = std::min(BLOCK, count - k);
-            if (!fits || !block(in_float, scales, k, some, x + k, y + k))
-                block(row, scales, exact, k, some, x + k, y + k);
+            const int64_t some = std::min(BLOCK, count - k), place = is_one ? 0 : k;
+            if (!fits || !block(in_float, scales, place, some, x + k, y + k))
+                block(row, scales, exact, place, some, x + k, y + k);
         }
     }
 

@@ -1,6 +1,6 @@
 """IntLayerNorm: how far from real arithmetic, and onnxruntime itself on rows of all kinds."""
 
-from math import prod, sqrt
+from math import inf, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from opsets.op import Attributes, Body, Constants
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_layer_norm import LARGEST_RADICAND
 from qpasses.evidence.thresholds import end_levels
 from qpasses.ir.runtime import run_op
 
@@ -29,12 +30,15 @@ def norm_bound(given: Constants, attributes: Attributes) -> float:
       differs by 1. So T >= t, its smallest value for d other than 0.
     - The root is T floored, of a radicand whose epsilon is off by 1/2: within 1 + 1 / (4 t)
       of T, so r = (1 + 1 / (4 t)) / t of it.
+    - Where bits are left out of radicands, roots of such have 31 bits: they are within 1 of
+      the root of the rest, the same quotient with t = 2**30.
     - The factor is floored: it is off by r / (1 - r) of itself for the root, and by
       root / 2**factor_bits for the floor.
     - |d| / sqrt(v) <= sqrt(n - 1) (sqrt(n)), and where gamma makes of it more than all codes
       and the bias, only the last code counts: of so much it is off by these parts, and by
       half a last bit.
-    - Multiplier and bias are off by one half each.
+    - Multiplier and bias are off by one half each; of the normal number too only so much
+      counts as no multiplier makes more of than all codes and the bias.
     """
     cells, root_bits = attributes["cells"], attributes["root_bits"]
     longest = sqrt(cells - 1 if attributes["centered"] else cells)
@@ -45,20 +49,25 @@ def norm_bound(given: Constants, attributes: Attributes) -> float:
     unit = 4**root_bits
     low, high = end_levels(given["x_zero"])
     reach = high - low if attributes["centered"] else 2 * max(high, -low)
-    largest = sqrt(((cells * reach) ** 2 // 4 + 1) * unit + epsilon) + 1
+    radicand = ((cells * reach) ** 2 // 4 + 1) * unit + epsilon
+    largest = sqrt(radicand) + 1
     least = sqrt(smallest * unit + max(least_epsilon - 1, 0))
+    if radicand >= LARGEST_RADICAND:
+        largest, least = min(largest, 2.0**31), min(least, 2.0**30)
     root = (1 + 1 / (4 * least)) / least
     span = float(int(given["y_max"]) - int(given["y_min"]))
     if root >= 1:
         return span
     relative = root / (1 - root) + largest / 2.0 ** attributes["factor_bits"]
     step, last = 2.0 ** -int(given["shift"]), 2.0 ** attributes["norm_bits"]
-    steepest = (
-        float(np.abs(given["multiplier"].astype(np.int64)).max(initial=0)) + 1 / 2
-    ) * step
+    slopes = np.abs(given["multiplier"].astype(np.int64)) * step
+    steepest = float(slopes.max(initial=0)) + step / 2
     furthest = float(np.abs(given["bias"]).max(initial=0)) * step
-    largest_level = min(longest * last * steepest, span + furthest + 1)
-    rounded = steepest / 2 + (longest * last / 2 + 1 / 2) * step
+    beyond_all = span + furthest + 1
+    largest_level = min(longest * last * steepest, beyond_all)
+    flattest = float(slopes.min(initial=steepest))
+    counting = min(longest * last, beyond_all / flattest if flattest else inf)
+    rounded = steepest / 2 + (counting / 2 + 1 / 2) * step
     return float(min((largest_level * relative + rounded) * _SAFE, span))
 
 

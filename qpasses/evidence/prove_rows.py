@@ -3,8 +3,7 @@
 from fractions import Fraction
 
 from opsets.op import Constants
-from opsets.qpasses_v1 import OPS
-from opsets.qpasses_v1.int_layer_norm import fits_double, fits_int64
+from opsets.qpasses_v1 import OPS, int_layer_norm
 from opsets.qpasses_v1.int_log_softmax import fits
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
@@ -81,8 +80,8 @@ def normalized(node: Node, given: Constants, record: Record) -> NodeEvidence:
     body = body_of(node, record)
     attributes = {name: node.attrs[name] for name in OPS["IntLayerNorm"].attributes}
     problem = problem_of(node, given, record)
-    if not (fits_double(given, attributes) and fits_int64(given, attributes)):
-        problem = problem or "its products can leave 52 bits"
+    if not int_layer_norm.fits(given, attributes):
+        problem = problem or "its sums or products can leave the bits that hold them"
     if attributes["cells"] != record.nodes[node.name].cells:
         problem = problem or "its rows are not as long as its record says"
     bound = norm_bound(given, attributes)

@@ -18,7 +18,7 @@ from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
 from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
-from qpasses.lowering.numbers.norm_numbers import holds_words
+from qpasses.lowering.numbers.norm_numbers import takes_words
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import Edge
 from qpasses.place.residuals import residual_streams, stored_end
@@ -192,11 +192,11 @@ def _is_one_table(nodes: Sequence[Node], settings: Settings) -> bool:
 
 
 def takes_streams(node: Node, stream: Quantization) -> bool:
-    """Whether ``node`` computes with 16 bits for any target: a sum, a norm that holds them."""
+    """Whether ``node`` computes with 16 bits for any target: a sum, a norm of known rows."""
     row = row_of(node) if node.op in NORMS else None
     if row is None:
         return bool(node.op == "Add")
-    return holds_words(stream, prod(row), epsilon_of(node))
+    return takes_words(stream, prod(row), epsilon_of(node))
 
 
 def narrowed_edges(

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1 import OPS
+from opsets.qpasses_v1.int_layer_norm import fits
 from qpasses.checking.rules import check_norms
+from qpasses.evidence.prove_norms import norm_bound
 from qpasses.ir.record import Quantization
-from qpasses.lowering.numbers.norm_numbers import Norm, norm_numbers
+from qpasses.lowering.numbers.norm_numbers import Norm, norm_numbers, takes_words
 from tests.support.thoroughness import thoroughly
 
 Y, WORDS = Quantization(0.05, 100, "uint8"), Quantization(0.0002, 0, "int16")
@@ -57,7 +59,7 @@ def made(seed, cells, dtype, power):
 
 @given(
     st.integers(0, 2**32 - 1),
-    st.sampled_from([1, 2, 3, 7, 64, 197, 768]),
+    st.sampled_from([1, 2, 3, 7, 64, 197, 768, 2048, 4099]),
     st.sampled_from(["uint8", "int8", "int16"]),
     st.integers(-6, 4),
     st.sampled_from([Y, WORDS]),
@@ -80,6 +82,37 @@ def test_the_numbers_of_a_norm_are_right_and_their_neighbours_are_not(
             if attributes[name] + step >= 0:
                 changed = {**attributes, name: attributes[name] + step}
                 assert problems(constants, changed, x, real, y)
+
+
+@pytest.mark.parametrize("y", [Y, WORDS], ids=["bytes", "words"])
+@pytest.mark.parametrize("scale", [1e-7, 1e-4, 0.1])
+@pytest.mark.parametrize("cells", [2047, 2048, 50176, 1 << 18])
+def test_the_numbers_of_long_rows_of_words_are_right_and_their_neighbours_are_not(
+    cells, scale, y
+):
+    x, factors = Quantization(float(np.float32(scale)), 0, "int16"), np.float32([[1], [-0.3]])
+    norm = Norm(-1, cells, factors, factors, 1e-5)
+    if not takes_words(x, cells, norm.epsilon):
+        with pytest.raises(ScaleError, match="bits, there are 62"):
+            norm_numbers(x, y, norm)
+        return
+    constants, attributes = norm_numbers(x, y, norm)
+    real = real_of(x, norm, y)
+    assert problems(constants, attributes, x, real, y) == []
+    rounded = {**attributes, "rounding": "half_to_even"}
+    site = site_of(constants, rounded, x, y)
+    assert fits(site.given, rounded)
+    assert cells == 2047 or norm_bound(site.given, rounded) < 0.25
+    if cells < 1 << 18:
+        assert [*check_norms._distance(site, real)] == []
+    for name in ("root_bits", "factor_bits"):
+        for step in (-1, 1):
+            changed = {**attributes, name: max(attributes[name] + step, 0)}
+            if changed != attributes:
+                assert problems(constants, changed, x, real, y)
+    for name in ("multiplier", "bias", "epsilon", "shift"):
+        changed = {**constants, name: constants[name] - constants[name].dtype.type(1)}
+        assert problems(changed, attributes, x, real, y), name
 
 
 @pytest.mark.parametrize("y", [Y, WORDS], ids=["bytes", "words"])

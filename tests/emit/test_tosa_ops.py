@@ -42,6 +42,7 @@ FEW = 4
 
 REFUSED_EDGES = {
     ("IntCountedAveragePool", "three dimensions"): "an average over three dimensions",
+    ("IntLayerNorm", "words, radicands of more than 62 bits"): "a variance of more than 62",
     **{
         ("IntCountedAveragePool", f"{dims}, {ends}"): "an average of 16 bits"
         for dims, ends in product(WINDOWS, WIDER)
@@ -100,6 +101,7 @@ REFUSED_AT_RANDOM = [
     ("its windows read padding alone", WINDOWED, leaves_rows_behind_pads),
     ("a sum of exponentials that is neg", ["TableSoftmax"], sums_beyond_31_bits),
     ("a sum of exponentials that is no", ["IntLogSoftmax"], has_no_exponential_of_zero),
+    ("a variance of more than 62 bits", ["IntLayerNorm"], has_words),
     ("rows whose squares have more than 30 bits", ["ILayerNorm"], has_long_squares),
 ]
 """A part of the message, the ops, and what holds for each node that is refused so."""

@@ -87,6 +87,33 @@ def test_a_node_is_integer_proved_and_verified(name, ends, bodies):
         assert np.abs(ours - theirs).max() <= scale * step * 1.001
 
 
+@cache
+def long_rows(in_bytes=(), **options):
+    """Pictures of more words than double has squares of sums of."""
+    feed = {"x": numbers(1, 4, 52, 52) * np.float32([[[1]], [[0.1]], [[0]], [[5]]])}
+    text = "g (float[1, 4, 52, 52] x) => (float[] y) { y = InstanceNormalization (x, g, b) }"
+    made = model(text, opset=21, ir_version=10, **CHANNELS)
+    return of_words(made, feed, in_bytes, **options), made, feed
+
+
+@pytest.mark.parametrize(("in_bytes", "bodies"), [((), "portable"), (("y",), "onnxruntime")])
+def test_rows_of_thousands_of_words_are_integer_proved_and_as_precise(in_bytes, bodies):
+    found, made, feed = long_rows(in_bytes, bodies=bodies)
+    (proof,) = [each for each in found.evidence.values() if each.op == "IntLayerNorm"]
+    assert proof.proved and proof.mismatches == 0 and proof.bound < 0.3
+    assert proof.body.endswith("in_halves") and found.floats.differences(found.integer) == []
+    ours, real = (Session(each).run(None, feed)[0] for each in (found.integer, made))
+    noise = np.square(real.astype(np.float64) - ours).mean()
+    assert 10 * np.log10(np.square(real.astype(np.float64)).mean() / noise) > 30
+
+
+@pytest.mark.parametrize("in_bytes", [(), ("y",)], ids=["words", "bytes"])
+def test_a_number_of_long_rows_that_is_one_off_is_found(in_bytes):
+    found, _made, _feed = long_rows(in_bytes)
+    for constant in found.integer.graph.initializer:
+        assert found.floats.differences(one_off(found.integer, constant.name)), constant.name
+
+
 @every_node
 def test_words_are_as_precise_as_16_bits(name):
     (real,) = Session(float_model(name), optimize=False).run(None, FEED)

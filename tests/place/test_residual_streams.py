@@ -380,8 +380,10 @@ def test_what_stays_float_behind_the_8_bits_is_verified():
         assert verify(result.model, made, feeds()).verdict == result.verdict
 
 
-@pytest.mark.parametrize(("side", "narrowed"), [(16, 0), (44, 0), (46, 1), (260, 1)])
-def test_norms_of_long_rows_read_8_bits(side, narrowed):
+@pytest.mark.parametrize(
+    ("side", "size", "narrowed"), [(16, 1, 0), (46, 1, 0), (260, 1, 0), (46, 1e-6, 1)]
+)
+def test_norms_read_16_bits_unless_epsilon_is_too_large_for_them(side, size, narrowed):
     made = model(
         f"""g (float[1, 2, {side}, {side}] x) => (float[1, 2, {side}, {side}] y) {{
             f = Conv (x, w) s = Add (x, f) y = InstanceNormalization (s, g, b)
@@ -391,7 +393,7 @@ def test_norms_of_long_rows_read_8_bits(side, narrowed):
         g=np.ones(2, np.float32),
         b=np.zeros(2, np.float32),
     )
-    samples = [{"x": numbers(1, 2, side, side)}]
+    samples = [{"x": numbers(1, 2, side, side) * np.float32(size)}]
     result = quantize(made, samples, **INT16)
     assert result.verdict == "ok" and ops(result).count("IntRescale") == narrowed
     assert verify(result.model, made, samples).verdict == "ok"

@@ -103,6 +103,7 @@ def norms(rng):
         inputs = [bytes_of(rng, 3, cells), *numbers, *ends(np.uint8, 100)]
         yield f"length {cells}", Case(inputs, attributes)
     yield from long_norms(rng)
+    yield from norms_of_words(rng)
     yield from norms_at_ties(rng)
 
 
@@ -154,6 +155,26 @@ def long_norms(rng):
         attributes |= {"factor_bits": 52, "norm_bits": 20, "rounding": "half_to_even"}
         inputs = [bytes_of(rng, 2, 3, cells, dtype=dtype), *numbers, *ends(np.uint8, 100)]
         yield f"{dtype} {cells} {shape}", Case(inputs, attributes)
+
+
+def norms_of_words(rng):
+    """Long rows of words, near to each other, at both ends and anywhere; factors of a row."""
+    kinds = itertools.product((1, 63, 2048, 5000), ((2, 1), ()), (np.uint8, np.int16), (0, 1))
+    for cells, shape, y, centered in kinds:
+        x = rng.integers(-32768, 32768, (4, 2, cells)).astype(np.int16)
+        x[0] = rng.choice(np.array([-32768, 32767], np.int16), x[0].shape)
+        x[1] = rng.integers(-20000, 20000) + rng.integers(0, 2, x[1].shape)
+        numbers = [
+            array(0, np.int16),
+            rng.integers(-(1 << 20), 1 << 20, shape).astype(np.int32),
+            rng.integers(-(1 << 40), 1 << 40, shape),
+            array(38 if y == np.uint8 else 30, np.int32),
+            array(rng.integers(1 << int(rng.integers(1, 60))), np.int64),
+        ]
+        attributes = {"axis": -1, "cells": cells, "centered": centered, "root_bits": 15}
+        attributes |= {"factor_bits": 60, "norm_bits": 20, "rounding": rng.choice(ROUNDINGS)}
+        label = f"words {cells} {shape} {y} {centered}"
+        yield label, Case([x, *numbers, *ends(y, 0)], attributes)
 
 
 def softmaxes(rng):

@@ -730,7 +730,7 @@ def int_log_softmax(rng, dtype, rounding):
     return found
 
 
-def norm(rng, x, y_dtype, rounding, axis, centered, channels=False):
+def norm(rng, x, y_dtype, rounding, axis, centered, channels=False, root_bits=None):
     """Normal numbers of 12 bits times slopes of about one, in steps of about 1/32.
 
     Of a row of one code the offset is left, which is a tie.
@@ -741,7 +741,8 @@ def norm(rng, x, y_dtype, rounding, axis, centered, channels=False):
         x_zero = middle(rng, x.dtype)
     places = (x.shape[axis - 1], *(1 for _ in row)) if channels else row
     largest = (np.iinfo(x.dtype).max - np.iinfo(x.dtype).min) * 2
-    root_bits = min((60 - 2 * (largest * cells).bit_length()) // 2, 8)
+    if root_bits is None:
+        root_bits = min((60 - 2 * (largest * cells).bit_length()) // 2, 8)
     slopes = rng.integers(-(1 << 12), 1 << 12, places, np.int32)
     offsets = (2 * rng.integers(-30, 30, places) + 1) << 18
     epsilon = np.array(rng.choice([0, 1, 1 << 20]))
@@ -769,6 +770,9 @@ def int_layer_norm(rng, dtype, rounding):
         "words": norm(rng, words, dtype, rounding, -1, 1),
         "words to words": norm(rng, words, INT16, rounding, -1, 1),
         "to words, by channels": norm(rng, x, INT16, rounding, -1, 1, channels=True),
+        "words, radicands of more than 62 bits": norm(
+            rng, words, INT16, rounding, -1, 1, root_bits=15
+        ),
     }
 
 

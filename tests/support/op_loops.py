@@ -346,7 +346,9 @@ def _plain_layer_norm(
         total = sum(row) * centered
         variance = n * sum(code * code for code in row) - total * total
         own = _read(epsilon, at) if np.ndim(epsilon) else int(epsilon)
-        radicand, root = variance * 4**root_bits + own, 1
+        radicand, root, left_out = variance * 4**root_bits + own, 1, 0
+        while radicand >= 1 << 62:
+            radicand, left_out = radicand // 4, left_out + 1
         while root < 1 << 31 and (root + 1) ** 2 <= radicand:  # by halves of a first guess
             step = 1
             while (root + 2 * step) ** 2 <= radicand:
@@ -355,7 +357,8 @@ def _plain_layer_norm(
         distance = n * (int(x[at]) - int(x_zero)) - total
         product = distance * (2**factor_bits // root)
         normal = exact_round(
-            Fraction(product, 2 ** (factor_bits - root_bits - norm_bits)), "half_to_even"
+            Fraction(product, 2 ** (factor_bits - root_bits - norm_bits + left_out)),
+            "half_to_even",
         )
         total = normal * _read(m, at) + _read(offset, at)
         return _clamped(total, 1, int(s), ends, rounding)

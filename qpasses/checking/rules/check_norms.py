@@ -53,6 +53,16 @@ _DOUBLE_BITS, _INT64_BITS, _ENOUGH_BITS = 52, 62, 10
 _MORE_FOR_WORDS = 8
 """Root bits that are asked for beyond those where the result has 16 bits."""
 
+_FEWEST_ROOT_BITS = 4
+"""Rows of 16 bits that leave fewer to a root in int64 are long ones too."""
+
+_LONGEST_ROW, _HALVES_BITS, _LARGEST_RAISE = 1 << 28, 94, 15
+"""Of long rows: how long, the bits of a radicand in two parts, and of its fraction by two."""
+
+_PRODUCT_BITS, _LONG_ROOT_BITS, _ENOUGH_FACTOR_BITS = 61, 31, 14
+"""The bits of a factor's products, of a root that 62 bits are left for, and of the factor
+then: with so many products are in double."""
+
 _ROWS = 8
 """Groups of rows of the proof, one of each kind, on which the meaning runs."""
 
@@ -184,22 +194,9 @@ def _numbers(site: Site, real: _Real) -> Iterator[str]:
 def _widths(site: Site, real: _Real, x: AnyQuantization) -> Iterator[str]:
     """Bits of the root, the factor and the shift: what they hold, and one more would not."""
     root_bits, factor_bits = (site.node.attrs[f"{name}_bits"] for name in ("root", "factor"))
-    shift, largest = (
-        int(site.given["shift"]),
-        _largest_variance(real, x) + int(real.epsilon.max()),
-    )
+    shift = int(site.given["shift"])
     more = _MORE_FOR_WORDS if site.given["y_zero"].dtype == np.int16 else 0
-    in_double = largest + 2 << 2 * (_ENOUGH_BITS + more) < 1 << _DOUBLE_BITS
-    most = _DOUBLE_BITS if in_double else _INT64_BITS
-
-    def holds_root(bits: int, above: int) -> bool:
-        """Whether every radicand fits, which are less than one above the largest sum."""
-        return largest + above << 2 * bits < 1 << most
-
-    def holds_factor(bits: int) -> bool:
-        """Whether 2**bits fits, and so does |d| * factor, at most longest * 2**(b - k)."""
-        return bits <= most and real.longest << bits - root_bits <= 1 << _DOUBLE_BITS
-
+    bits = (_Long if _is_long(real, x) else _Short)(real, x, more)
     steepest, furthest = (np.abs(each).max() for each in (real.gamma, real.beta))
     products = _DOUBLE_BITS - 1 - real.longest.bit_length()
     slopes = min(_MULTIPLIER_BITS + _NORM_BITS, products)
@@ -210,22 +207,89 @@ def _widths(site: Site, real: _Real, x: AnyQuantization) -> Iterator[str]:
         return bool(fits) and 0 < bits <= _LARGEST_SHIFT
 
     is_right = {
-        "root_bits": holds_root(root_bits, 1) and not holds_root(root_bits + 1, 2),
-        "factor_bits": holds_factor(factor_bits) and not holds_factor(factor_bits + 1),
+        "root_bits": bits.hold_root(root_bits) and not bits.hold_root(root_bits + 1, 2),
+        "factor_bits": bits.hold_factor(factor_bits, root_bits)
+        and not bits.hold_factor(factor_bits + 1, root_bits),
         "shift": holds_shift(shift) and not holds_shift(shift + 1),
     }
     wrong = [name for name, right in is_right.items() if not right]
     yield from (f"{name} is not the most that its arithmetic holds" for name in wrong)
 
 
+@dataclass(frozen=True)
+class _Short:
+    """Rows whose radicands and products double or int64 holds. ``more`` bits of words."""
+
+    real: _Real
+    x: AnyQuantization
+    more: int
+
+    @property
+    def largest(self) -> int:
+        """The largest radicand without fraction bits."""
+        return _largest_variance(self.real, self.x) + int(self.real.epsilon.max())
+
+    @property
+    def most(self) -> int:
+        in_double = self.largest + 2 << 2 * (_ENOUGH_BITS + self.more) < 1 << _DOUBLE_BITS
+        return _DOUBLE_BITS if in_double else _INT64_BITS
+
+    def hold_root(self, bits: int, above: int = 1) -> bool:
+        """Whether every radicand fits, which are less than one above the largest sum."""
+        return self.largest + above << 2 * bits < 1 << self.most
+
+    def hold_factor(self, bits: int, root_bits: int) -> bool:
+        """Whether 2**bits fits, and so does |d| * factor, at most longest * 2**(b - k)."""
+        product = Fraction(self.real.longest) * Fraction(2) ** (bits - root_bits)
+        return bits <= self.most and product <= 1 << _DOUBLE_BITS
+
+
+class _Long(_Short):
+    """Rows of words of whose radicands, below 2**94, bits are left out."""
+
+    def hold_root(self, bits: int, above: int = 1) -> bool:
+        """Whether every radicand fits, and every epsilon: of int64, less than one above."""
+        epsilon = int(self.real.epsilon.max()) + above << 2 * bits
+        largest = self.largest + above << 2 * bits
+        fits = largest < 1 << _HALVES_BITS and epsilon < 1 << _INT64_BITS
+        return fits and bits <= _LARGEST_RAISE and self.real.cells <= _LONGEST_ROW
+
+    def hold_factor(self, bits: int, root_bits: int) -> bool:
+        """Whether |d| * factor fits, of roots of all bits and of those from 2**30 on."""
+        farthest = _farthest(self.real, self.x)
+
+        def holds(bits: int, most: int) -> bool:
+            product = Fraction(self.real.longest) * Fraction(2) ** (bits - root_bits)
+            return product <= 1 << most and farthest << bits <= 1 << most + 30
+
+        enough = _LONG_ROOT_BITS + _ENOUGH_FACTOR_BITS + self.more
+        is_double = enough <= _INT64_BITS and holds(enough, _DOUBLE_BITS)
+        most = _DOUBLE_BITS if is_double else _PRODUCT_BITS
+        return bits <= _INT64_BITS and holds(bits, most)
+
+
+def _is_long(real: _Real, x: AnyQuantization) -> bool:
+    """Whether x has 16 bits, and its rows no sums in double or few bits for the root."""
+    if x.dtype != "int16":
+        return False
+    largest = _largest_variance(real, x) + int(real.epsilon.max())
+    has_sums = (real.cells * -x.type_limits[0]) ** 2 < 1 << _DOUBLE_BITS
+    return not has_sums or largest + 2 << 2 * _FEWEST_ROOT_BITS >= 1 << _INT64_BITS
+
+
 def _largest_variance(real: _Real, x: AnyQuantization) -> int:
-    """Of any row: (n * reach)**2 / 4, where half of the codes lie at either end.
+    """Of any row: (n * reach)**2 / 4, where half of the codes lie at either end."""
+    return _farthest(real, x) ** 2 // 4
+
+
+def _farthest(real: _Real, x: AnyQuantization) -> int:
+    """n * reach, no less than any |d|.
 
     Without the mean codes count from the zero point: as if they reached as far on both sides.
     """
     low, high = x.type_limits
     farthest = max(high - x.zero_point, x.zero_point - low)
-    return (real.cells * (high - low if real.centered else 2 * farthest)) ** 2 // 4
+    return real.cells * (high - low if real.centered else 2 * farthest)
 
 
 def _distance(site: Site, real: _Real) -> Iterator[str]:
