@@ -37,3 +37,9 @@ USUAL = TableRules()
 NEAR = {"int16": 4, "int8": 0, "uint8": 0}
 """By the type of y: a table of 16 bits is 513 knots with lines between them where these are
 so many steps of it, at most, from all 65,536 entries."""
+
+NEAR_OF_CHANNELS = {"int16": 4, "int8": 1, "uint8": 1}
+"""The same of tables of channels, which have no other form."""
+
+FAR = 1 / 12
+"""The rounding of y, as the mean square of steps: lines that are further off may make less."""

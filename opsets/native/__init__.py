@@ -8,8 +8,8 @@ KERNELS = (
     *("IntConv", "IntConvPerChannel", "IntCountedAveragePool", "IntGemm"),
     *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMul"),
     *("IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd", "IntRescaledSub", "IntResize"),
-    *("IntSub", "Lut", "Lut16", "LutInterpolated", "LutPair", "LutPerChannel", "Requantize"),
-    *("ShiftGelu", "Shiftmax", "TableSoftmax"),
+    *("IntSub", "Lut", "Lut16", "LutInterpolated", "LutInterpolatedPerChannel", "LutPair"),
+    *("LutPerChannel", "Requantize", "ShiftGelu", "Shiftmax", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""
 

@@ -500,6 +500,7 @@ _ANY = 2
 _OURS: Mapping[str, Callable[[_Laying, Node], bool]] = {
     **dict.fromkeys(PICTURES, _picture),
     "IntReduce": _reduce,
+    "LutInterpolatedPerChannel": _per_channel,
     "LutPerChannel": _per_channel,
 }
 _ONNX: Mapping[str, Callable[[_Laying, Node], bool]] = {

@@ -170,12 +170,14 @@ def any_quantization(
 ) -> AnyQuantization | None:
     """Parameters of a tensor, of one of the ``types``, or of its channels, along axis 1.
 
-    None if they are along another, or of another type.
+    None if they are along another, of another type, or of 16 bits with zero points.
     """
     dtype = type_name(zero_point.dtype)
     of_channels = scale.ndim == 1 and scale.size > 1 and axis == 1
-    if not of_channels or scale.shape != zero_point.shape or dtype not in BYTES:
+    if not of_channels or scale.shape != zero_point.shape or dtype not in types:
         return quantization(scale, zero_point, settings, types)
+    if dtype not in BYTES and zero_point.any():
+        return None
     scales, zeros = tuple(scale.tolist()), tuple(zero_point.tolist())
     return ChannelQuantization(scales, zeros, dtype, axis)
 
@@ -210,7 +212,7 @@ def stored_input(
 def any_stored_input(
     tensor: Tensor, settings: Settings, types: Container[str] = BYTES
 ) -> AnyStored | None:
-    """The same, also of bytes whose channels have their own parameters."""
+    """The same, also of channels that have their own parameters."""
     view = dequantized(tensor)
     if view is None:
         return None

@@ -401,6 +401,7 @@ def _blocks(before: Sequence[int], after: Sequence[int], order: Order, side: int
 _OURS: Mapping[str, Callable[[_Lying, Node], None]] = {
     **{op.name: _picture for op in OPS.values() if ATTRIBUTE in op.attributes},
     "IntReduce": _reduce,
+    "LutInterpolatedPerChannel": _per_channel,
     "LutPerChannel": _per_channel,
 }
 _LAID = frozenset(_OURS) - {"IntReduce"}

@@ -11,11 +11,11 @@ from opsets.errors import ModelError
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.lut_interpolated import SEGMENT
 from opsets.realised import quotient_rounding
-from opsets.table_rules import NEAR, USUAL, TableRules
+from opsets.table_rules import FAR, NEAR, NEAR_OF_CHANNELS, USUAL, TableRules
 from opsets.target import Target
-from qpasses.ir.edges import codes, dequantize, quantize_by
+from qpasses.ir.edges import codes, dequantize, quantize_by, rows_of
 from qpasses.ir.function import Function
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import AnyQuantization, Quantization, of_channel
 from qpasses.lowering.numbers.table_entries import tabulate
 
 Knots = Literal["plain", "adjusted"]
@@ -42,16 +42,60 @@ def wide_lookup(
 
     Raises ModelError where onnx cannot evaluate the function, or it is defined nowhere.
     """
+    table, missing = _tabulated(function, x, y, target)
+    constants, gaps = _measured(function, x, y, table, target)
+    if gaps.max() <= NEAR[y.dtype]:
+        attributes = {"rounding": quotient_rounding(target)}
+        return Lookup("LutInterpolated", constants, attributes, _runs(missing))
+    return Lookup("Lut16", {"table": table}, {}, _runs(missing))
+
+
+def channel_lookup(
+    function: Function, x: AnyQuantization, y: AnyQuantization, axis: int, target: Target
+) -> Lookup:
+    """Knots of each channel along ``axis``, of a function or ends that differ by channel.
+
+    Raises ModelError where onnx cannot evaluate the function, or it is defined for no code of
+    a channel, or lines between knots of a channel are further from its full table than
+    ``NEAR_OF_CHANNELS`` and the rounding of y.
+    """
+    rows, missing = [], set[int]()
+    for channel in range(function.channels or rows_of(x, y)):
+        own = function.of_channel(channel)
+        ends = of_channel(x, channel), of_channel(y, channel)
+        table, undefined = _tabulated(own, *ends, target)
+        constants, gaps = _measured(own, *ends, table, target)
+        if gaps.max() > NEAR_OF_CHANNELS[y.dtype] and np.square(gaps).mean() > FAR:
+            raise ModelError(
+                f"{', '.join(function.ops)}: lines between 513 knots are up to {gaps.max()} "
+                f"steps from the table of channel {channel}, and no table of channels has more"
+            )
+        missing.update(undefined)
+        rows.append(constants.pop("table"))
+    attributes = {"axis": axis, "rounding": quotient_rounding(target)}
+    numbers = {"tables": np.stack(rows), **constants}
+    undefined_runs = _runs(sorted(missing))
+    return Lookup("LutInterpolatedPerChannel", numbers, attributes, undefined_runs)
+
+
+def _tabulated(
+    function: Function, x: Quantization, y: Quantization, target: Target
+) -> tuple[Stored, list[int]]:
+    """All entries, and the codes without a result. Raises ModelError if all are."""
     table, missing = tabulate(function, x, y, target.table_rules)
     if len(missing) == table.size:
         raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
-    undefined = _runs(missing)
+    return table, missing
+
+
+def _measured(
+    function: Function, x: Quantization, y: Quantization, table: Stored, target: Target
+) -> tuple[dict[str, Stored], NDArray[np.int64]]:
+    """The constants of a LutInterpolated, and how far it is from ``table`` on each code."""
     constants = knotted(function, x, y, rules=target.table_rules)
-    attributes = {"rounding": quotient_rounding(target)}
-    found = OPS["LutInterpolated"].reference(codes(x), **constants, **attributes)
-    if np.abs(found.astype(np.int64) - table).max() <= NEAR[y.dtype]:
-        return Lookup("LutInterpolated", constants, attributes, undefined)
-    return Lookup("Lut16", {"table": table}, {}, undefined)
+    rounding = quotient_rounding(target)
+    found = OPS["LutInterpolated"].reference(codes(x), **constants, rounding=rounding)
+    return constants, np.abs(found.astype(np.int64) - table)
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.program import Value
+from qpasses.emit.tosa.program import RefusedError, Value
 from qpasses.emit.tosa.wide import Wide, limbs_of
 from qpasses.ir.graph import Node, Tensor
 
@@ -66,6 +66,8 @@ def lut_per_channel(to: Lowering, node: Node) -> None:
     """One table behind the other, looked up at 256 * channel + code."""
     x, given = node.inputs[0], to.constants(node)
     tables, rank = given["tables"], len(to.shape(x))
+    if tables.dtype == np.int16:
+        raise RefusedError("its tables of channels have 16 bits")
     axis, order = int(node.attrs["axis"]) % rank, to.laid(x).order
     value = to.read(x, order)
     entries = by_code(tables, x.dtype).reshape(-1)
