@@ -115,10 +115,14 @@ def clamp(nodes: Sequence[Node], y: Quantization) -> tuple[int, int]:
     return low, high
 
 
-def clamps_all(nodes: Sequence[Node], y: ChannelQuantization) -> bool:
-    """Whether the codes of each channel end where Relu and Clip nodes clamp it."""
+def common_clamp(nodes: Sequence[Node], y: ChannelQuantization) -> tuple[int, int] | None:
+    """The codes at which Relu and Clip nodes clamp every channel, or None where they differ.
+
+    Those of bytes are the ends of all codes: a Relu clamps words at 0.
+    """
     channels = map(y.channel, range(len(y.scales) if nodes else 0))
-    return all(clamp(nodes, each) == each.limits for each in channels)
+    first, *others = {clamp(nodes, each) for each in channels} or {y.limits}
+    return None if others or (y.dtype in BYTES and first != y.limits) else first
 
 
 def bounds(nodes: Sequence[Node]) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from opsets.errors import ModelError
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.lut_interpolated import SEGMENT
 from opsets.realised import quotient_rounding
-from opsets.table_rules import FAR, NEAR, NEAR_OF_CHANNELS, USUAL, TableRules
+from opsets.table_rules import FAR, NEAR, NEAR_OF_CHANNELS, SEEN, USUAL, TableRules
 from opsets.target import Target
 from qpasses.ir.edges import codes, dequantize, quantize_by, rows_of
 from qpasses.ir.function import Function
@@ -55,27 +56,54 @@ def channel_lookup(
 ) -> Lookup:
     """Knots of each channel along ``axis``, of a function or ends that differ by channel.
 
+    They are adjusted, as no full table takes their place where lines are far from it.
     Raises ModelError where onnx cannot evaluate the function, or it is defined for no code of
     a channel, or lines between knots of a channel are further from its full table than
-    ``NEAR_OF_CHANNELS`` and the rounding of y.
+    ``NEAR_OF_CHANNELS`` and, on the mean, than ``FAR``.
     """
-    rows, missing = [], set[int]()
+    rows, missing = list[Stored](), set[int]()
     for channel in range(function.channels or rows_of(x, y)):
-        own = function.of_channel(channel)
-        ends = of_channel(x, channel), of_channel(y, channel)
-        table, undefined = _tabulated(own, *ends, target)
-        constants, gaps = _measured(own, *ends, table, target)
-        if gaps.max() > NEAR_OF_CHANNELS[y.dtype] and np.square(gaps).mean() > FAR:
+        text = function.of_channel(channel).as_text()
+        row = _row(text, of_channel(x, channel), of_channel(y, channel), target)
+        if row.largest > NEAR_OF_CHANNELS[y.dtype] and row.noise > FAR[y.dtype]:
             raise ModelError(
-                f"{', '.join(function.ops)}: lines between 513 knots are up to {gaps.max()} "
+                f"{', '.join(function.ops)}: lines between 513 knots are up to {row.largest} "
                 f"steps from the table of channel {channel}, and no table of channels has more"
             )
-        missing.update(undefined)
-        rows.append(constants.pop("table"))
+        missing.update(row.missing)
+        rows.append(row.constants["table"])
     attributes = {"axis": axis, "rounding": quotient_rounding(target)}
-    numbers = {"tables": np.stack(rows), **constants}
-    undefined_runs = _runs(sorted(missing))
-    return Lookup("LutInterpolatedPerChannel", numbers, attributes, undefined_runs)
+    numbers = {**row.constants, "tables": np.stack(rows)}
+    ordered = {name: numbers[name] for name in OPS[_BY_CHANNEL].constants}
+    return Lookup(_BY_CHANNEL, ordered, attributes, _runs(sorted(missing)))
+
+
+_BY_CHANNEL = "LutInterpolatedPerChannel"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The constants of a LutInterpolated, and on ``SEEN`` codes how far it is from the full
+    table: by how many steps at most, and the mean of their squares; which have no result.
+    """
+
+    constants: Mapping[str, Stored]
+    largest: int
+    noise: float
+    missing: Sequence[int]
+
+
+@lru_cache(maxsize=1 << 12)
+def _row(text: str, x: Quantization, y: Quantization, target: Target) -> _Row:
+    """That of one channel: who places asks, and who integerizes."""
+    function = Function.from_text(text)
+    table, missing = _tabulated(function, x, y, target)
+    constants, gaps = _measured(function, x, y, table, target, "adjusted")
+    seen = np.abs(codes(x).astype(np.int64)) <= SEEN
+    if y.dtype == "int16":
+        seen &= np.abs(table.astype(np.int64)) <= SEEN
+    gaps = gaps[seen] if seen.any() else gaps
+    return _Row(constants, int(gaps.max()), float(np.square(gaps).mean()), missing)
 
 
 def _tabulated(
@@ -89,10 +117,15 @@ def _tabulated(
 
 
 def _measured(
-    function: Function, x: Quantization, y: Quantization, table: Stored, target: Target
+    function: Function,
+    x: Quantization,
+    y: Quantization,
+    table: Stored,
+    target: Target,
+    knots: Knots = "plain",
 ) -> tuple[dict[str, Stored], NDArray[np.int64]]:
     """The constants of a LutInterpolated, and how far it is from ``table`` on each code."""
-    constants = knotted(function, x, y, rules=target.table_rules)
+    constants = knotted(function, x, y, knots, target.table_rules)
     rounding = quotient_rounding(target)
     found = OPS["LutInterpolated"].reference(codes(x), **constants, rounding=rounding)
     return constants, np.abs(found.astype(np.int64) - table)
