@@ -873,6 +873,9 @@ def convolutions_by_channel(rng):
         if rest[0].shape[1] == 1 and group > 1:
             zeros = bytes_of(rng, group, dtype=zero.dtype)
             yield name, Case([x, zeros, *rest], case.attributes)
+            if case.attributes["rounding"] in ROUNDINGS:
+                wide = Case([x, zeros, *rest[:-3], *ends(np.int16, 0, 5, 9)], case.attributes)
+                yield f"{name} to words", wide
 
 
 def products_of_two(rng):
