@@ -37,3 +37,14 @@ USUAL = TableRules()
 NEAR = {"int16": 4, "int8": 0, "uint8": 0}
 """By the type of y: a table of 16 bits is 513 knots with lines between them where these are
 so many steps of it, at most, from all 65,536 entries."""
+
+SEEN = 21_845
+"""Two thirds of the codes of 16 bits, on either side of zero: what samples reach, of ranges
+that are half as wide again. Where tables of channels are judged, others do not count."""
+
+NEAR_OF_CHANNELS = {"int16": 4, "int8": 1, "uint8": 1}
+"""``NEAR`` of tables of channels, which have no other form."""
+
+FAR = {"int16": 1, "int8": 1 / 12, "uint8": 1 / 12}
+"""Lines of channels that are further off are taken up to so many steps of y, squared, on the
+mean: of bytes what rounding makes, of 16 bits less than 2 bits more."""

@@ -122,16 +122,21 @@ def word_bodies(sums: Fragment, word_sums: Fragment, trailing: Fragment) -> Sequ
     ``sums`` write the accumulator ``acc`` of codes of 8 bits, ``word_sums`` of 16;
     ``trailing`` see ``opsets.portable.columns``.
     """
-    made: list[Body] = []
-    forms: list[tuple[str, Fragment, Guard]] = [
-        ("words", sums, to_words),
-        ("planes", word_sums, from_words),
+    from_16 = _bodies("planes", word_sums, trailing, from_words)
+    return [*bodies_to_words(sums, trailing), *from_16]
+
+
+def bodies_to_words(sums: Fragment, trailing: Fragment) -> Sequence[Body]:
+    """The same of nodes that read 8 bits."""
+    return _bodies("words", sums, trailing, to_words)
+
+
+def _bodies(way: str, sums: Fragment, trailing: Fragment, accepts: Guard) -> Sequence[Body]:
+    before = sums + columns(trailing)
+    return [
+        *(_double(way, before, accepts, rounding) for rounding in ROUNDINGS),
+        *(_portable(way, before, accepts, rounding) for rounding in ROUNDINGS),
     ]
-    for way, accumulated, accepts in forms:
-        before = accumulated + columns(trailing)
-        made += [_double(way, before, accepts, rounding) for rounding in ROUNDINGS]
-        made += [_portable(way, before, accepts, rounding) for rounding in ROUNDINGS]
-    return made
 
 
 def _double(way: str, before: Fragment, accepts: Guard, rounding: Rounding) -> Body:

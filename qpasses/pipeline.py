@@ -63,7 +63,6 @@ from qpasses.place.sharing import Sharing, share
 from qpasses.place.step_ranges import with_step_ranges
 from qpasses.place.table_ranges import with_function_ranges
 from qpasses.place.ties import stand_ins
-from qpasses.place.words import beside_words, words_of
 from qpasses.prepare import PREPARE
 from qpasses.prepare.canonical import check_masks, prepare
 from qpasses.recover.channel_scales import Scaled, Seen, scale_channels, see_channels
@@ -278,9 +277,7 @@ def _free(state: State) -> FreeChannels | None:
         return None
     graph, plan = state.graph, state.plan
     stepped = {name for name, method in state.ranges.methods.items() if method == STEPS}
-    words = words_of(graph, plan, state.settings, state.kept)
-    held = stepped | state.kept.keys() | beside_words(plan, words)
-    return free_channels(graph, plan, held, state.context)
+    return free_channels(graph, plan, stepped | state.kept.keys(), state.context)
 
 
 def _seen(state: State) -> Seen | None:

@@ -9,8 +9,8 @@ KERNELS = (
     *("IntGlobalAveragePool", "IntLayerNorm", "IntLogSoftmax", "IntMatMul", "IntMaxPool"),
     *("IntMul", "IntPad", "IntPRelu", "IntReduce", "IntRescale", "IntRescaledAdd"),
     *("IntRescaledSub", "IntResize"),
-    *("IntSub", "Lut", "Lut16", "LutInterpolated", "LutPair", "LutPerChannel", "Requantize"),
-    *("ShiftGelu", "Shiftmax", "TableSoftmax"),
+    *("IntSub", "Lut", "Lut16", "LutInterpolated", "LutInterpolatedPerChannel", "LutPair"),
+    *("LutPerChannel", "Requantize", "ShiftGelu", "Shiftmax", "TableSoftmax"),
 )
 """The ops that have one; all others run their bodies."""
 

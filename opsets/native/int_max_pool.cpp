@@ -23,9 +23,9 @@ struct IntMaxPool {
     void run(const Context &context) const {
         const Tensor x = context.input(0);
         if (x.type != INT16)
-            throw std::runtime_error("IntMaxPool: x has a type that the kernel has not");
+            fail("IntMaxPool: x has a type that the kernel has not");
         if (x.shape.size() < 3)
-            throw std::runtime_error("IntMaxPool: x has no axis of windows");
+            fail("IntMaxPool: x has no axis of windows");
         const PoolRows pool(windows, x.shape[windows.is_last ? x.shape.size() - 1 : 1], x.shape);
         int16_t *y = static_cast<int16_t *>(context.output(0, pool.shape));
         const int64_t all = pool.outer * pool.rows, size = pool.row_size();

@@ -18,7 +18,7 @@ struct IntPad {
     explicit IntPad(const Attributes &given)
         : pads(given.integers("pads")), mode(given.text("mode")), numbers(given, 2) {
         if (mode != "constant" && mode != "edge" && mode != "reflect")
-            throw std::runtime_error("IntPad: its mode is none");
+            fail("IntPad: its mode is none");
         for (int64_t each : pads)
             must_be_from(each, 0, LARGEST, "a padding");
     }
@@ -41,7 +41,7 @@ struct IntPad {
         const bool reflects = mode == "reflect";
         if (mode != "constant" && size <= (reflects ? std::max(before, behind) : 0) &&
             before + behind > 0)
-            throw std::runtime_error("IntPad: x has not the codes that it is padded with");
+            fail("IntPad: x has not the codes that it is padded with");
         must_be_from(before + size + behind, 0, LARGEST, "a padded size");
         Integers found;
         for (int64_t at = -before; at < size + behind; at++) {
@@ -58,10 +58,10 @@ struct IntPad {
     void run(const Context &context) const {
         const Tensor x = context.input(0);
         if (x.type != INT16 || numbers.type(context, 1) != INT16)
-            throw std::runtime_error("IntPad: x or fill has a type that the kernel has not");
+            fail("IntPad: x or fill has a type that the kernel has not");
         const size_t rank = x.shape.size();
         if (pads.size() != 2 * rank)
-            throw std::runtime_error("IntPad: its pads are not of all axes");
+            fail("IntPad: its pads are not of all axes");
         std::vector<Integers> along;
         Shape shape = x.shape;
         for (size_t k = 0; k < rank; k++) {

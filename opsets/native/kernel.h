@@ -332,6 +332,14 @@ QPASSES_ONCE inline size_t axis_of(int64_t axis, const Shape &shape) {
     return static_cast<size_t>(axis < 0 ? axis + rank : axis);
 }
 
+/* How many numbers lie behind an axis. */
+inline int64_t inner_of(const Shape &shape, size_t axis) {
+    int64_t found = 1;
+    for (size_t k = axis + 1; k < shape.size(); k++)
+        found *= shape[k];
+    return found;
+}
+
 /* An op of the domain: how many inputs it has, and which has the type of the output. Its shape
    is that of the first, or of the first and another broadcast together. */
 struct Kernel {

@@ -199,9 +199,7 @@ void look_up(const Context &context, const uint8_t *table, const Tensor &x, uint
 
 void look_up_by_channel(const Context &context, const uint8_t *tables, size_t axis,
                         const Tensor &x, uint8_t *y) {
-    int64_t inner = 1;
-    for (size_t k = axis + 1; k < x.shape.size(); k++)
-        inner *= x.shape[k];
+    const int64_t inner = inner_of(x.shape, axis);
     if (x.size() == 0)
         return;
     if (inner == 1)
@@ -213,25 +211,63 @@ void look_up_by_channel(const Context &context, const uint8_t *tables, size_t ax
 namespace {
 
 /* Entries of 16 bits: their low bytes are one table, their high bytes another. */
-void look_up(const Context &context, const uint16_t *table, const Tensor &x, uint16_t *y) {
-    constexpr int64_t BLOCK = 1024;
+struct Halves {
     uint8_t low[ENTRIES], high[ENTRIES];
-    for (int64_t code = 0; code < ENTRIES; code++) {
-        low[code] = static_cast<uint8_t>(table[code]);
-        high[code] = static_cast<uint8_t>(table[code] >> 8);
+
+    explicit Halves(const uint16_t *table) {
+        for (int64_t code = 0; code < ENTRIES; code++) {
+            low[code] = static_cast<uint8_t>(table[code]);
+            high[code] = static_cast<uint8_t>(table[code] >> 8);
+        }
     }
+
+    void look_up(Look look, const uint8_t *x, uint16_t *y, int64_t count) const {
+        constexpr int64_t BLOCK = 1024;
+        uint8_t lower[BLOCK], higher[BLOCK];
+        for (int64_t from = 0; from < count; from += BLOCK) {
+            const int64_t some = std::min(BLOCK, count - from);
+            look(low, x + from, lower, some);
+            look(high, x + from, higher, some);
+            for (int64_t k = 0; k < some; k++)
+                y[from + k] = static_cast<uint16_t>(lower[k] | higher[k] << 8);
+        }
+    }
+};
+
+std::vector<Halves> halves_of(const uint16_t *tables, int64_t count) {
+    std::vector<Halves> found;
+    for (int64_t channel = 0; channel < count; channel++)
+        found.emplace_back(tables + channel * ENTRIES);
+    return found;
+}
+
+void look_up(const Context &context, const uint16_t *table, const Tensor &x, uint16_t *y) {
+    const Halves halves(table);
     const Look look = look_of(chosen_set());
     const int64_t count = static_cast<int64_t>(x.size());
     context.parallel((count + PART - 1) / PART, [&](size_t part) {
         const int64_t begin = static_cast<int64_t>(part) * PART;
-        const int64_t end = std::min(count, begin + PART);
-        uint8_t lower[BLOCK], higher[BLOCK];
-        for (int64_t from = begin; from < end; from += BLOCK) {
-            const int64_t some = std::min(BLOCK, end - from);
-            look(low, x.as<uint8_t>() + from, lower, some);
-            look(high, x.as<uint8_t>() + from, higher, some);
-            for (int64_t k = 0; k < some; k++)
-                y[from + k] = static_cast<uint16_t>(lower[k] | higher[k] << 8);
+        halves.look_up(look, x.as<uint8_t>() + begin, y + begin, std::min(PART, count - begin));
+    });
+}
+
+/* The same with a table for each channel: of ``inner`` codes in a row, or of one each. */
+void look_up_by_channel(const Context &context, const uint16_t *tables, int64_t channels,
+                        int64_t inner, const Tensor &x, uint16_t *y) {
+    const std::vector<Halves> halves = halves_of(tables, inner > 1 ? channels : 0);
+    const Look look = look_of(chosen_set());
+    const int64_t length = inner > 1 ? inner : channels, least = PART / length + 1;
+    const int64_t count = static_cast<int64_t>(x.size()) / length;
+    context.parallel((count + least - 1) / least, [&](size_t part) {
+        const int64_t begin = static_cast<int64_t>(part) * least;
+        for (int64_t row = begin; row < count && row < begin + least; row++) {
+            const uint8_t *given = x.as<uint8_t>() + row * length;
+            uint16_t *found = y + row * length;
+            if (inner > 1)
+                halves[row % channels].look_up(look, given, found, length);
+            else
+                for (int64_t c = 0; c < channels; c++)
+                    found[c] = tables[c * ENTRIES + given[c]];
         }
     });
 }
@@ -260,13 +296,17 @@ struct LutPerChannel {
 
     void run(const Context &context) const {
         const Tensor x = context.input(0), tables = context.input(1);
-        uint8_t *y = static_cast<uint8_t *>(context.output(0, x.shape));
+        void *y = context.output(0, x.shape);
         must_be_codes(x, "LutPerChannel: x");
-        must_be_codes(tables, "LutPerChannel: its tables");
+        of_stored(tables.type, "LutPerChannel: its tables", [](auto) {});
         const size_t place = axis_of(axis, x.shape);
         if (tables.shape != Shape{x.shape[place], ENTRIES})
             fail("LutPerChannel: there is not one table for each channel");
-        look_up_by_channel(context, tables.as<uint8_t>(), place, x, y);
+        if (is_byte(tables.type))
+            look_up_by_channel(context, tables.as<uint8_t>(), place, x, static_cast<uint8_t *>(y));
+        else if (x.size())
+            look_up_by_channel(context, tables.as<uint16_t>(), x.shape[place],
+                               inner_of(x.shape, place), x, static_cast<uint16_t *>(y));
     }
 };
 

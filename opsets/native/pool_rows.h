@@ -16,7 +16,7 @@ struct PoolRows {
         : axes(windows.axes(x)), outer(windows.is_last ? x[0] : x[0] * x[1]),
           inner(windows.is_last ? channels : 1), cells(windows.cells), shape(x) {
         if (x[windows.is_last ? x.size() - 1 : 1] != channels)
-            throw std::runtime_error("a pool has not the channels of its picture");
+            fail("a pool has not the channels of its picture");
         for (size_t k = 0; k < axes.size(); k++) {
             shape[windows.first_axis() + k] = axes[k].out;
             rows *= k + 1 < axes.size() ? axes[k].out : 1;

@@ -37,8 +37,8 @@ std::vector<Item> part_of(const std::vector<Item> &all, int64_t first, int64_t c
 
 WordFilters::WordFilters(const Inputs &input, const Windows &windows, int64_t group,
                          const Requantization &rounding)
-    : windows_(windows), group_(group), x_zero_(input(1).number()), result_(input(7).type) {
-    const Tensor w = input(2), bias = input(4);
+    : windows_(windows), group_(group), result_(input(7).type) {
+    const Tensor x_zero = input(1), w = input(2), bias = input(4);
     if (w.shape.size() < 3 || Integers(w.shape.begin() + 2, w.shape.end()) != windows.kernel)
         fail("a convolution: weights are not of its window");
     outputs_ = w.shape[0];
@@ -46,6 +46,13 @@ WordFilters::WordFilters(const Inputs &input, const Windows &windows, int64_t gr
     must_be_from(group, 1, INT32_MAX, "group");
     if (outputs_ % group || bias.type != INT32 || static_cast<int64_t>(bias.size()) != outputs_)
         fail("weights that are not of their groups or their biases");
+    const int64_t count = static_cast<int64_t>(x_zero.size());
+    if (count != 1 && (count != group || inputs_ != 1))
+        fail("zero points that are neither one nor one for each channel");
+    of_stored(x_zero.type, "a convolution: x_zero", [&](auto code) {
+        const auto *zeros = x_zero.as<decltype(code)>();
+        x_zeros_.assign(zeros, zeros + count);
+    });
     const int64_t cells = windows.cells;
     const std::vector<int16_t> levels = levels_of(w, input(3).number(), inputs_, cells);
     const std::vector<int64_t> biases(bias.as<int32_t>(), bias.as<int32_t>() + outputs_);
@@ -112,11 +119,16 @@ std::vector<int16_t> WordFilters::channels_last(const Context &context, const Te
     std::vector<int16_t> found(size);
     context.parallel(x.shape[0], [&](size_t picture) {
         const int64_t first = static_cast<int64_t>(picture) * cells * channels;
-        if (windows_.is_last)
-            return to_words(x, first, cells * channels, x_zero_, found.data() + first);
+        const bool is_one = x_zeros_.size() == 1;
+        if (windows_.is_last) {
+            to_words(x, first, cells * channels, is_one ? x_zeros_[0] : 0, found.data() + first);
+            for (int64_t k = 0; !is_one && k < cells * channels; k++)
+                found[first + k] = static_cast<int16_t>(found[first + k] - x_zeros_[k % channels]);
+            return;
+        }
         std::vector<int16_t> plane(cells);
         for (int64_t c = 0; c < channels; c++) {
-            to_words(x, first + c * cells, cells, x_zero_, plane.data());
+            to_words(x, first + c * cells, cells, x_zeros_[is_one ? 0 : c], plane.data());
             for (int64_t k = 0; k < cells; k++)
                 found[first + k * channels + c] = plane[k];
         }

@@ -21,7 +21,7 @@ class WordFilters {
   private:
     Windows windows_;
     int64_t group_, inputs_, outputs_; /* channels of one group; outputs of all */
-    int64_t x_zero_;
+    std::vector<int64_t> x_zeros_; /* one, or one for each channel */
     Type result_;
     std::vector<WordSums> groups_;   /* one, of all outputs, where each reads one channel */
     std::vector<int16_t> each_cell_; /* [cells, channels], of such ones */

@@ -32,6 +32,7 @@ from opsets.qpasses_v1.int_where import INT_WHERE
 from opsets.qpasses_v1.lut import LUT
 from opsets.qpasses_v1.lut16 import LUT16
 from opsets.qpasses_v1.lut_interpolated import LUT_INTERPOLATED
+from opsets.qpasses_v1.lut_interpolated_per_channel import LUT_INTERPOLATED_PER_CHANNEL
 from opsets.qpasses_v1.lut_pair import LUT_PAIR
 from opsets.qpasses_v1.lut_per_channel import LUT_PER_CHANNEL
 from opsets.qpasses_v1.requantize import REQUANTIZE
@@ -48,6 +49,7 @@ OPS: dict[str, Op] = {
         LUT_PAIR,
         LUT16,
         LUT_INTERPOLATED,
+        LUT_INTERPOLATED_PER_CHANNEL,
         INT_CONV,
         INT_CONV_PER_CHANNEL,
         INT_GEMM,

@@ -29,6 +29,7 @@ from opsets.op import Condition, Op
 from opsets.portable import AFTER_CHANNELS, portable_bodies
 from opsets.rounding import NodeRounding, requantize
 from opsets.window_sums import SUMS
+from opsets.word_sums import ENDS_FIT, bodies_to_words, of_codes_alone
 
 _GEOMETRY = """dilations: ints = @dilations, group: int = @group,
         kernel_shape: ints = @kernel_shape, strides: ints = @strides"""
@@ -199,9 +200,9 @@ INT_CONV_PER_CHANNEL = Op(
         "bias": Constant("int32", ("M",)),
         "multiplier": Constant("int32", PER_CHANNEL),
         "shift": Shift(dims=PER_CHANNEL),
-        **ends("T"),
+        **ends("Y"),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "dilations": STEPS,
         "group": Integer(1),
@@ -213,13 +214,19 @@ INT_CONV_PER_CHANNEL = Op(
     },
     reference=reference,
     bodies=[
-        *float32_bodies(_ONNXRUNTIME, also=_of_pictures),
-        *accumulator_bodies(_SUMS, AFTER_CHANNELS),
-        *portable_bodies(_SUMS, AFTER_CHANNELS),
+        *of_codes_alone(
+            [
+                *float32_bodies(_ONNXRUNTIME, also=_of_pictures),
+                *accumulator_bodies(_SUMS, AFTER_CHANNELS),
+                *portable_bodies(_SUMS, AFTER_CHANNELS),
+            ]
+        ),
+        *bodies_to_words(_SUMS, AFTER_CHANNELS),
     ],
     evidence="thresholds",
+    evidence_of_words="bounded",
     scaling=Scaling.RATIO,
-    constraints=[DEPTHWISE, WINDOWS_FIT],
+    constraints=[DEPTHWISE, WINDOWS_FIT, ENDS_FIT],
     probe=Probe.FILTERS,
     laws={"zeros give the bias": _zeros_give_the_bias},
     formula="acc = sum((x - x_zero[channel]) * (w - w_zero)) + bias, exact in int32; y = "

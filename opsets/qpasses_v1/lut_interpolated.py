@@ -85,14 +85,14 @@ interpolated_in_float
 }
 """)
 
-_HALF_UP = fragment("""
+HALF_UP = fragment("""
 half_up (clamped, half) => (rounded) {
     lifted    = Add (clamped, half)
     rounded   = Floor (lifted)
 }
 """)
 
-_STORE = fragment("""
+STORE = fragment("""
 store (rounded, one, x, y_zero) => (y) {
     stored    = QuantizeLinear (rounded, one, y_zero)                      # half to even
     shape     = Shape (x)
@@ -170,13 +170,13 @@ LUT_INTERPOLATED = Op(
         Body(
             "onnxruntime",
             "onnxruntime",
-            _ONNXRUNTIME + _STORE(rounded="clamped"),
+            _ONNXRUNTIME + STORE(rounded="clamped"),
             accepts=rounds("half_to_even"),
         ),
         Body(
             "onnxruntime_half_up",
             "onnxruntime",
-            _ONNXRUNTIME + _HALF_UP + _STORE,
+            _ONNXRUNTIME + HALF_UP + STORE,
             accepts=rounds("half_up"),
         ),
         *bodies_of_one_rounding(_PORTABLE, "shift"),

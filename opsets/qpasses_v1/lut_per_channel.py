@@ -10,12 +10,12 @@ from opsets.declaration import Constant, Data, Scaling
 from opsets.fragments import fragment
 from opsets.op import Body, Op, looks_up_bytes
 
-_INDEX = fragment("""
-starts <axis> (x, tables) => (minus_one, size, sizes, starts, flat) {
+STARTS = fragment("""
+starts <axis, entries> (x, tables) => (minus_one, size, sizes, starts, flat) {
     # where the table of each channel begins, shaped to broadcast along x
     minus_one = Constant <value = int64[1] {-1}> ()
     one       = Constant <value = int64[1] {1}> ()
-    size      = Constant <value = int64[1] {256}> ()
+    size      = Constant <value = int64[1] {@entries}> ()
     channels  = Shape <start = 0, end = 1> (tables)
     each      = ConstantOfShape <value = int64[1] {1}> (channels)
     positions = NonZero (each)
@@ -32,6 +32,9 @@ starts <axis> (x, tables) => (minus_one, size, sizes, starts, flat) {
     flat      = Reshape (tables, minus_one)
 }
 """)
+"""Where tables of so many ``entries`` begin, one behind the other."""
+
+_INDEX = STARTS.having(entries=256)
 
 _UNSIGNED = fragment("""
 unsigned (x, starts) => (index) {
@@ -79,9 +82,9 @@ LUT_PER_CHANNEL = Op(
     name="LutPerChannel",
     inputs={
         "x": Data("T"),
-        "tables": Constant("T", ("C", 256)),
+        "tables": Constant("Y", ("C", 256)),
     },
-    outputs={"y": Data("T")},
+    outputs={"y": Data("Y")},
     attributes={
         "axis": Axis(from_end=False),
     },

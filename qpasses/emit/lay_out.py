@@ -513,6 +513,7 @@ _OURS: Mapping[str, Callable[[_Laying, Node], bool]] = {
     "IntExtreme": _reduce,
     "IntPad": _int_pad,
     "IntReduce": _reduce,
+    "LutInterpolatedPerChannel": _per_channel,
     "LutPerChannel": _per_channel,
 }
 _ONNX: Mapping[str, Callable[[_Laying, Node], bool]] = {

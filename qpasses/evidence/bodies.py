@@ -115,9 +115,13 @@ def _of_table(
     return found
 
 
+BY_CHANNEL = ("LutPerChannel", "LutInterpolatedPerChannel")
+"""Tables for each channel, along an axis."""
+
+
 def rank_of(node: Node) -> int | None:
     """The rank of what ``node`` reads, if known; 0 where its constants need none."""
-    if node.op != "LutPerChannel":
+    if node.op not in BY_CHANNEL:
         return 0
     shape = node.inputs[0].shape
     return None if shape is None or len(shape) < 2 else len(shape)

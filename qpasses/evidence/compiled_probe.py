@@ -19,7 +19,7 @@ from opsets.either_layout import ATTRIBUTE
 from opsets.native import KERNELS
 from opsets.op import DOMAIN, Constants
 from opsets.qpasses_v1 import OPS
-from qpasses.evidence.bodies import constants_of
+from qpasses.evidence.bodies import BY_CHANNEL, constants_of
 from qpasses.ir.graph import Graph, Node
 from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.record import Record
@@ -34,15 +34,16 @@ _FEW, _MOST = 4, 1 << 16
 _MOST_SLOPES = 1024
 """So many are run on all 256 codes, fewer on 65,536."""
 
+_MOST_WORDS = 1 << 23
+"""So many codes of all channels are run, of more some are drawn."""
+
 _ROWS, _COLUMNS = 7, 256
 """Of products of matrices: rows that are drawn, and columns that are looked at."""
 
 _LARGEST = 1 << 26
 """So many cells a picture that is drawn has at most."""
 
-_ON_CODES = frozenset(
-    {"IBertGelu", "IntRescale", "Lut", "Lut16", "LutInterpolated", "LutPerChannel"}
-)
+_ON_CODES = frozenset({"IBertGelu", "IntRescale", "Lut", "Lut16", "LutInterpolated"})
 _ON_PAIRS = frozenset(
     {"IntAdd", "IntDiv", "IntMul", "IntRescaledAdd", "IntRescaledSub", "IntSub", "LutPair"}
 )
@@ -152,11 +153,11 @@ def _case(node: Node, record: Record) -> _Case:
     attributes, rng, is_all = dict(node.attrs), np.random.default_rng(0), True
     if node.op in _ON_PAIRS:
         data, is_all = _pairs(types, rng)
-    elif node.op == "LutPerChannel":
-        data, attributes["axis"] = (
-            [np.tile(_codes(types[0]), (len(given["tables"]), 1))],
-            0,
-        )
+    elif node.op in BY_CHANNEL:
+        rows, attributes["axis"] = np.tile(_codes(types[0]), (len(given["tables"]), 1)), 0
+        if rows.size > _MOST_WORDS:
+            rows, is_all = _drawn(types[0], [len(rows), _MOST_WORDS // len(rows)], rng), False
+        data = [rows]
         if record.nodes[node.name].layout:
             data, attributes["axis"] = [np.ascontiguousarray(data[0].T)], 1
     elif node.op in _ON_CODES:

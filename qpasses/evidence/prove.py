@@ -24,6 +24,7 @@ from qpasses.evidence.prove_lookups import (
     asked_about,
     lookup,
     lookup_interpolated,
+    lookup_interpolated_by_channel,
     lookup_pair,
 )
 from qpasses.evidence.prove_moves import (
@@ -441,6 +442,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "Lut": lookup,
     "Lut16": lookup,
     "LutInterpolated": lookup_interpolated,
+    "LutInterpolatedPerChannel": lookup_interpolated_by_channel,
     "LutPerChannel": lookup,
     "LutPair": lookup_pair,
 }

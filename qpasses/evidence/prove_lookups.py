@@ -14,12 +14,18 @@ from qpasses.evidence.bodies import body_of, rank_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import beyond
 from qpasses.evidence.prove_pairs import half_to_even
-from qpasses.evidence.prove_tables import differences
+from qpasses.evidence.prove_tables import differences, laid_out
 from qpasses.evidence.table_places import Asked, asked_of
 from qpasses.ir.edges import byte_codes, codes, dequantize, in_rows, quantize, rows_of
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node
-from qpasses.ir.record import AnyQuantization, ChannelQuantization, Quantization, Record
+from qpasses.ir.record import (
+    AnyQuantization,
+    ChannelQuantization,
+    Quantization,
+    Record,
+    of_channel,
+)
 from qpasses.ir.runtime import run_op
 
 
@@ -58,6 +64,58 @@ def lookup_interpolated(node: Node, given: Constants, record: Record) -> NodeEvi
         reference_max_lsb=int(gaps.max()),
         problem=problem,
     )
+
+
+def lookup_interpolated_by_channel(
+    node: Node, given: Constants, record: Record
+) -> NodeEvidence:
+    """The same of every channel, some of them at a time."""
+    body, entry = body_of(node, record), record.nodes[node.name]
+    x, y = (record.tensors[tensor.name] for tensor in (node.inputs[0], node.outputs[0]))
+    function, tables = Function.from_text(entry.function), given["tables"]
+    channels, axis = len(tables), int(node.attrs["axis"])
+    if {function.channels, rows_of(x, y)} - {0} != {channels}:
+        raise ModelError(f"node {node.name!r}: its recorded function has other channels")
+    rank = max(rank_of(node) or 0, axis + 1, 2)
+    attributes = {"axis": axis, "rounding": node.attrs["rounding"]}
+    problem = beyond(node, record, int(given["y_min"]), int(given["y_max"]))
+    if not body.accepts(given, node.attrs):
+        problem = f"body {body.overload!r} does not compute such a node"
+    stored, wrong, apart, largest = codes(x), 0, 0, 0
+    for start in range(0, channels, _AT_ONCE):
+        some = range(start, min(start + _AT_ONCE, channels))
+        rows = np.tile(stored, (len(some), 1))
+        own = {**given, "tables": tables[some.start : some.stop], "x": rows}
+        meaning = OPS[node.op].reference(**own, axis=0, rounding=attributes["rounding"])
+        own["x"] = laid_out(rows[:, None], axis, rank)
+        inputs = [own[name] for name in OPS[node.op].inputs]
+        expected = laid_out(meaning[:, None], axis, rank)
+        runs = [
+            run_op(node.op, body, inputs, attributes, optimize=each) != expected
+            for each in ((False, True) if not problem else ())
+        ]
+        wrong += int(np.any(runs, axis=0).sum())
+        for channel, row in zip(some, meaning, strict=True):
+            ends = of_channel(x, channel), of_channel(y, channel)
+            real = real_function(function.of_channel(channel), *ends, stored)
+            gaps = np.abs(row.astype(np.int64) - real)
+            apart, largest = apart + int((gaps > 0).sum()), max(largest, int(gaps.max()))
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="exhaustive",
+        domain=channels * stored.size,
+        mismatches=wrong,
+        body=body.overload,
+        reference_moved=apart,
+        reference_max_lsb=largest,
+        channels=channels,
+        problem=problem,
+    )
+
+
+_AT_ONCE = 16
+"""So many channels are run together."""
 
 
 def _real_entries(node: Node, record: Record) -> Int64:

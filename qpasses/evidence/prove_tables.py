@@ -82,12 +82,12 @@ def _stored(
         return [a, b], places
     if op == "LutPerChannel":
         axis = int(given["axis"])
-        places = _laid_out(places, axis, max(rank, axis + 1, 2))
+        places = laid_out(places, axis, max(rank, axis + 1, 2))
     bits = f"uint{np.iinfo(types[0]).bits}"  # modulo 256, of channels
     return [places.astype(bits).view(types[0])], places
 
 
-def _laid_out(places: Places, axis: int, rank: int) -> Places:
+def laid_out(places: Places, axis: int, rank: int) -> Places:
     """[C, rows, n] places with channels along ``axis``, n along the last if that is free."""
     channels, rows, count = places.shape
     shape = [rows, *[1] * (rank - 1)]

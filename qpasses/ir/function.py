@@ -100,6 +100,18 @@ class Function:
         count = self.channels or channels
         return np.tile(x, (count, 1)) if count else x
 
+    def of_channel(self, channel: int) -> "Function":
+        """That of one channel: constants that differ are its own."""
+        if not self.channels:
+            return self
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        for tensor in model.graph.initializer:
+            if tensor.dims:
+                value = numpy_helper.to_array(tensor)[channel, 0]
+                tensor.CopyFrom(numpy_helper.from_array(np.asarray(value), tensor.name))
+        return Function(model)
+
     @property
     def ops(self) -> list[str]:
         """The op types, in order."""

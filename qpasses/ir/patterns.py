@@ -115,10 +115,14 @@ def clamp(nodes: Sequence[Node], y: Quantization) -> tuple[int, int]:
     return low, high
 
 
-def clamps_all(nodes: Sequence[Node], y: ChannelQuantization) -> bool:
-    """Whether the codes of each channel end where Relu and Clip nodes clamp it."""
+def common_clamp(nodes: Sequence[Node], y: ChannelQuantization) -> tuple[int, int] | None:
+    """The codes at which Relu and Clip nodes clamp every channel, or None where they differ.
+
+    Those of bytes are the ends of all codes: a Relu clamps words at 0.
+    """
     channels = map(y.channel, range(len(y.scales) if nodes else 0))
-    return all(clamp(nodes, each) == each.limits for each in channels)
+    first, *others = {clamp(nodes, each) for each in channels} or {y.limits}
+    return None if others or (y.dtype in BYTES and first != y.limits) else first
 
 
 def bounds(nodes: Sequence[Node]) -> tuple[float, float]:
@@ -170,12 +174,14 @@ def any_quantization(
 ) -> AnyQuantization | None:
     """Parameters of a tensor, of one of the ``types``, or of its channels, along axis 1.
 
-    None if they are along another, or of another type.
+    None if they are along another, of another type, or of 16 bits with zero points.
     """
     dtype = type_name(zero_point.dtype)
     of_channels = scale.ndim == 1 and scale.size > 1 and axis == 1
-    if not of_channels or scale.shape != zero_point.shape or dtype not in BYTES:
+    if not of_channels or scale.shape != zero_point.shape or dtype not in types:
         return quantization(scale, zero_point, settings, types)
+    if dtype not in BYTES and zero_point.any():
+        return None
     scales, zeros = tuple(scale.tolist()), tuple(zero_point.tolist())
     return ChannelQuantization(scales, zeros, dtype, axis)
 
@@ -210,7 +216,7 @@ def stored_input(
 def any_stored_input(
     tensor: Tensor, settings: Settings, types: Container[str] = BYTES
 ) -> AnyStored | None:
-    """The same, also of bytes whose channels have their own parameters."""
+    """The same, also of channels that have their own parameters."""
     view = dequantized(tensor)
     if view is None:
         return None

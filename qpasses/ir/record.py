@@ -121,7 +121,7 @@ class ChannelQuantization:
     """Parameters of an activation whose channels have their own.
 
     Along ``axis``: real = (stored - zero_points[channel]) * scales[channel]. All codes of
-    ``dtype``, one of BYTES, are used.
+    ``dtype``, one of SIGNALS, are used; the zero points of int16 are 0.
     """
 
     scales: tuple[float, ...]
@@ -132,7 +132,7 @@ class ChannelQuantization:
     def __post_init__(self) -> None:
         for name in ("scales", "zero_points"):  # lists of JSON
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        if self.dtype not in BYTES or type(self.axis) is not int or self.axis < 0:
+        if self.dtype not in SIGNALS or type(self.axis) is not int or self.axis < 0:
             raise ValueError(f"channels of {self.dtype!r} along axis {self.axis!r}")
         if not self.scales or len(self.scales) != len(self.zero_points):
             raise ValueError("channels without a scale and a zero point each")
@@ -140,6 +140,8 @@ class ChannelQuantization:
         codes = (type(each) is int and low <= each <= high for each in self.zero_points)
         if not all(codes) or not all(map(_is_scale, self.scales)):
             raise ValueError("channels with a scale or zero point that is none")
+        if self.dtype not in BYTES and any(self.zero_points):
+            raise ValueError("channels of 16 bits with zero points")
 
     @classmethod
     def of(cls, channels: Sequence[Quantization], axis: int = 1) -> "ChannelQuantization":
@@ -183,7 +185,7 @@ class ChannelQuantization:
     @property
     def limits(self) -> tuple[int, int]:
         """The smallest and the largest code."""
-        return code_limits(self.dtype, 8)
+        return code_limits(self.dtype, 16 if self.dtype == "int16" else 8)
 
     @property
     def type_limits(self) -> tuple[int, int]:
@@ -204,6 +206,11 @@ def scales_of(meaning: AnyQuantization) -> list[float]:
     if isinstance(meaning, ChannelQuantization):
         return [*meaning.scales]
     return [meaning.scale]
+
+
+def of_channel(meaning: AnyQuantization, channel: int) -> Quantization:
+    """Those of one channel: its own, or the one of all."""
+    return meaning if isinstance(meaning, Quantization) else meaning.channel(channel)
 
 
 MOST_CORRECTED = 16

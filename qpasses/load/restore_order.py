@@ -413,6 +413,7 @@ _OURS: Mapping[str, Callable[[_Lying, Node], None]] = {
     "IntExtreme": _reduce,
     "IntPad": _int_pad,
     "IntReduce": _reduce,
+    "LutInterpolatedPerChannel": _per_channel,
     "LutPerChannel": _per_channel,
 }
 _LAID = frozenset(_OURS) - {"IntExtreme", "IntPad", "IntReduce"}

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from opsets.errors import ModelError
 from opsets.realised import has_wide_tables
+from opsets.target import Target
 from qpasses.ir.elementwise import differing_axes, made_of
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Graph, Node
@@ -18,7 +19,7 @@ from qpasses.ir.record import (
 )
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass, Rewritten
 from qpasses.ir.stages import CLAMPING
-from qpasses.lowering.numbers.knots import Lookup, wide_lookup
+from qpasses.lowering.numbers.knots import Lookup, channel_lookup, wide_lookup
 from qpasses.lowering.numbers.table_entries import tabulate as tabulate
 from qpasses.lowering.put_integer_node import (
     put_integer_node,
@@ -39,7 +40,9 @@ class IntegerizeChain(Pass):
     A code for which the function is not defined (NaN) takes the result of the nearest code for
     which it is; infinities saturate. **Approximate** are lines between the knots of
     LutInterpolated, which are at most 4 steps of an int16 y from the full table, and equal to
-    it on all codes for a y of 8 bits: elsewhere Lut16 holds it.
+    it on all codes for a y of 8 bits: elsewhere Lut16 holds it. Those of channels, a
+    LutInterpolatedPerChannel, may be a step of 8 bits away, or make less noise than the
+    rounding of y: elsewhere it is declined.
     """
 
     op_types: ClassVar = frozenset({"QuantizeLinear"})
@@ -59,11 +62,12 @@ class IntegerizeChain(Pass):
         if len(axes) > 1:
             return NOT_MINE
         names = [each.name for each in nodes]
-        if reason := _no_words(x, y, bool(axes), context):
+        ends = x.quantization, y.quantization
+        if reason := _no_words(*ends, context.target):
             return Declined(reason, of=names)
         function = Function.of(nodes, [source], end, graph.opset)
         try:
-            found = _lookup(function, x, y, axes, context)
+            found = lookup_of(function, *ends, axes, context.target)
         except ModelError as error:
             return Declined(str(error), of=names)
         low, high = x.quantization.limits
@@ -103,27 +107,25 @@ def put_lookup(
     )
 
 
-def _no_words(x: AnyStored, y: AnyStored, by_channel: bool, context: Context) -> str:
+def _no_words(x: AnyQuantization, y: AnyQuantization, target: Target) -> str:
     """Why what has 16 bits at an end becomes no table, or nothing."""
-    if "int16" not in (x.quantization.dtype, y.quantization.dtype):
+    if "int16" not in (x.dtype, y.dtype) or has_wide_tables(target):
         return ""
-    if not has_wide_tables(context.target):
-        return f"target {context.target.name!r} has no tables of 16 bits in this version"
-    return "a function that differs by channel has a table of 8 bits alone" * by_channel
+    return f"target {target.name!r} has no tables of 16 bits in this version"
 
 
-def _lookup(
-    function: Function, x: AnyStored, y: AnyStored, axes: set[int], context: Context
+def lookup_of(
+    function: Function, x: AnyQuantization, y: AnyQuantization, axes: set[int], target: Target
 ) -> Lookup:
     """The table, or tables along an axis. Raises ModelError."""
-    first, last = x.quantization, y.quantization
-    if first.dtype == "int16":
-        assert isinstance(first, Quantization), "of channels there are bytes alone"
-        assert isinstance(last, Quantization), "so they have no 16 bits beside them"
-        return wide_lookup(function, first, last, context.target)
-    table, undefined = tabulate(function, first, last, context.target.table_rules)
-    op = "LutPerChannel" if axes else "Lut"
-    return Lookup(op, {"table": table}, {"axis": max(axes)} if axes else {}, undefined)
+    if x.dtype != "int16":
+        table, undefined = tabulate(function, x, y, target.table_rules)
+        op = "LutPerChannel" if axes else "Lut"
+        return Lookup(op, {"table": table}, {"axis": max(axes)} if axes else {}, undefined)
+    if axes:
+        return channel_lookup(function, x, y, max(axes), target)
+    assert isinstance(x, Quantization) and isinstance(y, Quantization), "those of no axis"
+    return wide_lookup(function, x, y, target)
 
 
 def axes_of(*meanings: AnyQuantization) -> set[int]:

@@ -156,10 +156,6 @@ def matrix_operands(
         return Declined("the weights' scales are not per output channel")
     scale = np.broadcast_to(view.scale.reshape(-1), (weights.shape[axis],))
     y, behind = found
-    if "int16" in (x.quantization.dtype, y.quantization.dtype) and any(
-        isinstance(each.quantization, ChannelQuantization) for each in (x, y)
-    ):
-        return Declined("one of its ends has 16 bits, the other scales of channels")
     x_scales = np.array(scales_of(x.quantization))
     if x_scales.size > 1 and not _is_depthwise(node, weights, x_scales.size):
         return Declined("its input has scales of channels, which it sums")

@@ -69,7 +69,7 @@ class IntegerizeLayerNorm(Pass):
         """Find the integers, put IntLayerNorm in place."""
         x: AnyStored | None = stored_input(node.inputs[0], context.settings, SIGNALS)
         if x is None and node.op == "InstanceNormalization":
-            x = any_stored_input(node.inputs[0], context.settings)
+            x = any_stored_input(node.inputs[0], context.settings, SIGNALS)
         found = stored_output(graph, node, context.settings, SIGNALS)
         if x is None and found is None:
             return NOT_MINE  # in float, or I-ViT's already

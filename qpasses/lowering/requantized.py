@@ -18,7 +18,7 @@ from opsets.target import Target
 from opsets.word_products import has_words
 from qpasses.evidence.thresholds import Interval, levels
 from qpasses.ir.graph import Graph, Node, Tensor
-from qpasses.ir.patterns import AnyStored, clamp, clamps_all
+from qpasses.ir.patterns import AnyStored, clamp, common_clamp
 from qpasses.ir.record import AnyQuantization, NodeRecord, Quantization, in_channels, scales_of
 from qpasses.ir.rewriting import Context, Declined, Outcome
 from qpasses.lowering.numbers.multiplier_search import (
@@ -115,11 +115,9 @@ def emit_requantized(
             f"{amount}, int{bits} ends at {1 << (bits - 1)}: fewer bits of "
             "weights, or parts that are added, would hold it"
         )
-    if isinstance(y, Quantization):
-        bounds = clamp(replaced.absorbed, y)
-    elif clamps_all(replaced.absorbed, y):
-        bounds = y.limits
-    else:
+    clamps = replaced.absorbed
+    bounds = clamp(clamps, y) if isinstance(y, Quantization) else common_clamp(clamps, y)
+    if bounds is None:
         return Declined(f"{node.op} with clamps inside of the codes of some channels")
     ends = output_codes(y, bounds, context)
     known = given | {"y_min": ends[1].values, "y_max": ends[2].values}

@@ -85,19 +85,6 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     return Words(frozenset(streams - wanted), frozenset(wanted), refused)
 
 
-def beside_words(chosen: Plan, words: Words) -> set[str]:
-    """The tensors of 16 bits, and those that a node has at its other ends.
-
-    No node has 16 bits at one end and scales of channels at another.
-    """
-    found = {name for name in chosen.tensors if name in words}
-    nodes = [(*(t.name for t in n.inputs), stored_end(n, chosen)) for n in chosen.computing]
-    tables = [(source.name, end.name) for source, end in chosen.chains]
-    clamps = [*chosen.clamps, *chosen.ties]
-    beside = (ends for ends in (*nodes, *tables, *clamps) if not found.isdisjoint(ends))
-    return found.union(*beside)
-
-
 def _groups(graph: Graph, chosen: Plan) -> dict[str, list[str]]:
     """By stored tensor, those that moving nodes make of it, or it of them, in order."""
     moved = Ties()

@@ -14,9 +14,10 @@ from qpasses.ir.choices import ActivationScales
 from qpasses.ir.graph import Graph, Node, dequantized, input_at
 from qpasses.ir.interchange import prepared_model
 from qpasses.ir.order import tidy
-from qpasses.ir.patterns import clamps_all, real_value_of
+from qpasses.ir.patterns import common_clamp, real_value_of
 from qpasses.ir.progress import Progress
 from qpasses.ir.record import (
+    BYTES,
     AnyQuantization,
     ChannelQuantization,
     Quantization,
@@ -27,7 +28,14 @@ from qpasses.ir.record import (
 from qpasses.ir.rewriting import Context
 from qpasses.ir.settings import Settings
 from qpasses.place.free_channels import FreeChannels
-from qpasses.place.placement import BIAS_LIMIT, activation_parameters, quantize_weights
+from qpasses.place.placement import (
+    BIAS_LIMIT,
+    HEADROOM,
+    activation_parameters,
+    quantize_weights,
+    word_parameters,
+)
+from qpasses.recover.channel_lines import with_lines
 from qpasses.recover.judge import TOO_FEW, Judge, gains
 
 WIDENED = 1.25
@@ -35,6 +43,9 @@ WIDENED = 1.25
 
 LEAST = 1 / 64
 """Of the tensor's range a channel has at least that much, on either side of zero."""
+
+LEAST_OF_WORDS = 1 / 1024
+"""The same of 16 bits, which have as many codes there as 8 bits have of a whole tensor's."""
 
 
 GAIN_DB = 5.5
@@ -79,8 +90,11 @@ def channel_parameters(
 
     What is constant, zero, or hardly ever seen has ``LEAST`` of that range. The range ends
     with its codes, or up to half a step behind them, as far as values were seen: where a
-    tensor is wide, a dip below zero rounds to zero, but for channels that are narrow.
+    tensor is wide, a dip below zero rounds to zero, but for channels that are narrow. Words
+    lie around zero, with their headroom.
     """
+    if whole.dtype not in BYTES:
+        return _of_words(whole, seen, settings)
     first, last = ((end - whole.zero_point) * whole.scale for end in whole.limits)
     lowest = min(first, max(float(seen.low.min()), first - whole.scale / 2))
     highest = max(last, min(float(seen.high.max()), last + whole.scale / 2))
@@ -88,6 +102,13 @@ def channel_parameters(
     high = np.clip(seen.high.astype(np.float64) * WIDENED, last * LEAST, highest)
     ranges = map(Range, low.tolist(), high.tolist())
     return ChannelQuantization.of([_of_channel(each, settings) for each in ranges])
+
+
+def _of_words(whole: Quantization, seen: Extremes, settings: Settings) -> ChannelQuantization:
+    most = whole.scale * whole.limits[1] / HEADROOM
+    sizes = np.maximum(np.abs(seen.low), np.abs(seen.high)).astype(np.float64)
+    ends = np.clip(sizes, most * LEAST_OF_WORDS, most).tolist()
+    return ChannelQuantization.of([word_parameters(Range(-e, e), settings) for e in ends])
 
 
 @lru_cache(maxsize=1 << 16)
@@ -150,6 +171,7 @@ def scale_channels(
         return Scaled(asked, free=free, reason=TOO_FEW)
     whole = {name: context.record.tensors[stored[name]] for name in seen.free.channels}
     possible = _parameters(whole, stored, seen.by_all, seen.free, context.settings)
+    possible = with_lines(graph, possible, stored, context)
     free = len(possible)
     if not free:
         return Scaled(asked, reason="every tensor is read by what sums its channels")
@@ -157,6 +179,7 @@ def scale_channels(
         _store(graph, possible, stored, seen.free, context)
         return Scaled(asked, "per-channel", free, free)
     final = _worthwhile(possible, whole, seen.free)
+    final = with_lines(graph, final, stored, context)
     if not final:
         return Scaled(asked, free=free, reason="channels are alike")
     before = judge.sqnr_db(graph)
@@ -202,7 +225,7 @@ def _parameters(
     for name, each in made.items():
         writers = free.writers[name]
         fitting = _within_bias(writers[0], each, by_stored) if writers else each
-        if clamps_all(writers[1:], fitting):
+        if common_clamp(writers[1:], fitting) is not None:
             fitted[name] = fitting
     return fitted
 

@@ -354,6 +354,26 @@ MALFORMED = {
         [CODES, np.zeros((8, 256), np.uint8)],
         {"axis": 7},
     ),
+    "knots of other channels": (
+        "LutInterpolatedPerChannel",
+        [CODES.astype(np.int16), np.zeros((3, 513), np.int16), np.int32(7), *ENDS],
+        {"axis": 1, "rounding": "half_up"},
+    ),
+    "knots of channels that are few": (
+        "LutInterpolatedPerChannel",
+        [CODES.astype(np.int16), np.zeros((8, 9), np.int16), np.int32(7), *ENDS],
+        {"axis": 1, "rounding": "half_up"},
+    ),
+    "bytes between knots of channels": (
+        "LutInterpolatedPerChannel",
+        [CODES, np.zeros((8, 513), np.int16), np.int32(7), *ENDS],
+        {"axis": 1, "rounding": "half_up"},
+    ),
+    "words in tables of channels": (
+        "LutPerChannel",
+        [CODES.astype(np.int16), np.zeros((8, 256), np.int16)],
+        {"axis": 1},
+    ),
     "a negative axis": ("LutPerChannel", [CODES, np.zeros((8, 256), np.uint8)], {"axis": -9}),
     "operands that do not broadcast": (
         "LutPair",

@@ -325,8 +325,37 @@ def lookups_by_channel(rng):
         for places in (0, 1, 63, 64, 65, 130):
             last = bytes_of(rng, places, channels)
             yield f"{channels} last at {places}", Case([last, tables], {"axis": 1})
+            yield (
+                f"{channels} last at {places} to words",
+                Case([last.view(np.int8), words(rng, channels, 256)], {"axis": 1}),
+            )
         first = bytes_of(rng, 2, channels, 37)
         yield f"{channels} first", Case([first, tables], {"axis": 1})
+        yield (
+            f"{channels} first to words",
+            Case([first, words(rng, channels, 256)], {"axis": 1}),
+        )
+    long = bytes_of(rng, 2, 3, 1500)
+    yield "long rows to words", Case([long, words(rng, 3, 256)], {"axis": 1})
+
+
+def interpolations_by_channel(rng):
+    """All codes of channels first and last, and every length of either."""
+    for number, dtype in itertools.product(range(12), (np.uint8, np.int8, np.int16)):
+        rounding, codes = {"rounding": ROUNDINGS[number % 3]}, np.stack([ALL_WORDS] * 3)
+        shift = array(rng.choice([1, 7, 12, 15, 23, 61]), np.int32)
+        numbers = [words(rng, 3, 513), shift, *ends(dtype, 3, 2)]
+        yield f"{number} {dtype} first", Case([codes, *numbers], {"axis": 0, **rounding})
+        last = np.ascontiguousarray(codes.T)
+        yield f"{number} {dtype} last", Case([last, *numbers], {"axis": 1, **rounding})
+    for channels in [*range(1, 36), 64, 65]:
+        numbers = [words(rng, channels, 513), array(15, np.int32), *ends(np.uint8, 3, 2)]
+        for places in (0, 1, 17, 300):
+            x = words(rng, places, channels)
+            given = {"axis": 1, "rounding": "half_away"}
+            yield f"{channels} last at {places}", Case([x, *numbers], given)
+        x = words(rng, 2, channels, 37)
+        yield f"{channels} first", Case([x, *numbers], {"axis": 1, "rounding": "half_up"})
 
 
 ALL_PAIRS = [each.reshape(-1).astype(np.uint8) for each in np.indices((256, 256))]
@@ -937,6 +966,9 @@ def convolutions_by_channel(rng):
         if in_bytes and rest[0].shape[1] == 1 and group > 1:
             zeros = bytes_of(rng, group, dtype=zero.dtype)
             yield name, Case([x, zeros, *rest], case.attributes)
+            if case.attributes["rounding"] in ROUNDINGS:
+                wide = Case([x, zeros, *rest[:-3], *ends(np.int16, 0, 5, 9)], case.attributes)
+                yield f"{name} to words", wide
 
 
 def products_of_two(rng):
@@ -1007,6 +1039,7 @@ EVERY = {
     "Lut": lookups,
     "Lut16": wide_lookups,
     "LutInterpolated": interpolations,
+    "LutInterpolatedPerChannel": interpolations_by_channel,
     "LutPair": pairs,
     "LutPerChannel": lookups_by_channel,
     "Requantize": requantizations,

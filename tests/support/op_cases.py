@@ -221,7 +221,22 @@ def lut_per_channel(draw):
     shape = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
     axis = draw(st.integers(0, len(shape) - 1))
     tables = rng.integers(0, 256, (shape[axis], 256)).astype(np.uint8).view(dtype)
+    if rng.random() < 0.3:
+        tables = rng.integers(-32768, 32768, tables.shape).astype(np.int16)
     return Case([codes(rng, shape, zero_point(rng, dtype)), tables], {"axis": axis})
+
+
+@st.composite
+def lut_interpolated_per_channel(draw):
+    """Entries as those of one table, channels along any axis."""
+    rng, dtype = draw(generator), draw(wide_type)
+    x = wide_codes(draw, rng)
+    axis = draw(st.integers(0, x.ndim - 1))
+    low, high = [(-32768, 32767), (-3, 3)][rng.integers(0, 2)]
+    tables = rng.integers(low, high, (x.shape[axis], 513), np.int16, endpoint=True)
+    shift = np.array(rng.choice([7, 15, rng.integers(1, LARGEST_SHIFT + 1)]), np.int32)
+    inputs = [x, tables, shift, *output_ends(rng, dtype)]
+    return Case(inputs, {"axis": axis, "rounding": draw(rounding)})
 
 
 def operands(draw, rng, dtype, other=None):
@@ -355,9 +370,13 @@ def int_conv_per_channel(draw):
     samples = range(draw(st.integers(1, 2)))
     rows = [[codes(rng, size, zero) for zero in zeros] for _ in samples]
     w = weight_codes(rng, (channels * draw(st.integers(1, 2)), 1, *kernel), w_zero)
-    rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, dtype)
+    to_words = rng.random() < 0.3
+    y = np.dtype(np.int16) if to_words else dtype
+    rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, y)
+    if to_words:
+        rest[-3][...] = 0
     attributes = {"group": channels, "kernel_shape": kernel, **geometry}
-    attributes["rounding"] = draw(node_rounding)
+    attributes["rounding"] = draw(rounding if to_words else node_rounding)
     return Case([np.array(rows), zeros, w, w_zero, *rest], attributes)
 
 
@@ -752,6 +771,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "Lut16": lut16(),
     "LutInterpolated": lut_interpolated(),
     "IntDiv": int_div(),
+    "LutInterpolatedPerChannel": lut_interpolated_per_channel(),
     "IntMul": int_mul(),
     "IntPRelu": int_p_relu(),
     "IntCodedPRelu": int_coded_p_relu(),

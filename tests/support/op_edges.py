@@ -121,8 +121,22 @@ def lut_per_channel(rng, dtype, _rounding):
     x, found = np.stack([all_codes(dtype)] * 3), {}
     for name, axis, moved in (("first axis", 0, x), ("last axis", 1, x.T), ("middle", 1, x)):
         tables = rng.integers(0, 256, (3, 256)).astype(np.uint8).view(dtype)
+        words = rng.integers(-32768, 32768, (3, 256)).astype(np.int16)
         shaped = moved.reshape(1, 3, 16, 16) if name == "middle" else moved
         found[name] = Case([shaped, tables], {"axis": axis})
+        found[f"{name} to 16 bits"] = Case([shaped, words], {"axis": axis})
+    return found
+
+
+def lut_interpolated_per_channel(rng, dtype, rounding):
+    x, found = np.stack([all_codes(INT16)] * 3), {}
+    curve = np.tanh(np.linspace(-4, 4, 513)) * 32767
+    entries = np.stack([curve, rng.integers(-32768, 32768, 513), curve / 4096])
+    tables, shift = np.rint(entries).astype(np.int16), np.array(15, np.int32)
+    for name, axis, moved in (("first axis", 0, x), ("last axis", 1, x.T), ("middle", 1, x)):
+        shaped = moved.reshape(1, 3, 256, 256) if name == "middle" else moved
+        inputs = [np.ascontiguousarray(shaped), tables, shift, *output(rng, dtype)]
+        found[name] = Case(inputs, {"axis": axis, "rounding": rounding})
     return found
 
 
@@ -823,6 +837,7 @@ EDGES = {
     "LutPair": lut_pair,
     "Lut16": lut16,
     "LutInterpolated": lut_interpolated,
+    "LutInterpolatedPerChannel": lut_interpolated_per_channel,
     "IntConv": int_conv,
     "IntConvPerChannel": int_conv_per_channel,
     "IntGemm": int_gemm,

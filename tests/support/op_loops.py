@@ -238,6 +238,11 @@ def _plain_interpolated(x, table, shift, *ends, rounding):
     return x.shape, code_at
 
 
+def _plain_interpolated_channels(x, tables, *numbers, axis, rounding):
+    tables_of = [_plain_interpolated(x, row, *numbers, rounding=rounding)[1] for row in tables]
+    return x.shape, lambda *at: tables_of[at[axis]](*at)
+
+
 def _plain_channels(x, tables, axis):
     return x.shape, lambda *at: int(tables[at[axis], int(x[at]) % 256])
 
@@ -568,6 +573,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "Lut16": lambda x, table: (x.shape, lambda *at: int(table[int(x[at]) % 65536])),
     "LutInterpolated": _plain_interpolated,
     "IntDiv": _plain_div,
+    "LutInterpolatedPerChannel": _plain_interpolated_channels,
     "IntMul": _plain_mul,
     "IntPRelu": _plain_p_relu,
     "IntCodedPRelu": _plain_coded_p_relu,

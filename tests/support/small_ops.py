@@ -41,6 +41,14 @@ SMALL = {
         {"table": np.arange(513, dtype=np.int16), "shift": i32(7), **ENDS},
         EVEN,
     ),
+    "LutInterpolatedPerChannel": (
+        X,
+        {
+            "tables": np.stack([np.arange(513), np.arange(513, 0, -1)]).astype(np.int16),
+            **{"shift": i32(7), **ENDS},
+        },
+        {"axis": 0, **EVEN},
+    ),
     "IntConv": (
         {"x": (1, 2, 3, 3)},
         {**ZERO, **WEIGHTS, **ENDS},
@@ -219,7 +227,8 @@ def small_case(name):
     """The node, its activations zeros."""
     shapes, constants, attributes = SMALL[name]
     op = OPS[name]
-    wide = {"Requantize": np.int32, "Lut16": np.int16, "LutInterpolated": np.int16}
+    lines = {"LutInterpolated": np.int16, "LutInterpolatedPerChannel": np.int16}
+    wide = {"Requantize": np.int32, "Lut16": np.int16, **lines}
     data = {n: np.zeros(shape, wide.get(name, np.uint8)) for n, shape in shapes.items()}
     assert data.keys() | constants.keys() == {*op.inputs}, {*op.inputs} ^ {*data, *constants}
     return Case([np.asarray((data | constants)[n]) for n in op.inputs], attributes)

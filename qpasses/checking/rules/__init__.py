@@ -42,6 +42,7 @@ from qpasses.checking.rules.check_tables import (
     lut_per_channel,
     no_tables,
     wide_lut,
+    wide_lut_per_channel,
 )
 
 Rule = Callable[[Site], Iterator[str]]
@@ -74,6 +75,7 @@ RULES: Mapping[str, Rule] = {
     "Lut": lut,
     "Lut16": wide_lut,
     "LutInterpolated": wide_lut,
+    "LutInterpolatedPerChannel": wide_lut_per_channel,
     "LutPair": lut_pair,
     "LutPerChannel": lut_per_channel,
     "TableSoftmax": table_softmax,
@@ -97,7 +99,8 @@ RECORDED: Mapping[str, Rule] = {"Clip": clip}
 
 TABLES = frozenset(
     {
-        *("Lut", "Lut16", "LutInterpolated", "LutPair", "LutPerChannel"),
+        *("Lut", "Lut16", "LutInterpolated", "LutInterpolatedPerChannel", "LutPair"),
+        "LutPerChannel",
         *("TableSoftmax", "IntLogSoftmax"),
     }
 )

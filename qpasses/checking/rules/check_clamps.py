@@ -39,13 +39,17 @@ def stored_bounds(y: Quantization, chain: Sequence[Node]) -> tuple[int, int]:
 
 
 def any_stored_bounds(y: AnyQuantization, chain: Sequence[Node]) -> tuple[int, int]:
-    """The same; of channels, where clamps lie at the ends of all codes or beyond."""
+    """The same; of channels, where clamps lie at the ends of all codes or beyond.
+
+    Those of words may be one code in all channels, as 0 is.
+    """
     if isinstance(y, Quantization):
         return stored_bounds(y, chain)
     found = {stored_bounds(y.channel(place), chain) for place in range(len(y.scales))}
-    if found != {y.limits}:
+    is_end = found == {y.limits}
+    if not is_end and (y.dtype != "int16" or len(found) > 1):
         raise DifferenceError("its clamps lie inside of the codes of some channels")
-    return y.limits
+    return found.pop()
 
 
 def clamps_behind(site: Site, count: int = 1) -> Sequence[Node]:

@@ -11,7 +11,7 @@ from opsets.fixed_point import ROUNDINGS, Int64, Rounding
 from opsets.hard_swish import hard_swish_levels
 from opsets.realised import has_wide_tables, quotient_rounding
 from opsets.rounding import requantize
-from opsets.table_rules import NEAR
+from opsets.table_rules import FAR, NEAR, NEAR_OF_CHANNELS, SEEN
 from opsets.target import Target
 from qpasses.checking.arithmetic import (
     Floats,
@@ -34,7 +34,13 @@ from qpasses.checking.rules.check_functions import recorded_function
 from qpasses.checking.rules.check_multipliers import rule_pair
 from qpasses.ir.function import Function
 from qpasses.ir.graph import Node, Tensor, constant, rank
-from qpasses.ir.record import AnyQuantization, ChannelQuantization, Quantization, scales_of
+from qpasses.ir.record import (
+    AnyQuantization,
+    ChannelQuantization,
+    Quantization,
+    of_channel,
+    scales_of,
+)
 
 
 def no_tables(site: Site) -> Iterator[str]:
@@ -90,6 +96,12 @@ def _requantized(
 
 def lut_per_channel(site: Site) -> Iterator[str]:
     """A function whose constants, or the tensors it reads and gives, differ along one axis."""
+    yield from unlike_attributes(site.node.attrs, {"axis": _axis(site)})
+    yield from _function(site, "tables")
+
+
+def _axis(site: Site) -> int:
+    """Along which constants of the chain, or its ends, differ."""
     if not site.chain:
         raise DifferenceError("its record names no node of the float model")
     axes: set[int] = set()
@@ -105,8 +117,41 @@ def lut_per_channel(site: Site) -> Iterator[str]:
     axes |= {each.axis for each in stored}
     if len(axes) != 1:
         raise DifferenceError("neither constants nor tensors differ along one axis")
-    yield from unlike_attributes(site.node.attrs, {"axis": max(axes)})
-    yield from _function(site, "tables")
+    return max(axes)
+
+
+def wide_lut_per_channel(site: Site) -> Iterator[str]:
+    """The same of words: 513 knots for each channel, near enough to its full table."""
+    rounding = quotient_rounding(site.settings.target)
+    attributes = {"axis": _axis(site), "rounding": rounding}
+    yield from unlike_attributes(site.node.attrs, attributes)
+    function, x, y = _recorded(site)
+    if x.dtype != "int16":
+        raise DifferenceError("reads 8 bits: it would be a LutPerChannel")
+    yield from _has_words(site)
+    yield from check_record(site, {"x": scales_of(x), "y": scales_of(y)})
+    counts = {function.channels, *(len(scales_of(each)) for each in (x, y))} - {0, 1}
+    if len(counts) != 1:
+        raise DifferenceError(f"its channels are {sorted(counts)}")
+    rows, missing = list[NDArray[Any]](), set[int]()
+    for place in range(*counts):
+        own = function.of_channel(place)
+        before, behind = (of_channel(each, place) for each in (x, y))
+        real, undefined = _filled_results(own, before, site)
+        missing.update(undefined.tolist())
+        codes = codes_of(before)
+        rows.append(_adjusted_knots(own, real[np.argsort(codes)], before, behind, site))
+        entries = _stored(real, site, behind).astype(np.int64)
+        gaps = np.abs(_between(codes, rows[-1], behind, rounding) - entries)
+        gaps = _of_seen(gaps, codes, entries, behind)
+        if gaps.max() > NEAR_OF_CHANNELS[y.dtype] and float((gaps**2).mean()) > FAR[y.dtype]:
+            raise DifferenceError(
+                f"its lines are up to {gaps.max()} steps from the table of channel {place}"
+            )
+    runs = _runs(np.array(sorted(missing)))
+    yield from unlike("the recorded undefined codes", site.entry.undefined, runs)
+    yield from unlike("tables", site.given["tables"], np.stack(rows))
+    yield from _ends_of_knots(site, behind)
 
 
 def wide_lut(site: Site) -> Iterator[str]:
@@ -133,6 +178,10 @@ def wide_lut(site: Site) -> Iterator[str]:
     yield from _is(site, "LutInterpolated")
     yield from unlike_attributes(site.node.attrs, {"rounding": rounding})
     yield from unlike("table", site.given["table"], knots)
+    yield from _ends_of_knots(site, y)
+
+
+def _ends_of_knots(site: Site, y: Quantization) -> Iterator[str]:
     yield from unlike("shift", site.given["shift"], np.array(7 + _finer(y), np.int32))
     for end, code in zip(("y_zero", "y_min", "y_max"), (_middle(y), *y.limits), strict=True):
         yield from unlike(end, site.given[end], np.array(code, y.dtype))
@@ -175,13 +224,41 @@ def _knots(
     function: Function, real: Floats, x: Quantization, y: Quantization, site: Site
 ) -> NDArray[Any]:
     """[513]: ``real``, by code, at every 128th, and the function where no code is any more."""
-    zero = (y.zero_point - _middle(y)) * 2 ** _finer(y)
-    meaning = Quantization(y.scale / 2 ** _finer(y), zero, "int16")
+    meaning = _of_knots(y)
     target = site.settings.target
     beyond = real_values(np.array([1 << 15]), x, target)
     last = function.computed_by(target.table_rules, beyond)
     last = real[-1:] if np.isnan(last).any() else last
     return _stored(np.concatenate([real[::128], last]), site, meaning)
+
+
+def _of_seen(gaps: Int64, codes: NDArray[Any], entries: Int64, y: Quantization) -> Int64:
+    """Those that count, or all where none does: of words what is no headroom."""
+    beyond = np.abs(codes.astype(np.int64)) > SEEN
+    if y.dtype == "int16":
+        beyond |= np.abs(entries) > SEEN
+    return gaps if beyond.all() else gaps[~beyond]
+
+
+def _of_knots(y: Quantization) -> Quantization:
+    """What entries of 16 bits mean."""
+    zero = (y.zero_point - _middle(y)) * 2 ** _finer(y)
+    return Quantization(y.scale / 2 ** _finer(y), zero, "int16")
+
+
+def _adjusted_knots(
+    function: Function, real: Floats, x: Quantization, y: Quantization, site: Site
+) -> NDArray[Any]:
+    """Each less half of what lines are wrong by in the middles beside it, of both the mean."""
+    knots = _knots(function, real, x, y, site).astype(np.int64)
+    middles = _stored(real[64::128], site, _of_knots(y)).astype(np.int64)
+    twice = knots[:-1] + knots[1:] - 2 * middles
+    beside = np.concatenate([twice[:1], twice]) + np.concatenate([twice, twice[-1:]])
+    levels = [
+        round(Fraction(8 * knot - rest, 8))
+        for knot, rest in zip(knots.tolist(), beside.tolist(), strict=True)
+    ]
+    return np.clip(levels, -(1 << 15), (1 << 15) - 1).astype(np.int16)
 
 
 def _between(
@@ -223,7 +300,7 @@ def _function(site: Site, name: str) -> Iterator[str]:
         raise DifferenceError("one table for channels with scales of their own")
     if "int16" in (x.dtype, y.dtype):
         yield from _has_words(site)
-        if x.dtype == "int16" or name == "tables":
+        if x.dtype == "int16":
             raise DifferenceError("its table is one of 8 bits")
     yield from check_record(site, {"x": scales_of(x), "y": scales_of(y)})
     expected = _hard_swish(function, x, y, site.settings.target)

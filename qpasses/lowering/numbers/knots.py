@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -11,11 +12,11 @@ from opsets.errors import ModelError
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.lut_interpolated import SEGMENT
 from opsets.realised import quotient_rounding
-from opsets.table_rules import NEAR, USUAL, TableRules
+from opsets.table_rules import FAR, NEAR, NEAR_OF_CHANNELS, SEEN, USUAL, TableRules
 from opsets.target import Target
-from qpasses.ir.edges import codes, dequantize, quantize_by
+from qpasses.ir.edges import codes, dequantize, quantize_by, rows_of
 from qpasses.ir.function import Function
-from qpasses.ir.record import Quantization
+from qpasses.ir.record import AnyQuantization, Quantization, of_channel
 from qpasses.lowering.numbers.table_entries import tabulate
 
 WORD_MAX = (1 << 15) - 1
@@ -71,16 +72,92 @@ def wide_lookup(
 
     Raises ModelError where onnx cannot evaluate the function, or it is defined nowhere.
     """
+    table, missing = _tabulated(function, x, y, target)
+    constants, gaps = _measured(function, x, y, table, target)
+    if gaps.max() <= NEAR[y.dtype]:
+        attributes = {"rounding": quotient_rounding(target)}
+        return Lookup("LutInterpolated", constants, attributes, _runs(missing))
+    return Lookup("Lut16", {"table": table}, {}, _runs(missing))
+
+
+def channel_lookup(
+    function: Function, x: AnyQuantization, y: AnyQuantization, axis: int, target: Target
+) -> Lookup:
+    """Knots of each channel along ``axis``, of a function or ends that differ by channel.
+
+    They are adjusted, as no full table takes their place where lines are far from it.
+    Raises ModelError where onnx cannot evaluate the function, or it is defined for no code of
+    a channel, or lines between knots of a channel are further from its full table than
+    ``NEAR_OF_CHANNELS`` and, on the mean, than ``FAR``.
+    """
+    rows, missing = list[Stored](), set[int]()
+    for channel in range(function.channels or rows_of(x, y)):
+        text = function.of_channel(channel).as_text()
+        row = _row(text, of_channel(x, channel), of_channel(y, channel), target)
+        if row.largest > NEAR_OF_CHANNELS[y.dtype] and row.noise > FAR[y.dtype]:
+            raise ModelError(
+                f"{', '.join(function.ops)}: lines between 513 knots are up to {row.largest} "
+                f"steps from the table of channel {channel}, and no table of channels has more"
+            )
+        missing.update(row.missing)
+        rows.append(row.constants["table"])
+    attributes = {"axis": axis, "rounding": quotient_rounding(target)}
+    numbers = {**row.constants, "tables": np.stack(rows)}
+    ordered = {name: numbers[name] for name in OPS[_BY_CHANNEL].constants}
+    return Lookup(_BY_CHANNEL, ordered, attributes, _runs(sorted(missing)))
+
+
+_BY_CHANNEL = "LutInterpolatedPerChannel"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The constants of a LutInterpolated, and on ``SEEN`` codes how far it is from the full
+    table: by how many steps at most, and the mean of their squares; which have no result.
+    """
+
+    constants: Mapping[str, Stored]
+    largest: int
+    noise: float
+    missing: Sequence[int]
+
+
+@lru_cache(maxsize=1 << 12)
+def _row(text: str, x: Quantization, y: Quantization, target: Target) -> _Row:
+    """That of one channel: who places asks, and who integerizes."""
+    function = Function.from_text(text)
+    table, missing = _tabulated(function, x, y, target)
+    constants, gaps = _measured(function, x, y, table, target, "adjusted")
+    seen = np.abs(codes(x).astype(np.int64)) <= SEEN
+    if y.dtype == "int16":
+        seen &= np.abs(table.astype(np.int64)) <= SEEN
+    gaps = gaps[seen] if seen.any() else gaps
+    return _Row(constants, int(gaps.max()), float(np.square(gaps).mean()), missing)
+
+
+def _tabulated(
+    function: Function, x: Quantization, y: Quantization, target: Target
+) -> tuple[Stored, list[int]]:
+    """All entries, and the codes without a result. Raises ModelError if all are."""
     table, missing = tabulate(function, x, y, target.table_rules)
     if len(missing) == table.size:
         raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
-    undefined = _runs(missing)
-    constants = knotted(function, x, y, rules=target.table_rules)
-    attributes = {"rounding": quotient_rounding(target)}
-    found = OPS["LutInterpolated"].reference(codes(x), **constants, **attributes)
-    if np.abs(found.astype(np.int64) - table).max() <= NEAR[y.dtype]:
-        return Lookup("LutInterpolated", constants, attributes, undefined)
-    return Lookup("Lut16", {"table": table}, {}, undefined)
+    return table, missing
+
+
+def _measured(
+    function: Function,
+    x: Quantization,
+    y: Quantization,
+    table: Stored,
+    target: Target,
+    knots: Knots = "plain",
+) -> tuple[dict[str, Stored], NDArray[np.int64]]:
+    """The constants of a LutInterpolated, and how far it is from ``table`` on each code."""
+    constants = knotted(function, x, y, knots, target.table_rules)
+    rounding = quotient_rounding(target)
+    found = OPS["LutInterpolated"].reference(codes(x), **constants, rounding=rounding)
+    return constants, np.abs(found.astype(np.int64) - table)
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:

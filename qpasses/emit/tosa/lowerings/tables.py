@@ -1,5 +1,6 @@
 """Tables: of one tensor by ``table``, of channels and of two tensors by ``gather``."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,27 +54,50 @@ def lut_interpolated(to: Lowering, node: Node) -> None:
     to.write(node.outputs[0], to.ended(level.saturated(), UNCHANGED, given), laid.order)
 
 
-def by_code(entries: NDArray[Any], index: np.dtype[Any]) -> NDArray[np.int8]:
-    """Entries [..., 256] by byte of the code, as int8, from the code -128 on.
+def by_code(entries: NDArray[Any], index: np.dtype[Any]) -> NDArray[Any]:
+    """Entries [..., 256] by byte of the code, as int8 or int32, from the code -128 on.
 
     A byte of uint8 is 128 higher as it is stored here, one of int8 as it is.
     """
-    stored = (entries.astype(np.int16) - offset(entries.dtype)).astype(np.int8)
+    held = np.int32 if entries.dtype == np.int16 else np.int8
+    stored = (entries.astype(np.int32) - offset(entries.dtype)).astype(held)
     return stored if index == np.uint8 else np.roll(stored, _CODES // 2, axis=-1)
 
 
 def lut_per_channel(to: Lowering, node: Node) -> None:
     """One table behind the other, looked up at 256 * channel + code."""
-    x, given = node.inputs[0], to.constants(node)
-    tables, rank = given["tables"], len(to.shape(x))
-    axis, order = int(node.attrs["axis"]) % rank, to.laid(x).order
-    value = to.read(x, order)
-    entries = by_code(tables, x.dtype).reshape(-1)
-    shape = [len(tables) if each == axis else 1 for each in order]
-    first = np.arange(len(tables)).reshape(shape) * _CODES + _CODES // 2
-    start = to.program.constant(first, "int32")
+    x, tables = node.inputs[0], to.constants(node)["tables"]
+    order = to.laid(x).order
+    value, entries = to.read(x, order), by_code(tables, x.dtype).reshape(-1)
+    start = _starts(to, node, _CODES, _CODES // 2, order)
     places = to.program.elementwise("add", to.program.cast(value, "i32"), start)
-    to.write(node.outputs[0], gathered(to, entries, places, "int8"), order)
+    to.write(node.outputs[0], gathered(to, entries, places, entries.dtype.name), order)
+
+
+def lut_interpolated_per_channel(to: Lowering, node: Node) -> None:
+    """The same of two entries by ``gather``, and the line between them."""
+    given, laid, program = to.constants(node), to.laid(node.inputs[0]), to.program
+    value, tables = to.read(node.inputs[0], laid.order), given["tables"].astype(np.int64)
+    start = _starts(to, node, _SEGMENTS, _SEGMENTS // 2, laid.order)
+    place = program.elementwise("add", program.right_shift(value, 7), start)
+    rows = tables[:, :-1].reshape(-1), np.diff(tables).reshape(-1)
+    low, rise = (looked_up(to, each, place) for each in rows)
+    part = Wide.of(program, program.masked(value, 127), 0, 127)
+    level = (low.times(128) + rise * part).rounded(int(given["shift"]), node.attrs["rounding"])
+    to.write(node.outputs[0], to.ended(level.saturated(), UNCHANGED, given), laid.order)
+
+
+_SEGMENTS = 512
+
+
+def _starts(
+    to: Lowering, node: Node, entries: int, middle: int, order: Sequence[int]
+) -> Value:
+    """Where the code 0 of each channel lies in tables of so many ``entries``."""
+    channels, rank = len(to.constants(node)["tables"]), len(to.shape(node.inputs[0]))
+    axis = int(node.attrs["axis"]) % rank
+    shape = [channels if each == axis else 1 for each in order]
+    return to.program.constant(np.arange(channels).reshape(shape) * entries + middle, "int32")
 
 
 def gathered(to: Lowering, entries: NDArray[Any], places: Value, dtype: str) -> Value:
@@ -124,6 +148,7 @@ LOWERINGS = {
     "Lut": lut,
     "Lut16": lut,
     "LutInterpolated": lut_interpolated,
+    "LutInterpolatedPerChannel": lut_interpolated_per_channel,
     "LutPair": lut_pair,
     "LutPerChannel": lut_per_channel,
 }
