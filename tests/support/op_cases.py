@@ -295,18 +295,41 @@ def conv_attributes(draw, kernel, group):
     return attributes, size
 
 
+def zero_of(rng, dtype):
+    """That of words is 0."""
+    return np.array(0, dtype) if dtype == np.int16 else zero_point(rng, dtype)
+
+
+def ends_of_sums(draw, rng, dtype, w, x_zero):
+    """Bias, multipliers and ends of a sum of products, and the attributes that go with them.
+
+    Where x or y has 16 bits multipliers have so few that double holds all products.
+    """
+    is_wide = x_zero.dtype == np.int16
+    to_words = draw(st.booleans()) if is_wide else rng.random() < 0.2
+    y = np.dtype(np.int16) if to_words else dtype
+    outputs, inner = w
+    bias, multiplier, shift = bias_and_scale(rng, outputs, inner)
+    last = output_ends(rng, y)
+    if not is_wide and not to_words:
+        return [bias, multiplier, shift, *last], rests_of(draw, rng, bias, multiplier)
+    if to_words:
+        last[0][...] = 0
+    return [bias, multiplier >> 11, shift, *last], {"rounding": draw(rounding)}
+
+
 @st.composite
 def int_conv(draw):
     rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    x_type = np.dtype(np.int16) if rng.random() < 0.2 else dtype
     groups = [(1, 1), (1, 3), (1, 16), (2, 2), (4, 1), (16, 1)]
     kernel, (group, inner) = draw(window), draw(st.sampled_from(groups))
     attributes, size = draw(conv_attributes(kernel, group))
-    zeros = zero_point(rng, dtype), zero_point(rng, w_type)
+    zeros = zero_of(rng, x_type), zero_point(rng, w_type)
     x = codes(rng, (draw(st.integers(1, 2)), group * inner, *size), zeros[0])
     w = weight_codes(rng, (group * draw(st.integers(1, 2)), inner, *kernel), zeros[1])
-    rest = *bias_and_scale(rng, len(w), w[0].size), *output_ends(rng, dtype)
-    inputs = [x, zeros[0], w, zeros[1], *rest]
-    return Case(inputs, attributes | rests_of(draw, rng, *rest[:2]))
+    rest, more = ends_of_sums(draw, rng, dtype, (len(w), w[0].size), zeros[0])
+    return Case([x, zeros[0], w, zeros[1], *rest], attributes | more)
 
 
 @st.composite
@@ -333,18 +356,18 @@ def int_conv_per_channel(draw):
 @st.composite
 def int_gemm(draw):
     rng, dtype, w_type = draw(generator), draw(stored_type), draw(stored_type)
+    x_type = np.dtype(np.int16) if rng.random() < 0.2 else dtype
     rows = draw(st.lists(st.sampled_from([1, 2, 3, 4, 0]), min_size=1, max_size=3))
     inner = draw(st.integers(1, 6) | st.sampled_from([33, 64]))
     columns = draw(st.integers(1, 9) | st.just(32))
-    zeros = zero_point(rng, dtype), zero_point(rng, w_type)
+    zeros = zero_of(rng, x_type), zero_point(rng, w_type)
     x, w = codes(rng, (*rows, inner), zeros[0]), weight_codes(rng, (inner, columns), zeros[1])
-    rest = *bias_and_scale(rng, columns, inner), *output_ends(rng, dtype)
+    rest, more = ends_of_sums(draw, rng, dtype, (columns, inner), zeros[0])
     sizes = [*x.shape[:-1]]
     varying = [-1, *sizes[1:]] if sizes else [0]
     known = [{}, {"leading": [0]}, {"leading": sizes or [0]}, {"leading": varying}]
     leading = draw(st.sampled_from([*known, {"leading": [-1] * len(sizes) or [0]}]))
-    attributes = leading | rests_of(draw, rng, *rest[:2])
-    return Case([x, zeros[0], w, zeros[1], *rest], attributes)
+    return Case([x, zeros[0], w, zeros[1], *rest], leading | more)
 
 
 @st.composite
