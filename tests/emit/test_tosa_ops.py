@@ -82,6 +82,10 @@ def has_long_squares(inputs, attributes):
     return attributes["cells"] << 16 * inputs["x"].itemsize >= 1 << 30
 
 
+def reads_words(inputs, _attributes):
+    return inputs["x"].dtype == np.int16
+
+
 def multiplies_words(inputs, _attributes):
     return np.int16 in (inputs["a"].dtype, inputs["b"].dtype)
 
@@ -96,6 +100,7 @@ WRAPS = "its sums wrap as they are shifted to the left"
 REFUSED_AT_RANDOM = [
     (WRAPS, OPS, shifts_to_the_left),
     ("it multiplies 16-bit integers", ["IntMatMul"], multiplies_words),
+    ("it multiplies 16-bit integers", ["IntConv", "IntGemm"], reads_words),
     ("an average over three dimensions", ["IntCountedAveragePool"], is_over_volumes),
     ("an average of 16 bits", ["IntCountedAveragePool"], has_words),
     ("its windows read padding alone", WINDOWED, leaves_rows_behind_pads),

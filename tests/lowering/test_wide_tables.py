@@ -424,7 +424,7 @@ def test_a_record_of_16_bits_is_refused():
         for entry in value.metadata_props:
             replaced = {"qpasses.dtype": '"int16"', "qpasses.zero_point": "0"}
             entry.value = replaced.get(entry.key, entry.value)
-    with pytest.raises(ModelError, match="takes no 16 bits, which 'a_quantized' has"):
+    with pytest.raises(ModelError, match=r"takes no 16 bits, which '._quantized' has"):
         read_integer_model(made, "m")
 
 

@@ -313,7 +313,7 @@ def test_a_clamp_inside_the_type_takes_the_clamped_kernel(name):
 @pytest.mark.parametrize("name", ["IntConv", "IntGemm", "IntMatMul"])
 def test_int8_activations_run_on_the_kernel_for_uint8(name, w_zero):
     ends = {"y_min": np.array(-128, np.int8), "y_max": np.array(127, np.int8)}
-    ends["x_zero"] = np.array(0, np.int8)
+    ends |= {f"{end}_zero": np.array(0, np.int8) for end in "abxy"}
     inside = ends | {"y_min": np.array(0, np.int8)}
     body, attributes = OPS[name].body, {"rounding": "half_to_even"}
     whole = body("onnxruntime", ends | {"w_zero": w_zero}, attributes)

@@ -18,6 +18,7 @@ from qpasses.ir.graph import Node
 def int_conv(to: Lowering, node: Node) -> None:
     """conv2d, depthwise_conv2d or conv3d, then RESCALE; groups are taken apart."""
     given, x = to.constants(node), node.inputs[0]
+    _must_be_bytes(given["x_zero"])
     rank = len(to.shape(x))
     value = to.read(x, channels_last(rank))
     weights = given["w"]
@@ -45,6 +46,12 @@ def int_conv(to: Lowering, node: Node) -> None:
     if rank == 3:
         codes = to.program.reshape(codes, (codes.shape[0], *codes.shape[2:]))
     to.write(node.outputs[0], codes, channels_last(rank))
+
+
+def _must_be_bytes(*zeros: NDArray[np.generic]) -> None:
+    """Raise RefusedError for zero points of words, whose sums TOSA has in int48."""
+    if any(zero.dtype == np.int16 for zero in zeros):
+        raise RefusedError("it multiplies 16-bit integers, whose sums leave int32")
 
 
 Geometry = tuple[list[tuple[int, int]], list[int], list[int]]
@@ -181,6 +188,7 @@ def _convolution(
 def int_gemm(to: Lowering, node: Node) -> None:
     """A convolution of rows by a kernel of one, as TOSA says fully connected."""
     given, x = to.constants(node), node.inputs[0]
+    _must_be_bytes(given["x_zero"])
     shape, weights = to.shape(x), given["w"]
     rows = prod(shape[:-1])
     value = to.program.reshape(to.read(x), (rows, 1, 1, shape[-1]))
@@ -204,8 +212,7 @@ def int_mat_mul(to: Lowering, node: Node) -> None:
     a, b = (to.read(node.inputs[place]) for place in (0, 2))
     if min(len(a.shape), len(b.shape)) < 2:
         raise RefusedError("it multiplies a vector")
-    if np.int16 in (given["a_zero"].dtype, given["b_zero"].dtype):
-        raise RefusedError("it multiplies 16-bit integers, whose sums leave int32")
+    _must_be_bytes(given["a_zero"], given["b_zero"])
     leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     sides = []
     for side in (a, b):
