@@ -67,7 +67,7 @@ def on_all_codes(made, x):
 
 
 @every_end
-@pytest.mark.parametrize("curve", CURVES.keys() - {"none"})
+@pytest.mark.parametrize("curve", [each for each in CURVES if each != "none"])
 def test_a_chain_is_one_table_that_holds_what_float_computes(x, y, curve):
     original = between(x, y, CURVES[curve])
     result = quantize(original, FEEDS)
