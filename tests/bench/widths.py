@@ -198,9 +198,10 @@ latency of compiled kernels over float's.
 
 
 def main() -> None:
-    """``python -m tests.bench.widths [MODEL ...]``."""
+    """``python -m tests.bench.widths [MODEL ...] [--document]``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", nargs="*")
+    parser.add_argument("--document", action="store_true", help="write it of these alone")
     asked = parser.parse_args()
     known = {each.name: each for each in entries() if each.present}
     if unknown := set(asked.model) - known.keys():
@@ -211,8 +212,8 @@ def main() -> None:
     for row in rows:
         shown.add_row(*row.cells())
     Console(width=None if sys.stdout.isatty() else 240).print(shown)
-    if not asked.model:
-        drawn = [known[name] for name in CURVES if name in known]
+    if asked.document or not asked.model:
+        drawn = [known[name] for name in CURVES if name in {each.name for each in chosen}]
         points = [point for each in drawn for point in curve(each)]
         PICTURE.write_text(picture(points), "utf-8")
         DOCUMENT.write_text(document(rows, points), "utf-8")
