@@ -29,7 +29,7 @@ DOCUMENT, PICTURE = ROOT / "docs" / "widths.md", ROOT / "docs" / "widths.svg"
 
 STEPS = "fast", "balanced", "best"
 
-CURVES = ("cifar10_resnet20", "fsanet_1x1", "kwt1_transformer", "nanodet_m", "vit_pgd_2_3_16")
+CURVES = ("cifar10_resnet20", "digits_vit", "fsanet_1x1", "kwt1_transformer", "vit_pgd_2_3_16")
 """Of these the curve is drawn."""
 
 _STEP_DB, _POINTS = 3.0, 5

@@ -310,7 +310,7 @@ def _constant(row, name, kind):
     ends = {each["input"]: each["type"] for each in row["inputs"]}
     result = row["outputs"][0]["type"]
     of_tensor = ends.get(name.partition("_")[0], result)
-    types = {"T": result, "Y": result, "S": of_tensor, "W": "int8"}
+    types = {"T": result, "Y": result, "S": of_tensor, "X": of_tensor, "W": "int8"}
     declared = OPS[kind].inputs[name].type
     return np.array(row["constants"][name], types.get(declared, declared))
 

@@ -151,6 +151,11 @@ CASES = {
     "a free size": (of_free_size, (1, 4, 8, 8), {}),
     "a block": (block, (1, 5, 8), {"softmax": "shiftmax", "gelu": "shift"}),
     "channels": (channel_net, (1, 3, 8, 8), {"activation_scales": "per-channel"}),
+    "channels of 16 bits": (
+        channel_net,
+        (1, 3, 8, 8),
+        {"activation_scales": "per-channel", "tensor_types": [".*=int16"]},
+    ),
     "16 bits": (words, (1, 4), {}),
     "a quotient of words": (divided, (1, 4, 8), {"tensor_types": [".*=int16"]}),
     "moves of 16 bits": (moves, (1, 4, 8, 8), {"tensor_types": [".*=int16"]}),
