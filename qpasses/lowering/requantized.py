@@ -115,6 +115,8 @@ def emit_requantized(
             f"{amount}, int{bits} ends at {1 << (bits - 1)}: fewer bits of "
             "weights, or parts that are added, would hold it"
         )
+    if bits == WORD_SUM_BITS and not _holds_bias(given):
+        return Declined(f"{node.op} reads 16 bits and has a stored bias beyond 2**30")
     clamps = replaced.absorbed
     bounds = clamp(clamps, y) if isinstance(y, Quantization) else common_clamp(clamps, y)
     if bounds is None:
@@ -170,6 +172,12 @@ def _sum_bits(op: str, given: Mapping[str, NDArray[Any]], target: Target) -> int
     if not has_words(given, {}):
         return min(target.accumulator_bits, 32)
     return MATRIX_BITS if op == "IntMatMul" else WORD_SUM_BITS
+
+
+def _holds_bias(given: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether int32 holds the bias and the sum of the lower plane, which is below 2**30."""
+    bias = given.get("bias", np.zeros(0)).astype(np.int64)
+    return not (np.abs(bias) > 1 << 30).any()
 
 
 def _choice(

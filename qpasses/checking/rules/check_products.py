@@ -342,6 +342,9 @@ def check_requantized(
     bits = _sum_bits(site)
     if not reachable.fits(bits):
         raise DifferenceError(f"its accumulator can leave int{bits}")
+    bias = site.given.get("bias", np.zeros(0)).astype(np.int64)
+    if bits == 38 and (np.abs(bias) > 1 << 30).any():
+        raise DifferenceError("its bias can leave int32 beside sums of the lower 8 bits")
     if has_words:
         if attributes["rounding"] in LAST_STEP:
             raise DifferenceError("its target rounds twice, which takes sums of 32 bits")
