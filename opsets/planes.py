@@ -3,13 +3,10 @@
 The two planes are uint8: ``high`` with zero point 128 holds -128 to 127, ``low`` with zero
 point 0 holds 0 to 255. Products of two of them saturate in no kernel, and a sum of n of them
 is at most n * 255**2: int32 holds that of 33,025. Padding with the zero points is padding with
-the word 0. A sum of planes is joined in double, which holds every word sum below 2**53.
+the word 0.
 """
 
 from opsets.fragments import fragment
-
-LONGEST = 33_025
-"""So many products of two planes int32 holds the sum of, whatever they are."""
 
 PLANES = fragment("""
 planes (x) => (high, high_zero, low, low_zero) {
@@ -29,18 +26,3 @@ planes (x) => (high, high_zero, low, low_zero) {
 }
 """)
 """The planes of int16 ``x``, whose zero point is 0, and their zero points."""
-
-JOINED = fragment("""
-joined (high_acc, low_acc) => (acc) {
-    # int32 sums of products with either plane; Max: onnxruntime 1.31 fuses MatMulInteger, Cast
-    # and Mul for float alone, and fails on double
-    lowest    = Constant <value = int32 {-2147483648}> ()
-    high_sum  = Max (high_acc, lowest)
-    high_real = Cast <to = 11> (high_sum)                                  # 11 is DOUBLE
-    low_real  = Cast <to = 11> (low_acc)
-    many      = Constant <value = double {256.0}> ()
-    high_part = Mul (high_real, many)
-    acc       = Add (high_part, low_real)
-}
-""")
-"""``acc``, a double: 256 times the int32 sums of the high plane and those of the low one."""

@@ -8,7 +8,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from opsets.fragments import Fragment
-from opsets.planes import JOINED, LONGEST, PLANES
+from opsets.planes import PLANES
 
 EVERY = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
 
@@ -33,15 +33,3 @@ def test_planes_of_every_word_are_bytes_that_make_it_again() -> None:
     ]
     np.testing.assert_array_equal(256 * levels[0] + levels[1], EVERY)
     assert [int(high_zero), int(low_zero)] == [128, 0]
-
-
-def test_joined_sums_of_planes_are_exact_at_the_ends_of_int32() -> None:
-    ends = np.array([-(1 << 31), (1 << 31) - 1, -1, 0, 1], np.int32)
-    high, low = (each.ravel() for each in np.meshgrid(ends, ends))
-    signature = "(int32[N] high_acc, int32[N] low_acc) => (double[N] acc)"
-    (acc,) = run(JOINED, signature, high_acc=high, low_acc=low)
-    np.testing.assert_array_equal(acc, 256 * high.astype(np.int64) + low)
-
-
-def test_the_longest_sum_of_products_of_planes_fits_int32() -> None:
-    assert LONGEST * 255**2 < 1 << 31 <= (LONGEST + 1) * 255**2
