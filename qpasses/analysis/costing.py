@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic
 
 from calibration import Samples
 from calibration.collect import cores
@@ -18,22 +17,14 @@ from qpasses.ir.progress import Progress
 
 @dataclass(frozen=True)
 class Costs:
-    """Noise over signal at the outputs, the mean over them: these add up, if few saturate.
+    """Noise over signal at the outputs, the mean over them: these add up, about.
 
     ``tensors``: of each stored activation alone, by its name in the integer graph;
-    ``constants``: of weights and biases; ``whole``: of all that is stored. ``samples``: on so
-    many.
+    ``constants``: of weights and biases.
     """
 
     tensors: Mapping[str, float]
     constants: float
-    whole: float
-    samples: int
-
-    @property
-    def total(self) -> float:
-        """What all of them add up to."""
-        return self.constants + sum(self.tensors.values())
 
 
 def whole_of(pair: Pair, samples: Samples) -> float:
@@ -55,42 +46,32 @@ def whole_of(pair: Pair, samples: Samples) -> float:
     return whole.ratio or 0.0
 
 
-def costs_of(pair: Pair, samples: Samples, seconds: float, progress: Progress) -> Costs:
+def costs_of(pair: Pair, samples: Samples, progress: Progress) -> Costs:
     """What is stored costs at the float tensors that ``looked_at`` names.
 
-    Samples come one after the other for as many ``seconds``, one of them in any case. Raises
-    ModelError where a graph cannot be run.
+    Raises ModelError where a graph cannot be run.
     """
-    began, looked = monotonic(), looked_at(pair)
+    looked = looked_at(pair)
     worlds = Worlds(pair, looked)
     names = [name for name in looked if name in worlds.outputs]
-    heard = worlds.heard(names)
+    heard, steps = worlds.heard(names), worlds.steps
     places = [
         place
-        for place, step in enumerate(worlds.steps)
+        for place, step in enumerate(steps)
         if place in heard and (step.stored or step.has_constants)
     ]
     costs = {place: Noise(len(names)) for place in places}
-    whole, advance = Noise(len(names)), progress("measure what tensors cost", len(samples))
+    advance = progress("measure what tensors cost", len(samples))
     with ThreadPoolExecutor(cores()) as threads:
-        for number, (_, feed) in enumerate(samples):
-            if number and monotonic() - began > seconds:
-                advance()
-                continue
+        for _, feed in samples:
             with worlds.walk(feed, is_on=False) as real:
                 outputs = Outputs({name: real[worlds.outputs[name]] for name in names})
                 switched = partial(worlds.switched, values=real, is_on=False)
                 for place, changed in zip(places, threads.map(switched, places), strict=True):
                     costs[place].add(outputs.signal, outputs.noise(changed))
-            with worlds.walk(feed, is_on=True) as stored:
-                found = {name: stored[worlds.outputs[name]] for name in names}
-                whole.add(outputs.signal, outputs.noise(found))
             trim()
             advance()
-    steps = worlds.steps
     return Costs(
         {steps[k].stored: costs[k].ratio or 0.0 for k in places if steps[k].stored},
         sum(costs[k].ratio or 0.0 for k in places if not steps[k].stored),
-        whole.ratio or 0.0,
-        whole.samples,
     )

@@ -1,7 +1,7 @@
 """Widening: which tensors get 16 bits, by what each costs the outputs and its width in time.
 
-The noise that each tensor alone causes adds up at the outputs, so that the set for a goal is a
-sort: a model in 8 bits is walked through once, and made again with those that are chosen.
+The noise that each tensor alone causes adds up at the outputs, about, so that the set for a
+goal is a sort: a model in 8 bits is walked through once, and made again with those chosen.
 """
 
 import re
@@ -40,11 +40,11 @@ _LITTLE = 0.1
 _WALKED = 4
 """Samples on which costs are measured."""
 
-_SECONDS = 60.0
-"""So long they are at most, each time."""
+_PRODUCTS = 2e12
+"""Of a large one on fewer: so many products, if each tensor took a walk through all of it."""
 
 _MARGIN = 0.9
-"""Of the noise that is allowed: sums predict it to within half a decibel."""
+"""Of the noise that is allowed: sums of costs are 1 dB less than all at once, or 4 dB more."""
 
 _NUMBER = 16
 """A number that is stored takes the time of so many products."""
@@ -197,9 +197,11 @@ def _chosen(now: _Round, limit: _Limit, known: set[str]) -> dict[str, float]:
     made, pair = now.made, now.pair
     assert pair is not None, "there is an integer model"
     good = made.samples.without({*made.ranges.skipped, *now.judges.names})
-    some = (good if len(good) else now.judges).spread(_WALKED)
-    costs = costs_of(pair, some, _SECONDS, made.progress)
     record, able = pair.record, made.plan.tensors.keys() - known
+    time = _times(pair.integer, record, pair)
+    walked = int(_PRODUCTS / max(len(time) * sum(time.values()), 1.0))
+    some = (good if len(good) else now.judges).spread(max(1, min(walked, _WALKED)))
+    costs = costs_of(pair, some, made.progress)
     noise: dict[str, float] = {}
     stays = costs.constants
     for stored, ratio in costs.tensors.items():
@@ -210,7 +212,6 @@ def _chosen(now: _Round, limit: _Limit, known: set[str]) -> dict[str, float]:
             stays += ratio
     left = sum(noise.values())
     allowed = limit.of(left, stays)
-    time = _times(pair.integer, record, pair)
     order = sorted(noise, key=noise.__getitem__, reverse=True)
     if limit != _Limit():
         order = sorted(noise, key=lambda name: noise[name] / time[name], reverse=True)

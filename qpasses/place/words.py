@@ -56,8 +56,8 @@ NO_WORDS = Words()
 def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[str]) -> Words:
     """Which tensors of a plan have 16 bits; ``given``: those of which the model says it.
 
-    What a moving node moves has 16 bits on both sides, if onnxruntime can move them. Raises
-    UsageError for a rule of the user that matches no tensor.
+    What a moving node moves has 16 bits on both sides. Raises UsageError for a rule of the
+    user that matches no tensor.
     """
     types = types_of(settings.tensor_types, [*chosen.tensors])
     is_stream = settings.residual_type == WORD
