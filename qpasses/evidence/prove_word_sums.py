@@ -19,7 +19,9 @@ _STEPS = 1 << 10
 """So many steps of each channel are looked at, on both sides, the outermost ones too."""
 
 _PLANES_BITS = 38
-"""Sums of so many bits have planes that int32 holds."""
+"""Sums of so many bits have planes below 2**30, so that int32 holds them and ``_BIAS``."""
+
+_BIAS = 1 << 30
 
 
 def word_sums(
@@ -102,7 +104,9 @@ def _bound(
 def _too_large(given: Constants, reachable: Interval, is_portable: bool) -> str:
     """What no plane, or no number of the body, holds, or nothing."""
     reads_words = given["x_zero"].dtype == np.int16
-    if not reachable.fits(_PLANES_BITS if reads_words else 32):
+    biases = np.abs(given.get("bias", np.zeros(0)).astype(np.int64))
+    is_held = not reads_words or not (biases > _BIAS).any()
+    if not is_held or not reachable.fits(_PLANES_BITS if reads_words else 32):
         return "the accumulator can leave int32" + " in its planes" * reads_words
     products = abs(reachable.farthest()[1]) * largest_multiplier(given)
     return (

@@ -51,3 +51,5 @@ def test_the_checker_finds_a_larger_one(monkeypatch):
     found = verify(made.model, plain, FEEDS)
     assert found.verdict != "ok"
     assert "its bias can leave int32" in str(found.report)
+    (evidence,) = verify(made.model).report["evidence"]["nodes"]
+    assert evidence["problem"] == "the accumulator can leave int32 in its planes"
