@@ -247,6 +247,13 @@ class _Crew:
 
     def _take_samples(self, total: Accumulator) -> None:
         """Take in samples from the queue until it is empty or the work stops."""
+        try:
+            self._take_while_running(total)
+        except BaseException:
+            self._stop.set()  # the others end with the samples they are at
+            raise
+
+    def _take_while_running(self, total: Accumulator) -> None:
         while not self._stop.is_set():
             with self._lock:
                 positions = list(islice(self._queue, self._batch))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import qpasses
+from calibration.samples import Samples
 from opsets.errors import DataError
 from tests.support.commands import USAGE, assert_refused, run
 from tests.support.small_models import cnn, pictures, save
@@ -126,6 +127,16 @@ def test_a_run_may_be_interrupted_again_and_again_with_other_workers(bench):
         bench.stop_after(3, workers=workers)
     bench.calibrate()
     bench.assert_whole()
+
+
+def test_where_one_worker_stops_the_others_take_no_more_samples(bench, monkeypatch):
+    """However late the one that waits for them wakes."""
+    collecting, started, read = sys.modules["calibration.collect"], [], Samples.read
+    wait = collecting.wait
+    monkeypatch.setattr(collecting, "wait", lambda jobs, *_: (time.sleep(0.5), wait(jobs))[1])
+    monkeypatch.setattr(Samples, "read", lambda *of: (started.append(of[1]), read(*of))[1])
+    bench.stop_after(3, workers=2)
+    assert max(started) <= 3  # three were taken, and one was in work by the other
 
 
 def test_skipped_samples_are_remembered(bench):
