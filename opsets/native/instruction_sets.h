@@ -20,12 +20,17 @@ InstructionSet chosen_set();
     _Pragma("GCC push_options") \
     _Pragma("GCC target(\"avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi,avx512vnni,bmi,bmi2,lzcnt,fma,prefer-vector-width=512\")")
 #define END_SET _Pragma("GCC pop_options")
+/* Small: processors of the last ten years have another one. */
+#define BEGIN_PLAIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")")
+#define END_PLAIN END_SET
 /* A loop of the namespaces plain, avx2 and avx512, for what is chosen. */
 #define BEST(...)                                                                              \
     (chosen_set() == AVX512 ? avx512::__VA_ARGS__                                              \
      : chosen_set() == AVX2 ? avx2::__VA_ARGS__                                                \
                             : plain::__VA_ARGS__)
 #else
+#define BEGIN_PLAIN
+#define END_PLAIN
 #define QPASSES_SETS 1 /* plain ones, which on aarch64 are vectors of NEON */
 #define BEST(...) (plain::__VA_ARGS__)
 #endif

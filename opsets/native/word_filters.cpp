@@ -28,12 +28,39 @@ std::vector<int16_t> levels_of(const Tensor &w, int64_t zero, int64_t inputs, in
     return found;
 }
 
+/* So many words, and up to 7 more, which what is written next, or weights of zero, undo. */
+void copy_words(const int16_t *from, int64_t count, int16_t *to) {
+    constexpr int64_t SOME = 8;
+    for (int64_t k = 0; k < count; k += SOME)
+        std::memcpy(to + k, from + k, SOME * sizeof *to);
+}
+
 template <typename Item>
 std::vector<Item> part_of(const std::vector<Item> &all, int64_t first, int64_t count) {
     return {all.begin() + first, all.begin() + first + count};
 }
 
 } // namespace
+
+/* A picture with all cells that windows lie on, channels last. */
+struct WordFilters::Padded {
+    int64_t planes, rows, wide, channels;
+
+    Padded(const Geometry &given, int64_t channels)
+        : planes(given.depth().reach(given.depth().out)),
+          rows(given.height().reach(given.height().out)),
+          wide(given.width().reach(given.width().out)), channels(channels) {
+        must_be_from(wide * channels, 0, MOST / planes / rows, "a padded picture");
+    }
+
+    static constexpr int64_t MOST = int64_t{1} << 40;
+
+    int64_t size() const { return planes * rows * wide * channels; }
+
+    int64_t place(int64_t plane, int64_t row, int64_t cell) const {
+        return ((plane * rows + row) * wide + cell) * channels;
+    }
+};
 
 WordFilters::WordFilters(const Inputs &input, const Windows &windows, int64_t group,
                          const Requantization &rounding)
@@ -58,13 +85,7 @@ WordFilters::WordFilters(const Inputs &input, const Windows &windows, int64_t gr
     const std::vector<int64_t> biases(bias.as<int32_t>(), bias.as<int32_t>() + outputs_);
     const std::vector<int64_t> multipliers = numbers_of(input(5), outputs_);
     const std::vector<int64_t> shifts = numbers_of(input(6), outputs_);
-    const bool is_depthwise = inputs_ == 1 && outputs_ == group;
-    if (is_depthwise) {
-        each_cell_.resize(levels.size());
-        for (int64_t m = 0; m < outputs_; m++)
-            for (int64_t k = 0; k < cells; k++)
-                each_cell_[k * outputs_ + m] = levels[m * cells + k];
-    }
+    const bool is_depthwise = inputs_ == 1 && outputs_ == group && group > 1;
     const int64_t groups = is_depthwise ? 1 : group, outputs = outputs_ / groups;
     const int64_t length = is_depthwise ? 0 : cells * inputs_;
     for (int64_t g = 0; g < groups; g++)
@@ -73,6 +94,8 @@ WordFilters::WordFilters(const Inputs &input, const Windows &windows, int64_t gr
                              part_of(multipliers, g * outputs, outputs),
                              part_of(shifts, g * outputs, outputs), rounding, input(7).number(),
                              input(8).number(), input(9).number(), result_);
+    if (is_depthwise)
+        each_.emplace_back(levels, cells, groups_[0]);
 }
 
 void WordFilters::run(const Context &context) const {
@@ -90,8 +113,8 @@ void WordFilters::run(const Context &context) const {
     const int64_t windows = given.windows();
     if (x.shape[0] == 0 || windows == 0 || outputs_ == 0)
         return;
-    const std::vector<int16_t> pictures = channels_last(context, x);
-    const int64_t plane = static_cast<int64_t>(pictures.size()) / x.shape[0];
+    const Padded padded(given, channels);
+    const std::vector<int16_t> pictures = levels_of_pictures(context, x, given, padded);
     const int64_t each = outputs_ * (given.cells() * inputs_ + OUTPUT);
     const int64_t least = std::min(windows, WORK / each / 8 + 1);
     const int64_t parts = (windows + least - 1) / least;
@@ -99,12 +122,12 @@ void WordFilters::run(const Context &context) const {
     context.parallel(x.shape[0] * parts, [&](size_t number) {
         const int64_t part = static_cast<int64_t>(number), picture = part / parts;
         const int64_t first = part % parts * least, count = std::min(least, windows - first);
-        const int16_t *from = pictures.data() + picture * plane;
+        const int16_t *from = pictures.data() + picture * padded.size();
         char *to = y + picture * windows * outputs_ * bytes;
         if (windows_.is_last)
-            return windows_of(given, from, first, count, to + first * outputs_ * bytes);
+            return windows_of(given, padded, from, first, count, to + first * outputs_ * bytes);
         std::vector<char> last(count * outputs_ * bytes);
-        windows_of(given, from, first, count, last.data());
+        windows_of(given, padded, from, first, count, last.data());
         for (int64_t m = 0; m < outputs_; m++)
             for (int64_t k = 0; k < count; k++)
                 std::memcpy(to + (m * windows + first + k) * bytes,
@@ -112,88 +135,75 @@ void WordFilters::run(const Context &context) const {
     });
 }
 
-/* The levels of all pictures. */
-std::vector<int16_t> WordFilters::channels_last(const Context &context, const Tensor &x) const {
-    const int64_t channels = inputs_ * group_, size = static_cast<int64_t>(x.size());
-    const int64_t cells = size / x.shape[0] / channels;
-    std::vector<int16_t> found(size);
-    context.parallel(x.shape[0], [&](size_t picture) {
-        const int64_t first = static_cast<int64_t>(picture) * cells * channels;
-        const bool is_one = x_zeros_.size() == 1;
-        if (windows_.is_last) {
-            to_words(x, first, cells * channels, is_one ? x_zeros_[0] : 0, found.data() + first);
-            for (int64_t k = 0; !is_one && k < cells * channels; k++)
-                found[first + k] = static_cast<int16_t>(found[first + k] - x_zeros_[k % channels]);
+/* The levels of all pictures, channels last, with zeros around them. */
+std::vector<int16_t> WordFilters::levels_of_pictures(const Context &context, const Tensor &x,
+                                                     const Geometry &given,
+                                                     const Padded &padded) const {
+    const WindowAxis &depth = given.depth(), &height = given.height(), &width = given.width();
+    const int64_t channels = inputs_ * group_;
+    const int64_t inside = std::min(width.size, std::max<int64_t>(padded.wide - width.before, 0));
+    std::vector<int16_t> found(x.shape[0] * padded.size() + CellSums::BEHIND);
+    context.parallel(x.shape[0] * depth.size, [&](size_t number) {
+        const int64_t plane = static_cast<int64_t>(number) % depth.size + depth.before;
+        const int64_t picture = static_cast<int64_t>(number) / depth.size;
+        if (plane >= padded.planes)
             return;
-        }
-        std::vector<int16_t> plane(cells);
-        for (int64_t c = 0; c < channels; c++) {
-            to_words(x, first + c * cells, cells, x_zeros_[is_one ? 0 : c], plane.data());
-            for (int64_t k = 0; k < cells; k++)
-                found[first + k * channels + c] = plane[k];
+        std::vector<int16_t> row(windows_.is_last ? 0 : inside);
+        for (int64_t r = 0; r < height.size && r + height.before < padded.rows; r++) {
+            const int64_t first = (static_cast<int64_t>(number) * height.size + r) * width.size;
+            int16_t *to = found.data() + picture * padded.size() +
+                          padded.place(plane, r + height.before, width.before);
+            if (windows_.is_last) {
+                to_words(x, first * channels, inside * channels,
+                         x_zeros_.size() == 1 ? x_zeros_[0] : 0, to);
+                for (int64_t k = 0; x_zeros_.size() > 1 && k < inside * channels; k++)
+                    to[k] = static_cast<int16_t>(to[k] - x_zeros_[k % channels]);
+                continue;
+            }
+            const int64_t cells = depth.size * height.size * width.size;
+            for (int64_t c = 0; c < channels; c++) {
+                to_words(x, first + (picture * (channels - 1) + c) * cells, inside,
+                         x_zeros_[x_zeros_.size() == 1 ? 0 : c], row.data());
+                for (int64_t k = 0; k < inside; k++)
+                    to[k * channels + c] = row[k];
+            }
         }
     });
     return found;
 }
 
-/* work(cell, place) for each cell of a window that lies in the picture. */
-template <typename Work>
-void WordFilters::cells_of(const Geometry &given, int64_t window, Work work) const {
+/* The results of some windows of a picture, channels last. */
+void WordFilters::windows_of(const Geometry &given, const Padded &padded, const int16_t *picture,
+                             int64_t first, int64_t count, char *y) const {
     const WindowAxis &depth = given.depth(), &height = given.height(), &width = given.width();
-    const int64_t w = window % width.out, rest = window / width.out;
-    const int64_t h = rest % height.out, d = rest / height.out;
-    int64_t cell = 0;
+    const size_t bytes = bytes_of(result_);
+    std::vector<const int16_t *> windows;
+    for (int64_t n = first; n < first + count; n++) {
+        const int64_t rest = n / width.out;
+        windows.push_back(picture + padded.place(rest / height.out * depth.stride,
+                                                 rest % height.out * height.stride,
+                                                 n % width.out * width.stride));
+    }
+    const bool is_row = group_ == 1 && width.dilation == 1; /* its cells lie side by side */
+    const int64_t joined = is_row ? width.kernel : 1, run = joined * inputs_;
+    std::vector<int64_t> places;
     for (int64_t i = 0; i < depth.kernel; i++)
         for (int64_t j = 0; j < height.kernel; j++)
-            for (int64_t k = 0; k < width.kernel; k++, cell++) {
-                const int64_t p = depth.place_of(d, i), r = height.place_of(h, j);
-                const int64_t q = width.place_of(w, k);
-                if (p >= 0 && p < depth.size && r >= 0 && r < height.size && q >= 0 &&
-                    q < width.size)
-                    work(cell, (p * height.size + r) * width.size + q);
-            }
-}
-
-/* The results of some windows of a picture, channels last. */
-void WordFilters::windows_of(const Geometry &given, const int16_t *picture, int64_t first,
-                             int64_t count, char *y) const {
-    const int64_t channels = inputs_ * group_;
-    const size_t bytes = bytes_of(result_);
-    if (!each_cell_.empty()) {
-        constexpr int64_t MOST = 256; /* cells whose sum int32 holds */
-        std::vector<int64_t> sums(outputs_);
-        std::vector<int32_t> some(outputs_);
-        const auto take = [&] {
-            for (int64_t c = 0; c < channels; c++)
-                sums[c] += some[c];
-            std::fill(some.begin(), some.end(), 0);
-        };
-        for (int64_t n = 0; n < count; n++) {
-            std::fill(sums.begin(), sums.end(), 0);
-            int64_t cells = 0;
-            cells_of(given, first + n, [&](int64_t cell, int64_t place) {
-                add_cell(picture + place * channels, each_cell_.data() + cell * outputs_, channels,
-                         some.data());
-                if (++cells % MOST == 0)
-                    take();
-            });
-            take();
-            groups_[0].store(sums.data(), y + n * outputs_ * bytes);
-        }
-        return;
-    }
+            for (int64_t k = 0; k < width.kernel; k += joined)
+                places.push_back(padded.place(i * depth.dilation, j * height.dilation,
+                                              k * width.dilation));
+    if (!each_.empty())
+        return each_[0].run(windows, places, y, outputs_ * bytes);
     constexpr int64_t SOME = 24; /* windows whose rows lie in the caches */
     const int64_t deep = groups_[0].deep(), outputs = groups_[0].outputs();
-    std::vector<int16_t> rows(SOME * deep);
+    std::vector<int16_t> rows(SOME * deep + CellSums::BEHIND);
     for (int64_t n = 0; n < count; n += SOME) {
         const int64_t some = std::min(SOME, count - n);
         for (int64_t g = 0; g < group_; g++) {
-            std::fill(rows.begin(), rows.end(), 0);
             for (int64_t r = 0; r < some; r++)
-                cells_of(given, first + n + r, [&](int64_t cell, int64_t place) {
-                    std::copy_n(picture + place * channels + g * inputs_, inputs_,
-                                rows.data() + r * deep + cell * inputs_);
-                });
+                for (size_t k = 0; k < places.size(); k++)
+                    copy_words(windows[n + r] + places[k] + g * inputs_, run,
+                               rows.data() + r * deep + k * run);
             groups_[g].run(rows.data(), some, y + (n * outputs_ + g * outputs) * bytes, outputs_);
         }
     }

@@ -23,14 +23,14 @@ class WordFilters {
     int64_t group_, inputs_, outputs_; /* channels of one group; outputs of all */
     std::vector<int64_t> x_zeros_; /* one, or one for each channel */
     Type result_;
-    std::vector<WordSums> groups_;   /* one, of all outputs, where each reads one channel */
-    std::vector<int16_t> each_cell_; /* [cells, channels], of such ones */
+    std::vector<WordSums> groups_; /* one, of all outputs, where each reads one channel */
+    std::vector<CellSums> each_;   /* of such ones */
 
-    std::vector<int16_t> channels_last(const Context &context, const Tensor &x) const;
-    void windows_of(const Geometry &given, const int16_t *picture, int64_t first, int64_t count,
-                    char *y) const;
-    template <typename Work>
-    void cells_of(const Geometry &given, int64_t window, Work work) const;
+    struct Padded;
+    std::vector<int16_t> levels_of_pictures(const Context &context, const Tensor &x,
+                                            const Geometry &given, const Padded &padded) const;
+    void windows_of(const Geometry &given, const Padded &padded, const int16_t *picture,
+                    int64_t first, int64_t count, char *y) const;
 };
 
 } // namespace qpasses

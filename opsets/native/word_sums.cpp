@@ -13,18 +13,18 @@
 namespace qpasses {
 namespace {
 
-constexpr int MOST = 8; /* rows at once */
+constexpr int AT_ONCE = 8; /* rows */
 constexpr int64_t PANEL = 16; /* outputs whose weights lie side by side, in pairs */
 constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: less than 2**31 more is rounded */
 
 typedef int32_t Lanes __attribute__((vector_size(4 * PANEL)));
+typedef int16_t Words __attribute__((vector_size(2 * PANEL)));
 
 namespace plain {
 constexpr int MOST_ROWS = 2;
 
-inline void add(Lanes &sums, const Lanes &pairs, int32_t pair) {
-    const int32_t first = static_cast<int16_t>(pair), second = pair >> 16;
-    sums += ((pairs << 16) >> 16) * first + (pairs >> 16) * second;
+inline void add(Lanes &sums, const Lanes &pairs, const Lanes &others) {
+    sums += ((pairs << 16) >> 16) * ((others << 16) >> 16) + (pairs >> 16) * (others >> 16);
 }
 #include "word_sum_loops.h"
 }
@@ -33,13 +33,13 @@ BEGIN_AVX2
 namespace avx2 {
 constexpr int MOST_ROWS = 2;
 
-inline void add(Lanes &sums, const Lanes &pairs, int32_t pair) {
-    const __m256i both = _mm256_set1_epi32(pair);
-    __m256i part[2], found[2];
+inline void add(Lanes &sums, const Lanes &pairs, const Lanes &others) {
+    __m256i part[2], other[2], found[2];
     __builtin_memcpy(part, &pairs, sizeof part);
+    __builtin_memcpy(other, &others, sizeof other);
     __builtin_memcpy(found, &sums, sizeof found);
     for (int k = 0; k < 2; k++)
-        found[k] = _mm256_add_epi32(found[k], _mm256_madd_epi16(part[k], both));
+        found[k] = _mm256_add_epi32(found[k], _mm256_madd_epi16(part[k], other[k]));
     __builtin_memcpy(&sums, found, sizeof sums);
 }
 #include "word_sum_loops.h"
@@ -49,8 +49,8 @@ BEGIN_AVX512
 namespace avx512 {
 constexpr int MOST_ROWS = 6;
 
-inline void add(Lanes &sums, const Lanes &pairs, int32_t pair) {
-    sums = (Lanes)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)pairs, _mm512_set1_epi32(pair));
+inline void add(Lanes &sums, const Lanes &pairs, const Lanes &others) {
+    sums = (Lanes)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)pairs, (__m512i)others);
 }
 #include "word_sum_loops.h"
 }
@@ -59,7 +59,8 @@ END_SET
 
 } // namespace
 
-WordSums::WordSums(const std::vector<int16_t> &weights, int64_t length, std::vector<int64_t> bias,
+WordSums::WordSums(const std::vector<int16_t> &weights, int64_t length,
+                   const std::vector<int64_t> &bias,
                    const std::vector<int64_t> &multiplier, const std::vector<int64_t> &shift,
                    const Requantization &how, int64_t zero, int64_t least, int64_t most,
                    Type result)
@@ -68,7 +69,7 @@ WordSums::WordSums(const std::vector<int16_t> &weights, int64_t length, std::vec
         fail("sums of words that are rounded twice");
     for (int64_t each : {zero, least, most})
         must_be_from(each, -0x8000, 0x7fff, "an end of codes");
-    levels_ = {std::move(bias),
+    levels_ = {{bias.begin(), bias.end()},
                {},
                static_cast<double>(least - zero),
                static_cast<double>(most - zero),
@@ -93,7 +94,7 @@ void WordSums::run(const int16_t *rows, int64_t count, void *y, int64_t y_step) 
     of_bits(result_, "sums of words", [&](auto code) {
         using Y = decltype(code);
         const auto store = BEST(store_levels<Y>);
-        int64_t sums[MOST * 2 * PANEL];
+        double sums[AT_ONCE * 2 * PANEL];
         for (int64_t first = 0; first < outputs();) {
             const int64_t wide = outputs() - first > PANEL ? 2 * PANEL : PANEL;
             const int64_t some = std::min(wide, outputs() - first);
@@ -111,15 +112,29 @@ void WordSums::run(const int16_t *rows, int64_t count, void *y, int64_t y_step) 
     });
 }
 
-void WordSums::store(const int64_t *sums, void *y) const {
+CellSums::CellSums(const std::vector<int16_t> &weights, int64_t cells, const WordSums &after)
+    : channels_(after.outputs()), step_((channels_ + PANEL - 1) / PANEL * PANEL),
+      weights_(cells * step_), after_(after) {
+    for (int64_t m = 0; m < channels_; m++)
+        for (int64_t k = 0; k < cells; k++)
+            weights_[k * step_ + m] = static_cast<uint16_t>(weights[m * cells + k]);
+}
+
+void CellSums::run(const std::vector<const int16_t *> &windows, const std::vector<int64_t> &places,
+                   char *y, int64_t y_step) const {
+    std::vector<double> sums(step_);
+    for (size_t n = 0; n < windows.size(); n++) {
+        BEST(sums_of_cells)(windows[n], places.data(), places.size(), weights_.data(), channels_,
+                            sums.data());
+        after_.store(sums.data(), y + n * y_step);
+    }
+}
+
+void WordSums::store(const double *sums, void *y) const {
     of_bits(result_, "sums of words", [&](auto code) {
         BEST(store_levels<decltype(code)>)(levels_, sums, 0, outputs(),
                                            static_cast<decltype(code) *>(y));
     });
-}
-
-void add_cell(const int16_t *x, const int16_t *w, int64_t count, int32_t *sums) {
-    BEST(add_cell)(x, w, count, sums);
 }
 
 void to_words(const Tensor &x, int64_t first, int64_t count, int64_t zero, int16_t *to) {

@@ -12,8 +12,7 @@ namespace qpasses {
 /* What becomes of the sums of outputs: codes from ``low`` to ``high``, as levels. A level in the
    middle goes ``up``, or ``away`` from zero, or to the even one. */
 struct Levels {
-    std::vector<int64_t> bias;
-    std::vector<double> scale;
+    std::vector<double> bias, scale;
     double low, high, up, away;
     int32_t zero;
 };
@@ -23,7 +22,7 @@ class WordSums {
   public:
     /* ``weights`` [outputs, length], less their zero point. The multipliers and shifts, and the
        bias of each output; the zero point and the ends of codes of the result. */
-    WordSums(const std::vector<int16_t> &weights, int64_t length, std::vector<int64_t> bias,
+    WordSums(const std::vector<int16_t> &weights, int64_t length, const std::vector<int64_t> &bias,
              const std::vector<int64_t> &multiplier, const std::vector<int64_t> &shift,
              const Requantization &how, int64_t zero, int64_t least, int64_t most, Type result);
 
@@ -33,8 +32,8 @@ class WordSums {
     /* The codes of so many rows, which follow each other; the results lie ``y_step`` apart. */
     void run(const int16_t *rows, int64_t count, void *y, int64_t y_step) const;
 
-    /* The codes of the sums of all outputs. */
-    void store(const int64_t *sums, void *y) const;
+    /* The codes of the sums of all outputs, which are whole. */
+    void store(const double *sums, void *y) const;
 
   private:
     int64_t deep_;
@@ -43,9 +42,24 @@ class WordSums {
     Type result_;
 };
 
-/* Sums of one cell of windows whose channels have their own weights, added to those before:
-   int32 holds 256 of them. */
-void add_cell(const int16_t *x, const int16_t *w, int64_t count, int32_t *sums);
+/* Weights of windows whose channels have their own, and what becomes of their sums. */
+class CellSums {
+  public:
+    static constexpr int64_t BEHIND = 16; /* words that may be read behind the last cell */
+
+    /* ``weights`` [channels, cells], less their zero point; ``after`` says the rest. */
+    CellSums(const std::vector<int16_t> &weights, int64_t cells, const WordSums &after);
+
+    /* The codes of ``windows``, whose cells lie at ``places`` behind their first one; the results
+       lie ``y_step`` bytes apart. */
+    void run(const std::vector<const int16_t *> &windows, const std::vector<int64_t> &places,
+             char *y, int64_t y_step) const;
+
+  private:
+    int64_t channels_, step_;
+    std::vector<int32_t> weights_; /* [cells, step]: 16 bits of each */
+    WordSums after_;
+};
 
 /* Whether a node has 16 bits at an end, by its zero points. */
 inline bool has_words(const Tensor &x_zero, const Tensor &y_zero) {

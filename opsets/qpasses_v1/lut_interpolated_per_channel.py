@@ -97,7 +97,7 @@ def reference(
 ) -> NDArray[Any]:
     """Entry [c, i] of ``tables`` [C, 513] is for channel c and the code 128 * i - 32768."""
     place = np.asarray(x, np.int64) + (1 << 15)
-    before, part = place // SEGMENT, place % SEGMENT
+    before, part = place >> 7, place & (SEGMENT - 1)  # by 128, in less time than a division
     channels = np.arange(tables.shape[0]).reshape(-1, *[1] * (np.ndim(x) - axis - 1))
     entries = tables.astype(np.int64)
     start, end = entries[channels, before], entries[channels, before + 1]

@@ -1,6 +1,6 @@
-"""Costing: what the outputs lose by each stored tensor alone, and by weights, in one walk."""
+"""Costing: what the outputs lose by all that is stored, by weights, and by tensors alone."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,49 +17,45 @@ from qpasses.ir.progress import Progress
 
 @dataclass(frozen=True)
 class Costs:
-    """Noise over signal at the outputs, the mean over them: these add up, about.
+    """Noise over signal at the float tensors that ``looked_at`` names, the mean over them.
 
-    ``tensors``: of each stored activation alone, by its name in the integer graph;
-    ``constants``: of weights and biases.
+    ``whole``: of all that is stored; ``constants``: of all weights and biases alone.
     """
 
-    tensors: Mapping[str, float]
+    whole: float
     constants: float
 
 
-def whole_of(pair: Pair, samples: Samples) -> float:
-    """Noise over signal of all that is stored, at what ``looked_at`` names.
-
-    Raises ModelError where a graph cannot be run.
-    """
+def whole_of(pair: Pair, samples: Samples) -> Costs:
+    """What all together costs. Raises ModelError where a graph cannot be run."""
     looked = looked_at(pair)
     worlds = Worlds(pair, looked)
     names = [name for name in looked if name in worlds.outputs]
-    whole = Noise(len(names))
+    noises = [Noise(len(names)) for _ in range(2)]
     for _, feed in samples:
         found = []
-        for is_on in (False, True):
-            with worlds.walk(feed, is_on=is_on) as values:
+        for tensors, constants in ((False, False), (True, True), (False, True)):
+            with worlds.walk(feed, tensors, constants) as values:
                 found.append({name: values[worlds.outputs[name]] for name in names})
         outputs = Outputs(found[0])
-        whole.add(outputs.signal, outputs.noise(found[1]))
-    return whole.ratio or 0.0
+        for noise, other in zip(noises, found[1:], strict=True):
+            noise.add(outputs.signal, outputs.noise(other))
+    return Costs(*(noise.ratio or 0.0 for noise in noises))
 
 
-def costs_of(pair: Pair, samples: Samples, progress: Progress) -> Costs:
-    """What is stored costs at the float tensors that ``looked_at`` names.
+def costs_of(
+    pair: Pair, samples: Samples, stored: Container[str], progress: Progress
+) -> Mapping[str, float]:
+    """Noise over signal of each of the ``stored`` activations alone: these add up, about.
 
-    Raises ModelError where a graph cannot be run.
+    By names in the integer graph, as ``Costs`` are. Raises ModelError where a graph cannot be
+    run.
     """
     looked = looked_at(pair)
     worlds = Worlds(pair, looked)
     names = [name for name in looked if name in worlds.outputs]
     heard, steps = worlds.heard(names), worlds.steps
-    places = [
-        place
-        for place, step in enumerate(steps)
-        if place in heard and (step.stored or step.has_constants)
-    ]
+    places = [k for k, step in enumerate(steps) if k in heard and step.stored in stored]
     costs = {place: Noise(len(names)) for place in places}
     advance = progress("measure what tensors cost", len(samples))
     with ThreadPoolExecutor(cores()) as threads:
@@ -71,7 +67,4 @@ def costs_of(pair: Pair, samples: Samples, progress: Progress) -> Costs:
                     costs[place].add(outputs.signal, outputs.noise(changed))
             trim()
             advance()
-    return Costs(
-        {steps[k].stored: costs[k].ratio or 0.0 for k in places if steps[k].stored},
-        sum(costs[k].ratio or 0.0 for k in places if not steps[k].stored),
-    )
+    return {steps[place].stored: noise.ratio or 0.0 for place, noise in costs.items()}

@@ -131,14 +131,26 @@ def findings(
     return [*_each_once(found), *_dead(rows, len(samples))]
 
 
+def costly_in_words(rows: Sequence[Row]) -> list[Change]:
+    """The costliest activations of 8 bits, all of them in 16; nothing if there are none."""
+    narrow = [row for row in rows if row["kind"] != "weights" and row["type"] != "int16"]
+    names = [row["real"] for row in _costliest(narrow)]
+    return [_in_words(names)] if names else []
+
+
 def costly_in_float(rows: Sequence[Row]) -> list[Change]:
     """The nodes that write the costliest tensors, each left in float."""
+    return [*map(_in_float, _costliest(rows))]
+
+
+def _costliest(rows: Sequence[Row]) -> list[Row]:
+    """Of those that the outputs gain by, the costliest first."""
     gaining = [
-        (cost["share"], row)
+        row
         for row in rows
         if (cost := row["cost"]) and cost["share"] and (cost["gain_db"] or 0.0) >= _GAINING
     ]
-    return [_in_float(row) for _, row in sorted(gaining, key=lambda each: -each[0])[:_FEW]]
+    return sorted(gaining, key=lambda row: -row["cost"]["share"])[:_FEW]
 
 
 _FEW = 3
@@ -309,7 +321,7 @@ def _outlier_channels(case: Case) -> Iterator[Finding]:
         "outlier channels",
         f"channel {widest} reaches {reach[widest]:.4g}, the median one {middle:.4g}: that has "
         f"{codes} codes on either side of zero in the one scale that all have",
-        Change("activation_scales", "per-channel") if is_free else _around_in_float(row),
+        Change("activation_scales", "per-channel") if is_free else _wider(row),
     )
 
 
@@ -325,7 +337,7 @@ def _divisors(case: Case) -> Iterator[Finding]:
             "small divisors",
             f"its table ({', '.join(row['function'])}) has {local:.1f} dB alone: it is steep "
             "where what it reads is a few steps of the codes from zero",
-            _in_float(row),
+            _in_words(row["reads"]) if row["reads"] else _in_float(row),
         )
         return
     steep = _STEEP.intersection(row["read_by"])
@@ -335,7 +347,7 @@ def _divisors(case: Case) -> Iterator[Finding]:
             "small divisors",
             f"is read by {', '.join(sorted(steep))}, which is steep near zero: its rounding "
             f"alone leaves the outputs {alone}",
-            _around_in_float(row),
+            _wider(row),
         )
 
 
@@ -372,13 +384,16 @@ def _rounded(case: Case) -> Iterator[Finding]:
     row = case.row
     if not case.is_heard:
         return
-    is_fast = case.configuration["accuracy"] == "fast"
+    better = _BETTER.get(case.configuration["accuracy"])
     alone = _db(row["cost"]["alone_db"])
     yield case.found(
         "eight bits",
         f"rounding it to {case.codes:,} codes alone leaves the outputs {alone}",
-        Change("accuracy", "balanced") if is_fast else _in_float(row),
+        _wider(row) if better is None else Change("accuracy", better),
     )
+
+
+_BETTER = {"fast": "balanced", "balanced": "best"}
 
 
 def _weights(case: Case) -> Iterator[Finding]:
@@ -432,6 +447,16 @@ _OF_WEIGHTS: Sequence[Rule] = (_weights,)
 def _step(row: Row) -> float:
     scale = row["scale"]
     return max(scale) if isinstance(scale, list) else float(scale)
+
+
+def _wider(row: Row) -> Change:
+    """It in 16 bits, or, where it has them, in float with what reads it."""
+    return _around_in_float(row) if row["type"] == "int16" else _in_words([row["real"]])
+
+
+def _in_words(names: Sequence[str]) -> Change:
+    """These float tensors in 16 bits."""
+    return Change("tensor_types", f"{'|'.join(map(re.escape, names))}=int16", is_more=True)
 
 
 def _in_float(row: Row) -> Change:

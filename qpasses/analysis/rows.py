@@ -93,6 +93,7 @@ def _of_weights(found: Analysis, place: int, by_source: Mapping[str, Node]) -> R
         "channels": None,
         "free_channels": False,
         "around": [source],
+        "reads": [],
         "read_by": [],
         "range_of": None,
     }
@@ -127,6 +128,7 @@ def _of_activation(found: Analysis, stored: str, node: Node) -> Row:
         "channels": _channels(seen),
         "free_channels": _has_free_channels(found, stored),
         "around": _around(found, stored, node),
+        "reads": _reads(found, node),
         "read_by": _read_by(found, stored),
         "range_of": _range_of(found, stored),
     }
@@ -139,6 +141,12 @@ def _around(found: Analysis, stored: str, node: Node) -> list[str]:
         entry = record.nodes.get(each.name)
         names += [each.name] if entry is None else entry.source
     return [name for name in dict.fromkeys(names) if name in found.pair.float_nodes]
+
+
+def _reads(found: Analysis, node: Node) -> list[str]:
+    """The float tensors of the stored ones that it reads."""
+    names = [tensor.name for tensor in node.inputs if tensor.name in found.observed]
+    return [*dict.fromkeys(found.pair.meanings[name].real for name in names)]
 
 
 def _read_by(found: Analysis, stored: str) -> list[str]:

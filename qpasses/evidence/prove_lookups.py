@@ -197,17 +197,22 @@ def real_function(
     ``given`` [N] are all of x. Where it is not defined, that of the nearest stored x for which
     it is, the smaller of two.
     """
-    order = np.argsort(given)
     stored = function.inputs(given, rows_of(x, y))
     real = function.real(_real(stored, in_rows(x)))
-    known = np.empty_like(real)
-    for row, own in zip(
-        real.reshape(-1, given.size), known.reshape(-1, given.size), strict=True
-    ):
-        own[order] = _spread(row[order])
-    if np.isnan(known).any():
+    if np.isnan(real).any():
+        real = _spread_in_order(real, np.argsort(given))
+    if np.isnan(real).any():
         raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
-    return quantize(known, in_rows(y), floats=np.float64).astype(np.int64)
+    return quantize(real, in_rows(y), floats=np.float64).astype(np.int64)
+
+
+def _spread_in_order(real: NDArray[np.float64], order: NDArray[Any]) -> NDArray[np.float64]:
+    """``_spread`` of each row, whose numbers come in such an ``order``."""
+    known = np.empty_like(real)
+    rows = (each.reshape(-1, order.size) for each in (real, known))
+    for row, own in zip(*rows, strict=True):
+        own[order] = _spread(row[order])
+    return known
 
 
 def _spread(row: NDArray[np.float64]) -> NDArray[np.float64]:

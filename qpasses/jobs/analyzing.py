@@ -7,7 +7,7 @@ from typing import Any
 
 from calibration import Samples
 from opsets.errors import ModelError, QPassesError, VerificationError
-from qpasses.analysis.findings import Finding, costly_in_float, findings
+from qpasses.analysis.findings import Finding, costly_in_float, costly_in_words, findings
 from qpasses.analysis.rows import left_out, rows_of
 from qpasses.analysis.walking import Analysis, analyze
 from qpasses.checking.inspection import Inspection, Row, inspect_model
@@ -114,7 +114,8 @@ def tried(
 ) -> dict[str, Any]:
     """What of an analysis is of options that were tried."""
     rows = rows_of(found)
-    options = trials.run(_told(found, read, rows), costly_in_float(rows), progress)
+    costly = [*costly_in_words(rows), *costly_in_float(rows)]
+    options = trials.run(_told(found, read, rows), costly, progress)
     return {
         "tried": [each.as_json() for each in trials.tried],
         "tried_on": trials.begin,

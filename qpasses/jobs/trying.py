@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from math import isfinite
+from math import inf, isfinite
 from statistics import NormalDist
 from typing import Any
 
@@ -38,15 +38,20 @@ USUAL = (
     Change("activation_scales", "per-channel"),
     Change("calibration_method", "mse"),
     Change("weight_rounding", "second-order"),
-    Change("residual_type", "int16"),
 )
 """What is tried besides, behind what findings name."""
 
-_MOST, _FLOATS = 8, 3
-"""So many options are tried, and so many of them are nodes in float."""
+BEST = Change("accuracy", "best")
+"""Tried behind tensors in 16 bits that are named."""
 
-ENOUGH_DB = 20.0
-"""Nodes go back to float, last of all, where outputs have less."""
+_MOST = 8
+"""So many options are tried."""
+
+_WORDS, _FLOATS = 2, 1
+"""So many of them are tensors in 16 bits, besides `BEST`, and nodes in float."""
+
+WIDE_DB, FLOAT_DB = 30.0, 20.0
+"""Tensors get 16 bits where outputs have less; nodes go back to float, last, where they do."""
 
 _LEAST = 8
 """So many samples there have to be: a quarter of them judges."""
@@ -159,24 +164,31 @@ class Trials:
     ) -> Mapping[str, Any]:
         """Try what ``found`` names, then what is usual; the options that are left.
 
-        Last, nodes in float: those that are named, then ``costly``.
+        Behind them what takes time: tensors in 16 bits, last nodes in float, both those that
+        are named, then those that are ``costly``.
         """
         named = [each.change for each in found if each.change]
         self._choose_judges(named)
-        floats = [each for each in named if each.name == "nodes_to_exclude"]
-        others = [each for each in (*named, *USUAL) if each not in floats]
-        others = [each for each in others if each.applied_to(self.base) != self.base]
-        floats = [*dict.fromkeys((*floats, *costly))][:_FLOATS]
-        wanted = [*[*dict.fromkeys(others)][: _MOST - len(floats)], *floats]
+        usual = [each for each in (*named, *USUAL) if _needed(each) == inf]
+        dear = [each for each in (*named, *costly) if each != BEST and _needed(each) < inf]
+        words = [each for each in dear if each.name == "tensor_types"][:_WORDS]
+        floats = [each for each in dear if each.name == "nodes_to_exclude"][:_FLOATS]
+        dear = self._new([*words, BEST, *floats])
+        wanted = [*self._new(usual)[: _MOST - len(dear)], *dear]
         advance = progress("try options", len(wanted) + 1)
         best = self._made(self.base)
         self._begun = best.decibels
         advance()
         for change in wanted:
-            if change not in floats or best.mean_db < ENOUGH_DB:
+            if best.mean_db < _needed(change):
                 best = self._try(change, best)
             advance()
         return best.options
+
+    def _new(self, changes: Sequence[Change]) -> list[Change]:
+        """Each once, of those that change what there is."""
+        once = dict.fromkeys(changes)
+        return [each for each in once if each.applied_to(self.base) != self.base]
 
     def _choose_judges(self, named: Sequence[Change]) -> None:
         """Quarters of the samples, without those that are named as bad ones."""
@@ -272,6 +284,13 @@ class Trials:
         return Edges.between(made.state.source, model, made.state.record)
 
 
+def _needed(change: Change) -> float:
+    """It is tried where outputs have less, in decibels."""
+    if change == BEST or change.name == "tensor_types":
+        return WIDE_DB
+    return FLOAT_DB if change.name == "nodes_to_exclude" else inf
+
+
 def is_beyond_chance(gained: Decibels, tries: int) -> bool:
     """Whether a gain [samples] is one, of the best of so many ``tries`` that gain nothing.
 
@@ -314,6 +333,8 @@ def _options_of(settings: Settings) -> dict[str, Any]:
     usual = vars(GraphOptions()) | usual_options(settings.target, settings.accuracy or "fast")
     given = {each.name: getattr(settings, each.name) for each in fields(GraphOptions)}
     own = {name: value for name, value in given.items() if value != usual[name]}
+    if settings.accuracy == "best":
+        own["accuracy"] = "balanced"  # what it chose are tensor types like others
     return {**own, "target": settings.target}
 
 

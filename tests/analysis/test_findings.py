@@ -1,10 +1,13 @@
 """One layer is spoiled: it comes first in the list, and the option named repairs it."""
 
+import tomllib
+
 import numpy as np
 import pytest
 
 import qpasses
-from qpasses.analysis.findings import Change, costly_in_float, findings
+from qpasses.analysis.findings import Change, costly_in_float, costly_in_words, findings
+from qpasses.jobs.trying import BEST, Trials
 from tests.support.small_models import model, numbers
 from tests.support.spoiled import straight, straight_feeds
 from tests.support.thoroughness import only_thorough
@@ -40,6 +43,18 @@ def test_a_range_that_is_fifty_times_too_wide(tensor):
     assert outputs_db(mended, made) == pytest.approx(plain["sqnr_db"], abs=1)
 
 
+def assert_gains_as_told(made, feeds, tensor):
+    """In 16 bits it costs nothing any more, and the outputs gain what it was said to cost."""
+    spoiled = analyzed(integers(made, feeds), made, feeds)
+    mended = analyzed(integers(made, feeds, tensor_types=[f"{tensor}=int16"]), made, feeds)
+    (before,), (after,) = (
+        [row["cost"] for row in each["tensors"] if row["real"] == tensor]
+        for each in (spoiled, mended)
+    )
+    assert before["share"] > 0.5 and after["share"] < 0.01
+    assert mended["sqnr_db"] - spoiled["sqnr_db"] == pytest.approx(before["gain_db"], abs=0.5)
+
+
 def test_the_weights_of_one_channel_are_fifty_times_as_large():
     w1, b1, w2 = (
         np.array(each)
@@ -51,9 +66,8 @@ def test_the_weights_of_one_channel_are_fifty_times_as_large():
     found = analyzed(spoiled, made)["findings"][0]
     assert found["kind"] == "outlier channels"
     assert found["text"].startswith("b: channel 3 reaches ")
-    assert found["option"] == "--nodes-to-exclude 'one|two|three|four'"
-    mended = integers(made, nodes_to_exclude=["one|two|three|four"])
-    assert outputs_db(mended, made) > outputs_db(spoiled, made) + 10
+    assert found["option"] == "--tensor-types b=int16"
+    assert_gains_as_told(made, FEEDS, "b")
 
 
 def test_channels_that_nothing_sums_can_have_scales_of_their_own():
@@ -125,6 +139,42 @@ def test_options_that_are_tried_are_kept_if_they_gain(tmp_path):
     assert config.read_text().endswith(found["configuration"])
 
 
+@pytest.fixture
+def in_order(monkeypatch):
+    """The options that --try comes to, none of which is taken."""
+    seen = []
+
+    def note(self, change, best):
+        seen.append(change)
+        return best
+
+    monkeypatch.setattr(Trials, "_try", note)
+    return seen
+
+
+def test_what_takes_time_is_tried_last_and_where_it_is_needed(in_order):
+    made = straight()
+    spoiled = integers(calibration_overrides=["d=-300,300"])
+    analyzed(spoiled, made, try_options=True)
+    overrides, *others = [change.name for change in in_order]
+    assert overrides == "calibration_overrides"
+    assert others.index("tensor_types") > others.index("weight_rounding")
+    assert in_order[-2:] == [BEST, Change("nodes_to_exclude", "d", True)]
+    assert len(in_order) <= 8
+    in_order.clear()
+    analyzed(integers(), made, try_options=True)
+    assert in_order and BEST not in in_order  # it has more than 30 dB
+
+
+def test_a_model_of_best_keeps_what_was_chosen(in_order):
+    made = straight()
+    best = qpasses.quantize(made, FEEDS, accuracy="best")
+    found = analyzed(best.model, made, try_options=True)
+    written = tomllib.loads(found["configuration"])["quantize"]
+    assert written["accuracy"] == "balanced"
+    assert written["tensor_types"] == [*best.report["configuration"]["tensor_types"]] != []
+
+
 def test_a_change_is_an_option_of_the_command_line():
     assert Change("per_channel", True).text == "--per-channel"
     more = Change("nodes_to_exclude", "a|b", is_more=True)
@@ -157,6 +207,7 @@ def row(name, share, low=-1.0, high=1.0, counts=(1,) * 8, gain=1.0, **more):
         "function": [],
         "read_by": ["IntGemm"],
         "around": [name, f"behind_{name}"],
+        "reads": [f"before_{name}"],
         "free_channels": False,
         "scale": (high - low) / 255,
         "zero_point": 128,
@@ -214,6 +265,9 @@ def test_an_option_is_named_once_and_only_if_what_it_is_of_gains():
     twice = row("t", 0.6, **tails), row("u", 0.4, range_of="t", **tails)
     assert [change is None for _, change in found_in(*twice)] == [False, True]
     divided = {"read_by": ["Div"]}
+    ((_, change),) = found_in(row("d", 1, **divided))
+    assert change == Change("tensor_types", "d=int16", True)
+    divided |= {"type": "int16"}  # it has 16 bits: the nodes around it are left
     for gain, is_named in ((1.0, True), (None, False)):
         ((kind, change),) = found_in(row("d", 1, gain=gain, **divided))
         assert kind == "small divisors" and (change is not None) == is_named
@@ -223,6 +277,41 @@ def test_what_costs_most_and_gains_may_go_back_to_float():
     rows = [row("a", 0.5), row("b", 0.3, gain=0.0), row("x", 0.1, op="QuantizeLinear")]
     changes = [Change("nodes_to_exclude", name, True) for name in ("a", "x|behind_x")]
     assert costly_in_float(rows) == changes
+
+
+def test_what_costs_most_and_gains_may_have_sixteen_bits():
+    rows = [
+        row("a", 0.5),
+        row("b", 0.3, gain=0.0),
+        row("c.1", 0.1),
+        row("d", 0.2, type="int16"),
+    ]
+    rows.append(row("w", 0.6, kind="weights"))
+    (change,) = costly_in_words(rows)
+    assert change.text == r"--tensor-types 'a|c\.1=int16'"
+    assert costly_in_words(rows[3:]) == []
+
+
+def test_what_has_eight_bits_is_told_of_the_accuracy_that_is_next():
+    flat = {"counts": (1,) * 64, "low": -1.0, "high": 1.0}
+    for accuracy, change in (
+        ("fast", Change("accuracy", "balanced")),
+        ("balanced", Change("accuracy", "best")),
+        ("best", Change("tensor_types", "a=int16", True)),
+    ):
+        (found,) = findings(
+            [row("a", 1, **flat)], {}, [], CONFIGURATION | {"accuracy": accuracy}
+        )
+        assert (found.kind, found.change) == ("eight bits", change)
+
+
+def test_a_table_that_is_steep_wants_what_it_reads_in_sixteen_bits():
+    steep = {"function": ["Reciprocal"], "local_sqnr_db": 9.0}
+    assert found_in(row("t", 1, **steep)) == [
+        ("small divisors", Change("tensor_types", "before_t=int16", True))
+    ]
+    ((_, change),) = found_in(row("t", 1, **steep, reads=[]))
+    assert change == Change("nodes_to_exclude", "t", True)
 
 
 def test_a_mask_that_quantize_leaves_out_of_the_range_is_no_finding():
@@ -243,4 +332,5 @@ def test_what_is_divided_by_is_told_of():
     made = model(text, v=numbers(8, 8), small=np.float32(0.03))
     first = analyzed(integers(made, VECTORS), made, VECTORS)["findings"][0]
     assert first["kind"] == "small divisors" and "Reciprocal" in first["text"]
-    assert "inverse" in first["option"]
+    assert first["option"] == "--tensor-types a=int16"
+    assert_gains_as_told(made, VECTORS, "a")

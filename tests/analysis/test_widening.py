@@ -7,6 +7,7 @@ import pytest
 import qpasses
 from calibration import Session
 from opsets.errors import UsageError
+from qpasses.jobs.pricing import Prices
 from tests.support.commands import run
 from tests.support.small_models import model, numbers
 
@@ -98,3 +99,19 @@ def test_a_model_that_is_quantized_already_keeps_its_scales():
     for options in ({"min_sqnr": 30.0}, {"accuracy": "best"}):
         with pytest.raises(UsageError, match="quantized already"):
             qpasses.quantize(qdq, FEEDS, **options)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_tensor_that_is_chosen_is_needless(seed):
+    """Of any costs and times, what is left is allowed, and with one less it is not."""
+    draws = np.random.default_rng(seed)
+    prices = Prices()
+    prices.noise = {f"t{k}": float(10 ** draws.uniform(-6, -1)) for k in range(40)}
+    prices.noise["nothing"] = 0.0
+    prices.time = {name: float(10 ** draws.uniform(3, 7)) for name in prices.noise}
+    allowed = float(10 ** draws.uniform(-5, -1))
+    chosen = prices.cheapest(list(prices.noise), allowed)
+    left = sum(noise for name, noise in prices.noise.items() if name not in chosen)
+    assert "nothing" not in chosen
+    assert left <= allowed
+    assert all(left + prices.noise[name] > allowed for name in chosen)

@@ -107,7 +107,9 @@ def latencies(entry: Entry, model: onnx.ModelProto) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "model.onnx"
         onnx.save(model, place)
-        report = qpasses.bench(place, entry.model, seconds=1.0, nodes=0).report
+        report = qpasses.bench(
+            place, entry.model, data=entry.test_feeds[:1], seconds=1.0, nodes=0
+        ).report
     return {each["graph"]: each["ratio"] for each in report["benchmark"]["latencies"]}
 
 

@@ -134,13 +134,14 @@ def wide_lut_per_channel(site: Site) -> Iterator[str]:
     if len(counts) != 1:
         raise DifferenceError(f"its channels are {sorted(counts)}")
     rows, missing = list[NDArray[Any]](), set[int]()
+    codes = codes_of(of_channel(x, 0))
+    order = np.argsort(codes)
     for place in range(*counts):
         own = function.of_channel(place)
         before, behind = (of_channel(each, place) for each in (x, y))
         real, undefined = _filled_results(own, before, site)
         missing.update(undefined.tolist())
-        codes = codes_of(before)
-        rows.append(_adjusted_knots(own, real[np.argsort(codes)], before, behind, site))
+        rows.append(_adjusted_knots(own, real[order], before, behind, site))
         entries = _stored(real, site, behind).astype(np.int64)
         gaps = np.abs(_between(codes, rows[-1], behind, rounding) - entries)
         gaps = _of_seen(gaps, codes, entries, behind)
@@ -254,11 +255,8 @@ def _adjusted_knots(
     middles = _stored(real[64::128], site, _of_knots(y)).astype(np.int64)
     twice = knots[:-1] + knots[1:] - 2 * middles
     beside = np.concatenate([twice[:1], twice]) + np.concatenate([twice, twice[-1:]])
-    levels = [
-        round(Fraction(8 * knot - rest, 8))
-        for knot, rest in zip(knots.tolist(), beside.tolist(), strict=True)
-    ]
-    return np.clip(levels, -(1 << 15), (1 << 15) - 1).astype(np.int16)
+    levels = np.rint((8 * knots - beside) / 8)  # float64 holds these quotients
+    return np.asarray(np.clip(levels, -(1 << 15), (1 << 15) - 1), np.int16)
 
 
 def _between(
@@ -378,11 +376,14 @@ def _lists(site: Site, undefined: NDArray[Any]) -> tuple[list[Any], list[int]]:
 
 def _filled(row: Floats, codes: NDArray[Any]) -> Floats:
     """Where there is no result, that of the nearest code that has one, the lower of two."""
-    defined = np.flatnonzero(~np.isnan(row))
+    missing = np.isnan(row)
+    defined = np.flatnonzero(~missing)
     if not len(defined):
         raise DifferenceError("its function is not defined for any code")
+    if len(defined) == len(row):
+        return row
     known = codes[defined].astype(np.int64)
-    missing, order = np.isnan(row), np.argsort(known)
+    order = np.argsort(known)
     levels, wanted = known[order], codes[missing].astype(np.int64)
     above = np.searchsorted(levels, wanted)
     below, above = np.maximum(above - 1, 0), np.minimum(above, len(levels) - 1)

@@ -122,7 +122,7 @@ class _Row:
     missing: Sequence[int]
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 14)
 def _row(text: str, x: Quantization, y: Quantization, target: Target) -> _Row:
     """That of one channel: who places asks, and who integerizes."""
     function = Function.from_text(text)
@@ -193,7 +193,7 @@ def _entries(
 ) -> NDArray[np.int16]:
     """The stored y of every 128th x, and of the first x that is no code any more, 32768."""
     by_bits, _ = tabulate(function, x, y, rules)
-    in_order = by_bits[np.argsort(codes(x))]
+    in_order = np.roll(by_bits, 1 << 15)  # from the lowest code on
     beyond = function.computed_by(rules, dequantize(np.array([1 << 15]), x, rules.floats))
     last = in_order[-1:] if np.isnan(beyond).any() else quantize_by(rules, beyond, y)
     plain = np.concatenate([in_order[::SEGMENT], last])

@@ -51,6 +51,8 @@ def _filled(
 ) -> NDArray[np.floating[Any]]:
     """``real`` of each ``stored``; where it is NaN, that of the nearest that has one."""
     defined = np.flatnonzero(~np.isnan(real))
+    if defined.size == real.size:
+        return real
     if not defined.size:
         return np.zeros_like(real)  # of no use: it is declined
     levels = stored.astype(np.int64)
