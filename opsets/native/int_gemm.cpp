@@ -121,10 +121,17 @@ struct IntGemm {
         context.parallel((count + least - 1) / least, [&](size_t part) {
             const int64_t begin = static_cast<int64_t>(part) * least;
             const int64_t some = std::min(least, count - begin);
-            std::vector<int16_t> rows(some * deep);
-            for (int64_t r = 0; r < some; r++)
-                to_words(x, (begin + r) * length, length, weights.x_zero, rows.data() + r * deep);
-            weights.sums.run(rows.data(), some, y + begin * columns * weights.bytes, columns);
+            const bool is_read = x.type == INT16 && weights.x_zero == 0 && deep == length;
+            std::vector<int16_t> words(is_read ? 0 : some * deep);
+            std::vector<const int16_t *> rows;
+            for (int64_t r = 0; r < some; r++) {
+                if (!is_read)
+                    to_words(x, (begin + r) * length, length, weights.x_zero, words.data() + r * deep);
+                rows.push_back(is_read ? x.as<int16_t>() + (begin + r) * length
+                                       : words.data() + r * deep);
+            }
+            const int64_t none = 0, step = columns * weights.bytes;
+            weights.sums.run(rows, {&none, 1, deep / 2}, y + begin * step, step);
         });
     }
 

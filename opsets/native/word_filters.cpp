@@ -177,12 +177,15 @@ void WordFilters::windows_of(const Geometry &given, const Padded &padded, const 
                              int64_t first, int64_t count, char *y) const {
     const WindowAxis &depth = given.depth(), &height = given.height(), &width = given.width();
     const size_t bytes = bytes_of(result_);
-    std::vector<const int16_t *> windows;
-    for (int64_t n = first; n < first + count; n++) {
-        const int64_t rest = n / width.out;
-        windows.push_back(picture + padded.place(rest / height.out * depth.stride,
-                                                 rest % height.out * height.stride,
-                                                 n % width.out * width.stride));
+    std::vector<const int16_t *> windows(count);
+    for (int64_t n = 0; n < count;) {
+        const int64_t row = (first + n) / width.out, begin = (first + n) % width.out;
+        const int64_t some = std::min(width.out - begin, count - n);
+        const int16_t *place =
+            picture + padded.place(row / height.out * depth.stride,
+                                   row % height.out * height.stride, begin * width.stride);
+        for (const int64_t end = n + some; n < end; n++, place += width.stride * padded.channels)
+            windows[n] = place;
     }
     const bool is_row = group_ == 1 && width.dilation == 1; /* its cells lie side by side */
     const int64_t joined = is_row ? width.kernel : 1, run = joined * inputs_;
@@ -194,18 +197,33 @@ void WordFilters::windows_of(const Geometry &given, const Padded &padded, const 
                                               k * width.dilation));
     if (!each_.empty())
         return each_[0].run(windows, places, y, outputs_ * bytes);
-    constexpr int64_t SOME = 24; /* windows whose rows lie in the caches */
-    const int64_t deep = groups_[0].deep(), outputs = groups_[0].outputs();
-    std::vector<int16_t> rows(SOME * deep + CellSums::BEHIND);
-    for (int64_t n = 0; n < count; n += SOME) {
-        const int64_t some = std::min(SOME, count - n);
-        for (int64_t g = 0; g < group_; g++) {
-            for (int64_t r = 0; r < some; r++)
-                for (size_t k = 0; k < places.size(); k++)
-                    copy_words(windows[n + r] + places[k] + g * inputs_, run,
-                               rows.data() + r * deep + k * run);
-            groups_[g].run(rows.data(), some, y + (n * outputs_ + g * outputs) * bytes, outputs_);
+    for (int64_t g = 0; g < group_; g++) {
+        char *to = y + g * groups_[g].outputs() * bytes;
+        if (run % 2 == 0)
+            groups_[g].run(windows, {places.data(), static_cast<int64_t>(places.size()), run / 2},
+                           to, outputs_ * bytes);
+        else
+            copied(groups_[g], windows, places, run, to);
+        for (const int16_t *&window : windows)
+            window += inputs_;
+    }
+}
+
+/* The same of windows whose runs are no pairs, which are put one behind the other. */
+void WordFilters::copied(const WordSums &sums, const std::vector<const int16_t *> &windows,
+                         const std::vector<int64_t> &places, int64_t run, char *y) const {
+    constexpr size_t SOME = 24; /* rows that lie in the caches */
+    const int64_t none = 0, step = outputs_ * bytes_of(result_);
+    std::vector<int16_t> copies(SOME * sums.deep() + CellSums::BEHIND);
+    for (size_t n = 0; n < windows.size(); n += SOME) {
+        std::vector<const int16_t *> rows;
+        for (size_t r = 0; r < std::min(SOME, windows.size() - n); r++) {
+            int16_t *row = copies.data() + r * sums.deep();
+            for (size_t k = 0; k < places.size(); k++)
+                copy_words(windows[n + r] + places[k], run, row + k * run);
+            rows.push_back(row);
         }
+        sums.run(rows, {&none, 1, sums.deep() / 2}, y + n * step, step);
     }
 }
 

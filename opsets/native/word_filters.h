@@ -31,6 +31,8 @@ class WordFilters {
                                             const Geometry &given, const Padded &padded) const;
     void windows_of(const Geometry &given, const Padded &padded, const int16_t *picture,
                     int64_t first, int64_t count, char *y) const;
+    void copied(const WordSums &sums, const std::vector<const int16_t *> &windows,
+                const std::vector<int64_t> &places, int64_t run, char *y) const;
 };
 
 } // namespace qpasses

@@ -13,7 +13,6 @@
 namespace qpasses {
 namespace {
 
-constexpr int AT_ONCE = 8; /* rows */
 constexpr int64_t PANEL = 16; /* outputs whose weights lie side by side, in pairs */
 constexpr double MAGIC = 6755399441055744.0; /* 3 * 2**51: less than 2**31 more is rounded */
 
@@ -21,7 +20,7 @@ typedef int32_t Lanes __attribute__((vector_size(4 * PANEL)));
 typedef int16_t Words __attribute__((vector_size(2 * PANEL)));
 
 namespace plain {
-constexpr int MOST_ROWS = 2;
+constexpr int MOST_SUMS = 4;
 
 inline void add(Lanes &sums, const Lanes &pairs, const Lanes &others) {
     sums += ((pairs << 16) >> 16) * ((others << 16) >> 16) + (pairs >> 16) * (others >> 16);
@@ -31,7 +30,7 @@ inline void add(Lanes &sums, const Lanes &pairs, const Lanes &others) {
 #if QPASSES_SETS > 1
 BEGIN_AVX2
 namespace avx2 {
-constexpr int MOST_ROWS = 2;
+constexpr int MOST_SUMS = 4;
 
 inline void add(Lanes &sums, const Lanes &pairs, const Lanes &others) {
     __m256i part[2], other[2], found[2];
@@ -47,7 +46,7 @@ inline void add(Lanes &sums, const Lanes &pairs, const Lanes &others) {
 END_SET
 BEGIN_AVX512
 namespace avx512 {
-constexpr int MOST_ROWS = 6;
+constexpr int MOST_SUMS = 12;
 
 inline void add(Lanes &sums, const Lanes &pairs, const Lanes &others) {
     sums = (Lanes)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)pairs, (__m512i)others);
@@ -64,7 +63,7 @@ WordSums::WordSums(const std::vector<int16_t> &weights, int64_t length,
                    const std::vector<int64_t> &multiplier, const std::vector<int64_t> &shift,
                    const Requantization &how, int64_t zero, int64_t least, int64_t most,
                    Type result)
-    : deep_((length + 1) / 2 * 2), result_(result) {
+    : deep_((length + 1) / 2 * 2), outputs_(static_cast<int64_t>(bias.size())), result_(result) {
     if (how.is_twice)
         fail("sums of words that are rounded twice");
     for (int64_t each : {zero, least, most})
@@ -77,6 +76,7 @@ WordSums::WordSums(const std::vector<int16_t> &weights, int64_t length,
                how.last == Rounding::HALF_AWAY ? 1.0 : 0.0,
                static_cast<int32_t>(zero)};
     const int64_t panels = (outputs() + PANEL - 1) / PANEL;
+    levels_.bias.resize(panels * PANEL);
     weights_.assign(panels * deep_ * PANEL, 0);
     for (int64_t m = 0; m < outputs(); m++) {
         int16_t *to = weights_.data() + m / PANEL * deep_ * PANEL + m % PANEL * 2;
@@ -86,25 +86,28 @@ WordSums::WordSums(const std::vector<int16_t> &weights, int64_t length,
         levels_.scale.push_back(
             std::ldexp(static_cast<double>(multiplier[m]), -static_cast<int>(shift[m])));
     }
+    levels_.scale.resize(panels * PANEL);
 }
 
-void WordSums::run(const int16_t *rows, int64_t count, void *y, int64_t y_step) const {
+void WordSums::run(const std::vector<const int16_t *> &rows, const WordRuns &runs, char *y,
+                   int64_t y_step) const {
+    if (2 * runs.count * runs.pairs != deep_)
+        fail("rows of words of another length than weights");
+    const int64_t count = static_cast<int64_t>(rows.size());
     const auto two = BEST(some_rows<2>);
     const auto one = BEST(some_rows<1>);
     of_bits(result_, "sums of words", [&](auto code) {
         using Y = decltype(code);
         const auto store = BEST(store_levels<Y>);
-        double sums[AT_ONCE * 2 * PANEL];
+        double sums[12 * PANEL]; /* the most of MOST_SUMS */
         for (int64_t first = 0; first < outputs();) {
             const int64_t wide = outputs() - first > PANEL ? 2 * PANEL : PANEL;
             const int64_t some = std::min(wide, outputs() - first);
             const int16_t *weights = weights_.data() + first * deep_;
             for (int64_t row = 0; row < count;) {
-                const int64_t done = (wide > PANEL ? two : one)(rows + row * deep_, count - row,
-                                                                deep_, weights, sums);
-                for (int64_t r = 0; r < done; r++)
-                    store(levels_, sums + r * wide, first, some,
-                          static_cast<Y *>(y) + (row + r) * y_step);
+                const int64_t done = (wide > PANEL ? two : one)(rows.data() + row, count - row,
+                                                                runs, weights, sums);
+                store(levels_, sums, done, wide, first, some, y + row * y_step, y_step);
                 row += done;
             }
             first += wide;
@@ -122,18 +125,22 @@ CellSums::CellSums(const std::vector<int16_t> &weights, int64_t cells, const Wor
 
 void CellSums::run(const std::vector<const int16_t *> &windows, const std::vector<int64_t> &places,
                    char *y, int64_t y_step) const {
-    std::vector<double> sums(step_);
-    for (size_t n = 0; n < windows.size(); n++) {
-        BEST(sums_of_cells)(windows[n], places.data(), places.size(), weights_.data(), channels_,
-                            sums.data());
-        after_.store(sums.data(), y + n * y_step);
+    constexpr size_t SOME_WINDOWS = 8;
+    const auto sums_of = BEST(sums_of_cells);
+    std::vector<double> sums(SOME_WINDOWS * step_);
+    for (size_t n = 0; n < windows.size(); n += SOME_WINDOWS) {
+        const size_t some = std::min(SOME_WINDOWS, windows.size() - n);
+        for (size_t k = 0; k < some; k++)
+            sums_of(windows[n + k], places.data(), places.size(), weights_.data(), channels_,
+                    sums.data() + k * step_);
+        after_.store(sums.data(), some, step_, y + n * y_step, y_step);
     }
 }
 
-void WordSums::store(const double *sums, void *y) const {
+void WordSums::store(const double *sums, int64_t rows, int64_t wide, char *y,
+                     int64_t y_step) const {
     of_bits(result_, "sums of words", [&](auto code) {
-        BEST(store_levels<decltype(code)>)(levels_, sums, 0, outputs(),
-                                           static_cast<decltype(code) *>(y));
+        BEST(store_levels<decltype(code)>)(levels_, sums, rows, wide, 0, outputs(), y, y_step);
     });
 }
 

@@ -17,6 +17,12 @@ struct Levels {
     int32_t zero;
 };
 
+/* The words of a row: so many runs of ``pairs``, each at a place behind its beginning. */
+struct WordRuns {
+    const int64_t *places;
+    int64_t count, pairs;
+};
+
 /* Weights of some outputs and what becomes of their sums, of words that the rows hold. */
 class WordSums {
   public:
@@ -26,17 +32,19 @@ class WordSums {
              const std::vector<int64_t> &multiplier, const std::vector<int64_t> &shift,
              const Requantization &how, int64_t zero, int64_t least, int64_t most, Type result);
 
-    int64_t outputs() const { return static_cast<int64_t>(levels_.bias.size()); }
-    int64_t deep() const { return deep_; } /* the length of rows, filled up with a zero */
+    int64_t outputs() const { return outputs_; }
+    int64_t deep() const { return deep_; } /* the length of rows, filled up with a word */
 
-    /* The codes of so many rows, which follow each other; the results lie ``y_step`` apart. */
-    void run(const int16_t *rows, int64_t count, void *y, int64_t y_step) const;
+    /* The codes of rows, which begin there; the results lie ``y_step`` bytes apart. */
+    void run(const std::vector<const int16_t *> &rows, const WordRuns &runs, char *y,
+             int64_t y_step) const;
 
-    /* The codes of the sums of all outputs, which are whole. */
-    void store(const double *sums, void *y) const;
+    /* The codes of rows of sums of all outputs, which are whole and lie ``wide`` apart, filled up
+       to whole panels; the results lie ``y_step`` bytes apart. */
+    void store(const double *sums, int64_t rows, int64_t wide, char *y, int64_t y_step) const;
 
   private:
-    int64_t deep_;
+    int64_t deep_, outputs_;
     std::vector<int16_t> weights_; /* [panels, pairs, PANEL, 2] */
     Levels levels_;
     Type result_;
