@@ -1,5 +1,6 @@
 """The house: one name, one module; nothing that is declared in a file and listed nowhere."""
 
+import tomllib
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -46,3 +47,11 @@ def subclasses(kind):
         if each.__module__.startswith("qpasses."):
             below = list(subclasses(each))
             yield from below or [each]
+
+
+def test_what_is_compiled_is_listed_and_so_in_a_source_distribution():
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    listed = [each["sources"] + each.get("depends", []) for each in tools["ext-modules"]]
+    there = {str(path.relative_to(ROOT)) for path in ROOT.glob("opsets/native/*.[ch]*")}
+    named = {name for names in listed for name in names if name.startswith("opsets/native/")}
+    assert named == {name for name in there if name.endswith((".cpp", ".h"))}
