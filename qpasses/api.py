@@ -63,7 +63,7 @@ from qpasses.jobs.reporting import reported, to_compare
 from qpasses.jobs.resolving import Job, resolved
 from qpasses.jobs.result import Result, files_of
 from qpasses.jobs.trying import Trials
-from qpasses.jobs.widening import chooses_widths, widened
+from qpasses.jobs.widening import made_by
 from qpasses.load.arguments import (
     Shapes,
     Source,
@@ -79,7 +79,7 @@ from qpasses.load.graph_text import read_graph_file
 from qpasses.load.input_sizes import with_input_shapes
 from qpasses.load.integer_model import claims_integers, read_integer_model
 from qpasses.load.reading import check_not_ours, digest
-from qpasses.pipeline import Stage, State, placed, quantized
+from qpasses.pipeline import Stage, State, placed
 from qpasses.place.cautions import data_warnings, digit_warnings, graph_warnings
 from qpasses.report.page import as_html, check_packages
 from qpasses.report.text import declined_lines, whole_text
@@ -135,11 +135,7 @@ def _run(job: Job, asked: QuantizeOptions) -> Result:
             if stage is placed:  # the samples are known, and what follows leaves a core idle
                 early.begin(to_compare(state)[0])
 
-        widths = None
-        if chooses_widths(job, asked):
-            job, made, widths = widened(job, asked, behind)
-        else:
-            made = quantized(job.start, behind)
+        job, made, widths = made_by(job, asked, behind)
         model = made.model
         weights = weights_place(model, asked.output, asked.save_as_external_data)
         written = given_paths(

@@ -29,8 +29,9 @@ from qpasses.ir.progress import Progress, no_progress
 from qpasses.ir.settings import Settings, usual_options
 from qpasses.jobs.benching import BODIES, KERNELS, Contender, measured
 from qpasses.jobs.resolving import resolved
+from qpasses.jobs.widening import made_by
 from qpasses.load.arguments import Source
-from qpasses.pipeline import State, quantized
+from qpasses.pipeline import State
 from qpasses.recover.judge import NOISE_DB, Decibels
 
 USUAL = (
@@ -257,7 +258,7 @@ class Trials:
             **{**options, **self._reading, "samples_to_exclude": names},
         )
         job = resolved("quantize", asked, lambda _: self._source)
-        state = quantized(job.start, lambda *_: None)
+        _, state, _ = made_by(job, asked, lambda *_: None)
         edges = Edges.between(state.source, state.model, state.record)
         session = RealSession(loaded(state.model), edges)
         rows = []

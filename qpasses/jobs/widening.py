@@ -44,15 +44,22 @@ _SAVED = 0.9
 """A set that takes more of the time of another one is not worth a model."""
 
 
-def chooses_widths(job: Job, asked: QuantizeOptions) -> bool:
-    """Whether tensors get 16 bits by what they cost."""
-    return asked.accuracy == "best" or bool(job.goals.asked)
+def made_by(
+    job: Job, asked: QuantizeOptions, behind: Callable[[Stage, State], None]
+) -> tuple[Job, State, Widths | None]:
+    """What comes of the job, which ends with the types of tensors that were found, if any.
+
+    ``behind`` is called with the stages of the first model, and the state behind each.
+    """
+    if asked.accuracy == "best" or job.goals.asked:
+        return _widened(job, asked, behind)
+    return job, quantized(job.start, behind), None
 
 
-def widened(
+def _widened(
     job: Job, asked: QuantizeOptions, behind: Callable[[Stage, State], None]
 ) -> tuple[Job, State, Widths]:
-    """The job with the types of tensors that it ends with, what came of it, and how near."""
+    """Tensors get 16 bits by what they cost."""
     settings, goals = job.start.settings, job.goals
     scales = Scales(job.source, goals.drop)
 

@@ -166,6 +166,22 @@ def test_what_takes_time_is_tried_last_and_where_it_is_needed(in_order):
     assert in_order and BEST not in in_order  # it has more than 30 dB
 
 
+def test_best_is_tried_as_quantize_takes_it(monkeypatch):
+    tried = Trials._try
+
+    def best_alone(self, change, best):
+        return tried(self, change, best) if change == BEST else best
+
+    monkeypatch.setattr(Trials, "_try", best_alone)
+    made = straight()
+    spoiled = integers(calibration_overrides=["d=-300,300"])
+    found = analyzed(spoiled, made, try_options=True)
+    (option,) = found["tried"]
+    assert option["option"] == "--accuracy best" and option["kept"]
+    assert option["gain_db"] > 10
+    assert tomllib.loads(found["configuration"])["quantize"]["accuracy"] == "best"
+
+
 def test_a_model_of_best_keeps_what_was_chosen(in_order):
     made = straight()
     best = qpasses.quantize(made, FEEDS, accuracy="best")
