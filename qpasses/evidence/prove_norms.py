@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.norm_bounds import LARGEST_RADICAND
 from opsets.op import Attributes, Body, Constants
 from opsets.qpasses_v1 import OPS
-from opsets.qpasses_v1.int_layer_norm import LARGEST_RADICAND
 from qpasses.evidence.thresholds import end_levels
 from qpasses.ir.runtime import run_op
 

@@ -2,8 +2,9 @@
 
 from fractions import Fraction
 
+from opsets import norm_bounds
 from opsets.op import Constants
-from opsets.qpasses_v1 import OPS, int_layer_norm
+from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_log_softmax import fits
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
@@ -80,7 +81,7 @@ def normalized(node: Node, given: Constants, record: Record) -> NodeEvidence:
     body = body_of(node, record)
     attributes = {name: node.attrs[name] for name in OPS["IntLayerNorm"].attributes}
     problem = problem_of(node, given, record)
-    if not int_layer_norm.fits(given, attributes):
+    if not norm_bounds.fits(given, attributes):
         problem = problem or "its sums or products can leave the bits that hold them"
     if attributes["cells"] != record.nodes[node.name].cells:
         problem = problem or "its rows are not as long as its record says"

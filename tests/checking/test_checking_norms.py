@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opsets.multipliers import ScaleError
+from opsets.norm_bounds import fits
 from opsets.qpasses_v1 import OPS
-from opsets.qpasses_v1.int_layer_norm import fits
 from qpasses.checking.rules import check_norms
 from qpasses.evidence.prove_norms import norm_bound
 from qpasses.ir.record import Quantization

@@ -10,8 +10,8 @@ from onnx import numpy_helper
 import qpasses
 from calibration import Session
 from opsets.errors import ModelError
+from opsets.norm_bounds import fits
 from opsets.qpasses_v1 import OPS
-from opsets.qpasses_v1.int_layer_norm import fits
 from qpasses.emit.overloads import with_bodies
 from qpasses.evidence.prove_norms import norm_bound
 from qpasses.ir.record import Quantization

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.multipliers import ScaleError
-from opsets.qpasses_v1.int_layer_norm import (
+from opsets.norm_bounds import (
     LARGEST_DOUBLE,
     LARGEST_IN_HALVES,
     LARGEST_PRODUCT,
