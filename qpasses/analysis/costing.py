@@ -5,6 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calibration import Samples
 from calibration.collect import cores
 from calibration.memory import trim
@@ -28,18 +31,19 @@ class Costs:
 
 def whole_of(pair: Pair, samples: Samples) -> Costs:
     """What all together costs. Raises ModelError where a graph cannot be run."""
-    looked = looked_at(pair)
-    worlds = Worlds(pair, looked)
-    names = [name for name in looked if name in worlds.outputs]
-    noises = [Noise(len(names)) for _ in range(2)]
-    for _, feed in samples:
-        found = []
-        for tensors, constants in ((False, False), (True, True), (False, True)):
-            with worlds.walk(feed, tensors, constants) as values:
-                found.append({name: values[worlds.outputs[name]] for name in names})
-        outputs = Outputs(found[0])
-        for noise, other in zip(noises, found[1:], strict=True):
-            noise.add(outputs.signal, outputs.noise(other))
+    worlds = Worlds(pair, looked_at(pair))
+
+    def run(place: int) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+        feed = samples.read(place)
+        outputs = Outputs(worlds.ends(feed, stored_on=False, constants_on=False))
+        others = (worlds.ends(feed, stored_on=on, constants_on=True) for on in (True, False))
+        return outputs.signal, [outputs.noise(other) for other in others]
+
+    noises = [Noise(len(worlds.outputs)) for _ in range(2)]
+    with ThreadPoolExecutor(cores()) as threads:
+        for signal, found in threads.map(run, range(len(samples))):
+            for noise, other in zip(noises, found, strict=True):
+                noise.add(signal, other)
     return Costs(*(noise.ratio or 0.0 for noise in noises))
 
 

@@ -156,26 +156,30 @@ class Worlds:
         return self._writer.get(name)
 
     @contextmanager
-    def walk(
-        self, feed: Feed, is_on: bool, constants_on: bool | None = None
-    ) -> Iterator[Values]:
-        """All that regions read and outputs are, in one of the worlds.
-
-        With ``constants_on`` regions are of that world, where ``is_on`` is of roundings alone.
-        """
-        of_regions = is_on if constants_on is None else constants_on
+    def walk(self, feed: Feed, is_on: bool) -> Iterator[Values]:
+        """All that regions read and outputs are, in one of the worlds."""
         with closing(Kept()) as values:
             values.update(feed)
             for place, step in enumerate(self.steps):
                 if step.off is None and not is_on:
                     values.same(step.writes[0], step.reads[0])
                 else:
-                    is_of = is_on if step.off is None else of_regions
-                    values.update(zip(step.writes, step.run(values, is_of), strict=True))
+                    values.update(zip(step.writes, step.run(values, is_on), strict=True))
                 for name in step.reads:
                     if self._is_passing(name) and self._readers[name][-1] == place:
                         del values[name]
             yield values
+
+    def ends(self, feed: Feed, stored_on: bool, constants_on: bool) -> dict[str, Any]:
+        """The outputs alone, where all tensors are of one world and all constants of one."""
+        values = dict[str, Any](feed)
+        for place, step in enumerate(self.steps):
+            is_on = stored_on if step.off is None else constants_on
+            values.update(zip(step.writes, step.run(values, is_on), strict=True))
+            for name in step.reads:
+                if self._readers[name][-1] == place and name not in self.outputs.values():
+                    del values[name]
+        return {real: values[name] for real, name in self.outputs.items()}
 
     def _is_passing(self, name: str) -> bool:
         """Whether roundings alone read what a region writes."""
