@@ -40,6 +40,9 @@ _LITTLE = 0.1
 _MARGIN = 0.9
 """Of the noise that is allowed."""
 
+_BESIDE_WEIGHTS = 0.25
+"""Of what weights cost activations may cost so much where nothing is asked for."""
+
 _SAVED = 0.9
 """A set that takes more of the time of another one is not worth a model."""
 
@@ -151,7 +154,8 @@ class _Course:
     """The models so far, and what the next one is to have in 16 bits.
 
     For an SQNR so much noise may be left as the sum of costs, which the last model was so many
-    times as far from, predicts; for a metric half of the last one's; else as weights cause.
+    times as far from, predicts; for a metric half of the last one's; else a quarter of
+    that of weights.
     ``refused``: those that were asked for and have 8 bits all the same, by name and reason.
     """
 
@@ -217,7 +221,7 @@ class _Course:
             is_last = len(self.rounds) == self._most - 1
             is_little = left <= others * _LITTLE
             limits.append(0.0 if is_last or is_little else left / 2)
-        return max(min(limits, default=others), 0.0)
+        return max(min(limits, default=others * _BESIDE_WEIGHTS), 0.0)
 
     def _is_worth_it(self, wanted: Sequence[str]) -> bool:
         """Whether a model with these may be better than those so far."""

@@ -60,7 +60,7 @@ class Row:
 
     def cells(self) -> list[str]:
         """Its line in a table."""
-        form = METRICS[self.metric].format
+        form = METRICS.get(self.metric, "").format
         scores = ["-" if each is None else form(each) for each in self.scores.values()]
         return [
             *(self.model, *scores, *(f"{db:.2f}" for db in self.sqnr_db.values())),
