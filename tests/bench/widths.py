@@ -21,6 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 import qpasses
+from tests.bench import choosing
 from tests.bench.manifest import METRICS, ROOT, Entry, entries
 from tests.bench.markdown import rewrapped
 from tests.bench.markdown import table as markdown_table
@@ -169,7 +170,9 @@ def picture(points: Sequence[Point]) -> str:
     return str(vl_convert.vegalite_to_svg(drawn))
 
 
-def document(rows: Sequence[Row], points: Sequence[Point]) -> str:
+def document(
+    rows: Sequence[Row], points: Sequence[Point], sets: Sequence[choosing.Row]
+) -> str:
     """docs/widths.md."""
     mean = np.mean([[row.sqnr_db[step] for step in STEPS] for row in rows], axis=0)
     times = [[row.bodies, row.kernels, row.bytes_alone] for row in rows]
@@ -195,7 +198,15 @@ latency of compiled kernels over float's.
 
 ![SQNR over latency of five models](widths.svg)
 
-{markdown_table(head, [each.cells() for each in points])}"""
+{markdown_table(head, [each.cells() for each in points])}
+
+## Which tensors: by added noise, or by trying each
+
+The walk measures what each tensor alone costs, and adds it up. By trying, a model is made for
+each tensor, in which it alone has 8 bits. Both choose what leaves activations so much of the
+noise of weights: how many tensors they choose, with which SQNR, and how many are in both sets.
+
+{markdown_table(choosing.HEAD, [each.cells() for each in sets])}"""
     return rewrapped(text)
 
 
@@ -218,7 +229,9 @@ def main() -> None:
         drawn = [known[name] for name in CURVES if name in {each.name for each in chosen}]
         points = [point for each in drawn for point in curve(each)]
         PICTURE.write_text(picture(points), "utf-8")
-        DOCUMENT.write_text(document(rows, points), "utf-8")
+        asked_of = [known[name] for name in choosing.MODELS if name in known]
+        sets = [row for each in asked_of for row in choosing.choose(each)]
+        DOCUMENT.write_text(document(rows, points, sets), "utf-8")
 
 
 if __name__ == "__main__":
