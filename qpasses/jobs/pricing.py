@@ -92,8 +92,9 @@ def _bytes(pair: Pair) -> Iterator[tuple[str, _Stored]]:
 
 def _times(pair: Pair) -> Iterator[tuple[str, float]]:
     """Float tensors: their products are computed twice, their numbers moved."""
-    nodes = pair.record.nodes
-    tensors = {t.name: t for node in pair.integer.nodes for t in node.outputs}
+    graph, nodes = pair.integer, pair.record.nodes
+    written = (tensor for node in graph.nodes for tensor in node.outputs)
+    tensors = {tensor.name: tensor for tensor in (*graph.inputs, *written)}
     for name, meaning in pair.meanings.items():
         if not meaning.stored or name not in tensors:
             continue

@@ -81,6 +81,27 @@ def test_what_is_chosen_is_what_the_rules_give():
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        {"integer_io": True},
+        {"emit": "standard"},
+        {"tensor_types": ["a=int8"]},
+        {"symmetric": True},
+        {"activation_type": "int8"},
+    ],
+    ids=str,
+)
+def test_best_goes_with_other_options(options):
+    best = made(accuracy="best", **options)
+    widths = best.report["widths"]
+    assert best.verdict == "ok"
+    assert widths["tensors"]
+    assert "tensor_types" not in options or "a" not in widths["tensors"]
+    first, *_ = found = [each["sqnr_db"] for each in widths["rounds"]]
+    assert widths["reached_db"] >= first and max(found) > first
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"target": "tosa", "min_sqnr": 30.0}, "min_sqnr.*tosa.*16 bits"),
