@@ -17,7 +17,7 @@ from qpasses.checking.meaning import Pair
 from qpasses.checking.verification import compared
 from qpasses.ir.choices import WeightRounding
 from qpasses.ir.commands import QuantizeOptions
-from qpasses.ir.tensor_types import WORD
+from qpasses.ir.tensor_types import WORD, types_of
 from qpasses.jobs.goals import Goals, Reached
 from qpasses.jobs.judging import sized_as
 from qpasses.jobs.pricing import Prices
@@ -160,6 +160,7 @@ class _Course:
     """
 
     def __init__(self, goals: Goals, first: _Round) -> None:
+        self._said = first.job.start.settings.tensor_types  # by the user, who decides
         self.prices, self.refused = Prices(), dict[str, str]()
         self.rounds = list[_Round]()
         self._goals, self._constants = goals, list[float]()
@@ -197,8 +198,9 @@ class _Course:
         priced = self.prices.of(now.pair, samples, made.progress)
         self._constants.append(priced.constants)
         narrow = priced.narrow
+        said = types_of(self._said, [*made.plan.tensors])
         stuck = {name for name in now.asked if name in narrow}
-        free = made.plan.tensors.keys() - self.refused.keys() - stuck
+        free = made.plan.tensors.keys() - said.keys() - self.refused.keys() - stuck
         able = [name for name in self.prices.noise if name in free]
         stays = sum(noise for name, noise in narrow.items() if name not in free)
         left = sum(noise for name, noise in narrow.items() if name in free)
