@@ -54,6 +54,8 @@ struct Convolution {
         Filters found;
         const Tensor x_zero = input(1), w = input(2), bias = input(4);
         if (has_words(x_zero, input(7))) {
+            if (!rests.empty())
+                fail("rests of biases beside words");
             found.words = std::make_unique<WordFilters>(input, windows, group, rounding);
             return found;
         }

@@ -88,6 +88,8 @@ struct IntGemm {
         if (w.shape.size() != 2 || bias.type != INT32 ||
             static_cast<int64_t>(bias.size()) != w.shape[1])
             fail("IntGemm: weights are no matrix, or not of their biases");
+        if (!rests.empty())
+            fail("IntGemm: rests of biases beside words");
         const int64_t length = w.shape[0], columns = w.shape[1], zero = input(3).number();
         std::vector<int16_t> turned(w.size());
         of_codes(w.type, "IntGemm: w", [&](auto code) {
@@ -97,7 +99,7 @@ struct IntGemm {
                     turned[n * length + k] = static_cast<int16_t>(from[k * columns + n] - zero);
         });
         const std::vector<int64_t> start(bias.as<int32_t>(), bias.as<int32_t>() + columns);
-        return {WordSums(turned, length, start, numbers_of(input(5), columns),
+        return {WordSums(turned, length, LevelRange::of(input(1)), start, numbers_of(input(5), columns),
                          numbers_of(input(6), columns), rounding, input(7).number(),
                          input(8).number(), input(9).number(), input(7).type),
                 length, input(1).number(), input(7).type == INT16 ? size_t{2} : size_t{1}};

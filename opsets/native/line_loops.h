@@ -13,7 +13,7 @@ void on_lines(const Lines &lines, const int16_t *table, int32_t step, const int1
     Numbers lane;
     for (int n = 0; n < LANES; n++)
         lane[n] = n;
-    for (int64_t k = 0; k < count; k += LANES, table += LANES * static_cast<int64_t>(step)) {
+    for (int64_t k = 0; k < count; k += LANES) {
         const int64_t some = count - k < LANES ? count - k : LANES;
         Words words = {};
         if (some == LANES)
@@ -23,7 +23,7 @@ void on_lines(const Lines &lines, const int16_t *table, int32_t step, const int1
         const Numbers last = Numbers{} + static_cast<int32_t>(some - 1);
         const Numbers code = __builtin_convertvector(words, Numbers), part = code & 127;
         const Numbers place = (code >> 7) + 256 + (lane < last ? lane : last) * step;
-        const Numbers total = on_line(table, place, (part << 16) | (128 - part));
+        const Numbers total = on_line(table + k * step, place, (part << 16) | (128 - part));
         Floats level = __builtin_convertvector(total, Floats) * unit;
         level = level < low ? low : level;
         level = level > high ? high : level;

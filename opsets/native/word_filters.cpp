@@ -11,6 +11,8 @@ namespace qpasses {
 
 namespace {
 
+constexpr int64_t PART = 1 << 14; /* so many words are made at once */
+
 size_t bytes_of(Type type) { return type == INT16 ? 2 : 1; }
 
 /* Weights, less their zero point, [outputs, cells, inputs]. */
@@ -35,6 +37,24 @@ void copy_words(const int16_t *from, int64_t count, int16_t *to) {
         std::memcpy(to + k, from + k, SOME * sizeof *to);
 }
 
+/* Puts cells that lie side by side together, in whole rows of ``wide`` ones or all of them:
+   ``places`` are of their first ones then. How many words lie at each. */
+int64_t joined(std::vector<int64_t> &places, int64_t wide, int64_t words) {
+    const int64_t count = static_cast<int64_t>(places.size());
+    for (const int64_t some : {count, wide}) {
+        int64_t k = 1;
+        while (k < count && (k % some == 0 || places[k] == places[k - 1] + words))
+            k++;
+        if (k < count)
+            continue;
+        for (int64_t n = 0; n * some < count; n++)
+            places[n] = places[n * some];
+        places.resize(count / some);
+        return some * words;
+    }
+    return words;
+}
+
 template <typename Item>
 std::vector<Item> part_of(const std::vector<Item> &all, int64_t first, int64_t count) {
     return {all.begin() + first, all.begin() + first + count};
@@ -46,14 +66,14 @@ std::vector<Item> part_of(const std::vector<Item> &all, int64_t first, int64_t c
 struct WordFilters::Padded {
     int64_t planes, rows, wide, channels;
 
-    Padded(const Geometry &given, int64_t channels)
+    Padded(const Geometry &given, int64_t channels, int64_t pictures)
         : planes(given.depth().reach(given.depth().out)),
           rows(given.height().reach(given.height().out)),
           wide(given.width().reach(given.width().out)), channels(channels) {
-        must_be_from(wide * channels, 0, MOST / planes / rows, "a padded picture");
+        must_be_from(wide * channels, 0, MOST / planes / rows / pictures, "padded pictures");
     }
 
-    static constexpr int64_t MOST = int64_t{1} << 40;
+    static constexpr int64_t MOST = int64_t{1} << 34; /* words in all */
 
     int64_t size() const { return planes * rows * wide * channels; }
 
@@ -87,9 +107,10 @@ WordFilters::WordFilters(const Inputs &input, const Windows &windows, int64_t gr
     const std::vector<int64_t> shifts = numbers_of(input(6), outputs_);
     const bool is_depthwise = inputs_ == 1 && outputs_ == group && group > 1;
     const int64_t groups = is_depthwise ? 1 : group, outputs = outputs_ / groups;
-    const int64_t length = is_depthwise ? 0 : cells * inputs_;
+    const int64_t length = cells * inputs_;
     for (int64_t g = 0; g < groups; g++)
         groups_.emplace_back(part_of(levels, g * outputs * length, outputs * length), length,
+                             LevelRange::of(x_zero),
                              part_of(biases, g * outputs, outputs),
                              part_of(multipliers, g * outputs, outputs),
                              part_of(shifts, g * outputs, outputs), rounding, input(7).number(),
@@ -113,7 +134,7 @@ void WordFilters::run(const Context &context) const {
     const int64_t windows = given.windows();
     if (x.shape[0] == 0 || windows == 0 || outputs_ == 0)
         return;
-    const Padded padded(given, channels);
+    const Padded padded(given, channels, x.shape[0]);
     const std::vector<int16_t> pictures = levels_of_pictures(context, x, given, padded);
     const int64_t each = outputs_ * (given.cells() * inputs_ + OUTPUT);
     const int64_t least = std::min(windows, WORK / each / 8 + 1);
@@ -143,16 +164,20 @@ std::vector<int16_t> WordFilters::levels_of_pictures(const Context &context, con
     const int64_t channels = inputs_ * group_;
     const int64_t inside = std::min(width.size, std::max<int64_t>(padded.wide - width.before, 0));
     std::vector<int16_t> found(x.shape[0] * padded.size() + CellSums::BEHIND);
-    context.parallel(x.shape[0] * depth.size, [&](size_t number) {
-        const int64_t plane = static_cast<int64_t>(number) % depth.size + depth.before;
-        const int64_t picture = static_cast<int64_t>(number) / depth.size;
-        if (plane >= padded.planes)
-            return;
+    const int64_t planes = x.shape[0] * depth.size, all = planes * height.size;
+    const int64_t least = PART / std::max<int64_t>(inside * channels, 1) + 1;
+    context.parallel(inside ? (all + least - 1) / least : 0, [&](size_t part) {
         std::vector<int16_t> row(windows_.is_last ? 0 : inside);
-        for (int64_t r = 0; r < height.size && r + height.before < padded.rows; r++) {
-            const int64_t first = (static_cast<int64_t>(number) * height.size + r) * width.size;
+        const int64_t begin = static_cast<int64_t>(part) * least;
+        for (int64_t number = begin; number < std::min(all, begin + least); number++) {
+            const int64_t picture = number / height.size / depth.size;
+            const int64_t plane = number / height.size % depth.size + depth.before;
+            const int64_t r = number % height.size + height.before;
+            if (plane >= padded.planes || r >= padded.rows)
+                continue;
+            const int64_t first = number * width.size;
             int16_t *to = found.data() + picture * padded.size() +
-                          padded.place(plane, r + height.before, width.before);
+                          padded.place(plane, r, width.before);
             if (windows_.is_last) {
                 to_words(x, first * channels, inside * channels,
                          x_zeros_.size() == 1 ? x_zeros_[0] : 0, to);
@@ -187,16 +212,15 @@ void WordFilters::windows_of(const Geometry &given, const Padded &padded, const 
         for (const int64_t end = n + some; n < end; n++, place += width.stride * padded.channels)
             windows[n] = place;
     }
-    const bool is_row = group_ == 1 && width.dilation == 1; /* its cells lie side by side */
-    const int64_t joined = is_row ? width.kernel : 1, run = joined * inputs_;
     std::vector<int64_t> places;
     for (int64_t i = 0; i < depth.kernel; i++)
         for (int64_t j = 0; j < height.kernel; j++)
-            for (int64_t k = 0; k < width.kernel; k += joined)
+            for (int64_t k = 0; k < width.kernel; k++)
                 places.push_back(padded.place(i * depth.dilation, j * height.dilation,
                                               k * width.dilation));
     if (!each_.empty())
         return each_[0].run(windows, places, y, outputs_ * bytes);
+    const int64_t run = group_ == 1 ? joined(places, width.kernel, inputs_) : inputs_;
     for (int64_t g = 0; g < group_; g++) {
         char *to = y + g * groups_[g].outputs() * bytes;
         if (run % 2 == 0)

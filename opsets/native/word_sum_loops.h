@@ -60,8 +60,9 @@ int64_t some_rows(const int16_t *const *rows, int64_t count, const WordRuns &run
     constexpr int ALL = MOST_SUMS / PANELS, SOME = ALL / 3;
     if (count >= ALL)
         return sums_of<ALL, PANELS>(rows, runs, weights, found), ALL;
-    if (SOME > 1 && count >= SOME)
-        return sums_of<SOME, PANELS>(rows, runs, weights, found), SOME;
+    if constexpr (SOME > 1)
+        if (count >= SOME)
+            return sums_of<SOME, PANELS>(rows, runs, weights, found), SOME;
     return sums_of<1, PANELS>(rows, runs, weights, found), 1;
 }
 

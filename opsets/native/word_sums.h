@@ -2,8 +2,7 @@
 
 #pragma once
 
-#include "kernel.h"
-#include "rounding.h"
+#include "rescaling.h"
 
 #include <vector>
 
@@ -23,12 +22,22 @@ struct WordRuns {
     int64_t count, pairs;
 };
 
-/* Weights of some outputs and what becomes of their sums, of words that the rows hold. */
+/* The smallest and the largest level of x. */
+struct LevelRange {
+    int64_t low, high;
+
+    /* Of codes of ``x_zero``'s type, less any of its numbers. Fails for words that have one. */
+    static LevelRange of(const Tensor &x_zero);
+};
+
+/* Weights of some outputs and what becomes of their sums, of words that the rows hold. Sums
+   times multipliers are rounded in double where that holds all of them, else in 128 bits. */
 class WordSums {
   public:
     /* ``weights`` [outputs, length], less their zero point. The multipliers and shifts, and the
        bias of each output; the zero point and the ends of codes of the result. */
-    WordSums(const std::vector<int16_t> &weights, int64_t length, const std::vector<int64_t> &bias,
+    WordSums(const std::vector<int16_t> &weights, int64_t length, const LevelRange &x,
+             const std::vector<int64_t> &bias,
              const std::vector<int64_t> &multiplier, const std::vector<int64_t> &shift,
              const Requantization &how, int64_t zero, int64_t least, int64_t most, Type result);
 
@@ -47,7 +56,12 @@ class WordSums {
     int64_t deep_, outputs_;
     std::vector<int16_t> weights_; /* [panels, pairs, PANEL, 2] */
     Levels levels_;
+    Ends ends_;
+    std::vector<Rescaling> exact_; /* of each output, where double does not do */
     Type result_;
+
+    void store(const double *sums, int64_t rows, int64_t wide, int64_t first, int64_t count, char *y,
+               int64_t y_step) const;
 };
 
 /* Weights of windows whose channels have their own, and what becomes of their sums. */

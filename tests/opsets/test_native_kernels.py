@@ -78,6 +78,25 @@ def test_an_instruction_set_that_is_not_there_is_an_error():
 
 
 @needs_kernels
+def test_pictures_that_no_memory_holds_are_refused():
+    """Whose cells, padded, no int64 counts either: 2**24 of 2**40 each."""
+    side, count = 1 << 20, 1 << 24
+    code, number = np.int16(0), np.array([1], np.int32)
+    numbers = [code, np.ones((1, 1, 2, 2), np.int8), np.int8(0), number, number, number]
+    x = np.zeros((count, 1, 1, 1), np.int16)
+    attributes = {
+        **{"kernel_shape": [2, 2], "group": 1, "rounding": "half_up"},
+        **{"pads": [side - 1, side - 1, 0, 0], "dilations": [side - 1, side - 1]},
+    }
+    case = Case([x, *map(np.asarray, (*numbers, code, code, code))], attributes)
+    result = np.zeros((1, 1, 1, 1), np.int16)
+    made = model_of_nodes(OPS["IntConv"], {"0": case}, [result])
+    session = Session(made, operators=native.library(), arena=False, threads=1)
+    with pytest.raises(ModelError, match="padded pictures"):
+        session.run(None, {"x_0": x})
+
+
+@needs_kernels
 def test_sizes_of_which_nothing_is_known_are_not_taken_for_equal():
     """Else onnxruntime puts a larger tensor where a smaller one was."""
     pool = OPS["IntAveragePool"]

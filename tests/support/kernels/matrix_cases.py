@@ -35,6 +35,45 @@ def products_of_matrices(rng):
             case = Case([x, *numbers, *last], attributes)
             yield f"{rows} {inner} {columns} {dtype}", case
             yield in_words(rng, f"{rows} {inner} {columns}", case, inner)
+    yield from of_ties(rng, "IntGemm")
+
+
+def beside_ties(rng):
+    """Sums of words whose products are nearer to a tie than double tells: (node, case).
+
+    Of each multiplier the bias is such that a sum of nothing has a product, modulo 2**46, a
+    little off 2**45.
+    """
+    shift, pairs = 46, []
+    while len(pairs) < 8:
+        m = int(rng.integers(1 << 30, 1 << 31)) | 1
+        inverse = pow(m, -1, 1 << shift)
+        sums = [
+            inverse * ((1 << shift - 1) + off) % (1 << shift)
+            for off in range(-128, 129)
+            if off
+        ]
+        pairs += [(m, each) for each in sums if each < 1 << 30 and each * m >> shift < 32767]
+    m, bias = (array(each, np.int32) for each in zip(*pairs, strict=True))
+    zeros, w = array(0, np.int8), np.ones((4, len(m)), np.int8)
+    last = [array(shift, np.int32).reshape(1), *ends(np.int16)]
+    for rounding in ROUNDINGS:
+        x = np.zeros((1, 4), np.int16)
+        inputs = [x, array(0, np.int16), w, zeros, bias, m, *last]
+        yield "IntGemm", Case(inputs, {"leading": [1], "rounding": rounding})
+        inputs = [x.reshape(1, 4, 1, 1), inputs[1], w.T.reshape(-1, 4, 1, 1), *inputs[3:]]
+        attributes = {"kernel_shape": [1, 1], "group": 1, "rounding": rounding}
+        yield "IntConv", Case(inputs, attributes)
+        x = np.zeros((1, len(m), 1, 1), np.int16)
+        inputs = [x, inputs[1], np.ones((len(m), 1, 1, 1), np.int8), *inputs[3:]]
+        yield "IntConv", Case(inputs, attributes | {"group": len(m)})
+
+
+def of_ties(rng, op):
+    """Those of one op."""
+    for number, (of, case) in enumerate(beside_ties(rng)):
+        if of == op:
+            yield f"beside ties {number}", case
 
 
 def in_words(rng, name, case, products):
@@ -73,6 +112,7 @@ def convolutions(rng):
             size = [number % 2 + 1, groups * inputs, *sizes]
             yield from of_convolution(rng, number, size, outputs, attributes)
     yield from long_convolutions()
+    yield from of_ties(rng, "IntConv")
 
 
 def of_convolution(rng, number, size, outputs, attributes):
