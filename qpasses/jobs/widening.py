@@ -31,6 +31,9 @@ from qpasses.recover.judge import HELD_BACK
 _ROUNDS = 4
 """So often a model is made at most."""
 
+_STEPS = 6
+"""So often where there is an SQNR to meet."""
+
 _HALVES = 8
 """So often where a metric may fall by so much: noise does not tell how far it falls."""
 
@@ -154,8 +157,10 @@ class _Course:
     """The models so far, and what the next one is to have in 16 bits.
 
     For an SQNR so much noise may be left as the sum of costs, which the last model was so many
-    times as far from, predicts; for a metric half of the last one's; else a quarter of
-    that of weights.
+    times as far from, predicts, and half of the last one's where that was not enough; for a
+    metric half of the last one's; else a quarter of that of weights. The last model has all
+    that can be had where nothing was enough.
+
     ``refused``: those that were asked for and have 8 bits all the same, by name and reason.
     """
 
@@ -164,7 +169,7 @@ class _Course:
         self.prices, self.refused = Prices(), dict[str, str]()
         self.rounds = list[_Round]()
         self._goals, self._constants = goals, list[float]()
-        self._most = _ROUNDS if goals.drop is None else _HALVES
+        self._most = _HALVES if goals.drop else _STEPS if goals.sqnr else _ROUNDS
         self.take(first)
 
     def take(self, now: _Round) -> None:
@@ -215,12 +220,15 @@ class _Course:
         sqnr, drop = self._goals.sqnr, self._goals.drop
         lightest = self._constants[self.rounds.index(self.lightest)]
         others, limits = lightest + stays, list[float]()
+        is_missed = not any(self._goals.are_met(each.reached) for each in self.rounds)
+        is_last = is_missed and len(self.rounds) == self._most - 1
         if sqnr is not None and now.reached.sqnr_db is not None:
             off = sqnr.noise / 10 ** (-now.reached.sqnr_db / 10)
             whole = self._constants[-1] + stays + left
             limits.append(whole * off * _MARGIN - others)
+            if is_missed and now.asked:  # sums said that it would do
+                limits.append(0.0 if is_last else left / 2)
         if drop is not None and not drop.is_met(now.reached):
-            is_last = len(self.rounds) == self._most - 1
             is_little = left <= others * _LITTLE
             limits.append(0.0 if is_last or is_little else left / 2)
         return max(min(limits, default=others * _BESIDE_WEIGHTS), 0.0)
