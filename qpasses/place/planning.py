@@ -1,7 +1,8 @@
 """Plan: which nodes become integer, and which tensors carry a scale."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -63,6 +64,20 @@ class Plan:
     integer: set[int] = field(default_factory=set)
 
 
+@dataclass(frozen=True)
+class _Apart:
+    """The names of nodes, ``quotient`` left out, in no chain: what they write is stored."""
+
+    draft: "_Draft"
+    quotient: Node
+
+    def __contains__(self, name: object) -> bool:
+        node = self.draft.by_name.get(str(name))
+        return node is not self.quotient and (
+            node is None or not self.draft.chains.holds(node)
+        )
+
+
 @dataclass
 class _Draft:
     """A plan in the making, and what is known on the way.
@@ -88,6 +103,11 @@ class _Draft:
     given: set[str] = field(default_factory=set)
     wanted: set[str] = field(default_factory=set)
     looked_up: set[str] = field(default_factory=set)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Node]:
+        """The nodes of the graph."""
+        return {node.name: node for node in self.graph.nodes}
 
     def of(self, tensors: Iterable[Tensor]) -> set[str]:
         """By which names tensors are known to ``reach``."""
@@ -176,9 +196,9 @@ def _sort_computing(draft: _Draft, chain: Sequence[Node]) -> None:
 
 def _take_divisor(draft: _Draft, node: Node) -> None:
     """What makes the divisor of a Div of another tensor is part of it."""
-    found = divisor_of(draft.graph, node, draft.context.selection.excluded)
-    nodes, source = found or ([], node)
-    if nodes and all(map(draft.chains.holds, nodes)):
+    found = divisor_of(draft.graph, node, _Apart(draft, node))
+    if found:
+        nodes, source = found
         draft.chains.give(nodes)
         draft.divisors[id(node)] = nodes
         draft.reach.tie(source.name, node.inputs[1].name)
