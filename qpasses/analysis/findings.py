@@ -60,11 +60,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Case:
-    """A tensor that costs something: its row, all rows, the configuration of the model."""
+    """A tensor that costs something: its row, all rows, the configuration of the model.
+
+    ``has_words``: whether its target has sums of 16 bits.
+    """
 
     row: Row
     rows: Sequence[Row]
     configuration: Mapping[str, Any]
+    has_words: bool
 
     @property
     def share(self) -> float:
@@ -117,13 +121,15 @@ def findings(
     observed: Mapping[str, Observed],
     samples: Sequence[tuple[str, float | None]],
     configuration: Mapping[str, Any],
+    has_words: bool,
 ) -> list[Finding]:
     """Of samples first, then of tensors, the costliest first.
 
+    ``has_words``: whether the target has sums of 16 bits.
     ``samples``: names, and how far the outputs of each are off, in decibels.
     """
     found = [*_bad_samples(observed, samples), *_too_few(rows, configuration)]
-    cases = [Case(row, rows, configuration) for row in rows]
+    cases = [Case(row, rows, configuration, has_words) for row in rows]
     cases = [case for case in cases if case.share >= _COSTLY]
     for case in sorted(cases, key=lambda case: -case.share)[:_MOST]:
         rules = _OF_WEIGHTS if case.row["kind"] == "weights" else _OF_ACTIVATIONS
@@ -321,7 +327,7 @@ def _outlier_channels(case: Case) -> Iterator[Finding]:
         "outlier channels",
         f"channel {widest} reaches {reach[widest]:.4g}, the median one {middle:.4g}: that has "
         f"{codes} codes on either side of zero in the one scale that all have",
-        Change("activation_scales", "per-channel") if is_free else _wider(row),
+        Change("activation_scales", "per-channel") if is_free else _wider(case),
     )
 
 
@@ -337,7 +343,7 @@ def _divisors(case: Case) -> Iterator[Finding]:
             "small divisors",
             f"its table ({', '.join(row['function'])}) has {local:.1f} dB alone: it is steep "
             "where what it reads is a few steps of the codes from zero",
-            _in_words(row["reads"]) if row["reads"] else _in_float(row),
+            _what_it_reads_wider(case),
         )
         return
     steep = _STEEP.intersection(row["read_by"])
@@ -347,7 +353,7 @@ def _divisors(case: Case) -> Iterator[Finding]:
             "small divisors",
             f"is read by {', '.join(sorted(steep))}, which is steep near zero: its rounding "
             f"alone leaves the outputs {alone}",
-            _wider(row),
+            _wider(case),
         )
 
 
@@ -385,11 +391,12 @@ def _rounded(case: Case) -> Iterator[Finding]:
     if not case.is_heard:
         return
     better = _BETTER.get(case.configuration["accuracy"])
+    better = better if case.has_words or better != "best" else None
     alone = _db(row["cost"]["alone_db"])
     yield case.found(
         "eight bits",
         f"rounding it to {case.codes:,} codes alone leaves the outputs {alone}",
-        _wider(row) if better is None else Change("accuracy", better),
+        _wider(case) if better is None else Change("accuracy", better),
     )
 
 
@@ -449,9 +456,19 @@ def _step(row: Row) -> float:
     return max(scale) if isinstance(scale, list) else float(scale)
 
 
-def _wider(row: Row) -> Change:
-    """It in 16 bits, or, where it has them, in float with what reads it."""
-    return _around_in_float(row) if row["type"] == "int16" else _in_words([row["real"]])
+def _wider(case: Case) -> Change:
+    """It in 16 bits; in float with what reads it where it has them, or the target has none."""
+    row = case.row
+    if row["type"] == "int16" or not case.has_words:
+        return _around_in_float(row)
+    return _in_words([row["real"]])
+
+
+def _what_it_reads_wider(case: Case) -> Change:
+    """The same of the tensors of 8 bits that its node reads; its node in float without any."""
+    types = {row["real"]: row["type"] for row in case.rows if row["kind"] != "weights"}
+    narrow = [name for name in case.row["reads"] if types.get(name, "") != "int16"]
+    return _in_words(narrow) if narrow and case.has_words else _in_float(case.row)
 
 
 def _in_words(names: Sequence[str]) -> Change:

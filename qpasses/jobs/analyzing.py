@@ -7,6 +7,7 @@ from typing import Any
 
 from calibration import Samples
 from opsets.errors import ModelError, QPassesError, VerificationError
+from opsets.realised import takes_words
 from qpasses.analysis.findings import Finding, costly_in_float, costly_in_words, findings
 from qpasses.analysis.rows import left_out, rows_of
 from qpasses.analysis.walking import Analysis, analyze
@@ -106,7 +107,8 @@ def _finite(value: Any) -> Any:
 def _told(
     found: Analysis, read: IntegerModel, rows: Sequence[dict[str, Any]]
 ) -> list[Finding]:
-    return findings(rows, found.observed, found.by_sample, read.about["configuration"])
+    has_words, configuration = takes_words(read.settings.target), read.about["configuration"]
+    return findings(rows, found.observed, found.by_sample, configuration, has_words)
 
 
 def tried(
@@ -114,7 +116,8 @@ def tried(
 ) -> dict[str, Any]:
     """What of an analysis is of options that were tried."""
     rows = rows_of(found)
-    costly = [*costly_in_words(rows), *costly_in_float(rows)]
+    has_words = takes_words(read.settings.target)
+    costly = [*(costly_in_words(rows) if has_words else []), *costly_in_float(rows)]
     options = trials.run(_told(found, read, rows), costly, progress)
     return {
         "tried": [each.as_json() for each in trials.tried],

@@ -47,11 +47,11 @@ class SqnrGoal:
         """Whether outputs are as near to float as was asked."""
         return reached.sqnr_db is not None and reached.sqnr_db >= self.least_db
 
-    def missed(self, reached: Reached, _where: str, wide: int) -> list[str]:
+    def missed(self, reached: Reached, where: str, wide: int) -> list[str]:
         """How far it is, with so many tensors ``wide``, in a sentence; none if it is met."""
         if self.is_met(reached):
             return []
-        return goal_warnings(self.least_db, reached.sqnr_db, wide)
+        return goal_warnings(self.least_db, reached.sqnr_db, where, wide)
 
 
 @dataclass(frozen=True)

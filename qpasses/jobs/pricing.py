@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from calibration import Samples
 from qpasses.analysis.costing import costs_of, whole_of
-from qpasses.checking.meaning import Pair
+from qpasses.checking.meaning import Pair, is_integer
 from qpasses.ir.progress import Progress
 from qpasses.ir.record import AnyQuantization
 from qpasses.ir.tensor_types import WORD
@@ -27,9 +27,15 @@ _Stored: TypeAlias = tuple[str, AnyQuantization]
 
 @dataclass(frozen=True)
 class Priced:
-    """Noise over signal of one model: of tensors in 8 bits by name, and of all weights."""
+    """Noise over signal of one model.
+
+    ``narrow``: of tensors in 8 bits, by name; ``copies``: in 8 bits of those that have 16;
+    ``wide``: the names of these; ``constants``: of all weights.
+    """
 
     narrow: Mapping[str, float]
+    copies: float
+    wide: frozenset[str]
     constants: float
 
 
@@ -37,7 +43,7 @@ class Prices:
     """What is known of float tensors, from all models that were looked at.
 
     ``noise``: over signal of what is stored of them in 8 bits, each alone, by name; ``time``:
-    what 16 bits take, in products.
+    what 16 bits take, in products. What moving nodes make of a tensor is part of it.
     """
 
     def __init__(self) -> None:
@@ -47,20 +53,27 @@ class Prices:
 
     def of(self, pair: Pair, samples: Samples, progress: Progress) -> Priced:
         """What a model is made of costs, measured on ``samples`` where it is new."""
-        times = dict(_times(pair))
+        times = _times(pair)
         self.time = times | self.time
-        stored = dict(_bytes(pair))
+        found = dict(_computed(pair))
+        wide = frozenset(real for real, how in found.values() if how.dtype == WORD)
+        stored = {name: each for name, each in found.items() if each[1].dtype != WORD}
         unknown = {name for name, key in stored.items() if key not in self._known}
         walked = int(_PRODUCTS / max(len(times) * sum(times.values()), 1.0))
         some = samples.spread(max(1, min(walked, _WALKED)))
         if unknown:
-            for name, cost in costs_of(pair, some, unknown, progress).items():
-                self._known[stored[name]] = cost
-        noise = dict[str, float]()
-        for real, how in dict.fromkeys(stored.values()):
-            noise[real] = noise.get(real, 0.0) + self._known.get((real, how), 0.0)
-        self.noise |= noise
-        return Priced(noise, whole_of(pair, some).constants)
+            costs = costs_of(pair, some, unknown, progress)
+            self._known |= {stored[name]: cost for name, cost in costs.items()}
+            for name in unknown - costs.keys():  # no output hears of it
+                self._known.setdefault(stored[name], 0.0)
+        narrow, copies = dict[str, float](), 0.0
+        for key in dict.fromkeys(stored.values()):
+            if key[0] in wide:
+                copies += self._known[key]
+            else:
+                narrow[key[0]] = narrow.get(key[0], 0.0) + self._known[key]
+        self.noise |= narrow
+        return Priced(narrow, copies, wide, whole_of(pair, some).constants)
 
     def cheapest(self, names: Collection[str], allowed: float) -> list[str]:
         """Of ``names`` those in 16 bits that leave so much noise at most, in little time.
@@ -68,10 +81,11 @@ class Prices:
         What gains most for its time comes first, then what is needless with others is left.
         """
         noise, time = self.noise, self.time
-        left = sum(noise[name] for name in names)
+        heard = [name for name in names if noise[name]]
+        left = sum(noise[name] for name in heard)
         chosen = list[str]()
-        for name in sorted(names, key=lambda name: (-noise[name] / time[name], name)):
-            if left <= allowed or not noise[name]:
+        for name in sorted(heard, key=lambda name: (-noise[name] / time[name], name)):
+            if left <= allowed:
                 break
             chosen.append(name)
             left -= noise[name]
@@ -82,23 +96,29 @@ class Prices:
         return chosen
 
 
-def _bytes(pair: Pair) -> Iterator[tuple[str, _Stored]]:
-    """By name in the integer graph, the activations of 8 bits."""
+def _computed(pair: Pair) -> Iterator[tuple[str, _Stored]]:
+    """By name in the integer graph, the activations that are rounded: not what is moved."""
+    writers = {tensor.name: node for node in pair.integer.nodes for tensor in node.outputs}
     for name, meaning in pair.meanings.items():
-        how = pair.record.tensors.get(name)
-        if meaning.stored and how is not None and how.dtype != WORD:
+        node, how = writers.get(name), pair.record.tensors.get(name)
+        is_computed = node is None or is_integer(node) or node.op == "QuantizeLinear"
+        if meaning.stored and how is not None and is_computed:
             yield name, (meaning.real, how)
 
 
-def _times(pair: Pair) -> Iterator[tuple[str, float]]:
+def _times(pair: Pair) -> dict[str, float]:
     """Float tensors: their products are computed twice, their numbers moved."""
-    graph, nodes = pair.integer, pair.record.nodes
+    graph, nodes, found = pair.integer, pair.record.nodes, dict[str, float]()
     written = (tensor for node in graph.nodes for tensor in node.outputs)
-    tensors = {tensor.name: tensor for tensor in (*graph.inputs, *written)}
-    for name, meaning in pair.meanings.items():
-        if not meaning.stored or name not in tensors:
+    for tensor in reversed([*graph.inputs, *written]):  # what is made of it comes first
+        meaning = pair.meanings.get(tensor.name)
+        if meaning is None or not meaning.stored:
             continue
-        readers = tensors[name].outputs
+        readers = [node for node in tensor.outputs if is_integer(node)]
+        moved = [end for n in tensor.outputs if not is_integer(n) for end in n.outputs]
         macs = sum(nodes[each.name].macs for each in readers if each.name in nodes)
         numbers = prod(pair.sizes.get(meaning.real) or [1])
-        yield meaning.real, macs + _NUMBER * numbers * (1 + len(readers))
+        time = macs + _NUMBER * numbers * (1 + len(tensor.outputs))
+        found[tensor.name] = 1.0 + time + sum(found.get(end.name, 0.0) for end in moved)
+    computed = dict(_computed(pair))
+    return {computed[name][0]: time for name, time in found.items() if name in computed}

@@ -16,6 +16,7 @@ from calibration import Preprocessing, Samples
 from calibration.pieces import loaded
 from calibration.presets import parts_of
 from opsets.errors import ModelError, UsageError
+from opsets.realised import takes_words
 from opsets.target import load_target, target_names
 from qpasses.analysis.findings import Change, Finding
 from qpasses.analysis.noise import Outputs
@@ -170,16 +171,17 @@ class Trials:
         """
         named = [each.change for each in found if each.change]
         self._choose_judges(named)
+        best = self._made(self.base)
+        self._begun = best.decibels
         usual = [each for each in (*named, *USUAL) if _needed(each) == inf]
         dear = [each for each in (*named, *costly) if each != BEST and _needed(each) < inf]
         words = [each for each in dear if each.name == "tensor_types"][:_WORDS]
         floats = [each for each in dear if each.name == "nodes_to_exclude"][:_FLOATS]
-        dear = self._new([*words, BEST, *floats])
+        bests = [BEST] if takes_words(self.base["target"]) else []
+        dear = [each for each in (*words, *bests, *floats) if best.mean_db < _needed(each)]
+        dear = self._new(dear)
         wanted = [*self._new(usual)[: _MOST - len(dear)], *dear]
-        advance = progress("try options", len(wanted) + 1)
-        best = self._made(self.base)
-        self._begun = best.decibels
-        advance()
+        advance = progress("try options", len(wanted))
         for change in wanted:
             if best.mean_db < _needed(change):
                 best = self._try(change, best)

@@ -56,7 +56,8 @@ class Scales:
             if self._drop is not None:
                 outputs.append(found)
             advance()
-        rows = accuracy.as_json()
+        every = accuracy.as_json()
+        rows = [row for row in every if row["agreement"] is None] or every  # labels have none
         least = min((r["sqnr_db"] for r in rows if r["sqnr_db"] is not None), default=None)
         if self._drop is None:
             return Reached(least)

@@ -6,13 +6,14 @@ goal is a sort: a model in 8 bits is walked through once, and made again with th
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 from calibration import Samples
 from opsets.errors import ModelError
-from qpasses.analysis.costing import Costs, whole_of
+from qpasses.analysis.costing import whole_of
+from qpasses.analysis.walking import looked_at
 from qpasses.checking.meaning import Pair
 from qpasses.checking.verification import compared
 from qpasses.ir.choices import WeightRounding
@@ -78,39 +79,62 @@ def _widened(
     now = _round(job, scales, [], begun)
     is_free = asked.weight_rounding is None and settings.accuracy != "fast"
     rounding = "second-order" if is_free else settings.weight_rounding
-    course = _Course(goals, now)
+    is_best = asked.accuracy == "best"  # which goes on where a goal is met
+    course = _Course(Goals() if is_best else goals, now)
     while (wanted := course.wanted()) is not None:
         types = [*settings.tensor_types, *(f"{re.escape(name)}={WORD}" for name in wanted)]
         wide_job = with_settings(job, tensor_types=types, weight_rounding=rounding)
         course.take(_round(wide_job, scales, wanted))
         rounding = course.lightest.rounding
-    best = course.best
-    job, made = best.job, best.made
+    best, reached = course.best, course.best.reached
+    job, made = best.job, best.kept.made if best.kept else quantized(best.job.start)
     if settings.emit != "integer":
         job = with_settings(job, emit=settings.emit)
         made = quantized(job.start)
+        reached = scales.reached(made)  # which onnxruntime may compute otherwise
     noise, refused = course.prices.noise, course.refused
     wide = [name for name in best.asked if name not in refused]
     wide.sort(key=lambda name: (-noise[name], name))
     held, judges = len(made.held_back) > 0, len(scales.judges)
     rounds = [each.as_json() for each in course.rounds]
-    return job, made, Widths(goals, best.reached, judges, held, wide, refused, rounds)
+    return job, made, Widths(goals, reached, judges, held, wide, refused, rounds)
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What a job made, beside the float model, if it is integer."""
+
+    made: State
+    pair: Pair | None
 
 
 @dataclass(frozen=True, eq=False)
 class _Round:
     """A model on the way, beside float on the samples that judge.
 
-    ``asked``: float tensors that were to have 16 bits; ``costs`` of those samples.
+    ``asked``: float tensors that were to have 16 bits; ``constants``: noise over signal of
+    weights alone on those samples, ``noise`` of all. ``kept``: the model, while it may be
+    asked for.
     """
 
     job: Job
-    made: State
+    kept: _Model | None
     asked: Sequence[str]
     judges: Samples
-    pair: Pair | None
     reached: Reached
-    costs: Costs
+    constants: float
+    noise: float
+
+    @property
+    def model(self) -> _Model:
+        """Of a round that is the best or the last one."""
+        assert self.kept is not None, "it was let go"
+        return self.kept
+
+    @property
+    def decibels(self) -> float:
+        """What the worst output has, on the samples that judge."""
+        return -inf if self.reached.sqnr_db is None else self.reached.sqnr_db
 
     @property
     def rounding(self) -> WeightRounding | None:
@@ -136,11 +160,16 @@ def _round(
     """The model that the job makes; those ``asked`` for are already among its types."""
     made = quantized(job.start, behind)
     reached, judges = scales.reached(made), scales.judges
-    pair, costs = None, Costs(inf, inf)
-    if not made.unfinished:
-        pair = _pair(job, made)
-        costs = whole_of(pair, judges.spread(HELD_BACK))
-    return _Round(job, made, asked, judges, pair, reached, costs)
+    if made.unfinished:
+        return _Round(job, _Model(made, None), asked, judges, reached, inf, inf)
+    pair = _pair(job, made)
+    costs = whole_of(pair, judges.spread(HELD_BACK))
+    outputs = {tensor.name for tensor in pair.real.outputs}
+    noise, decibels = costs.whole, reached.sqnr_db
+    if decibels is not None and outputs.issuperset(looked_at(pair)):
+        noise = 10 ** (-decibels / 10)
+    model = _Model(made, pair)
+    return _Round(job, model, asked, judges, reached, costs.constants, noise)
 
 
 def _pair(job: Job, made: State) -> Pair:
@@ -175,12 +204,16 @@ class _Course:
     def take(self, now: _Round) -> None:
         """The next one."""
         self.rounds.append(now)
-        self.refused |= now.made.refused
+        self.refused |= now.model.made.refused
+        kept = {id(now), id(self.best)}
+        self.rounds = [
+            each if id(each) in kept else replace(each, kept=None) for each in self.rounds
+        ]
 
     @property
     def lightest(self) -> _Round:
         """That whose weights cost least."""
-        return min(self.rounds, key=lambda each: each.costs.constants)
+        return min(self.rounds, key=lambda each: each.constants)
 
     @property
     def best(self) -> _Round:
@@ -188,27 +221,30 @@ class _Course:
         met = [each for each in self.rounds if self._goals.are_met(each.reached)]
         if met:
             return min(met, key=lambda each: self._time(each.asked))
-        return min(self.rounds, key=lambda each: each.costs.whole)
+        if self._goals.drop is not None:
+            return min(self.rounds, key=lambda each: (each.reached.drop or 0.0, each.noise))
+        if self._goals.sqnr is not None:
+            return max(self.rounds, key=lambda each: each.decibels)
+        return min(self.rounds, key=lambda each: each.noise)
 
     def wanted(self) -> list[str] | None:
         """The float tensors that the next model is to have in 16 bits; None: it is the end."""
         now = self.rounds[-1]
-        if now.pair is None or len(self.rounds) == self._most:
+        made, pair = now.model.made, now.model.pair
+        if pair is None or len(self.rounds) == self._most:
             return None
         if self._goals.are_met(now.reached) and (self._goals.drop or not now.asked):
             return None
-        made = now.made
         good = made.samples.without({*made.ranges.skipped, *now.judges.names})
         samples = good if len(good) else now.judges
-        priced = self.prices.of(now.pair, samples, made.progress)
+        priced = self.prices.of(pair, samples, made.progress)
         self._constants.append(priced.constants)
-        narrow = priced.narrow
         said = types_of(self._said, [*made.plan.tensors])
-        stuck = {name for name in now.asked if name in narrow}
+        stuck = {*now.asked} - priced.wide
         free = made.plan.tensors.keys() - said.keys() - self.refused.keys() - stuck
         able = [name for name in self.prices.noise if name in free]
-        stays = sum(noise for name, noise in narrow.items() if name not in free)
-        left = sum(noise for name, noise in narrow.items() if name in free)
+        left = sum(noise for name, noise in priced.narrow.items() if name in free)
+        stays = sum(priced.narrow.values()) - left + priced.copies
         wanted = self.prices.cheapest(able, self._allowed(now, left, stays))
         return wanted if self._is_worth_it(wanted) else None
 
@@ -236,12 +272,16 @@ class _Course:
     def _is_worth_it(self, wanted: Sequence[str]) -> bool:
         """Whether a model with these may be better than those so far."""
         best, now = self.best, self.rounds[-1]
+        alike = [each for each in self.rounds if each.rounding == self.lightest.rounding]
+        if any({*wanted} == {*each.asked} for each in alike):
+            return False
         if self._goals.are_met(best.reached):
-            return self._time(wanted) < _SAVED * self._time(best.asked)
+            missed = [each for each in alike if not self._goals.are_met(each.reached)]
+            is_less = any({*wanted} <= {*each.asked} for each in missed)
+            return not is_less and self._time(wanted) < _SAVED * self._time(best.asked)
         if now.rounding != self.lightest.rounding:  # with other weights it is another one
             return True
-        more = {*wanted} - {*now.asked}
-        return bool(more) or (self._goals.sqnr is not None and {*wanted} != {*now.asked})
+        return self._goals.sqnr is not None or bool({*wanted} - {*now.asked})
 
     def _time(self, names: Sequence[str]) -> float:
         """What 16 bits of them take."""

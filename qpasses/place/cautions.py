@@ -118,12 +118,12 @@ def width_warnings(refused: Mapping[str, str]) -> list[str]:
     return [f"tensor {name!r} stays in 8 bits: {why}" for name, why in refused.items()]
 
 
-def goal_warnings(wanted: float, reached: float | None, count: int) -> list[str]:
+def goal_warnings(wanted: float, reached: float | None, where: str, count: int) -> list[str]:
     """How far ``count`` tensors in 16 bits took the outputs, in dB, where more was wanted."""
     has = "no signal" if reached is None else f"{reached:.1f} dB"
     return [
-        f"min_sqnr (--min-sqnr) {wanted:g} dB cannot be met: outputs have {has} on samples "
-        f"that are held back, with {count} tensors in 16 bits"
+        f"min_sqnr (--min-sqnr) {wanted:g} dB cannot be met: outputs have {has} on {where}, "
+        f"with {count} tensors in 16 bits"
     ]
 
 

@@ -244,7 +244,7 @@ def row(name, share, low=-1.0, high=1.0, counts=(1,) * 8, gain=1.0, **more):
 
 
 def found_in(*rows):
-    return [(each.kind, each.change) for each in findings(rows, {}, [], CONFIGURATION)]
+    return [(each.kind, each.change) for each in findings(rows, {}, [], CONFIGURATION, True)]
 
 
 def test_a_mask_has_a_gap_and_a_softmax_behind_it():
@@ -315,9 +315,8 @@ def test_what_has_eight_bits_is_told_of_the_accuracy_that_is_next():
         ("balanced", Change("accuracy", "best")),
         ("best", Change("tensor_types", "a=int16", True)),
     ):
-        (found,) = findings(
-            [row("a", 1, **flat)], {}, [], CONFIGURATION | {"accuracy": accuracy}
-        )
+        given = CONFIGURATION | {"accuracy": accuracy}
+        (found,) = findings([row("a", 1, **flat)], {}, [], given, True)
         assert (found.kind, found.change) == ("eight bits", change)
 
 
@@ -326,8 +325,18 @@ def test_a_table_that_is_steep_wants_what_it_reads_in_sixteen_bits():
     assert found_in(row("t", 1, **steep)) == [
         ("small divisors", Change("tensor_types", "before_t=int16", True))
     ]
-    ((_, change),) = found_in(row("t", 1, **steep, reads=[]))
-    assert change == Change("nodes_to_exclude", "t", True)
+    for more in ({"reads": []}, {"reads": ["u"]}):  # u has 16 bits
+        rows = row("t", 1, **steep, **more), row("u", 0, type="int16")
+        ((_, change),) = found_in(*rows)
+        assert change == Change("nodes_to_exclude", "t", True)
+
+
+def test_targets_without_sums_of_sixteen_bits_have_float_named():
+    steep = {"function": ["Reciprocal"], "local_sqnr_db": 9.0}
+    balanced, flat = CONFIGURATION | {"accuracy": "balanced"}, {"counts": (1,) * 64}
+    for each in (row("t", 1, **steep), row("d", 1, read_by=["Div"]), row("a", 1, **flat)):
+        (found,) = findings([each], {}, [], balanced, False)
+        assert found.change.name == "nodes_to_exclude"
 
 
 def test_a_mask_that_quantize_leaves_out_of_the_range_is_no_finding():

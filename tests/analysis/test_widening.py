@@ -106,6 +106,7 @@ def test_best_goes_with_other_options(options):
     [
         ({"target": "tosa", "min_sqnr": 30.0}, "min_sqnr.*tosa.*16 bits"),
         ({"target": "tosa", "accuracy": "best"}, "accuracy 'best'.*tosa"),
+        ({"min_sqnr": 30.0, "emit": "tosa"}, "min_sqnr.*tosa.*16 bits"),
         ({"min_sqnr": 30.0, "stop_after": "place"}, "min_sqnr.*no outputs"),
         ({"min_sqnr": -1.0}, "min_sqnr"),
     ],
@@ -120,6 +121,67 @@ def test_a_model_that_is_quantized_already_keeps_its_scales():
     for options in ({"min_sqnr": 30.0}, {"accuracy": "best"}):
         with pytest.raises(UsageError, match="quantized already"):
             qpasses.quantize(qdq, FEEDS, **options)
+
+
+def chosen_for(text, goal, **more):
+    """The widths for ``goal`` of a model of [4, 16]."""
+    found = qpasses.quantize(model(text, opset=21, **more), BATCHES, **goal)
+    assert found.verdict == "ok"
+    return found.report["widths"]
+
+
+BATCHES = [{"x": numbers(4, 16, seed=seed)} for seed in range(24)]
+SQUARE = numbers(16, 16, seed=11) / 3
+
+
+def test_a_tensor_that_a_softmax_reads_too_stays_wide():
+    """It has a copy in 8 bits; what reads 16 has these in every later model."""
+    text = """g (float[4, 16] x) => (float[4, 8] y) { a = MatMul (x, w1)
+        s = Softmax <axis = 1> (a) c = MatMul (a, w2) d = Sigmoid (c) e = Mul (d, s)
+        y = MatMul (e, v) }"""
+    weights = {"w1": SQUARE, "w2": numbers(16, 16, seed=1) / 3, "v": numbers(16, 8, seed=2)}
+    widths = chosen_for(text, {"min_sqnr": 37.97}, **weights)
+    assert widths["met"]
+    counts = [each["tensors"] for each in widths["rounds"]]
+    assert len({*counts}) == len(counts)  # no set is made twice
+
+
+def test_what_is_moved_costs_what_it_is_made_of():
+    text = """g (float[4, 16] x) => (float[4, 16] y) { a = MatMul (x, w1) r = Reshape (a, s)
+        t = Transpose <perm = [1, 0]> (r) u = Transpose <perm = [1, 0]> (t)
+        c = Tanh (u) y = MatMul (c, w2) }"""
+    weights = {"w1": SQUARE, "w2": SQUARE.T.copy(), "s": np.array([4, 16])}
+    widths = chosen_for(text, {"accuracy": "best"}, **weights)
+    assert "a" in widths["tensors"] and not {*"rtu"} & {*widths["tensors"]}
+
+
+def test_labels_say_nothing_of_decibels():
+    text = """g (float[4, 16] x) => (float[4, 16] y, int64[4] l) { a = MatMul (x, w1)
+        y = Tanh (a) b = MatMul (y, w1) l = ArgMax <axis = 1, keepdims = 0> (b) }"""
+    plain = chosen_for(text, {"min_sqnr": 1.0}, w1=SQUARE)["reached_db"]
+    widths = chosen_for(text, {"min_sqnr": plain + 3}, w1=SQUARE)
+    assert plain > 20 and widths["met"]
+
+
+def test_tensors_without_numbers_are_no_bargain():
+    text = """g (float[4, 16] x) => (float[4, 8] y, float[0, 16] z) { a = MatMul (x, w1)
+        z = Slice (a, n, n, n) c = Concat <axis = 0> (a, z) d = MatMul (c, v) y = Tanh (d) }"""
+    weights = {"w1": SQUARE, "v": numbers(16, 8, seed=1) / 3, "n": np.array([0])}
+    assert chosen_for(text, {"accuracy": "best"}, **weights)["tensors"]
+
+
+def test_a_goal_is_of_the_model_that_is_written():
+    """A Q/DQ model is run as onnxruntime fuses it, not as integers."""
+    made_so = made(min_sqnr=46.0, emit="qdq")
+    widths = made_so.report["widths"]
+    assert widths["reached_db"] == pytest.approx(decibels(made_so), abs=2)
+    assert widths["met"] == (widths["reached_db"] >= 46)
+
+
+def test_best_goes_on_where_a_goal_is_met():
+    plain = made(accuracy="best").report["widths"]
+    both = made(accuracy="best", min_sqnr=20.0).report["widths"]
+    assert both["met"] and both["tensors"] == plain["tensors"] != []
 
 
 @pytest.mark.parametrize("seed", range(20))
