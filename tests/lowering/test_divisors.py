@@ -58,6 +58,17 @@ TAKEN = {
         {},
         25,
     ),
+    "behind a clamp": (
+        "r = Relu (b) q = Mul (r, r) s = Add (q, two) y = Div (a, s)",
+        {"two": np.float32(0.1)},
+        28,
+    ),
+    "of a difference": (
+        """m = ReduceMean <axes = [-1], keepdims = 1> (b) d = Sub (b, m) q = Mul (d, d)
+        s = Add (q, two) y = Div (a, s)""",
+        {"two": np.float32(0.1)},
+        20,
+    ),
     "of sums, broadcast": (
         """p = Abs (a) s = ReduceSum <keepdims = 1> (p, last) t = Add (s, two)
         y = Div (a, t)""",
@@ -79,6 +90,16 @@ def test_what_makes_a_divisor_is_part_of_the_quotient(name, bodies):
     assert ops(found.model)[-1] == "LutPair"
     assert "Lut" not in ops(found.model)[2 if "Abs" not in body else 3 :]
     assert sqnr_db(original, found.model, samples(20)) > least
+
+
+@pytest.mark.parametrize("types", ["y=int16", "a=int16", ".*=int16"])
+@pytest.mark.parametrize("name", TAKEN)
+def test_divisors_of_words_are_stored_by_their_largest_result(name, types):
+    """As `verify` expects them, which recomputes their scale."""
+    body, constants, _ = TAKEN[name]
+    original = quotient(body, **constants)
+    found = quantize(original, samples(8), accuracy="fast", tensor_types=[types])
+    assert verify(found.model, original, samples(2)).verdict == found.verdict != "failed"
 
 
 NOT_TAKEN = {
