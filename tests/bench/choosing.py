@@ -120,5 +120,7 @@ def choose(entry: Entry) -> list[Row]:
             made(entry, *(f"{re.escape(t)}=int16" for t in sorted(each))) for each in sets
         ]
         ours, theirs = (-10 * np.log10(noise_of(entry, each, feeds)) for each in found)
-        rows.append(Row(entry.name, len(names), share, *sets, (ours, theirs), seconds))
+        added, by_each = sets
+        row = Row(entry.name, len(names), share, added, by_each, (ours, theirs), seconds)
+        rows.append(row)
     return rows

@@ -63,7 +63,7 @@ def told_to_stop(desk, monkeypatch, meanwhile):
     """How quantize ends, with ``meanwhile`` in the middle of it."""
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setattr("qpasses.api.quantized", meanwhile)
+    monkeypatch.setattr("qpasses.jobs.widening.quantized", meanwhile)
     try:
         return desk.quantize()
     finally:
