@@ -106,7 +106,10 @@ def test_best_goes_with_other_options(options):
     [
         ({"target": "tosa", "min_sqnr": 30.0}, "min_sqnr.*tosa.*16 bits"),
         ({"target": "tosa", "accuracy": "best"}, "accuracy 'best'.*tosa"),
-        ({"accuracy": "best", "emit": "tosa", "input_shape": "x:8,16"}, "best.*tosa.*16 bits"),
+        (
+            {"accuracy": "best", "emit": "tosa", "input_shape": ["x:8,16"]},
+            "best.*tosa.*16 bits",
+        ),
         ({"min_sqnr": 30.0, "stop_after": "place"}, "min_sqnr.*no outputs"),
         ({"min_sqnr": -1.0}, "min_sqnr"),
     ],
@@ -179,7 +182,7 @@ def test_a_goal_is_of_the_model_that_is_written():
 
 
 def test_where_tosa_is_written_a_goal_is_asked_of_eight_bits():
-    widths = made(min_sqnr=60.0, emit="tosa", input_shape="x:8,16").report["widths"]
+    widths = made(min_sqnr=60.0, emit="tosa", input_shape=["x:8,16"]).report["widths"]
     assert not widths["met"] and widths["tensors"] == [] and len(widths["rounds"]) == 1
 
 
