@@ -91,6 +91,7 @@ struct IntGemm {
         if (!rests.empty())
             fail("IntGemm: rests of biases beside words");
         const int64_t length = w.shape[0], columns = w.shape[1], zero = input(3).number();
+        must_be_from(zero, -0x80, 0xff, "the zero point of weights");
         std::vector<int16_t> turned(w.size());
         of_codes(w.type, "IntGemm: w", [&](auto code) {
             const auto *from = w.as<decltype(code)>();

@@ -17,6 +17,7 @@ size_t bytes_of(Type type) { return type == INT16 ? 2 : 1; }
 
 /* Weights, less their zero point, [outputs, cells, inputs]. */
 std::vector<int16_t> levels_of(const Tensor &w, int64_t zero, int64_t inputs, int64_t cells) {
+    must_be_from(zero, -0x80, 0xff, "the zero point of weights");
     std::vector<int16_t> found(w.size());
     of_codes(w.type, "a convolution: w", [&](auto code) {
         const auto *from = w.as<decltype(code)>();

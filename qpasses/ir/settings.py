@@ -91,6 +91,11 @@ class Settings(GraphOptions):
                 f"{asked[0]} with target {self.target.name!r}, which has no sums of 16 bits: "
                 "leave the option away, or take another target"
             )
+        if self.accuracy == "best" and self.emit == "tosa":
+            raise UsageError(
+                "accuracy 'best' (--accuracy) with emit 'tosa' (--emit), which has no sums of "
+                "16 bits in this version: leave one of them away"
+            )
         if self.residual_type != "int16":
             return
         if LEFT_SHIFTS.get(self.target.add):
