@@ -172,7 +172,8 @@ class Trials:
         named = [each.change for each in found if each.change]
         self._choose_judges(named)
         best = self._made(self.base)
-        self._begun = best.decibels
+        self._judge_on_all(best)  # whose figure says what is tried
+        self._begun = [*best.decibels]
         usual = [each for each in (*named, *USUAL) if _needed(each) == inf]
         dear = [each for each in (*named, *costly) if each != BEST and _needed(each) < inf]
         words = [each for each in dear if each.name == "tensor_types"][:_WORDS]
@@ -241,10 +242,13 @@ class Trials:
         gained = made.decibels[0] - best.decibels[0]
         if gained.mean() < NOISE_DB:
             return gained
-        for each in (best, made):
-            for fold in self._folds[len(each.decibels) :]:
-                each.decibels.append(self._judged(each.options, fold)[1])
+        self._judge_on_all(made)
         return np.concatenate(made.decibels) - np.concatenate(best.decibels)
+
+    def _judge_on_all(self, made: _Made) -> None:
+        """On the folds that have not judged it yet."""
+        for fold in self._folds[len(made.decibels) :]:
+            made.decibels.append(self._judged(made.options, fold)[1])
 
     def _made(self, options: Mapping[str, Any]) -> _Made:
         state, decibels = self._judged(options, self._folds[0])

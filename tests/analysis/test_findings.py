@@ -182,6 +182,21 @@ def test_best_is_tried_as_quantize_takes_it(monkeypatch):
     assert tomllib.loads(found["configuration"])["quantize"]["accuracy"] == "best"
 
 
+def test_whether_sixteen_bits_are_needed_all_samples_say(in_order, monkeypatch):
+    """The first quarter may be nearer to float than the others are."""
+    judged, seen = Trials._judged, []
+
+    def nearer_at_first(self, options, fold):
+        seen.append(fold)
+        state, rows = judged(self, options, fold)
+        return state, np.full_like(rows, 40.0 if len(seen) == 1 else 20.0)
+
+    monkeypatch.setattr(Trials, "_judged", nearer_at_first)
+    found = analyzed(integers(), straight(), try_options=True)
+    assert found["tried_on"] == {"samples": len(FEEDS), "sqnr_db": pytest.approx(25.0)}
+    assert BEST in in_order
+
+
 def test_a_model_of_best_keeps_what_was_chosen(in_order):
     made = straight()
     best = qpasses.quantize(made, FEEDS, accuracy="best")
