@@ -11,6 +11,7 @@ KERNELS = (
     *("IntRescaledSub", "IntResize"),
     *("IntSub", "Lut", "Lut16", "LutInterpolated", "LutInterpolatedPerChannel", "LutPair"),
     *("LutPerChannel", "Requantize", "ShiftGelu", "Shiftmax", "TableSoftmax"),
+    "TableSoftmax16",
 )
 """The ops that have one; all others run their bodies."""
 

@@ -1,4 +1,5 @@
-/* The loops of TableSoftmax, for one instruction set: see table_softmax.cpp. */
+/* The loops of TableSoftmax and TableSoftmax16, for one instruction set: see
+   table_softmax.cpp. */
 
 /* The levels of quotients by the total: by a reciprocal, which is off by one at most. */
 __attribute__((noinline)) void levels_of(const Quotients &common,
@@ -109,4 +110,51 @@ void softmax_row(const Quotients &common, const S *x, T *y, int64_t cells) {
     levels_by_distance(given, first - least + 1, levels);
     for (int64_t k = 0; k < cells; k++)
         y[k] = static_cast<T>(levels[first - x[k]]);
+}
+
+/* The exponentials of so many codes, CODES at most, and their sum. */
+__attribute__((noinline)) double terms_of(const TwoTables &tables, int32_t top,
+                                          const int16_t *__restrict x, int64_t count,
+                                          double *__restrict terms) {
+    double sum = 0;
+    for (int64_t k = 0; k < count; k++) {
+        const int32_t distance = top - x[k];
+        terms[k] = __builtin_floor(tables.high[distance >> 8] * tables.low[distance & 255] + 0.5);
+    }
+    for (int64_t k = 0; k < count; k++)
+        sum += terms[k];
+    return sum;
+}
+
+/* One row of codes of 16 bits that lie side by side. */
+template <typename T>
+void softmax16_row(const Quotients &common, const TwoTables &tables, int64_t multiplier,
+                   int64_t shift, const int16_t *x, int64_t cells, T *y) {
+    double terms[CODES], total = 0;
+    int64_t wide[CODES];
+    int16_t levels[CODES], top = x[0];
+    for (int64_t k = 1; k < cells; k++)
+        top = x[k] > top ? x[k] : top;
+    for (int64_t begin = 0; begin < cells; begin += CODES)
+        total += terms_of(tables, top, x + begin, std::min(CODES, cells - begin), terms);
+    if (total >= 2147483648.0)
+        fail("TableSoftmax16: a sum of exponentials beyond 31 bits");
+    Quotients given = common;
+    given.total = static_cast<int64_t>(total > 1 ? total : 1) << shift;
+    for (int64_t begin = 0; begin < cells; begin += CODES) {
+        const int64_t count = std::min(CODES, cells - begin);
+        if (cells > CODES)
+            terms_of(tables, top, x + begin, count, terms);
+        if (common.ratio > 0) {
+            for (int64_t k = 0; k < count; k++)
+                terms[k] *= static_cast<double>(multiplier);
+            levels_in_double(given, terms, count, levels);
+        } else {
+            for (int64_t k = 0; k < count; k++)
+                wide[k] = static_cast<int64_t>(terms[k]) * multiplier;
+            levels_of(given, wide, count, levels);
+        }
+        for (int64_t k = 0; k < count; k++)
+            y[begin + k] = static_cast<T>(levels[k]);
+    }
 }

@@ -1,4 +1,5 @@
-/* TableSoftmax: a row has at most 256 distances from its largest code, and as many levels. */
+/* TableSoftmax: a row has at most 256 distances from its largest code, and as many levels.
+   TableSoftmax16: 65,536, whose exponentials are products of those of two bytes. */
 
 #include "instruction_sets.h"
 #include "kernel.h"
@@ -34,6 +35,13 @@ struct Quotients {
     int64_t total, zero, low, high;
     bool is_even, is_floored;
 };
+
+/* The tables of TableSoftmax16, by the bytes of a distance; low ones in parts of 2**22. */
+struct TwoTables {
+    double high[CODES], low[CODES];
+};
+
+constexpr int FRACTION_BITS = 22;
 
 #define LOOPS "softmax_loops.h"
 #include "each_set.h"
@@ -168,8 +176,89 @@ struct TableSoftmax {
     }
 };
 
+/* What TableSoftmax16 makes of the numbers of its node. */
+struct Softmax16Tables {
+    TwoTables tables;
+    int64_t largest, multiplier, shift, zero, low, high;
+    Type type;
+
+    explicit Softmax16Tables(const Inputs &inputs)
+        : multiplier(inputs(3).number()), shift(inputs(4).number()), zero(inputs(5).number()),
+          low(inputs(6).number()), high(inputs(7).number()), type(inputs(5).type) {
+        filled(tables.high, inputs(1), INT32_MAX, 1);
+        filled(tables.low, inputs(2), 1 << FRACTION_BITS, 1.0 / (1 << FRACTION_BITS));
+        largest = static_cast<int64_t>(*std::max_element(tables.high, tables.high + CODES));
+        must_be_from(multiplier, 0, (1 << 30) - 1, "TableSoftmax16: its multiplier");
+        must_be_from(shift, 1, 30, "TableSoftmax16: its shift");
+        for (int64_t each : {zero, low, high})
+            must_be_from(each, -0x8000, 0x7fff, "a zero point or an end of codes");
+    }
+
+    static void filled(double *table, const Tensor &given, int64_t most, double part) {
+        if (given.type != INT32 || given.size() != CODES)
+            fail("TableSoftmax16: its tables have not 256 numbers each");
+        for (int64_t k = 0; k < CODES; k++) {
+            const int64_t entry = given.as<int32_t>()[k];
+            must_be_from(entry, 0, most, "TableSoftmax16: an entry of its tables");
+            table[k] = static_cast<double>(entry) * part;
+        }
+    }
+
+    Quotients quotients(Rounding rounding) const {
+        Quotients made{};
+        made.total = 1;
+        made.zero = zero;
+        made.low = low;
+        made.high = high;
+        /* dividends are below 2**51 then, and doubles hold what is left of them */
+        made.is_even = rounding == Rounding::HALF_TO_EVEN;
+        made.ratio = largest * multiplier < EXACT && made.is_even ? 1 : 0;
+        return made;
+    }
+};
+
+struct TableSoftmax16 {
+    int64_t axis;
+    Rounding rounding;
+    Prepared<Softmax16Tables> prepared;
+
+    explicit TableSoftmax16(const Attributes &given)
+        : axis(given.integer("axis")), rounding(rounding_of(given.text("rounding"))),
+          prepared(given, 8, [](const Inputs &inputs) { return Softmax16Tables(inputs); }) {}
+
+    void run(const Context &context) const {
+        const Tensor x = context.input(0);
+        if (x.type != INT16)
+            fail("TableSoftmax16: codes that are not of 16 bits");
+        void *y = context.output(0, x.shape);
+        const auto tables = prepared.of(context);
+        const Quotients common = tables->quotients(rounding);
+        of_stored(tables->type, "TableSoftmax16: y_zero", [&](auto t) {
+            using T = decltype(t);
+            each_row_of<int16_t>(context, x, axis, static_cast<T *>(y),
+                                 [&](const int16_t *from, int64_t cells, T *to) {
+                                     row(common, *tables, from, cells, to);
+                                 });
+        });
+    }
+
+    template <typename T>
+    static void row(const Quotients &common, const Softmax16Tables &tables, const int16_t *x,
+                    int64_t cells, T *y) {
+        const int64_t m = tables.multiplier, shift = tables.shift;
+#if QPASSES_SETS > 1
+        if (chosen_set() == AVX512)
+            return avx512::softmax16_row(common, tables.tables, m, shift, x, cells, y);
+        if (chosen_set() == AVX2)
+            return avx2::softmax16_row(common, tables.tables, m, shift, x, cells, y);
+#endif
+        plain::softmax16_row(common, tables.tables, m, shift, x, cells, y);
+    }
+};
+
 } // namespace
 
 const Kernel TABLE_SOFTMAX = kernel<TableSoftmax>("TableSoftmax", 6, 3);
+const Kernel TABLE_SOFTMAX16 = kernel<TableSoftmax16>("TableSoftmax16", 8, 5);
 
 } // namespace qpasses

@@ -39,6 +39,7 @@ from opsets.qpasses_v1.requantize import REQUANTIZE
 from opsets.qpasses_v1.shift_gelu import SHIFT_GELU
 from opsets.qpasses_v1.shiftmax import SHIFTMAX
 from opsets.qpasses_v1.table_softmax import TABLE_SOFTMAX
+from opsets.qpasses_v1.table_softmax16 import TABLE_SOFTMAX16
 
 OPS: dict[str, Op] = {
     op.name: op
@@ -74,6 +75,7 @@ OPS: dict[str, Op] = {
         INT_EXTREME,
         INT_WHERE,
         TABLE_SOFTMAX,
+        TABLE_SOFTMAX16,
         INT_LOG_SOFTMAX,
         INT_LAYER_NORM,
         SHIFTMAX,

@@ -17,7 +17,7 @@ from opsets.portable import STORE, portable_overload, rounds
 LARGEST_NUMERATORS = {1: 1 << 40, 2: 1 << 48}
 """By the bytes of an output: an accumulator of 32 bits and as many as that."""
 
-_INDEX = fragment("""
+DISTANCES = fragment("""
 index <axis> (x) => (axes, code, distance) {
     axis_0    = Constant <value_int: int = @axis> ()
     size_1    = Constant <value = int64[1] {1}> ()
@@ -27,6 +27,7 @@ index <axis> (x) => (axes, code, distance) {
     distance  = Sub (top, code)
 }
 """)
+"""Statements that tell how far each code lies below the largest of its row."""
 
 _CHOICE = fragment("""
 choice <published> (code, distance) => (one, published, as_is, index) {
@@ -54,7 +55,7 @@ shares (index, axes, denominators, numerators, one, as_is) => (dividend, divisor
 }
 """)
 
-_PORTABLE = _INDEX + _CHOICE + _SHARES
+_PORTABLE = DISTANCES + _CHOICE + _SHARES
 
 _TIES_UP = fragment("""
 ties_up (dividend, divisor) => (level) {
@@ -147,13 +148,13 @@ _BODIES = (
     Body(
         "onnxruntime",
         "onnxruntime",
-        _INDEX + _LOOK_UP(index="distance") + _NEAREST + STORE_DOUBLE,
+        DISTANCES + _LOOK_UP(index="distance") + _NEAREST + STORE_DOUBLE,
         accepts=all_of(rounds("half_to_even"), _subtracts, _is_exact_in_double),
     ),
     Body(
         "onnxruntime_floor",
         "onnxruntime",
-        _INDEX + _CHOICE + _LOOK_UP + _FLOOR + STORE_DOUBLE,
+        DISTANCES + _CHOICE + _LOOK_UP + _FLOOR + STORE_DOUBLE,
         accepts=all_of(_floors, _is_exact_in_double),
     ),
     *(

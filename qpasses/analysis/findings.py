@@ -252,7 +252,15 @@ def _masks(case: Case) -> Iterator[Finding]:
 _MASKED = 1e3
 
 _DISTRIBUTIONS = frozenset(
-    {"TableSoftmax", "IntLogSoftmax", "Shiftmax", "IBertSoftmax", "Softmax", "LogSoftmax"}
+    {
+        "TableSoftmax",
+        "TableSoftmax16",
+        "IntLogSoftmax",
+        "Shiftmax",
+        "IBertSoftmax",
+        "Softmax",
+        "LogSoftmax",
+    }
 )
 
 

@@ -49,7 +49,7 @@ from qpasses.evidence.prove_reductions import (
     reduced_thresholds,
     sums,
 )
-from qpasses.evidence.prove_rows import log_softmax, normalized, softmax
+from qpasses.evidence.prove_rows import log_softmax, normalized, softmax, softmax16
 from qpasses.evidence.prove_slopes import slope_differences
 from qpasses.evidence.prove_streams import rescale, stream_sum
 from qpasses.evidence.prove_windows import differing_means, window_sizes
@@ -432,6 +432,7 @@ PROOFS: dict[str, Callable[[Node, Constants, Record], NodeEvidence]] = {
     "IntExtreme": extreme_words,
     "IntShuffle": shuffled_words,
     "TableSoftmax": softmax,
+    "TableSoftmax16": softmax16,
     "IntLogSoftmax": log_softmax,
     "IntLayerNorm": normalized,
     "Shiftmax": published_softmax,

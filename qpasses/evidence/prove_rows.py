@@ -6,6 +6,7 @@ from opsets import norm_bounds
 from opsets.op import Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.int_log_softmax import fits
+from opsets.qpasses_v1.table_softmax16 import FRACTION_BITS
 from qpasses.evidence.bodies import body_of
 from qpasses.evidence.node_evidence import NodeEvidence
 from qpasses.evidence.problems import headroom, problem_of
@@ -15,7 +16,14 @@ from qpasses.evidence.prove_log_softmax import (
     log_table_errors,
 )
 from qpasses.evidence.prove_norms import differing_norms, norm_bound
-from qpasses.evidence.prove_softmax import differing_rows, softmax_bound, table_errors
+from qpasses.evidence.prove_softmax import (
+    differing_rows,
+    differing_rows16,
+    softmax_bound,
+    softmax_bound16,
+    table_errors,
+    table_errors16,
+)
 from qpasses.ir.graph import Node
 from qpasses.ir.record import Record
 
@@ -37,6 +45,34 @@ def softmax(node: Node, given: Constants, record: Record) -> NodeEvidence:
         kind="bounded",
         domain=sum(map(len, errors)),
         mismatches=0 if problem else differing_rows(body, given, entry.cells, attributes),
+        body=body.overload,
+        reference_moved=sum(error > _HALF for part in errors for error in part),
+        reference_max_lsb=int(bound + 1),
+        accumulator=(0, total),
+        headroom_bits=headroom(0, total),
+        bound=bound,
+        problem=problem or ("" if total < 1 << 31 else "the accumulator can leave int32"),
+    )
+
+
+def softmax16(node: Node, given: Constants, record: Record) -> NodeEvidence:
+    """The same, of codes of 16 bits."""
+    entry, body = record.nodes[node.name], body_of(node, record)
+    (x_scale,), (y_scale,) = entry.scales["x"], entry.scales["y"]
+    problem = problem_of(node, given, record)
+    if int(given["low"][0]) != 1 << FRACTION_BITS:
+        problem = problem or "its low bytes do not begin at 1"
+    bound = softmax_bound16(given, x_scale, y_scale, entry.cells)
+    errors = table_errors16(given, x_scale)
+    attributes = {name: node.attrs[name] for name in OPS["TableSoftmax16"].attributes}
+    total = int(given["high"].max()) * entry.cells
+    wrong = 0 if problem else differing_rows16(body, given, entry.cells, attributes)
+    return NodeEvidence(
+        name=node.name,
+        op=node.op,
+        kind="bounded",
+        domain=sum(map(len, errors)),
+        mismatches=wrong,
         body=body.overload,
         reference_moved=sum(error > _HALF for part in errors for error in part),
         reference_max_lsb=int(bound + 1),

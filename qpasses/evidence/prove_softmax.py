@@ -1,4 +1,4 @@
-"""TableSoftmax: how far from real arithmetic, and onnxruntime itself on the worst rows."""
+"""Softmax by tables: how far from real arithmetic, and onnxruntime on the worst rows."""
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -13,6 +13,7 @@ from opsets.fixed_point import Int64
 from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
 from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATORS
+from opsets.qpasses_v1.table_softmax16 import FRACTION_BITS, terms_of
 from qpasses.ir.runtime import run_op
 
 _BITS = 200
@@ -111,6 +112,50 @@ def softmax_bound(given: Constants, x_scale: float, y_scale: float, length: int)
     return min(float(q * relative + max(parts) / largest), float(span))
 
 
+def table_errors16(given: Constants, x_scale: float) -> tuple[list[Fraction], list[Fraction]]:
+    """By how much each entry of ``high`` and of ``low`` differs from the real one."""
+    unit, largest = 1 << _BITS, int(given["high"][0])
+    steps = (256 * x_scale, largest), (x_scale, 1 << FRACTION_BITS)
+    high, low = (
+        [
+            Fraction(abs(entry * unit - one * each), unit)
+            for entry, each in zip(given[name].tolist(), _exponentials(scale), strict=True)
+        ]
+        for name, (scale, one) in zip(("high", "low"), steps, strict=True)
+    )
+    return high, low
+
+
+def softmax_bound16(given: Constants, x_scale: float, y_scale: float, length: int) -> float:
+    """How far the quotient of TableSoftmax16 is from the exact one, like ``softmax_bound``.
+
+    A term of high byte h differs from A * e by at most R_h = H_h + A * E_h * L + 1 / 2, where
+    H_h is the error of its entry, E_h the real exponential of the high byte alone, L the
+    largest error of ``low`` in units of 1, and a half is what rounding the product adds. It is
+    T_h at least, with the last entry of ``low``. With the multiplier's relative error m, a
+    level is off by ``(t * (1 + m) + A * e * m - q * r) / (S * y_scale)``, where t is the error
+    of its term, r that of the sum S, and q = e / E, 1 at most.
+    """
+    high, low = table_errors16(given, x_scale)
+    largest, one = int(given["high"][0]), 1 << FRACTION_BITS
+    span = max(int(given["y_max"]) - int(given["y_zero"]), 0)
+    if largest < 1 or int(given["low"][0]) != one:
+        return float(span)
+    of_low, unit = max(low) / one, 1 << _BITS
+    errors = [
+        error + Fraction(largest * each, unit) * of_low + Fraction(1, 2)
+        for error, each in zip(high, _exponentials(256 * x_scale), strict=True)
+    ]
+    least = terms_of(np.arange(256) * 256 + 255, given["high"], given["low"])
+    terms = [largest, *least.tolist()]  # the largest code itself, and others
+    relative = worst_sum([Fraction(0), *errors], terms, length)
+    steps = 1 / Fraction(y_scale)
+    scale = Fraction(int(given["multiplier"]), 1 << int(given["shift"]))
+    off = abs(scale / steps - 1)
+    of_sum = min(steps, Fraction(span)) * (off * (1 + relative) + relative)
+    return min(float(steps * (1 + off) * max(errors) / largest + of_sum), float(span))
+
+
 def differing_rows(
     body: Body, given: Constants, length: int, attributes: Mapping[str, Any]
 ) -> int:
@@ -121,13 +166,28 @@ def differing_rows(
     dtype = given["y_zero"].dtype
     dtype = np.dtype(np.uint8) if dtype.itemsize > 1 else dtype  # of x, whose type is not told
     rows = (np.iinfo(dtype).max - worst_rows(given, length)).astype(dtype)
+    return _differing("TableSoftmax", body, rows, given, attributes)
+
+
+def differing_rows16(
+    body: Body, given: Constants, length: int, attributes: Mapping[str, Any]
+) -> int:
+    """The same of TableSoftmax16."""
+    rows = (np.iinfo(np.int16).max - worst_rows16(given, length)).astype(np.int16)
+    return _differing("TableSoftmax16", body, rows, given, attributes)
+
+
+def _differing(
+    op: str,
+    body: Body,
+    rows: NDArray[Any],
+    given: Constants,
+    attributes: Mapping[str, Any],
+) -> int:
     x = rows.reshape(*rows.shape, *[1] * (-attributes["axis"] - 1))
-    inputs = [x, *(given[name] for name in list(OPS["TableSoftmax"].inputs)[1:])]
-    expected = OPS["TableSoftmax"].reference(*inputs, **attributes)
-    runs = (
-        run_op("TableSoftmax", body, inputs, attributes, optimize=each)
-        for each in (False, True)
-    )
+    inputs = [x, *(given[name] for name in list(OPS[op].inputs)[1:])]
+    expected = OPS[op].reference(*inputs, **attributes)
+    runs = (run_op(op, body, inputs, attributes, optimize=each) for each in (False, True))
     return sum(int((found != expected).sum()) for found in runs)
 
 
@@ -138,32 +198,58 @@ def worst_rows(given: Constants, length: int) -> Int64:
     the sums, as near as the table allows, at which the quotient of the largest code, and of
     another one, passes from one step of y to the next. Every n-th of them where they are long.
     """
-    every = -(-4 * 256 * length // _CODES)
-    distance = np.arange(0, 256, every)
+    parts = {code: float(given["numerators"][code]) for code in (0, 20)}
+    return _worst(given["denominators"], parts, np.arange(256), given, length)
+
+
+def worst_rows16(given: Constants, length: int) -> Int64:
+    """Likewise of 65,536 distances, of which some are taken that end at all bytes."""
+    terms = terms_of(np.arange(1 << 16), given["high"], given["low"])
+    scale = int(given["multiplier"]) / 2 ** int(given["shift"])
+    third = int(np.searchsorted(-terms, -(terms[0] // 3)).clip(max=len(terms) - 1))
+    parts = {code: float(terms[code]) * scale for code in (0, third)}
+    last = np.flatnonzero(terms)[-1:]  # beyond it all terms are nothing
+    steady = np.arange(0, 1 << 16, 257)  # every low byte, every high one
+    near = np.linspace(0, last.max(initial=0), 256).astype(np.int64)
+    distances = np.unique(np.concatenate([steady, near, last, last + 1]).clip(max=0xFFFF))
+    return _worst(terms, parts, distances, given, length)
+
+
+def _worst(
+    terms: NDArray[Any],
+    parts: Mapping[int, float],
+    distances: Int64,
+    given: Constants,
+    length: int,
+) -> Int64:
+    """``parts``: by code, its numerator in steps of y, for sums near a tie."""
+    every, last = -(-4 * len(distances) * length // _CODES), len(terms) - 1
+    distance = distances[::every]
     alike = np.repeat(distance[:, None], length, axis=1)
-    pair = np.full_like(alike, 255)
+    pair = np.full_like(alike, last)
     alike[:, 0] = pair[:, 0] = 0
     pair[:, 1:2] = distance[:, None]
     steps = max(1, int(given["y_max"]) - int(given["y_zero"]))
     ties = np.arange(0, steps, every * -(-steps // 256)) + 0.5
     near = [
-        _summing_to(given["numerators"][code] / ties, code, given["denominators"], length)
-        for code in (0, 20)
+        _summing_to(np.float64(part) / ties, code, terms, length)
+        for code, part in parts.items()
     ]
     return np.concatenate([alike, pair, *near])
 
 
 def _summing_to(
-    totals: NDArray[np.float64], code: int, denominators: NDArray[Any], length: int
+    totals: NDArray[np.float64], code: int, terms: NDArray[Any], length: int
 ) -> Int64:
     """[R, length]: a largest code, ``code``, and others, greedily, that sum to ``totals``."""
-    rows = np.full((len(totals), length), 255)
+    last = len(terms) - 1
+    rows = np.full((len(totals), length), last)
     rows[:, 0] = 0
     rows[:, 1:2] = code
-    falling = -denominators.astype(np.float64)
+    falling = -terms.astype(np.float64)
     left = totals + falling[0] + (falling[code] if length > 1 else 0)
     for place in range(2, min(length, 1000)):
-        chosen = np.searchsorted(falling, -left).clip(max=255)
+        chosen = np.searchsorted(falling, -left).clip(max=last)
         rows[:, place] = chosen
         left = left + falling[chosen]
     return rows

@@ -2,16 +2,23 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from opsets.realised import quotient_rounding
 from qpasses.ir.graph import Graph, Node, is_float, rank
 from qpasses.ir.patterns import Stored, clamp, stored_input, stored_output
-from qpasses.ir.record import SIGNALS, NodeRecord
+from qpasses.ir.record import SIGNALS, NodeRecord, Quantization
 from qpasses.ir.rewriting import NOT_MINE, Context, Declined, Outcome, Pass
-from qpasses.lowering.numbers.softmax_tables import largest_entry, softmax_tables
+from qpasses.lowering.numbers.softmax_tables import (
+    largest_entry,
+    share_multiplier,
+    softmax_tables,
+    softmax_tables16,
+)
 from qpasses.lowering.put_integer_node import (
     output_codes,
+    own_constants,
     put_integer_node,
     scales,
     shared_tables,
@@ -23,7 +30,8 @@ class IntegerizeSoftmax(Pass):
     """Replace a quantized Softmax by two tables of exponentials and one division.
 
     before: ``y = Q(Softmax(DQ(x)))``
-    after:  ``y = qpasses.TableSoftmax <axis> (x, denominators, numerators, y_zero, ...)``
+    after:  ``y = qpasses.TableSoftmax <axis> (x, denominators, numerators, y_zero, ...)``,
+            of 16 bits ``qpasses.TableSoftmax16 <axis> (x, high, low, multiplier, shift, ...)``
     **Approximate:** within the bound that its evidence states, for rows as long as on the
     first sample: the tables hold rounded exponentials. It is a follower: what it reads is on
     integers already, or it stays float.
@@ -37,12 +45,12 @@ class IntegerizeSoftmax(Pass):
 
     def rewrite(self, graph: Graph, node: Node, context: Context) -> Outcome:
         """Fill the tables for the length of the rows, put TableSoftmax in place."""
-        x = stored_input(node.inputs[0], context.settings)
+        x = stored_input(node.inputs[0], context.settings, SIGNALS)
         found = stored_output(graph, node, context.settings, SIGNALS)
         if context.settings.softmax != "table" or (x is None and found is None):
             return NOT_MINE  # another form, or in float
         if x is None or found is None:
-            return Declined("input or output is not quantized per tensor to 8 bits")
+            return Declined("input or output is not quantized per tensor to 8 or 16 bits")
         axis, length = rows_of(node, x, context)
         if length is None:
             return Declined("Softmax over rows whose length is not known on the first sample")
@@ -51,21 +59,37 @@ class IntegerizeSoftmax(Pass):
             return largest
         y, behind = found
         meaning, name = y.quantization, node.name
-        below, above = softmax_tables(
-            x.quantization.scale, meaning.scale, largest, meaning.zero.dtype.itemsize
-        )
-        tables: dict[str, NDArray[Any]] = {"denominators": below, "numerators": above}
-        rounding = quotient_rounding(context.target)
-        attributes = {"axis": axis, "published": 0, "rounding": rounding}
+        numbers = _numbers(x.quantization, meaning, largest)
+        if isinstance(numbers, Declined):
+            return numbers
+        op, tables, own, others = numbers
+        attributes = {"axis": axis, "rounding": quotient_rounding(context.target), **others}
         inputs = [
             x.tensor,
             *shared_tables(name, tables, context),
+            *own_constants(name, own, context),
             *output_codes(meaning, clamp(behind, meaning), context),
         ]
         record = NodeRecord(sources(node, *behind), scales(x=x, y=y), cells=length)
-        return put_integer_node(
-            graph, "TableSoftmax", name, inputs, y.tensor, attributes, record, context
-        )
+        return put_integer_node(graph, op, name, inputs, y.tensor, attributes, record, context)
+
+
+_Numbers = tuple[str, dict[str, NDArray[Any]], dict[str, NDArray[Any]], dict[str, int]]
+
+
+def _numbers(x: Quantization, y: Quantization, largest: int) -> _Numbers | Declined:
+    """The op, by the width of x: its name, tables, other constants, and own attributes."""
+    if x.zero.dtype.itemsize == 1:
+        below, above = softmax_tables(x.scale, y.scale, largest, y.zero.dtype.itemsize)
+        tables: dict[str, NDArray[Any]] = {"denominators": below, "numerators": above}
+        return "TableSoftmax", tables, {}, {"published": 0}
+    found = share_multiplier(y.scale, largest)
+    if found is None:
+        return Declined(f"Softmax whose output has steps of {y.scale:.3g}, which no shift has")
+    high, low = softmax_tables16(x.scale, largest)
+    multiplier, shift = (np.array(each, np.int32) for each in found)
+    own: dict[str, NDArray[Any]] = {"multiplier": multiplier, "shift": shift}
+    return "TableSoftmax16", {"high": high, "low": low}, own, {}
 
 
 def guard_rows(node: Node) -> Declined | None:

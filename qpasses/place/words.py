@@ -4,10 +4,12 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from opsets.realised import slopes_are_coded
 from qpasses.ir.elementwise import (
     differing_axes,
     made_of,
     pair_objection,
+    slopes_of,
     takes_multipliers,
 )
 from qpasses.ir.graph import Graph, Node, Tensor, producer
@@ -18,6 +20,7 @@ from qpasses.ir.settings import Settings
 from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
 from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
+from qpasses.lowering.integerize_p_relu import MOST_WIDE_SLOPES
 from qpasses.lowering.numbers.norm_numbers import takes_words
 from qpasses.place.planning import Plan
 from qpasses.place.rescaling import Edge
@@ -116,16 +119,14 @@ class _Able:
     def __init__(self, chosen: Plan, settings: Settings) -> None:
         self._computing = {id(node) for node in chosen.computing}
         self._integer = chosen.integer
-        self._writing = {
-            *(NORMS if settings.layernorm == "exact" else ()),
-            *(["Softmax"] if settings.softmax == "table" else ()),
-        }
+        self._writing = NORMS if settings.layernorm == "exact" else frozenset[str]()
+        self._softmax = settings.softmax
         self._ends = {stored_end(node, chosen): node for node in chosen.computing}
         self._looked_up = dict[str, bool]()
         self._tables, self._others = set[int](), set[int]()
         for source, end in chosen.chains:
             nodes, _ = made_of(end, (), {source.name})
-            is_able = settings.target.tables and _is_one_table(nodes, settings)
+            is_able = _takes_words(nodes, settings)
             self._looked_up[end.name] = is_able
             (self._tables if is_able else self._others).update(map(id, nodes))
         for node in chosen.computing:
@@ -166,6 +167,8 @@ class _Able:
     def _takes(self, node: Node) -> bool:
         """Whether ``node`` takes 16 bits at any of its ends."""
         if id(node) in self._computing:
+            if node.op == "Softmax":
+                return self._softmax == "table"
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
         if id(node) in self._others:  # inside of a chain that takes bytes alone
             return False
@@ -173,9 +176,14 @@ class _Able:
         return is_clamp or id(node) in self._tables
 
 
-def _is_one_table(nodes: Sequence[Node], settings: Settings) -> bool:
+def _takes_words(nodes: Sequence[Node], settings: Settings) -> bool:
+    """Whether a chain has a form for 16 bits: one wide table, or multipliers of slopes."""
     form, target = settings.activation_form, settings.target
-    return not differing_axes(nodes) and not takes_multipliers(nodes, form, target)
+    if not differing_axes(nodes) and not takes_multipliers(nodes, form, target):
+        return target.tables
+    slopes = slopes_of(nodes[0]) if len(nodes) == 1 else None
+    is_few = slopes is not None and slopes.size <= MOST_WIDE_SLOPES
+    return is_few and not slopes_are_coded(target)
 
 
 def takes_streams(node: Node, stream: Quantization) -> bool:

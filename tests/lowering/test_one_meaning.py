@@ -159,6 +159,7 @@ CASES = {
     "16 bits": (words, (1, 4), {}),
     "a quotient of words": (divided, (1, 4, 8), {"tensor_types": [".*=int16"]}),
     "moves of 16 bits": (moves, (1, 4, 8, 8), {"tensor_types": [".*=int16"]}),
+    "a block of 16 bits": (block, (1, 5, 8), {"tensor_types": [".*=int16"]}),
     "a stream": (block, (1, 5, 8), {"residual_type": "int16", **PUBLISHED}),
 }
 OF_OTHER_TARGETS = {"IntCodedPRelu", "IntRescaledAdd", "IntRescaledSub"}

@@ -87,14 +87,46 @@ def test_ranges_have_room_for_samples_that_were_not_seen():
     assert (said["qpasses.scale"], said["qpasses.zero_point"]) == (float(largest), 0)
 
 
-def test_a_tensor_that_nothing_reads_in_16_bits_has_8():
-    text = """g (float[N, 4] x) => (float[N, 4] y) {
-        a = MatMul (x, w) b = Softmax (a) y = MatMul (b, w) }"""
-    made = model(text, opset=21, w=numbers(4, 4))
-    feeds = [{"x": numbers(3, 4, seed=seed)} for seed in range(4)]
+READ_BY = {
+    "Softmax": ("b = Softmax (a)", "TableSoftmax16"),
+    "slopes of channels": ("b = PRelu (a, c)", "IntPRelu"),
+}
+"""What reads a, and the op it becomes."""
+
+
+def read_by(statement, **weights):
+    text = f"""g (float[N, 4] x) => (float[N, 4] y) {{
+        a = MatMul (x, w) {statement} y = MatMul (b, w) }}"""
+    made = model(text, opset=21, w=numbers(4, 4), **weights)
+    return made, [{"x": numbers(3, 4, seed=seed)} for seed in range(4)]
+
+
+@pytest.mark.parametrize("bodies", ["onnxruntime", "portable"])
+@pytest.mark.parametrize("name", READ_BY)
+def test_what_a_row_or_slopes_read_may_have_16_bits(name, bodies):
+    statement, op = READ_BY[name]
+    made, feeds = read_by(statement, c=np.abs(numbers(4)))
+    options = {"tensor_types": [".*=int16"], "accuracy": "fast", "bodies": bodies}
+    found = qpasses.quantize(made, feeds, **options)
+    assert op in [node.op_type for node in found.model.graph.node]
+    assert words(found) == {"x", "a", "b", "y"}
+    assert qpasses.verify(found.model, made, feeds).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("b = LogSoftmax (a)", "LogSoftmax takes 8 bits"),
+        ("p = PRelu (a, many) b = Slice (p, from, to, axes)", "PRelu takes 8 bits"),
+    ],
+)
+def test_a_tensor_that_nothing_reads_in_16_bits_has_8(statement, said):
+    ends = {"from": np.array([0]), "to": np.array([4]), "axes": np.array([-1])}
+    made, feeds = read_by(statement, many=np.abs(numbers(1025, 1)) + 1, **ends)
+    if "many" in statement:
+        feeds = [{"x": numbers(1025, 4, seed=seed)} for seed in range(4)]
     found = qpasses.quantize(made, feeds, tensor_types=["a=int16"], accuracy="fast")
-    said = "'a' stays in 8 bits: Softmax takes 8 bits"
-    assert any(said in each for each in found.report["warnings"])
+    assert any(f"'a' stays in 8 bits: {said}" in each for each in found.report["warnings"])
     assert qpasses.verify(found.model, made, feeds).verdict == "ok"
 
 

@@ -58,6 +58,7 @@ from tests.support.kernels.row_cases import (
     shift_gelus,
     shift_softmaxes,
     softmaxes,
+    softmaxes_of_words,
 )
 from tests.support.op_cases import CASES
 from tests.support.tosa_nodes import expected, model_of_nodes
@@ -158,6 +159,7 @@ EVERY = {
     "ShiftGelu": shift_gelus,
     "Shiftmax": shift_softmaxes,
     "TableSoftmax": softmaxes,
+    "TableSoftmax16": softmaxes_of_words,
 }
 """All codes or pairs of codes, and every length to 70, of the numbers that are emitted."""
 

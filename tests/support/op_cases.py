@@ -627,6 +627,29 @@ def table_softmax(draw):
 
 
 @st.composite
+def table_softmax16(draw):
+    """Entries anywhere, those of a Softmax, or so small that quotients are ties, sums zero."""
+    rng, (_, y_dtype) = draw(generator), draw(ends_of_two)
+    shape = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    largest, one, kind = ((1 << 31) - 1) // 6, 1 << 22, rng.choice(["any", "real", "small"])
+    if kind == "real":
+        steps = rng.choice([1e-5, 1e-3, 0.1])
+        high, low = (np.exp(-np.arange(256) * each) for each in (256 * steps, steps))
+        tables = [np.rint(high * largest), np.rint(low * one)]
+    else:
+        ends = (largest, one) if kind == "any" else (4, one)
+        tables = [rng.integers(0, end, 256, endpoint=True) for end in ends]
+    multiplier = rng.choice([rng.integers(1 << 30), rng.integers(1, 1 << 20), 1, 5])
+    zero = np.zeros((), np.int16)
+    x = codes(rng, shape, zero, int(rng.choice([1 << 16, 300])))
+    numbers = [np.array(multiplier, np.int32), np.array(rng.integers(1, 31), np.int32)]
+    typed = [*(each.astype(np.int32) for each in tables), *numbers]
+    inputs = [x, *typed, *output_ends(rng, y_dtype)]
+    return Case(inputs, {"axis": axis, "rounding": draw(rounding)})
+
+
+@st.composite
 def int_log_softmax(draw):
     """Entries of exponentials or anywhere, so that sums end; logarithms, or any that rise."""
     rng, dtype = draw(generator), draw(stored_type)
@@ -792,6 +815,7 @@ CASES: dict[str, st.SearchStrategy[Case]] = {
     "IntWhere": int_where(),
     "IntShuffle": int_shuffle(),
     "TableSoftmax": table_softmax(),
+    "TableSoftmax16": table_softmax16(),
     "IntLogSoftmax": int_log_softmax(),
     "IntLayerNorm": int_layer_norm(),
     "Shiftmax": shiftmax(),

@@ -724,6 +724,33 @@ def table_softmax(rng, dtype, rounding):
     return found
 
 
+def table_softmax16(rng, dtype, rounding):
+    falling = [np.exp(-np.arange(256) * each) for each in (256 * 3e-4, 3e-4)]
+    ones = ((1 << 22) - 1, 1 << 22)
+    tables = [np.rint(t * one).astype(np.int32) for t, one in zip(falling, ones, strict=True)]
+    found = {}
+    for name, axis in AXES.items():
+        for y in (dtype, INT16):
+            shift = 6 if y == INT16 else 13
+            numbers = np.array(2**shift * np.iinfo(y).max, np.int32), np.array(shift, np.int32)
+            zero = np.zeros((), y) if y != np.int8 else np.array(-128, y)
+            x = whole_codes(rng, (3, 4, 9), INT16)
+            x[0], x[1] = rng.integers(-200, 200, (2, 4, 9)) * (rng.random((2, 4, 9)) < 0.8)
+            inputs = [x, *tables, *numbers, zero, *whole_range(y)]
+            attributes = {"axis": axis, "rounding": rounding}
+            found[f"{name}{', to words' * (y == INT16)}"] = Case(inputs, attributes)
+    inputs = found["the last axis"].inputs
+    flat = [np.array([[7, 7, 6, -300, 7], [0, 0, 0, 0, 0]], np.int16)]
+    ties = [np.full(256, 3, np.int32), np.full(256, 1 << 22, np.int32)]  # quotients of n / 10
+    for name, pair in {"ties": (5, 1), "nothing": (0, 30)}.items():
+        numbers = [np.array(each, np.int32) for each in pair]
+        found[name] = Case([*flat, *ties, *numbers, *inputs[5:]], attributes | {"axis": -1})
+    rows = whole_codes(rng, (2, 300), INT16)
+    rows[0] = 1
+    found["long rows"] = Case([rows, *inputs[1:]], found["the last axis"].attributes)
+    return found
+
+
 def int_log_softmax(rng, dtype, rounding):
     unit = (1 << 20) * 10
     tables = [
@@ -862,6 +889,7 @@ EDGES = {
     "IntWhere": int_where,
     "IntShuffle": int_shuffle,
     "TableSoftmax": table_softmax,
+    "TableSoftmax16": table_softmax16,
     "IntLogSoftmax": int_log_softmax,
     "IntLayerNorm": int_layer_norm,
     "Shiftmax": shiftmax,

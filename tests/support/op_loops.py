@@ -306,6 +306,21 @@ def _plain_softmax(x, denominators, numerators, *ends, axis, published, rounding
     return x.shape, code_at
 
 
+def _plain_softmax16(x, high, low, multiplier, shift, *ends, axis, rounding):
+    def code_at(*at):
+        row, here = _row(x, at, axis), int(x[at])
+        far = [max(row) - code for code in (*row, here)]
+        *terms, term = (
+            floor(Fraction(int(high[d // 256]) * int(low[d % 256]), 2**22) + Fraction(1, 2))
+            for d in far
+        )
+        share = Fraction(term * int(multiplier), (sum(terms) or 1) * 2 ** int(shift))
+        y_zero, y_min, y_max = map(int, ends)
+        return min(max(exact_round(share, rounding) + y_zero, y_min), y_max)
+
+    return x.shape, code_at
+
+
 def _plain_log_softmax(
     x, denominators, distances, octaves, logarithms, *ends, axis, fraction_bits, rounding
 ):
@@ -590,6 +605,7 @@ PLAIN: dict[str, Callable[..., tuple[tuple[int, ...], Callable[..., int]]]] = {
     "IntReduce": _plain_reduce,
     "IntResize": _plain_resize,
     "TableSoftmax": _plain_softmax,
+    "TableSoftmax16": _plain_softmax16,
     "IntLogSoftmax": _plain_log_softmax,
     "IntLayerNorm": _plain_layer_norm,
     "Shiftmax": _plain_shiftmax,

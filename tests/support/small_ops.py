@@ -163,6 +163,18 @@ SMALL = {
         },
         {"axis": -1, "published": 0, **EVEN},
     ),
+    "TableSoftmax16": (
+        X,
+        {
+            "high": np.rint(FALLING * (1 << 28)).astype(np.int32),
+            "low": np.rint(FALLING ** (1 / 256) * (1 << 22)).astype(np.int32),
+            "multiplier": np.array(255 << 14, np.int32),
+            "shift": np.array(14, np.int32),
+            **ENDS,
+            "y_zero": u8(0),
+        },
+        {"axis": -1, **EVEN},
+    ),
     "IntLogSoftmax": (
         X,
         {
@@ -228,7 +240,11 @@ def small_case(name):
     shapes, constants, attributes = SMALL[name]
     op = OPS[name]
     lines = {"LutInterpolated": np.int16, "LutInterpolatedPerChannel": np.int16}
-    wide = {"Requantize": np.int32, "Lut16": np.int16, **lines}
+    wide = {
+        "Requantize": np.int32,
+        **dict.fromkeys(("Lut16", "TableSoftmax16"), np.int16),
+        **lines,
+    }
     data = {n: np.zeros(shape, wide.get(name, np.uint8)) for n, shape in shapes.items()}
     assert data.keys() | constants.keys() == {*op.inputs}, {*op.inputs} ^ {*data, *constants}
     return Case([np.asarray((data | constants)[n]) for n in op.inputs], attributes)

@@ -35,7 +35,7 @@ from qpasses.checking.rules.check_quotients import int_div
 from qpasses.checking.rules.check_rescaled import int_rescale, int_rescaled_add
 from qpasses.checking.rules.check_resizes import int_resize
 from qpasses.checking.rules.check_slopes import int_p_relu
-from qpasses.checking.rules.check_softmax import log_softmax, table_softmax
+from qpasses.checking.rules.check_softmax import log_softmax, table_softmax, table_softmax16
 from qpasses.checking.rules.check_tables import (
     lut,
     lut_pair,
@@ -79,6 +79,7 @@ RULES: Mapping[str, Rule] = {
     "LutPair": lut_pair,
     "LutPerChannel": lut_per_channel,
     "TableSoftmax": table_softmax,
+    "TableSoftmax16": table_softmax16,
     "IntLogSoftmax": log_softmax,
     "Shiftmax": shiftmax,
     "IBertSoftmax": i_bert_softmax,
@@ -101,7 +102,7 @@ TABLES = frozenset(
     {
         *("Lut", "Lut16", "LutInterpolated", "LutInterpolatedPerChannel", "LutPair"),
         "LutPerChannel",
-        *("TableSoftmax", "IntLogSoftmax"),
+        *("TableSoftmax", "TableSoftmax16", "IntLogSoftmax"),
     }
 )
 """Ops that only targets with tables have; for others the rule is ``NO_TABLES``."""

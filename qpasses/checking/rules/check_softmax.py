@@ -1,4 +1,4 @@
-"""TableSoftmax and IntLogSoftmax: their tables from scales and the length of rows again."""
+"""Softmax and LogSoftmax: their tables from scales and the length of rows again."""
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -48,6 +48,27 @@ def table_softmax(site: Site) -> Iterator[str]:
     ):
         table = np.array([round(value) for value in values], dtype)
         yield from unlike(name, site.given[name], table)
+
+
+def table_softmax16(site: Site) -> Iterator[str]:
+    """The same of codes of 16 bits: exponentials by two bytes, and the steps of y."""
+    site.is_op("Softmax")
+    if site.settings.softmax != "table":
+        yield "is unlike what the recorded settings say of Softmax"
+    yield from _attributes(site, {})
+    x, y = site.operand(site.inputs["x"], site.first.inputs[0]), site.y
+    length = row_length(site)
+    yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, length)
+    largest = ((1 << (site.settings.softmax_bits - 1)) - 1) // length
+    for name, scale, one in (("high", 256 * x.scale, largest), ("low", x.scale, 1 << 22)):
+        exact = np.array([round(one * each) for each in exponentials(scale)], np.int32)
+        yield from unlike(name, site.given[name], exact)
+    # 1 / step = multiplier / 2**shift: as long as products with the largest are below 2**51
+    steps, shift = 1 / Fraction(y.scale), 1
+    while (steps * 2 ** (shift + 1)).__floor__() < 1 << min(51 - largest.bit_length(), 30):
+        shift += 1
+    for name, number in (("multiplier", round(steps * 2**shift)), ("shift", shift)):
+        yield from unlike(name, site.given[name], np.array(number, np.int32))
 
 
 def log_softmax(site: Site) -> Iterator[str]:

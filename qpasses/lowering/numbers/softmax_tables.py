@@ -1,12 +1,20 @@
-"""The two tables of a Softmax on stored integers."""
+"""The two tables of a Softmax on stored integers, and what they are divided by."""
 
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opsets.multipliers import Pair
 from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATORS
+from opsets.qpasses_v1.table_softmax16 import (
+    FRACTION_BITS,
+    LARGEST_MULTIPLIER,
+    LARGEST_SHIFT,
+)
 
 _DIGITS = 60
 """Of the exponentials, so that every machine rounds them to the same integers."""
@@ -35,6 +43,37 @@ def softmax_tables(
             np.array([int(each.to_integral_value()) for each in real], np.int32),
             np.array([int(each.to_integral_value()) for each in shares], np.int64),
         )
+
+
+def softmax_tables16(
+    x_scale: float, largest: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """``high`` and ``low`` [256] of codes that lie 0 to 65,535 below those of the row.
+
+    ``exp(-x_scale * 256 * d) * largest`` and ``exp(-x_scale * d) * 2**FRACTION_BITS``, to the
+    nearest integer: the exponential of a sum is the product of two.
+    """
+    with localcontext(Context(prec=_DIGITS)):
+        high = [largest * each for each in _exponentials(256 * x_scale)]
+        low = [(1 << FRACTION_BITS) * each for each in _exponentials(x_scale)]
+        return (
+            np.array([int(each.to_integral_value()) for each in high], np.int32),
+            np.array([int(each.to_integral_value()) for each in low], np.int32),
+        )
+
+
+def share_multiplier(y_scale: float, largest: int) -> Pair | None:
+    """``(multiplier, shift)`` by which shares of a row become levels: 1 / ``y_scale``.
+
+    The nearest with as many bits as keep ``largest`` times it in double, where steps are not
+    finer than that: 2**51, see TableSoftmax16. None for steps that no shift expresses.
+    """
+    steps = 1 / Fraction(y_scale)
+    bits = min(51 - largest.bit_length(), LARGEST_MULTIPLIER.bit_length())
+    shift = max(1, bits - floor(steps).bit_length())
+    multiplier = round(steps * (1 << shift))
+    is_expressed = 0 < multiplier <= LARGEST_MULTIPLIER and shift <= LARGEST_SHIFT
+    return (multiplier, shift) if is_expressed else None
 
 
 @lru_cache(maxsize=64)  # attention blocks of one scale have one table

@@ -130,6 +130,32 @@ def softmaxes_at_ties(rng):
         yield f"ties {turn} {dtype}", Case(inputs, attributes)
 
 
+def softmaxes_of_words(rng):
+    """Every length to 70 and a few more, near to each other and anywhere; ties, long sums."""
+    lengths = [*range(1, 71), 255, 256, 257, 511, 513, 1000]
+    for number, (cells, y) in enumerate(itertools.product(lengths, (np.uint8, np.int16))):
+        unit, spread = float(rng.choice([1e-4, 1e-3, 0.05])), int(rng.choice([5, 700, 32768]))
+        largest = ((1 << 31) - 1) // cells
+        tables = [np.exp(-np.arange(256) * each) for each in (256 * unit, unit)]
+        x = rng.integers(-spread, spread, (4, cells)).astype(np.int16)
+        bits = min(51 - largest.bit_length(), 30) if number % 3 else 30
+        shift = max(1, bits - (8 if y == np.uint8 else 15))
+        numbers = [array((1 << bits) - 1 - number, np.int32), array(shift, np.int32)]
+        typed = [np.rint(tables[0] * largest), np.rint(tables[1] * (1 << 22))]
+        rounding = ROUNDINGS[number % len(ROUNDINGS)] if number % 2 else "half_to_even"
+        inputs = [x, *(each.astype(np.int32) for each in typed), *numbers, *ends(y, 3)]
+        yield f"length {cells} to {y}", Case(inputs, {"axis": -1, "rounding": rounding})
+    for turn in range(60):  # small wholes: quotients are ties, or next to these
+        tables = [np.full(256, rng.integers(1, 9), np.int32), np.full(256, 1 << 22, np.int32)]
+        tables[0][128:] = rng.integers(0, 3)
+        x = rng.integers(-1, 2, (3, int(rng.integers(1, 40)))) * 20000
+        numbers = [array(rng.integers(1, 1 << int(rng.integers(1, 30))), np.int32)]
+        numbers += [array(rng.integers(1, 16), np.int32)]
+        inputs = [x.astype(np.int16), *tables, *numbers, *ends(np.int16, 0)]
+        rounding = ROUNDINGS[turn % len(ROUNDINGS)]
+        yield f"ties {turn}", Case(inputs, {"axis": -1, "rounding": rounding})
+
+
 def log_softmaxes(rng):
     for number, (x, axis) in enumerate(rows_along(rng)):
         falling = np.exp(-np.arange(256) / rng.choice([3, 20, 200])) * (1 << 30)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsets.qpasses_v1.int_log_softmax import OCTAVES, PIECES
+from opsets.qpasses_v1.table_softmax16 import FRACTION_BITS
 from qpasses.emit.tosa.equal_rescales import UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings.tables import looked_up
@@ -29,17 +30,48 @@ def table_softmax(to: Lowering, node: Node) -> None:
         place = program.elementwise("add", place, number(128, place))
     else:
         place = program.masked(place, 255)
-    terms = looked_up(to, given["denominators"].astype(np.int64), place)
-    total = terms.total(axis)
-    if terms.low < 0 or total.high >= 1 << 31:
-        raise RefusedError("a sum of exponentials that is negative, or has more than 31 bits")
-    least = program.elementwise("maximum", total.int32(), number(1, place))
-    divisor = Wide.of(program, least, 1, max(total.high, 1))
+    divisor = _sum(looked_up(to, given["denominators"].astype(np.int64), place), axis)
     shares = looked_up(to, given["numerators"], place)
     rounding: Quotient = "down" if node.attrs["published"] else node.attrs["rounding"]
+    to.write(node.outputs[0], _share(to, shares, divisor, given, rounding), laid.order)
+
+
+def table_softmax16(to: Lowering, node: Node) -> None:
+    """By the two bytes of how far codes lie below the largest: a product for each."""
+    given, program, laid = to.constants(node), to.program, to.laid(node.inputs[0])
+    axis = laid.order.index(int(node.attrs["axis"]) % len(laid.order))
+    code = program.cast(laid.value, "i32")
+    distance = program.elementwise("sub", program.reduce("reduce_max", code, axis), code)
+    parts = {"high": program.right_shift(distance, 8), "low": program.masked(distance, 255)}
+    high, low = (looked_up(to, given[name].astype(np.int64), at) for name, at in parts.items())
+    terms = (high * low).rounded(FRACTION_BITS, "half_up")
+    divisor = _sum(terms, axis).raised(int(given["shift"]))
+    shares = terms.times(int(given["multiplier"]))
+    level = _share(to, shares, divisor, given, node.attrs["rounding"])
+    to.write(node.outputs[0], level, laid.order)
+
+
+def _sum(terms: Wide, axis: int) -> Wide:
+    """Of exponentials, 1 at least."""
+    program, total = terms.program, terms.total(axis)
+    if terms.low < 0 or total.high >= 1 << 31:
+        raise RefusedError("a sum of exponentials that is negative, or has more than 31 bits")
+    one = program.same_rank(1, terms.some)
+    least = program.elementwise("maximum", total.int32(), one)
+    return Wide.of(program, least, 1, max(total.high, 1))
+
+
+def _share(
+    to: Lowering,
+    dividend: Wide,
+    divisor: Wide,
+    given: Mapping[str, NDArray[Any]],
+    rounding: Quotient,
+) -> Value:
+    """The codes of the quotient."""
     zero, ends = int(given["y_zero"]), (int(given["y_min"]), int(given["y_max"]))
-    level = level_of(shares, divisor, (ends[0] - zero, ends[1] - zero), rounding)
-    to.write(node.outputs[0], to.ended(level, UNCHANGED, given), laid.order)
+    level = level_of(dividend, divisor, (ends[0] - zero, ends[1] - zero), rounding)
+    return to.ended(level, UNCHANGED, given)
 
 
 def int_log_softmax(to: Lowering, node: Node) -> None:
@@ -101,4 +133,8 @@ def _first_bit(total: Wide) -> tuple[Value, Value]:
     return octave, head
 
 
-LOWERINGS = {"IntLogSoftmax": int_log_softmax, "TableSoftmax": table_softmax}
+LOWERINGS = {
+    "IntLogSoftmax": int_log_softmax,
+    "TableSoftmax": table_softmax,
+    "TableSoftmax16": table_softmax16,
+}
