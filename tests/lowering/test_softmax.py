@@ -19,11 +19,18 @@ from qpasses.evidence.prove_softmax import (
     differing_rows,
     exponentials,
     softmax_bound,
+    softmax_bound16,
     table_errors,
     worst_rows,
+    worst_rows16,
 )
 from qpasses.ir.runtime import run_op
-from qpasses.lowering.numbers.softmax_tables import largest_entry, softmax_tables
+from qpasses.lowering.numbers.softmax_tables import (
+    largest_entry,
+    share_multiplier,
+    softmax_tables,
+    softmax_tables16,
+)
 from tests.support.small_models import model, numbers
 from tests.support.stage_checks import check, net, random_feeds, seeds, stages
 from tests.support.thoroughness import thoroughly
@@ -75,6 +82,73 @@ def test_every_entry_is_the_nearest_integer(x_scale, y_scale, length):
 @pytest.mark.parametrize(("bits", "length"), [(16, 8), (16, 197), (24, 1000), (32, 4096)])
 def test_the_sum_of_any_row_fits_the_accumulator(bits, length):
     assert length * largest_entry(length, bits) < 1 << (bits - 1)
+
+
+@pytest.mark.parametrize("length", [1, 2, 197, 1500, 1 << 20])
+@pytest.mark.parametrize("y_scale", [1.0, 0.99, 1 / 255, 1 / 32767, 2.0**-15, 1e-6, 3e-9])
+def test_the_multiplier_of_words_is_near_and_its_products_exact_in_double(y_scale, length):
+    largest = largest_entry(length, 32)
+    multiplier, shift = share_multiplier(y_scale, largest)
+    is_exact = largest * multiplier < 1 << 51
+    assert abs(multiplier * y_scale / 2**shift - 1) < 2**-19 or not is_exact
+    assert is_exact or shift == 1  # of steps that fine
+
+
+@pytest.mark.parametrize("y_scale", [1.01, 1e30, 1e-10])
+def test_steps_that_no_multiplier_expresses_have_none(y_scale):
+    assert share_multiplier(y_scale, 1 << 20) is None
+
+
+def constants16(x_scale, y_scale, length, dtype=np.int16):
+    high, low = softmax_tables16(x_scale, largest_entry(length, 32))
+    numbers = (np.int32(each) for each in share_multiplier(y_scale, largest_entry(length, 32)))
+    limits = np.iinfo(dtype)
+    ends = (np.array(value, dtype) for value in (0, limits.min, limits.max))
+    names = list(OPS["TableSoftmax16"].inputs)[1:]
+    return dict(zip(names, [high, low, *map(np.asarray, numbers), *ends], strict=True))
+
+
+@thoroughly(60)
+@given(
+    st.sampled_from([2e-5, 1e-3, 0.02, 1.0]),
+    st.sampled_from([1 / 32767, 1 / 20000, 1e-5]),
+    st.integers(1, 300),
+    seeds,
+)
+def test_no_row_of_words_leaves_the_bound(x_scale, y_scale, length, seed):
+    made, rng = constants16(x_scale, y_scale, length), np.random.default_rng(seed)
+    bound = softmax_bound16(made, x_scale, y_scale, length)
+    spread = rng.choice([30, 3000, 32767], (20, 1))
+    x = np.concatenate(
+        [rng.integers(-spread, spread, (20, length)), 32767 - worst_rows16(made, length)[::23]]
+    ).astype(np.int16)
+    exact = np.minimum(real_softmax(x.astype(np.int64), x_scale) / y_scale, 32767)
+    attributes = {"axis": -1, "rounding": "half_to_even"}
+    found = OPS["TableSoftmax16"].reference(x, *made.values(), **attributes)
+    assert np.abs(found - exact).max() <= bound + 0.5 + 1e-6
+
+
+def test_words_of_usual_rows_are_within_a_step_of_16_bits():
+    made = constants16(20 / 32767, 1 / 32767, 197)
+    assert softmax_bound16(made, 20 / 32767, 1 / 32767, 197) < 0.6
+
+
+@pytest.mark.parametrize("name", ["high", "low", "multiplier", "shift"])
+def test_a_number_of_words_that_is_off_is_found(name):
+    text = "g (float[2, 9] x) => (float[2, 9] y) { y = Softmax (x) }"
+    made, feeds = model(text, opset=21), [{"x": numbers(2, 9, seed=s)} for s in range(4)]
+    found = quantize(made, feeds, tensor_types=[".*=int16"])
+    assert verify(found.model, made, feeds).verdict == "ok"
+    node = next(n for n in found.model.graph.node if n.op_type == "TableSoftmax16")
+    constant = next(
+        each
+        for each in found.model.graph.initializer
+        if each.name == node.input[list(OPS["TableSoftmax16"].inputs).index(name)]
+    )
+    values = numpy_helper.to_array(constant).copy()
+    values.flat[min(3, values.size - 1)] += 1
+    constant.CopyFrom(numpy_helper.from_array(values, constant.name))
+    assert verify(found.model, made, feeds).verdict != "ok"
 
 
 # The bound.

@@ -65,7 +65,7 @@ def table_softmax16(site: Site) -> Iterator[str]:
         yield from unlike(name, site.given[name], exact)
     # 1 / step = multiplier / 2**shift: as long as products with the largest are below 2**51
     steps, shift = 1 / Fraction(y.scale), 1
-    while (steps * 2 ** (shift + 1)).__floor__() < 1 << min(51 - largest.bit_length(), 30):
+    while (steps * 2 ** (shift + 1)).__floor__() < 1 << min(51 - largest.bit_length(), 29):
         shift += 1
     for name, number in (("multiplier", round(steps * 2**shift)), ("shift", shift)):
         yield from unlike(name, site.given[name], np.array(number, np.int32))

@@ -13,7 +13,6 @@ from opsets.qpasses_v1.table_softmax import LARGEST_NUMERATORS
 from opsets.qpasses_v1.table_softmax16 import (
     FRACTION_BITS,
     LARGEST_MULTIPLIER,
-    LARGEST_SHIFT,
 )
 
 _DIGITS = 60
@@ -66,13 +65,14 @@ def share_multiplier(y_scale: float, largest: int) -> Pair | None:
     """``(multiplier, shift)`` by which shares of a row become levels: 1 / ``y_scale``.
 
     The nearest with as many bits as keep ``largest`` times it in double, where steps are not
-    finer than that: 2**51, see TableSoftmax16. None for steps that no shift expresses.
+    finer than that: 2**51, see TableSoftmax16. None for steps above 1, and those that no
+    shift expresses.
     """
     steps = 1 / Fraction(y_scale)
-    bits = min(51 - largest.bit_length(), LARGEST_MULTIPLIER.bit_length())
+    bits = min(51 - largest.bit_length(), LARGEST_MULTIPLIER.bit_length() - 1)
     shift = max(1, bits - floor(steps).bit_length())
     multiplier = round(steps * (1 << shift))
-    is_expressed = 0 < multiplier <= LARGEST_MULTIPLIER and shift <= LARGEST_SHIFT
+    is_expressed = steps >= 1 and multiplier <= LARGEST_MULTIPLIER
     return (multiplier, shift) if is_expressed else None
 
 
