@@ -1,14 +1,16 @@
 """Tables: the body on all codes, and the entries against real arithmetic."""
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opsets.errors import ModelError
-from opsets.fixed_point import Int64
-from opsets.op import Constants
+from opsets.fixed_point import Int64, Rounding
+from opsets.op import Body, Constants
 from opsets.qpasses_v1 import OPS
 from qpasses.evidence.bodies import body_of, rank_of
 from qpasses.evidence.node_evidence import NodeEvidence
@@ -77,44 +79,87 @@ def lookup_interpolated_by_channel(
     if {function.channels, rows_of(x, y)} - {0} != {channels}:
         raise ModelError(f"node {node.name!r}: its recorded function has other channels")
     rank = max(rank_of(node) or 0, axis + 1, 2)
-    attributes = {"axis": axis, "rounding": node.attrs["rounding"]}
     problem = beyond(node, record, int(given["y_min"]), int(given["y_max"]))
     if not body.accepts(given, node.attrs):
         problem = f"body {body.overload!r} does not compute such a node"
-    stored, wrong, apart, largest = codes(x), 0, 0, 0
-    for start in range(0, channels, _AT_ONCE):
-        some = range(start, min(start + _AT_ONCE, channels))
-        rows = np.tile(stored, (len(some), 1))
-        own = {**given, "tables": tables[some.start : some.stop], "x": rows}
-        meaning = OPS[node.op].reference(**own, axis=0, rounding=attributes["rounding"])
-        own["x"] = laid_out(rows[:, None], axis, rank)
-        inputs = [own[name] for name in OPS[node.op].inputs]
-        expected = laid_out(meaning[:, None], axis, rank)
-        runs = [
-            run_op(node.op, body, inputs, attributes, optimize=each) != expected
-            for each in ((False, True) if not problem else ())
-        ]
-        wrong += int(np.any(runs, axis=0).sum())
-        for channel, row in zip(some, meaning, strict=True):
-            ends = of_channel(x, channel), of_channel(y, channel)
-            real = real_function(function.of_channel(channel), *ends, stored)
-            gaps = np.abs(row.astype(np.int64) - real)
-            apart, largest = apart + int((gaps > 0).sum()), max(largest, int(gaps.max()))
+    numbers = _Numbers({name: given[name] for name in OPS[node.op].constants})
+    shown = None if problem else body
+    rounding = node.attrs["rounding"]
+    found = _compared(shown, numbers, axis, rank, rounding, entry.function, x, y)
     return NodeEvidence(
         name=node.name,
         op=node.op,
         kind="exhaustive",
-        domain=channels * stored.size,
-        mismatches=wrong,
+        domain=channels * codes(x).size,
+        mismatches=found.wrong,
         body=body.overload,
-        reference_moved=apart,
-        reference_max_lsb=largest,
+        reference_moved=found.apart,
+        reference_max_lsb=found.largest,
         channels=channels,
         problem=problem,
     )
 
 
-_AT_ONCE = 16
+class _Numbers(dict[str, NDArray[Any]]):
+    """Constants by name, which compare by what they hold."""
+
+    def _content(self) -> tuple[Any, ...]:
+        return tuple((name, v.dtype.str, v.shape, v.tobytes()) for name, v in self.items())
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self._content())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Numbers) and self._content() == other._content()
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Codes that a body gets wrong; those that are not as in real arithmetic, by how much."""
+
+    wrong: int
+    apart: int
+    largest: int
+
+
+@lru_cache(maxsize=1024)  # models with other widths have most of their tables in common
+def _compared(
+    body: Body | None,
+    given: _Numbers,
+    axis: int,
+    rank: int,
+    rounding: Rounding,
+    text: str,
+    x: AnyQuantization,
+    y: AnyQuantization,
+) -> _Compared:
+    """All codes of all channels, a few at a time; ``body``: that is run, if any is."""
+    op, function = OPS["LutInterpolatedPerChannel"], Function.from_text(text)
+    stored, tables, wrong, apart, largest = codes(x), given["tables"], 0, 0, 0
+    for start in range(0, len(tables), _AT_ONCE):
+        some = range(start, min(start + _AT_ONCE, len(tables)))
+        rows = np.tile(stored, (len(some), 1))
+        own = {**given, "tables": tables[some.start : some.stop], "x": rows}
+        meaning = op.reference(**own, axis=0, rounding=rounding)
+        own["x"] = laid_out(rows[:, None], axis, rank)
+        inputs = [own[name] for name in op.inputs]
+        expected = laid_out(meaning[:, None], axis, rank)
+        attributes = {"axis": axis, "rounding": rounding}
+        is_wrong = np.zeros(expected.shape, bool)
+        if body is not None:
+            for each in (False, True):
+                ours = run_op(op.name, body, inputs, attributes, optimize=each)
+                is_wrong |= ours != expected
+        wrong += int(is_wrong.sum())
+        for channel, row in zip(some, meaning, strict=True):
+            ends = of_channel(x, channel), of_channel(y, channel)
+            real = real_function(function.of_channel(channel), *ends, stored)
+            gaps = np.abs(row.astype(np.int64) - real)
+            apart, largest = apart + int((gaps > 0).sum()), max(largest, int(gaps.max()))
+    return _Compared(wrong, apart, largest)
+
+
+_AT_ONCE = 4
 """So many channels are run together."""
 
 

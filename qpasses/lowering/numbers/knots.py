@@ -17,13 +17,14 @@ from opsets.target import Target
 from qpasses.ir.edges import codes, dequantize, quantize_by, rows_of
 from qpasses.ir.function import Function
 from qpasses.ir.record import AnyQuantization, Quantization, of_channel
-from qpasses.lowering.numbers.table_entries import tabulate
+from qpasses.lowering.numbers.table_entries import results, tabulate
 
 WORD_MAX = (1 << 15) - 1
 _TINY = float(np.finfo(np.float32).tiny)
 
 Knots = Literal["plain", "adjusted"]
 Stored = NDArray[Any]
+Reals = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ def wide_lookup(
 
     Raises ModelError where onnx cannot evaluate the function, or it is defined nowhere.
     """
-    table, missing = _tabulated(function, x, y, target)
-    constants, gaps = _measured(function, x, y, table, target)
+    real, missing = _results(function, x, target)
+    table = quantize_by(target.table_rules, real, y)
+    constants, gaps = _measured(function, x, y, real, target)
     if gaps.max() <= NEAR[y.dtype]:
         attributes = {"rounding": quotient_rounding(target)}
         return Lookup("LutInterpolated", constants, attributes, _runs(missing))
@@ -126,38 +128,37 @@ class _Row:
 def _row(text: str, x: Quantization, y: Quantization, target: Target) -> _Row:
     """That of one channel: who places asks, and who integerizes."""
     function = Function.from_text(text)
-    table, missing = _tabulated(function, x, y, target)
-    constants, gaps = _measured(function, x, y, table, target, "adjusted")
+    real, missing = _results(function, x, target)
+    constants, gaps = _measured(function, x, y, real, target, "adjusted")
     seen = np.abs(codes(x).astype(np.int64)) <= SEEN
     if y.dtype == "int16":
+        table = quantize_by(target.table_rules, real, y)
         seen &= np.abs(table.astype(np.int64)) <= SEEN
     gaps = gaps[seen] if seen.any() else gaps
     return _Row(constants, int(gaps.max()), float(np.square(gaps).mean()), missing)
 
 
-def _tabulated(
-    function: Function, x: Quantization, y: Quantization, target: Target
-) -> tuple[Stored, list[int]]:
-    """All entries, and the codes without a result. Raises ModelError if all are."""
-    table, missing = tabulate(function, x, y, target.table_rules)
-    if len(missing) == table.size:
+def _results(function: Function, x: Quantization, target: Target) -> tuple[Reals, list[int]]:
+    """Those of all codes, and the codes that have none. Raises ModelError if all have none."""
+    real, missing = results(function, x, target.table_rules)
+    if len(missing) == real.size:
         raise ModelError(f"{', '.join(function.ops)}: not defined for any code of its input")
-    return table, missing
+    return real, missing
 
 
 def _measured(
     function: Function,
     x: Quantization,
     y: Quantization,
-    table: Stored,
+    real: Reals,
     target: Target,
     knots: Knots = "plain",
 ) -> tuple[dict[str, Stored], NDArray[np.int64]]:
-    """The constants of a LutInterpolated, and how far it is from ``table`` on each code."""
-    constants = knotted(function, x, y, knots, target.table_rules)
-    rounding = quotient_rounding(target)
+    """The constants of a LutInterpolated, and how far it is from all entries on each code."""
+    rules, rounding = target.table_rules, quotient_rounding(target)
+    constants = _knotted(function, x, y, real, knots, rules)
     found = OPS["LutInterpolated"].reference(codes(x), **constants, rounding=rounding)
-    return constants, np.abs(found.astype(np.int64) - table)
+    return constants, np.abs(found.astype(np.int64) - quantize_by(rules, real, y))
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:
@@ -177,11 +178,22 @@ def knotted(
 
     Entries are int16: those of y of 8 bits have 8 fraction bits, and are about ``y_zero``.
     """
+    return _knotted(function, x, y, results(function, x, rules)[0], knots, rules)
+
+
+def _knotted(
+    function: Function,
+    x: Quantization,
+    y: Quantization,
+    real: Reals,
+    knots: Knots,
+    rules: TableRules,
+) -> dict[str, Stored]:
     low, high = y.type_limits
     fraction, middle = 8 * (2 - y.zero.itemsize), (low + high + 1) // 2
     zero_point = (y.zero_point - middle) << fraction
     finer = Quantization(y.scale / (1 << fraction), zero_point, "int16")
-    entries = _entries(function, x, finer, knots, rules)
+    entries = _entries(function, x, finer, real, knots, rules)
     numbers = {"y_zero": middle, "y_min": y.limits[0], "y_max": y.limits[1]}
     shift = np.array(SEGMENT.bit_length() - 1 + fraction, np.int32)
     ends = {name: np.array(value, y.dtype) for name, value in numbers.items()}
@@ -189,17 +201,22 @@ def knotted(
 
 
 def _entries(
-    function: Function, x: Quantization, y: Quantization, knots: Knots, rules: TableRules
+    function: Function,
+    x: Quantization,
+    y: Quantization,
+    real: Reals,
+    knots: Knots,
+    rules: TableRules,
 ) -> NDArray[np.int16]:
     """The stored y of every 128th x, and of the first x that is no code any more, 32768."""
-    by_bits, _ = tabulate(function, x, y, rules)
-    in_order = np.roll(by_bits, 1 << 15)  # from the lowest code on
+    half = np.roll(real, 1 << 15)[:: SEGMENT // 2]  # from the lowest code on
+    in_order = quantize_by(rules, half, y)
     beyond = function.computed_by(rules, dequantize(np.array([1 << 15]), x, rules.floats))
-    last = in_order[-1:] if np.isnan(beyond).any() else quantize_by(rules, beyond, y)
-    plain = np.concatenate([in_order[::SEGMENT], last])
+    last = np.roll(real, 1 << 15)[-1:] if np.isnan(beyond).any() else beyond
+    plain = np.concatenate([in_order[::2], quantize_by(rules, last, y)])
     if knots == "plain":
         return plain
-    middles = in_order[SEGMENT // 2 :: SEGMENT]
+    middles = in_order[1::2]
     wrong = (plain[:-1].astype(np.int64) + plain[1:]) / 2 - middles
     around = np.pad(wrong, 1, mode="edge")
     moved = np.rint(plain - (around[:-1] + around[1:]) / 4)

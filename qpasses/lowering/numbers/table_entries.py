@@ -24,14 +24,25 @@ def tabulate(
         table = _hard_swish(x, y)
         if table is not None:
             return table, []
+    filled, missing = results(function, x, rules, rows_of(x, y))
+    return quantize_by(rules, filled, in_rows(y)), missing
+
+
+def results(
+    function: Function, x: AnyQuantization, rules: TableRules, channels: int = 0
+) -> tuple[NDArray[np.floating[Any]], list[int]]:
+    """What the function is for each code of x, [256] or [C, 256], before it is stored.
+
+    Where it has none, that of the nearest code that has one; and these codes, in order.
+    """
     stored = codes(x)
-    codes_in_rows = function.inputs(stored, rows_of(x, y))
+    codes_in_rows = function.inputs(stored, channels)
     real = function.computed_by(rules, dequantize(codes_in_rows, in_rows(x), rules.floats))
     rows = real.reshape(-1, stored.size)
     low, high = x.limits
     missing = np.isnan(rows).any(axis=0) & (low <= stored) & (stored <= high)
     filled = np.reshape([_filled(row, stored) for row in rows], real.shape)
-    return quantize_by(rules, filled, in_rows(y)), sorted(stored[missing].tolist())
+    return filled, sorted(stored[missing].tolist())
 
 
 def _hard_swish(x: AnyQuantization, y: AnyQuantization) -> NDArray[Any] | None:
