@@ -1,5 +1,6 @@
 """Tables: the body on all codes, and the entries against real arithmetic."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -85,7 +86,8 @@ def lookup_interpolated_by_channel(
     numbers = _Numbers({name: given[name] for name in OPS[node.op].constants})
     shown = None if problem else body
     rounding = node.attrs["rounding"]
-    found = _compared(shown, numbers, axis, rank, rounding, entry.function, x, y)
+    meaning, laid = OPS[node.op].reference, (axis, rank)
+    found = _compared(meaning, shown, numbers, laid, rounding, entry.function, x, y)
     return NodeEvidence(
         name=node.name,
         op=node.op,
@@ -98,6 +100,9 @@ def lookup_interpolated_by_channel(
         channels=channels,
         problem=problem,
     )
+
+
+_BY_CHANNEL = "LutInterpolatedPerChannel"
 
 
 class _Numbers(dict[str, NDArray[Any]]):
@@ -124,23 +129,26 @@ class _Compared:
 
 @lru_cache(maxsize=1024)  # models with other widths have most of their tables in common
 def _compared(
+    reference: Callable[..., NDArray[Any]],
     body: Body | None,
     given: _Numbers,
-    axis: int,
-    rank: int,
+    laid: tuple[int, int],
     rounding: Rounding,
     text: str,
     x: AnyQuantization,
     y: AnyQuantization,
 ) -> _Compared:
-    """All codes of all channels, a few at a time; ``body``: that is run, if any is."""
-    op, function = OPS["LutInterpolatedPerChannel"], Function.from_text(text)
+    """All codes of all channels, a few at a time; ``body``: that is run, if any is.
+
+    ``laid``: along which axis of how many channels lie.
+    """
+    op, function, (axis, rank) = OPS[_BY_CHANNEL], Function.from_text(text), laid
     stored, tables, wrong, apart, largest = codes(x), given["tables"], 0, 0, 0
     for start in range(0, len(tables), _AT_ONCE):
         some = range(start, min(start + _AT_ONCE, len(tables)))
         rows = np.tile(stored, (len(some), 1))
         own = {**given, "tables": tables[some.start : some.stop], "x": rows}
-        meaning = op.reference(**own, axis=0, rounding=rounding)
+        meaning = reference(**own, axis=0, rounding=rounding)
         own["x"] = laid_out(rows[:, None], axis, rank)
         inputs = [own[name] for name in op.inputs]
         expected = laid_out(meaning[:, None], axis, rank)

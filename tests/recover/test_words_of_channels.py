@@ -297,11 +297,11 @@ def test_a_body_that_is_wrong_for_one_code_of_one_channel_is_counted(monkeypatch
     right = prove_node(node, read.record)
     assert right.proved and right.kind == "exhaustive"
     assert (right.domain, right.channels) == (6 * 65536, 6)
-    op, meaning = OPS[LINES], OPS[LINES].reference
+    op, meaning, first = OPS[LINES], OPS[LINES].reference, constant(node.inputs[1])[0]
 
     def wrong(x, tables, *rest, **attributes):
         found = meaning(x, tables, *rest, **attributes).copy()
-        found[(0, 9)] += 1
+        found[(0, 9)] += bool((tables[0] == first).all())
         return found
 
     changed = op.__class__(**{**vars(op), "reference": wrong})
