@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from qpasses.api import (
         analyze,
         bench,
+        bisect,
         diff,
         export,
         inspect,
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
         quantize,
         verify,
     )
+    from qpasses.checking.bisecting.bisection import Bisection
     from qpasses.emit.tosa.emit import TosaProgram
+    from qpasses.emit.vectors.vector_folder import Vectors
     from qpasses.ir.native_sessions import native_library, register, session
     from qpasses.ir.record import Quantization
     from qpasses.jobs.result import Result
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Bisection",
     "CalibrationResult",
     "DataError",
     "ModelError",
@@ -40,10 +44,12 @@ __all__ = [
     "Result",
     "TosaProgram",
     "UsageError",
+    "Vectors",
     "VerificationError",
     "WideTables",
     "analyze",
     "bench",
+    "bisect",
     "calibrate",
     "convert_table",
     "diff",

@@ -13,6 +13,7 @@ from calibration.held_weights import holding, materialized, released
 from opsets.errors import ModelError, UsageError
 from qpasses.checking.accuracy import rated
 from qpasses.checking.beside.other_programs import check_with, runner_of
+from qpasses.checking.bisecting.bisection import Bisection
 from qpasses.checking.difference import Difference, difference
 from qpasses.checking.inspection import Inspection, inspect_model
 from qpasses.checking.reference import EarlyRuns
@@ -23,11 +24,13 @@ from qpasses.emit.model_file import model_files, too_large, weights_place
 from qpasses.emit.report_file import described, layout_in, report_head, size_in, write_report
 from qpasses.emit.tosa.emit import TosaProgram, emit_tosa
 from qpasses.emit.tosa.profile import Profile
+from qpasses.emit.vectors.vector_folder import Vectors
 from qpasses.emit.whole_files import check_outputs, write_together, write_whole
 from qpasses.evidence.summary import summarize
 from qpasses.ir.commands import (
     AnalyzeOptions,
     BenchOptions,
+    BisectOptions,
     ExportOptions,
     IntegerizeOptions,
     OptOptions,
@@ -55,6 +58,7 @@ from qpasses.jobs.analyzing import (
 )
 from qpasses.jobs.annotating import annotated
 from qpasses.jobs.benching import Model, contenders_of, measured, sized_specs
+from qpasses.jobs.bisecting_job import bisect_job
 from qpasses.jobs.detecting import check_detections
 from qpasses.jobs.judging import judged, sized_as
 from qpasses.jobs.pass_names import pass_called
@@ -63,6 +67,7 @@ from qpasses.jobs.reporting import reported, to_compare
 from qpasses.jobs.resolving import Job, resolved
 from qpasses.jobs.result import Result, files_of
 from qpasses.jobs.trying import Trials
+from qpasses.jobs.vectors_job import check_no_samples, export_vectors
 from qpasses.jobs.widening import made_by
 from qpasses.load.arguments import (
     Shapes,
@@ -368,13 +373,17 @@ def bench(asked: BenchOptions) -> Result:
 
 @takes(ExportOptions)
 @holding()
-def export(asked: ExportOptions) -> TosaProgram:
-    """The integer model in another form: TOSA, as MLIR that its tools read.
+def export(asked: ExportOptions) -> TosaProgram | Vectors:
+    """The integer model in another form: TOSA, as MLIR that its tools read, or test vectors.
 
-    What it gives are the integers of the model, in each arithmetic that a target asks for, or
-    nothing is exported. ``output`` is written whole or not at all, not with ``check``. Raises
-    UsageError for free sizes, ModelError, naming the node, for what TOSA cannot say.
+    What TOSA gives are the integers of the model, in each arithmetic that a target asks for,
+    or nothing is exported. Vectors are samples of ``data`` and all that is stored for them.
+    ``output`` is written whole or not at all, not with ``check``. Raises UsageError for free
+    sizes, ModelError, naming the node, for what TOSA cannot say.
     """
+    if asked.to == "vectors":
+        return _vectors(asked)
+    check_no_samples(asked, f"to {asked.to!r} (--to {asked.to})")
     graph, path = _sized_graph(asked)
     with naming(path):
         made = emit_tosa(graph, profile=Profile.called(asked.tosa_profile))
@@ -382,6 +391,31 @@ def export(asked: ExportOptions) -> TosaProgram:
     if asked.output is not None and not asked.check:
         write_together({Path(asked.output): made.content()})
     return made
+
+
+def _vectors(asked: ExportOptions) -> Vectors:
+    model, path = given_model(asked.integer)
+    with naming(path):
+        sized = with_input_shapes(model, as_texts(asked.input_shape), path)
+        return export_vectors(read_integer_model(sized, str(path)), asked)
+
+
+@takes(BisectOptions)
+@holding()
+def bisect(asked: BisectOptions) -> Bisection:
+    """What a device stored beside the exact integers: which nodes differ, and by which rule.
+
+    Each node is computed again from what the device has of its inputs, so that every node
+    that differs is found, not the first alone. ``json_file`` is written whole or not at all.
+    Raises UsageError or DataError for a dump or samples that cannot be read, ModelError.
+    """
+    model, path = given_model(asked.integer)
+    check_outputs(given_paths(asked.json_file), [path, *external_files(path)])
+    with naming(path):
+        sized = with_input_shapes(model, as_texts(asked.input_shape), path)
+        found = bisect_job(read_integer_model(sized, str(path)), asked)
+    write_report(asked.json_file, found.as_json())
+    return found
 
 
 def _sized_graph(asked: ExportOptions) -> tuple[Graph, Path]:

@@ -11,6 +11,7 @@ import click
 from opsets.errors import ModelError, QPassesError
 from qpasses.cli.analyze import analyze
 from qpasses.cli.bench import bench
+from qpasses.cli.bisect import bisect
 from qpasses.cli.calibrate import calibrate
 from qpasses.cli.export import export
 from qpasses.cli.inspect import inspect
@@ -24,7 +25,7 @@ from qpasses.cli.targets import targets
 from qpasses.cli.verify import verify
 
 _COMMANDS: tuple[click.Command, ...] = (
-    *(quantize, verify, analyze, bench, inspect, export),
+    *(quantize, verify, analyze, bench, inspect, export, bisect),
     *(integerize, calibrate, targets, passes, opt),
 )
 """Those that are used most come first."""

@@ -60,7 +60,7 @@ def run(
         subject, *_ = shown.values()
         changed = _entries(path, _unlike_usual(path, shown, options))
         print_changed(report_to, f"{title} {subject}", changed, config)
-    options["preprocessing"] = _taken_preprocessing(options)
+    options["preprocessing"] = taken_preprocessing(options)
     if "html_file" in options:
         options["command_line"] = shlex.join(["qpasses", *sys.argv[1:]])
     errors = Console(stderr=True, quiet=quiet)
@@ -124,7 +124,7 @@ def _without_idle_percentile(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name != "percentile"}
 
 
-def _taken_preprocessing(options: dict[str, Any]) -> Any:
+def taken_preprocessing(options: dict[str, Any]) -> Any:
     """The preprocessing that the PictureOptions describe, taken out; None for none."""
     parts = {name: options.pop(name) for name in declared(PictureOptions)}
     if all(value is None for value in parts.values()):

@@ -66,7 +66,7 @@ def write_together(contents: Mapping[Path, Content]) -> None:
             path: _staged(path, content, leftovers) for path, content in contents.items()
         }
         for count, (path, temporary) in enumerate(staged.items(), 1):
-            with _refusals(path):
+            with refusals(path):
                 if count < len(staged):
                     undo.callback(_way_back(path, leftovers))
                 temporary.replace(path)
@@ -74,7 +74,8 @@ def write_together(contents: Mapping[Path, Content]) -> None:
 
 
 @contextmanager
-def _refusals(path: Path) -> Iterator[None]:
+def refusals(path: Path) -> Iterator[None]:
+    """Raise UsageError, naming ``path``, for what the disk refuses."""
     try:
         yield
     except OSError as error:
@@ -83,13 +84,13 @@ def _refusals(path: Path) -> Iterator[None]:
 
 def _staged(path: Path, content: Content, leftovers: ExitStack) -> Path:
     """A new file beside ``path`` that holds ``content``, removed with ``leftovers``."""
-    with _refusals(path):
+    with refusals(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = Path(name)
         leftovers.callback(temporary.unlink, missing_ok=True)
         with os.fdopen(handle, "wb") as stream:
             stream.writelines(content)
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(usual_mode(0o666))
     return temporary
 
 
@@ -98,12 +99,13 @@ def _way_back(path: Path, leftovers: ExitStack) -> Callable[[], object]:
     if not path.exists():
         return partial(path.unlink, missing_ok=True)
     before = _staged(path, [], leftovers)
-    with _refusals(path):
+    with refusals(path):
         shutil.copy2(path, before)
     return partial(before.replace, path)
 
 
-def _umask() -> int:
+def usual_mode(wanted: int) -> int:
+    """The rights of what is newly made, of those ``wanted``."""
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    return wanted & ~mask

@@ -373,21 +373,77 @@ class VerifyCommand(TerminalOptions, PictureOptions, VerifyOptions):
 
 
 @dataclass(frozen=True)
-class ExportOptions(TosaOptions, ShapeOptions):
-    """``qpasses export`` and ``qpasses.export``."""
+class ExportOptions(TosaOptions, ShapeOptions, SampleOptions):
+    """``qpasses.export``."""
 
     integer: "str | Path | onnx.ModelProto"
     output: "str | Path | None" = option(
         None,
-        "The file to write; without it nothing is written, as with --check.",
+        "The file to write, of vectors the folder; without it nothing is written, as with "
+        "--check.",
         OUTPUT,
         short="o",
         metavar="FILE",
         kind=FILE,
     )
     _: KW_ONLY
-    to: ExportFormat = option("tosa", "TOSA as MLIR in generic form.", OUTPUT)
+    to: ExportFormat = option(
+        "tosa",
+        "TOSA as MLIR in generic form; or vectors, a folder with samples and all that nodes "
+        "store for them, for who brings up a device (docs/bisect.md).",
+        OUTPUT,
+    )
     check: bool = option(False, "Say whether it can be exported, and write nothing.", OUTPUT)
+    data: Data = option(
+        None,
+        f"{_DATA} For vectors.",
+        SAMPLES,
+        metavar=_DATA_METAVAR,
+        kind=FILE_OR_NAME,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportCommand(PictureOptions, ExportOptions):
+    """``qpasses export``."""
+
+
+@dataclass(frozen=True)
+class BisectOptions(ShapeOptions, SampleOptions):
+    """``qpasses.bisect``."""
+
+    integer: "str | Path | onnx.ModelProto"
+    dump: "str | Path" = field(
+        metadata=described(
+            "What the device stored: a folder of .npy files named by tensor, with a folder or "
+            "a .npz for each sample where there are several, or one .npz.",
+            SAMPLES,
+            metavar="PATH",
+            kind=FILE,
+        )
+    )
+    data: Data = option(
+        None,
+        f"{_DATA} Those that the device was given.",
+        SAMPLES,
+        metavar=_DATA_METAVAR,
+        kind=FILE_OR_NAME,
+        unset="what the device was fed is taken from its dump",
+    )
+    _: KW_ONLY
+    json_file: "str | Path | None" = option(
+        None,
+        "Write the report as JSON (docs/bisect.md).",
+        OUTPUT,
+        metavar="FILE",
+        kind=FILE,
+    )
+    progress: Progress = no_progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectCommand(PictureOptions, BisectOptions):
+    """``qpasses bisect``."""
 
 
 @dataclass(frozen=True)
@@ -595,7 +651,8 @@ COMMANDS: Mapping[str, type[Options]] = {
     "verify": VerifyCommand,
     "analyze": AnalyzeCommand,
     "bench": BenchCommand,
-    "export": ExportOptions,
+    "export": ExportCommand,
+    "bisect": BisectCommand,
     "inspect": InspectCommand,
     "opt": OptCommand,
 }

@@ -1,0 +1,1 @@
+"""Bisecting: what a device stored beside the exact integers, node by node."""

@@ -1,0 +1,1 @@
+"""Test vectors: an integer model, samples, and what every node makes of them, as files."""
