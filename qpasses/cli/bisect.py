@@ -22,10 +22,10 @@ from qpasses.cli.running import console, taken_preprocessing
 def bisect(integer: Path, **options: Any) -> None:
     """Find the node of INTEGER at which what a device stored is not what it should be.
 
-    Every node is computed from what the device has of its inputs: those that are wrong are told
-    from those that were given wrong numbers, and other rules of rounding are tried on the exact
-    sums. Exit code 0 if all is equal, 1 if anything differs, 2 if some of the dump is no tensor
-    of the model.
+    Every node is computed from what the device has of its inputs: those that are wrong are
+    told from those that were given wrong numbers, and other rules of rounding are tried on
+    the exact sums. Exit code 0 if all is equal, 1 if anything differs, 2 if some of the dump
+    cannot be read.
     """
     from rich.console import Console
 

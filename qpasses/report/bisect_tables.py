@@ -1,6 +1,6 @@
 """What a device stored beside the exact integers, as tables in a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,14 +21,22 @@ def print_bisection(console: Console, found: Bisection) -> None:
         console.print(
             f"[yellow]unread[/]: {each.name} {escape(each.remarks[0])}", highlight=False
         )
-    for each in found.tensors:
-        if each.status in ("equal", "inherits"):
-            for remark in each.remarks:
-                console.print(f"note: {escape(each.name)}: {escape(remark)}", highlight=False)
+    for text, names in _notes(found).items():
+        shown = f"{listed(names)}: {text}"
+        console.print(f"note: {escape(shown)}", highlight=False)
     if found.faults:
         _print_faults(console, found)
     _print_missing(console, found)
     _print_verdict(console, found)
+
+
+def _notes(found: Bisection) -> Mapping[str, list[str]]:
+    """What is said of tensors that are right, and of which."""
+    notes: dict[str, list[str]] = {}
+    for each in found.tensors:
+        for text in each.remarks if each.status in ("equal", "inherits") else ():
+            notes.setdefault(text, []).append(each.name)
+    return notes
 
 
 def _print_faults(console: Console, found: Bisection) -> None:
@@ -49,7 +57,7 @@ def _print_faults(console: Console, found: Bisection) -> None:
     print_fitted(console, columns, rows, "Not what the node gives for what the device fed it")
     console.print()
     for each in found.faults:
-        for text in (*_explanation(each), *each.remarks):
+        for text in (*_explanation(each, _rules_of(each, found)), *each.remarks):
             console.print(f"{escape(each.node or each.name)}: {escape(text)}", highlight=False)
     console.print()
 
@@ -61,7 +69,13 @@ def _histogram(tensor: Tensor) -> str:
     return ", ".join([*shown, *([f"others: {others:,}"] if others else [])])
 
 
-def _explanation(tensor: Tensor) -> Sequence[str]:
+def _rules_of(tensor: Tensor, found: Bisection) -> Sequence[str]:
+    """Those that explain its node together with others."""
+    return found.rules or found.by_op.get(tensor.op, ())
+
+
+def _explanation(tensor: Tensor, together: Sequence[str]) -> Sequence[str]:
+    """What there is to say of a tensor beside what explains it ``together`` with others."""
     found = tensor.explanation
     said = []
     if len(tensor.nodes) > 1:
@@ -69,7 +83,7 @@ def _explanation(tensor: Tensor) -> Sequence[str]:
             f"the fault is in one of {listed(tensor.nodes, 6)}, which lie between what "
             f"is known, {listed(tensor.starts)}, and {tensor.name}"
         )
-    if found is None:
+    if found is None or not {*together}.isdisjoint(found.rules):
         return said
     if found.rules:
         return [*said, f"explained, all of it, by {' or '.join(found.rules)}"]

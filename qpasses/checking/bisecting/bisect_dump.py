@@ -22,7 +22,10 @@ from qpasses.ir.progress import Progress
 Fed = Callable[[str], tuple[str, Feed]]
 
 KEPT = 4
-"""So many samples are looked at for what explains them, for each tensor those that differ."""
+"""So many samples in which a tensor differs are looked at for what explains it alone."""
+
+MOST_KEPT = 32 << 20
+"""So many bytes of all tensors are kept for what explains all of them together."""
 
 
 def bisected(
@@ -60,6 +63,7 @@ class _Found:
     kept: list[Compared] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
 
     def __post_init__(self) -> None:
         for name in self.stored.names:
@@ -70,8 +74,9 @@ class _Found:
     def add(self, compared: Compared) -> None:
         """Count what differs in a sample."""
         self.samples.append(compared.sample)
-        if len(self.kept) < KEPT:
+        if not self.kept or self.bytes < MOST_KEPT:
             self.kept.append(compared)
+            self.bytes += sum(each.nbytes for each in compared.expected.values())
         self.known &= compared.found.keys()
         for name, tensor in self.tensors.items():
             if name in compared.problems:
@@ -153,12 +158,17 @@ class _Found:
         return explained(node, self.stored.read.record.nodes.get(node.name), cases)
 
     def _rounded(self) -> list[Rounded]:
-        """The nodes whose sums are known, and all around them, in the samples that are kept."""
+        """The nodes whose sums are known, with all around them, in the samples kept."""
         made = []
         for name, tensor in self.tensors.items():
             node = self.stored.writers.get(name)
-            entry = None if node is None else self.stored.read.record.nodes.get(node.name)
-            if entry is None or tensor.nodes != [node.name] or name not in self.known:
+            entry = node and self.stored.read.record.nodes.get(node.name)
+            if (
+                node is None
+                or entry is None
+                or tensor.nodes != [node.name]
+                or name not in self.known
+            ):
                 continue
             values = [{**each.expected, **each.found} for each in self.kept]
             if not _are_known(node, values[0]):

@@ -1,4 +1,4 @@
-"""One sample: what the device has of it, the exact integers, and what each node should give."""
+"""One sample: what a device has of it, the exact integers, what each node should give."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,7 +71,7 @@ class Comparing:
 
     def _started(self, dumped: DumpedSample) -> dict[str, NDArray[Any]]:
         """What the device was fed, as it dumped it. Raises UsageError where it did not."""
-        found, shapes = {}, self.stored.starts
+        found, shapes = dict[str, NDArray[Any]](), self.stored.starts
         if missing := [name for name in shapes if name not in dumped.places]:
             raise UsageError(
                 f"sample {dumped.name!r}: the dump lacks {missing[0]!r}, what the device was "
@@ -99,7 +99,7 @@ class Comparing:
             self._sessions[key] = Recomputed(self.stored, *key)
         session = self._sessions[key]
         fed = {} if feed is None else feed
-        if lacking := sorted(session.needed - {*fed} - {*names}):
+        if lacking := sorted({*session.needed} - {*fed} - {*names}):
             raise UsageError(
                 f"input {lacking[0]!r} is needed too: give the samples (--data, data)"
             )

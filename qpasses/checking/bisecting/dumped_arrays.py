@@ -46,19 +46,35 @@ def as_stored(given: Array, expected: Array, meaning: AnyQuantization) -> Readin
 
 
 def fits(given: Array, shape: Sequence[int | str], meaning: AnyQuantization) -> Reading:
-    """``given`` as what a device was fed, where nothing is known but its ``shape``."""
-    is_alike = len(given.shape) == len(shape) and all(
-        isinstance(wanted, str) or size == wanted
-        for size, wanted in zip(given.shape, shape, strict=True)
-    )
-    if not is_alike:
+    """``given`` as what a device was fed, where nothing is known but its ``shape``.
+
+    Raises DataError, which says what is wrong.
+    """
+    read = next((each for each in _laid(given) if _is_like(each.values.shape, shape)), None)
+    if read is None:
         raise DataError(f"has the shape {_sizes(given.shape)}, not {_sizes(shape)}")
     if given.dtype == meaning.dtype:
-        return Reading(given)
+        return read
     low, high = meaning.type_limits
     if given.dtype.kind not in "iu" or given.min() < low or given.max() > high:
         raise DataError(f"is {given.dtype}, not {meaning.dtype}")
-    return Reading(given.astype(meaning.dtype), f"read from {given.dtype}")
+    return Reading(read.values.astype(meaning.dtype), f"read from {given.dtype}")
+
+
+def _laid(given: Array) -> Iterator[Reading]:
+    """As it is, with an axis for a batch of one, with channels last."""
+    yield Reading(given)
+    yield Reading(given[np.newaxis], f"shaped {_sizes(given.shape)}")
+    if given.ndim > 2:
+        axes = _orders(given.ndim)[0]
+        yield Reading(np.transpose(given, axes), _named(axes))
+
+
+def _is_like(sizes: Sequence[int], shape: Sequence[int | str]) -> bool:
+    return len(sizes) == len(shape) and all(
+        isinstance(wanted, str) or size == wanted
+        for size, wanted in zip(sizes, shape, strict=True)
+    )
 
 
 def _sizes(shape: Sequence[int | str]) -> str:

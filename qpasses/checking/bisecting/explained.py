@@ -140,9 +140,9 @@ def _other_entries(node: Node, cases: Sequence[Case]) -> dict[int, tuple[int, in
         for each in cases
         if each.values[data[0].name].shape == each.found.shape
     ]
-    triples = (
-        np.unique(np.concatenate(rows, axis=1).astype(np.int64), axis=1).T if rows else []
-    )
+    if not rows:
+        return {}
+    triples = np.unique(np.concatenate(rows, axis=1).astype(np.int64), axis=1).T
     entries = {int(code): (int(ours), int(theirs)) for code, ours, theirs in triples}
     if len(entries) < len(triples):
         return {}

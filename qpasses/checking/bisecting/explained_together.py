@@ -30,7 +30,7 @@ class Rounded:
         return self.sums.at(places), self.found[places]
 
     def is_by(self, rule: Rule) -> bool:
-        """Whether ``rule`` gives every code; where it cannot be asked, only of what is right."""
+        """Whether ``rule`` gives every code; what is right may be none that it is asked of."""
         for sums, found in (self._few, (self.sums, self.found)):
             codes = codes_by(rule, sums)
             if codes is None:
@@ -41,13 +41,17 @@ class Rounded:
 
 
 def rules_of_all(nodes: Sequence[Rounded]) -> list[str]:
-    """The rules that give every code of ``nodes``: of those with fewest departures, all."""
+    """The rules that give every code of ``nodes``: of those with fewest departures, all.
+
+    Nodes are left out of whose op type none differs: devices have kernels for each.
+    """
     differing = [each for each in nodes if each.differs]
     if not differing:
         return []
     usual, found = differing[0].sums.rounding, list[Rule]()
     known = dict.fromkeys(rule for each in differing for rule in rules_for(each.sums))
-    order = [*differing, *(each for each in nodes if not each.differs)]
+    ops = {each.op for each in differing}
+    order = [*differing, *(n for n in nodes if n.op in ops and not n.differs)]
     for rule in sorted(known, key=lambda each: each.departures(usual)):
         if found and rule.departures(usual) > found[0].departures(usual):
             break

@@ -113,7 +113,7 @@ class _Summed:
         op = OPS[self.node.op]
         named = dict(zip(op.inputs, arguments_of(self.node, self.values), strict=True))
         return np.asarray(
-            op.reference(*(named | constants).values(), **(self.node.attrs | attributes))
+            op.reference(*{**named, **constants}.values(), **(self.node.attrs | attributes))
         )
 
     def term(self, factor: str) -> Int64:

@@ -41,6 +41,8 @@ _IN_FLOATS: Mapping[str, tuple[Floats, Callable[[NDArray[Any]], NDArray[Any]]]] 
 )
 """Products of the sum and multiplier / 2**shift in floats, then rounded."""
 
+_FLOAT_BITS: Mapping[Floats, int] = {np.float32: 24, np.float64: 53}
+
 ROUNDINGS: Sequence[str] = tuple(dict.fromkeys([*ROUNDING_RULES, *_IN_FLOATS]))
 
 OWN = 0
@@ -76,8 +78,14 @@ class Rule:
         return ", ".join(filter(None, (self.rounding, bits, ENDINGS[self.ending])))
 
     def departures(self, usual: str) -> int:
-        """In how many points it is another rule than that of a node which rounds as usual."""
-        return (self.rounding != usual) + (self.bits != OWN) + (self.ending != "")
+        """In how many points it is another rule than that of a node which rounds as usual.
+
+        Floats hold scales in their own width: that is no further point.
+        """
+        is_float = self.rounding in _IN_FLOATS
+        is_wide = is_float and self.bits == _FLOAT_BITS[_IN_FLOATS[self.rounding][0]]
+        is_other = self.bits != OWN and not is_wide
+        return (self.rounding != usual) + is_other + (self.ending != "")
 
 
 def _width(bits: int) -> str:
@@ -86,10 +94,22 @@ def _width(bits: int) -> str:
 
 def rules_for(sums: Sums) -> Iterator[Rule]:
     """Those that may be asked of ``sums``, the likeliest first."""
-    widths = WIDTHS if sums.scales else (OWN,)
+    widths = [each for each in WIDTHS if each == OWN or _is_other(sums, each)]
     endings = [each for each in ENDINGS if _may_end(sums, each)]
     rules = [Rule(*each) for each in product(ROUNDINGS, widths, endings)]
     yield from sorted(rules, key=lambda rule: rule.departures(sums.rounding))
+
+
+def _is_other(sums: Sums, bits: int) -> bool:
+    """Whether multipliers of so many bits are other numbers than those on the node."""
+    for scales, own in zip(sums.scales, sums.multipliers, strict=False):
+        multipliers, shifts = _numbers(tuple(scales), bits)
+        pairs = zip(
+            multipliers.tolist(), shifts.tolist(), own.tolist(), sums.shift, strict=True
+        )
+        if any(Fraction(m, 1 << s) != Fraction(n, 1 << int(t)) for m, s, n, t in pairs):
+            return True
+    return False
 
 
 def _may_end(sums: Sums, ending: str) -> bool:

@@ -49,7 +49,7 @@ def _in_channels(found: Int64, expected: Int64) -> Iterator[str]:
     ]
     wrong = np.flatnonzero((rows[0] != rows[1]).any(axis=1)).tolist()
     count = len(rows[0])
-    if moved := _moved(*rows, wrong):
+    if moved := _moved(rows[0], rows[1], wrong):
         shown = [f"{ours} holds {theirs}" for ours, theirs in moved.items()]
         yield f"channels are swapped: {_listed(shown)}"
     elif 0 < len(wrong) <= count // 2:

@@ -39,7 +39,7 @@ class StoredTensors:
 
     @cached_property
     def starts(self) -> Mapping[str, Sequence[int | str]]:
-        """What is stored of the inputs, at once or by a node that does nothing else: shapes."""
+        """The stored tensors that inputs are, or become by a QuantizeLinear; their shapes."""
         quantized = [node.outputs[0] for node in self.read.graph.nodes if _starts(node)]
         known = {tensor.name: tensor for tensor in (*self.read.graph.inputs, *quantized)}
         return {name: known[name].shape or () for name in self.names if name in known}
@@ -49,7 +49,7 @@ class StoredTensors:
         return self.read.record.tensors[name]
 
     def between(self, name: str, known: Collection[str]) -> tuple[list[str], list[str]]:
-        """From which of ``known`` and the inputs ``name`` follows, by which nodes, in order."""
+        """The nodes that make ``name``, in order, and of what: of ``known``, or of inputs."""
         nodes, starts = dict[str, Node](), dict[str, None]()
         waiting = [self.writers[name]]
         while waiting:

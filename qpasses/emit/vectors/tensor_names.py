@@ -1,4 +1,4 @@
-"""Names of tensors as files and C have them, and the names by which tensors are found again."""
+"""Names of tensors in files and in C, and the tensors that names of a dump mean."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ _STORED = "_quantized"
 
 
 def file_stems(names: Sequence[str]) -> Mapping[str, str]:
-    """By tensor a name for files and C: its place among ``names``, which differ, comes first."""
+    """By tensor a name for files and C, which begins with its place among ``names``."""
     digits = max(3, len(str(len(names))))
     return {name: f"{i:0{digits}}_{_plain(name)}"[:_LONGEST] for i, name in enumerate(names)}
 

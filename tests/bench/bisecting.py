@@ -1,0 +1,158 @@
+"""make bisect: emulated devices whose rule bisect names, planted faults that it locates."""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import qpasses
+from opsets.target import load_target
+from qpasses.checking.bisecting.bisection import Bisection
+from qpasses.load.integer_model import IntegerModel, read_integer_model
+from tests.support.emulated_device import RULES, Device, save_dump
+from tests.support.planted_faults import FAULTS, planted
+
+MODELS = Path(__file__).parents[2] / "models"
+DATA = MODELS / "digits_cnn"
+
+Feed = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The ``rule`` of a device, and what bisect says of it."""
+
+    rule: str
+    found: Bisection
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it is among the rules that explain every code of all nodes."""
+        return self.rule in self.found.rules
+
+
+@dataclass(frozen=True)
+class Located:
+    """A planted fault, where it is, and what bisect found."""
+
+    kind: str
+    model: str
+    node: str
+    found: Bisection
+
+    @property
+    def is_located(self) -> bool:
+        """Whether its node, and no other one, is found."""
+        return [each.node for each in self.found.faults] == [self.node]
+
+
+def few_bits(rounding: str) -> onnx.ModelProto:
+    """digits_cnn for a machine whose multipliers have two bits: ties are frequent there."""
+    target = replace(
+        load_target("onnx"),
+        name="few_bits",
+        multiplier_bits=2,
+        rounding=rounding,
+        fast_kernels=False,
+    )
+    return quantized("digits_cnn", target=target)
+
+
+def quantized(name: str, **options: Any) -> onnx.ModelProto:
+    """A shipped model as integers."""
+    made = qpasses.quantize(
+        MODELS / name / f"{name}.onnx", DATA / "calibration.npz", samples=64, **options
+    ).model
+    assert made is not None
+    return made
+
+
+def pictures(count: int, name: str = "image") -> list[Feed]:
+    """So many of the digits that no calibration has seen."""
+    images = np.load(DATA / "test.npz")["image"]
+    places = np.linspace(0, len(images) - 1, count).astype(int)
+    return [{name: images[place : place + 1]} for place in places]
+
+
+def compared(
+    model: onnx.ModelProto, read: IntegerModel, device: Device, feeds: Sequence[Feed]
+) -> Bisection:
+    """What bisect says of a device's dump."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_dump(Path(folder), [device.run(feed) for feed in feeds])
+        return qpasses.bisect(model, folder, feeds)
+
+
+def named(samples: int, rules: Sequence[str] = (*RULES,)) -> Iterator[Named]:
+    """Each of ``rules`` on a file of another rounding, by its own name."""
+    made: dict[str, tuple[onnx.ModelProto, IntegerModel]] = {}
+    for rule in rules:
+        emulated = RULES[rule]
+        if emulated.file not in made:
+            model = few_bits(emulated.file)
+            made[emulated.file] = model, read_integer_model(model, "digits_cnn")
+        model, read = made[emulated.file]
+        found = compared(model, read, Device(read, emulated.codes), pictures(samples))
+        yield Named(rule, found)
+
+
+def located(count: int, samples: int = 2) -> Iterator[Located]:
+    """So many faults, kind by kind, in nodes of two models that a number draws."""
+    models = {name: quantized(name) for name in ("digits_cnn", "digits_vit")}
+    reads = {name: read_integer_model(model, name) for name, model in models.items()}
+    kinds, rng = [*FAULTS], np.random.default_rng(1)
+    for number in range(count):
+        kind, name = kinds[number % len(kinds)], [*models][number // len(kinds) % 2]
+        read, feeds = reads[name], pictures(samples, models[name].graph.input[0].name)
+        right = Device(read).run(feeds[0])
+        while True:
+            tensor = str(rng.choice([*right]))
+            fault = planted(kind, int(rng.integers(1 << 30)))
+            if _may_be(right[tensor]) and not np.array_equal(
+                fault(right[tensor]), right[tensor]
+            ):
+                break
+        device = Device(read, faults={tensor: fault})
+        node = next(n.name for n in read.graph.nodes if tensor in [t.name for t in n.outputs])
+        yield Located(kind, name, node, compared(models[name], read, device, feeds))
+
+
+def _may_be(codes: Any) -> bool:
+    return bool(codes.ndim > 1 and codes.shape[1 if codes.ndim > 2 else -1] > 1)
+
+
+def main() -> None:
+    """Print both; exit code 1 if a rule is not named or a fault not located."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--faults", type=int, default=100)
+    asked = parser.parse_args()
+    rules = []
+    print("| the device's rule | named | what explains every code as well |\n|---|---|---|")
+    for each in named(asked.samples):
+        rules.append(each)
+        others = "; ".join(rule for rule in each.found.rules if rule != each.rule)
+        print(f"| {each.rule} | {'yes' if each.is_named else 'NO'} | {others} |", flush=True)
+    good = sum(each.is_named for each in rules)
+    print(f"\n{good} of {len(rules)} rules named")
+    faults = list(located(asked.faults))
+    for kind in FAULTS:
+        of_kind = [fault for fault in faults if fault.kind == kind]
+        print(f"{kind}: {sum(one.is_located for one in of_kind)} of {len(of_kind)}")
+    for fault in faults:
+        if not fault.is_located:
+            found = [tensor.node for tensor in fault.found.faults]
+            print(f"not located: {fault.kind} at {fault.node} of {fault.model}: {found}")
+    right = sum(fault.is_located for fault in faults)
+    print(f"{right} of {len(faults)} faults located")
+    sys.exit(good < len(rules) or right < len(faults))
+
+
+if __name__ == "__main__":
+    main()
