@@ -32,7 +32,7 @@ export CHECK_PYTHON
 .DEFAULT_GOAL = help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz widths methods costs bench detections targets gains ablation clean
+.PHONY: help demo test thorough check docs zoo quantized survival published mutate fuzz devices widths methods costs bench detections targets gains ablation clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -107,6 +107,9 @@ detections: $(VENV)/test  ## draw what the zoo's detectors find, float beside in
 
 targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targets MODEL=squeezenet
 	@$(BIN)/python -m tests.bench.targets $(MODEL)
+
+devices: $(VENV)/test  ## emulated devices whose rule bisect names, planted faults that it locates
+	@$(BIN)/python -m tests.bench.bisecting $(DEVICES)
 
 widths: $(VENV)/bench  ## what 16 bits gain on each model, at what price: docs/widths.md: make widths WIDTHS=MODEL
 	@$(BIN)/python -m tests.bench.widths $(WIDTHS)

@@ -394,6 +394,14 @@ class ExportOptions(TosaOptions, ShapeOptions, SampleOptions):
         OUTPUT,
     )
     check: bool = option(False, "Say whether it can be exported, and write nothing.", OUTPUT)
+    samples: int | None = option(
+        None,
+        "Use only N samples, spread evenly over the data.",
+        SAMPLES,
+        unset="4",
+        metavar="N",
+        least=1,
+    )
     data: Data = option(
         None,
         f"{_DATA} For vectors.",

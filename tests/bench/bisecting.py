@@ -5,6 +5,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ class Located:
         return [each.node for each in self.found.faults] == [self.node]
 
 
+@cache
 def few_bits(rounding: str) -> onnx.ModelProto:
     """digits_cnn for a machine whose multipliers have two bits: ties are frequent there."""
     target = replace(
@@ -91,14 +93,10 @@ def compared(
 
 def named(samples: int, rules: Sequence[str] = (*RULES,)) -> Iterator[Named]:
     """Each of ``rules`` on a file of another rounding, by its own name."""
-    made: dict[str, tuple[onnx.ModelProto, IntegerModel]] = {}
     for rule in rules:
-        emulated = RULES[rule]
-        if emulated.file not in made:
-            model = few_bits(emulated.file)
-            made[emulated.file] = model, read_integer_model(model, "digits_cnn")
-        model, read = made[emulated.file]
-        found = compared(model, read, Device(read, emulated.codes), pictures(samples))
+        model = few_bits(RULES[rule].file)
+        read = read_integer_model(model, "digits_cnn")
+        found = compared(model, read, Device(read, RULES[rule].codes), pictures(samples))
         yield Named(rule, found)
 
 

@@ -88,15 +88,19 @@ def tflite(scale_of):
 
     def rule(acc, n):
         fraction, exponent = math.frexp(float(scale_of(n)))
-        quantized = half_away(Fraction(fraction) * 2**31)
-        if quantized == 2**31:
-            quantized, exponent = quantized // 2, exponent + 1
-        product = wrap32(acc << max(exponent, 0)) * quantized
-        nudge = 2**30 if product >= 0 else 1 - 2**30
-        high = math.trunc(Fraction(product + nudge, 2**31))
-        return n.code(half_away(Fraction(high, 2 ** max(-exponent, 0))))
+        return n.code(by_tflite(acc, half_away(Fraction(fraction) * 2**31), exponent))
 
     return rule
+
+
+def by_tflite(value, quantized, exponent):
+    """``value`` times a multiplier of 31 bits times 2**exponent, rounded twice."""
+    if quantized == 2**31:
+        quantized, exponent = quantized // 2, exponent + 1
+    product = wrap32(value << max(exponent, 0)) * quantized
+    nudge = 2**30 if product >= 0 else 1 - 2**30
+    high = math.trunc(Fraction(product + nudge, 2**31))
+    return half_away(Fraction(high, 2 ** max(-exponent, 0)))
 
 
 def in_float32(acc, n):

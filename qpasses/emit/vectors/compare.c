@@ -1,9 +1,9 @@
 /* Compares .npy files of a device with those of a folder of vectors, in the order of nodes:
  *
  *     cc -o compare c/compare.c
- *     ./compare tensors/0000 DUMP tensors/0000/*.npy
+ *     ./compare tensors/0000 DUMP `ls tensors/0000`
  *
- * compares each tensors/0000/NAME.npy with DUMP/NAME.npy, and ends with 1 at the first that
+ * compares each tensors/0000/NAME with DUMP/NAME, and ends with 1 at the first that
  * differs. `qpasses bisect` does more: it tells a node that is wrong from one that was given
  * wrong numbers, and by which rule the device rounds.
  */
@@ -77,36 +77,42 @@ static int load(const char *path, array *found) {
     return fail(path, "is cut short");
 }
 
-int main(int count, char **arguments) {
-    if (count < 4) {
-        fprintf(stderr, "usage: compare VECTORS DUMP VECTORS/NAME.npy ...\n");
+static int join(char *place, size_t size, const char *folder, const char *name) {
+    int length = snprintf(place, size, "%s/%s", folder, name);
+    return length > 0 && (size_t)length < size ? 1 : fail(name, "is too long a name");
+}
+
+/* 0 if the files called `name` in both folders are equal, 1 if not, 2 if they cannot be compared. */
+static int compare(const char *vectors, const char *dump, const char *name) {
+    char known[4096], given[4096];
+    array expected, found;
+    if (!join(known, sizeof known, vectors, name) || !join(given, sizeof given, dump, name))
+        return 2;
+    if (!load(known, &expected)) return 2;
+    if (!load(given, &found)) {
+        free(expected.data);
         return 2;
     }
-    size_t prefix = strlen(arguments[1]);
+    int result = 2;
+    if (expected.type != found.type || expected.count != found.count)
+        fail(given, "has another type or number of codes");
+    else {
+        qp_tensor tensor = {name, "", expected.type, expected.count, expected.data};
+        result = qp_check(&tensor, 1, name, found.data) != 0;
+    }
+    free(expected.data);
+    free(found.data);
+    return result;
+}
+
+int main(int count, char **arguments) {
+    if (count < 4) {
+        fprintf(stderr, "usage: compare VECTORS DUMP NAME.npy ...\n");
+        return 2;
+    }
     for (int i = 3; i < count; i++) {
-        const char *name = arguments[i];
-        array expected, found;
-        char place[4096];
-        if (strncmp(name, arguments[1], prefix) == 0) name += prefix;
-        if (snprintf(place, sizeof place, "%s/%s", arguments[2], name) >= (int)sizeof place) {
-            fail(name, "is too long a name");
-            return 2;
-        }
-        if (!load(arguments[i], &expected)) return 2;
-        if (!load(place, &found)) {
-            free(expected.data);
-            return 2;
-        }
-        long differing = -1;
-        if (expected.type != found.type || expected.count != found.count)
-            fail(place, "has another type or number of codes");
-        else {
-            qp_tensor table = {arguments[i], "", expected.type, expected.count, expected.data};
-            differing = qp_check(&table, 1, arguments[i], found.data);
-        }
-        free(expected.data);
-        free(found.data);
-        if (differing) return differing < 0 ? 2 : 1;
+        int result = compare(arguments[1], arguments[2], arguments[i]);
+        if (result) return result;
     }
     return 0;
 }

@@ -74,9 +74,9 @@ static inline long qp_check(const qp_tensor *table, size_t size, const char *ten
     size_t differing =
         qp_differing(known->type, known->data, found, known->count, &first, &largest);
     if (differing)
-        printf("%s (node %s): %lu of %lu codes differ, by %ld at most; the first at %lu: %ld, "
+        printf("%s%s%s: %lu of %lu codes differ, by %ld at most; the first at %lu: %ld, "
                "not %ld\n",
-               tensor, known->node, (unsigned long)differing, (unsigned long)known->count,
+               tensor, known->node[0] ? ", written by " : "", known->node, (unsigned long)differing, (unsigned long)known->count,
                (long)largest, (unsigned long)first, (long)qp_code(known->type, found, first),
                (long)qp_code(known->type, known->data, first));
     else
