@@ -108,8 +108,8 @@ detections: $(VENV)/test  ## draw what the zoo's detectors find, float beside in
 targets: $(VENV)/bench  ## one model for every target: SQNR, latency: make targets MODEL=squeezenet
 	@$(BIN)/python -m tests.bench.targets $(MODEL)
 
-devices: $(VENV)/test  ## emulated devices whose rule bisect names, planted faults that it locates
-	@$(BIN)/python -m tests.bench.bisecting $(DEVICES)
+devices: $(VENV)/test  ## emulated devices whose rule bisect names, planted faults that it locates: docs/bisect.md
+	@$(BIN)/python -m tests.bench.bisecting --write $(DEVICES)
 
 widths: $(VENV)/bench  ## what 16 bits gain on each model, at what price: docs/widths.md: make widths WIDTHS=MODEL
 	@$(BIN)/python -m tests.bench.widths $(WIDTHS)

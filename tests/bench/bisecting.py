@@ -16,10 +16,13 @@ import qpasses
 from opsets.target import load_target
 from qpasses.checking.bisecting.bisection import Bisection
 from qpasses.load.integer_model import IntegerModel, read_integer_model
+from tests.bench.markdown import replaced, table
 from tests.support.emulated_device import RULES, Device, save_dump
 from tests.support.planted_faults import FAULTS, planted
 
-MODELS = Path(__file__).parents[2] / "models"
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "bisect.md"
+MODELS = ROOT / "models"
 DATA = MODELS / "digits_cnn"
 
 Feed = Mapping[str, Any]
@@ -125,31 +128,48 @@ def _may_be(codes: Any) -> bool:
     return bool(codes.ndim > 1 and codes.shape[1 if codes.ndim > 2 else -1] > 1)
 
 
+def rules_table(rules: Sequence[Named]) -> str:
+    """Which rules are named, and which give the same codes."""
+    rows = []
+    for each in rules:
+        others = "; ".join(rule for rule in each.found.rules if rule != each.rule)
+        rows.append([each.rule, "yes" if each.is_named else "no", others or "-"])
+    named = sum(each.is_named for each in rules)
+    head = ["the device's rule", "named", "gives every code as well"]
+    return f"{named} of {len(rules)} rules were named:\n\n{table(head, rows)}"
+
+
+def faults_table(faults: Sequence[Located]) -> str:
+    """How many faults of each kind are located, at their node and at no other one."""
+    rows = []
+    for kind in FAULTS:
+        of_kind = [each for each in faults if each.kind == kind]
+        right = sum(each.is_located for each in of_kind)
+        rows.append([kind, str(len(of_kind)), str(right)])
+    right = sum(each.is_located for each in faults)
+    head = ["fault", "planted", "located"]
+    return f"{right} of {len(faults)} faults were located:\n\n{table(head, rows)}"
+
+
 def main() -> None:
-    """Print both; exit code 1 if a rule is not named or a fault not located."""
+    """Print both, or write them; exit code 1 if a rule is not named, a fault not located."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=64)
     parser.add_argument("--faults", type=int, default=100)
+    parser.add_argument("--write", action="store_true", help="into docs/bisect.md")
     asked = parser.parse_args()
-    rules = []
-    print("| the device's rule | named | what explains every code as well |\n|---|---|---|")
-    for each in named(asked.samples):
-        rules.append(each)
-        others = "; ".join(rule for rule in each.found.rules if rule != each.rule)
-        print(f"| {each.rule} | {'yes' if each.is_named else 'NO'} | {others} |", flush=True)
-    good = sum(each.is_named for each in rules)
-    print(f"\n{good} of {len(rules)} rules named")
-    faults = list(located(asked.faults))
-    for kind in FAULTS:
-        of_kind = [fault for fault in faults if fault.kind == kind]
-        print(f"{kind}: {sum(one.is_located for one in of_kind)} of {len(of_kind)}")
-    for fault in faults:
-        if not fault.is_located:
-            found = [tensor.node for tensor in fault.found.faults]
-            print(f"not located: {fault.kind} at {fault.node} of {fault.model}: {found}")
-    right = sum(fault.is_located for fault in faults)
-    print(f"{right} of {len(faults)} faults located")
-    sys.exit(good < len(rules) or right < len(faults))
+    rules, faults = [*named(asked.samples)], [*located(asked.faults)]
+    found = f"{rules_table(rules)}\n{faults_table(faults)}"
+    print(found)
+    for each in faults:
+        if not each.is_located:
+            nodes = [tensor.node for tensor in each.found.faults]
+            print(f"not located: {each.kind} at {each.node} of {each.model}: {nodes}")
+    if asked.write:
+        text = replaced(DOCUMENT.read_text("utf-8"), "devices", found)
+        DOCUMENT.write_text(text, "utf-8")
+    right = all(each.is_named for each in rules) and all(each.is_located for each in faults)
+    sys.exit(not right)
 
 
 if __name__ == "__main__":

@@ -5,20 +5,24 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import qpasses
 from opsets.errors import DataError, UsageError
 from opsets.qpasses_v1 import OPS
 from qpasses.checking.bisecting import explained as explaining
+from qpasses.checking.bisecting.dumped_arrays import as_stored, fits
 from qpasses.checking.bisecting.explained import explained
 from qpasses.checking.bisecting.node_sums import arguments_of, sums_of
 from qpasses.checking.bisecting.other_rules import Rule, codes_by
 from qpasses.ir.graph import constant
+from qpasses.ir.record import Quantization
 from qpasses.load.integer_model import read_integer_model
 from tests.bench.bisecting import located, named, pictures, quantized
 from tests.support import small_models
 from tests.support.emulated_device import RULES, Device, by_tflite, half_away, save_dump
-from tests.support.thoroughness import slow, some
+from tests.support.thoroughness import slow, some, thoroughly
 
 QUICK = (
     *("half_to_even", "half_up", "half_down", "down", "toward_zero", "up", "tflite_double"),
@@ -231,6 +235,15 @@ def test_other_types_and_layouts_are_recognised_and_said(case, change, said):
     assert any(said in text for text in read["residual/second/bn_quantized"])
 
 
+def test_uint8_is_read_for_int8(tmp_path):
+    case = Case(tmp_path / "dump", quantized("digits_cnn", activation_type="int8"))
+    found = case.bisect(
+        changed(case.runs(), lambda codes: (codes.astype(np.int16) + 128).astype(np.uint8))
+    )
+    assert found.verdict == "equal"
+    assert found.tensors[1].remarks == ["uint8 whose codes are 128 less as int8"]
+
+
 def test_a_fault_in_another_layout_is_located(case):
     runs = changed(case.runs(**{"down/relu": one_more}), channels_last)
     found = case.bisect(runs)
@@ -339,8 +352,14 @@ def test_unknown_names_are_said(case):
 
 def test_two_files_of_one_tensor_are_an_error(case):
     runs = [run | {"stem_relu": run["stem/relu_quantized"]} for run in case.runs()]
+    runs = [run | {"stem.relu": run.pop("stem/relu_quantized")} for run in runs]
     with pytest.raises(DataError, match="both are of tensor 'stem/relu_quantized'"):
         case.bisect(runs)
+
+
+def test_a_file_of_a_tensors_own_name_is_taken_before_others(case):
+    runs = [run | {"stem_relu": run["head/relu_quantized"]} for run in case.runs()]
+    assert case.bisect(runs).verdict == "equal"
 
 
 # Samples
@@ -358,6 +377,28 @@ def test_without_samples_and_inputs_nothing_is_compared(case):
         del run["image_quantized"]
     with pytest.raises(UsageError, match=r"lacks 'image_quantized'.*--data"):
         case.bisect(runs, data=None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda codes: codes[:, :, :-1], r"has the shape \[1, 1, 7, 8\], not \[N, 1, 8, 8\]"),
+        (lambda codes: np.full(codes.shape, np.nan), "is float64, not uint8"),
+        (lambda codes: codes.astype(np.int16) - 300, "is int16, not uint8"),
+        (lambda codes: codes.astype(str), "not uint8"),
+    ],
+)
+def test_without_samples_inputs_have_to_fit(case, change, said):
+    runs = [run | {"image_quantized": change(run["image_quantized"])} for run in case.runs()]
+    with pytest.raises(DataError, match=f"'image_quantized' .*{said}"):
+        case.bisect(runs, data=None)
+
+
+@pytest.mark.parametrize(
+    "change", [channels_last, lambda codes: codes[0], lambda codes: codes.astype(np.int32)]
+)
+def test_without_samples_inputs_may_lie_otherwise(case, change):
+    assert case.bisect(changed(case.runs(), change), data=None).verdict == "equal"
 
 
 def test_more_samples_in_the_dump_than_there_are_is_an_error(case):
@@ -436,3 +477,36 @@ def test_a_rounding_is_named_where_sums_are_not_known():
     assert (found != expected).any()
     case = explaining.Case(values, expected, found)
     assert "half_up" in explained(node, entry, [case]).rules
+
+
+# Anything
+
+
+@thoroughly(500)
+@given(
+    dtype=st.sampled_from(
+        ["u1", "i1", "<i2", ">i2", "i4", "u8", "f2", "f4", "f8", "?", "c8", "U3"]
+    ),
+    shape=st.lists(st.integers(0, 4), max_size=5),
+    wanted=st.lists(st.integers(0, 4), max_size=5),
+    stored=st.sampled_from(["uint8", "int8", "int16"]),
+    seed=st.integers(0, 99),
+)
+def test_any_array_is_read_or_refused_in_words(dtype, shape, wanted, stored, seed):
+    rng = np.random.default_rng(seed)
+    spread = float(10.0 ** rng.integers(0, 5))
+    with np.errstate(invalid="ignore", over="ignore"):
+        given_array = np.asarray(rng.standard_normal(shape) * spread).astype(dtype)
+    expected = rng.integers(0, 100, wanted).astype(stored)
+    meaning = Quantization(0.5, 0, stored)
+    for read in (
+        lambda: as_stored(given_array, expected, meaning),
+        lambda: fits(given_array, wanted, meaning),
+    ):
+        try:
+            found = read()
+        except DataError as error:
+            assert str(error)
+        else:
+            assert found.values.dtype == stored
+            assert list(found.values.shape) == wanted

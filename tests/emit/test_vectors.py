@@ -1,8 +1,10 @@
 """export --to vectors: the folder, its index, its C, and that it is there whole or not."""
 
 import json
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -100,6 +102,20 @@ def test_integer_inputs_take_samples_in_real_numbers(tmp_path, model):
         (one,) = (tmp_path / "v" / "tensors" / "0000").glob(f"*{name}.npy")
         (other,) = (tmp_path / "w" / "tensors" / "0000").glob(f"*{name}.npy")
         np.testing.assert_array_equal(np.load(one), np.load(other))
+
+
+def test_the_python_of_the_document_compares_a_dump(tmp_path, folder, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "bisect.md").read_text("utf-8")
+    (code,) = re.findall(r"^In Python:\n\n```\n(.*?)```", page, flags=re.M | re.S)
+    shutil.copytree(folder, tmp_path / "vectors")
+    shutil.copytree(folder / "tensors", tmp_path / "dump")
+    wrong = tmp_path / "dump" / "0000" / "001_stem_relu_quantized.npy"
+    np.save(wrong, np.load(wrong) ^ np.uint8(1))
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    counts = dict(line.rsplit(" ", 1) for line in capsys.readouterr().out.splitlines())
+    assert counts.pop("stem/conv") == "1024"
+    assert {*counts.values()} == {"0"}
 
 
 # Whole or not at all

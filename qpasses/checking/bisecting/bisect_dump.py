@@ -140,6 +140,8 @@ class _Found:
             tensor.nodes, tensor.starts = self.stored.between(tensor.name, self.known)
         if tensor.differing:
             tensor.status = "differs"
+            if tensor.name in self.stored.starts:
+                tensor.remark("other samples than these, or other preprocessing")
         elif tensor.inherited:
             tensor.status = "inherits"
         elif not tensor.codes and tensor.status != "unread":

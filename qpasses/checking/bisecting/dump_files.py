@@ -67,32 +67,10 @@ def open_dump(path: Path, names: Sequence[str]) -> Dump:
     A folder of .npy files is one sample, a folder in it or a .npz a sample each. Raises
     UsageError or DataError where nothing is there, or nothing of these tensors.
     """
-    meant, samples = names_of_dumps(names), dict[str, DumpedSample]()
-    unknown = list[str]()
-
-    def put(sample: str, found: str, place: tuple[Path, str]) -> None:
-        name = meant[found]
-        places = samples.setdefault(sample, DumpedSample(sample or path.name)).places
-        if name in places:
-            raise DataError(
-                f"{path}: {places[name][0].name} and {place[0].name} both are of "
-                f"tensor {name!r}: leave one"
-            )
-        places[name] = place
-
+    found = _Found(path.name, names_of_dumps(names))
     for file, parts in _files(path):
-        if file.suffix.lower() == ".npz":
-            for array in _names_in(file):
-                if array in meant:
-                    put("/".join(parts), array, (file, array))
-                else:
-                    unknown.append(array)
-            continue
-        known = (i for i in range(len(parts)) if "/".join(parts[i:]) in meant)
-        if (start := next(known, None)) is None:
-            unknown.append("/".join(parts))
-        else:
-            put("/".join(parts[:start]), "/".join(parts[start:]), (file, ""))
+        found.add(file, parts)
+    samples, unknown = found.samples, found.unknown
     if not samples:
         shown = Dump((), unknown).remark(names) or "its .npz files are empty"
         raise DataError(
@@ -100,6 +78,47 @@ def open_dump(path: Path, names: Sequence[str]) -> Dump:
             "vectors` writes the names (docs/bisect.md)"
         )
     return Dump([samples[each] for each in sorted(samples, key=natural)], unknown)
+
+
+@dataclass
+class _Found:
+    """What is in the dump called ``title``: samples by their place in it, and unknown names.
+
+    ``meant``: the tensor of each name. ``_exact``: the files of a tensor's own name.
+    """
+
+    title: str
+    meant: Mapping[str, str]
+    samples: dict[str, DumpedSample] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    _exact: set[tuple[str, str]] = field(default_factory=set)
+
+    def add(self, file: Path, parts: Sequence[str]) -> None:
+        """The arrays of a file, which has ``parts`` as its name inside of the dump."""
+        if file.suffix.lower() == ".npz":
+            for array in _names_in(file):
+                self._put("/".join(parts), array, (file, array))
+            return
+        starts = (i for i in range(len(parts)) if "/".join(parts[i:]) in self.meant)
+        start = next(starts, 0)
+        self._put("/".join(parts[:start]), "/".join(parts[start:]), (file, ""))
+
+    def _put(self, sample: str, name: str, place: tuple[Path, str]) -> None:
+        """Keep it, a tensor's own name before others. Raises DataError for two."""
+        tensor = self.meant.get(name)
+        if tensor is None:
+            self.unknown.append(name)
+            return
+        places = self.samples.setdefault(sample, DumpedSample(sample or self.title)).places
+        is_exact, was_exact = name == tensor, (sample, tensor) in self._exact
+        if tensor in places and is_exact == was_exact:
+            raise DataError(
+                f"{places[tensor][0]} and {place[0]} both are of tensor {tensor!r}: leave one"
+            )
+        if is_exact:
+            self._exact.add((sample, tensor))
+        if is_exact or not was_exact:
+            places[tensor] = place
 
 
 def _files(path: Path) -> list[tuple[Path, Sequence[str]]]:

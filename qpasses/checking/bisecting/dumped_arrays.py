@@ -55,8 +55,7 @@ def fits(given: Array, shape: Sequence[int | str], meaning: AnyQuantization) -> 
         raise DataError(f"has the shape {_sizes(given.shape)}, not {_sizes(shape)}")
     if given.dtype == meaning.dtype:
         return read
-    low, high = meaning.type_limits
-    if given.dtype.kind not in "iu" or given.min() < low or given.max() > high:
+    if given.dtype.kind not in "iu" or not _are_within(given, np.iinfo(meaning.dtype)):
         raise DataError(f"is {given.dtype}, not {meaning.dtype}")
     return Reading(read.values.astype(meaning.dtype), f"read from {given.dtype}")
 
@@ -103,9 +102,9 @@ def _of_other_type(
         yield Reading(given.astype(wanted), f"read from {given.dtype}")
     if given.dtype.itemsize == wanted.itemsize:
         yield Reading(given.view(wanted), f"the bits of {given.dtype} read as {wanted}")
-        turned = given.view(wanted) ^ wanted.type(1 << (8 * wanted.itemsize - 1))
-        moved = "128 more" if wanted.kind == "u" else "128 less"
         if wanted.itemsize == 1:
+            turned = given.view(wanted) ^ np.uint8(128).astype(wanted)
+            moved = "128 more" if wanted.kind == "u" else "128 less"
             yield Reading(turned, f"{given.dtype} whose codes are {moved} as {wanted}")
     elif not is_inside:
         raise DataError(f"has numbers from {low} to {high}, which {wanted} does not hold")
