@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     params=[click.Argument(["integer"], type=PATH), *parameters("export")],
     examples=(
         "qpasses export model.int8.onnx -o model.mlir",
-        "qpasses export model.int8.onnx --check",
         "qpasses export model.int8.onnx --to vectors --data samples/ -o vectors",
     ),
 )

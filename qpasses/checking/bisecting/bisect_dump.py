@@ -24,7 +24,7 @@ Fed = Callable[[str], tuple[str, Feed]]
 KEPT = 4
 """So many samples in which a tensor differs are looked at for what explains it alone."""
 
-MOST_KEPT = 32 << 20
+MOST_KEPT = 16 << 20
 """So many bytes of all tensors are kept for what explains all of them together."""
 
 
@@ -179,7 +179,7 @@ class _Found:
             known = [each for each in sums if each is not None]
             if len(known) < len(sums):
                 continue
-            found = [each.found[name].ravel().astype(np.int64) for each in self.kept]
+            found = [each.found[name].ravel() for each in self.kept]
             expected = [each.expected[name].ravel() for each in self.kept]
             codes = np.concatenate(found)
             differs = not np.array_equal(codes, np.concatenate(expected))

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opsets.fixed_point import Int64
 from qpasses.checking.bisecting.explained import some
 from qpasses.checking.bisecting.node_sums import Sums
 from qpasses.checking.bisecting.other_rules import Rule, codes_by, rules_for
@@ -20,11 +21,11 @@ class Rounded:
 
     op: str
     sums: Sums
-    found: Int64
+    found: NDArray[Any]
     differs: bool
 
     @cached_property
-    def _few(self) -> tuple[Sums, Int64]:
+    def _few(self) -> tuple[Sums, NDArray[Any]]:
         own = codes_by(Rule(self.sums.rounding), self.sums)
         places = some(self.found != own)
         return self.sums.at(places), self.found[places]

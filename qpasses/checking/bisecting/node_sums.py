@@ -35,14 +35,15 @@ _WIDE = 1 << 62
 class Sums:
     """What a node rounds: the sum of ``terms`` times their multipliers, over 2**shift.
 
-    ``terms``: for each multiplier int64 [n], one for each element; ``channel`` [n] is the
-    place of its numbers in ``multipliers`` (each [C]), ``shift``, ``rest`` [C] and ``scales``,
-    for each multiplier the real scales that it stands for, none where they are not known.
+    ``terms``: for each multiplier [n], one for each element, in int32 where that holds them;
+    ``channel`` [n] is the place of its numbers in ``multipliers`` (each [C]), ``shift``,
+    ``rest`` [C] and ``scales``, for each multiplier the real scales that it stands for, none
+    where they are not known.
     ``ends``: zero point, smallest and largest code, those of the type last.
     """
 
-    terms: Sequence[Int64]
-    channel: Int64
+    terms: Sequence[NDArray[Any]]
+    channel: NDArray[np.int32]
     multipliers: Sequence[Int64]
     shift: Int64
     rest: Int64
@@ -91,7 +92,7 @@ def sums_of(node: Node, entry: NodeRecord, values: Values) -> Sums | None:
     ends = zero, low, high, int(limits.min), int(limits.max)
     scales = _scales(node, entry, len(factors), count)
     for channel in _channels(expected.shape, count):
-        flat = [each.ravel() for each in terms]
+        flat = [_narrow(each.ravel()) for each in terms]
         made = Sums(
             *(flat, channel, multipliers, shift, rest, scales, node.attrs["rounding"], ends)
         )
@@ -127,14 +128,21 @@ class _Summed:
         return self.reference(made, bare | {"rounding": "half_up"}).astype(np.int64)
 
 
-def _channels(shape: Sequence[int], count: int) -> Iterator[Int64]:
+def _narrow(terms: Int64) -> NDArray[Any]:
+    largest = int(np.abs(terms).max(initial=0))
+    return terms.astype(np.int32) if largest < 1 << 31 else terms
+
+
+def _channels(shape: Sequence[int], count: int) -> Iterator[NDArray[np.int32]]:
     """The channel of each element, for each axis that may be that of channels."""
     if count == 1:
-        yield np.zeros(int(np.prod(shape)), np.int64)
+        yield np.zeros(int(np.prod(shape)), np.int32)
         return
     for axis, size in enumerate(shape):
         if size == count:
-            column = np.arange(count).reshape([-1, *[1] * (len(shape) - 1 - axis)])
+            column = np.arange(count, dtype=np.int32).reshape(
+                [-1, *[1] * (len(shape) - 1 - axis)]
+            )
             yield np.ascontiguousarray(np.broadcast_to(column, shape)).ravel()
 
 

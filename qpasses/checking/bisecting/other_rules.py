@@ -246,9 +246,9 @@ def _tflite_sum(rule: Rule, sums: Sums) -> Int64 | None:
     if not sums.scales or rule.bits != OWN:
         return None
     a, b = (each[0] for each in sums.scales)
-    twice, total = 2 * max(a, b), np.zeros_like(sums.channel)
+    twice, total = 2 * max(a, b), np.zeros(sums.channel.shape, np.int64)
     for term, scale in zip(sums.terms, (a, b), strict=True):
-        lifted = term << _LIFT
+        lifted = term.astype(np.int64) << _LIFT
         if _beyond_int32(lifted):
             return None
         pair = quantize_multiplier(float(scale / twice), 31, 62)
@@ -262,4 +262,4 @@ _LIFT = 20
 
 
 def _beyond_int32(values: Int64) -> bool:
-    return bool((np.abs(values) >= 1 << 31).any())
+    return bool((np.abs(values.astype(np.int64)) >= 1 << 31).any())
