@@ -5,7 +5,7 @@ A form has two halves: ``numbers``, the integers that stand on a node, from real
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -36,15 +36,15 @@ class Arithmetic(Protocol):
 
 @dataclass(frozen=True)
 class AddForm:
-    """``numbers(a_scale, b_scale, y_scale, target)`` and ``levels(a, b, pairs, rounding,
-    sign)``.
+    """``numbers(a_scale, b_scale, y_scale, target, left_shift)`` and ``levels(a, b, pairs,
+    rounding, sign)``.
 
-    a and b are stored integers less their zero points; with sign -1 b, once it is rounded on
+    ``left_shift`` is that of ``left_shift_of``; levels are of 8 bits. a and b are stored integers less their zero points; with sign -1 b, once it is rounded on
     its own, is subtracted: Sub.
     """
 
     formula: str
-    numbers: Callable[[float, float, float, Arithmetic], Pairs]
+    numbers: Callable[[float, float, float, Arithmetic, int], Pairs]
     levels: Callable[[Int64, Int64, Pairs, str, int], Int64]
 
 
@@ -90,7 +90,7 @@ class SlopeForm:
     numbers: Callable[[float, float, Sequence[float], float, Arithmetic], Slopes]
 
 
-def _one_shift(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
+def _one_shift(a: float, b: float, y: float, target: Arithmetic, _left: int) -> Pairs:
     real = [Fraction(each) / Fraction(y) for each in (a, b)]
     larger, shift = target.elementwise_multiplier(max(real))
     smaller = min(round(min(real) * Fraction(2) ** shift), larger)
@@ -102,9 +102,9 @@ def _sum_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> 
     return requantize(a * a_multiplier + sign * b * b_multiplier, 1, shift, rounding)
 
 
-def _tflite_scales(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
+def _tflite_scales(a: float, b: float, y: float, target: Arithmetic, left: int) -> Pairs:
     twice = 2 * max(a, b)
-    scales = a / twice, b / twice, twice / ((1 << 20) * y)
+    scales = a / twice, b / twice, twice / ((1 << left) * y)
     return [target.elementwise_multiplier(each) for each in scales]
 
 
@@ -114,7 +114,7 @@ def _shifted_by_20(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -
     return requantize(total, *y_pair, rounding)
 
 
-def _each_scale(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
+def _each_scale(a: float, b: float, y: float, target: Arithmetic, _left: int) -> Pairs:
     return [target.elementwise_multiplier(each / y) for each in (a, b)]
 
 
@@ -131,7 +131,8 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
         ),
         "shift_20": AddForm(
             "a << 20 and b << 20 are requantized by s_a / t and s_b / t, t = 2 * max(s_a, "
-            "s_b); their sum by t / (2**20 * s_y): three roundings",
+            "s_b); their sum by t / (2**20 * s_y): three roundings; where one of the three has "
+            "16 bits, 15 stands for 20",
             _tflite_scales,
             _shifted_by_20,
         ),
@@ -146,6 +147,14 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
 
 LEFT_SHIFTS: Mapping[str, int] = MappingProxyType({"shift_20": 20, "operands_rounded": 0})
 """How far operands are shifted to the left before each is requantized, by form."""
+
+WORD_LEFT_SHIFTS: Mapping[str, int] = MappingProxyType({"shift_20": 15, "operands_rounded": 0})
+"""The same where an operand or the sum has 16 bits."""
+
+
+def left_shift_of(form: str, dtypes: Iterable[str]) -> int:
+    """The left shift of a sum whose operands and result have these types; 0 where none is."""
+    return (WORD_LEFT_SHIFTS if "int16" in dtypes else LEFT_SHIFTS).get(form, 0)
 
 
 def _average_scale(scale: Scale, cells: int, target: Arithmetic) -> Pair:

@@ -21,6 +21,9 @@ from qpasses.ir.tensor_types import asks_for_words
 LEAST_STREAM_BITS = 12
 """Of multipliers that share a shift, for sums of 8 and 16 bits."""
 
+WIDE_RESCALE_BITS = 15
+"""RESCALE of int48 multiplies by no more, without the sign."""
+
 _FIRST = (
     *("target", "bodies", "activation_type", "activation_bits", "narrow_range"),
     *("residual_type", "weight_type", "per_channel", "symmetric", "activation_form"),
@@ -91,14 +94,15 @@ class Settings(GraphOptions):
                 f"{asked[0]} with target {self.target.name!r}, which has no sums of 16 bits: "
                 "leave the option away, or take another target"
             )
-        if self.accuracy == "best" and self.emit == "tosa":
+        if self.accuracy == "best" and self.emit == "tosa" and not self.has_wide_rescales:
             raise UsageError(
-                "accuracy 'best' (--accuracy) with emit 'tosa' (--emit), which has no sums of "
-                "16 bits in this version: leave one of them away"
+                "accuracy 'best' (--accuracy) with emit 'tosa' (--emit) and target "
+                f"{self.target.name!r}, whose sums of 16 bits RESCALE does not scale: leave "
+                "one of them away, or take target 'tosa'"
             )
         if self.residual_type != "int16":
             return
-        if LEFT_SHIFTS.get(self.target.add):
+        if LEFT_SHIFTS.get(self.target.add) and not takes_words(self.target):
             raise UsageError(
                 f"residual_type 'int16' (--residual-type) with target {self.target.name!r}, "
                 f"whose sums ({self.target.add}) shift operands out of 32 bits: leave the "
@@ -140,6 +144,14 @@ class Settings(GraphOptions):
     def has_words(self) -> bool:
         """Whether tensors may have 16 bits."""
         return self.residual_type == "int16" or asks_for_words(self.tensor_types)
+
+    @property
+    def has_wide_rescales(self) -> bool:
+        """Whether sums of 16 bits have multipliers that TOSA's RESCALE takes, and round as it
+        does.
+        """
+        bits = self.target.word_multiplier_bits
+        return bits is not None and bits <= WIDE_RESCALE_BITS and self.target.rounding == "half_up"
 
     @property
     def channels_last(self) -> bool:

@@ -19,7 +19,7 @@ from qpasses.ir.stages import CLAMPING, LOCATING, NORMS
 from qpasses.ir.tensor_types import BYTE, WORD, types_of
 from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
 from qpasses.lowering.numbers.norm_numbers import takes_words
-from qpasses.place.planning import Plan
+from qpasses.place.planning import Plan, ties_ends
 from qpasses.place.rescaling import Edge
 from qpasses.place.residuals import residual_streams, stored_end
 from qpasses.place.ties import Ties
@@ -68,7 +68,7 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     if not asked:
         return Words(frozenset(streams))
     able = _Able(chosen, settings)
-    groups = _groups(graph, chosen)
+    groups = _groups(graph, chosen, settings)
     refused, wanted = dict[str, str](), set[str]()
     for members in {id(groups[name]): groups[name] for name in asked}.values():
         tensors = [chosen.tensors[name] for name in members]
@@ -85,9 +85,15 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     return Words(frozenset(streams - wanted), frozenset(wanted), refused)
 
 
-def _groups(graph: Graph, chosen: Plan) -> dict[str, list[str]]:
-    """By stored tensor, those that moving nodes make of it, or it of them, in order."""
+def _groups(graph: Graph, chosen: Plan, settings: Settings) -> dict[str, list[str]]:
+    """By stored tensor, those that moving nodes make of it, or it of them, in order.
+
+    So are both ends of a pool whose form has one scale.
+    """
     moved = Ties()
+    for node in chosen.computing:
+        if ties_ends(node, settings.target):
+            moved.tie(node.inputs[0].name, stored_end(node, chosen))
     for node in graph.nodes:
         if id(node) in chosen.integer and moves_words(node):
             names = [t.name for t in (*data_inputs(node), *results(graph, node))]
@@ -115,7 +121,7 @@ class _Able:
 
     def __init__(self, chosen: Plan, settings: Settings) -> None:
         self._computing = {id(node) for node in chosen.computing}
-        self._integer = chosen.integer
+        self._integer, self._byte_ops = chosen.integer, settings.target.byte_ops
         self._writing = {
             *(NORMS if settings.layernorm == "exact" else ()),
             *(["Softmax"] if settings.softmax == "table" else ()),
@@ -165,6 +171,8 @@ class _Able:
 
     def _takes(self, node: Node) -> bool:
         """Whether ``node`` takes 16 bits at any of its ends."""
+        if node.op in self._byte_ops:
+            return False
         if id(node) in self._computing:
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
         if id(node) in self._others:  # inside of a chain that takes bytes alone

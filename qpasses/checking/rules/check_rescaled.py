@@ -24,7 +24,8 @@ def int_rescaled_add(site: Site) -> Iterator[str]:
     site.is_op(site.node.op.removeprefix("IntRescaled"))
     yield from check_end(site, clamps_behind(site))
     a, b, y = yield from operands(site)
-    left, scales = _scales(a.scale, b.scale, y.scale, site.settings.target)
+    has_words = "int16" in (a.dtype, b.dtype, y.dtype)
+    left, scales = _scales(a.scale, b.scale, y.scale, has_words, site.settings.target)
     yield from unlike("left_shift", site.given["left_shift"], np.array(left, np.int32))
     rounding = site.settings.target.rounding
     for name, scale in zip("aby", scales, strict=True):
@@ -55,12 +56,12 @@ def int_rescale(site: Site) -> Iterator[str]:
 
 
 def _scales(
-    a: float, b: float, y: float, target: Target
+    a: float, b: float, y: float, has_words: bool, target: Target
 ) -> tuple[int, tuple[float, float, float | None]]:
     """The left shift, and by what a, b and their sum are multiplied; None: by nothing."""
     if target.add == "operands_rounded":
         return 0, (a / y, b / y, None)
     if target.add == "shift_20":
-        twice = 2 * max(a, b)
-        return 20, (a / twice, b / twice, twice / (2**20 * y))
+        twice, left = 2 * max(a, b), 15 if has_words else 20
+        return left, (a / twice, b / twice, twice / (2**left * y))
     raise DifferenceError("its target rounds a sum once")
