@@ -145,7 +145,7 @@ class Lowering(Layouts[Value]):
         """Sums of int32, or int48, as the codes that ``node`` stores; channels are last."""
         given = self.constants(node)
         if acc.element == WIDE:
-            return self._of_wide(acc, node, reachable)
+            return self.requantized_parts([acc], node, reachable)
         rounding, rest = node.attrs["rounding"], rests_of(node)
         steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
         sizes = given["multiplier"].size, given["shift"].size, 1 if rest is None else rest.size
@@ -173,18 +173,26 @@ class Lowering(Layouts[Value]):
                 return self._ties_to_even(acc, start, given)
             return self._by_limbs(acc, given, rounding, reachable, rest)
 
-    def _of_wide(self, acc: Value, node: Node, reachable: Interval) -> Value:
-        """RESCALE of int48, whose multipliers are short; sums that int32 holds are moved there.
+    def requantized_parts(
+        self, parts: Sequence[Value], node: Node, reachable: Interval
+    ) -> Value:
+        """The same of channels that were summed apart, and are joined: int48 is not.
 
-        Raises RefusedError where neither gives what the node does.
+        RESCALE of int48 has short multipliers: sums that int32 holds are moved there for
+        others. Raises RefusedError where neither gives what the node does.
         """
-        given = self.constants(node)
+        given, axis, program = self.constants(node), len(parts[0].shape) - 1, self.program
+        if parts[0].element != WIDE:
+            return self.requantized(program.concat(parts, axis), node, reachable)
         pairs = wide_rescale(given, node.attrs["rounding"], reachable)
         if pairs is not None:
-            return self.ended(acc, pairs, given)
+            ends = np.cumsum([part.shape[axis] for part in parts])[:-1]
+            each = zip(*(_apart(numbers, ends) for numbers in pairs), strict=True)
+            codes = [self.ended(*both, given) for both in zip(parts, each, strict=True)]
+            return program.concat(codes, axis)
         if reachable.fits_int32():
-            moved = self.program.rescale(acc, "i32", UNCHANGED_WIDE)
-            return self.requantized(moved, node, reachable)
+            moved = [program.rescale(part, "i32", UNCHANGED_WIDE) for part in parts]
+            return self.requantized(program.concat(moved, axis), node, reachable)
         raise RefusedError(
             "its sums of 16-bit integers leave int32, and RESCALE of int48 has multipliers of "
             f"{WIDE_BITS} bits, rounded up at ties: quantize with a target that has such "
@@ -250,7 +258,7 @@ class Lowering(Layouts[Value]):
         if element == "i8" or (element == "i16" and zero == 0):  # alone these have zero points
             codes = self.program.rescale(acc, element, pairs, (0, zero))
             return self.program.clamp(codes, low, high)
-        level = acc if pairs is UNCHANGED else self.program.rescale(acc, element, pairs)
+        level = acc if pairs is UNCHANGED else self.program.rescale(acc, "i32", pairs)
         if zero:
             number = self.program.same_rank(zero, level)
             level = self.program.elementwise("add", level, number)
@@ -281,6 +289,11 @@ class _Meaning:
             rest = np.broadcast_to(rest, self.multiplier.shape)[channels]
         numbers = self.multiplier[channels], self.shift[channels]
         return meaning_thresholds(*numbers, steps, self.rounding, rest)
+
+
+def _apart(numbers: Int64, ends: NDArray[np.intp]) -> list[Int64]:
+    """Those of each part; one for all is that of each."""
+    return [numbers] * (len(ends) + 1) if numbers.size == 1 else np.split(numbers, ends)
 
 
 _BLOCK = 32

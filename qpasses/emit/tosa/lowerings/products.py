@@ -31,7 +31,7 @@ def int_conv(to: Lowering, node: Node) -> None:
         weights = weights[:, :, None]
         pads, strides, gaps = [(0, 0), *pads], [1, *strides], [1, *gaps]
     value, pads = exact(to, value, weights.shape[2:], pads, strides, gaps)
-    acc = convolved(
+    parts = convolved(
         to,
         value,
         weights,
@@ -41,7 +41,7 @@ def int_conv(to: Lowering, node: Node) -> None:
         int(node.attrs.get("group", 1)),
         by_channel=given["x_zero"] if given["x_zero"].ndim else None,
     )
-    codes = to.requantized(acc, node, accumulator_interval(node, given))
+    codes = to.requantized_parts(parts, node, accumulator_interval(node, given))
     if rank == 3:
         codes = to.program.reshape(codes, (codes.shape[0], *codes.shape[2:]))
     to.write(node.outputs[0], codes, channels_last(rank))
@@ -116,8 +116,11 @@ def convolved(
     geometry: Geometry,
     group: int,
     by_channel: NDArray[np.generic] | None = None,
-) -> Value:
-    """Sums of int32, of words int48; channels last. ``weights``: [M, C / group, kernel...]."""
+) -> list[Value]:
+    """Sums of int32, of words int48; channels last, in parts for groups that are summed apart.
+
+    ``weights``: [M, C / group, kernel...].
+    """
     x_zero, w_zero = zeros
     if weights.dtype == np.uint8:
         weights = (weights.astype(np.int16) - 128).astype(np.int8)
@@ -131,11 +134,12 @@ def convolved(
     if weights.shape[1] == 1 and group == channels and weights.ndim == 4:
         per = len(weights) // channels
         taps = weights.reshape(channels, per, *weights.shape[2:]).transpose(2, 3, 0, 1)
-        return _convolution(to, "depthwise_conv2d", x, taps, bias, (x_zero, w_zero), geometry)
+        zeros = x_zero, w_zero
+        return [_convolution(to, "depthwise_conv2d", x, taps, bias, zeros, geometry)]
     op = "conv2d" if weights.ndim == 4 else "conv3d"
     taps = np.moveaxis(weights, 1, -1)
     if group == 1:
-        return _convolution(to, op, x, taps, bias, (x_zero, w_zero), geometry)
+        return [_convolution(to, op, x, taps, bias, (x_zero, w_zero), geometry)]
     width, parts = channels // group, []
     for place in range(group):
         rows = slice(place * len(weights) // group, (place + 1) * len(weights) // group)
@@ -143,7 +147,7 @@ def convolved(
         part = to.program.slice(x, start, [*x.shape[:-1], width])
         zero_points = (x_zero, w_zero)
         parts.append(_convolution(to, op, part, taps[rows], bias[rows], zero_points, geometry))
-    return to.program.concat(parts, len(x.shape) - 1)
+    return parts
 
 
 def _convolution(
@@ -188,7 +192,7 @@ def int_gemm(to: Lowering, node: Node) -> None:
     rows = prod(shape[:-1])
     value = to.program.reshape(to.read(x), (rows, 1, 1, shape[-1]))
     zero = int(given["x_zero"]) - offset(given["x_zero"].dtype)
-    acc = convolved(
+    parts = convolved(
         to,
         value,
         weights.T[:, :, None, None],
@@ -197,7 +201,7 @@ def int_gemm(to: Lowering, node: Node) -> None:
         ([(0, 0)] * 2, [1, 1], [1, 1]),
         1,
     )
-    codes = to.requantized(acc, node, accumulator_interval(node, given))
+    codes = to.requantized_parts(parts, node, accumulator_interval(node, given))
     to.write(node.outputs[0], to.program.reshape(codes, (*shape[:-1], weights.shape[1])))
 
 
@@ -209,7 +213,9 @@ def int_mat_mul(to: Lowering, node: Node) -> None:
         raise RefusedError("it multiplies a vector")
     zeros = [int(given[name]) - offset(given[name].dtype) for name in ("a_zero", "b_zero")]
     element = "i32"
-    if "i16" in (a.element, b.element):  # both are words then
+    if "i16" in (a.element, b.element):  # both are words then, which have no zero points
+        if any(z for x, z in zip((a, b), zeros, strict=True) if x.element == "i16"):
+            raise RefusedError("it multiplies 16-bit integers with a zero point")
         a, b = (to.program.cast(to.levels(x, z), "i16") for x, z in zip((a, b), zeros, strict=True))
         zeros, element = [0, 0], WIDE
     leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

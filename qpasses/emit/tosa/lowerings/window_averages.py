@@ -163,7 +163,8 @@ def _summed(to: Lowering, given: _Given, value: Value, windows: _Windows) -> Val
     value, pads = exact(to, value, windows.kernel, pads, *geometry)
     ones = np.ones((channels, 1, *windows.kernel), np.int8)
     bias = np.zeros(channels, np.int32)
-    return convolved(to, value, ones, bias, (zero, 0), (pads, *geometry), channels)
+    (acc,) = convolved(to, value, ones, bias, (zero, 0), (pads, *geometry), channels)
+    return acc
 
 
 def _summed_deep(to: Lowering, node: Node) -> Value:
