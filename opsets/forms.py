@@ -5,9 +5,10 @@ A form has two halves: ``numbers``, the integers that stand on a node, from real
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -36,15 +37,15 @@ class Arithmetic(Protocol):
 
 @dataclass(frozen=True)
 class AddForm:
-    """``numbers(a_scale, b_scale, y_scale, target, left_shift)`` and ``levels(a, b, pairs,
-    rounding, sign)``.
+    """``numbers(a_scale, b_scale, y_scale, target)`` and ``levels(a, b, pairs, rounding,
+    sign)``.
 
-    ``left_shift`` is that of ``left_shift_of``; levels are of 8 bits. a and b are stored integers less their zero points; with sign -1 b, once it is rounded on
+    a and b are stored integers less their zero points; with sign -1 b, once it is rounded on
     its own, is subtracted: Sub.
     """
 
     formula: str
-    numbers: Callable[[float, float, float, Arithmetic, int], Pairs]
+    numbers: Callable[[float, float, float, Arithmetic], Pairs]
     levels: Callable[[Int64, Int64, Pairs, str, int], Int64]
 
 
@@ -90,7 +91,7 @@ class SlopeForm:
     numbers: Callable[[float, float, Sequence[float], float, Arithmetic], Slopes]
 
 
-def _one_shift(a: float, b: float, y: float, target: Arithmetic, _left: int) -> Pairs:
+def _one_shift(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     real = [Fraction(each) / Fraction(y) for each in (a, b)]
     larger, shift = target.elementwise_multiplier(max(real))
     smaller = min(round(min(real) * Fraction(2) ** shift), larger)
@@ -108,13 +109,22 @@ def _tflite_scales(a: float, b: float, y: float, target: Arithmetic, left: int) 
     return [target.elementwise_multiplier(each) for each in scales]
 
 
-def _shifted_by_20(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> Int64:
+def _lifted(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int, left: int) -> Int64:
     *operands, y_pair = pairs
-    total = _operands_rounded(a << 20, b << 20, operands, rounding, sign)
+    total = _operands_rounded(a << left, b << left, operands, rounding, sign)
     return requantize(total, *y_pair, rounding)
 
 
-def _each_scale(a: float, b: float, y: float, target: Arithmetic, _left: int) -> Pairs:
+def _shifted_by(left: int) -> AddForm:
+    return AddForm(
+        f"a << {left} and b << {left} are requantized by s_a / t and s_b / t, t = 2 * "
+        f"max(s_a, s_b); their sum by t / (2**{left} * s_y): three roundings",
+        partial(_tflite_scales, left=left),
+        partial(_lifted, left=left),
+    )
+
+
+def _each_scale(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
     return [target.elementwise_multiplier(each / y) for each in (a, b)]
 
 
@@ -129,13 +139,8 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
             _one_shift,
             _sum_rounded,
         ),
-        "shift_20": AddForm(
-            "a << 20 and b << 20 are requantized by s_a / t and s_b / t, t = 2 * max(s_a, "
-            "s_b); their sum by t / (2**20 * s_y): three roundings; where one of the three has "
-            "16 bits, 15 stands for 20",
-            _tflite_scales,
-            _shifted_by_20,
-        ),
+        "shift_20": _shifted_by(20),
+        "shift_15": _shifted_by(15),
         "operands_rounded": AddForm(
             "a and b are requantized by s_a / s_y and s_b / s_y, then added: two roundings",
             _each_scale,
@@ -145,16 +150,10 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
 )
 
 
-LEFT_SHIFTS: Mapping[str, int] = MappingProxyType({"shift_20": 20, "operands_rounded": 0})
+LEFT_SHIFTS: Mapping[str, int] = MappingProxyType(
+    {"shift_20": 20, "shift_15": 15, "operands_rounded": 0}
+)
 """How far operands are shifted to the left before each is requantized, by form."""
-
-WORD_LEFT_SHIFTS: Mapping[str, int] = MappingProxyType({"shift_20": 15, "operands_rounded": 0})
-"""The same where an operand or the sum has 16 bits."""
-
-
-def left_shift_of(form: str, dtypes: Iterable[str]) -> int:
-    """The left shift of a sum whose operands and result have these types; 0 where none is."""
-    return (WORD_LEFT_SHIFTS if "int16" in dtypes else LEFT_SHIFTS).get(form, 0)
 
 
 def _average_scale(scale: Scale, cells: int, target: Arithmetic) -> Pair:

@@ -31,21 +31,22 @@ class Target:
     ``multiplier`` names a rule of opsets.multipliers and ``multiplier_bits`` its width without
     the sign, with total right shifts from ``min_shift`` to ``max_shift``, negative to the
     left; ``elementwise`` and ``elementwise_bits`` are those of Add, Mul, pools and slopes,
-    where they differ; ``word_multiplier`` and ``word_multiplier_bits`` those of sums of products
-    that read 16 bits, where they differ: levels of such sums fit int32. ``byte_ops`` compute
-    with 8 bits alone. ``scale_type``: the floats in which scales of activations are held and
-    tables computed; ``scales`` names a rule of opsets.scales, ``weights`` one of
-    opsets.weights, ``rounding`` one of opsets.rounding; ``add``, ``average_pool``, ``mean``
-    and ``slopes`` name forms of opsets.forms. ``activations`` are asymmetric or symmetric;
-    those whose minimum is not negative are stored ``as_others`` or ``unsigned``; their scales
-    may be per_channel or are per_tensor, and so are those of weights. Sums have
-    ``accumulator_bits``; ``tables`` of 256 entries may be used or not, and hold levels rounded
-    by ``table_rounding``; ``softmax``, ``gelu`` and ``layernorm`` are what is computed of
-    these. ``table_functions``, ``table_quotient`` and ``hard_swish`` say how what tables hold
-    is computed and divided by its scale (opsets.table_rules). Where a tensor is stored anew at
-    another scale, ``rescaling`` is real arithmetic, or requantized by the elementwise
-    multiplier. ``alignment``: whose rules say which tensors share a range, unless a user says
-    it (qpasses.place.alignment).
+    where they differ; ``word_multiplier`` and ``word_multiplier_bits`` those of sums of
+    products that read 16 bits, whose levels fit int32, and ``word_add`` is the form of Add
+    with 16 bits, where they differ. ``byte_ops`` compute with 8 bits alone. ``scale_type``:
+    the floats in which scales of activations are held and tables computed; ``scales`` names a
+    rule of opsets.scales, ``weights`` one of opsets.weights, ``rounding`` one of
+    opsets.rounding; ``add``, ``average_pool``, ``mean`` and ``slopes`` name forms of
+    opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is not
+    negative are stored ``as_others`` or ``unsigned``; their scales may be per_channel or are
+    per_tensor, and so are those of weights. Sums have ``accumulator_bits``; ``tables`` of 256
+    entries may be used or not, and hold levels rounded by ``table_rounding``; ``softmax``,
+    ``gelu`` and ``layernorm`` are what is computed of these. ``table_functions``,
+    ``table_quotient`` and ``hard_swish`` say how what tables hold is computed and divided by
+    its scale (opsets.table_rules). Where a tensor is stored anew at another scale,
+    ``rescaling`` is real arithmetic, or requantized by the elementwise multiplier.
+    ``alignment``: whose rules say which tensors share a range, unless a user says it
+    (qpasses.place.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's int8 kernels compute them
     exactly; without it they are those of the rule.
@@ -67,6 +68,7 @@ class Target:
     word_multiplier_bits: int | None = None
     byte_ops: Sequence[str] = ()
     add: str = "one_rounding"
+    word_add: str | None = None
     average_pool: str = "requantized"
     mean: str = "requantized"
     slopes: str = "multipliers"
@@ -102,6 +104,8 @@ class Target:
                 self._check_width(rule, f"{name}_bits")
             elif getattr(self, f"{name}_bits") is not None:
                 raise UsageError(f"{name}_bits is given without {name}, its rule")
+        if self.word_add is not None:
+            self._check_known("word_add", ADD_FORMS)
         self._check_byte_ops()
         self._check_whole("accumulator_bits", range(16, 65))
         for name in ("fast_kernels", "tables"):
@@ -164,6 +168,10 @@ class Target:
         """
         shifts = self.min_shift, self.max_shift
         return self._derived(scale, self.multiplier, self.multiplier_bits, shifts)
+
+    def add_form(self, has_words: bool) -> str:
+        """The form of a sum, whether an end of it has 16 bits or none."""
+        return self.word_add or self.add if has_words else self.add
 
     @property
     def seeks_real_sums(self) -> bool:

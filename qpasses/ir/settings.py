@@ -21,6 +21,9 @@ from qpasses.ir.tensor_types import asks_for_words
 LEAST_STREAM_BITS = 12
 """Of multipliers that share a shift, for sums of 8 and 16 bits."""
 
+MOST_LEFT = 15
+"""Codes of 16 bits leave 32 where they are shifted farther."""
+
 WIDE_RESCALE_BITS = 15
 """RESCALE of int48 multiplies by no more, without the sign."""
 
@@ -102,14 +105,15 @@ class Settings(GraphOptions):
             )
         if self.residual_type != "int16":
             return
-        if LEFT_SHIFTS.get(self.target.add) and not takes_words(self.target):
+        form = self.target.add_form(has_words=True)
+        if LEFT_SHIFTS.get(form, 0) > MOST_LEFT:
             raise UsageError(
                 f"residual_type 'int16' (--residual-type) with target {self.target.name!r}, "
-                f"whose sums ({self.target.add}) shift operands out of 32 bits: leave the "
+                f"whose sums ({form}) shift operands out of 32 bits: leave the "
                 "option away, or take another target"
             )
         bits = self.target.elementwise_bits or self.target.multiplier_bits
-        if self.target.add == "one_rounding" and bits < LEAST_STREAM_BITS:
+        if form == "one_rounding" and bits < LEAST_STREAM_BITS:
             raise UsageError(
                 f"residual_type 'int16' (--residual-type) with target {self.target.name!r}: "
                 f"multipliers of {bits} bits are too few for operands of 8 and of 16 bits at "
@@ -151,7 +155,11 @@ class Settings(GraphOptions):
         does.
         """
         bits = self.target.word_multiplier_bits
-        return bits is not None and bits <= WIDE_RESCALE_BITS and self.target.rounding == "half_up"
+        return (
+            bits is not None
+            and bits <= WIDE_RESCALE_BITS
+            and self.target.rounding == "half_up"
+        )
 
     @property
     def channels_last(self) -> bool:

@@ -68,7 +68,7 @@ def _numbers(
     forms = {"GlobalAveragePool": target.average_pool, "ReduceMean": target.mean}
     form = forms.get(node.op, "requantized")
     is_wide = "int16" in (x.quantization.dtype, y.dtype)
-    if is_wide and not (form == "requantized" and is_usual(target) or takes_words(target)):
+    if is_wide and not ((form == "requantized" and is_usual(target)) or takes_words(target)):
         raise ScaleError(f"target {target.name!r} has none of 16 bits in this version")
     if form == "divided":
         return pool_numbers(x.quantization, y, count, reachable, target), DIVIDES

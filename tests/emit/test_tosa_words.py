@@ -1,4 +1,4 @@
-"""int16 as TOSA has it, in the extension for it: sums of int48, the integers of the reference."""
+"""int16 in the extension for it: sums of int48, the integers of the reference."""
 
 from pathlib import Path
 
@@ -57,7 +57,9 @@ def in_short(op, case):
         factors = given["a"].shape[-1], 1 << 15
     reach = int(np.prod([1 << 15, *factors])) + int(np.abs(given.get("bias", 0)).max())
     rng, channels = np.random.default_rng(reach), given["multiplier"].shape
-    tops = np.where(rng.random(channels) < 0.5, 1 << 14, rng.integers(1 << 14, 1 << 15, channels))
+    tops = np.where(
+        rng.random(channels) < 0.5, 1 << 14, rng.integers(1 << 14, 1 << 15, channels)
+    )
     given["multiplier"] = tops.astype(np.int32)
     given["shift"] = np.int32(reach.bit_length() - 3 + rng.integers(0, 3, channels))
     for zero in ("a_zero", "b_zero"):
@@ -208,5 +210,5 @@ def test_a_net_of_int16_gives_the_same_integers_in_the_reference_model(bodies):
     counts = program.operations
     wanted = {"conv2d": 2, "depthwise_conv2d": 1, "max_pool2d": 1, "avg_pool2d": 1}
     assert {op: counts[op] for op in wanted} == wanted
-    assert " = \"tosa.conv2d\"" in program.text and "i48" in program.text
+    assert ' = "tosa.conv2d"' in program.text and "i48" in program.text
     assert program.inputs[0].stored_as == "as stored"

@@ -129,7 +129,7 @@ def test_the_ends_of_multiplier_bits_are_accepted(target_file, bits):
 NAMED = {
     "multiplier": "nearest, quantize_multiplier, ",
     "elementwise": "nearest, quantize_multiplier, ",
-    "add": "one_rounding, shift_20, operands_rounded",
+    "add": "one_rounding, shift_20, shift_15, operands_rounded",
     "average_pool": "requantized, divided, reciprocal",
     "mean": "requantized, folded",
     "slopes": "multipliers, quantized, common_shift",

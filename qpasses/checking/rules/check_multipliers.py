@@ -63,7 +63,10 @@ def word_pairs(
             raise DifferenceError("its target multiplies 16 bits in another form")
     elif op in _MATRICES and reads_words:
         multiplier, shift = expected_pairs(op, scales, y, cells, target, of_words=True)
-        if any((reach * m >> s) + 1 >= 1 << 31 for m, s in zip(multiplier.tolist(), shift.tolist(), strict=True)):
+        if any(
+            (reach * m >> s) + 1 >= 1 << 31
+            for m, s in zip(multiplier.tolist(), shift.tolist(), strict=True)
+        ):
             raise DifferenceError("its scaled sums can leave int32")
         return multiplier, shift
     own = op not in _MATRICES and target.elementwise is not None

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 
 from opsets.realised import node_pair
-from opsets.target import Target
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
@@ -25,7 +24,9 @@ def int_rescaled_add(site: Site) -> Iterator[str]:
     yield from check_end(site, clamps_behind(site))
     a, b, y = yield from operands(site)
     has_words = "int16" in (a.dtype, b.dtype, y.dtype)
-    left, scales = _scales(a.scale, b.scale, y.scale, has_words, site.settings.target)
+    target = site.settings.target
+    form = (has_words and target.word_add) or target.add
+    left, scales = _scales(a.scale, b.scale, y.scale, form)
     yield from unlike("left_shift", site.given["left_shift"], np.array(left, np.int32))
     rounding = site.settings.target.rounding
     for name, scale in zip("aby", scales, strict=True):
@@ -56,12 +57,12 @@ def int_rescale(site: Site) -> Iterator[str]:
 
 
 def _scales(
-    a: float, b: float, y: float, has_words: bool, target: Target
+    a: float, b: float, y: float, form: str
 ) -> tuple[int, tuple[float, float, float | None]]:
     """The left shift, and by what a, b and their sum are multiplied; None: by nothing."""
-    if target.add == "operands_rounded":
+    if form == "operands_rounded":
         return 0, (a / y, b / y, None)
-    if target.add == "shift_20":
-        twice, left = 2 * max(a, b), 15 if has_words else 20
+    if form in ("shift_20", "shift_15"):
+        twice, left = 2 * max(a, b), int(form.removeprefix("shift_"))
         return left, (a / twice, b / twice, twice / (2**left * y))
     raise DifferenceError("its target rounds a sum once")

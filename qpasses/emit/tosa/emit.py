@@ -123,9 +123,9 @@ def emit_tosa(
     return TosaProgram(to.program, values, inputs, outputs)
 
 
-_OF_WORDS = frozenset({"IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul", "IntMaxPool"}) | {
-    "IntCountedAveragePool"
-}
+_OF_WORDS = frozenset(
+    {"IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul", "IntMaxPool"}
+) | {"IntCountedAveragePool"}
 """Ops that TOSA has for int16 in the extension of that name alone."""
 
 

@@ -62,7 +62,9 @@ def wide_rescale(
     if rounding != "half_up":
         return None
     sizes = given["multiplier"].size, given["shift"].size
-    numbers = (np.broadcast_to(given[n].reshape(-1), max(sizes)) for n in ("multiplier", "shift"))
+    numbers = (
+        np.broadcast_to(given[n].reshape(-1), max(sizes)) for n in ("multiplier", "shift")
+    )
     pairs = [_short(*map(int, pair)) for pair in zip(*numbers, strict=True)]
     reach = abs(reachable.farthest()[1])
     is_taken = (

@@ -114,7 +114,9 @@ class Lowering(Layouts[Value]):
                 f"tensor {name!r} is left in float, and TOSA's integer profile has none"
             )
         if element not in NUMPY:
-            raise ModelError(f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits")
+            raise ModelError(
+                f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits"
+            )
         return element
 
     def common_order(self, tensors: Sequence[Tensor]) -> Order:

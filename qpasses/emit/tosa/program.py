@@ -89,7 +89,11 @@ class Program:
 
     def zero_point(self, number: int, element: str) -> Value:
         """One number of this type."""
-        return self.wide_constant([number]) if element == WIDE else self.constant([number], NUMPY[element])
+        return (
+            self.wide_constant([number])
+            if element == WIDE
+            else self.constant([number], NUMPY[element])
+        )
 
     def sizes(self, sizes: Sequence[int]) -> Value:
         """Sizes, as operations that reshape or pad read them."""

@@ -136,7 +136,7 @@ def _ruled_add(
     target: Target,
     op: str,
 ) -> AddChoice:
-    pairs = ADD_FORMS["one_rounding"].numbers(a.scale, b.scale, y.scale, target, 0)
+    pairs = ADD_FORMS["one_rounding"].numbers(a.scale, b.scale, y.scale, target)
     shift = max(pairs[0][1], 1)
     first, second = (multiplier << (shift - pairs[0][1]) for multiplier, _ in pairs)
     if shift > LARGEST_SHIFT or max(first, second) >= 1 << 31:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from opsets.errors import UsageError
 from opsets.fixed_point import Int64
-from opsets.forms import ADD_FORMS, left_shift_of
+from opsets.forms import ADD_FORMS, LEFT_SHIFTS
 from opsets.multipliers import Pair, ScaleError
 from opsets.qpasses_v1 import OPS
 from opsets.realised import node_pair
@@ -25,10 +25,10 @@ def rescaled_numbers(
     Raises UsageError for scales that the target cannot express, and where no body computes
     what it asks for on all stored integers.
     """
-    left = left_shift_of(target.add, (a.dtype, b.dtype, y.dtype))
-    pairs = ADD_FORMS[target.add].numbers(a.scale, b.scale, y.scale, target, left)
+    form = target.add_form("int16" in (a.dtype, b.dtype, y.dtype))
+    pairs = ADD_FORMS[form].numbers(a.scale, b.scale, y.scale, target)
     pairs = [node_pair(pair, target.rounding) for pair in pairs]
-    of_a, of_b, of_y = [*pairs, KEPT][:3]
+    left, (of_a, of_b, of_y) = LEFT_SHIFTS[form], [*pairs, KEPT][:3]
     terms = [_term(x, left, pair, target) for x, pair in ((a, of_a), (b, of_b))]
     reach = sum(np.abs(each).max() for each in terms)
     check_unwrapped(np.array([-reach, reach]), of_y, target)
@@ -38,9 +38,7 @@ def rescaled_numbers(
     numbers = {name: np.array(value, np.int32) for name, value in found.items()}
     rounds = {"rounding": target.rounding}
     if not any(OPS["IntRescaledAdd"].fitting("portable", numbers, rounds)):
-        raise UsageError(
-            f"no body adds in the form {target.add} rounding as {target.rounding}"
-        )
+        raise UsageError(f"no body adds in the form {form} rounding as {target.rounding}")
     return numbers
 
 

@@ -26,7 +26,7 @@ def stream_multipliers(
     if target.rounding not in ROUNDINGS:
         raise UsageError(f"no sum is rounded once as {target.rounding!r}")
     (first, shift), (second, _) = ADD_FORMS["one_rounding"].numbers(
-        a.scale, b.scale, y.scale, target, 0
+        a.scale, b.scale, y.scale, target
     )
     left = max(1 - shift, 0)
     numbers = {"a_multiplier": first << left, "b_multiplier": second << left}

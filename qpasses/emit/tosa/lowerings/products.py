@@ -216,7 +216,9 @@ def int_mat_mul(to: Lowering, node: Node) -> None:
     if "i16" in (a.element, b.element):  # both are words then, which have no zero points
         if any(z for x, z in zip((a, b), zeros, strict=True) if x.element == "i16"):
             raise RefusedError("it multiplies 16-bit integers with a zero point")
-        a, b = (to.program.cast(to.levels(x, z), "i16") for x, z in zip((a, b), zeros, strict=True))
+        a, b = (
+            to.program.cast(to.levels(x, z), "i16") for x, z in zip((a, b), zeros, strict=True)
+        )
         zeros, element = [0, 0], WIDE
     leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     sides = []

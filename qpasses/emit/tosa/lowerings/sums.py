@@ -53,11 +53,12 @@ def int_mul(to: Lowering, node: Node) -> None:
     given, (a, b) = to.constants(node), operands(to, node)
     order = to.common_order([a, b])
     sides = [
-        _level(to, each, given[name], order)
-        for each, name in ((a, "a_zero"), (b, "b_zero"))
+        _level(to, each, given[name], order) for each, name in ((a, "a_zero"), (b, "b_zero"))
     ]
     product = to.program.multiply(*(each.int32() for each in sides))  # 2**30 at most
-    corners = [x * y for x in (sides[0].low, sides[0].high) for y in (sides[1].low, sides[1].high)]
+    corners = [
+        x * y for x in (sides[0].low, sides[0].high) for y in (sides[1].low, sides[1].high)
+    ]
     ends = (np.array([end], np.int64) for end in (min(corners), max(corners)))
     to.write(node.outputs[0], to.requantized(product, node, Interval(*ends)), order)
 
@@ -112,7 +113,7 @@ def _of_rescaled(to: Lowering, node: Node, sign: int) -> None:
 def _lifted(level: Wide, bits: int) -> Wide:
     """Levels times ``2**bits``; those that just fit int32 are shifted."""
     low, high = (end << bits for end in (level.low, level.high))
-    if bits and len(level.columns) == 1 and -(1 << 31) <= low and high < 1 << 31:
+    if bits and len(level.columns) == 1 and low >= -(1 << 31) and high < 1 << 31:
         return Wide.of(level.program, level.program.left_shift(level.some, bits), low, high)
     return level.times(1 << bits)
 
