@@ -75,7 +75,7 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
         reasons = [_refused(tensor, able, given, types) for tensor in tensors]
         if not any(map(able.is_read, tensors)):
             readers = sorted({node.op for t in tensors for node in t.outputs})
-            reasons.append(f"{', '.join(readers)} takes 8 bits")
+            reasons.append(f"{', '.join(readers)} takes 8 bits{able.of_target(*readers)}")
         found = {node.op for t in tensors for node in t.outputs} & LOCATING
         reasons += [f"{op} finds places among 8 bits alone" for op in sorted(found)]
         if reason := next(filter(None, reasons), ""):
@@ -121,7 +121,7 @@ class _Able:
 
     def __init__(self, chosen: Plan, settings: Settings) -> None:
         self._computing = {id(node) for node in chosen.computing}
-        self._integer, self._byte_ops = chosen.integer, settings.target.byte_ops
+        self._integer, self._target = chosen.integer, settings.target
         self._writing = {
             *(NORMS if settings.layernorm == "exact" else ()),
             *(["Softmax"] if settings.softmax == "table" else ()),
@@ -148,7 +148,12 @@ class _Able:
         is_able = self._looked_up.get(tensor.name, self._takes(node)) or (
             id(node) in self._computing and node.op in self._writing
         )
-        return "" if is_able else f"{node.op} writes no 16 bits"
+        return "" if is_able else f"{node.op} writes no 16 bits{self.of_target(node.op)}"
+
+    def of_target(self, *ops: str) -> str:
+        """For which target that is so, if its rules say it of one of the ``ops``."""
+        is_said = not {*ops}.isdisjoint(self._target.byte_ops)
+        return f" for target {self._target.name!r}" if is_said else ""
 
     def is_read(self, tensor: Tensor) -> bool:
         """Whether who reads ``tensor`` may read 16 bits: or the user does, or a float node."""
@@ -171,7 +176,7 @@ class _Able:
 
     def _takes(self, node: Node) -> bool:
         """Whether ``node`` takes 16 bits at any of its ends."""
-        if node.op in self._byte_ops:
+        if node.op in self._target.byte_ops:
             return False
         if id(node) in self._computing:
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
