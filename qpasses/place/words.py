@@ -113,7 +113,7 @@ def _refused(
         return "the model says itself how it is stored"
     if types.get(tensor.name) == BYTE:
         return f"{tensor.name!r}, which holds the same, is wanted in 8 bits"
-    return able.why_not_written(tensor)
+    return able.why_not_written(tensor) or able.why_not_read(tensor)
 
 
 class _Able:
@@ -134,11 +134,14 @@ class _Able:
             is_able = settings.target.tables and _is_one_table(nodes, settings)
             self._looked_up[end.name] = is_able
             (self._tables if is_able else self._others).update(map(id, nodes))
-        for node in chosen.computing:
-            if self._takes(node) and node.op == "Div":  # with what makes its divisor
-                nodes, _ = made_of(node.inputs[1], (), chosen.tensors)
-                inner = [] if node.inputs[1].name in chosen.tensors else nodes
-                self._tables.update(map(id, inner))
+        self._divisors = dict[str, Node]()
+        for node in chosen.computing:  # with what makes its divisor
+            if node.op == "Div" and node.inputs[1].name not in chosen.tensors:
+                inner, source = made_of(node.inputs[1], (), chosen.tensors)
+                if self._takes(node):
+                    self._tables.update(map(id, inner))
+                elif source is not None:
+                    self._divisors[source.name] = node
 
     def why_not_written(self, tensor: Tensor) -> str:
         """Why what writes ``tensor`` writes no 16 bits, or nothing."""
@@ -154,6 +157,11 @@ class _Able:
         """For which target that is so, if its rules say it of one of the ``ops``."""
         is_said = not {*ops}.isdisjoint(self._target.byte_ops)
         return f" for target {self._target.name!r}" if is_said else ""
+
+    def why_not_read(self, tensor: Tensor) -> str:
+        """Why no reader of ``tensor`` may have another copy of it in 8 bits, or nothing."""
+        node = self._divisors.get(tensor.name)
+        return f"{node.op} takes 8 bits{self.of_target(node.op)}" if node is not None else ""
 
     def is_read(self, tensor: Tensor) -> bool:
         """Whether who reads ``tensor`` may read 16 bits: or the user does, or a float node."""

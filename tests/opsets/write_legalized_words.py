@@ -64,7 +64,7 @@ def legalized(model):
 
 
 def rescales(text):
-    """Of each RESCALE in order: whether its input was shifted, scale32, multipliers, shifts."""
+    """Of each RESCALE: whether its input was shifted, scale32, multipliers, shifts."""
     constants = {
         name: [int(each) for each in re.findall(r"-?\d+", values)]
         for name, values in re.findall(
@@ -106,7 +106,7 @@ def layers(random):
 
 
 def sums(name, random):
-    """Sums and products of two tensors of int16: each operand's RESCALE, and the last one's."""
+    """Sums and products of two tensors of int16: the RESCALE of each operand, and the last."""
     words = schema.TensorType.INT16
     for _ in range(EACH):
         a, b, y = (np.float32(10 ** random.uniform(-6, -3)) for _ in range(3))
