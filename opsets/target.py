@@ -33,10 +33,10 @@ class Target:
     left; ``elementwise`` and ``elementwise_bits`` are those of Add, Mul, pools and slopes,
     where they differ; ``word_multiplier`` and ``word_multiplier_bits`` those of sums of
     products that read 16 bits, whose levels fit int32, and ``word_add`` is the form of Add
-    with 16 bits, where they differ. ``byte_ops`` compute with 8 bits alone. ``scale_type``:
-    the floats in which scales of activations are held and tables computed; ``scales`` names a
-    rule of opsets.scales, ``weights`` one of opsets.weights, ``rounding`` one of
-    opsets.rounding; ``add``, ``average_pool``, ``mean`` and ``slopes`` name forms of
+    with 16 bits, where they differ. ``byte_ops`` compute two tensors of 8 bits alone.
+    ``scale_type``: the floats in which scales of activations are held and tables computed;
+    ``scales`` names a rule of opsets.scales, ``weights`` one of opsets.weights, ``rounding``
+    one of opsets.rounding; ``add``, ``average_pool``, ``mean`` and ``slopes`` name forms of
     opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is not
     negative are stored ``as_others`` or ``unsigned``; their scales may be per_channel or are
     per_tensor, and so are those of weights. Sums have ``accumulator_bits``; ``tables`` of 256

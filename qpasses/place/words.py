@@ -184,9 +184,9 @@ class _Able:
 
     def _takes(self, node: Node) -> bool:
         """Whether ``node`` takes 16 bits at any of its ends."""
-        if node.op in self._target.byte_ops:
-            return False
         if id(node) in self._computing:
+            if node.op in self._target.byte_ops:
+                return False
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
         if id(node) in self._others:  # inside of a chain that takes bytes alone
             return False

@@ -162,7 +162,7 @@ def _of_words(target: Target) -> Iterator[Row]:
     kind = "as add" if target.word_add is None else form
     yield "word_add", kind, f"Add and Sub with 16 bits: {ADD_FORMS[form].formula}"
     shown = ", ".join(target.byte_ops) or "none"
-    yield "byte_ops", shown, "ops whose tensors keep 8 bits, whatever others have"
+    yield "byte_ops", shown, "ops of two tensors that take 8 bits, whatever other ops have"
 
 
 def _multiplier(name: str, rule: str, bits: int) -> Row:
