@@ -41,7 +41,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 """What is measured, and how it is quantized."""
 
 PROGRAMS: Sequence[OtherProgram] = ("tosa-reference", "iree")
-"""IREE has no int48, which sums of 16 bits are."""
+"""IREE is not run where tensors have 16 bits."""
 
 CALIBRATION = 20
 

@@ -3,13 +3,15 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from calibration import Session, input_specs, open_samples
+from opsets.errors import ModelError
 from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1 import OPS
-from qpasses import quantize, verify
+from qpasses import export, quantize, verify
 from qpasses.checking.beside import other_programs
 from qpasses.emit.tosa.emit import emit_tosa
 from qpasses.emit.tosa.profile import PRO_INT_8K
@@ -25,6 +27,7 @@ from tests.emit.test_tosa_ops import (
     drawn,
     stored_at_random,
 )
+from tests.support.commands import run
 from tests.support.op_cases import CASES, Case
 from tests.support.op_edges import edges_of
 from tests.support.small_models import model, numbers
@@ -205,10 +208,69 @@ def differing(net, feeds, integer):
 def test_a_net_of_int16_gives_the_same_integers_in_the_reference_model(bodies):
     net, feeds, found = made(BLOCK, bodies=bodies)
     program = emit_tosa(read_integer_model(found.model, "m").graph)
-    assert program.program.profile.extensions == ("int16",)
+    assert program.extensions == ("int16",)
     assert differing(net, feeds, found.model) == 0
     counts = program.operations
     wanted = {"conv2d": 2, "depthwise_conv2d": 1, "max_pool2d": 1, "avg_pool2d": 1}
     assert {op: counts[op] for op in wanted} == wanted
     assert ' = "tosa.conv2d"' in program.text and "i48" in program.text
     assert program.inputs[0].stored_as == "as stored"
+
+
+def test_export_says_that_it_needs_the_extension(tmp_path):
+    _, _, found = made("y = Conv (x, k)")
+    onnx.save(found.model, tmp_path / "m.onnx")
+    ended = run("export", tmp_path / "m.onnx", "--check")
+    assert ended.code == 0 and "needs TOSA's extension int16\n" in ended.out
+    assert "input 0: x, 1x4x8x8, as stored" in ended.out
+    _, _, found = made("y = Conv (x, k)", tensor_types=[])
+    onnx.save(found.model, tmp_path / "m.onnx")
+    assert "extension" not in run("export", tmp_path / "m.onnx", "--check").out
+
+
+@pytest.mark.parametrize("target", ["onnx", "exact"])
+def test_a_layer_of_another_target_whose_sums_leave_int32_is_refused_by_name(target):
+    wide = {"weight": 3 * np.ones((1200, 2), np.float32) + numbers(1200, 2)}
+    net = model(
+        "g (float[1, 1200] x) => (float[] y) { y = MatMul (x, weight) }", opset=18, **wide
+    )
+    feeds = [{"x": numbers(1, 1200, seed=k)} for k in range(4)]
+    options = {"tensor_types": ["x=int16"], "accuracy": "fast"}
+    found = quantize(net, feeds, target=target, **options)
+    with pytest.raises(
+        ModelError, match=r"node 'y' .*sums of 16-bit integers leave int32.*tosa"
+    ):
+        export(found.model)
+    assert export(quantize(net, feeds, target="tosa", **options).model).extensions == (
+        "int16",
+    )
+
+
+@needs_tools
+@pytest.mark.parametrize("target", ["onnx", "exact", "tosa"])
+def test_a_small_layer_of_any_target_is_the_same(target):
+    net, feeds, found = made("y = Conv (x, k, c)", target=target)
+    assert differing(net, feeds, found.model) == 0
+
+
+@needs_tools
+def test_best_is_written_as_tosa_and_gives_the_same_integers(tmp_path):
+    net, feeds, found = made(BLOCK, tensor_types=[], accuracy="best")
+    assert found.report["widths"]["tensors"]
+    assert differing(net, feeds, found.model) == 0
+    options = {"target": "tosa", "accuracy": "best", "emit": "tosa"}
+    written = quantize(net, feeds, output=tmp_path / "m.mlir", **options)
+    assert written.report["widths"]["tensors"] == found.report["widths"]["tensors"]
+    assert "i48" in (tmp_path / "m.mlir").read_text("utf-8")
+
+
+def test_targets_without_sums_of_16_bits_refuse_them(tmp_path):
+    net, feeds, _ = made("y = Conv (x, k)")
+    onnx.save(net, tmp_path / "m.onnx")
+    np.savez(tmp_path / "s.npz", x=np.concatenate([each["x"] for each in feeds]))
+    given = ["quantize", tmp_path / "m.onnx", "--data", tmp_path / "s.npz"]
+    given += ["-o", tmp_path / "o.onnx", "--target", "tflite"]
+    for asked in (["--accuracy", "best"], ["--min-sqnr", "30"], ["--tensor-types", "x=int16"]):
+        ended = run(*given, *asked)
+        assert ended.code == 2 and "'tflite', which has no sums of 16 bits" in ended.err
+        assert not (tmp_path / "o.onnx").exists()

@@ -71,6 +71,11 @@ class TosaProgram:
         return self.program.counts
 
     @property
+    def extensions(self) -> Sequence[str]:
+        """Those of TOSA that it needs beyond the integer profile: ``int16``."""
+        return self.program.profile.extensions
+
+    @property
     def transposes(self) -> int:
         """How many there are."""
         return self.operations.get("transpose", 0)
@@ -81,7 +86,8 @@ def emit_tosa(
 ) -> TosaProgram:
     """The integer ``graph`` as TOSA, without inputs that nothing reads.
 
-    ``all_tensors``: gives what nodes give, too. Inputs and outputs are stored integers: what
+    Where nodes multiply or pool int16 the profile has the extension for it. ``all_tensors``:
+    gives what nodes give, too. Inputs and outputs are stored integers: what
     quantizes at the edges stays with the caller. Raises ModelError for what TOSA cannot say,
     naming the node, UsageError for sizes that are free.
     """
