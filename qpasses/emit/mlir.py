@@ -50,7 +50,7 @@ def dense(values: NDArray[Any], listed: int = 0) -> str:
     return f'dense<"0x{_bytes(values).hex().upper()}"> : {kind}'
 
 
-def listed(values: NDArray[Any], element: str) -> str:
+def written_out(values: NDArray[Any], element: str) -> str:
     """An array of numbers as an attribute of this type."""
     return f"dense<{_nested(values, element)}> : {tensor(values.shape, element)}"
 

@@ -129,15 +129,16 @@ def emit_tosa(
     return TosaProgram(to.program, values, inputs, outputs)
 
 
-_OF_WORDS = frozenset(
-    {"IntConv", "IntConvPerChannel", "IntGemm", "IntMatMul", "IntMaxPool"}
-) | {"IntCountedAveragePool"}
-"""Ops that TOSA has for int16 in the extension of that name alone."""
+_OF_WORDS = frozenset({"IntConv", "IntGemm", "IntMatMul"}) | {
+    *("IntCountedAveragePool", "IntMaxPool"),
+}
+"""Ops that TOSA has of int16 in the extension of that name alone."""
 
 
 def _extended(profile: Profile, graph: Graph) -> Profile:
     """With the extension for int16 if some node needs it."""
-    read = (each for node in graph.nodes if node.op in _OF_WORDS for each in node.inputs)
+    nodes = (node for node in graph.nodes if node.op in _OF_WORDS)
+    read = (each for node in nodes for each in node.inputs[:3:2])  # x, or a and b
     return profile.with_words() if any(each.dtype == np.int16 for each in read) else profile
 
 

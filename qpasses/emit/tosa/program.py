@@ -282,7 +282,7 @@ class Program:
                 sizes = ", ".join(map(str, held))
                 yield f'_shape"() <{{values = dense<[{sizes}]> : tensor<{len(held)}xindex>}}>'
             elif value.element == WIDE:
-                yield f'"() <{{values = {mlir.listed(held, WIDE)}}}>'
+                yield f'"() <{{values = {mlir.written_out(held, WIDE)}}}>'
             elif held.nbytes < _LARGE or mlir.is_uniform(held):
                 yield f'"() <{{values = {mlir.dense(held)}}}>'
             else:
