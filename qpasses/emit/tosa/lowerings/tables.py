@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpasses.emit.tosa.equal_rescales import UNCHANGED
+from qpasses.emit.tosa.equal_rescales import LARGEST_SHIFT, UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.program import NUMPY, Value
 from qpasses.emit.tosa.wide import Wide, limbs_of
@@ -64,8 +64,8 @@ def lut_interpolated(to: Lowering, node: Node) -> None:
 def _of_lines(to: Lowering, node: Node, value: Value, low: int, high: int) -> Value:
     """Codes of what TABLE gives, which has seven bits more."""
     given, rounding = to.constants(node), node.attrs["rounding"]
-    if rounding == "half_up":
-        shift = given["shift"].reshape(-1).astype(np.int64) + 30
+    shift = given["shift"].reshape(-1).astype(np.int64) + 30
+    if rounding == "half_up" and shift[0] <= LARGEST_SHIFT:
         return to.ended(value, (np.array([1 << 30]), shift), given)
     level = Wide.of(to.program, value, low, high).rounded(int(given["shift"]), rounding)
     return to.ended(level.saturated(), UNCHANGED, given)
