@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -102,16 +103,25 @@ def _sum_rounded(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> 
     return requantize(a * a_multiplier + sign * b * b_multiplier, 1, shift, rounding)
 
 
-def _tflite_scales(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
+def _tflite_scales(a: float, b: float, y: float, target: Arithmetic, left: int) -> Pairs:
     twice = 2 * max(a, b)
-    scales = a / twice, b / twice, twice / ((1 << 20) * y)
+    scales = a / twice, b / twice, twice / ((1 << left) * y)
     return [target.elementwise_multiplier(each) for each in scales]
 
 
-def _shifted_by_20(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int) -> Int64:
+def _lifted(a: Int64, b: Int64, pairs: Pairs, rounding: str, sign: int, left: int) -> Int64:
     *operands, y_pair = pairs
-    total = _operands_rounded(a << 20, b << 20, operands, rounding, sign)
+    total = _operands_rounded(a << left, b << left, operands, rounding, sign)
     return requantize(total, *y_pair, rounding)
+
+
+def _shifted_by(left: int) -> AddForm:
+    return AddForm(
+        f"a << {left} and b << {left} are requantized by s_a / t and s_b / t, t = 2 * "
+        f"max(s_a, s_b); their sum by t / (2**{left} * s_y): three roundings",
+        partial(_tflite_scales, left=left),
+        partial(_lifted, left=left),
+    )
 
 
 def _each_scale(a: float, b: float, y: float, target: Arithmetic) -> Pairs:
@@ -129,12 +139,8 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
             _one_shift,
             _sum_rounded,
         ),
-        "shift_20": AddForm(
-            "a << 20 and b << 20 are requantized by s_a / t and s_b / t, t = 2 * max(s_a, "
-            "s_b); their sum by t / (2**20 * s_y): three roundings",
-            _tflite_scales,
-            _shifted_by_20,
-        ),
+        "shift_20": _shifted_by(20),
+        "shift_15": _shifted_by(15),
         "operands_rounded": AddForm(
             "a and b are requantized by s_a / s_y and s_b / s_y, then added: two roundings",
             _each_scale,
@@ -144,7 +150,9 @@ ADD_FORMS: Mapping[str, AddForm] = MappingProxyType(
 )
 
 
-LEFT_SHIFTS: Mapping[str, int] = MappingProxyType({"shift_20": 20, "operands_rounded": 0})
+LEFT_SHIFTS: Mapping[str, int] = MappingProxyType(
+    {"shift_20": 20, "shift_15": 15, "operands_rounded": 0}
+)
 """How far operands are shifted to the left before each is requantized, by form."""
 
 

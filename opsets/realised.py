@@ -1,6 +1,6 @@
 """Realised: which targets graphs can be made for, decided here and nowhere else."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import cast
 
@@ -83,7 +83,7 @@ def float_kernel(target: Target) -> Kernel | None:
 
 
 def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> Pair:
-    """``(multiplier, shift)`` of a node, by the rule of ``target``; see its two multipliers.
+    """``(multiplier, shift)`` of a node, by the rule of ``target``; see its multipliers.
 
     The rule nearest lets large scales saturate where its shifts are the usual ones. A scale
     that the rule does not take is 0 where no int32 accumulator notices it. Of one rounding the
@@ -97,6 +97,15 @@ def node_multiplier(scale: Scale, target: Target, elementwise: bool = False) -> 
         assert bits is not None, target.name
         return saturating_multiplier(scale, bits)
     derive = target.elementwise_multiplier if elementwise else target.scale_to_multiplier
+    return _on_node(scale, target, derive)
+
+
+def word_sum_multiplier(scale: Scale, target: Target) -> Pair:
+    """The same of sums of products that read 16 bits, where the target has a rule for them."""
+    return _on_node(scale, target, target.word_sum_multiplier)
+
+
+def _on_node(scale: Scale, target: Target, derive: Callable[[Scale], Pair]) -> Pair:
     rounding = node_rounding(target)
     try:
         multiplier, shift = derive(scale)
@@ -138,14 +147,13 @@ def _shifts_as_usual(target: Target) -> bool:
 def takes_words(target: Target) -> bool:
     """Whether its multipliers fit sums of codes of 16 bits, which are rounded once."""
     is_nearest = target.multiplier == "nearest" and _shifts_as_usual(target)
-    return is_nearest and target.rounding in ROUNDINGS
+    has_rule = target.word_multiplier is not None
+    return (is_nearest or has_rule) and target.rounding in ROUNDINGS
 
 
 def has_wide_tables(target: Target) -> bool:
-    """Whether its tables of 16 bits follow its rules for those of 8; TFLite's and TOSA's have
-    a form of their own, which no pass follows yet.
-    """
-    return target.tables and not LEFT_SHIFTS.get(target.add)
+    """Whether it has tables of 16 bits; TFLite's have a form that no pass follows yet."""
+    return target.tables and (takes_words(target) or not LEFT_SHIFTS.get(target.add))
 
 
 def searched(target: Target) -> bool:

@@ -1,7 +1,7 @@
 """Targets: data files that name the integer rules of the machine a graph is made for."""
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from importlib import resources
@@ -31,19 +31,22 @@ class Target:
     ``multiplier`` names a rule of opsets.multipliers and ``multiplier_bits`` its width without
     the sign, with total right shifts from ``min_shift`` to ``max_shift``, negative to the
     left; ``elementwise`` and ``elementwise_bits`` are those of Add, Mul, pools and slopes,
-    where they differ. ``scale_type``: the floats in which scales of activations are held and
-    tables computed; ``scales`` names a rule of opsets.scales, ``weights`` one of
-    opsets.weights, ``rounding`` one of opsets.rounding; ``add``, ``average_pool``, ``mean``
-    and ``slopes`` name forms of opsets.forms. ``activations`` are asymmetric or symmetric;
-    those whose minimum is not negative are stored ``as_others`` or ``unsigned``; their scales
-    may be per_channel or are per_tensor, and so are those of weights. Sums have
-    ``accumulator_bits``; ``tables`` of 256 entries may be used or not, and hold levels rounded
-    by ``table_rounding``; ``softmax``, ``gelu`` and ``layernorm`` are what is computed of
-    these. ``table_functions``, ``table_quotient`` and ``hard_swish`` say how what tables hold
-    is computed and divided by its scale (opsets.table_rules). Where a tensor is stored anew at
-    another scale, ``rescaling`` is real arithmetic, or requantized by the elementwise
-    multiplier. ``alignment``: whose rules say which tensors share a range, unless a user says
-    it (qpasses.place.alignment).
+    where they differ; ``word_multiplier`` and ``word_multiplier_bits`` those of sums of
+    products that read 16 bits, whose levels fit int32, and ``word_add`` is the form of Add
+    with 16 bits, where they differ. ``byte_ops`` compute two tensors of 8 bits alone.
+    ``scale_type``: the floats in which scales of activations are held and tables computed;
+    ``scales`` names a rule of opsets.scales, ``weights`` one of opsets.weights, ``rounding``
+    one of opsets.rounding; ``add``, ``average_pool``, ``mean`` and ``slopes`` name forms of
+    opsets.forms. ``activations`` are asymmetric or symmetric; those whose minimum is not
+    negative are stored ``as_others`` or ``unsigned``; their scales may be per_channel or are
+    per_tensor, and so are those of weights. Sums have ``accumulator_bits``; ``tables`` of 256
+    entries may be used or not, and hold levels rounded by ``table_rounding``; ``softmax``,
+    ``gelu`` and ``layernorm`` are what is computed of these. ``table_functions``,
+    ``table_quotient`` and ``hard_swish`` say how what tables hold is computed and divided by
+    its scale (opsets.table_rules). Where a tensor is stored anew at another scale,
+    ``rescaling`` is real arithmetic, or requantized by the elementwise multiplier.
+    ``alignment``: whose rules say which tensors share a range, unless a user says it
+    (qpasses.place.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's int8 kernels compute them
     exactly; without it they are those of the rule.
@@ -61,7 +64,11 @@ class Target:
     scales: str = "exact"
     elementwise: str | None = None
     elementwise_bits: int | None = None
+    word_multiplier: str | None = None
+    word_multiplier_bits: int | None = None
+    byte_ops: Sequence[str] = ()
     add: str = "one_rounding"
+    word_add: str | None = None
     average_pool: str = "requantized"
     mean: str = "requantized"
     slopes: str = "multipliers"
@@ -91,11 +98,15 @@ class Target:
             self._check_known(name, known)
         self._check_width(self.multiplier, "multiplier_bits")
         self._check_shifts()
-        if self.elementwise is not None:
-            self._check_known("elementwise", MULTIPLIERS)
-            self._check_width(self.elementwise, "elementwise_bits")
-        elif self.elementwise_bits is not None:
-            raise UsageError("elementwise_bits is given without elementwise, its rule")
+        for name in ("elementwise", "word_multiplier"):
+            if (rule := getattr(self, name)) is not None:
+                self._check_known(name, MULTIPLIERS)
+                self._check_width(rule, f"{name}_bits")
+            elif getattr(self, f"{name}_bits") is not None:
+                raise UsageError(f"{name}_bits is given without {name}, its rule")
+        if self.word_add is not None:
+            self._check_known("word_add", ADD_FORMS)
+        self._check_byte_ops()
         self._check_whole("accumulator_bits", range(16, 65))
         for name in ("fast_kernels", "tables"):
             if not isinstance(getattr(self, name), bool):
@@ -110,6 +121,12 @@ class Target:
         given = getattr(self, name)
         if type(given) is not int or given not in known:
             raise UsageError(f"{name} must be {_named(known)}{whose}, got {given!r}")
+
+    def _check_byte_ops(self) -> None:
+        given = self.byte_ops
+        if not isinstance(given, list | tuple) or any(type(op) is not str for op in given):
+            raise UsageError(f"byte_ops must be a list of names of ops, got {given!r}")
+        object.__setattr__(self, "byte_ops", tuple(given))
 
     def _check_width(self, rule: str, name: str) -> None:
         whose = "" if rule == "nearest" else f" with {rule!r}"
@@ -152,6 +169,10 @@ class Target:
         shifts = self.min_shift, self.max_shift
         return self._derived(scale, self.multiplier, self.multiplier_bits, shifts)
 
+    def add_form(self, has_words: bool) -> str:
+        """The form of a sum, whether an end of it has 16 bits or none."""
+        return self.word_add or self.add if has_words else self.add
+
     @property
     def seeks_real_sums(self) -> bool:
         """Whether a neighbour of the nearest multiplier may do for it: of 31 bits, where it
@@ -165,6 +186,13 @@ class Target:
             return self.scale_to_multiplier(scale)
         shifts = MULTIPLIERS[self.elementwise].shifts
         return self._derived(scale, self.elementwise, self.elementwise_bits, shifts)
+
+    def word_sum_multiplier(self, scale: Scale) -> Pair:
+        """The same for a sum of products that reads 16 bits."""
+        if self.word_multiplier is None or self.word_multiplier_bits is None:
+            return self.scale_to_multiplier(scale)
+        shifts = MULTIPLIERS[self.word_multiplier].shifts
+        return self._derived(scale, self.word_multiplier, self.word_multiplier_bits, shifts)
 
     def _derived(self, scale: Scale, rule: str, bits: int, shifts: tuple[int, int]) -> Pair:
         _check_scale(scale)

@@ -45,6 +45,8 @@ def _show_program(made: "TosaProgram") -> None:
     shown = ", ".join(f"{count} {op}" for op, count in sorted(made.operations.items()))
     count = sum(made.operations.values())
     click.echo(f"{count} operations, {made.transposes} of them transposes: {shown}")
+    if made.extensions:
+        click.echo(f"needs TOSA's extension {', '.join(made.extensions)}")
     for kind, ends in (("input", made.inputs), ("output", made.outputs)):
         for place, end in enumerate(ends):
             shape = "x".join(map(str, end.shape))

@@ -50,6 +50,11 @@ def dense(values: NDArray[Any], listed: int = 0) -> str:
     return f'dense<"0x{_bytes(values).hex().upper()}"> : {kind}'
 
 
+def written_out(values: NDArray[Any], element: str) -> str:
+    """An array of numbers as an attribute of this type."""
+    return f"dense<{_nested(values, element)}> : {tensor(values.shape, element)}"
+
+
 def is_uniform(values: NDArray[Any]) -> bool:
     """Whether all elements have the same bytes."""
     raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(values.size, -1)

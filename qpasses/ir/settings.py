@@ -21,6 +21,12 @@ from qpasses.ir.tensor_types import asks_for_words
 LEAST_STREAM_BITS = 12
 """Of multipliers that share a shift, for sums of 8 and 16 bits."""
 
+MOST_LEFT = 15
+"""Codes of 16 bits leave 32 where they are shifted farther."""
+
+WIDE_RESCALE_BITS = 15
+"""RESCALE of int48 multiplies by no more, without the sign."""
+
 _FIRST = (
     *("target", "bodies", "activation_type", "activation_bits", "narrow_range"),
     *("residual_type", "weight_type", "per_channel", "symmetric", "activation_form"),
@@ -91,21 +97,23 @@ class Settings(GraphOptions):
                 f"{asked[0]} with target {self.target.name!r}, which has no sums of 16 bits: "
                 "leave the option away, or take another target"
             )
-        if self.accuracy == "best" and self.emit == "tosa":
+        if self.accuracy == "best" and self.emit == "tosa" and not self.has_wide_rescales:
             raise UsageError(
-                "accuracy 'best' (--accuracy) with emit 'tosa' (--emit), which has no sums of "
-                "16 bits in this version: leave one of them away"
+                "accuracy 'best' (--accuracy) with emit 'tosa' (--emit) and target "
+                f"{self.target.name!r}, whose sums of 16 bits RESCALE does not scale: leave "
+                "one of them away, or take target 'tosa'"
             )
         if self.residual_type != "int16":
             return
-        if LEFT_SHIFTS.get(self.target.add):
+        form = self.target.add_form(has_words=True)
+        if LEFT_SHIFTS.get(form, 0) > MOST_LEFT:
             raise UsageError(
                 f"residual_type 'int16' (--residual-type) with target {self.target.name!r}, "
-                f"whose sums ({self.target.add}) shift operands out of 32 bits: leave the "
+                f"whose sums ({form}) shift operands out of 32 bits: leave the "
                 "option away, or take another target"
             )
         bits = self.target.elementwise_bits or self.target.multiplier_bits
-        if self.target.add == "one_rounding" and bits < LEAST_STREAM_BITS:
+        if form == "one_rounding" and bits < LEAST_STREAM_BITS:
             raise UsageError(
                 f"residual_type 'int16' (--residual-type) with target {self.target.name!r}: "
                 f"multipliers of {bits} bits are too few for operands of 8 and of 16 bits at "
@@ -140,6 +148,18 @@ class Settings(GraphOptions):
     def has_words(self) -> bool:
         """Whether tensors may have 16 bits."""
         return self.residual_type == "int16" or asks_for_words(self.tensor_types)
+
+    @property
+    def has_wide_rescales(self) -> bool:
+        """Whether sums of 16 bits have multipliers that TOSA's RESCALE takes, and round as it
+        does.
+        """
+        bits = self.target.word_multiplier_bits
+        return (
+            bits is not None
+            and bits <= WIDE_RESCALE_BITS
+            and self.target.rounding == "half_up"
+        )
 
     @property
     def channels_last(self) -> bool:

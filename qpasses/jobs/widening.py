@@ -81,7 +81,8 @@ def _widened(
     rounding = "second-order" if is_free else settings.weight_rounding
     is_best = asked.accuracy == "best"  # which goes on where a goal is met
     course = _Course(Goals() if is_best else goals, now)
-    while settings.emit != "tosa" and (wanted := course.wanted()) is not None:
+    is_able = settings.emit != "tosa" or settings.has_wide_rescales
+    while is_able and (wanted := course.wanted()) is not None:
         types = [*settings.tensor_types, *(f"{re.escape(name)}={WORD}" for name in wanted)]
         wide_job = with_settings(job, tensor_types=types, weight_rounding=rounding)
         course.take(_round(wide_job, scales, wanted))

@@ -47,6 +47,9 @@ class Numbers:
 MOST_COUNTED = 1 << 20
 """Up to so many cells, a reciprocal gives what a division by them does."""
 
+MOST_COUNTED_WORDS = 1 << 13
+"""The same of cells of 16 bits."""
+
 _CELLS_ALONE = Numbers(2, 1, "half_away")
 """1, as a node has it."""
 
@@ -86,7 +89,7 @@ def counted_numbers(x: Quantization, y: Quantization, target: Target) -> Numbers
     2**(30 + k) / n, but by less than 2. So the product is farther from zero than the quotient,
     by less than 510 / 2**30, since a sum has at most 255 n levels: a tie goes away from zero,
     and nothing else, which is 1 / 2n from a tie at least, gets past one while n <=
-    MOST_COUNTED.
+    MOST_COUNTED. Of 16 bits the excess is 2**16 / 2**30 at most, and n <= MOST_COUNTED_WORDS.
 
     Raises ScaleError for two scales.
     """

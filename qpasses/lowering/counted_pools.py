@@ -10,7 +10,7 @@ from opsets.division import LARGEST_DIVISOR_IN_INT64
 from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_reduce import MOST_CELLS
-from opsets.realised import node_rounding
+from opsets.realised import node_rounding, takes_words
 from opsets.word_products import multiplier_bits
 from qpasses.evidence.prove_reductions import sums
 from qpasses.ir.graph import Graph, Node
@@ -19,6 +19,7 @@ from qpasses.ir.rewriting import Context, Declined, Outcome
 from qpasses.ir.windows import all_pads, geometry_of
 from qpasses.lowering.averages import (
     MOST_COUNTED,
+    MOST_COUNTED_WORDS,
     Numbers,
     counted_numbers,
     follows_shape,
@@ -39,7 +40,8 @@ def put_counted(
     attributes, cells = _attributes(node), prod(node.attrs["kernel_shape"])
     reachable = sums(cells, ends[0].zero_point, ends[0].dtype)
     form, is_wide = target.average_pool, "int16" in {each.dtype for each in ends}
-    if is_wide and form != "requantized":
+    is_able = form == "requantized" or (form == "reciprocal" and takes_words(target))
+    if is_wide and not is_able:
         return Declined(
             f"AveragePool: target {target.name!r} has none of 16 bits in this version"
         )
@@ -57,8 +59,9 @@ def put_counted(
                 f"AveragePool whose padding counts: target {target.name!r} "
                 "divides by cells alone"
             )
-        if form == "reciprocal" and cells > MOST_COUNTED:
-            return Declined(f"AveragePool of more than {MOST_COUNTED:,} cells")
+        most = MOST_COUNTED_WORDS if is_wide else MOST_COUNTED
+        if form == "reciprocal" and cells > most:
+            return Declined(f"AveragePool of more than {most:,} cells")
         try:
             numbers = counted_numbers(*ends, target)
         except ScaleError as error:

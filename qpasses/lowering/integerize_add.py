@@ -68,8 +68,8 @@ class IntegerizeAdd(Pass):
             op, numbers = _numbers(node.op, *meanings, bounds, context.target)
         except UsageError as error:
             return Declined(str(error))
-        once = context.target.add == "one_rounding"
         target = context.target
+        once = target.add_form("int16" in kinds) == "one_rounding"
         attributes = {"rounding": quotient_rounding(target) if once else target.rounding}
         inputs = [
             *with_zero(a, context),
@@ -95,9 +95,10 @@ def _numbers(
 
     Raises UsageError for what the target cannot express.
     """
-    if target.add != "one_rounding":
+    has_words = "int16" in (a.dtype, b.dtype, y.dtype)
+    if target.add_form(has_words) != "one_rounding":
         return f"IntRescaled{op}", rescaled_numbers(a, b, y, target)
-    if "int16" in (a.dtype, b.dtype, y.dtype):
+    if has_words:
         return f"Int{op}", stream_multipliers(a, b, y, target)
     choice = choose_add(a, b, y, bounds, target, f"Int{op}")
     names = "a_multiplier", "b_multiplier", "shift"

@@ -8,7 +8,7 @@ from opsets.division import LARGEST_DIVISOR_IN_INT64
 from opsets.fixed_point import saturating_multiplier
 from opsets.multipliers import ScaleError
 from opsets.qpasses_v1.int_reduce import DIVIDES, DOUBLE_MULTIPLIER, DOUBLE_SHIFTS, FOLDED
-from opsets.realised import node_rounding
+from opsets.realised import node_rounding, takes_words
 from opsets.target import Target
 from qpasses.evidence.prove_reductions import sums
 from qpasses.evidence.thresholds import Interval
@@ -67,9 +67,8 @@ def _numbers(
     target = context.target
     forms = {"GlobalAveragePool": target.average_pool, "ReduceMean": target.mean}
     form = forms.get(node.op, "requantized")
-    if "int16" in (x.quantization.dtype, y.dtype) and not (
-        form == "requantized" and is_usual(target)
-    ):
+    is_wide = "int16" in (x.quantization.dtype, y.dtype)
+    if is_wide and not ((form == "requantized" and is_usual(target)) or takes_words(target)):
         raise ScaleError(f"target {target.name!r} has none of 16 bits in this version")
     if form == "divided":
         return pool_numbers(x.quantization, y, count, reachable, target), DIVIDES
@@ -81,6 +80,8 @@ def _numbers(
         return sum_numbers(x.quantization, y, reachable, target), 0
     if not all(isinstance(x.tensor.shape[axis], int) for axis in axes):
         raise ScaleError(f"target {target.name!r} has another multiplier for each size")
+    if form == "reciprocal":
+        return pool_numbers(x.quantization, y, count, reachable, target), FOLDED
     return mean_numbers(x.quantization, y, count, reachable, target), FOLDED
 
 

@@ -134,7 +134,9 @@ def emit_requantized(
     if of_words:
         try:
             scales = _scales(op, acc, scales_of(y), target)
-            choice = word_multipliers(scales, acc.reachable, target, op not in MATRICES)
+            choice = word_multipliers(
+                scales, acc.reachable, target, op not in MATRICES, has_words(given, attributes)
+            )
         except UsageError as error:
             return Declined(f"{node.op}: {error}")
     else:

@@ -189,7 +189,7 @@ def _sort_computing(draft: _Draft, chain: Sequence[Node]) -> None:
         draft.followers.append([*chain])
         return
     draft.compute(chain)
-    if _ties_ends(node, draft.context.target):
+    if ties_ends(node, draft.context.target):
         draft.plan.ties.append((node.inputs[0].name, end.name))
     draft.touched.update(tensor.name for tensor in [*activations(node), end])
 
@@ -343,7 +343,7 @@ def _stands_alone(node: Node, settings: Settings) -> bool:
     return node.op in ("LeakyRelu", "PRelu") and by_itself
 
 
-def _ties_ends(node: Node, target: Target) -> bool:
+def ties_ends(node: Node, target: Target) -> bool:
     """Whether ``node`` is a pool to whose form input and output need one scale."""
     is_pool = node.op in ("AveragePool", "GlobalAveragePool")
     return is_pool and POOL_FORMS[target.average_pool].one_scale

@@ -22,7 +22,7 @@ from qpasses.ir.tensor_types import BYTE, WORD, types_of
 from qpasses.lowering.integerize_layer_norm import epsilon_of, row_of
 from qpasses.lowering.integerize_p_relu import MOST_WIDE_SLOPES
 from qpasses.lowering.numbers.norm_numbers import takes_words
-from qpasses.place.planning import Plan
+from qpasses.place.planning import Plan, ties_ends
 from qpasses.place.rescaling import Edge
 from qpasses.place.residuals import residual_streams, stored_end
 from qpasses.place.ties import Ties
@@ -71,14 +71,14 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     if not asked:
         return Words(frozenset(streams))
     able = _Able(chosen, settings)
-    groups = _groups(graph, chosen)
+    groups = _groups(graph, chosen, settings)
     refused, wanted = dict[str, str](), set[str]()
     for members in {id(groups[name]): groups[name] for name in asked}.values():
         tensors = [chosen.tensors[name] for name in members]
         reasons = [_refused(tensor, able, given, types) for tensor in tensors]
         if not any(map(able.is_read, tensors)):
             readers = sorted({node.op for t in tensors for node in t.outputs})
-            reasons.append(f"{', '.join(readers)} takes 8 bits")
+            reasons.append(f"{', '.join(readers)} takes 8 bits{able.of_target(*readers)}")
         found = {node.op for t in tensors for node in t.outputs} & LOCATING
         reasons += [f"{op} finds places among 8 bits alone" for op in sorted(found)]
         if reason := next(filter(None, reasons), ""):
@@ -88,9 +88,15 @@ def words_of(graph: Graph, chosen: Plan, settings: Settings, given: Container[st
     return Words(frozenset(streams - wanted), frozenset(wanted), refused)
 
 
-def _groups(graph: Graph, chosen: Plan) -> dict[str, list[str]]:
-    """By stored tensor, those that moving nodes make of it, or it of them, in order."""
+def _groups(graph: Graph, chosen: Plan, settings: Settings) -> dict[str, list[str]]:
+    """By stored tensor, those that moving nodes make of it, or it of them, in order.
+
+    So are both ends of a pool whose form has one scale.
+    """
     moved = Ties()
+    for node in chosen.computing:
+        if ties_ends(node, settings.target):
+            moved.tie(node.inputs[0].name, stored_end(node, chosen))
     for node in graph.nodes:
         if id(node) in chosen.integer and moves_words(node):
             names = [t.name for t in (*data_inputs(node), *results(graph, node))]
@@ -110,7 +116,7 @@ def _refused(
         return "the model says itself how it is stored"
     if types.get(tensor.name) == BYTE:
         return f"{tensor.name!r}, which holds the same, is wanted in 8 bits"
-    return able.why_not_written(tensor)
+    return able.why_not_written(tensor) or able.why_not_read(tensor)
 
 
 class _Able:
@@ -118,7 +124,7 @@ class _Able:
 
     def __init__(self, chosen: Plan, settings: Settings) -> None:
         self._computing = {id(node) for node in chosen.computing}
-        self._integer = chosen.integer
+        self._integer, self._target = chosen.integer, settings.target
         self._writing = NORMS if settings.layernorm == "exact" else frozenset[str]()
         self._softmax = settings.softmax
         self._ends = {stored_end(node, chosen): node for node in chosen.computing}
@@ -129,11 +135,14 @@ class _Able:
             is_able = _takes_words(nodes, settings)
             self._looked_up[end.name] = is_able
             (self._tables if is_able else self._others).update(map(id, nodes))
-        for node in chosen.computing:
-            if self._takes(node) and node.op == "Div":  # with what makes its divisor
-                nodes, _ = made_of(node.inputs[1], (), chosen.tensors)
-                inner = [] if node.inputs[1].name in chosen.tensors else nodes
-                self._tables.update(map(id, inner))
+        self._divisors = dict[str, Node]()
+        for node in chosen.computing:  # with what makes its divisor
+            if node.op == "Div" and node.inputs[1].name not in chosen.tensors:
+                inner, source = made_of(node.inputs[1], (), chosen.tensors)
+                if self._takes(node):
+                    self._tables.update(map(id, inner))
+                elif source is not None:
+                    self._divisors[source.name] = node
 
     def why_not_written(self, tensor: Tensor) -> str:
         """Why what writes ``tensor`` writes no 16 bits, or nothing."""
@@ -143,7 +152,17 @@ class _Able:
         is_able = self._looked_up.get(tensor.name, self._takes(node)) or (
             id(node) in self._computing and node.op in self._writing
         )
-        return "" if is_able else f"{node.op} writes no 16 bits"
+        return "" if is_able else f"{node.op} writes no 16 bits{self.of_target(node.op)}"
+
+    def of_target(self, *ops: str) -> str:
+        """For which target that is so, if its rules say it of one of the ``ops``."""
+        is_said = not {*ops}.isdisjoint(self._target.byte_ops)
+        return f" for target {self._target.name!r}" if is_said else ""
+
+    def why_not_read(self, tensor: Tensor) -> str:
+        """Why no reader of ``tensor`` may have another copy of it in 8 bits, or nothing."""
+        node = self._divisors.get(tensor.name)
+        return f"{node.op} takes 8 bits{self.of_target(node.op)}" if node is not None else ""
 
     def is_read(self, tensor: Tensor) -> bool:
         """Whether who reads ``tensor`` may read 16 bits: or the user does, or a float node."""
@@ -169,6 +188,8 @@ class _Able:
         if id(node) in self._computing:
             if node.op == "Softmax":
                 return self._softmax == "table"
+            if node.op in self._target.byte_ops:
+                return False
             return node.op in COMPUTING or (node.op in PAIRS and not pair_objection(node))
         if id(node) in self._others:  # inside of a chain that takes bytes alone
             return False

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS
+from opsets.realised import takes_words
 from opsets.rounding import ROUNDING_RULES
 from opsets.scales import SCALES
 from opsets.target import Target
@@ -131,6 +132,7 @@ def _rows(target: Target) -> Iterator[Row]:
     if target.elementwise is not None and target.elementwise_bits is not None:
         yield _multiplier("elementwise", target.elementwise, target.elementwise_bits)
     yield "add", target.add, f"Add and Sub: {ADD_FORMS[target.add].formula}"
+    yield from _of_words(target)
     product = "(a - a_zero) * (b - b_zero), requantized by s_a * s_b / s_y"
     yield "mul", "product", f"Mul: {product}"
     pool, mean = POOL_FORMS[target.average_pool], MEAN_FORMS[target.mean]
@@ -143,6 +145,24 @@ def _rows(target: Target) -> Iterator[Row]:
     yield "accumulator", f"{target.accumulator_bits} bits", "sums of products"
     for name, words in _WORDS.items():
         yield _worded(name, getattr(target, name), words)
+
+
+def _of_words(target: Target) -> Iterator[Row]:
+    """What is computed with 16 bits."""
+    shown, meaning = "none", "sums of products with 16 bits: there are none"
+    if target.word_multiplier is not None:
+        rule = MULTIPLIERS[target.word_multiplier]
+        shown = f"{target.word_multiplier}, {target.word_multiplier_bits} bits"
+        meaning = f"sums of products that read 16 bits: {rule.formula} ({rule.source})"
+    elif takes_words(target):
+        shown = "as multiplier"
+        meaning = "sums of products with 16 bits: of so few bits that products are exact"
+    yield "word_multiplier", shown, meaning
+    form = target.add_form(has_words=True)
+    kind = "as add" if target.word_add is None else form
+    yield "word_add", kind, f"Add and Sub with 16 bits: {ADD_FORMS[form].formula}"
+    shown = ", ".join(target.byte_ops) or "none"
+    yield "byte_ops", shown, "ops of two tensors that take 8 bits, whatever other ops have"
 
 
 def _multiplier(name: str, rule: str, bits: int) -> Row:

@@ -1,17 +1,19 @@
 """What becomes TOSA, and whether its reference model gives the integers of onnxruntime.
 
-`make tosa` runs the models of models/zoo.toml that are here, or MODEL, for two targets, on
-real samples, and asks of float models as people publish them whether they can be exported; it
-writes docs/tosa.json, of which `make docs` makes tables.
+`make tosa` runs the models of models/zoo.toml that are here, or MODEL, for two targets and,
+for TOSA's, with all tensors in 16 bits, on real samples, and asks of float models as people
+publish them whether they can be exported; it writes docs/tosa.json, of which `make docs` makes
+tables. `--kind KIND` measures that alone, and leaves the other figures as they are.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import onnx
 from rich.console import Console
@@ -31,9 +33,15 @@ from tests.bench.markdown import table
 
 FIGURES = ROOT / "docs" / "tosa.json"
 
-TARGETS = "onnx", "tosa"
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "onnx": {"target": "onnx"},
+    "tosa": {"target": "tosa"},
+    "tosa, 16 bits": {"target": "tosa", "tensor_types": [".*=int16"], "accuracy": "fast"},
+}
+"""What is measured, and how it is quantized."""
 
 PROGRAMS: Sequence[OtherProgram] = ("tosa-reference", "iree")
+"""IREE is not run where tensors have 16 bits."""
 
 CALIBRATION = 20
 
@@ -45,7 +53,9 @@ SLOW = 1.5
 
 @dataclass
 class Row:
-    """One model for one target; ``reason``: why it is not exported, or ``""``."""
+    """One model of one of ``KINDS``, its ``target``; ``reason``: why it is not exported, or
+    ``""``.
+    """
 
     model: str
     target: str
@@ -55,19 +65,24 @@ class Row:
     samples: int = 0
     elements: int = 0
     differences: int = 0
-    iree_differences: int = 0
+    iree_differences: int | None = 0
     seconds: float = 0.0
 
     def cells(self) -> list[str]:
         """Its line in a table."""
-        name = f"{self.model}, `{self.target}`"
+        target, comma, more = self.target.partition(",")
+        name = f"{self.model}, `{target}`{comma}{more}"
         if self.reason:
             return [name, self.reason, *[""] * 5]
         return [
             *(name, f"{self.operations}", f"{self.transposes}", f"{self.seconds:.2f}"),
             f"{self.elements:,} of {self.samples} samples",
-            *(f"{self.differences}", f"{self.iree_differences}"),
+            *(f"{self.differences}", f"{_known(self.iree_differences)}"),
         ]
+
+
+def _known(count: int | None) -> int | str:
+    return "-" if count is None else count
 
 
 def exported(integer: onnx.ModelProto, shapes: list[str]) -> tuple[str, float]:
@@ -80,9 +95,11 @@ def exported(integer: onnx.ModelProto, shapes: list[str]) -> tuple[str, float]:
     return "", perf_counter() - start
 
 
-def bench(entry: Entry, target: str) -> Row:
+def bench(entry: Entry, kind: str) -> Row:
     """Quantize, export, run."""
-    row = Row(entry.name, target)
+    row, how_made = Row(entry.name, kind), KINDS[kind]
+    has_words = "tensor_types" in how_made
+    row.iree_differences = None if has_words else 0
     specs = input_specs(onnx.load(entry.model))
     data, how = entry.calibration, entry.preprocessing
     shapes = [] if all(each.is_fixed for each in specs) else _sizes_of(entry)
@@ -90,8 +107,8 @@ def bench(entry: Entry, target: str) -> Row:
         *(entry.model, data),
         samples=CALIBRATION,
         preprocessing=how,
-        target=target,
         input_shape=shapes,
+        **how_made,
     ).model
     assert made is not None
     feeds = open_samples(data, specs, SAMPLES, how)
@@ -99,7 +116,7 @@ def bench(entry: Entry, target: str) -> Row:
     if row.reason:
         return row
     path, real = Path(entry.name), onnx.load(entry.model)
-    for name in PROGRAMS:
+    for name in PROGRAMS[:1] if has_words else PROGRAMS:
         runner, start = runner_of(name, PRO_INT_8K), perf_counter()
         if name == "tosa-reference":
             check_with(runner, made, path, real, feeds.spread(1), no_progress)
@@ -161,10 +178,21 @@ def published_table() -> str:
     return table(["model", "TOSA"], cells)
 
 
+def _put(rows: Sequence[Row], kind: str) -> None:
+    """Write the rows of one kind, each behind those of its model."""
+    shown = json.loads(FIGURES.read_text("utf-8"))
+    kept = [each for each in shown["zoo"] if each["target"] != kind]
+    names = list(dict.fromkeys(each["model"] for each in [*kept, *map(asdict, rows)]))
+    both = [*kept, *map(asdict, rows)]
+    shown["zoo"] = sorted(both, key=lambda each: names.index(each["model"]))
+    FIGURES.write_text(json.dumps(shown, indent=1) + "\n", "utf-8")
+
+
 def main() -> None:
     """``python -m tests.bench.tosa_programs [MODEL ...]``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", nargs="*")
+    parser.add_argument("--kind", choices=KINDS)
     asked = parser.parse_args()
     known = {each.name: each for each in entries() if each.present}
     if unknown := set(asked.model) - known.keys():
@@ -172,10 +200,12 @@ def main() -> None:
     chosen = [known[name] for name in asked.model or known]
     rows = []
     for entry in track(chosen, "models", transient=True):
-        for target in TARGETS:
-            rows.append(bench(entry, target))
+        for kind in [asked.kind] if asked.kind else KINDS:
+            rows.append(bench(entry, kind))
             Console(width=160).print("  ".join(rows[-1].cells()))
-    if not asked.model:
+    if asked.kind and not asked.model:
+        _put(rows, asked.kind)
+    elif not asked.model:
         found = {"zoo": rows, "published": list(others())}
         shown = {name: [asdict(row) for row in each] for name, each in found.items()}
         FIGURES.write_text(json.dumps(shown, indent=1) + "\n", "utf-8")

@@ -51,7 +51,13 @@ def test_show_leaves_no_rule_out(name):
     shown = {line.split()[0] for line in lines if line and not line.startswith(" ")}
     rules = {field.name for field in fields(Target)}
     elsewhere = {
-        *("name", "description", "multiplier_bits", "elementwise_bits"),
+        *(
+            "name",
+            "description",
+            "multiplier_bits",
+            "elementwise_bits",
+            "word_multiplier_bits",
+        ),
         *("min_shift", "max_shift", "accumulator_bits"),
     }
     if load_target(name).elementwise is None:

@@ -12,15 +12,21 @@ from opsets.qpasses_v1 import OPS
 from qpasses.checking.beside.tosa_tools import program
 from qpasses.emit.tosa.lowerings import LOWERINGS
 from qpasses.emit.tosa.profile import PRO_INT_8K
-from tests.support.small_ops import small_case
+from tests.support.small_ops import WORDS, small_case
 from tests.support.standard_nodes import STANDARD, standard_model
 from tests.support.tosa_nodes import emitted_program, model_of_nodes, needs_tools
 
 FOLDER = Path(__file__).parent / "tosa"
-every_op = pytest.mark.parametrize("name", LOWERINGS)
+WORDY = "_of_words"
+NAMES = [*LOWERINGS, *(f"{name}{WORDY}" for name in WORDS)]
+every_op = pytest.mark.parametrize("name", NAMES)
 
 
 def text_of(name):
+    op, comma, _ = name.partition(WORDY)
+    if comma:
+        case = small_case(op, of_words=True)
+        return emitted_program(model_of_nodes(OPS[op], {"node": case})).text
     if name in OPS:
         return emitted_program(model_of_nodes(OPS[name], {"node": small_case(name)})).text
     kind = next(iter(STANDARD[name]))
@@ -37,7 +43,7 @@ def test_the_text_of_a_node_is_what_its_file_shows(name, request):
 
 
 def test_each_file_is_of_an_op_that_has_a_form():
-    assert {path.name for path in FOLDER.iterdir()} == {f"{name}.mlir" for name in LOWERINGS}
+    assert {path.name for path in FOLDER.iterdir()} == {f"{name}.mlir" for name in NAMES}
 
 
 @needs_tools
@@ -47,7 +53,7 @@ def test_tosa_opt_accepts_every_file():
         [
             program("tosa-opt"),
             "--split-input-file",
-            f"--tosa-attach-target={PRO_INT_8K.as_target()}",
+            f"--tosa-attach-target={PRO_INT_8K.with_words().as_target()}",
             "--tosa-validate=strict-op-spec-alignment",
         ],
         input="// -----\n".join(texts),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx.numpy_helper import to_array
 
 import qpasses
 from opsets.errors import UsageError
@@ -129,7 +130,7 @@ def test_the_ends_of_multiplier_bits_are_accepted(target_file, bits):
 NAMED = {
     "multiplier": "nearest, quantize_multiplier, ",
     "elementwise": "nearest, quantize_multiplier, ",
-    "add": "one_rounding, shift_20, operands_rounded",
+    "add": "one_rounding, shift_20, shift_15, operands_rounded",
     "average_pool": "requantized, divided, reciprocal",
     "mean": "requantized, folded",
     "slopes": "multipliers, quantized, common_shift",
@@ -174,6 +175,11 @@ def test_an_unknown_name_of_a_rule_is_an_error_that_lists_the_known_ones(
             "elementwise_bits must be 1 to 31, got 0",
         ),
         ({"elementwise_bits": "8"}, "elementwise_bits is given without elementwise"),
+        ({"word_multiplier": '"tosa"'}, "word_multiplier_bits must be 15 or 31 with 'tosa'"),
+        ({"word_multiplier_bits": "8"}, "word_multiplier_bits is given without word_mul"),
+        ({"word_add": '"other"'}, "unknown word_add 'other': use one of one_rounding"),
+        ({"byte_ops": '"Div"'}, "byte_ops must be a list of names of ops, got 'Div'"),
+        ({"byte_ops": "[1]"}, "byte_ops must be a list of names of ops, got [1]"),
         ({"accumulator_bits": "8"}, "accumulator_bits must be 16 to 64, got 8"),
         ({"accumulator_bits": "32.0"}, "accumulator_bits must be 16 to 64, got 32.0"),
         ({"tables": "1"}, "tables must be true or false, got 1"),
@@ -317,6 +323,18 @@ def test_a_rule_of_multipliers_is_followed_without_fast_kernels_alone(target_fil
         qpasses.quantize(cnn(), pictures(), target=target_file(**rules))
     portable = target_file(**rules, fast_kernels="false")
     assert qpasses.quantize(cnn(), pictures(), target=portable).verdict == "ok"
+
+
+@pytest.mark.parametrize(("rule", "bits"), [("nearest", 12), ("quantize_multiplier", 31)])
+def test_a_rule_for_sums_of_16_bits_is_followed_and_judged(target_file, rule, bits):
+    rules = {"word_multiplier": f'"{rule}"', "word_multiplier_bits": str(bits)}
+    path = target_file(**rules, fast_kernels="false", rounding='"half_away"')
+    made = qpasses.quantize(cnn(), pictures(), target=path, tensor_types=[".*=int16"])
+    assert made.verdict == qpasses.verify(made.model, cnn(), pictures()).verdict == "ok"
+    numbers = {each.name: to_array(each) for each in made.model.graph.initializer}
+    convolutions = [node for node in made.model.graph.node if node.op_type == "IntConv"]
+    found = [numbers[node.input[5]] for node in convolutions]
+    assert found and all((each >> (bits - 1) == 1).all() for each in found)
 
 
 @pytest.mark.parametrize("name", target_names())

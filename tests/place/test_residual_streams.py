@@ -217,10 +217,20 @@ def test_16_bits_are_nearer_to_float():
     assert noise["int16"] < noise["activation"] / 4
 
 
-@pytest.mark.parametrize("name", ["tflite", "tflite-single", "tosa"])
+@pytest.mark.parametrize("name", ["tflite", "tflite-single"])
 def test_targets_that_shift_operands_out_of_32_bits_have_none(name):
     with pytest.raises(UsageError, match=r"--residual-type.*shift_20"):
         quantize(graph(PRE_NORM), feeds(), target=name, **INT16)
+
+
+def test_target_tosa_shifts_operands_by_as_much_as_32_bits_hold():
+    result = quantize(graph(PRE_NORM), feeds(), target="tosa", **INT16)
+    constants = {
+        each.name: numpy_helper.to_array(each) for each in result.model.graph.initializer
+    }
+    sums = [node for node in result.model.graph.node if node.op_type == "IntRescaledAdd"]
+    assert sums and {int(constants[node.input[4]]) for node in sums} == {15}
+    assert verify(result.model, graph(PRE_NORM), feeds()).verdict == result.verdict == "ok"
 
 
 def test_a_model_of_an_older_opset_is_raised_and_one_that_cannot_be_says_so(monkeypatch):

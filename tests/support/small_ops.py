@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from opsets.declaration import CLASSES
 from opsets.qpasses_v1 import OPS
 from tests.support.op_cases import Case
 
@@ -232,19 +233,51 @@ SMALL = {
         {"b": -50, "c": -2770, "one": -9, "fraction_bits": 14, **EVEN},
     ),
 }
+SMALL |= {
+    "IntExtreme": (X, {}, {"axes": [-1], "keepdims": 1, "which": "smallest"}),
+    "IntMaxPool": (
+        {"x": (1, 1, 3, 3)},
+        {},
+        {"kernel_shape": [2, 2], "pads": [0, 1, 0, 1], "strides": [1, 2], "dilations": [1, 1]},
+    ),
+    "IntPad": (X, {"fill": np.int16(7)}, {"pads": [0, 1, 1, 0], "mode": "constant"}),
+    "IntShuffle": (
+        {"x": (1, 4, 2, 3)},
+        {},
+        {"split": [0, 2, 2, 1, 2, 3], "perm": [0, 3, 4, 1, 5, 2], "joined": [0, 1, 4, 6]},
+    ),
+    "IntWhere": ({"condition": (3,), "a": (2, 3), "b": (3,)}, {}, {}),
+}
 SMALL["IntSub"], SMALL["IntRescaledSub"] = SMALL["IntAdd"], SMALL["IntRescaledAdd"]
 
 
-def small_case(name):
+WORD_ENDS = {"y_zero": np.int16(0), "y_min": np.int16(-32768), "y_max": np.int16(32767)}
+SHORT = {"multiplier": i32([24577]), "shift": i32([30])}
+WORDS = {
+    "IntConv": (
+        {"x": (1, 2, 3, 3)},
+        {**WEIGHTS, **SHORT, "x_zero": np.int16(0), **WORD_ENDS},
+        {"pads": [1, 1, 0, 0], "rounding": "half_up"},
+    ),
+    "IntMatMul": (
+        {"a": (2, 3), "b": (3, 2)},
+        {"a_zero": np.int16(0), "b_zero": np.int16(0), **SHORT, **WORD_ENDS},
+        {"inner": 3, "rounding": "half_up"},
+    ),
+}
+"""Products of 16 bits, with numbers of target tosa."""
+
+
+def small_case(name, of_words=False):
     """The node, its activations zeros."""
-    shapes, constants, attributes = SMALL[name]
+    shapes, constants, attributes = (WORDS if of_words else SMALL)[name]
     op = OPS[name]
+    types = {n: CLASSES.get(op.inputs[n].type, [op.inputs[n].type])[0] for n in shapes}
     lines = {"LutInterpolated": np.int16, "LutInterpolatedPerChannel": np.int16}
-    wide = {
-        "Requantize": np.int32,
-        **dict.fromkeys(("Lut16", "TableSoftmax16"), np.int16),
-        **lines,
-    }
-    data = {n: np.zeros(shape, wide.get(name, np.uint8)) for n, shape in shapes.items()}
+    wide = {"Requantize": np.int32, **lines}
+    wide |= dict.fromkeys(("Lut16", "TableSoftmax16"), np.int16)
+    if of_words:
+        wide = {name: np.int16}
+    data = {n: np.zeros(shape, wide.get(name, types[n])) for n, shape in shapes.items()}
     assert data.keys() | constants.keys() == {*op.inputs}, {*op.inputs} ^ {*data, *constants}
     return Case([np.asarray((data | constants)[n]) for n in op.inputs], attributes)

@@ -54,8 +54,8 @@ def model_of_nodes(op, cases, exact=None):
     return helper.make_model(graph, opset_imports=opset_imports(OPSET), ir_version=IR_VERSION)
 
 
-def emitted_program(model):
-    return emit_tosa(import_graph(model))
+def emitted_program(model, profile=PRO_INT_8K):
+    return emit_tosa(import_graph(model), profile=profile)
 
 
 def refusal(op, case):
@@ -94,16 +94,16 @@ def stored_as(array, end):
     whole = np.ascontiguousarray(array).reshape(end.shape)
     if end.unsigned:
         return whole.view(np.int8)
-    return whole.astype(np.int32) if whole.dtype == np.int64 else whole
+    return whole.astype(np.int32) if end.element == "i32" else whole
 
 
-def run_nodes(op, cases, folder):
+def run_nodes(op, cases, folder, profile=PRO_INT_8K):
     """(label, what the program gives, what the reference gives) for each of ``cases``.
 
     All of them are nodes of one program.
     """
     exact = [expected(op, case) for case in cases.values()]
-    running = Running(emitted_program(model_of_nodes(op, cases, exact)), folder)
+    running = Running(emitted_program(model_of_nodes(op, cases, exact), profile), folder)
     feed = {
         f"{name}_{place}": array
         for place, case in enumerate(cases.values())

@@ -220,7 +220,7 @@ def _as_bytes(values: NDArray[Any], end: End) -> NDArray[Any]:
         return whole.view(np.int8)
     if whole.dtype == np.int64 and not fits_int32(whole):
         raise ModelError(f"input {end.name!r} has numbers beyond int32, TOSA has none")
-    return whole.astype(np.int32) if whole.dtype in (np.int16, np.int64) else whole
+    return whole.astype(np.int32) if end.element == "i32" else whole
 
 
 def _from_bytes(values: NDArray[Any], end: End, like: NDArray[Any]) -> NDArray[Any]:

@@ -30,7 +30,7 @@ class ReferenceModel:
         source, made = place.with_suffix(".mlir"), place.with_suffix(".tosa")
         validated = place.with_suffix(".validated")
         write_together({source: program.content()})
-        target = f"--tosa-attach-target={self._profile.as_target()}"
+        target = f"--tosa-attach-target={program.program.profile.as_target()}"
         strict = "--tosa-validate=strict-op-spec-alignment"
         called(
             "tosa-opt does not validate the program",

@@ -19,7 +19,7 @@ import numpy as np
 
 from opsets.fixed_point import ROUNDINGS
 from opsets.qpasses_v1.int_reduce import DOUBLE_MULTIPLIER, DOUBLE_SHIFTS
-from opsets.realised import node_rounding
+from opsets.realised import node_rounding, takes_words
 from opsets.target import Target
 from qpasses.checking.arithmetic import nearest
 from qpasses.checking.meaning import (
@@ -69,7 +69,8 @@ def int_counted_average_pool(site: Site) -> Iterator[str]:
     x, y = site.operand(site.inputs["x"], node.inputs[0]), site.y
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]})
     is_wide, bits = "int16" in (x.dtype, y.dtype), target.multiplier_bits
-    if is_wide and target.average_pool != "requantized":
+    has_rule = target.average_pool == "reciprocal" and takes_words(target)
+    if is_wide and not (target.average_pool == "requantized" or has_rule):
         raise DifferenceError("its target has no pools of 16 bits")
     if is_wide:  # products with sums are integers that double holds
         bits = min(bits, _DOUBLE_BITS - _sum_bits(x, prod(expected["kernel_shape"])))
@@ -110,7 +111,8 @@ def _times_reciprocals(
     """
     if x != site.y:
         yield "its input and output are stored in different ways"
-    if prod(expected["kernel_shape"]) * 2 * 2 * 255 >= 1 << 30:
+    reach = 1 << 15 if x.dtype == "int16" else 255
+    if prod(expected["kernel_shape"]) * 2 * 2 * reach > 1 << 30:
         raise DifferenceError("it has more cells than a reciprocal divides by")
     yield from unlike_attributes(site.node.attrs, {**expected, "rounding": "half_away"})
     yield from _numbers(site, _to_the_right((1, 0), "half_away"))
@@ -265,8 +267,7 @@ def _pool(site: Site, cells: int, attributes: dict[str, Any]) -> Iterator[str]:
     rounding: str = node_rounding(target)
     pair = rule_pair(x.scale / site.y.scale / cells, target, elementwise=True)
     if target.average_pool == "reciprocal":
-        rounding, places = "half_up", math.ceil(math.log2(cells))
-        pair = (2**30 + 1) * 2**places // cells, 30 + places
+        rounding, pair = "half_up", _reciprocal(cells)
         if x != site.y:
             yield "its input and output are stored in different ways"
     yield from unlike_attributes(site.node.attrs, {**expected, "rounding": rounding})
@@ -275,6 +276,12 @@ def _pool(site: Site, cells: int, attributes: dict[str, Any]) -> Iterator[str]:
     if not reachable.fits_int32():
         raise DifferenceError("its accumulator can leave int32")
     yield from _numbers(site, _to_the_right(pair, rounding), (1,))
+
+
+def _reciprocal(cells: int) -> tuple[int, int]:
+    """TOSA's multiplier and shift for a mean of so many."""
+    places = math.ceil(math.log2(cells))
+    return (2**30 + 1) * 2**places // cells, 30 + places
 
 
 def sums_of(x: Quantization, cells: int) -> Interval:
@@ -298,23 +305,29 @@ def int_reduce(site: Site) -> Iterator[str]:
     cells = max(1, prod(sizes))
     yield from check_record(site, {"x": [x.scale], "y": [y.scale]}, cells)
     form = _form(node, target)
-    if "int16" in (x.dtype, y.dtype) and not (form == "requantized" and _is_usual(target)):
+    is_usual = form == "requantized" and _is_usual(target)
+    if "int16" in (x.dtype, y.dtype) and not (is_usual or takes_words(target)):
         raise DifferenceError("its target has no such sums of 16 bits")
     if form == "divided":
         yield from _divided(site, clamps, x, expected)
         return
     yield from unlike("x_zero", site.given["x_zero"], x.zero)
     yield from check_end(site, clamps)
-    if form == "requantized" and _is_usual(target):
+    rounding: str = node_rounding(target)
+    if is_usual:
         pair = _shortened(Fraction(x.scale) / Fraction(y.scale), mean, target)
     else:
         expected["mean"] = 2 * mean
         if mean and not all(isinstance(node.inputs[0].shape[axis], int) for axis in axes):
             raise DifferenceError("its target has a multiplier for each number of cells")
-        pair = _to_the_right(
-            _ruled(x.scale / y.scale, cells, mean, form, target), node_rounding(target)
-        )
-    expected["rounding"] = node_rounding(target)
+        if form == "reciprocal":
+            rounding, pair = "half_up", _reciprocal(cells)
+            if x != y:
+                yield "its input and output are stored in different ways"
+        else:
+            pair = _ruled(x.scale / y.scale, cells, mean, form, target)
+        pair = _to_the_right(pair, rounding)
+    expected["rounding"] = rounding
     yield from unlike_attributes(site.node.attrs, expected)
     yield from _numbers(site, pair)
 

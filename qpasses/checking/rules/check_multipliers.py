@@ -32,11 +32,12 @@ def expected_pairs(
     y: Sequence[float],
     cells: int,
     target: Target,
+    of_words: bool = False,
 ) -> tuple[Int64, Int64]:
     """Multiplier and shift of each channel. Raises DifferenceError where there are none."""
     channels = in_channels([*scales.values(), y])
     real = [_scale(op, each, one, cells, target) for *each, one in channels]
-    pairs = [expected_pair(each, target, op not in _MATRICES) for each in real]
+    pairs = [expected_pair(each, target, op not in _MATRICES, of_words) for each in real]
     multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
     return multiplier, shift
 
@@ -48,14 +49,26 @@ def word_pairs(
     cells: int,
     reach: int,
     target: Target,
+    reads_words: bool = True,
 ) -> tuple[Int64, Int64]:
     """The same of products with 16 bits, whose sums are ``reach`` in size at most.
 
     The nearest of so many bits, of those of the target, that no product with such a sum is
     beyond 2**53, but 16 at least; by a rule of its own, unless a product is beyond 2**62.
+    ``reads_words``: sums by the target's rule for these, if it has one, whose levels int32
+    holds.
     """
-    if target.multiplier in ("quantize_multiplier", "quantize_multiplier_single", "tosa"):
-        raise DifferenceError("its target multiplies 16 bits in another form")
+    if target.word_multiplier is None:
+        if target.multiplier in ("quantize_multiplier", "quantize_multiplier_single", "tosa"):
+            raise DifferenceError("its target multiplies 16 bits in another form")
+    elif op in _MATRICES and reads_words:
+        multiplier, shift = expected_pairs(op, scales, y, cells, target, of_words=True)
+        if any(
+            (reach * m >> s) + 1 >= 1 << 31
+            for m, s in zip(multiplier.tolist(), shift.tolist(), strict=True)
+        ):
+            raise DifferenceError("its scaled sums can leave int32")
+        return multiplier, shift
     own = op not in _MATRICES and target.elementwise is not None
     if target.multiplier != "nearest" or _shifts(target) != range(1, 62) or own:
         multiplier, shift = expected_pairs(op, scales, y, cells, target)
@@ -128,9 +141,11 @@ def _scale(
     return Fraction(float(total) / y / cells)
 
 
-def expected_pair(scale: Fraction, target: Target, elementwise: bool) -> tuple[int, int]:
+def expected_pair(
+    scale: Fraction, target: Target, elementwise: bool, of_words: bool = False
+) -> tuple[int, int]:
     """The pair on a node. Raises DifferenceError if there is none."""
-    multiplier, shift = rule_pair(scale, target, elementwise)
+    multiplier, shift = rule_pair(scale, target, elementwise, of_words)
     if target.rounding in _TWO_STEPS:
         return multiplier, shift
     if shift < 1:
@@ -144,17 +159,24 @@ def expected_pair(scale: Fraction, target: Target, elementwise: bool) -> tuple[i
 
 
 def rule_pair(
-    scale: Fraction | float, target: Target, elementwise: bool = False
+    scale: Fraction | float,
+    target: Target,
+    elementwise: bool = False,
+    of_words: bool = False,
 ) -> tuple[int, int]:
     """What the rule of the target gives, shifts to the left negative.
 
-    ``elementwise``: that of its own for pools, products and tables, if it has one. Raises
-    DifferenceError for what the target cannot express.
+    ``elementwise``: that of its own for pools, products and tables, if it has one;
+    ``of_words``: that for sums of products with 16 bits. Raises DifferenceError for what the
+    target cannot express.
     """
     scale, rule, bits = Fraction(scale), target.multiplier, target.multiplier_bits
     shifts = _shifts(target)
     if elementwise and target.elementwise is not None and target.elementwise_bits is not None:
         rule, bits = target.elementwise, target.elementwise_bits
+        shifts = _SHIFTS[rule]
+    if of_words and target.word_multiplier and target.word_multiplier_bits:
+        rule, bits = target.word_multiplier, target.word_multiplier_bits
         shifts = _SHIFTS[rule]
     if rule == "nearest" and shifts == range(1, 62) and scale >= Fraction(2) ** (bits - 2):
         return 1 << (bits - 1), 1

@@ -349,7 +349,9 @@ def check_requantized(
         if attributes["rounding"] in LAST_STEP:
             raise DifferenceError("its target rounds twice, which takes sums of 32 bits")
         reach = max(-int(reachable.low.min()), int(reachable.high.max()))
-        multiplier, shift = word_pairs(site.node.op, scales, y, cells, reach, target)
+        multiplier, shift = word_pairs(
+            site.node.op, scales, y, cells, reach, target, reads_words=_reads_words(site)
+        )
     elif target.fast_kernels:
         kernel = judged_kernel(site.node.op, _known(site), attributes, target)
         ratios = _ratios(scales, y, cells)
@@ -376,12 +378,16 @@ def check_requantized(
 
 def _sum_bits(site: Site) -> int:
     """How many bits the sums of a node may have: those of words are sums of two of int32."""
+    if not _reads_words(site):
+        return min(site.settings.target.accumulator_bits, 32)
+    return 62 if site.node.op == "IntMatMul" else 38
+
+
+def _reads_words(site: Site) -> bool:
     read = [
         each for name, each in site.given.items() if name in ("x_zero", "a_zero", "b_zero")
     ]
-    if all(each.dtype.itemsize == 1 for each in read):
-        return min(site.settings.target.accumulator_bits, 32)
-    return 62 if site.node.op == "IntMatMul" else 38
+    return any(each.dtype.itemsize > 1 for each in read)
 
 
 def _rests(site: Site) -> list[Fraction]:

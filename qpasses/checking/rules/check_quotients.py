@@ -24,6 +24,7 @@ from qpasses.ir.graph import Node, is_graph_output, producer
 from qpasses.ir.record import Quantization
 
 _OF_ONE_FUNCTION = ("Lut", "Lut16", "LutInterpolated")
+_OTHER_FORMS = ("quantize_multiplier", "quantize_multiplier_single", "tosa")
 _SHIFTS = range(1, 47)
 _LARGEST_IN_DOUBLE = 21
 
@@ -52,7 +53,9 @@ def int_div(site: Site) -> Iterator[str]:
 
 def _pair(scale: Fraction, target: Target) -> tuple[int, int]:
     """The nearest of the target's bits whose shift is 21 at most; or by a rule of its own."""
-    if target.multiplier in ("quantize_multiplier", "quantize_multiplier_single", "tosa"):
+    if "Div" in target.byte_ops:
+        raise DifferenceError("its target divides integers of 8 bits alone")
+    if target.word_multiplier is None and target.multiplier in _OTHER_FORMS:
         raise DifferenceError("its target multiplies 16 bits in another form")
     shifts = range(target.min_shift, target.max_shift + 1)
     if target.multiplier != "nearest" or shifts != range(1, 62) or target.elementwise:

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 
 from opsets.realised import node_pair
-from opsets.target import Target
 from qpasses.checking.meaning import (
     DifferenceError,
     Site,
@@ -24,7 +23,10 @@ def int_rescaled_add(site: Site) -> Iterator[str]:
     site.is_op(site.node.op.removeprefix("IntRescaled"))
     yield from check_end(site, clamps_behind(site))
     a, b, y = yield from operands(site)
-    left, scales = _scales(a.scale, b.scale, y.scale, site.settings.target)
+    has_words = "int16" in (a.dtype, b.dtype, y.dtype)
+    target = site.settings.target
+    form = (has_words and target.word_add) or target.add
+    left, scales = _scales(a.scale, b.scale, y.scale, form)
     yield from unlike("left_shift", site.given["left_shift"], np.array(left, np.int32))
     rounding = site.settings.target.rounding
     for name, scale in zip("aby", scales, strict=True):
@@ -55,12 +57,12 @@ def int_rescale(site: Site) -> Iterator[str]:
 
 
 def _scales(
-    a: float, b: float, y: float, target: Target
+    a: float, b: float, y: float, form: str
 ) -> tuple[int, tuple[float, float, float | None]]:
     """The left shift, and by what a, b and their sum are multiplied; None: by nothing."""
-    if target.add == "operands_rounded":
+    if form == "operands_rounded":
         return 0, (a / y, b / y, None)
-    if target.add == "shift_20":
-        twice = 2 * max(a, b)
-        return 20, (a / twice, b / twice, twice / (2**20 * y))
+    if form in ("shift_20", "shift_15"):
+        twice, left = 2 * max(a, b), int(form.removeprefix("shift_"))
+        return left, (a / twice, b / twice, twice / (2**left * y))
     raise DifferenceError("its target rounds a sum once")

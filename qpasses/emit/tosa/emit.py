@@ -10,9 +10,10 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from opsets.errors import ModelError, UsageError
+from qpasses.emit import mlir
 from qpasses.emit.layouts import in_order
 from qpasses.emit.tosa.equal_rescales import UNCHANGED, UnequalError
-from qpasses.emit.tosa.lowering import Lowering, element_of
+from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import LOWERINGS
 from qpasses.emit.tosa.profile import PRO_INT_8K, Profile
 from qpasses.emit.tosa.program import Program, RefusedError, Value
@@ -27,6 +28,7 @@ class End:
 
     ``tensor``: of the stored integers; ``name``: of the model's own input or output, which
     stands before or behind a node that quantizes. ``unsigned``: bytes stand for uint8.
+    ``element``: as the program has it.
     """
 
     name: str
@@ -34,13 +36,15 @@ class End:
     shape: tuple[int, ...]
     unsigned: bool
     dtype: np.dtype[Any]
+    element: str
 
     @property
     def stored_as(self) -> str:
         """What the program takes or gives for it."""
         if self.unsigned:
             return "uint8 as bytes of i8"
-        return "as stored" if self.dtype.itemsize in (1, 4) else f"{self.dtype} as i32"
+        is_kept = self.dtype.itemsize == 1 or self.element == mlir.ELEMENTS[self.dtype.name]
+        return "as stored" if is_kept else f"{self.dtype} as {self.element}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,11 @@ class TosaProgram:
         return self.program.counts
 
     @property
+    def extensions(self) -> Sequence[str]:
+        """Those of TOSA that it needs beyond the integer profile: ``int16``."""
+        return self.program.profile.extensions
+
+    @property
     def transposes(self) -> int:
         """How many there are."""
         return self.operations.get("transpose", 0)
@@ -77,11 +86,12 @@ def emit_tosa(
 ) -> TosaProgram:
     """The integer ``graph`` as TOSA, without inputs that nothing reads.
 
-    ``all_tensors``: gives what nodes give, too. Inputs and outputs are stored integers: what
+    Where nodes multiply or pool int16 the profile has the extension for it. ``all_tensors``:
+    gives what nodes give, too. Inputs and outputs are stored integers: what
     quantizes at the edges stays with the caller. Raises ModelError for what TOSA cannot say,
     naming the node, UsageError for sizes that are free.
     """
-    to = Lowering(program=Program(profile))
+    to = Lowering(program=Program(_extended(profile, graph)))
     used = [each for each in graph.inputs if each.outputs or is_graph_output(graph, each)]
     inputs = []
     for tensor in used:
@@ -114,8 +124,22 @@ def emit_tosa(
             value = to.program.add("identity", [value], value.shape, value.element)
         values.append(value)
         dtype = np.dtype(tensor.dtype)
-        outputs.append(End(name, str(tensor.name), value.shape, unsigned, dtype))
+        end = End(name, str(tensor.name), value.shape, unsigned, dtype, value.element)
+        outputs.append(end)
     return TosaProgram(to.program, values, inputs, outputs)
+
+
+_OF_WORDS = frozenset({"IntConv", "IntGemm", "IntMatMul"}) | {
+    *("IntCountedAveragePool", "IntMaxPool"),
+}
+"""Ops that TOSA has of int16 in the extension of that name alone."""
+
+
+def _extended(profile: Profile, graph: Graph) -> Profile:
+    """With the extension for int16 if some node needs it."""
+    nodes = (node for node in graph.nodes if node.op in _OF_WORDS)
+    read = (each for node in nodes for each in node.inputs[:3:2])  # x, or a and b
+    return profile.with_words() if any(each.dtype == np.int16 for each in read) else profile
 
 
 def _moved(to: Lowering, value: Any, *, unsigned_output: bool) -> Any:
@@ -146,12 +170,13 @@ def _argument(to: Lowering, name: str, tensor: Tensor, shape: tuple[int, ...]) -
         readers = [node for node in tensor.outputs if node.op not in _QUANTIZING]
         raise _left_in_float(readers[0]) if readers else RefusedError("it is given as float")
     to.program.where = name
-    value = to.program.argument(shape, element_of(dtype, name))
+    element = to.element_of(dtype, name)
+    value = to.program.argument(shape, element)
     unsigned = dtype == np.uint8
     if unsigned:
         value = _moved(to, value, unsigned_output=False)
     to.write(tensor, value, in_order(len(shape)))
-    return End(name, str(tensor.name), shape, unsigned, dtype)
+    return End(name, str(tensor.name), shape, unsigned, dtype, element)
 
 
 def _fixed(tensor: Tensor) -> tuple[int, ...]:

@@ -16,6 +16,9 @@ from qpasses.evidence.thresholds import Interval, meaning_thresholds
 
 LEAST_SHIFT, LARGEST_SHIFT, BITS = 2, 62, 31
 
+WIDE_BITS = 15
+"""Of multipliers of int48; a level has to fit int32."""
+
 _TRIED = [side * step for step in range(1, 65) for side in (1, -1)]
 """How far from the multiplier others are tried, where ties round otherwise."""
 
@@ -23,6 +26,9 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 UNCHANGED: Pairs = np.array([1 << 30]), np.array([30])
 """What saturates and moves to a zero point, and rounds nothing."""
+
+UNCHANGED_WIDE: Pairs = np.array([1 << 14]), np.array([14])
+"""The same of int48, to int32."""
 
 MOST_UNCHANGED = 1 << 29
 """It takes numbers below that."""
@@ -49,10 +55,42 @@ def same_ratios(given: Mapping[str, NDArray[Any]], channels: int = 1) -> Pairs:
     return multiplier << more, shift
 
 
+def wide_rescale(
+    given: Mapping[str, NDArray[Any]], rounding: str, reachable: Interval
+) -> Pairs | None:
+    """What RESCALE of int48 computes a node by, if it has such numbers: it has no others."""
+    if rounding != "half_up":
+        return None
+    sizes = given["multiplier"].size, given["shift"].size
+    numbers = (
+        np.broadcast_to(given[n].reshape(-1), max(sizes)) for n in ("multiplier", "shift")
+    )
+    pairs = [_short(*map(int, pair)) for pair in zip(*numbers, strict=True)]
+    reach = abs(reachable.farthest()[1])
+    is_taken = (
+        0 <= m < 1 << WIDE_BITS
+        and LEAST_SHIFT <= s <= LARGEST_SHIFT
+        and (reach * m >> s) + 1 < 1 << 31
+        for m, s in pairs
+    )
+    multiplier, shift = np.array(pairs, np.int64).T
+    return (multiplier, shift) if all(is_taken) else None
+
+
+def _short(multiplier: int, shift: int) -> tuple[int, int]:
+    """The same quotient with as few bits as it has, or so many that it is shifted enough."""
+    if multiplier == 0:
+        return 0, LARGEST_SHIFT
+    while multiplier % 2 == 0 and (multiplier >= 1 << WIDE_BITS or shift > LARGEST_SHIFT):
+        multiplier, shift = multiplier >> 1, shift - 1
+    less = max(LEAST_SHIFT - shift, 0)
+    return multiplier << less, shift + less
+
+
 def is_beyond(shift: Int64, reachable: Interval) -> bool:
     """Whether an accumulator is too large for the shift of its channel."""
-    bound = np.maximum(np.abs(reachable.low), np.abs(reachable.high))
-    return bool((bound >= np.int64(1) << (shift - 1)).any())
+    bound = np.int64(1) << (shift - 1)
+    return bool(((reachable.low < -bound) | (reachable.high >= bound)).any())
 
 
 def check_bounds(shift: Int64, reachable: Interval) -> None:

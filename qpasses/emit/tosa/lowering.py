@@ -15,6 +15,8 @@ from qpasses.emit.layouts import Laid, Layouts, Order, in_order
 from qpasses.emit.tosa.equal_rescales import (
     MOST_UNCHANGED,
     UNCHANGED,
+    UNCHANGED_WIDE,
+    WIDE_BITS,
     Pairs,
     UnequalError,
     equal_rescale,
@@ -22,8 +24,9 @@ from qpasses.emit.tosa.equal_rescales import (
     is_beyond,
     same_ratios,
     ties,
+    wide_rescale,
 )
-from qpasses.emit.tosa.program import Program, RefusedError, Value
+from qpasses.emit.tosa.program import NUMPY, WIDE, Program, RefusedError, Value
 from qpasses.emit.tosa.rescales import rescaled
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.bodies import constants_of
@@ -53,7 +56,7 @@ class Lowering(Layouts[Value]):
         values = self.known(tensor)
         if values is None:
             raise RefusedError(f"tensor {tensor.name!r} was not written")
-        value = self.program.constant(*_as_stored(values, tensor.name))
+        value = self._constant(values, tensor.name)
         return Laid(value, in_order(values.ndim))
 
     def known(self, tensor: Tensor) -> NDArray[Any] | None:
@@ -88,7 +91,33 @@ class Lowering(Layouts[Value]):
             order = order or in_order(len(self.laid(tensor).order))
             return self.moved_to(order, tensor)
         stored = np.transpose(values, order or in_order(values.ndim))
-        return self.program.constant(*_as_stored(stored, tensor.name))
+        return self._constant(stored, tensor.name)
+
+    def _constant(self, values: NDArray[Any], name: str) -> Value:
+        """An ONNX array as the program holds it."""
+        dtype = NUMPY[self.element_of(values.dtype, name)]
+        if values.dtype == np.uint8:
+            return self.program.constant(values.astype(np.int16) - 128, dtype)
+        if values.dtype == np.int64 and not fits_int32(values):
+            raise RefusedError(f"constant {name!r} has numbers beyond int32, TOSA has none")
+        return self.program.constant(values, dtype)
+
+    def element_of(self, dtype: np.dtype[np.generic], name: str) -> str:
+        """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
+
+        uint8 is stored as int8, 128 lower, and int16 as the profile holds it.
+        """
+        found = {"uint8": "i8", "int16": self.program.profile.words, "int64": "i32"}
+        element = found.get(dtype.name) or mlir.ELEMENTS.get(dtype.name, "")
+        if dtype.kind == "f":
+            raise ModelError(
+                f"tensor {name!r} is left in float, and TOSA's integer profile has none"
+            )
+        if element not in NUMPY:
+            raise ModelError(
+                f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits"
+            )
+        return element
 
     def common_order(self, tensors: Sequence[Tensor]) -> Order:
         """The order in which elementwise operations read these."""
@@ -107,7 +136,7 @@ class Lowering(Layouts[Value]):
         values = self.known(tensor)
         if values is not None:
             stored = np.transpose(values.reshape(whole), order)
-            return self.program.constant(*_as_stored(stored, tensor.name))
+            return self._constant(stored, tensor.name)
         return self.program.transpose(self.program.reshape(self.read(tensor), whole), order)
 
     def constants(self, node: Node) -> dict[str, NDArray[Any]]:
@@ -115,8 +144,10 @@ class Lowering(Layouts[Value]):
         return constants_of(node)
 
     def requantized(self, acc: Value, node: Node, reachable: Interval) -> Value:
-        """int32 sums as the codes that ``node`` stores; channels along the last axis."""
+        """Sums of int32, or int48, as the codes that ``node`` stores; channels are last."""
         given = self.constants(node)
+        if acc.element == WIDE:
+            return self.requantized_parts([acc], node, reachable)
         rounding, rest = node.attrs["rounding"], rests_of(node)
         steps = levels(*(int(given[name]) for name in ("y_zero", "y_min", "y_max")))
         sizes = given["multiplier"].size, given["shift"].size, 1 if rest is None else rest.size
@@ -143,6 +174,32 @@ class Lowering(Layouts[Value]):
             if rounding == "half_to_even" and rest is None and _keeps_ties(start, reachable):
                 return self._ties_to_even(acc, start, given)
             return self._by_limbs(acc, given, rounding, reachable, rest)
+
+    def requantized_parts(
+        self, parts: Sequence[Value], node: Node, reachable: Interval
+    ) -> Value:
+        """The same of channels that were summed apart, and are joined: int48 is not.
+
+        RESCALE of int48 has short multipliers: sums that int32 holds are moved there for
+        others. Raises RefusedError where neither gives what the node does.
+        """
+        given, axis, program = self.constants(node), len(parts[0].shape) - 1, self.program
+        if parts[0].element != WIDE:
+            return self.requantized(program.concat(parts, axis), node, reachable)
+        pairs = wide_rescale(given, node.attrs["rounding"], reachable)
+        if pairs is not None:
+            ends = np.cumsum([part.shape[axis] for part in parts])[:-1]
+            each = zip(*(_apart(numbers, ends) for numbers in pairs), strict=True)
+            codes = [self.ended(*both, given) for both in zip(parts, each, strict=True)]
+            return program.concat(codes, axis)
+        if reachable.fits_int32():
+            moved = [program.rescale(part, "i32", UNCHANGED_WIDE) for part in parts]
+            return self.requantized(program.concat(moved, axis), node, reachable)
+        raise RefusedError(
+            "its sums of 16-bit integers leave int32, and RESCALE of int48 has multipliers of "
+            f"{WIDE_BITS} bits, rounded up at ties: quantize with a target that has such "
+            "(--target tosa)"
+        )
 
     def _within_steps(
         self, acc: Value, wanted: Int64, reachable: Interval
@@ -198,16 +255,16 @@ class Lowering(Layouts[Value]):
     ) -> Value:
         """int32 rescaled to the codes between the ends that ``given`` has."""
         dtype = given["y_zero"].dtype
-        element, less = element_of(dtype, "y"), offset(dtype)
+        element, less = self.element_of(dtype, "y"), offset(dtype)
         zero, low, high = (int(given[name]) - less for name in ("y_zero", "y_min", "y_max"))
-        if element == "i8":
+        if element == "i8" or (element == "i16" and zero == 0):  # alone these have zero points
             codes = self.program.rescale(acc, element, pairs, (0, zero))
             return self.program.clamp(codes, low, high)
-        level = acc if pairs is UNCHANGED else self.program.rescale(acc, element, pairs)
+        level = acc if pairs is UNCHANGED else self.program.rescale(acc, "i32", pairs)
         if zero:
             number = self.program.same_rank(zero, level)
             level = self.program.elementwise("add", level, number)
-        return self.program.clamp(level, low, high)
+        return self.program.cast(self.program.clamp(level, low, high), element)
 
     def levels(self, x: Value, zero: int) -> Value:
         """Codes less their zero point, as int32."""
@@ -234,6 +291,11 @@ class _Meaning:
             rest = np.broadcast_to(rest, self.multiplier.shape)[channels]
         numbers = self.multiplier[channels], self.shift[channels]
         return meaning_thresholds(*numbers, steps, self.rounding, rest)
+
+
+def _apart(numbers: Int64, ends: NDArray[np.intp]) -> list[Int64]:
+    """Those of each part; one for all is that of each."""
+    return [numbers] * (len(ends) + 1) if numbers.size == 1 else np.split(numbers, ends)
 
 
 _BLOCK = 32
@@ -271,31 +333,3 @@ def fits_int32(values: NDArray[Any]) -> bool:
     """Whether int32 holds all numbers."""
     limits = np.iinfo(np.int32)
     return bool(limits.min <= values.min(initial=0) and values.max(initial=0) <= limits.max)
-
-
-def element_of(dtype: np.dtype[np.generic], name: str) -> str:
-    """MLIR's element type for stored integers; ModelError, naming the tensor, for others.
-
-    uint8 is stored as int8, 128 lower, and int16, which is an extension of TOSA, as int32.
-    """
-    found = {"uint8": "i8", "int16": "i32", "int64": "i32"}.get(dtype.name)
-    found = found or mlir.ELEMENTS.get(dtype.name, "")
-    if dtype.kind == "f":
-        raise ModelError(
-            f"tensor {name!r} is left in float, and TOSA's integer profile has none"
-        )
-    if found not in ("i1", "i8", "i32"):
-        raise ModelError(f"tensor {name!r} is {dtype.name}: TOSA has integers up to 32 bits")
-    return found
-
-
-def _as_stored(values: NDArray[Any], name: str) -> tuple[NDArray[Any], str]:
-    """An ONNX array as TOSA holds it, and numpy's name of its type."""
-    element_of(values.dtype, name)
-    if values.dtype == np.uint8:
-        return (values.astype(np.int16) - 128).astype(np.int8), "int8"
-    if values.dtype == np.int64 and not fits_int32(values):
-        raise RefusedError(f"constant {name!r} has numbers beyond int32, TOSA has none")
-    if values.dtype in (np.int16, np.int64):
-        return values.astype(np.int32), "int32"
-    return values, values.dtype.name

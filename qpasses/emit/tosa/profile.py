@@ -1,10 +1,13 @@
 """Profile and level of TOSA: what a program may say, and how large it may be."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qpasses.ir.choices import TosaProfile
 
 VERSION = "1.0"
+
+INT16 = "int16"
+"""The extension EXT-INT16."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,16 @@ class Profile:
     def called(cls, name: TosaProfile) -> "Profile":
         """As users name it."""
         return cls(has_level=name.endswith("8k"))
+
+    @property
+    def words(self) -> str:
+        """How int16 is held: as itself, or as int32 without the extension for it."""
+        return "i16" if INT16 in self.extensions else "i32"
+
+    def with_words(self) -> "Profile":
+        """The same with the extension for int16, whose sums are int48."""
+        more = () if INT16 in self.extensions else (INT16,)
+        return replace(self, extensions=(*self.extensions, *more))
 
     @property
     def most_axes(self) -> int | None:

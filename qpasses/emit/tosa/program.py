@@ -36,6 +36,12 @@ class Value:
 
 _SHAPE = "shape"
 
+WIDE = "i48"
+"""Sums of products with int16."""
+
+NUMPY = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32"}
+"""numpy's names of elements."""
+
 _LIST = 64
 """So many tensors level 8K joins at most: MAX_TENSOR_LIST_SIZE."""
 
@@ -71,6 +77,23 @@ class Program:
             value = Value(f"%c{len(self._constants)}", array.shape, mlir.ELEMENTS[dtype])
             self._constants[key] = value, array
         return self._constants[key][0]
+
+    def wide_constant(self, values: Any) -> Value:
+        """An array of int48, which numpy has not."""
+        array = np.asarray(values, np.int64)
+        key = (WIDE, array.shape, array.tobytes())
+        if key not in self._constants:
+            value = Value(f"%c{len(self._constants)}", array.shape, WIDE)
+            self._constants[key] = value, array
+        return self._constants[key][0]
+
+    def zero_point(self, number: int, element: str) -> Value:
+        """One number of this type."""
+        return (
+            self.wide_constant([number])
+            if element == WIDE
+            else self.constant([number], NUMPY[element])
+        )
 
     def sizes(self, sizes: Sequence[int]) -> Value:
         """Sizes, as operations that reshape or pad read them."""
@@ -145,10 +168,10 @@ class Program:
         """``x`` with so many elements more before and behind along each axis."""
         if not any(map(any, pads)):
             return x
-        dtype = {"i8": "int8", "i16": "int16", "i32": "int32", "i1": "bool"}[x.element]
         shape = [size + sum(each) for size, each in zip(x.shape, pads, strict=True)]
         ends = self.sizes([end for each in pads for end in each])
-        return self.add("pad", [x, ends, self.constant([filling], dtype)], shape, x.element)
+        operands = [x, ends, self.zero_point(filling, x.element)]
+        return self.add("pad", operands, shape, x.element)
 
     def cast(self, x: Value, element: str) -> Value:
         """``x`` as other integers."""
@@ -200,15 +223,18 @@ class Program:
         zeros: tuple[int, int] = (0, 0),
         unsigned: tuple[bool, bool] = (False, False),
     ) -> Value:
-        """RESCALE with 32 bits and one rounding; multipliers and shifts one or a channel."""
-        names = {"i8": "int8", "i16": "int16", "i32": "int32"}
+        """RESCALE with one rounding; multipliers and shifts one or a channel.
+
+        Multipliers have 32 bits, of int48 16.
+        """
         multipliers, shifts = pairs
+        is_wide = x.element == WIDE
         operands = [
             x,
-            self.constant(np.reshape(multipliers, -1), "int32"),
+            self.constant(np.reshape(multipliers, -1), "int16" if is_wide else "int32"),
             self.constant(np.reshape(shifts, -1), "int8"),
-            self.constant([zeros[0]], names[x.element]),
-            self.constant([zeros[1]], names[element]),
+            self.zero_point(zeros[0], x.element),
+            self.zero_point(zeros[1], element),
         ]
         return self.add(
             *("rescale", operands, x.shape, element),
@@ -216,7 +242,7 @@ class Program:
             output_unsigned=mlir.flag(unsigned[1]),
             per_channel=mlir.flag(np.size(multipliers) > 1),
             rounding_mode="#tosa.rounding_mode<SINGLE_ROUND>",
-            scale32="true",
+            scale32=mlir.flag(not is_wide),
         )
 
     def reduce(self, op: str, x: Value, axis: int) -> Value:
@@ -255,6 +281,8 @@ class Program:
             if value.element == _SHAPE:
                 sizes = ", ".join(map(str, held))
                 yield f'_shape"() <{{values = dense<[{sizes}]> : tensor<{len(held)}xindex>}}>'
+            elif value.element == WIDE:
+                yield f'"() <{{values = {mlir.written_out(held, WIDE)}}}>'
             elif held.nbytes < _LARGE or mlir.is_uniform(held):
                 yield f'"() <{{values = {mlir.dense(held)}}}>'
             else:

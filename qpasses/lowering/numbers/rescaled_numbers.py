@@ -25,9 +25,10 @@ def rescaled_numbers(
     Raises UsageError for scales that the target cannot express, and where no body computes
     what it asks for on all stored integers.
     """
-    pairs = ADD_FORMS[target.add].numbers(a.scale, b.scale, y.scale, target)
+    form = target.add_form("int16" in (a.dtype, b.dtype, y.dtype))
+    pairs = ADD_FORMS[form].numbers(a.scale, b.scale, y.scale, target)
     pairs = [node_pair(pair, target.rounding) for pair in pairs]
-    left, (of_a, of_b, of_y) = LEFT_SHIFTS[target.add], [*pairs, KEPT][:3]
+    left, (of_a, of_b, of_y) = LEFT_SHIFTS[form], [*pairs, KEPT][:3]
     terms = [_term(x, left, pair, target) for x, pair in ((a, of_a), (b, of_b))]
     reach = sum(np.abs(each).max() for each in terms)
     check_unwrapped(np.array([-reach, reach]), of_y, target)
@@ -37,9 +38,7 @@ def rescaled_numbers(
     numbers = {name: np.array(value, np.int32) for name, value in found.items()}
     rounds = {"rounding": target.rounding}
     if not any(OPS["IntRescaledAdd"].fitting("portable", numbers, rounds)):
-        raise UsageError(
-            f"no body adds in the form {target.add} rounding as {target.rounding}"
-        )
+        raise UsageError(f"no body adds in the form {form} rounding as {target.rounding}")
     return numbers
 
 

@@ -9,7 +9,7 @@ from opsets.errors import UsageError
 from opsets.fixed_point import LARGEST_SHIFT, saturating_multiplier
 from opsets.multipliers import Pair, Scale, ScaleError, nearest
 from opsets.qpasses_v1 import int_div
-from opsets.realised import node_multiplier
+from opsets.realised import node_multiplier, word_sum_multiplier
 from opsets.rounding import LAST_STEP
 from opsets.target import Target
 from opsets.word_products import LARGEST, multiplier_bits
@@ -19,19 +19,29 @@ from qpasses.lowering.numbers.multiplier_search import Choice
 _SATURATING = 18
 """From so many bits on, a scale beyond multipliers takes each sum but 0 beyond 16 bits."""
 OTHER_FORMS = ("quantize_multiplier", "quantize_multiplier_single", "tosa")
-"""Rules of TFLite and TOSA, which take 16 bits of the multipliers of 16-bit products."""
+"""Rules of TFLite and TOSA, which have multipliers of their own for 16-bit products."""
+
+_LEVELS = 1 << 31
+"""Levels of sums by the rule of a target for them are below it, before they are clamped."""
 
 
 def word_multiplier(
-    scale: Scale, reach: int, target: Target, elementwise: bool = False
+    scale: Scale,
+    reach: int,
+    target: Target,
+    elementwise: bool = False,
+    reads_words: bool = True,
 ) -> Pair:
     """Multiplier and shift for sums up to ``reach``.
 
     The nearest of so few bits that double holds all products, as no kernel need be found that
-    rounds them; those of a target with a rule of its own are by the rule. Raises UsageError,
+    rounds them; those of a target with a rule of its own are by the rule. ``reads_words``:
+    that is the one for sums of 16-bit products where the target has one. Raises UsageError,
     or ScaleError, which is one, for what no node computes.
     """
     _must_have_form(target)
+    if target.word_multiplier is not None and reads_words and not elementwise:
+        return _ruled_sum(scale, reach, target)
     if is_nearest(target, elementwise):
         bits = multiplier_bits(reach, target.multiplier_bits)
         if bits < _SATURATING and scale >= Fraction(2) ** (bits - 2):
@@ -49,6 +59,16 @@ def word_multiplier(
     return multiplier, shift
 
 
+def _ruled_sum(scale: Scale, reach: int, target: Target) -> Pair:
+    multiplier, shift = word_sum_multiplier(scale, target)
+    if (reach * multiplier >> shift) + 1 >= _LEVELS:
+        raise ScaleError(
+            f"sums of 16 bits up to {reach} times {multiplier} / 2**{shift}, the scale of "
+            f"target {target.name!r}, leave 32 bits"
+        )
+    return multiplier, shift
+
+
 def quotient_multiplier(scale: Fraction, target: Target) -> Pair:
     """Multiplier and shift for quotients of levels.
 
@@ -56,6 +76,8 @@ def quotient_multiplier(scale: Fraction, target: Target) -> Pair:
     by 2**-22 at most, a quotient by less than a hundredth of a step. Those of a target with a
     rule of its own are by the rule. Raises UsageError, or ScaleError, for what no node holds.
     """
+    if "Div" in target.byte_ops:
+        raise UsageError(f"target {target.name!r} divides integers of 8 bits alone")
     _must_have_form(target)
     if is_nearest(target, elementwise=True):
         bits = target.multiplier_bits
@@ -76,7 +98,7 @@ def quotient_multiplier(scale: Fraction, target: Target) -> Pair:
 
 def _must_have_form(target: Target) -> None:
     """Raise UsageError where 16 bits are multiplied in another form than 8."""
-    if target.multiplier in OTHER_FORMS:
+    if target.multiplier in OTHER_FORMS and target.word_multiplier is None:
         raise UsageError(
             f"target {target.name!r} multiplies 16-bit integers in another form than 8-bit "
             "ones, which no node computes in this version"
@@ -91,7 +113,11 @@ def is_nearest(target: Target, elementwise: bool) -> bool:
 
 
 def word_multipliers(
-    scales: Sequence[Scale], reachable: Interval, target: Target, elementwise: bool
+    scales: Sequence[Scale],
+    reachable: Interval,
+    target: Target,
+    elementwise: bool,
+    reads_words: bool,
 ) -> Choice:
     """The same for sums of products, one for each scale, all of as many bits.
 
@@ -103,6 +129,8 @@ def word_multipliers(
             "those of 16-bit integers have more"
         )
     reach = abs(reachable.farthest()[1])
-    pairs = [word_multiplier(scale, reach, target, elementwise) for scale in scales]
+    pairs = [
+        word_multiplier(scale, reach, target, elementwise, reads_words) for scale in scales
+    ]
     multiplier, shift = np.array(pairs, np.int64).reshape(-1, 2).T
     return Choice(multiplier, shift, np.ones(len(pairs), bool))

@@ -184,6 +184,21 @@ def pad(to: Lowering, node: Node) -> None:
     to.write(node.outputs[0], to.program.pad(value, more, number - offset(dtype)), order)
 
 
+def int_pad(to: Lowering, node: Node) -> None:
+    """``pad`` with the fill code; what repeats codes takes them from their places."""
+    laid, fill = to.laid(node.inputs[0]), int(to.constants(node)["fill"])
+    before, behind = np.reshape(node.attrs["pads"], (2, -1)).tolist()
+    ends = [(before[axis], behind[axis]) for axis in laid.order]
+    mode, value = node.attrs["mode"], laid.value
+    if mode == "constant":
+        to.write(node.outputs[0], to.program.pad(value, ends, fill), laid.order)
+        return
+    for place, each in enumerate(ends):
+        places = np.pad(np.arange(value.shape[place], dtype=np.int32), each, mode)
+        value = taken(to, value, place, places)
+    to.write(node.outputs[0], value, laid.order)
+
+
 def clip(to: Lowering, node: Node) -> None:
     """``clamp`` of codes."""
     x, dtype = to.laid(node.inputs[0]), np.dtype(node.inputs[0].dtype)
@@ -218,6 +233,17 @@ def _tiled(to: Lowering, node: Node, shape: Sequence[int], wanted: Sequence[int]
     if any(each != 1 for each in times):
         x = to.program.add("tile", [x, to.program.sizes(times)], wanted, x.element)
     to.write(node.outputs[0], x)
+
+
+def int_shuffle(to: Lowering, node: Node) -> None:
+    """A transpose between reshapes; sizes 0 are those of the input."""
+    shape = to.shape(node.inputs[0])
+    split, perm, joined = (list(node.attrs[name]) for name in ("split", "perm", "joined"))
+    parts = [shape[k] if size == 0 else size for k, size in enumerate(split)]
+    value = to.program.reshape(to.read(node.inputs[0]), parts)
+    value = to.program.transpose(value, perm)
+    wanted = [shape[k] if size == 0 else size for k, size in enumerate(joined)]
+    to.write(node.outputs[0], to.program.reshape(value, wanted))
 
 
 def depth_to_space(to: Lowering, node: Node) -> None:
@@ -265,12 +291,21 @@ def cast(to: Lowering, node: Node) -> None:
 
 def reduce_extreme(to: Lowering, node: Node) -> None:
     """``reduce_max`` or ``reduce_min`` along each axis."""
-    x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
-    axes = _axes(to, node)
+    shape, axes = to.shape(node.inputs[0]), _axes(to, node)
     if not axes:
         is_nothing = axes is not None and node.attrs.get("noop_with_empty_axes", 0)
         axes = [] if is_nothing else list(range(len(shape)))
-    op = "reduce_max" if node.op == "ReduceMax" else "reduce_min"
+    _reduce(to, node, "reduce_max" if node.op == "ReduceMax" else "reduce_min", axes)
+
+
+def int_extreme(to: Lowering, node: Node) -> None:
+    """The same of words."""
+    op = "reduce_max" if node.attrs["which"] in ("largest", b"largest") else "reduce_min"
+    _reduce(to, node, op, node.attrs["axes"])
+
+
+def _reduce(to: Lowering, node: Node, op: str, axes: Sequence[int]) -> None:
+    x, shape = to.laid(node.inputs[0]), to.shape(node.inputs[0])
     value, reduced = x.value, {axis % len(shape) for axis in axes}
     for axis in sorted(reduced):
         value = to.program.reduce(op, value, x.order.index(axis))
@@ -292,6 +327,9 @@ LOWERINGS = {
     "Expand": expand,
     "Flatten": flatten,
     "Identity": identity,
+    "IntExtreme": int_extreme,
+    "IntPad": int_pad,
+    "IntShuffle": int_shuffle,
     "Pad": pad,
     "ReduceMax": reduce_extreme,
     "ReduceMin": reduce_extreme,

@@ -274,6 +274,7 @@ LOWERINGS = {
     "ArgMax": arg_extreme,
     "ArgMin": arg_extreme,
     "Gather": gather,
+    "IntWhere": where,
     "TopK": top_k,
     "Where": where,
     **dict.fromkeys(

@@ -25,7 +25,7 @@ def max_pool(to: Lowering, node: Node) -> None:
     value, order = to.read(x, channels_last(rank)), channels_last(rank)
     if len(node.outputs) > 1 or any(each != 1 for each in attributes.get("dilations") or []):
         raise RefusedError("max_pool2d gives no positions, and its windows have no gaps")
-    if rank not in (3, 4, 5) or value.element != "i8":
+    if rank not in (3, 4, 5) or value.element not in ("i8", "i16"):
         raise RefusedError(f"the largest of {node.inputs[0].dtype} over {rank - 2} axes")
     pads, strides, _gaps = geometry_of(node, value.shape[1:-1], kernel)
     if attributes.get("ceil_mode", 0):
@@ -64,4 +64,4 @@ def _largest(
     )
 
 
-LOWERINGS = {"MaxPool": max_pool}
+LOWERINGS = {"IntMaxPool": max_pool, "MaxPool": max_pool}

@@ -10,7 +10,7 @@ from opsets.convolution import padding
 from qpasses.emit import mlir
 from qpasses.emit.layouts import channels_last
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.program import RefusedError, Value
+from qpasses.emit.tosa.program import NUMPY, WIDE, RefusedError, Value
 from qpasses.evidence.prove import accumulator_interval
 from qpasses.ir.graph import Node
 
@@ -18,7 +18,6 @@ from qpasses.ir.graph import Node
 def int_conv(to: Lowering, node: Node) -> None:
     """conv2d, depthwise_conv2d or conv3d, then RESCALE; groups are taken apart."""
     given, x = to.constants(node), node.inputs[0]
-    _must_be_bytes(given["x_zero"])
     rank = len(to.shape(x))
     value = to.read(x, channels_last(rank))
     weights = given["w"]
@@ -32,7 +31,7 @@ def int_conv(to: Lowering, node: Node) -> None:
         weights = weights[:, :, None]
         pads, strides, gaps = [(0, 0), *pads], [1, *strides], [1, *gaps]
     value, pads = exact(to, value, weights.shape[2:], pads, strides, gaps)
-    acc = convolved(
+    parts = convolved(
         to,
         value,
         weights,
@@ -42,16 +41,10 @@ def int_conv(to: Lowering, node: Node) -> None:
         int(node.attrs.get("group", 1)),
         by_channel=given["x_zero"] if given["x_zero"].ndim else None,
     )
-    codes = to.requantized(acc, node, accumulator_interval(node, given))
+    codes = to.requantized_parts(parts, node, accumulator_interval(node, given))
     if rank == 3:
         codes = to.program.reshape(codes, (codes.shape[0], *codes.shape[2:]))
     to.write(node.outputs[0], codes, channels_last(rank))
-
-
-def _must_be_bytes(*zeros: NDArray[np.generic]) -> None:
-    """Raise RefusedError for zero points of words, whose sums TOSA has in int48."""
-    if any(zero.dtype == np.int16 for zero in zeros):
-        raise RefusedError("it multiplies 16-bit integers, whose sums leave int32")
 
 
 Geometry = tuple[list[tuple[int, int]], list[int], list[int]]
@@ -108,7 +101,7 @@ def _padded_by_channel(
         for place, width in zip((0, len(parts)), ends, strict=True):
             if width:
                 shape = [*x.shape[:axis], width, *x.shape[axis + 1 :]]
-                border = to.program.constant(np.broadcast_to(codes, shape), "int8")
+                border = to.program.constant(np.broadcast_to(codes, shape), NUMPY[x.element])
                 parts.insert(0 if place == 0 else len(parts), border)
         x = to.program.concat(parts, axis)
     return x
@@ -123,8 +116,11 @@ def convolved(
     geometry: Geometry,
     group: int,
     by_channel: NDArray[np.generic] | None = None,
-) -> Value:
-    """int32 sums, channels last. ``weights``: [M, C / group, kernel...]."""
+) -> list[Value]:
+    """Sums of int32, of words int48; channels last, in parts for groups that are summed apart.
+
+    ``weights``: [M, C / group, kernel...].
+    """
     x_zero, w_zero = zeros
     if weights.dtype == np.uint8:
         weights = (weights.astype(np.int16) - 128).astype(np.int8)
@@ -138,11 +134,12 @@ def convolved(
     if weights.shape[1] == 1 and group == channels and weights.ndim == 4:
         per = len(weights) // channels
         taps = weights.reshape(channels, per, *weights.shape[2:]).transpose(2, 3, 0, 1)
-        return _convolution(to, "depthwise_conv2d", x, taps, bias, (x_zero, w_zero), geometry)
+        zeros = x_zero, w_zero
+        return [_convolution(to, "depthwise_conv2d", x, taps, bias, zeros, geometry)]
     op = "conv2d" if weights.ndim == 4 else "conv3d"
     taps = np.moveaxis(weights, 1, -1)
     if group == 1:
-        return _convolution(to, op, x, taps, bias, (x_zero, w_zero), geometry)
+        return [_convolution(to, op, x, taps, bias, (x_zero, w_zero), geometry)]
     width, parts = channels // group, []
     for place in range(group):
         rows = slice(place * len(weights) // group, (place + 1) * len(weights) // group)
@@ -150,7 +147,7 @@ def convolved(
         part = to.program.slice(x, start, [*x.shape[:-1], width])
         zero_points = (x_zero, w_zero)
         parts.append(_convolution(to, op, part, taps[rows], bias[rows], zero_points, geometry))
-    return to.program.concat(parts, len(x.shape) - 1)
+    return parts
 
 
 def _convolution(
@@ -170,15 +167,18 @@ def _convolution(
             x.shape[1:-1], pads, kernel, gaps, strides, strict=True
         )
     ]
+    is_wide, program = x.element == "i16", to.program
+    element = WIDE if is_wide else "i32"
     operands = [
         x,
-        to.program.constant(taps, "int8"),
-        to.program.constant(bias, "int32"),
-        *(to.program.constant([zero], "int8") for zero in zeros),
+        program.constant(taps, "int8"),
+        program.wide_constant(bias) if is_wide else program.constant(bias, "int32"),
+        program.zero_point(zeros[0], x.element),
+        program.zero_point(zeros[1], "i8"),
     ]
-    return to.program.add(
-        *(op, operands, (x.shape[0], *sizes, len(bias)), "i32"),
-        acc_type="i32",
+    return program.add(
+        *(op, operands, (x.shape[0], *sizes, len(bias)), element),
+        acc_type=element,
         pad=mlir.integers([end for ends in pads for end in ends]),
         stride=mlir.integers(strides),
         dilation=mlir.integers(gaps),
@@ -188,12 +188,11 @@ def _convolution(
 def int_gemm(to: Lowering, node: Node) -> None:
     """A convolution of rows by a kernel of one, as TOSA says fully connected."""
     given, x = to.constants(node), node.inputs[0]
-    _must_be_bytes(given["x_zero"])
     shape, weights = to.shape(x), given["w"]
     rows = prod(shape[:-1])
     value = to.program.reshape(to.read(x), (rows, 1, 1, shape[-1]))
     zero = int(given["x_zero"]) - offset(given["x_zero"].dtype)
-    acc = convolved(
+    parts = convolved(
         to,
         value,
         weights.T[:, :, None, None],
@@ -202,7 +201,7 @@ def int_gemm(to: Lowering, node: Node) -> None:
         ([(0, 0)] * 2, [1, 1], [1, 1]),
         1,
     )
-    codes = to.requantized(acc, node, accumulator_interval(node, given))
+    codes = to.requantized_parts(parts, node, accumulator_interval(node, given))
     to.write(node.outputs[0], to.program.reshape(codes, (*shape[:-1], weights.shape[1])))
 
 
@@ -212,7 +211,15 @@ def int_mat_mul(to: Lowering, node: Node) -> None:
     a, b = (to.read(node.inputs[place]) for place in (0, 2))
     if min(len(a.shape), len(b.shape)) < 2:
         raise RefusedError("it multiplies a vector")
-    _must_be_bytes(given["a_zero"], given["b_zero"])
+    zeros = [int(given[name]) - offset(given[name].dtype) for name in ("a_zero", "b_zero")]
+    element = "i32"
+    if "i16" in (a.element, b.element):  # both are words then, which have no zero points
+        if any(z for x, z in zip((a, b), zeros, strict=True) if x.element == "i16"):
+            raise RefusedError("it multiplies 16-bit integers with a zero point")
+        a, b = (
+            to.program.cast(to.levels(x, z), "i16") for x, z in zip((a, b), zeros, strict=True)
+        )
+        zeros, element = [0, 0], WIDE
     leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     sides = []
     for side in (a, b):
@@ -220,11 +227,8 @@ def int_mat_mul(to: Lowering, node: Node) -> None:
         sides.append(_repeated(to, side, wanted))
     flat = [to.program.reshape(each, (prod(leading), *each.shape[-2:])) for each in sides]
     shape = (prod(leading), flat[0].shape[1], flat[1].shape[2])
-    zeros = [
-        to.program.constant([int(given[name]) - offset(given[name].dtype)], "int8")
-        for name in ("a_zero", "b_zero")
-    ]
-    acc = to.program.add("matmul", [*flat, *zeros], shape, "i32")
+    ends = [to.program.zero_point(each, flat[0].element) for each in zeros]
+    acc = to.program.add("matmul", [*flat, *ends], shape, element)
     codes = to.requantized(acc, node, accumulator_interval(node, given))
     to.write(node.outputs[0], to.program.reshape(codes, (*leading, *shape[1:])))
 

@@ -52,9 +52,15 @@ def int_mul(to: Lowering, node: Node) -> None:
     """Products of levels, RESCALE."""
     given, (a, b) = to.constants(node), operands(to, node)
     order = to.common_order([a, b])
-    product = _level(to, a, given["a_zero"], order) * _level(to, b, given["b_zero"], order)
-    ends = (np.array([end], np.int64) for end in (product.low, product.high))
-    to.write(node.outputs[0], to.requantized(product.int32(), node, Interval(*ends)), order)
+    sides = [
+        _level(to, each, given[name], order) for each, name in ((a, "a_zero"), (b, "b_zero"))
+    ]
+    product = to.program.multiply(*(each.int32() for each in sides))  # 2**30 at most
+    corners = [
+        x * y for x in (sides[0].low, sides[0].high) for y in (sides[1].low, sides[1].high)
+    ]
+    ends = (np.array([end], np.int64) for end in (min(corners), max(corners)))
+    to.write(node.outputs[0], to.requantized(product, node, Interval(*ends)), order)
 
 
 def int_rescale(to: Lowering, node: Node) -> None:
@@ -92,7 +98,7 @@ def _of_rescaled(to: Lowering, node: Node, sign: int) -> None:
     order, sides, rounding = to.common_order(tensors), list[Wide](), node.attrs["rounding"]
     for name, tensor in zip("ab", tensors, strict=True):
         level = _level(to, tensor, given[f"{name}_zero"], order)
-        lifted = level.times(1 << int(given["left_shift"]))
+        lifted = _lifted(level, int(given["left_shift"]))
         sides.append(scaled_term(lifted, *_scale(given, name), rounding))
     total = sides[0] + sides[1] if sign > 0 else sides[0] - sides[1]
     pairs = fitting_pairs(total, *_scale(given, "y"), rounding)
@@ -102,6 +108,14 @@ def _of_rescaled(to: Lowering, node: Node, sign: int) -> None:
     else:
         codes = to.ended(total.int32(), pairs, given)
     to.write(node.outputs[0], codes, order)
+
+
+def _lifted(level: Wide, bits: int) -> Wide:
+    """Levels times ``2**bits``; those that just fit int32 are shifted."""
+    low, high = (end << bits for end in (level.low, level.high))
+    if bits and len(level.columns) == 1 and low >= -(1 << 31) and high < 1 << 31:
+        return Wide.of(level.program, level.program.left_shift(level.some, bits), low, high)
+    return level.times(1 << bits)
 
 
 def _scale(given: Given, name: str) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpasses.emit.tosa.equal_rescales import UNCHANGED
+from qpasses.emit.tosa.equal_rescales import LARGEST_SHIFT, UNCHANGED
 from qpasses.emit.tosa.lowering import Lowering, offset
-from qpasses.emit.tosa.program import Value
+from qpasses.emit.tosa.program import NUMPY, Value
 from qpasses.emit.tosa.wide import Wide, limbs_of
 from qpasses.ir.graph import Node, Tensor
 
@@ -37,21 +37,38 @@ def _look_up_words(to: Lowering, node: Node, table: NDArray[Any]) -> None:
         place = program.elementwise("add", place, program.same_rank(128, place))
     else:
         place = program.masked(place, len(table) - 1)
-    dtype = "int32" if table.dtype == np.int16 else "int8"
+    dtype = NUMPY[to.element_of(table.dtype, "table")]
     entries = table.astype(np.int32) - offset(table.dtype)
     to.write(node.outputs[0], gathered(to, entries, place, dtype), laid.order)
 
 
 def lut_interpolated(to: Lowering, node: Node) -> None:
-    """Two entries by ``gather``, and the line between them."""
+    """TABLE of int16, else two entries by ``gather``, and the line between them."""
     given, laid, program = to.constants(node), to.laid(node.inputs[0]), to.program
     table, number = given["table"].astype(np.int64), program.same_rank
-    place = program.right_shift(laid.value, 7)
+    if laid.value.element == "i16" and np.abs(np.diff(table)).max() < 1 << 15:
+        entries = program.constant(table, "int16")
+        found = program.add("table", [laid.value, entries], laid.value.shape, "i32")
+        ends = (int(end) * 128 for end in (table.min(), table.max()))
+        to.write(node.outputs[0], _of_lines(to, node, found, *ends), laid.order)
+        return
+    wide = program.cast(laid.value, "i32")
+    place = program.right_shift(wide, 7)
     place = program.elementwise("add", place, number(256, place))
     low, rise = (looked_up(to, each, place) for each in (table[:-1], np.diff(table)))
-    part = Wide.of(program, program.masked(laid.value, 127), 0, 127)
+    part = Wide.of(program, program.masked(wide, 127), 0, 127)
     level = (low.times(128) + rise * part).rounded(int(given["shift"]), node.attrs["rounding"])
     to.write(node.outputs[0], to.ended(level.saturated(), UNCHANGED, given), laid.order)
+
+
+def _of_lines(to: Lowering, node: Node, value: Value, low: int, high: int) -> Value:
+    """Codes of what TABLE gives, which has seven bits more."""
+    given, rounding = to.constants(node), node.attrs["rounding"]
+    shift = given["shift"].reshape(-1).astype(np.int64) + 30
+    if rounding == "half_up" and shift[0] <= LARGEST_SHIFT:
+        return to.ended(value, (np.array([1 << 30]), shift), given)
+    level = Wide.of(to.program, value, low, high).rounded(int(given["shift"]), rounding)
+    return to.ended(level.saturated(), UNCHANGED, given)
 
 
 def by_code(entries: NDArray[Any], index: np.dtype[Any]) -> NDArray[Any]:
@@ -71,13 +88,15 @@ def lut_per_channel(to: Lowering, node: Node) -> None:
     value, entries = to.read(x, order), by_code(tables, x.dtype).reshape(-1)
     start = _starts(to, node, _CODES, _CODES // 2, order)
     places = to.program.elementwise("add", to.program.cast(value, "i32"), start)
-    to.write(node.outputs[0], gathered(to, entries, places, entries.dtype.name), order)
+    dtype = NUMPY[to.element_of(tables.dtype, "tables")]
+    to.write(node.outputs[0], gathered(to, entries, places, dtype), order)
 
 
 def lut_interpolated_per_channel(to: Lowering, node: Node) -> None:
     """The same of two entries by ``gather``, and the line between them."""
     given, laid, program = to.constants(node), to.laid(node.inputs[0]), to.program
     value, tables = to.read(node.inputs[0], laid.order), given["tables"].astype(np.int64)
+    value = program.cast(value, "i32")
     start = _starts(to, node, _SEGMENTS, _SEGMENTS // 2, laid.order)
     place = program.elementwise("add", program.right_shift(value, 7), start)
     rows = tables[:, :-1].reshape(-1), np.diff(tables).reshape(-1)

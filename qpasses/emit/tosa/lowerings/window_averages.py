@@ -16,6 +16,7 @@ from qpasses.emit import mlir
 from qpasses.emit.layouts import channels_last
 from qpasses.emit.tosa.equal_rescales import (
     UNCHANGED,
+    UNCHANGED_WIDE,
     Pairs,
     UnequalError,
     equal_rescale,
@@ -24,7 +25,7 @@ from qpasses.emit.tosa.equal_rescales import (
 from qpasses.emit.tosa.lowering import Lowering, offset
 from qpasses.emit.tosa.lowerings.places import taken
 from qpasses.emit.tosa.lowerings.products import convolved, exact, geometry_of
-from qpasses.emit.tosa.program import RefusedError, Value
+from qpasses.emit.tosa.program import WIDE, RefusedError, Value
 from qpasses.emit.tosa.quotients import level_of
 from qpasses.emit.tosa.wide import Wide
 from qpasses.evidence.prove import accumulator_interval
@@ -106,14 +107,14 @@ def int_average_pool(to: Lowering, node: Node) -> None:
 def int_counted_average_pool(to: Lowering, node: Node) -> None:
     """avg_pool2d, else a depthwise convolution of ones, then a RESCALE for each position."""
     given = to.constants(node)
-    if np.int16 in (given["x_zero"].dtype, given["y_zero"].dtype):
-        raise RefusedError("an average of 16 bits")
     value, windows = _pictures(to, node)
     codes = _avg_pool2d(to, node, value, windows)
     if codes is not None:
         _write(to, node, codes)
         return
     acc, cells = _summed(to, given, value, windows), windows.cells(value.shape[1:-1])
+    if acc.element == WIDE:  # int32 holds what the node adds
+        acc = to.program.rescale(acc, "i32", UNCHANGED_WIDE)
     if (cells == cells[0, 0]).all():
         _write(to, node, _divided(to, node, acc, cells[:1, 0]))
         return
@@ -162,7 +163,8 @@ def _summed(to: Lowering, given: _Given, value: Value, windows: _Windows) -> Val
     value, pads = exact(to, value, windows.kernel, pads, *geometry)
     ones = np.ones((channels, 1, *windows.kernel), np.int8)
     bias = np.zeros(channels, np.int32)
-    return convolved(to, value, ones, bias, (zero, 0), (pads, *geometry), channels)
+    (acc,) = convolved(to, value, ones, bias, (zero, 0), (pads, *geometry), channels)
+    return acc
 
 
 def _summed_deep(to: Lowering, node: Node) -> Value:
@@ -188,6 +190,8 @@ def _avg_pool2d(to: Lowering, node: Node, value: Value, windows: _Windows) -> Va
     It divides by the cells that are no padding, so padding that counts is put on before.
     """
     given, kernel, strides = to.constants(node), windows.kernel, windows.strides
+    if given["x_zero"].dtype != given["y_zero"].dtype or value.element == "i32":
+        return None
     ends = zip(windows.uncounted, kernel, strict=True)
     if max(windows.gaps) > 1 or any(max(each) >= k for each, k in ends):
         return None
@@ -204,9 +208,10 @@ def _avg_pool2d(to: Lowering, node: Node, value: Value, windows: _Windows) -> Va
     value, pads = exact(to, value, kernel, windows.uncounted, strides, windows.gaps)
     around = zip(value.shape[1:-1], pads, kernel, strides, strict=True)
     shape = [(size + sum(each) - k) // stride + 1 for size, each, k, stride in around]
-    zeros = [to.program.constant([zero], "int8") for zero in (x_zero, y_zero)]
+    zeros = [to.program.zero_point(zero, value.element) for zero in (x_zero, y_zero)]
+    element = value.element
     codes = to.program.add(
-        *("avg_pool2d", [value, *zeros], (value.shape[0], *shape, value.shape[-1]), "i8"),
+        *("avg_pool2d", [value, *zeros], (value.shape[0], *shape, value.shape[-1]), element),
         kernel=mlir.integers(kernel),
         stride=mlir.integers(strides),
         pad=mlir.integers([end for each in pads for end in each]),
