@@ -13,8 +13,9 @@ class TableRules:
     """The rules of a target that tables follow.
 
     ``floats`` are numpy's, of what codes mean and of quotients. ``functions``: ``runtime``,
-    what onnxruntime or onnx's evaluator makes of them in these floats, or ``legalized``, in
-    double and rounded to them once. ``quotient``: by the scale they are ``divided``, or
+    what onnxruntime or onnx's evaluator makes of them in these floats; ``legalized``, in
+    double and rounded to them once; or ``tflite``, the same, but that Sigmoid is 1 / (1 +
+    exp(-x)) with each step rounded. ``quotient``: by the scale they are ``divided``, or
     multiplied by its ``inverse``, which is rounded itself; ``rounding`` is that of the level.
     ``hard_swish``: a ``table`` like any other, or TFLite's arithmetic of ``int16``.
 

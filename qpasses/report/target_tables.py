@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from opsets.forms import ADD_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
+from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS
 from opsets.rounding import ROUNDING_RULES
 from opsets.scales import SCALES
@@ -62,6 +62,7 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     "table_functions": {
         "runtime": "tables hold what onnxruntime makes, in double what onnx's evaluator makes",
         "legalized": "tables hold functions in double, rounded once; GELU step by step",
+        "tflite": "the same, but that Sigmoid is computed step by step too",
     },
     "table_quotient": {
         "divided": "results are divided by the scale of the table's output",
@@ -138,6 +139,12 @@ def _rows(target: Target) -> Iterator[Row]:
     yield "mean", target.mean, f"ReduceMean: {mean.formula}"
     slopes = SLOPE_FORMS[target.slopes]
     yield "slopes", target.slopes, f"LeakyRelu and PRelu: {slopes.formula}"
+    gemm = GEMM_FORMS[target.gemm]
+    yield (
+        "gemm",
+        target.gemm,
+        f"Gemm and MatMul with constants: {gemm.formula} ({gemm.source})",
+    )
     weights = WEIGHTS[target.weights]
     yield "weights", target.weights, f"{weights.formula} ({weights.source})"
     yield "accumulator", f"{target.accumulator_bits} bits", "sums of products"

@@ -199,7 +199,7 @@ def test_what_is_no_scale_is_an_error(name, scale):
     [
         ("onnx", 2.0**24, "it is 2 times the largest, 8.38861e+06"),
         ("exact", 1e300, "it is 9.31323e+290 times the largest, 1.07374e+09"),
-        ("tflite", 2.0**31, "it is 1.00000000047 times the largest, 2147483647"),
+        ("tflm", 2.0**31, "it is 1.00000000047 times the largest, 2147483647"),
         ("tflite-single", 2.0**31, "it is 2 times the largest, 1.07374e+09"),
         ("tosa", 1e12, "it is 1862.65 times the largest, 5.36871e+08"),
         ("bm1684x", 2.0**64, "it is 2 times the largest, 9.22337e+18"),
