@@ -1,0 +1,93 @@
+"""Nodes of target litert are what LiteRT's interpreter computes, code by code."""
+
+import numpy as np
+import pytest
+
+from opsets.target import load_target
+from qpasses import quantize, verify
+from qpasses.load.integer_model import read_integer_model
+from tests.support.litert import SingleOp, Stored, float32, interpreted, needs_litert
+from tests.support.litert_nodes import as_operator, site_of
+from tests.support.small_models import model, numbers
+from tests.support.thoroughness import slow
+
+pytestmark = needs_litert
+
+SEEDS = range(4)
+IMAGE = "float[1, 4, 8, 8]"
+NETS = {
+    # what is read and what is written around the node "it", and its constants
+    "Conv": (f"{IMAGE} x", "[it] y = Conv (x, w, b)", {"w": (5, 4, 3, 3), "b": (5,)}),
+    "strided": (
+        f"{IMAGE} x",
+        "[it] y = Conv <strides = [2, 2]> (x, w)",
+        {"w": (5, 4, 3, 3)},
+    ),
+    "clamped": (f"{IMAGE} x", "[it] a = Conv (x, w) y = Relu (a)", {"w": (5, 4, 1, 1)}),
+    "depthwise": (
+        f"{IMAGE} x",
+        "[it] y = Conv <group = 4> (x, w, b)",
+        {"w": (8, 1, 3, 3), "b": (8,)},
+    ),
+    "Gemm": ("float[9, 40] x", "[it] y = Gemm (x, w, b)", {"w": (40, 30), "b": (30,)}),
+    "MatMul": (
+        "float[3, 5, 8] x, float[3, 8, 7] z",
+        "u = Conv (x, k) v = Conv (z, l) [it] y = MatMul (u, v)",
+        {"k": (5, 5, 1), "l": (8, 8, 1)},
+    ),
+    "Add": (f"{IMAGE} x", "u = Conv (x, k) [it] y = Add (u, x)", {"k": (4, 4, 1, 1)}),
+    "Sub": (f"{IMAGE} x", "u = Conv (x, k) [it] y = Sub (u, x)", {"k": (4, 4, 1, 1)}),
+    "Mul": (f"{IMAGE} x", "u = Conv (x, k) [it] y = Mul (u, x)", {"k": (4, 4, 1, 1)}),
+    "LeakyRelu": (f"{IMAGE} x", "[it] y = LeakyRelu <alpha = 0.13> (x)", {}),
+    "falling": (f"{IMAGE} x", "[it] y = LeakyRelu <alpha = -0.3> (x)", {}),
+    "PRelu": (f"{IMAGE} x", "[it] y = PRelu (x, s)", {"s": (4, 1, 1)}),
+    "Sigmoid": (f"{IMAGE} x", "[it] y = Sigmoid (x)", {}),
+    "Tanh": (f"{IMAGE} x", "[it] y = Tanh (x)", {}),
+    "Exp": (f"{IMAGE} x", "[it] y = Exp (x)", {}),
+    "HardSwish": (f"{IMAGE} x", "[it] y = HardSwish (x)", {}),
+    "Gelu": (f"{IMAGE} x", "[it] y = Gelu (x)", {}),
+    "GeluTanh": (f"{IMAGE} x", '[it] y = Gelu <approximate = "tanh"> (x)', {}),
+    "AveragePool": (
+        f"{IMAGE} x",
+        "[it] y = AveragePool <kernel_shape = [3, 2], strides = [2, 1]> (x)",
+        {},
+    ),
+    "ReduceMean": (
+        f"{IMAGE} x",
+        "[it] y = ReduceMean <axes = [2, 3], keepdims = 0> (x)",
+        {},
+    ),
+}
+
+
+def made(kind, seed):
+    ends, body, shapes = NETS[kind]
+    weights = {name: numbers(*shape, seed=seed + 7) for name, shape in shapes.items()}
+    opset = 20 if "Gelu" in kind else 17
+    net = model(f"g ({ends}) => (float[N] y) {{ {body} }}", opset=opset, **weights)
+    inputs = net.graph.input
+    shapes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in inputs}
+    del net.graph.output[0].type.tensor_type.shape.dim[:]
+    net.graph.output[0].type.tensor_type.ClearField("shape")
+    feeds = [
+        {name: numbers(*shape, seed=10 * seed + k) * (1 + seed) for name, shape in shapes.items()}
+        for k in range(4)
+    ]
+    options = {"target": "litert", "activation_type": "int8", "layout": "nchw"}
+    result = quantize(net, feeds, **options)
+    return result, net, feeds
+
+
+@pytest.mark.parametrize("kind", NETS)
+def test_a_node_is_what_the_interpreter_computes(kind):
+    pairs = []
+    for seed in SEEDS:
+        result, net, feeds = made(kind, seed)
+        assert result.verdict == "ok", result.report["summary"]["because"]
+        assert verify(result.model, net, feeds).verdict == "ok"
+        read = read_integer_model(result.model, kind)
+        pairs.append(as_operator(site_of(read, "it", seed)))
+    found = interpreted([op for op, _ in pairs])
+    for (ours,), (_, theirs) in zip(found, pairs, strict=True):
+        assert len(np.unique(theirs)) > 5
+        np.testing.assert_array_equal(ours, theirs)
