@@ -17,6 +17,11 @@ INTEGER_BITS = 5
 SUM_BITS = 12
 """Before the point of a sum of exponentials, which have 31 bits behind it, sums 19."""
 
+ONE_OF_SUM = 1 << 31 - SUM_BITS
+LARGEST_SUM = (1 << 28) - 1
+POWERS_OF_SUMS = tuple(ONE_OF_SUM << each for each in range(1, 9))
+"""1 in a sum, the largest sum that is divided by, and from where on one shifts farther."""
+
 LONGEST_ROW = 511
 """Sums from 512 on shift by more than 31 places: LiteRT's reference kernel aborts there."""
 
@@ -74,13 +79,13 @@ def _exp_near_zero(a: Int64) -> Int64:
 
 
 def reciprocal(total: Int64) -> tuple[Int64, Int64]:
-    """1 / total, of sums from 1 to 512 less one step: 31 bits of it, and by how many places
+    """About 1 / total with 31 bits, of sums from 1 to less than 512, and by how many places
     it has to be shifted to the right.
     """
     places = np.zeros_like(total)
-    for power in range(31 - SUM_BITS + 1, 31):
-        places += total >= 1 << power
-    half = ((total << (SUM_BITS - places)) + 0) >> 1  # of a number from 1 to 2
+    for power in POWERS_OF_SUMS:
+        places += total >= power
+    half = total << (SUM_BITS - places) >> 1  # of a number from 1 to 2
     x = START + doubling_high_multiply(half, -SLOPE)
     for _ in range(NEWTON_STEPS):
         error = ONE_OF_2 - doubling_high_multiply(half, x)

@@ -42,10 +42,11 @@ class Target:
     ``accumulator_bits``; ``tables`` of 256 entries may be used or not, and hold levels rounded
     by ``table_rounding``; ``softmax``, ``gelu`` and ``layernorm`` are what is computed of
     these. ``table_functions``, ``table_quotient`` and ``hard_swish`` say how what tables hold
-    is computed and divided by its scale (opsets.table_rules). Where a tensor is stored anew at
-    another scale, ``rescaling`` is real arithmetic, or requantized by the elementwise
-    multiplier. ``alignment``: whose rules say which tensors share a range, unless a user says
-    it (qpasses.place.alignment).
+    is computed and divided by its scale (opsets.table_rules). The results of a Sigmoid have
+    the range that samples give, or end at 255 / 256 (``sigmoid_range``). Where a tensor is
+    stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by the
+    elementwise multiplier. ``alignment``: whose rules say which tensors share a range, unless
+    a user says it (qpasses.place.alignment).
 
     ``fast_kernels``: multipliers are chosen so that onnxruntime's int8 kernels compute them
     exactly; without it they are those of the rule.
@@ -79,6 +80,7 @@ class Target:
     softmax: str = "table"
     gelu: str = "table"
     layernorm: str = "exact"
+    sigmoid_range: str = "calibrated"
     hard_swish: str = "table"
     table_functions: str = "runtime"
     table_quotient: str = "divided"
@@ -245,9 +247,10 @@ KNOWN: dict[str, Iterable[str]] = {
     "weights": WEIGHTS,
     "conv_weights": _SCALED,
     "matmul_weights": _SCALED,
-    "softmax": ("table", "shiftmax", "ibert"),
+    "softmax": ("table", "shiftmax", "shiftmax8", "ibert", "gemmlowp"),
     "gelu": ("table", "shift", "ibert"),
     "layernorm": ("exact", "ivit"),
+    "sigmoid_range": ("calibrated", "unit"),
     "hard_swish": ("table", "int16"),
     "table_functions": ("runtime", "legalized", "tflite"),
     "table_quotient": ("divided", "inverse"),

@@ -291,7 +291,8 @@ class GraphOptions(TensorOptions):
     )
     softmax: SoftmaxForm | None = option(
         None,
-        "Softmax as two tables and a division, I-ViT's Shiftmax, or I-BERT's polynomial.",
+        "Softmax as two tables and a division, I-ViT's Shiftmax with results of 16 bits "
+        "or of 8, I-BERT's polynomial, or TFLite's fixed point by gemmlowp.",
         OPERATORS,
         unset="what the target has, mostly table",
     )

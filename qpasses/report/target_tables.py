@@ -43,8 +43,10 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     },
     "softmax": {
         "table": "Softmax: two tables of exponentials, and a division",
-        "shiftmax": "Softmax: I-ViT's Shiftmax, exponentials by shifts",
+        "shiftmax": "Softmax: I-ViT's Shiftmax, exponentials by shifts, of 16 bits",
+        "shiftmax8": "Softmax: I-ViT's Shiftmax, exponentials by shifts, of 8 bits",
         "ibert": "Softmax: I-BERT's, exponentials by a polynomial",
+        "gemmlowp": "Softmax: TFLite's fixed point by gemmlowp, results in steps of 1 / 256",
     },
     "gelu": {
         "table": "GELU is a table",
@@ -54,6 +56,10 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     "layernorm": {
         "exact": "LayerNorm: exact mean and variance, an integer square root",
         "ivit": "LayerNorm: I-ViT's, a rounded mean, ten steps of Newton's",
+    },
+    "sigmoid_range": {
+        "calibrated": "results of Sigmoid have the range that samples give",
+        "unit": "results of Sigmoid have steps of 1 / 256 from the least code on",
     },
     "hard_swish": {
         "table": "HardSwish is a table as other functions are",

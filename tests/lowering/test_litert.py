@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from opsets.target import load_target
 from qpasses import quantize, verify
 from qpasses.load.integer_model import read_integer_model
-from tests.support.litert import SingleOp, Stored, float32, interpreted, needs_litert
+from tests.support.litert import interpreted, needs_litert
 from tests.support.litert_nodes import as_operator, site_of
 from tests.support.small_models import model, numbers
-from tests.support.thoroughness import slow
 
 pytestmark = needs_litert
 
@@ -42,6 +40,17 @@ NETS = {
     "falling": (f"{IMAGE} x", "[it] y = LeakyRelu <alpha = -0.3> (x)", {}),
     "PRelu": (f"{IMAGE} x", "[it] y = PRelu (x, s)", {"s": (4, 1, 1)}),
     "Sigmoid": (f"{IMAGE} x", "[it] y = Sigmoid (x)", {}),
+    "Softmax": ("float[7, 100] x", "n = Neg (x) [it] y = Softmax (n)", {}),
+    "Relu": (
+        f"{IMAGE} x",
+        "u = Conv (x, k) [it] r = Relu (u) y = Add (r, u)",
+        {"k": (4, 4, 1, 1)},
+    ),
+    "Relu6": (
+        f"{IMAGE} x",
+        "u = Conv (x, k) [it] r = Clip (u, z, six) y = Add (r, u)",
+        {"k": (4, 4, 1, 1), "z": 0, "six": 6},
+    ),
     "Tanh": (f"{IMAGE} x", "[it] y = Tanh (x)", {}),
     "Exp": (f"{IMAGE} x", "[it] y = Exp (x)", {}),
     "HardSwish": (f"{IMAGE} x", "[it] y = HardSwish (x)", {}),
@@ -53,7 +62,7 @@ NETS = {
         {},
     ),
     "ReduceMean": (
-        f"{IMAGE} x",
+        "float[40, 4, 3, 3] x",
         "[it] y = ReduceMean <axes = [2, 3], keepdims = 0> (x)",
         {},
     ),
@@ -62,7 +71,10 @@ NETS = {
 
 def made(kind, seed):
     ends, body, shapes = NETS[kind]
-    weights = {name: numbers(*shape, seed=seed + 7) for name, shape in shapes.items()}
+    weights = {
+        name: np.float32(shape) if isinstance(shape, int) else numbers(*shape, seed=seed + 7)
+        for name, shape in shapes.items()
+    }
     opset = 20 if "Gelu" in kind else 17
     net = model(f"g ({ends}) => (float[N] y) {{ {body} }}", opset=opset, **weights)
     inputs = net.graph.input
@@ -70,7 +82,10 @@ def made(kind, seed):
     del net.graph.output[0].type.tensor_type.shape.dim[:]
     net.graph.output[0].type.tensor_type.ClearField("shape")
     feeds = [
-        {name: numbers(*shape, seed=10 * seed + k) * (1 + seed) for name, shape in shapes.items()}
+        {
+            name: numbers(*shape, seed=10 * seed + k) * (1 + seed)
+            for name, shape in shapes.items()
+        }
         for k in range(4)
     ]
     options = {"target": "litert", "activation_type": "int8", "layout": "nchw"}

@@ -15,6 +15,7 @@ from opsets.qpasses_v1.shiftmax import shiftmax
 from opsets.target import load_target
 from qpasses import ModelError, UsageError
 from qpasses.emit.overloads import with_bodies
+from qpasses.ir.record import Quantization
 from qpasses.lowering.numbers.published_numbers import (
     gelu_numbers,
     shift_x0,
@@ -180,7 +181,7 @@ def test_what_is_too_fine_or_too_coarse_is_refused():
         ("ibert", 3.0, "too coarse"),
     ):
         with pytest.raises(UsageError, match=why):
-            softmax_numbers(form, scale, 1 / 255, target)
+            softmax_numbers(form, scale, Quantization(1 / 255, 0, "uint8"), 9, target)
     for form in ("shift", "ibert"):
         with pytest.raises(UsageError, match="too fine"):
             gelu_numbers(form, 1e-9, 0.1, target)

@@ -85,6 +85,7 @@ def as_operator(site: Site) -> tuple[SingleOp, NDArray[Any]]:
         "Lut": _table,
         "IntCountedAveragePool": _pool,
         "IntReduce": _mean,
+        "GemmlowpSoftmax": _softmax,
     }[site.node.op](site)
 
 
@@ -116,9 +117,7 @@ def _gemm(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     version = 4 if len(scales) == 1 else 5
     inputs = [site.stored("x", x), weights, _bias(site, scales)]
     options = "FullyConnectedOptions"
-    return SingleOp(
-        "FULLY_CONNECTED", inputs, site.stored("y", y), [[x]], version, options
-    ), y
+    return SingleOp("FULLY_CONNECTED", inputs, site.stored("y", y), [[x]], version, options), y
 
 
 def _mat_mul(site: Site) -> tuple[SingleOp, NDArray[Any]]:
@@ -171,6 +170,15 @@ def _table(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     return SingleOp(code, inputs, output, [[x]], version, options), y
 
 
+def _softmax(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    x, y = site.given["x"], site.codes
+    assert site.node.attrs["axis"] == -1
+    inputs, given = [site.stored("x", x)], {"beta": 1.0}
+    return SingleOp(
+        "SOFTMAX", inputs, site.stored("y", y), [[x]], 2, "SoftmaxOptions", given
+    ), y
+
+
 def _pool(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     x, y, attributes = last(site.given["x"]), last(site.codes), site.node.attrs
     (height, width), (down, right) = attributes["kernel_shape"], attributes["strides"]
@@ -187,6 +195,4 @@ def _mean(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     axes = np.array([each % x.ndim for each in site.node.attrs["axes"]], np.int32)
     inputs = [site.stored("x", x), Stored(axes.shape, dtype="int32", values=axes)]
     given = {"keepDims": bool(site.node.attrs["keepdims"])}
-    return SingleOp(
-        "MEAN", inputs, site.stored("y", y), [[x]], 2, "ReducerOptions", given
-    ), y
+    return SingleOp("MEAN", inputs, site.stored("y", y), [[x]], 2, "ReducerOptions", given), y

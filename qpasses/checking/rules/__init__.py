@@ -25,6 +25,7 @@ from qpasses.checking.rules.check_pairs import int_add, int_mul
 from qpasses.checking.rules.check_plain import apart, left
 from qpasses.checking.rules.check_products import int_conv, int_gemm, int_mat_mul
 from qpasses.checking.rules.check_published import (
+    gemmlowp_softmax,
     i_bert_gelu,
     i_bert_softmax,
     i_layer_norm,
@@ -80,6 +81,7 @@ RULES: Mapping[str, Rule] = {
     "LutPerChannel": lut_per_channel,
     "TableSoftmax": table_softmax,
     "IntLogSoftmax": log_softmax,
+    "GemmlowpSoftmax": gemmlowp_softmax,
     "Shiftmax": shiftmax,
     "IBertSoftmax": i_bert_softmax,
     "ShiftGelu": shift_gelu,
