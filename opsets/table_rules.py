@@ -1,11 +1,15 @@
 """Table rules: by which of a target's rules numbers become the entries of a table."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from opsets.fixed_point import Rounding
+
+TableRounding = Literal[Rounding, "toward_zero"]
+TABLE_ROUNDINGS: tuple[TableRounding, ...] = get_args(TableRounding)
+"""How levels in tables are rounded: as nodes round, or truncated."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class TableRules:
     floats: type[np.floating[Any]] = np.float32
     functions: str = "runtime"
     quotient: str = "divided"
-    rounding: Rounding = "half_to_even"
+    rounding: TableRounding = "half_to_even"
     hard_swish: str = "table"
 
 

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from opsets.errors import UsageError
-from opsets.fixed_point import ROUNDINGS, Int64, Rounding
+from opsets.fixed_point import Int64
 from opsets.forms import ADD_FORMS, GEMM_FORMS, MEAN_FORMS, POOL_FORMS, SLOPE_FORMS
 from opsets.multipliers import MULTIPLIERS, Pair, Scale, ScaleError
 from opsets.rounding import ROUNDING_RULES, requantize
 from opsets.scales import SCALES
-from opsets.table_rules import TableRules
+from opsets.table_rules import TABLE_ROUNDINGS, TableRounding, TableRules
 from opsets.weights import WEIGHTS
 
 _SHIPPED = resources.files("opsets") / "targets"
@@ -42,7 +42,8 @@ class Target:
     ``accumulator_bits``; ``tables`` of 256 entries may be used or not, and hold levels rounded
     by ``table_rounding``; ``softmax``, ``gelu`` and ``layernorm`` are what is computed of
     these. ``table_functions``, ``table_quotient`` and ``hard_swish`` say how what tables hold
-    is computed and divided by its scale (opsets.table_rules). The results of a Sigmoid have
+    is computed and divided by its scale (opsets.table_rules). A Resize with mode linear
+    has exact coefficients, or TFLite's of ten bits. The results of a Sigmoid have
     the range that samples give, or end at 255 / 256 (``sigmoid_range``). Where a tensor is
     stored anew at another scale, ``rescaling`` is real arithmetic, or requantized by the
     elementwise multiplier. ``alignment``: whose rules say which tensors share a range, unless
@@ -80,11 +81,12 @@ class Target:
     softmax: str = "table"
     gelu: str = "table"
     layernorm: str = "exact"
+    resize: str = "exact"
     sigmoid_range: str = "calibrated"
     hard_swish: str = "table"
     table_functions: str = "runtime"
     table_quotient: str = "divided"
-    table_rounding: Rounding = "half_to_even"
+    table_rounding: TableRounding = "half_to_even"
     rescaling: str = "real"
     alignment: Literal["qpasses", "tpu-mlir"] = "qpasses"
 
@@ -250,11 +252,12 @@ KNOWN: dict[str, Iterable[str]] = {
     "softmax": ("table", "shiftmax", "shiftmax8", "ibert", "gemmlowp"),
     "gelu": ("table", "shift", "ibert"),
     "layernorm": ("exact", "ivit"),
+    "resize": ("exact", "ten_bits"),
     "sigmoid_range": ("calibrated", "unit"),
     "hard_swish": ("table", "int16"),
     "table_functions": ("runtime", "legalized", "tflite"),
     "table_quotient": ("divided", "inverse"),
-    "table_rounding": ROUNDINGS,
+    "table_rounding": TABLE_ROUNDINGS,
     "rescaling": ("real", "requantized"),
     "alignment": ("qpasses", "tpu-mlir"),
 }

@@ -252,7 +252,10 @@ def _masks(case: Case) -> Iterator[Finding]:
 _MASKED = 1e3
 
 _DISTRIBUTIONS = frozenset(
-    {"TableSoftmax", "IntLogSoftmax", "Shiftmax", "IBertSoftmax", "Softmax", "LogSoftmax"}
+    {
+        *("TableSoftmax", "GemmlowpSoftmax", "IntLogSoftmax", "Shiftmax", "IBertSoftmax"),
+        *("Softmax", "LogSoftmax"),
+    }
 )
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from qpasses.ir.graph import Graph, Node
 
-_BY_AXIS = frozenset({"TableSoftmax", "IntLogSoftmax", "Shiftmax", "IBertSoftmax"})
+_BY_AXIS = frozenset(
+    {"TableSoftmax", "GemmlowpSoftmax", "IntLogSoftmax", "Shiftmax", "IBertSoftmax"}
+)
 """Ops that sum what they make of the rows along an attribute ``axis``."""
 
 _SHOWN = 5

@@ -57,6 +57,11 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
         "exact": "LayerNorm: exact mean and variance, an integer square root",
         "ivit": "LayerNorm: I-ViT's, a rounded mean, ten steps of Newton's",
     },
+    "resize": {
+        "exact": "linear Resize: coefficients are exact fractions, requantized once",
+        "ten_bits": "linear Resize: TFLite's places and coefficients of 10 bits, ties away; "
+        "input and output of one scale",
+    },
     "sigmoid_range": {
         "calibrated": "results of Sigmoid have the range that samples give",
         "unit": "results of Sigmoid have steps of 1 / 256 from the least code on",
@@ -78,6 +83,7 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
         "half_to_even": "levels in tables are the nearest, ties to even",
         "half_up": "levels in tables are the nearest, ties up",
         "half_away": "levels in tables are the nearest, ties away from zero",
+        "toward_zero": "levels in tables are truncated",
     },
     "rescaling": {
         "real": "a tensor stored anew at another scale takes the nearest code",

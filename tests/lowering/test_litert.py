@@ -67,14 +67,27 @@ NETS = {
         {},
     ),
 }
+NETS |= {
+    f"Resize, {mode}": (
+        f"{IMAGE} x",
+        f"""[it_{mode}] y = Resize <mode = "linear", coordinate_transformation_mode = "{mode}">
+            (x, , , sizes)""",
+        {"sizes": [1, 4, 13, 5]},
+    )
+    for mode in ("align_corners", "asymmetric", "half_pixel")
+}
+
+
+def constant(given, seed):
+    """Random numbers of a shape, the one number, or whole ones."""
+    if isinstance(given, int):
+        return np.float32(given)
+    return np.array(given) if isinstance(given, list) else numbers(*given, seed=seed + 7)
 
 
 def made(kind, seed):
     ends, body, shapes = NETS[kind]
-    weights = {
-        name: np.float32(shape) if isinstance(shape, int) else numbers(*shape, seed=seed + 7)
-        for name, shape in shapes.items()
-    }
+    weights = {name: constant(shape, seed) for name, shape in shapes.items()}
     opset = 20 if "Gelu" in kind else 17
     net = model(f"g ({ends}) => (float[N] y) {{ {body} }}", opset=opset, **weights)
     inputs = net.graph.input
@@ -101,7 +114,8 @@ def test_a_node_is_what_the_interpreter_computes(kind):
         assert result.verdict == "ok", result.report["summary"]["because"]
         assert verify(result.model, net, feeds).verdict == "ok"
         read = read_integer_model(result.model, kind)
-        pairs.append(as_operator(site_of(read, "it", seed)))
+        name = next(node.name for node in read.graph.nodes if node.name.startswith("it"))
+        pairs.append(as_operator(site_of(read, name, seed)))
     found = interpreted([op for op, _ in pairs])
     for (ours,), (_, theirs) in zip(found, pairs, strict=True):
         assert len(np.unique(theirs)) > 5

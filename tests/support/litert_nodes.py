@@ -86,6 +86,7 @@ def as_operator(site: Site) -> tuple[SingleOp, NDArray[Any]]:
         "IntCountedAveragePool": _pool,
         "IntReduce": _mean,
         "GemmlowpSoftmax": _softmax,
+        "IntResize": _resize,
     }[site.node.op](site)
 
 
@@ -168,6 +169,20 @@ def _table(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     ]
     version, options = (1, "QuantizeOptions") if code == "QUANTIZE" else (2, "")
     return SingleOp(code, inputs, output, [[x]], version, options), y
+
+
+def _resize(site: Site) -> tuple[SingleOp, NDArray[Any]]:
+    """By the name of the node: its coordinates, which the integer node has no word for."""
+    x, y = last(site.given["x"]), last(site.codes)
+    sizes = Stored((2,), dtype="int32", values=np.array(y.shape[1:3], np.int32))
+    given = {
+        "alignCorners": site.node.name.endswith("align_corners"),
+        "halfPixelCenters": site.node.name.endswith("half_pixel"),
+    }
+    inputs, options = [site.stored("x", x), sizes], "ResizeBilinearOptions"
+    return SingleOp(
+        "RESIZE_BILINEAR", inputs, site.stored("y", y), [[x]], 3, options, given
+    ), y
 
 
 def _softmax(site: Site) -> tuple[SingleOp, NDArray[Any]]:

@@ -366,8 +366,9 @@ def _stored(values: Floats, site: Site, y: Quantization) -> NDArray[Any]:
         size = np.abs(values) / scale if is_divided else np.abs(values) * (floats(1) / scale)
     size = np.minimum(size, 1e6)
     rest, whole = np.modf(size)
-    away = {"half_away": True, "half_up": values > 0, "half_to_even": whole % 2 == 1}[rounding]
-    goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & away)
+    away = {"half_away": True, "half_up": values > 0, "half_to_even": whole % 2 == 1}
+    goes_up = (rest > 1 / 2) | ((rest == 1 / 2) & away.get(rounding, False))
+    goes_up &= rounding != "toward_zero"
     levels = np.where(values < 0, -1, 1) * (whole + goes_up) + y.zero_point
     return np.asarray(np.clip(levels, *y.limits), y.dtype)
 
