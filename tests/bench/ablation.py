@@ -33,7 +33,9 @@ HEAD = (
 FORMS: Mapping[str, Mapping[str, Any]] = {
     "qpasses": {},
     "Shiftmax": {"softmax": "shiftmax"},
+    "Shiftmax of 8 bits": {"softmax": "shiftmax8"},
     "I-BERT's Softmax": {"softmax": "ibert"},
+    "TFLite's Softmax": {"softmax": "gemmlowp"},
     "ShiftGELU": {"gelu": "shift"},
     "I-BERT's GELU": {"gelu": "ibert"},
     "I-LayerNorm": {"layernorm": "ivit"},

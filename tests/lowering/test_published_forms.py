@@ -44,12 +44,13 @@ block (float[N, T, 8] x) => (float[N, T, 8] y) {
 FORMS = {
     "Shiftmax": ("soft", {"softmax": "shiftmax"}),
     "IBertSoftmax": ("soft", {"softmax": "ibert"}),
+    "GemmlowpSoftmax": ("soft", {"softmax": "gemmlowp"}),
     "ShiftGelu": ("gelu", {"gelu": "shift"}),
     "IBertGelu": ("gelu", {"gelu": "ibert"}),
     "ILayerNorm": ("norm", {"layernorm": "ivit"}),
 }
 KINDS = {
-    **dict.fromkeys(["Shiftmax", "IBertSoftmax", "ILayerNorm"], "bounded"),
+    **dict.fromkeys(["Shiftmax", "IBertSoftmax", "GemmlowpSoftmax", "ILayerNorm"], "bounded"),
     **dict.fromkeys(["ShiftGelu", "IBertGelu"], "exhaustive"),
 }
 each_op = pytest.mark.parametrize("op", FORMS)

@@ -16,7 +16,9 @@ from opsets.forms import (
     Slopes,
     sloped,
 )
+from opsets.gemmlowp import softmax_exponentials
 from opsets.multipliers import MULTIPLIERS
+from opsets.qpasses_v1 import OPS
 from opsets.rounding import doubling_high_multiply, requantize, right_shift
 from opsets.target import Target, load_target, target_names
 from tests.support.conformance import FOLDER, ends, float32, groups, needs_vectors
@@ -38,14 +40,13 @@ REFERENCE_KERNELS = LITERT | {"opt": "litert"}
 
 OUT_OF_SCOPE = {
     # file, group, and op or column -> why
-    "c_ops softmax": "a fixed-point pipeline of its own; Softmax here is TableSoftmax",
+    "c_ops softmax out": "says in words what scale and zero point it has",
     "c_ops logistic": "a fixed-point pipeline of its own; Sigmoid here is a table",
     "c_ops tanh": "a fixed-point pipeline of its own; Tanh here is a table",
     "c_ops hard_swish": "no records",
     "c_requantize requantize_int64_acc_reduced_multiplier cmsis": "its doubled intermediate "
     "wraps in int32, which TFLite Micro's does not",
     "c_requantize xnn_qu8 rndnu16": "rounds to 16 bits in between",
-    "tflite_softmax_int8 cases": "a fixed-point pipeline of its own",
     "tflite_quantize_float cases": "takes floats",
     "tflite_pad cases": "moves stored integers: no arithmetic",
     "tflite_add cases opt": "a vector kernel: one result of 600 differs from the reference",
@@ -271,6 +272,21 @@ def of_average_pool(record, target):
     return stored(level, zero, low)
 
 
+def softmaxed(x, scale):
+    given = np.array(softmax_exponentials(scale), np.int32), *np.int8([-128, -128, 127])
+    return OPS["GemmlowpSoftmax"].reference(np.int8(x), *given, axis=-1)
+
+
+def of_softmax(record, _target):
+    t = roles(record)
+    assert (t["out"]["real"], t["out"]["zp"]) == (1 / 256, -128)
+    return softmaxed(record["feeds"][0], t["in0"]["real"])
+
+
+def of_c_softmax(record, _target):
+    return np.concatenate([softmaxed(row, record["in_scale"]) for row in record["x"]])
+
+
 def of_c_average_pool(record, target):
     pads = [record["pad"]] * 4
     return pooled(np.array(record["x"]), record["kernel"], record["stride"], pads, target)
@@ -430,6 +446,8 @@ KINDS = {
     },
     "c_ops leaky_relu": {c: (t, of_c_leaky_relu) for c, t in TFLM.items()},
     "c_ops add": {c: (t, of_c_add) for c, t in TFLM.items()},
+    "c_ops softmax": {c: (t, of_c_softmax) for c, t in TFLM.items()},
+    "tflite_softmax_int8 cases": dict.fromkeys(LITERT, ("litert", of_softmax)),
     "c_ops avgpool": {"cmsis": ("tflm", of_c_average_pool)},
     "tflite_add cases": {"ref": ("litert", of_add), "xnnpack": ("vaddsub", of_add)},
     "tflite_sub cases": {
@@ -573,6 +591,7 @@ GIVEN = {
     ),
     *("count_include_pad", "rounding_mode", "scale32", "in_dtype", "out_dtype", "per_channel"),
     *("round", "mode", "bits", "pre_scale_f32_hex", "z_scale_f32_hex", "m", "e", "acc", "m1"),
+    *("beta", "input_multiplier", "input_left_shift", "diff_min"),
     *("identity", "identity_scale_f32_hex", "e1", "wdtype", "x_scale_hex", "w_scale_hex"),
     *("y_scale_hex", "y_zp", 0, 1),
 }
