@@ -54,6 +54,11 @@ def _by_op(rules: Mapping[str, Derive]) -> Derive:
     return lambda op, operands, y: rules.get(op, _in_double)(op, operands, y)
 
 
+_MIXED: Mapping[str, Derive] = {
+    "IntGemm": _product_in_float32,
+    "IntMatMul": _product_in_float32,
+    "IntMul": _in_float32,
+}
 _TFLM: Mapping[str, Derive] = {
     "IntGemm": _product_in_float32,
     "IntMatMul": _product_in_float32,
@@ -78,6 +83,12 @@ SCALES: Mapping[str, ScaleRule] = MappingProxyType(
         ),
         "float32": ScaleRule(
             "the product over s_y, all in float32", "XNNPACK, onnxruntime", _in_float32
+        ),
+        "tflite": ScaleRule(
+            "the product over s_y, in double; of Gemm and MatMul the product in float32; of "
+            "Mul all in float32: what files and models of target tflite said before tflm",
+            "TFLite Micro and LiteRT, mixed",
+            _by_op(_MIXED),
         ),
         "tflm": ScaleRule(
             "the product over s_y, in double; of Gemm and MatMul the product in float32; of "

@@ -108,6 +108,7 @@ def nearest_to_sums(
 
 _PRODUCT_ONLY = {
     "product_in_float32": None,
+    "tflite": ("IntGemm", "IntMatMul"),
     "tflm": ("IntGemm", "IntMatMul"),
     "litert": ("IntMatMul",),
 }
@@ -115,6 +116,7 @@ _PRODUCT_ONLY = {
 
 _ALL_IN_FLOAT32 = {
     "float32": None,
+    "tflite": ("IntMul",),
     "tflm": ("LeakyRelu",),
     "litert": ("IntMul", "Relu", "LeakyRelu", "PRelu"),
 }
