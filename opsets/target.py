@@ -251,7 +251,7 @@ KNOWN: dict[str, Iterable[str]] = {
     "matmul_weights": _SCALED,
     "softmax": ("table", "shiftmax", "shiftmax8", "ibert", "gemmlowp"),
     "gelu": ("table", "shift", "ibert"),
-    "layernorm": ("exact", "ivit"),
+    "layernorm": ("exact", "ivit", "ivit_short"),
     "resize": ("exact", "ten_bits"),
     "sigmoid_range": ("calibrated", "unit"),
     "hard_swish": ("table", "int16"),

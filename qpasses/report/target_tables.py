@@ -55,7 +55,8 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     },
     "layernorm": {
         "exact": "LayerNorm: exact mean and variance, an integer square root",
-        "ivit": "LayerNorm: I-ViT's, a rounded mean, ten steps of Newton's",
+        "ivit": "LayerNorm: I-ViT's, a rounded mean and ten of Newton's steps, 31 bits",
+        "ivit_short": "the same with multipliers so short that double holds their products",
     },
     "resize": {
         "exact": "linear Resize: coefficients are exact fractions, requantized once",

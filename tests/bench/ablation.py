@@ -39,6 +39,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     "ShiftGELU": {"gelu": "shift"},
     "I-BERT's GELU": {"gelu": "ibert"},
     "I-LayerNorm": {"layernorm": "ivit"},
+    "I-LayerNorm, short": {"layernorm": "ivit_short"},
     "I-ViT's three": {"softmax": "shiftmax", "gelu": "shift", "layernorm": "ivit"},
     "I-BERT's two": {"softmax": "ibert", "gelu": "ibert"},
     "target ivit": {"target": "ivit"},

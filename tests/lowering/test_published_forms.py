@@ -47,7 +47,7 @@ FORMS = {
     "GemmlowpSoftmax": ("soft", {"softmax": "gemmlowp"}),
     "ShiftGelu": ("gelu", {"gelu": "shift"}),
     "IBertGelu": ("gelu", {"gelu": "ibert"}),
-    "ILayerNorm": ("norm", {"layernorm": "ivit"}),
+    "ILayerNorm": ("norm", {"layernorm": "ivit_short"}),
 }
 KINDS = {
     **dict.fromkeys(["Shiftmax", "IBertSoftmax", "GemmlowpSoftmax", "ILayerNorm"], "bounded"),
@@ -122,6 +122,20 @@ def test_the_target_ivit_is_integer_with_its_own_forms_and_without_tables():
     assert {"Shiftmax", "ShiftGelu", "ILayerNorm", "IntRescaledAdd"} <= found
     assert not any("Lut" in op or "Table" in op for op in found)
     assert qpasses.verify(made.model, block(), feeds(2)).verdict == "ok"
+
+
+def test_multipliers_of_i_layer_norm_have_31_bits_or_fit_double():
+    widths = {}
+    for form in ("ivit", "ivit_short"):
+        made = qpasses.quantize(block(), feeds(), layernorm=form)
+        assert made.verdict == "ok"
+        assert qpasses.verify(made.model, block(), feeds(2)).verdict == "ok"
+        given = {
+            each.name: numpy_helper.to_array(each) for each in made.model.graph.initializer
+        }
+        sizes = np.abs(given["norm.multiplier"].astype(np.int64))
+        widths[form] = {int(each).bit_length() for each in sizes}
+    assert widths["ivit"] == {31} and max(widths["ivit_short"]) <= 18
 
 
 def test_a_target_without_tables_has_no_form_with_tables():

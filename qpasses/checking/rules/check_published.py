@@ -173,7 +173,8 @@ def i_layer_norm(site: Site) -> Iterator[str]:
     """LayerNormalization over the last axis by I-ViT."""
     site.is_op("LayerNormalization")
     node, clamps = site.first, clamps_behind(site)
-    if site.settings.layernorm != "ivit":
+    is_short = site.settings.layernorm == "ivit_short"
+    if not is_short and site.settings.layernorm != "ivit":
         yield "is unlike what the recorded settings say of LayerNormalization"
     dims, shape = rank(node.inputs[0]), node.inputs[0].shape
     if not dims or shape is None or int(node.attrs.get("axis", -1)) % dims != dims - 1:
@@ -202,9 +203,10 @@ def i_layer_norm(site: Site) -> Iterator[str]:
         for g, b in zip(gammas, betas, strict=True)
     ]
     low, high = x.type_limits
-    largest = (high - low + 1) * 2**25 + max(map(abs, biases))
+    normal = (high - low + 1) * 2**25 if is_short else 2**30
+    largest = normal + max(map(abs, biases))
     width = 52 - largest.bit_length()
-    if width < 16:
+    if width < 16 or not is_short:
         width = min(31, 62 - largest.bit_length())
     if width < 8:
         raise DifferenceError("its biases are too large")

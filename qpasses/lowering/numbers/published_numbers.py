@@ -188,20 +188,30 @@ def _pair(scale: Fraction, target: Target) -> Numbers:
 
 
 def i_layer_norm_numbers(
-    gamma: NDArray[np.float32], beta: NDArray[np.float32], x: Quantization, y_scale: float
+    form: str | None,
+    gamma: NDArray[np.float32],
+    beta: NDArray[np.float32],
+    x: Quantization,
+    y_scale: float,
 ) -> Numbers:
     """Bias, multiplier and shift of each cell: gamma * sqrt(cells) / 2**30 / y_scale, signed.
 
-    Raises UsageError for a gamma of 0, whose bias I-ViT divides by it, or one too large.
+    Multipliers have 31 bits, as I-ViT's, where products fit 62, which they do unless a bias
+    leaves 30: a root is no less than a distance of its row, so that normal codes are below
+    2**30. By ``ivit_short`` they have as many as doubles hold beside a loose bound. Raises
+    UsageError for a gamma of 0, whose bias I-ViT divides by it, or one too large.
     """
     cells = gamma.size
     if not gamma.all():
         raise UsageError("a gamma is 0")
     bias = i_layer_norm_bias(gamma, beta, cells)
     low, high = x.type_limits
-    largest = (high - low + 1) * LARGEST_FACTOR + max(map(abs, bias))
-    in_double = 52 - largest.bit_length()
-    bits = in_double if in_double >= _ENOUGH_BITS else min(31, 62 - largest.bit_length())
+    farthest = max(map(abs, bias))
+    bits = min(31, 62 - ((1 << 30) + farthest).bit_length())
+    if form == "ivit_short":
+        largest = (high - low + 1) * LARGEST_FACTOR + farthest
+        in_double = 52 - largest.bit_length()
+        bits = in_double if in_double >= _ENOUGH_BITS else min(31, 62 - largest.bit_length())
     if bits < 8:
         raise UsageError("beta over gamma is too large")
     root = Fraction(isqrt(cells << 200), 1 << 100)
