@@ -304,7 +304,7 @@ class GraphOptions(TensorOptions):
     )
     layernorm: LayerNormForm | None = option(
         None,
-        "LayerNorm with an exact square root, or I-ViT's, with 31-bit multipliers or short ones.",
+        "LayerNorm with an exact square root, or I-ViT's with 31-bit or short multipliers.",
         OPERATORS,
         unset="what the target has, mostly exact",
     )
