@@ -193,6 +193,7 @@ SETTINGS = {
     "corrected": {"bias_correction": "in-sequence"},
     "sizes": {"input_shape": ["1,2,6,6"]},
     "words": {"tensor_types": [".*=int16"]},
+    "litert": {"target": "litert"},
 }
 
 
