@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from opsets.attribute_kinds import Axis
 from opsets.declaration import Constant, Constraint, Data, Scaling, Shape, ends
+from opsets.double import STORE_DOUBLE
 from opsets.fixed_point import rounding_shift, saturate
 from opsets.fragments import fragment
 from opsets.gemmlowp import LARGEST_SUM, ONE_OF_SUM, SUM_BITS, reciprocal
@@ -32,13 +33,19 @@ terms <axis> (x, exponentials) => (size_1, axes, term) {
 """)
 
 _SUM = fragment("""
-sum (term, axes) => (total) {
-    # with 19 bits behind the point, from 1 to less than 512
+sum (term, axes) => (sum) {
+    # with 19 bits behind the point
     half_of_12 = Constant <value = int64 {2048}> ()
     all_of_12  = Constant <value = int64 {4096}> ()
     raised_12  = Add (term, half_of_12)
     short_term = Div (raised_12, all_of_12)
     sum        = ReduceSum (short_term, axes)
+}
+""")
+
+_TOTAL = fragment("""
+total (sum) => (total) {
+    # from 1 to less than 512
     least      = Constant <value = int64 {524288}> ()                      # 2**19
     most       = Constant <value = int64 {268435455}> ()                   # 2**28 - 1
     is_less    = Less (sum, least)
@@ -139,18 +146,88 @@ level (share, term, places, half_31, unit_31, one_in) => (level) {
 }
 """)
 
-_PORTABLE = (
-    _TERMS
-    + _SUM
+_RECIPROCAL = (
+    _TOTAL
     + _HALF
     + _START
     + _STEP(x="first", next="second")
     + _STEP(x="second", next="later")
     + _STEP(x="later", next="third")
     + _SHARE
+)
+
+_LOOKED_UP = fragment("""
+looked_up <axis> (x, exponentials) => (size_1, high, low, sum) {
+    # on a flat tensor GatherElements is several times as fast as Gather; tables of 15 and 16
+    # bits of exponentials, so that double holds products with them, and of their 19 bits
+    axis_0     = Constant <value_int: int = @axis> ()
+    size_1     = Constant <value = int64[1] {1}> ()
+    axes       = Reshape (axis_0, size_1)
+    code       = Cast <to = 6> (x)                                         # 6 is INT32
+    top        = ReduceMax (code, axes)
+    distance   = Sub (top, code)
+    rest       = Constant <value = int64[1] {-1}> ()
+    flat       = Reshape (distance, rest)
+    entries    = Cast <to = 11> (exponentials)                             # 11 is DOUBLE
+    by_16      = Constant <value = double {0.0000152587890625}> ()         # 2**-16
+    parts      = Mul (entries, by_16)
+    highs      = Floor (parts)
+    all_16     = Constant <value = double {65536.0}> ()
+    back       = Mul (highs, all_16)
+    lows       = Sub (entries, back)
+    half_of_12 = Constant <value = double {2048.0}> ()
+    raised_12  = Add (entries, half_of_12)
+    by_12      = Constant <value = double {0.000244140625}> ()             # 2**-12
+    parts_12   = Mul (raised_12, by_12)
+    shorts     = Floor (parts_12)
+    flat_high  = GatherElements <axis = 0> (highs, flat)
+    flat_low   = GatherElements <axis = 0> (lows, flat)
+    flat_short = GatherElements <axis = 0> (shorts, flat)
+    x_shape    = Shape (x)
+    high       = Reshape <allowzero = 1> (flat_high, x_shape)
+    low        = Reshape <allowzero = 1> (flat_low, x_shape)
+    short_term = Reshape <allowzero = 1> (flat_short, x_shape)
+    real_sum   = ReduceSum (short_term, axes)
+    sum        = Cast <to = 7> (real_sum)                                  # 7 is INT64
+}
+""")
+
+_LEVEL_IN_DOUBLE = fragment("""
+level_in_double (share, places, high, low) => (level) {
+    # floor(share * term / 2**31 + 1 / 2), the whole part of the high product apart: no number
+    # has more than 47 bits
+    real_share = Cast <to = 11> (share)                                    # 11 is DOUBLE
+    product_h  = Mul (real_share, high)
+    by_15      = Constant <value = double {0.000030517578125}> ()          # 2**-15
+    upper      = Mul (product_h, by_15)
+    whole      = Floor (upper)
+    fraction   = Sub (upper, whole)
+    product_l  = Mul (real_share, low)
+    by_31      = Constant <value = double {0.0000000004656612873077392578125}> ()  # 2**-31
+    lower      = Mul (product_l, by_31)
+    both       = Add (fraction, lower)
+    half_r     = Constant <value = double {0.5}> ()
+    raised_b   = Add (both, half_r)
+    carry      = Floor (raised_b)
+    wanted     = Add (whole, carry)
+    real_k     = Cast <to = 11> (places)
+    all_23     = Constant <value = double {23.0}> ()
+    drop       = Add (real_k, all_23)
+    step       = Pow (half_r, drop)
+    value      = Mul (wanted, step)
+    raised_v   = Add (value, half_r)
+    level      = Floor (raised_v)
+}
+""")
+
+_PORTABLE = (
+    _TERMS
+    + _SUM
+    + _RECIPROCAL.only("share", "places", "half_31", "unit_31", "one_in")
     + _LEVEL
     + STORE
 )
+_DOUBLES = _LOOKED_UP + _RECIPROCAL.only("share", "places") + _LEVEL_IN_DOUBLE + STORE_DOUBLE
 
 
 def reference(
@@ -186,7 +263,10 @@ GEMMLOWP_SOFTMAX = Op(
     outputs={"y": Data("T")},
     attributes={"axis": Axis()},
     reference=reference,
-    bodies=[Body("portable", "portable", _PORTABLE)],
+    bodies=[
+        Body("onnxruntime", "onnxruntime", _DOUBLES),
+        Body("portable", "portable", _PORTABLE),
+    ],
     evidence="bounded",
     scaling=Scaling.SOFTMAX,
     constraints=[Constraint("no exponential is negative", _none_is_negative)],
