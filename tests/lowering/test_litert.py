@@ -85,7 +85,7 @@ def constant(given, seed):
     return np.array(given) if isinstance(given, list) else numbers(*given, seed=seed + 7)
 
 
-def made(kind, seed):
+def made(kind, seed, stored_as):
     ends, body, shapes = NETS[kind]
     weights = {name: constant(shape, seed) for name, shape in shapes.items()}
     opset = 20 if "Gelu" in kind else 17
@@ -101,16 +101,18 @@ def made(kind, seed):
         }
         for k in range(4)
     ]
-    options = {"target": "litert", "activation_type": "int8", "layout": "nchw"}
+    options = {"target": "litert", "activation_type": stored_as, "layout": "nchw"}
     result = quantize(net, feeds, **options)
     return result, net, feeds
 
 
+@pytest.mark.thinned
+@pytest.mark.parametrize("stored_as", ["int8", "uint8"])
 @pytest.mark.parametrize("kind", NETS)
-def test_a_node_is_what_the_interpreter_computes(kind):
+def test_a_node_is_what_the_interpreter_computes(kind, stored_as):
     pairs = []
     for seed in SEEDS:
-        result, net, feeds = made(kind, seed)
+        result, net, feeds = made(kind, seed, stored_as)
         assert result.verdict == "ok", result.report["summary"]["because"]
         assert verify(result.model, net, feeds).verdict == "ok"
         read = read_integer_model(result.model, kind)

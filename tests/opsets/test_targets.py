@@ -10,7 +10,7 @@ import pytest
 
 import qpasses
 from opsets.errors import UsageError
-from opsets.target import Target, load_target, target_names
+from opsets.target import Target, load_target, other_names, target_names
 from tests.support.small_models import cnn, model, numbers, pictures
 
 GOOD = {
@@ -39,6 +39,12 @@ def test_the_default_target_is_shipped():
 
 def test_every_shipped_target_loads_under_its_name():
     assert [load_target(name).name for name in target_names()] == target_names()
+
+
+def test_a_target_is_known_by_its_other_name_too():
+    assert other_names() == {"tflite": "tflm"}
+    assert load_target("tflite") == load_target("tflm")
+    assert_usage_error("tflight", "litert, onnx, tflite, tflite-single, tflm, tosa")
 
 
 def test_the_onnx_target_has_float32_multipliers_and_rounds_half_to_even():

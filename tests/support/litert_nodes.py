@@ -36,14 +36,18 @@ class Site:
 
     @property
     def codes(self) -> NDArray[Any]:
-        """What the op means."""
-        return OPS[self.node.op].reference(*self.given.values(), **self.node.attrs)
+        """What the op means, as int8."""
+        return signed(OPS[self.node.op].reference(*self.given.values(), **self.node.attrs))
 
-    def stored(self, name: str, values: NDArray[Any], constant: bool = False) -> Stored:
+    def fed(self, name: str) -> NDArray[Any]:
+        """What flows in as int8."""
+        return signed(self.given[name])
+
+    def stored(self, name: str, values: NDArray[Any]) -> Stored:
         """The tensor of an input or of y, whose ``values`` are laid out as they will be."""
         meaning = self.meanings[name]
-        kept = values if constant else None
-        return Stored(values.shape, meaning.scale, meaning.zero_point, values=kept)
+        zero = meaning.zero_point - (128 if meaning.dtype == "uint8" else 0)
+        return Stored(values.shape, meaning.scale, zero)
 
 
 def site_of(read: IntegerModel, name: str, seed: int = 0, least: int = 1) -> Site:
@@ -65,6 +69,11 @@ def site_of(read: IntegerModel, name: str, seed: int = 0, least: int = 1) -> Sit
             meanings[label] = meaning
         given[label] = value
     return Site(node, read.record.nodes[name], meanings, given)
+
+
+def signed(codes: NDArray[Any]) -> NDArray[Any]:
+    """Codes as int8: of uint8 128 less."""
+    return codes if codes.dtype == np.int8 else (codes ^ np.uint8(128)).view(np.int8)
 
 
 def last(values: NDArray[Any]) -> NDArray[Any]:
@@ -96,7 +105,7 @@ def _bias(site: Site, w_scale: list[float]) -> Stored:
 
 
 def _conv(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    x, w, y = last(site.given["x"]), site.given["w"], last(site.codes)
+    x, w, y = last(site.fed("x")), site.given["w"], last(site.codes)
     group, scales = site.node.attrs["group"], site.entry.scales["w"]
     assert not any(site.node.attrs["pads"])
     steps = dict(zip(("strideH", "strideW"), site.node.attrs["strides"], strict=True))
@@ -113,7 +122,7 @@ def _conv(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 
 def _gemm(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    x, w, y, scales = site.given["x"], site.given["w"].T, site.codes, site.entry.scales["w"]
+    x, w, y, scales = site.fed("x"), site.given["w"].T, site.codes, site.entry.scales["w"]
     weights = Stored(w.shape, scales, values=np.ascontiguousarray(w))
     version = 4 if len(scales) == 1 else 5
     inputs = [site.stored("x", x), weights, _bias(site, scales)]
@@ -122,14 +131,14 @@ def _gemm(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 
 def _mat_mul(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    a, b, y = site.given["a"], site.given["b"], site.codes
+    a, b, y = site.fed("a"), site.fed("b"), site.codes
     inputs = [site.stored("a", a), site.stored("b", b)]
     options = "BatchMatMulOptions"
     return SingleOp("BATCH_MATMUL", inputs, site.stored("y", y), [[a, b]], 4, options), y
 
 
 def _sum(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    a, b, y = site.given["a"], site.given["b"], site.codes
+    a, b, y = site.fed("a"), site.fed("b"), site.codes
     word = site.node.op.removeprefix("IntRescaled").removeprefix("Int")
     inputs = [site.stored("a", a), site.stored("b", b)]
     given = {"fusedActivationFunction": NO_CLAMP}
@@ -140,7 +149,7 @@ def _sum(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 def _slopes(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     function = Function.from_text(site.entry.function)
-    x, y = last(site.given["x"]), last(site.codes)
+    x, y = last(site.fed("x")), last(site.codes)
     if function.ops == ["LeakyRelu"]:
         given = {"alpha": float(np.float32(function.slopes[0]))}
         inputs = [site.stored("x", x)]
@@ -155,7 +164,7 @@ def _slopes(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 
 def _table(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    x, y = site.given["x"], site.codes
+    x, y = site.fed("x"), site.codes
     inputs, output = [site.stored("x", x)], site.stored("y", y)
     if site.entry.function:
         (word,) = Function.from_text(site.entry.function).ops
@@ -173,7 +182,7 @@ def _table(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 def _resize(site: Site) -> tuple[SingleOp, NDArray[Any]]:
     """By the name of the node: its coordinates, which the integer node has no word for."""
-    x, y = last(site.given["x"]), last(site.codes)
+    x, y = last(site.fed("x")), last(site.codes)
     sizes = Stored((2,), dtype="int32", values=np.array(y.shape[1:3], np.int32))
     given = {
         "alignCorners": site.node.name.endswith("align_corners"),
@@ -186,7 +195,7 @@ def _resize(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 
 def _softmax(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    x, y = site.given["x"], site.codes
+    x, y = site.fed("x"), site.codes
     assert site.node.attrs["axis"] == -1
     inputs, given = [site.stored("x", x)], {"beta": 1.0}
     return SingleOp(
@@ -195,7 +204,7 @@ def _softmax(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 
 def _pool(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    x, y, attributes = last(site.given["x"]), last(site.codes), site.node.attrs
+    x, y, attributes = last(site.fed("x")), last(site.codes), site.node.attrs
     (height, width), (down, right) = attributes["kernel_shape"], attributes["strides"]
     window = {"filterHeight": height, "filterWidth": width, "strideH": down, "strideW": right}
     given = {**window, "padding": PADDING_VALID}
@@ -206,7 +215,7 @@ def _pool(site: Site) -> tuple[SingleOp, NDArray[Any]]:
 
 
 def _mean(site: Site) -> tuple[SingleOp, NDArray[Any]]:
-    x, y = site.given["x"], site.codes
+    x, y = site.fed("x"), site.codes
     axes = np.array([each % x.ndim for each in site.node.attrs["axes"]], np.int32)
     inputs = [site.stored("x", x), Stored(axes.shape, dtype="int32", values=axes)]
     given = {"keepDims": bool(site.node.attrs["keepdims"])}
