@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from qpasses.emit.tosa.lowering import Lowering
 from qpasses.emit.tosa.lowerings import (
-    gemmlowp,
+    fixed_point_softmax,
     logic,
     movements,
     norms,
@@ -25,7 +25,7 @@ Lower = Callable[[Lowering, Node], None]
 """Adds to the program what computes a node. Raises RefusedError for what TOSA cannot say."""
 
 LOWERINGS: Mapping[str, Lower] = {
-    **gemmlowp.LOWERINGS,
+    **fixed_point_softmax.LOWERINGS,
     **products.LOWERINGS,
     **sums.LOWERINGS,
     **tables.LOWERINGS,
