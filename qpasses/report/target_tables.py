@@ -56,7 +56,7 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     "layernorm": {
         "exact": "LayerNorm: exact mean and variance, an integer square root",
         "ivit": "LayerNorm: I-ViT's, a rounded mean and ten of Newton's steps, 31 bits",
-        "ivit_short": "the same with multipliers so short that double holds their products",
+        "ivit_short": "LayerNorm: I-ViT's, multipliers so short that double holds products",
     },
     "resize": {
         "exact": "linear Resize: coefficients are exact fractions, requantized once",
@@ -74,7 +74,7 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     "table_functions": {
         "runtime": "tables hold what onnxruntime makes, in double what onnx's evaluator makes",
         "legalized": "tables hold functions in double, rounded once; GELU step by step",
-        "tflite": "the same, but that Sigmoid is computed step by step too",
+        "tflite": "tables hold functions in double, rounded once; GELU and Sigmoid step by step",
     },
     "table_quotient": {
         "divided": "results are divided by the scale of the table's output",
