@@ -74,7 +74,7 @@ _WORDS: Mapping[str, Mapping[str | bool, str]] = {
     "table_functions": {
         "runtime": "tables hold what onnxruntime makes, in double what onnx's evaluator makes",
         "legalized": "tables hold functions in double, rounded once; GELU step by step",
-        "tflite": "tables hold functions in double, rounded once; GELU and Sigmoid step by step",
+        "tflite": "tables hold functions in double, rounded once; GELU, Sigmoid step by step",
     },
     "table_quotient": {
         "divided": "results are divided by the scale of the table's output",
